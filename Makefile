@@ -54,7 +54,7 @@ endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/library), the executable
 # csrc/host.
-MODULE_FOLDERS  = base shared core lifetimes errors channels sharing blocks tracing port capi lua
+MODULE_FOLDERS  = base shared core lifetimes errors channels sharing blocks sim tracing port capi lua
 LIBRARY_FOLDERS = library
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)

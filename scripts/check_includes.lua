@@ -4,8 +4,8 @@
 -- 2. The files of a folder include each other without a circle. A header and its source count as one file, X.h and X.c.
 
 local ORDER = {
-  "base", "shared", "core", "lifetimes", "errors", "channels", "sharing", "blocks", "tracing", "port", "capi", "lua",
-  "library", "nats", "http", "httpd", "monitor", "host", "site",
+  "base", "shared", "core", "lifetimes", "errors", "channels", "sharing", "blocks", "sim", "tracing", "port", "capi",
+  "lua", "library", "nats", "http", "httpd", "monitor", "host", "site",
 }
 
 -- Files that include each other count as one file: the parts of a shared channel, whose values may be shared channels.

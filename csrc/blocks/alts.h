@@ -4,8 +4,7 @@
    `priority` the first. Nothing is enqueued yet, so two operations of one alts cannot complete each other. 2. If none
    can complete, alts_wait enqueues a waiter for each, parks, and returns the results of the one that completes.
 
-   Operations on shared channels are tried and enqueued together, under the locks of all their channels; see do_mixed in
-   alts.c.
+   Operations on shared channels are enqueued first, under the locks of all their channels (wait_shared).
 
    If user code runs between the two, all operations are tried again: a buffer policy that is asked, or a finalizer that
    an allocation runs, may have used channels that were tried before.
@@ -21,7 +20,7 @@
 typedef struct AltsOp {
   Chan *ch;    /* its channel, which is on the stack at alts_at */
   bool is_put; /* a put, its value one slot further, or a take */
-  bool passed; /* its policy had room or a value when asked, but not when used: not to be chosen again */
+  bool passed; /* it could be done when asked, but not when tried: not to be chosen again */
 } AltsOp;
 
 typedef struct Alts {
@@ -30,7 +29,7 @@ typedef struct Alts {
   int n;               /* how many */
   bool priority;       /* try them in the order given */
   bool asked;          /* a policy was asked at the last try */
-  bool mixed;          /* some operations are on shared channels (chan_shared.h) */
+  bool mixed;          /* some operations that were tried are on shared channels (chan_shared.h) */
 } Alts;
 
 /* Index of the channel of the i-th operation, from 0 on. */

@@ -34,21 +34,9 @@ static void check_room(lua_State *L, Chan *ch, bool is_put) {
   if (is_full) chan_no_room(L, ch, 1, is_put);
 }
 
-/* Does the operation if that can be done at once: pushes its results and returns how many they are, or 0. */
-static int do_at_once(lua_State *L, Chan *ch, bool is_put) {
-  if (!is_put) {
-    int n = chan_take(L, ch, 1);
-    return n == TAKE_WAIT ? 0 : n;
-  }
-  PutResult result = chan_put(L, ch, 1, 2);
-  if (result == PUT_WAIT) return 0;
-  lua_pushboolean(L, result == PUT_DONE);
-  return 1;
-}
-
-/* The same, or enqueues it for `go`, and returns 0. */
+/* As chan_try; or enqueues the operation for `go`, and returns 0. */
 static int do_or_wait(lua_State *L, Chan *ch, Go *go, const Operation *op) {
-  int n = do_at_once(L, ch, op->is_put);
+  int n = chan_try(L, ch, 1, op->is_put);
   if (!n) check_room(L, ch, op->is_put);
   alt_commit(L, ch->sched, &go->alt); /* a sweep may have made it a weak root */
   const ChanOps *ops = chan_ops(ch);
@@ -62,7 +50,7 @@ static bool begin(lua_State *L, Chan *ch, const Operation *op, bool on_caller) {
   Sched *S = ch->sched;
   int nargs = lua_gettop(L);
   bool may_call = on_caller && S->nested < MAX_NESTED;
-  int n = may_call ? do_at_once(L, ch, op->is_put) : 0;
+  int n = may_call ? chan_try(L, ch, 1, op->is_put) : 0;
   bool is_open = !n || lua_toboolean(L, -1);
   if (n) {
     call_now(L, S, nargs, n);

@@ -1,22 +1,14 @@
 /* driver.c: see driver.h. */
-#if defined(__linux__) && !defined(_GNU_SOURCE)
-#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): declares ppoll */
-#endif
 #include "blocks/driver.h"
 
 #include <lauxlib.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/select.h>
 #include <unistd.h>
 
+#include "base/sleep.h"
 #include "base/wakeup.h"
 #include "core/sched_wakeup.h"
 #include "sharing/shared_wait.h"
-
-#if defined(__linux__) || defined(__FreeBSD__) || defined(__OpenBSD__)
-#define HAVE_PPOLL
-#endif
 
 bool driver_has_news(const Sched *S) { return (S->wakeup && wakeup_is_pending(S->wakeup)) || shared_wait_has_news(S); }
 
@@ -33,45 +25,12 @@ void driver_check_hook(lua_State *L) {
   lua_call(L, 0, 0);
 }
 
-/* The longest waits: of one that a signal may fail to end, and of a driver that does not watch the wakeup. */
-enum { MAX_WAIT_NO_SIGNALS_MS = 100, MAX_WAIT_NO_WAKEUP_MS = 10 };
-
-enum { WATCHED = 4 }; /* descriptors that a sleep watches: of two loops, of the wakeup, and of the host's input */
-
-/* Sleeps, with these signals blocked, until one of the descriptors that are not negative is readable. */
-static void sleep_on(struct pollfd fds[WATCHED], int64_t ns, const sigset_t *blocked) {
-  struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-#ifdef HAVE_PPOLL
-  (void)ppoll(fds, WATCHED, ns < 0 ? NULL : &ts, blocked);
-#else
-  int highest = -1;
-  for (int i = 0; i < WATCHED; i++) {
-    if (fds[i].fd > highest) highest = fds[i].fd;
-  }
-  if (highest >= FD_SETSIZE) { /* too large for pselect */
-    const int64_t longest = MAX_WAIT_NO_SIGNALS_MS * CLOCK_MS;
-    if (ns < 0 || ns > longest) ns = longest;
-    (void)poll(fds, WATCHED, (int)((ns + CLOCK_MS - 1) / CLOCK_MS));
-    return;
-  }
-  fd_set readable;
-  FD_ZERO(&readable);
-  for (int i = 0; i < WATCHED; i++) {
-    if (fds[i].fd >= 0) FD_SET(fds[i].fd, &readable);
-  }
-  (void)pselect(highest + 1, &readable, NULL, NULL, ns < 0 ? NULL : &ts, blocked);
-#endif
-}
+enum { MAX_WAIT_NO_WAKEUP_MS = 10 }; /* the longest wait of a driver that does not watch the wakeup */
 
 /* Sleeps until a descriptor, `fd` or `other`, that is not negative is readable, or the wakeup is signalled. Signals are
    blocked between the check of the debug hook and the sleep: one that came in between would not end the sleep. */
 static void sleep_ns(lua_State *L, const Sched *S, int fd, int other, int64_t ns) {
-  struct pollfd fds[WATCHED] = {
-      {.fd = fd, .events = POLLIN},
-      {.fd = other, .events = POLLIN},
-      {.fd = sched_wakeup_fd(S), .events = POLLIN},
-      {.fd = S->input_is_watched ? STDIN_FILENO : -1, .events = POLLIN},
-  };
+  const int fds[SLEEP_FDS] = {fd, other, sched_wakeup_fd(S), S->input_is_watched ? STDIN_FILENO : -1};
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -8,6 +8,7 @@
 #include "channels/chan.h"
 #include "core/attr.h"
 #include "core/observe.h"
+#include "core/setup.h"
 #include "errors/error.h"
 #include "errors/unhandled.h"
 #include "lifetimes/keep.h"
@@ -196,7 +197,7 @@ static void give_error_up(lua_State *L, const Go *go, int err) {
    with how many values to resume its closer, or 0 if there is nothing to close, and it has ended. */
 static int dies(lua_State *L, Sched *S, Go *go) {
   int err = lua_gettop(L);
-  sched_wake_on_park(S, NULL);
+  S->parks_wake = NULL;
   root_push(L, go);
   give_error_up(L, go, err);
   error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));
@@ -380,10 +381,7 @@ void go_open(lua_State *L) {
   lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else");
   lua_setiuservalue(L, SCHED_SELF, SCHED_BURIED);
   lua_newuserdatauv(L, 0, 0);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, on_guard_closed, 1);
-  lua_setfield(L, -2, "__close");
+  setup_push_meta(L, "__close", on_guard_closed);
   lua_setmetatable(L, -2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_GUARD);
   go_close_open(L);

@@ -3,6 +3,7 @@
 
 #include <lauxlib.h>
 
+#include "core/setup.h"
 #include "lifetimes/root.h"
 
 /* Closes all variables of a coroutine, protected. Lua 5.4.6 renamed the function. */
@@ -170,13 +171,6 @@ int go_close_start(lua_State *L, Sched *S, Go *go) {
 }
 
 void go_close_open(lua_State *L) {
-  static const struct {
-    int user_value;
-    lua_CFunction function;
-  } functions[] = {{SCHED_CLOSER, closer}, {SCHED_MAKE_CLOSER, make_closer}};
-  for (int i = 0; i < 2; i++) {
-    lua_pushvalue(L, SCHED_SELF);
-    lua_pushcclosure(L, functions[i].function, 1);
-    lua_setiuservalue(L, SCHED_SELF, functions[i].user_value);
-  }
+  setup_keep_function(L, SCHED_CLOSER, closer);
+  setup_keep_function(L, SCHED_MAKE_CLOSER, make_closer);
 }

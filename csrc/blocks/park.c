@@ -111,10 +111,10 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   return alt->nresults;
 }
 
-/* See sched_wake_on_park. Neither allocates nor raises. */
+/* See Sched.parks_wake. Neither allocates nor raises. */
 static void wake_taker(lua_State *L, Sched *S) {
   Waiter *w = chan_first_taker(S->parks_wake);
-  sched_wake_on_park(S, NULL);
+  S->parks_wake = NULL;
   if (!w) return;
   lua_pushboolean(L, 1);
   chan_complete_take(L, w);
@@ -125,10 +125,9 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
   for (uint32_t i = 0; i < alt->count; i++) chan_check(alt_waiters(alt)[i].chan);
   assert(!(alt->flags & ALT_CANCEL));
 #endif
-  if (UNLIKELY(S->park_checks & PARK_KEPT)) keep_trim_grown(L, S, alt->count);
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, op);
   alt->since = S->world.looked;
-  if (UNLIKELY(S->park_checks & PARK_WAKES)) wake_taker(L, S);
+  if (UNLIKELY(S->parks_wake != NULL)) wake_taker(L, S);
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
 }
 
@@ -138,7 +137,10 @@ int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFu
   if (UNLIKELY(!(op->waiter & WAITER_UNCOUNTED) && !chan_has_room(ch, op->is_put))) {
     return chan_no_room(L, ch, at, op->is_put);
   }
-  if (!(op->waiter & WAITER_KEPT)) keep_channel(L, ch, at);
+  if (!(op->waiter & WAITER_KEPT)) {
+    keep_make_room(L, S, 1);
+    keep_channel(L, ch, at);
+  }
   const ChanOps *ops = chan_ops(ch);
   int n = ops && ops->wait ? ops->wait(L, ch, at, alt, at, op) : 0;
   if (n) return !k || alt == &S->outside ? n : park_yield(L, S, op, n, k);

@@ -3,16 +3,16 @@
 
 #include <lauxlib.h>
 
-#include "base/random.h"
 #include "base/wakeup.h"
 #include "blocks/driver.h"
-#include "blocks/explore.h"
 #include "blocks/go.h"
 #include "blocks/go_close.h"
 #include "blocks/inspect.h"
 #include "blocks/timer.h"
 #include "channels/alt.h"
 #include "core/observe.h"
+#include "core/setup.h"
+#include "core/sim_rules.h"
 #include "errors/error.h"
 #include "errors/unhandled.h"
 #include "lifetimes/keep.h"
@@ -24,17 +24,9 @@ enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
 
 /* ---- the run queue ---- */
 
-/* A random alt in the run queue, or the one that the world's explorer chooses. */
-NOINLINE static Link *choose_ready(lua_State *L, Sched *S) {
-  if (S->world.explore) return explore_next(L, S);
-  Link *link = S->world.ready.first;
-  for (uint32_t i = random_below(&S->world.random, S->world.nready); i > 0; i--) link = link->next;
-  return link;
-}
-
-/* Removes the next alt from the run queue: the first, unless the world shuffles. */
+/* Removes the next alt from the run queue: the first, unless a simulation has another rule. */
 static inline Alt *next_ready(lua_State *L, Sched *S) {
-  Link *link = UNLIKELY(S->world.shuffle) ? choose_ready(L, S) : S->world.ready.first;
+  Link *link = UNLIKELY(S->world.rules != NULL) ? S->world.rules->next(L, S) : S->world.ready.first;
   list_remove(&S->world.ready, link);
   S->world.nready--;
   return CONTAINER_OF(link, Alt, own.waiter.link);
@@ -184,22 +176,17 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   return sched_next(L, S);
 }
 
-/* Protected: () -> whether it was stopped. */
-static int protected_loop(lua_State *L) {
-  lua_pushboolean(L, loop(L, sched_self(L)));
+/* Protected: () runs the loop -> whether it was stopped; or (max, ns) -> what step returns. */
+static int run_protected(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (lua_gettop(L) == 0) lua_pushboolean(L, loop(L, S));
+  else lua_pushinteger(L, step(L, S, lua_tointeger(L, 1), lua_tointeger(L, 2)));
   return 1;
 }
 
-/* Protected: (max, ns) -> what step returns. */
-static int protected_step(lua_State *L) {
-  lua_pushinteger(L, step(L, sched_self(L), lua_tointeger(L, 1), lua_tointeger(L, 2)));
-  return 1;
-}
-
-/* Calls SCHED_LOOP or SCHED_STEP with the `n` arguments on top of L, which its result or error replaces. Returns the
-   status. */
-static int call_protected(lua_State *L, Sched *S, int function, int n) {
-  lua_getiuservalue(L, SCHED_SELF, function);
+/* Calls run_protected with the `n` arguments on top of L, which its result or error replaces. Returns the status. */
+static int call_protected(lua_State *L, Sched *S, int n) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_RUN);
   lua_insert(L, -n - 1);
   S->running = true;
   S->stop = false;
@@ -222,7 +209,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   return status;
 }
 
-int sched_call_loop(lua_State *L, Sched *S) { return call_protected(L, S, SCHED_LOOP, 0); }
+int sched_call_loop(lua_State *L, Sched *S) { return call_protected(L, S, 0); }
 
 /* See sched_run; `awaited` may be NULL. If it has ended, its results are on top of its coroutine, which the caller must
    keep alive; or its error is on the mailbox, and it has ALT_RAISE. Returns whether it has ended. */
@@ -236,26 +223,6 @@ static bool run(lua_State *L, Sched *S, Go *awaited) {
   return stopped;
 }
 
-/* Protected: () raises the deadlock of a simulation. */
-static int raise_deadlock(lua_State *L) {
-  lua_pushnil(L); /* no description of what waits */
-  return inspect_raise_deadlock(L, "sim.run");
-}
-
-/* Makes the go block that a simulation awaits, whose userdata is at index `at`, raise a deadlock from its operation, as
-   the main program's operation does outside a simulation. Returns false if it does not wait. */
-static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
-  if (awaited->alt.state != ALT_PARKED || !awaited->alt.count) return false;
-  Explore *explore = S->world.explore;
-  if (explore && explore->tell) explore->tell(explore, CHOICE_NONE, 0, 0);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, raise_deadlock, 1);
-  (void)lua_pcall(L, 0, 0, 0);
-  bool cancelled = go_cancel(L, S, awaited, at, lua_gettop(L));
-  lua_pop(L, 1);
-  return cancelled;
-}
-
 void sched_run(lua_State *L, Sched *S) { run(L, S, NULL); }
 
 int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
@@ -264,7 +231,8 @@ int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
   lua_State *co = go->alt.co;
   lua_getiuservalue(L, at, GO_COROUTINE); /* kept alive: on it the results will be */
   bool ended = run(L, S, go);
-  while (!ended && S->world.clock.is_virtual && cancel_for_deadlock(L, S, go, at)) ended = run(L, S, go);
+  const SimRules *rules = S->world.rules;
+  while (!ended && rules && rules->raise_deadlock(L, S, go, at)) ended = run(L, S, go);
   if (!ended) {
     lua_pushnil(L);
     return inspect_raise_deadlock(L, what);
@@ -283,7 +251,7 @@ int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
 int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   lua_pushinteger(L, max);
   lua_pushinteger(L, ns);
-  if (call_protected(L, S, SCHED_STEP, 2) != LUA_OK) lua_error(L);
+  if (call_protected(L, S, 2) != LUA_OK) lua_error(L);
   int64_t next = lua_tointeger(L, -1);
   lua_pop(L, 1);
   return next;
@@ -306,24 +274,14 @@ void sched_open(lua_State *L, uint64_t seed) {
   go_open(L);
   S->outside.co = lua_newthread(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_MAILBOX);
-  lua_newtable(L);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  setup_keep_table(L, SCHED_TIMEOUTS);
   for (int pool = 0; pool < SCHED_POOLS; pool++) {
     lua_createtable(L, SCHED_POOL_BLOCKS, 0); /* full size: releasing a block must not allocate */
     lua_setiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
   }
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  setup_push_weak(L, "k");
   lua_setiuservalue(L, SCHED_SELF, SCHED_ATTRS);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, protected_loop, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_LOOP);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, protected_step, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_STEP);
+  setup_keep_function(L, SCHED_RUN, run_protected);
   error_open(L);
   keep_open(L);
   root_open(L);

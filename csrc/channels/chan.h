@@ -65,6 +65,19 @@ PutResult chan_put(lua_State *L, Chan *ch, int at, int value);
    if it has one. Returns how many values it pushed, or TAKE_WAIT. */
 int chan_take(lua_State *L, Chan *ch, int at);
 
+/* Does a put of the value at index at + 1, or a take, if that can be done at once. Pushes its results, for a put whether the
+   value was accepted, and returns how many they are; or 0. */
+static inline int chan_try(lua_State *L, Chan *ch, int at, bool is_put) {
+  if (!is_put) {
+    int n = chan_take(L, ch, at);
+    return n == TAKE_WAIT ? 0 : n;
+  }
+  PutResult result = chan_put(L, ch, at, at + 1);
+  if (result == PUT_WAIT) return 0;
+  lua_pushboolean(L, result == PUT_DONE);
+  return 1;
+}
+
 /* Closes. With `reason` not 0, the value at that index of L is why: takes of the drained channel give nil, reason. */
 void chan_close(lua_State *L, Chan *ch, int at, int reason);
 
@@ -90,19 +103,6 @@ ChanStats chan_stats(lua_State *L, const Chan *ch);
 lua_Integer chan_count(lua_State *L, Chan *ch, int at);
 
 /* ---- what could be done at once ---- */
-
-/* Whether chan_put would complete at once without allocating and without running user code, and so cannot raise. */
-static inline bool chan_put_is_plain(const Chan *ch) {
-  if (ch->flags & CHAN_SPECIAL_PUT) return false;
-  if (ch->takes.first && ch->buf.kind != BUFFER_PROMISE) return true;
-  return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
-}
-
-/* Whether a put would have to wait, if that can be told without running user code. */
-static inline bool chan_is_full(const Chan *ch) {
-  if (ch->flags & CHAN_SPECIAL_PUT) return false;
-  return !ch->takes.first && buffer_full(&ch->buf);
-}
 
 /* Whether the buffer is a fixed one, and its slots are user values. */
 static inline bool chan_has_slots(const Chan *ch) { return ch->buf.kind == BUFFER_FIXED && ch->buf.base; }

@@ -23,11 +23,12 @@ static inline CustomChan *custom(Chan *ch) { return CONTAINER_OF(ch, CustomChan,
    the result; or by the error, and then it returns false. */
 static bool call_above(lua_State *L, Chan *ch, int at, int base, const char *what) {
   Sched *S = ch->sched;
-  const char *outer = sched_set_inside(S, what);
+  const char *outer = S->inside;
+  S->inside = what;
   custom(ch)->is_busy = true;
   int status = lua_pcall(L, lua_gettop(L) - base - 1, 1, base);
   custom(ch)->is_busy = false;
-  sched_set_inside(S, outer);
+  S->inside = outer;
   lua_replace(L, base);
   if (UNLIKELY(custom(ch)->closes_later)) {
     custom(ch)->closes_later = false;

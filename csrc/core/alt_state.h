@@ -77,6 +77,12 @@ static inline Waiter *alt_waiters(const Alt *alt) {
   return LIKELY(!(alt->flags & ALT_SELECT)) ? (Waiter *)&alt->own.waiter : alt->own.alts.waiters;
 }
 
+/* Pushes the channel of a waiter, from its owner's stack. */
+static inline void alt_push_channel(lua_State *L, const Waiter *w) {
+  lua_pushvalue(w->alt->co, w->at);
+  lua_xmove(w->alt->co, L, 1);
+}
+
 /* The stack of an alts: its block of waiters, and from ALT_FIRST_OP on two slots for each operation, the channel and
    the value of a put. */
 enum { ALT_BLOCK = 3, ALT_FIRST_OP };

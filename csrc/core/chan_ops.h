@@ -24,8 +24,8 @@ typedef struct ChanOps {
   lua_Integer (*count)(lua_State *L, Chan *ch, int at);
   /* As chan_stats. NULL: the fields of Chan are right. */
   ChanStats (*stats)(lua_State *L, const Chan *ch);
-  /* As chan_can: whether a put, or a take, would complete at once. NULL for shared
-     channels, of which an alts tries all together. */
+  /* As chan_can: whether a put, or a take, would complete at once; of a shared channel only as long as other threads
+     leave it as it is. */
   bool (*can)(lua_State *L, Chan *ch, int at, bool is_put);
   /* Begins to wait for the operation of `alt` on the channel, which is at index `alt_at` of alt->co; the caller enqueues
      a waiter next. Or completes it now: pushes its results and returns how many. May raise. NULL: nothing else is needed

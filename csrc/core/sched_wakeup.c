@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/wakeup.h"
+#include "core/setup.h"
 
 /* __gc of the userdata that holds the scheduler's wakeup, when the state is closed. Other threads may still hold the
    wakeup. */
@@ -22,10 +23,7 @@ Wakeup *sched_wakeup(lua_State *L, Sched *S) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_WAKEUP) != LUA_TNIL) luaL_error(L, "the lua_State is being closed");
   lua_newuserdatauv(L, 0, 0);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, end_wakeup, 1);
-  lua_setfield(L, -2, "__gc");
+  setup_push_meta(L, "__gc", end_wakeup);
   if (!S->wakeup) { /* else a finalizer has made it meanwhile */
     Wakeup *wakeup = wakeup_new();
     if (!wakeup && errno != ENOMEM) luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));

@@ -37,9 +37,8 @@ enum {
   SCHED_TRACEBACK,   /* that traceback */
   SCHED_POOL,        /* tables, SCHED_POOLS of them: blocks of waiters for alts, to use again (alts.c) */
   SCHED_POOL_END = SCHED_POOL + 1,
-  SCHED_ATTRS, /* weak table: go block -> its attributes as a channel */
-  SCHED_LOOP,  /* C functions: the protected parts of sched_run and of sched_step */
-  SCHED_STEP,
+  SCHED_ATTRS,          /* weak table: go block -> its attributes as a channel */
+  SCHED_RUN,            /* C function: the protected part of sched_run and of sched_step */
   SCHED_TELL,           /* C function: passes an error to on_error or writes it */
   SCHED_DESCRIBE,       /* C function: describes a go block that has raised */
   SCHED_BURIED,         /* the error of a go block whose coroutine was closed or resumed by somebody else */
@@ -75,15 +74,15 @@ typedef struct Pending {
 
 /* What a simulation replaces as a whole. */
 typedef struct World {
-  struct World *outer;     /* the world that goes on when this one is over, or NULL */
-  uint64_t first_id;       /* go blocks of this world have ids from here on */
-  Clock clock;             /* the time */
-  Heap heap;               /* sleepers and timeouts */
-  Pending pending;         /* the timeouts among them */
-  List ready;              /* the run queue: Alt.own.waiter.link of ready go blocks */
-  uint32_t nready;         /* its length */
-  bool shuffle;            /* run ready go blocks in random order, or in that of `explore` */
-  struct Explore *explore; /* what makes its choices (explore.h), or NULL: a simulation at random, or none */
+  struct World *outer;          /* the world that goes on when this one is over, or NULL */
+  uint64_t first_id;            /* go blocks of this world have ids from here on */
+  Clock clock;                  /* the time */
+  Heap heap;                    /* sleepers and timeouts */
+  Pending pending;              /* the timeouts among them */
+  List ready;                   /* the run queue: Alt.own.waiter.link of ready go blocks */
+  uint32_t nready;              /* its length */
+  const struct SimRules *rules; /* of a simulation (sim_rules.h), else NULL */
+  struct Explore *explore;      /* what makes a simulation's choices (sim/explore.h), or NULL */
   int64_t steps_ns;   /* what the steps of `explore` add to the clock of a trace, since virtual time stands still */
   uint32_t stride;    /* resumes between two looks at the clock: adapted to how long go blocks run */
   uint32_t left;      /* resumes left until the next look */
@@ -116,15 +115,8 @@ typedef struct Kept {
   uint32_t room;  /* the most entries that there were in this table */
   uint32_t next;  /* the entry that is checked next; 0: the last one, with which a round begins */
   uint32_t found; /* entries that this round has found to be needed */
-  uint32_t limit; /* a go block that parks checks entries if there are so many */
+  uint32_t limit; /* whoever adds entries checks some first if there are so many */
 } Kept;
-
-/* What a wait must look at besides its channel and its go block: reasons to take the slow path (park.h). */
-typedef enum ParkCheck {
-  PARK_INSIDE = 1, /* Sched.inside is set */
-  PARK_WAKES = 2,  /* Sched.parks_wake is set */
-  PARK_KEPT = 4    /* the list of what go blocks wait on has grown to its limit (keep.h) */
-} ParkCheck;
 
 struct Sched {
   World world;                     /* time and the run queue */
@@ -132,10 +124,10 @@ struct Sched {
   const struct Observer *births;   /* who records new channels, or NULL */
   struct Trace *tracer;            /* the trace (trace.h), on or off; or NULL if it never was on */
   Go *current;                     /* the go block that is running, or NULL */
-  Chan *parks_wake;                /* with PARK_WAKES: when the running go block parks, a take on it completes */
+  Chan *parks_wake;                /* when the running go block parks, the first take that waits on it completes with
+                                      true; a channel without a buffer, which the caller keeps alive, or NULL */
   Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
   Alt outside;                     /* the operation that waits outside any go block; its results go to the mailbox */
-  uint8_t park_checks;             /* of ParkCheck; nearly always 0 */
   uint32_t moves;                  /* values that the library has moved since a go block was resumed (lua/moving.h) */
   bool running;                    /* the loop is running, further down on the C stack */
   bool stop;                       /* what the loop waits for has come */
@@ -166,25 +158,7 @@ struct Sched {
 /* The scheduler of the C function that is running. */
 static inline Sched *sched_self(lua_State *L) { return (Sched *)lua_touserdata(L, SCHED_SELF); }
 
-/* Sets or clears one of the park checks. */
-static inline void sched_check_parks(Sched *S, ParkCheck check, bool on) {
-  if (on) S->park_checks |= (uint8_t)check;
-  else S->park_checks &= (uint8_t)~check;
-}
-
-/* Until the running go block parks: when it does, the first take that waits on `ch`, which has no buffer, completes with
-   true (park.c). The caller keeps `ch` alive. With NULL that ends. */
-static inline void sched_wake_on_park(Sched *S, Chan *ch) {
-  S->parks_wake = ch;
-  sched_check_parks(S, PARK_WAKES, ch != NULL);
-}
-
-/* Notes what kind of user code is called, inside which waiting is impossible; NULL: none. Returns what it was. */
-static inline const char *sched_set_inside(Sched *S, const char *inside) {
-  const char *outer = S->inside;
-  S->inside = inside;
-  sched_check_parks(S, PARK_INSIDE, inside != NULL);
-  return outer;
-}
+/* Whether a go block belongs to the running simulation, if there is one. Those of outer worlds may be parked. */
+static inline bool sched_is_of_world(const Sched *S, const Go *go) { return go->chan.id >= S->world.first_id; }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "core/attr.h"
 #include "core/observe.h"
+#include "core/setup.h"
 #include "errors/name.h"
 #include "errors/origin.h"
 #include "errors/traceback.h"
@@ -154,14 +155,15 @@ void error_report(lua_State *L) {
   Sched *S = sched_self(L);
   OBSERVE(S, report, L, S);
   int error = lua_gettop(L) - 2;
-  const char *outer = sched_set_inside(S, "an error handler");
+  const char *outer = S->inside;
+  S->inside = "an error handler";
   if (!tell(L, error, false)) {
     const char *message = lua_tostring(L, -1);
     S->printed++;
     fprintf(stderr, "runnel: error in the error handler: %s\n", message ? message : "not a string");
     tell(L, error, true);
   }
-  sched_set_inside(S, outer);
+  S->inside = outer;
   lua_settop(L, error - 1);
 }
 
@@ -170,9 +172,10 @@ void error_call(lua_State *L, int nargs, const char *inside, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
   lua_insert(L, base);
   Sched *S = sched_self(L);
-  const char *outer = sched_set_inside(S, inside);
+  const char *outer = S->inside;
+  S->inside = inside;
   int status = lua_pcall(L, nargs, 0, base);
-  sched_set_inside(S, outer);
+  S->inside = outer;
   if (UNLIKELY(status != LUA_OK)) {
     error_push_traceback(L);
     lua_pushvalue(L, at);
@@ -206,13 +209,7 @@ void error_describe_death(lua_State *L, int at, bool is_cancelled) {
 }
 
 void error_open(lua_State *L) {
-  static const struct {
-    int user_value;
-    lua_CFunction function;
-  } functions[] = {{SCHED_MSGH, keep_traceback}, {SCHED_TELL, report}, {SCHED_DESCRIBE, describe_death}};
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    lua_pushvalue(L, SCHED_SELF);
-    lua_pushcclosure(L, functions[i].function, 1);
-    lua_setiuservalue(L, SCHED_SELF, functions[i].user_value);
-  }
+  setup_keep_function(L, SCHED_MSGH, keep_traceback);
+  setup_keep_function(L, SCHED_TELL, report);
+  setup_keep_function(L, SCHED_DESCRIBE, describe_death);
 }

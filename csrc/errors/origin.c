@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/setup.h"
+
 enum { LIBRARY = 0 };
 
 const char *origin_push_library(lua_State *L) {
@@ -91,7 +93,4 @@ void origin_set_library(lua_State *L) {
   lua_pop(L, 1);
 }
 
-void origin_open(lua_State *L) {
-  lua_newtable(L);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
-}
+void origin_open(lua_State *L) { setup_keep_table(L, SCHED_ORIGINS); }

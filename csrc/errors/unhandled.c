@@ -10,6 +10,7 @@
 #include "core/attr.h"
 #include "core/chan_ops.h"
 #include "core/observe.h"
+#include "core/setup.h"
 #include "errors/error.h"
 #include "errors/name.h"
 
@@ -222,18 +223,13 @@ static int report_rest(lua_State *L) {
 void unhandled_open(lua_State *L) {
   unhandled_push_list(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, keep, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_KEEP_UNHANDLED);
+  setup_keep_function(L, SCHED_KEEP_UNHANDLED, keep);
   Sched *S = sched_self(L);
   S->grace = GRACE;
   S->world.unhandled_first = 1;
   /* Finalizers run in reverse order of creation, so this one runs after those of objects that were made later. */
   lua_pushvalue(L, SCHED_SELF);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, report_rest, 1);
-  lua_setfield(L, -2, "__gc");
+  setup_push_meta(L, "__gc", report_rest);
   lua_setmetatable(L, -2);
   lua_pop(L, 1);
 }

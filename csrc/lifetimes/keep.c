@@ -6,6 +6,7 @@
 
 #include <lauxlib.h>
 
+#include "core/setup.h"
 #include "lifetimes/root_table.h"
 
 enum {
@@ -51,9 +52,6 @@ static bool is_needed(lua_State *L, const Sched *S) {
   return false;
 }
 
-/* Notes whether the list has grown to its limit. */
-static void check_size(Sched *S) { sched_check_parks(S, PARK_KEPT, S->kept.size >= S->kept.limit); }
-
 void keep_trim(lua_State *L, Sched *S, uint32_t n) {
   Kept *k = &S->kept;
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
@@ -75,7 +73,6 @@ void keep_trim(lua_State *L, Sched *S, uint32_t n) {
     k->limit = k->found < FEW / 2 ? FEW : 2 * k->found;
     k->found = 0;
   }
-  check_size(S);
   lua_pop(L, 1);
 }
 
@@ -84,7 +81,6 @@ void keep_add(lua_State *L, Sched *S, int at) {
   lua_pushvalue(L, at);
   lua_rawseti(L, -2, (lua_Integer)S->kept.size + 1);
   if (++S->kept.size > S->kept.room) S->kept.room = S->kept.size;
-  check_size(S);
   lua_pop(L, 1);
 }
 
@@ -102,6 +98,5 @@ void keep_shrink(lua_State *L, Sched *S) {
 
 void keep_open(lua_State *L) {
   sched_self(L)->kept.limit = FEW;
-  lua_newtable(L);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_KEPT);
+  setup_keep_table(L, SCHED_KEPT);
 }

@@ -6,7 +6,7 @@
 
    So the scheduler keeps a list of these channels and blocks of waiters. An entry is added when a go block parks with
    it for the first time; a flag in it says that it is kept, and later parks only test that flag. Entries that are not
-   needed any more are dropped, a few at a time: by each park once the list has grown, and in each cycle of the
+   needed any more are dropped, a few at a time: before others are added once the list has grown, and in each cycle of the
    collector. A weak root (root.h) keeps what it waits on itself, in its user value GO_WAITS.
 
    The result channel of a go block needs no entry while the go block is a strong root, which the scheduler keeps alive:
@@ -59,10 +59,11 @@ static inline void keep_block(lua_State *L, Sched *S, Waiter *block, int at) {
 /* Checks the next `n` entries and drops those that are not needed. Neither allocates nor raises. */
 void keep_trim(lua_State *L, Sched *S, uint32_t n);
 
-/* The same when an alt with so many waiters parks and the list has grown to its limit: checks two entries for each that may
-   have been added. To be called when the waiters have been enqueued: before that what they wait on does not count as
-   needed. */
-static inline void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters) { keep_trim(L, S, 2 * (waiters + 1)); }
+/* To be called before as many as `n` entries are added for an operation that is about to wait: once the list has grown,
+   checks two for each. Not between them, since an entry does not count as needed before its waiter is enqueued. */
+static inline void keep_make_room(lua_State *L, Sched *S, uint32_t n) {
+  if (UNLIKELY(S->kept.size >= S->kept.limit)) keep_trim(L, S, 2 * n);
+}
 
 /* Moves the list to a smaller table if it has become much shorter. May raise, and then nothing has changed. */
 void keep_shrink(lua_State *L, Sched *S);

@@ -9,6 +9,7 @@
 
 #include "core/attr.h"
 #include "core/others.h"
+#include "core/setup.h"
 #include "lifetimes/keep.h"
 
 enum {
@@ -24,13 +25,6 @@ enum {
    cannot free them, and the memory that they use delays its next cycle. */
 
 /* ---- strong and weak ---- */
-
-/* Pushes the channel of a waiter, from its owner's stack. */
-static void push_channel(lua_State *L, const Waiter *w) {
-  lua_State *co = w->alt->co;
-  lua_pushvalue(co, w->at);
-  lua_xmove(co, L, 1);
-}
 
 /* Makes the channels let go of a weak root, whose userdata is at index `at`. They are not looked for on its stack, which
    is empty if somebody closes the coroutine. */
@@ -68,7 +62,7 @@ static void push_weak(lua_State *L, const Go *go) {
   lua_pop(L, 1);
   /* The weak reference has been cleared (see root.h); but each of its channels still has it. */
   int top = lua_gettop(L);
-  push_channel(L, alt_waiters(&go->alt));
+  alt_push_channel(L, alt_waiters(&go->alt));
   attr_push_table(L, top + 1);
   lua_pushnil(L);
   while (lua_next(L, top + 2)) {
@@ -104,7 +98,7 @@ static bool may_be_abandoned(const Go *go) {
 /* Makes the tables of attributes in which the channels of a parked go block will hold it. */
 static void make_tables(lua_State *L, const Alt *alt) {
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt_waiters(alt)[i]);
+    alt_push_channel(L, &alt_waiters(alt)[i]);
     attr_table(L, lua_gettop(L));
     lua_pop(L, 2);
   }
@@ -114,7 +108,7 @@ static void make_tables(lua_State *L, const Alt *alt) {
 static bool have_tables(lua_State *L, const Alt *alt) {
   bool have = true;
   for (uint32_t i = 0; i < alt->count && have; i++) {
-    push_channel(L, &alt_waiters(alt)[i]);
+    alt_push_channel(L, &alt_waiters(alt)[i]);
     have = attr_push_table(L, lua_gettop(L));
     lua_pop(L, 2);
   }
@@ -130,7 +124,7 @@ static void fill_waits(lua_State *L, const Alt *alt) {
   lua_xmove(alt->co, L, 1);
   lua_rawseti(L, -2, alt->count + 1);
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt_waiters(alt)[i]);
+    alt_push_channel(L, &alt_waiters(alt)[i]);
     lua_rawseti(L, -2, i + 1);
   }
 }
@@ -153,7 +147,7 @@ static void demote(lua_State *L, Sched *S, Go *go) {
   root_reserve_weak(L, S, at);
   if (size_of_waits(alt)) fill_waits(L, alt);
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt_waiters(alt)[i]);
+    alt_push_channel(L, &alt_waiters(alt)[i]);
     attr_push_table(L, lua_gettop(L));
     lua_pushvalue(L, at);
     lua_getiuservalue(L, at, GO_COROUTINE);
@@ -301,14 +295,9 @@ void root_open(lua_State *L) {
   Sched *S = sched_self(L);
   S->roots.limit = PARKED_LEAST;
   root_table_open(L);
+  setup_keep_function(L, SCHED_SWEEP, sweep_protected);
   lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, sweep_protected, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_SWEEP);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, on_cycle, 1);
-  lua_setfield(L, -2, "__gc");
+  setup_push_meta(L, "__gc", on_cycle);
   lua_pushcclosure(L, make_sentinel, 2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
   root_watch(L, S);

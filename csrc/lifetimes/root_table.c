@@ -8,6 +8,7 @@
    that a weak root becomes strong without an allocation. */
 #include "lifetimes/root_table.h"
 
+#include "core/setup.h"
 /* Pushes a table of the scheduler, and the entry of it. Returns the type of that. */
 static int push_both(lua_State *L, int table, uint32_t i) {
   lua_getiuservalue(L, SCHED_SELF, table);
@@ -146,12 +147,7 @@ void root_shrink(lua_State *L, Sched *S) {
 }
 
 void root_table_open(lua_State *L) {
-  lua_newtable(L);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_STRONG);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  setup_keep_table(L, SCHED_STRONG);
+  setup_push_weak(L, "v");
   lua_setiuservalue(L, SCHED_SELF, SCHED_WEAK);
 }

@@ -1,15 +1,15 @@
-/* lua/explore.c: core.internal.explore: an explorer (blocks/explore.h) for internal/explore.lua. */
-#include "blocks/explore.h"
+/* lua/explore.c: core.internal.explore: an explorer (sim/explore.h) for internal/explore.lua. */
+#include "sim/explore.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "blocks/sched.h"
-#include "blocks/sim.h"
 #include "errors/origin.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sim/sim.h"
 #include "tracing/story.h"
 #include "tracing/trace_state.h"
 

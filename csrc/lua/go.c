@@ -1,7 +1,6 @@
 /* lua/go.c: starting and cancelling go blocks, functions for use in them (yield, sleep, now, rename), ps and
    on_error. */
 #include "blocks/go.h"
-#include "blocks/inspect.h"
 #include "blocks/park.h"
 #include "blocks/sched.h"
 #include "blocks/timer.h"
@@ -9,6 +8,7 @@
 #include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "lua/ps.h"
 #include "tracing/trace_list.h"
 
 /* Checks the argument of go that is not a function. */
@@ -87,7 +87,7 @@ static int core_rename(lua_State *L) {
 
 /* ps() -> list of go blocks */
 static int core_ps(lua_State *L) {
-  inspect_push_list(L);
+  ps_push_list(L, false);
   return 1;
 }
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "blocks/go.h"
-#include "blocks/inspect.h"
 #include "blocks/park.h"
 #include "channels/alt.h"
 #include "core/attr.h"
@@ -14,6 +13,7 @@
 #include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "lua/ps.h"
 #include "sharing/shared_handle.h"
 #include "sharing/shared_inbox.h"
 
@@ -205,7 +205,7 @@ static int internal_state(lua_State *L) {
   Go *go = chan_to_go(check_chan(L, 1, "state", "state(block)"));
   lua_settop(L, 1);
   if (!go || !go->slot) return 0;
-  inspect_push_entry(L, go, 1);
+  ps_push_entry(L, go, 1);
   return 1;
 }
 
@@ -239,13 +239,19 @@ static int internal_raise(lua_State *L) {
   return error_raise(L);
 }
 
-/* reports { deadlock = f, leak = g }: from now on these write the errors, or return nil. f(waiting, what, is_stuck, list)
-   gets what waits outside any go block (inspect_push_waiting) and the go blocks; g(list, rests) gets the go blocks. */
+/* reports { deadlock = f, leak = g }: from now on these write the errors, or return nil. f(waiting, what, is_stuck)
+   gets what waits outside any go block (inspect_push_waiting). */
 static int internal_reports(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_REPORTS);
   return 0;
+}
+
+/* waits() -> list of the go blocks, as in ps, with what such errors need */
+static int internal_waits(lua_State *L) {
+  ps_push_list(L, true);
+  return 1;
 }
 
 /* name_of(ch) -> its name, as "chan: jobs" or "chan: #12" */
@@ -409,6 +415,7 @@ void lua_internal_open(lua_State *L) {
       {"started", internal_started},
       {"state", internal_state},
       {"unhandled", internal_unhandled},
+      {"waits", internal_waits},
       {"wake", internal_wake},
       {"withdraw_take", internal_withdraw_take},
       {NULL, NULL},

@@ -41,9 +41,9 @@ static int job_call(lua_State *L) {
   check_chan(L, 4, "call", "call(on_park, f, value, result)");
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, 4, JOB_VALUE);
-  sched_wake_on_park(S, check_chan(L, 1, "call", "call(on_park, f, value, result)"));
+  S->parks_wake = check_chan(L, 1, "call", "call(on_park, f, value, result)");
   lua_callk(L, 2, 0, 0, job_called);
-  sched_wake_on_park(S, NULL);
+  S->parks_wake = NULL;
   return 0;
 }
 

@@ -39,6 +39,19 @@ static int moving_put(lua_State *L) { return put(L, &PUT); }
 /* put_while_open(ch, v) -> true | false: false also when the channel closes while the put waits. */
 static int moving_put_while_open(lua_State *L) { return put(L, &PUT_WHILE_OPEN); }
 
+/* Whether chan_put would complete at once without allocating and without running user code, and so cannot raise. */
+static bool put_is_plain(const Chan *ch) {
+  if (ch->flags & CHAN_SPECIAL_PUT) return false;
+  if (ch->takes.first && ch->buf.kind != BUFFER_PROMISE) return true;
+  return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
+}
+
+/* Whether a put would have to wait, if that can be told without running user code. */
+static bool is_full(const Chan *ch) {
+  if (ch->flags & CHAN_SPECIAL_PUT) return false;
+  return !ch->takes.first && buffer_full(&ch->buf);
+}
+
 /* put_each(chs, v, i) -> j | nil: puts v on the channels of a list, from the i-th on, until one would have to wait, or
    needs a put of its own: it is closed, or a put on it may run Lua code or allocate. j is the number of that one. If all
    have got v, and the last is full then, lets the other go blocks run: before takers have, there is no room for a next
@@ -52,14 +65,14 @@ static int moving_put_each(lua_State *L) {
     int type = lua_rawgeti(L, 1, i);
     Chan *ch = chan_to(L, 4);
     if (type == LUA_TNIL) break;
-    if (!ch || !chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) {
+    if (!ch || !put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) {
       lua_pushinteger(L, i);
       return 1;
     }
     ch->sched->moves++;
     last = ch;
   }
-  if (!last || (!chan_is_full(last) && last->sched->moves < MOVES)) return 0;
+  if (!last || (!is_full(last) && last->sched->moves < MOVES)) return 0;
   return park_yield(L, last->sched, &YIELD, 0, NULL);
 }
 

@@ -4,10 +4,10 @@
 
 #include "blocks/driver.h"
 #include "blocks/sched.h"
-#include "blocks/sim.h"
 #include "core/sched_wakeup.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sim/sim.h"
 
 /* run(f, ...) -> f's results; run(): runs until no go block is ready, no timer is pending and no event can come */
 static int core_run(lua_State *L) {

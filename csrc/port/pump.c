@@ -157,9 +157,10 @@ static void push_value(lua_State *L, Sched *S, Message *message) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
   lua_pushcfunction(L, make_value);
   lua_pushlightuserdata(L, message);
-  const char *outer = sched_set_inside(S, "a callback of a port");
+  const char *outer = S->inside;
+  S->inside = "a callback of a port";
   int status = lua_pcall(L, 1, 1, AT_END + 1);
-  sched_set_inside(S, outer);
+  S->inside = outer;
   message_drop(message);
   if (status == LUA_OK) return;
   error_push_traceback(L);

@@ -249,6 +249,15 @@ SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, Share
   return outcome;
 }
 
+bool shared_can(SharedChan *chan, SharedOpKind kind) {
+  shared_chan_lock(chan);
+  bool can = chan->closed;
+  if (kind == SHARED_PUT) can |= chan->takes.first || !buffer_full(&chan->buf);
+  else can |= chan->puts.first || chan->buf.count || chan->returned;
+  (void)pthread_mutex_unlock(&chan->lock);
+  return can;
+}
+
 /* Takes the waiters of an alt out of their queues, but for the one at index `but`. */
 static void leave(SharedAlt *alt, uint32_t but) {
   for (uint32_t i = 0; i < alt->count; i++) {

@@ -89,6 +89,9 @@ typedef enum SharedOutcome {
    and ops stay where they are until it is idle again. `order` has room for n channels; NULL will do where n is 1. */
 SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result);
 
+/* Whether a put, or take, could be done right now. Other threads may change that at any time. */
+bool shared_can(SharedChan *chan, SharedOpKind kind);
+
 /* Withdraws an active alt. False when another thread has completed it: then it is in the inbox, and its waiters have
    left their queues. */
 bool shared_withdraw(SharedAlt *alt);

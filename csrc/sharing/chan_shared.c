@@ -73,6 +73,11 @@ static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
   OBSERVE(S, close, ch);
 }
 
+static bool can(lua_State *L, Chan *ch, int at, bool is_put) {
+  (void)at;
+  return shared_can(shared_handle_chan(L, ch), is_put ? SHARED_PUT : SHARED_TAKE);
+}
+
 static ChanStats stats(lua_State *L, const Chan *ch) { return shared_chan_stats(shared_handle_chan(L, ch)); }
 
 static bool is_closed(const Chan *ch) {
@@ -114,6 +119,7 @@ const ChanOps shared_handle_ops = {.put = put_now,
                                    .take = take,
                                    .close = close_chan,
                                    .stats = stats,
+                                   .can = can,
                                    .wait = wait_for,
                                    .new_done = new_done,
                                    .watch = shared_inbox_watch,
@@ -142,22 +148,18 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
   bool is_there = w->chan != NULL;
   if (is_there && (!is_put || shared_pack(L, ch->sched, at + 1, &w->value))) return;
   shared_wait_free(ch->sched->sharing, wait); /* before anything that may raise */
-  if (is_there) shared_pack_refuse(L, ch->sched, op->name);
+  if (is_there) shared_pack_refuse(L, ch->sched, "put");
   luaL_error(L, "the channel has been finalized"); /* seldom covered: a finalizer has kept it */
 }
 
 int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags) {
   Sharing *sharing = S->sharing;
   SharedResult result;
-  SharedOutcome outcome = shared_do(wait->ops, wait->n, wait->order, alt ? &wait->alt : NULL, &result);
-  if (outcome == SHARED_WAITS && alt) {
+  SharedOutcome outcome = shared_do(wait->ops, wait->n, wait->order, &wait->alt, &result);
+  if (outcome == SHARED_WAITS) {
     wait->local = alt;
     alt->shared = wait;
     list_append(&sharing->waits, &wait->link);
-    return 0;
-  }
-  if (outcome == SHARED_NONE) {
-    shared_wait_free(sharing, wait);
     return 0;
   }
   sharing->has_woken = result.has_woken;

@@ -21,8 +21,8 @@ SharedWait *chan_shared_begin(lua_State *L, Sched *S, uint32_t n);
 void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is_put, const Operation *op);
 
 /* Does one of the operations if that can be done at once. Pushes the results of an operation with these flags
-   (ALT_SELECT, ALT_INDEX) and returns how many they are. If none can be done, returns 0, and with `alt` it waits on
-   all of them; the caller enqueues the alt on the handles. `wait` is freed in all cases but that one. Raises if a
+   (ALT_SELECT, ALT_INDEX) and returns how many they are. If none can be done, returns 0, and `alt` waits on all of
+   them; the caller enqueues it on the handles. `wait` is freed in all cases but that one. Raises if a
    channel has no room for one more waiter, or the value cannot be unpacked. */
 int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags);
 

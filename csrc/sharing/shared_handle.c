@@ -9,6 +9,7 @@
 #include "core/attr.h"
 #include "core/observe.h"
 #include "core/sched_wakeup.h"
+#include "core/setup.h"
 #include "lifetimes/root.h"
 #include "sharing/family.h"
 #include "sharing/unpack.h"
@@ -220,20 +221,12 @@ void shared_handle_open(lua_State *L, Sched *S) {
   Sharing *sharing = (Sharing *)lua_newuserdatauv(L, sizeof *sharing, AT_META);
   *sharing = (Sharing){.packer = {.to_chan = chan_to_pack}};
   int at = lua_gettop(L);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, end_sharing, 1);
-  lua_setfield(L, -2, "__gc");
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  setup_push_meta(L, "__gc", end_sharing);
+  setup_push_weak(L, "v");
   lua_setiuservalue(L, at, SHARED_HANDLES);
   push_meta(L);
   lua_setiuservalue(L, at, AT_META);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, unpack, 1);
+  setup_push_function(L, unpack);
   lua_setiuservalue(L, at, SHARED_UNPACK);
   if (!S->sharing) { /* else a finalizer has made it meanwhile */
     sharing->owner = owner_new(wake, drop, wakeup_hold(wakeup));

@@ -121,7 +121,7 @@ static void take_fetched(void) {
 
 /* ---- waiting ---- */
 
-/* The built-in driver sleeps by this function (blocks/driver.c), which replaces that of the C library. There are no
+/* The built-in driver sleeps by this function (base/sleep.c), which replaces that of the C library. There are no
    descriptors to wait for. */
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *limit, const sigset_t *mask) {

@@ -1,4 +1,4 @@
-/* story.h: what happens in one run of an explorer (blocks/explore.h), in order, each event with the line of the program
+/* story.h: what happens in one run of an explorer (sim/explore.h), in order, each event with the line of the program
    that did it. It gets the records of the trace (trace_record.h) and the choices.
 
    It uses malloc, and calls nothing of Lua that allocates. So recording a story runs no finalizer, and does not change

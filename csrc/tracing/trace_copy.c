@@ -60,13 +60,14 @@ void trace_copy_report(lua_State *L, Trace *t) {
   bool is_copied = t->is_copy_due;
   t->is_copy_due = false;
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
-  const char *outer = sched_set_inside(S, "the flight recorder");
+  const char *outer = S->inside;
+  S->inside = "the flight recorder";
   trace_fetch(L, TRACE_ON_ERROR);
   lua_pushboolean(L, is_copied);
   if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
     lua_pop(L, 1); /* uncovered: only when memory runs out */
   }
-  sched_set_inside(S, outer);
+  S->inside = outer;
 }
 
 void trace_copy_close(lua_State *L, Trace *t) {

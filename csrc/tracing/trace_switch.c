@@ -1,6 +1,7 @@
 /* trace_switch.c: see trace_switch.h. */
 #include "tracing/trace_switch.h"
 
+#include "core/setup.h"
 #include "lifetimes/root.h"
 #include "tracing/trace.h"
 #include "tracing/trace_copy.h"
@@ -30,8 +31,7 @@ static Trace *make(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   Trace *t = (Trace *)lua_newuserdatauv(L, sizeof(Trace), TRACE_NUSER);
   *t = (Trace){.nlabels = TRACE_FIRST};
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, trace_help, 1);
+  setup_push_function(L, trace_help);
   lua_setiuservalue(L, top + 1, TRACE_HELP);
   lua_newtable(L);
   lua_setiuservalue(L, top + 1, TRACE_LABELS);

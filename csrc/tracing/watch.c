@@ -9,6 +9,7 @@
 #include "base/wakeup.h"
 #include "core/observe.h"
 #include "core/sched_wakeup.h"
+#include "core/setup.h"
 
 static void ask(Watch *watch) {
   atomic_store(&watch->asked, true);
@@ -20,10 +21,11 @@ static void look(lua_State *L, Sched *S) {
   if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
   atomic_store(&S->watch->asked, false); /* first: who asks during the call is served by the next one */
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
-  const char *outer = sched_set_inside(S, "the monitor");
+  const char *outer = S->inside;
+  S->inside = "the monitor";
   lua_getiuservalue(L, SCHED_SELF, SCHED_WATCHER);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
-  sched_set_inside(S, outer);
+  S->inside = outer;
 }
 
 static void wait_begins(Sched *S) { atomic_store(&S->watch->waiting, clock_now(&(Clock){0})); }
@@ -92,10 +94,7 @@ void watch_begin(lua_State *L, Sched *S, int f) {
   }
   Watch *watch = (Watch *)lua_newuserdatauv(L, sizeof(Watch), 0);
   *watch = (Watch){.release = WATCH_RELEASE, .ask = ask, .running = running};
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, finalize, 1);
-  lua_setfield(L, -2, "__gc");
+  setup_push_meta(L, "__gc", finalize);
   lua_setmetatable(L, -2);
   pthread_mutex_init(&watch->mutex, NULL);
   watch->wakeup = wakeup_hold(wakeup);

@@ -415,6 +415,10 @@ function core.internal.excuse(result, err) end
 ---@param functions { deadlock: function, leak: function }
 function core.internal.reports(functions) end
 
+---What rn.ps lists, with what the errors of deadlocks and leaks need. In a simulation: of its go blocks only.
+---@return table[]
+function core.internal.waits() end
+
 ---@param ch runnel.Channel<any>
 ---@return string name as "chan: jobs", or "chan: #12" without a name
 function core.internal.name_of(ch) end

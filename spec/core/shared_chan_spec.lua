@@ -62,7 +62,7 @@ describe("a shared channel", function()
       ["^put: value.*: a table that contains itself cannot be sent$"] = loop,
     } do
       raises(pattern, function() ch:put(value) end)
-      raises(pattern:gsub("put", "alts"), function() rn.alts { { ch, value } } end)
+      raises(pattern, function() rn.alts { { ch, value } } end)
       raises(pattern, function() ch:offer(value) end)
     end
     raises("put: nil cannot be put", function() ch:put(nil) end)
@@ -230,6 +230,20 @@ describe("alts over shared and local channels", function()
     end
     assert.is_true(chi_square(counts, 14000) < 22.46)
     assert.is_true(chi_square(pairs_of, pairs_of[1] + pairs_of[2] + pairs_of[3] + pairs_of[4]) < 16.27)
+  end))
+
+  it("does the first with priority, also if that became ready while a later one was looked at", within(function()
+    local first = rn.shared_chan(1)
+    local later = rn.chan {
+      full = function() return false end,
+      add = function() end,
+      remove = function() return "second" end,
+      count = function()
+        first:offer "first" -- as another thread might
+        return 1
+      end,
+    }
+    assert.equal("first", (rn.alts({ first, later }, { priority = true })))
   end))
 
   it("tries them in order with priority", within(function()

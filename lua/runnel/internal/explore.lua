@@ -1,5 +1,5 @@
 ---sim.explore: runs a program under one schedule after another, until one fails, all are done, or the time is up. One
----run under a schedule is the core's (blocks/explore.h); which schedules, and what becomes of a failure, is decided
+---run under a schedule is the core's (sim/explore.h); which schedules, and what becomes of a failure, is decided
 ---here.
 
 local core = require "runnel.core"
@@ -7,7 +7,7 @@ local story = require "runnel.internal.explore_story"
 local explorer, now = core.internal.explore, core.now
 local recorder = core.internal.trace
 
-local FIRST, RANDOM, PRIORITIES = 0, 1, 2 -- Strategy in blocks/explore.h
+local FIRST, RANDOM, PRIORITIES = 0, 1, 2 -- Strategy in sim/explore.h
 
 -- A round: so many schedules depth first; so many at random, and as many by priorities, with 1 to 4 changes of them.
 -- Each of the three finds bugs for which the two others take a thousand times as long.

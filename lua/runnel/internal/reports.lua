@@ -51,9 +51,9 @@ local reports = {}
 ---@param waiting? table what waits outside any go block: `operation`, `channel`, `channels` and `loops`
 ---@param what string the function that was called there
 ---@param is_stuck boolean threads that could complete it wait for ever, too
----@param list table[] the go blocks
 ---@return string
-function reports.deadlock(waiting, what, is_stuck, list)
+function reports.deadlock(waiting, what, is_stuck)
+  local list = core.internal.waits()
   local no_blocks = #list == 0 and "; there are no go blocks" or ""
   local threads = is_stuck and "; the threads that could complete it wait for ever, too" or ""
   local explanation = deadlock.explain(list, waiting)
@@ -62,12 +62,11 @@ function reports.deadlock(waiting, what, is_stuck, list)
     #list > 0 and "\nparked go blocks:" .. lines(list) or "")
 end
 
----@param list table[] the go blocks that are left
----@param rests boolean they wait for ever, else they go on for ever
+---@param rests boolean the go blocks that are left wait for ever, else they go on for ever
 ---@return string? text nil if the program has started none of them
-function reports.leak(list, rests)
+function reports.leak(rests)
   local own, of_library = {}, {}
-  for _, entry in ipairs(list) do
+  for _, entry in ipairs(core.internal.waits()) do
     if not entry.is_callback then table.insert(entry.is_library and of_library or own, entry) end
   end
   if #own == 0 then return nil end

@@ -1,16 +1,60 @@
 /* sim.c: see sim.h. */
-#include "blocks/sim.h"
+#include "sim/sim.h"
 
 #include <lauxlib.h>
 
 #include "base/random.h"
-#include "blocks/explore.h"
+#include "blocks/go.h"
 #include "blocks/inspect.h"
 #include "blocks/sched.h"
 #include "blocks/timer.h"
 #include "channels/alt.h"
+#include "core/sim_rules.h"
+#include "errors/name.h"
 #include "errors/unhandled.h"
 #include "lifetimes/root.h"
+#include "sim/explore.h"
+
+/* ---- the rules ---- */
+
+static Link *first(lua_State *L, Sched *S) {
+  (void)L;
+  return S->world.ready.first;
+}
+
+static Link *at_random(lua_State *L, Sched *S) {
+  Link *link = first(L, S);
+  for (uint32_t i = random_below(&S->world.random, S->world.nready); i > 0; i--) link = link->next;
+  return link;
+}
+
+static uint32_t explore_operation(Sched *S, uint32_t n) { return explore_choose(S->world.explore, n, CHOICE_ALTS); }
+
+/* Protected: () raises the deadlock of a simulation. */
+static int raise_deadlock(lua_State *L) {
+  lua_pushnil(L); /* no description of what waits */
+  return inspect_raise_deadlock(L, "sim.run");
+}
+
+/* SimRules.raise_deadlock: as the main program's operation does outside a simulation. */
+static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
+  if (awaited->alt.state != ALT_PARKED || !awaited->alt.count) return false;
+  Explore *explore = S->world.explore;
+  if (explore && explore->tell) explore->tell(explore, CHOICE_NONE, 0, 0);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, raise_deadlock, 1);
+  (void)lua_pcall(L, 0, 0, 0);
+  bool cancelled = go_cancel(L, S, awaited, at, lua_gettop(L));
+  lua_pop(L, 1);
+  return cancelled;
+}
+
+static const SimRules IN_ORDER = {.next = first, .raise_deadlock = cancel_for_deadlock};
+static const SimRules SHUFFLED = {.next = at_random, .raise_deadlock = cancel_for_deadlock};
+static const SimRules EXPLORED = {
+    .next = explore_next, .choose_operation = explore_operation, .raise_deadlock = cancel_for_deadlock};
+
+/* ---- the end ---- */
 
 /* Drops a go block of this world that waits for nothing any more. */
 static void drop(lua_State *L, Sched *S, Go *go) {
@@ -43,7 +87,7 @@ static void drop_parked(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   for (uint32_t i = root_count(S); i > 0; i--) { /* backwards: the last root takes the place of one that is removed */
     Go *go = root_push_at(L, i);
-    bool is_parked = go && go->chan.id >= S->world.first_id && go->alt.state != ALT_READY;
+    bool is_parked = go && sched_is_of_world(S, go) && go->alt.state != ALT_READY;
     if (is_parked && go->alt.state != ALT_SLEEPING) {
       if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, lua_gettop(L));
       alt_stop_waiting(S, &go->alt);
@@ -71,6 +115,8 @@ static void end_world(lua_State *L, Sched *S) {
   S->world = *world->outer;
 }
 
+/* ---- a run ---- */
+
 /* Runs go blocks and jumps from one deadline to the next until nothing is ready and no timer is pending. Returns false
    after ROUNDS rounds. An explorer has no such limit here, because it ends a run that has too many steps. */
 static bool come_to_rest(lua_State *L, Sched *S) {
@@ -83,12 +129,27 @@ static bool come_to_rest(lua_State *L, Sched *S) {
   return false;
 }
 
+/* Raises an error if a go block that the program has started is left in this world. `rests`: nothing is ready and no timer
+   is pending, so the go block waits for ever; else it goes on for ever. */
+static void check_leaks(lua_State *L, bool rests) {
+  const Sched *S = sched_self(L);
+  bool is_leak = false; /* looked for first: there is seldom a leak, and a list would take longer than the program */
+  for (uint32_t i = root_count(S); i > 0 && !is_leak; i--) {
+    const Go *go = root_push_at(L, i);
+    is_leak = go && sched_is_of_world(S, go) && !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);
+    lua_pop(L, 1);
+  }
+  if (!is_leak) return;
+  lua_pushboolean(L, rests);
+  if (inspect_write_report(L, "leak", 1)) lua_error(L);
+}
+
 /* Protected: (f, ...) -> f's results. Makes room for what sim_run pushes above them, when it is too late to raise. */
 static int run(lua_State *L) {
   Sched *S = sched_self(L);
   int n = sched_run_function(L, S, lua_gettop(L) - 1, S->world.explore ? "sim.explore" : "sim.run");
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (lua_toboolean(L, lua_upvalueindex(2))) inspect_check_leaks(L, come_to_rest(L, S));
+  if (lua_toboolean(L, lua_upvalueindex(2))) check_leaks(L, come_to_rest(L, S));
   return n;
 }
 
@@ -113,7 +174,9 @@ bool sim_run(lua_State *L, Sched *S, int at, const SimOptions *options, int64_t 
                      .clock = {.is_virtual = true},
                      .stride = 1,
                      .left = 1,
-                     .shuffle = options->shuffle || options->explore,
+                     .rules = options->explore   ? &EXPLORED
+                              : options->shuffle ? &SHUFFLED
+                                                 : &IN_ORDER,
                      .explore = options->explore,
                      .unhandled_first = 1};
   random_seed(&S->world.random, options->seed);
@@ -124,7 +187,8 @@ bool sim_run(lua_State *L, Sched *S, int at, const SimOptions *options, int64_t 
   int status = lua_pcall(L, nargs + 1, LUA_MULTRET, 0);
   (void)lua_checkstack(L, LUA_MINSTACK); /* `run` has made room, but Lua asserts that it was asked for here */
   *elapsed = S->world.clock.virtual_ns;
-  S->world.explore = NULL; /* handlers and finalizers make no choices of the search */
+  S->world.rules = &IN_ORDER; /* handlers and finalizers make no choices of the search */
+  S->world.explore = NULL;
   unhandled_report(L, S, INT64_MAX);
   if (options->leaks || options->explore) drop_parked(L, S);
   end_world(L, S);

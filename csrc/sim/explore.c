@@ -1,5 +1,5 @@
 /* explore.c: see explore.h. */
-#include "blocks/explore.h"
+#include "sim/explore.h"
 
 #include <lauxlib.h>
 #include <stdlib.h>
