@@ -10,8 +10,6 @@ local guard = require "runnel.internal.guard"
 local workers = require "runnel.internal.workers"
 local internal = core.internal
 
-local cancel = core.cancel
-
 ---@class runnel.pmap
 local pmap = {}
 
@@ -74,10 +72,7 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
       local at, _, number = pool:look(worker)
       -- One that takes waits in an iterator, or was handed a value and has not run since.
       local is_later = at == "take" or not seq or number and number > seq
-      if is_later and at ~= "put" and at ~= "idle" and worker.block then
-        worker.dropped = true
-        cancel(worker.block, err)
-      end
+      if is_later and at ~= "put" and at ~= "idle" and worker.block then pool:drop(worker, err) end
     end
   end
 
@@ -118,10 +113,7 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
     lose_reason()
     over = true
     pool:finish()
-    for _, worker in ipairs { table.unpack(pool.workers) } do
-      worker.dropped = true
-      cancel(worker.block, CLOSED)
-    end
+    for _, worker in ipairs { table.unpack(pool.workers) } do pool:drop(worker, CLOSED) end
   end)
 
   pool:start()

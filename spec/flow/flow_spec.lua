@@ -512,6 +512,51 @@ describe("flow: while it runs", function()
     end)
   end)
 
+  it("an edge that goes while a put for it has begun still gets the value, or the value is left", function()
+    for _, is_paused in ipairs { true, false } do
+      run(function()
+        local save, saved = sink()
+        local other, others = sink()
+        local f = flow("job", {
+          a = { function(v) return v end, input = true }, save = { save, buffer = 0 }, other = { other, buffer = 0 },
+          "a > save, other",
+        }):start():pause "save"
+        if is_paused then f:pause "other" end
+        f:inject("a", 1)
+        rn.sleep(10)
+        f:disconnect "a > other" -- while the put waits at the paused stage; `other` has ended then, unless it is paused
+        rn.sleep(10)
+        f:resume "save"
+        rn.sleep(10)
+        local done, left = f:resume():drain()
+        assert.equal("1", text(saved))
+        if is_paused then
+          assert.same({ true, "1" }, { done, text(others) })
+        else
+          assert.same({ false, "", "1 value left: 1 for other" }, { done, text(others), tostring(left) })
+        end
+      end)
+    end
+  end)
+
+  it("a value that a worker has in hand goes along the new edge if that takes the place of the old one", function()
+    run(function()
+      local save, saved = sink()
+      local other, others = sink()
+      local from = rn.chan(300)
+      for i = 1, 300 do from:put(i) end
+      local f = flow("job", {
+        a = { from = from }, save = { save, buffer = 300 }, other = { other, buffer = 300, input = true }, "a > save",
+      }):start()
+      rn.yield() -- a lets others run after 128 values, with one in hand
+      f:disconnect("a > save"):connect "a > other"
+      rn.sleep(10)
+      assert.is_true(f:drain())
+      assert.is_true(#saved > 100 and #others > 100)
+      assert.equal(text(numbers(300)), text(saved) .. " " .. text(others))
+    end)
+  end)
+
   it("ping tells of each stage, and prints as a table", function()
     quietly(function()
       local f = flow("job", {

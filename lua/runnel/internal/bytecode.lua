@@ -20,7 +20,9 @@ local MODULES = {
   "runnel.internal.start", "runnel.internal.stuck", "runnel.internal.thread_function", "runnel.internal.thread_main",
   "runnel.internal.trace_events", "runnel.internal.trace_parts", "runnel.internal.trace_threads",
   "runnel.internal.transduce",
-  "runnel.internal.workers",
+  "runnel.internal.workers", "runnel.internal.workers.at_once", "runnel.internal.workers.early",
+  "runnel.internal.workers.failure", "runnel.internal.workers.in_turn", "runnel.internal.workers.jobs",
+  "runnel.internal.workers.limit", "runnel.internal.workers.taking",
 }
 
 local threads = 0 -- how many this state has started

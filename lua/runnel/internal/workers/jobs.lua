@@ -1,0 +1,144 @@
+---What a worker does with a value: it calls the function, and puts the results.
+
+local core = require "runnel.core"
+local backoff = require "runnel.internal.backoff"
+local taking = require "runnel.internal.workers.taking"
+
+local sleep, yield, put = core.sleep, core.yield, core.internal.moving.put
+local set_off = core.internal.worker.set_off
+
+local jobs = {}
+
+-- Results that are not just one value for the output: none; or several, or for a named output, which are in a parcel, a
+-- list of values and their outputs. DEFAULT is the output without a name, where something is to be done after the put.
+local NOTHING, PARCEL, DEFAULT = {}, {}, {}
+jobs.NOTHING, jobs.PARCEL = NOTHING, PARCEL
+
+---What ends a source after its put, or where it waits, if its pool is to finish. No error.
+jobs.FINISHED = setmetatable({}, { __tostring = function() return "a source has to end" end })
+
+---A parcel with a result of a job, or with none.
+---@param result any
+---@param output any
+---@return table
+function jobs.parcel(result, output)
+  if output == DEFAULT then output = nil end
+  return { result, output, at = 1, last = result == nil and 0 or 2 }
+end
+
+local function add(parcel, value, output)
+  local last = parcel.last
+  parcel[last + 1], parcel[last + 2], parcel.last = value, output, last + 2
+end
+
+---A function has returned more than one value: if the first is nil it has failed, as Lua's own functions fail.
+---@param result any
+---@param err any
+function jobs.raise_if_nil(result, err)
+  if result == nil then error(err, 0) end
+end
+
+---Calls the job, with all that may belong to it.
+---@param worker runnel.internal.Worker
+---@param value any
+---@return any result
+---@return any output
+function jobs.call(worker, value)
+  local pool = worker.pool
+  local job = pool.job
+  local result, output
+  if pool.limit then pool.limit:begin(worker) end
+  if pool.is_source then result, output = job(worker.put, worker.state)
+  elseif pool.is_step then result, output = job(value, worker.put, worker.state)
+  else
+    result, output = job(value)
+    if output ~= nil then output = jobs.raise_if_nil(result, output) end
+  end
+  worker.deadline, worker.tried = false, 0
+  if worker.late then
+    worker.late = false
+    pcall(yield) -- if the job has not waited since it was cancelled, the cancellation is raised here, and caught
+  end
+  if worker.dropped then return nil end
+  local kept = worker.kept
+  if kept then
+    if result ~= nil then add(kept, result, output) end
+    worker.kept = nil
+    return PARCEL, kept
+  end
+  return result, output or pool.done and DEFAULT
+end
+
+---What a worker does first whose go block has died in a job.
+---@param worker runnel.internal.Worker
+---@param value any
+---@return any result
+---@return any output
+function jobs.call_again(worker, value)
+  local how, pool = worker.next, worker.pool
+  worker.next = nil
+  local result, output
+  if how == "handler" then
+    worker.at = "handler"
+    result, output = worker.instead()
+    if pool.done and output == nil then output = DEFAULT end
+  else
+    if how == "pause" then
+      worker.at = "pause"
+      sleep(backoff.pause(pool.retry, worker.tried))
+    end
+    worker.at = nil
+    result, output = jobs.call(worker, value)
+  end
+  worker.at = nil
+  return result, output
+end
+
+local function send(worker, value, output)
+  local to = worker.to
+  if output == nil and to and put(to, value) then return end
+  worker.pool.emit(value, output, worker)
+end
+
+---Puts the results of a job.
+---@param worker runnel.internal.Worker
+---@param result any
+---@param output any
+function jobs.send_results(worker, result, output)
+  worker.at = "put"
+  if result == PARCEL then
+    while output.at <= output.last do
+      send(worker, output[output.at], output[output.at + 1])
+      output.at = output.at + 2
+    end
+  elseif result ~= nil then
+    if output == DEFAULT then output = nil end
+    send(worker, result, output)
+  end
+  worker.at = nil
+  local done = worker.pool.done
+  if done then done() end
+end
+
+---Puts a value of a step or a source where the worker's put function cannot.
+---@param worker runnel.internal.Worker
+---@param value any
+---@param output any
+function jobs.put(worker, value, output)
+  local pool = worker.pool
+  if pool.keeps and worker.at == nil and not pool.is_source then
+    worker.kept = worker.kept or { at = 1, last = 0 }
+    add(worker.kept, value, output)
+    return
+  end
+  if pool.is_source then
+    while pool.paused and not pool.finishing do taking.wait_resumed(worker) end
+    set_off(worker.turn, pool.finishing)
+  end
+  local _, _, seq = worker.hand(worker)
+  if seq then pool.order.wait(worker, seq) end
+  send(worker, value, output)
+  if pool.is_source and pool.finishing then error(jobs.FINISHED, 0) end
+end
+
+return jobs

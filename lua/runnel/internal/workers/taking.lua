@@ -1,0 +1,87 @@
+---How a worker gets its next value where more is to be looked at than the input.
+
+local core = require "runnel.core"
+local internal = core.internal
+
+local chan, is_closed = core.chan, core.methods.closed
+local take, hide = internal.moving.take, internal.trace.hide
+local phase_of, set_off, begin = internal.worker.phase, internal.worker.set_off, internal.worker.begin
+
+local taking = {}
+
+---Whether a worker is to end.
+---@param worker runnel.internal.Worker
+---@return boolean
+function taking.is_over(worker)
+  local pool = worker.pool
+  return worker.retired or pool.finishing and pool.early:count() == 0
+end
+
+---No more values come from the input.
+---@param pool runnel.internal.Pool
+---@param err? any the error with which it has closed
+function taking.end_input(pool, err)
+  pool.finishing = true
+  if err ~= nil then pool.err = err end
+  if pool.gate then
+    pool.gate:close()
+    pool.gate = pool.paused and hide(chan()) or nil
+  end
+  pool:nudge_all()
+end
+
+---Waits for the end of a pause.
+---@param worker runnel.internal.Worker
+function taking.wait_resumed(worker)
+  local at = worker.at
+  worker.at = "gate"
+  take(worker.pool.gate)
+  worker.at = at
+end
+
+local function from_channel(worker, pool)
+  local from = pool.from
+  local was_closed = is_closed(from)
+  set_off(worker.turn, false)
+  local value, err = worker.turn(from)
+  if was_closed and value == nil and phase_of(worker.turn) == "take" then taking.end_input(pool, err) end
+  return value
+end
+
+local function from_iterator(worker, pool)
+  worker.at = "take"
+  local value = pool.from()
+  worker.at = nil
+  if value == nil then
+    taking.end_input(pool)
+  elseif pool.paused and not pool.finishing then -- it was called before the pause
+    pool.early:give_back(value)
+    return nil
+  else
+    pool.got = pool.got + 1
+  end
+  return value
+end
+
+---The next value; or nil: the worker is to end, or the pool has got another order than this.
+---@param worker runnel.internal.Worker
+---@param order runnel.internal.Order|nil
+---@return any
+function taking.next_value(worker, order)
+  local pool = worker.pool
+  local value
+  while value == nil and not taking.is_over(worker) and pool.order == order do
+    if pool.paused and (pool.is_channel or not pool.finishing) then
+      taking.wait_resumed(worker)
+    else
+      value = pool.early:take()
+      if value ~= nil then pool.got = pool.got + 1
+      elseif pool.is_channel then value = from_channel(worker, pool)
+      else value = from_iterator(worker, pool) end
+    end
+  end
+  if value ~= nil then begin(worker.turn) end
+  return value
+end
+
+return taking
