@@ -5,6 +5,7 @@
 #include "base/sleep.h"
 
 #include <poll.h>
+#include <stddef.h>
 #include <sys/select.h>
 
 #include "base/clock.h"

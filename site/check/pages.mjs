@@ -243,8 +243,7 @@ const tests = {
     }, name);
     await (await frame.waitForSelector("#view-flows")).click();
     await frame.waitForFunction(() => document.querySelector("tr.held")?.textContent.includes("attempt to perform arithmetic"));
-    await chooses(".replace", "total");
-    const replaced = async (code) => {
+    const replaced = async (code) => { // of the stage that holds
       await frame.$eval(".replace textarea", (e, text) => {
         e.value = text;
         e.dispatchEvent(new Event("input", { bubbles: true }));

@@ -294,12 +294,13 @@ const tests = {
       await (await form.$("input")).type(value);
       await (await form.$("form > button, button")).click();
     };
-    await until(page, () => [...document.querySelectorAll(".flow tr.stage")].some((row) => Number(row.cells[5].textContent) > 5));
-    assert.deepEqual((await cells("double")).slice(-2), ["> save", "pause"]);
+    await until(page, () => [...document.querySelectorAll(".flow tr.stage")].some((row) => Number(row.cells[6].textContent) > 5));
+    const [, , button, ...others] = await cells("double");
+    assert.deepEqual([button, others.at(-1)], ["pause", "> save"]);
 
     await press("double");
     await untilCell("double", 1, "paused");
-    await untilCell("double", 3, "5/4"); // its buffer is full, and the source waits in its put
+    await untilCell("double", 4, "5/4"); // its buffer is full, and the source waits in its put
     await shot(page, "flows");
     await press("double");
     await untilCell("double", 1, "running");
@@ -307,7 +308,7 @@ const tests = {
     await put("double", "string", "x"); // not a number: the stage holds it
     await until(page, () => document.querySelector("#message")?.textContent.includes("injected into stage double"));
     await untilCell("double", 1, "held");
-    await untilCell("double", 7, "attempt to mul a 'number' with a 'string'");
+    await untilCell("double", 8, "attempt to mul a 'number' with a 'string'");
     await put("save", "JSON", '{"end": [1, 2]}');
     await until(page, () => document.querySelector("#message")?.textContent.includes("injected into stage save"));
     await put("save", "JSON", "{");

@@ -27,7 +27,7 @@ function addRates(answer, before) {
   return answer;
 }
 
-const COLUMNS = ["stage", "state", "busy", "queue", "taken", "per second", "errors", "longest step", "to"];
+const COLUMNS = ["stage", "state", "", "busy", "queue", "taken", "per second", "errors", "longest step", "to"];
 const NUMBERS = new Set(["busy", "queue", "taken", "per second", "errors"]);
 
 const LONG = 100; // ms: shorter steps are not mentioned
@@ -46,22 +46,22 @@ function Stage({ stage, control, command }) {
   return html`<tr class=${`stage ${stage.state}`}>
     <td><b>${stage.name}</b></td>
     <td><span class=${`state ${stage.state}`}>${stage.state}</span></td>
+    ${control && html`<td>${stage.state !== "ended"
+      && html`<${Button} what=${isPaused ? "resume" : "pause"} id=${stage.id} command=${command} />`}</td>`}
     <td class="number">${stage.busy}/${stage.n}</td>
     <td class="number">${stage.queue}/${stage.room}</td>
     <td class="number">${stage.taken.toLocaleString("en")}</td>
     <td class="number">${stage.rate ? short(stage.rate) : ""}</td>
     <td class="number">${stage.errors || ""}</td>
     <td class="step"><${Step} stage=${stage} /></td>
-    <td>${stage.to}</td>
-    ${control && html`<td>${stage.state !== "ended"
-      && html`<${Button} what=${isPaused ? "resume" : "pause"} id=${stage.id} command=${command} />`}</td>`}</tr>`;
+    <td>${stage.to}</td></tr>`;
 }
 
-// A stage that has not ended, and the element that chooses it.
+// A stage that has not ended, and the element that chooses it; by default one that holds, or the last.
 function useStage(flow) {
   const [chosen, setChosen] = useState("");
   const open = flow.stages.filter((s) => s.state !== "ended");
-  const stage = open.find((s) => s.id === chosen) || open[open.length - 1];
+  const stage = open.find((s) => s.id === chosen) || open.find((s) => s.state === "held") || open[open.length - 1];
   return [stage, html`<select class="to" onChange=${(e) => setChosen(e.target.value)} aria-label="stage">
     ${open.map((s) => html`<option value=${s.id} selected=${s === stage}>${s.name}</option>`)}</select>`];
 }
@@ -87,8 +87,7 @@ function Flow({ flow, control, command }) {
   return html`<section class="flow"><h2>${flow.name} <span class=${`state ${flow.state}`}>${flow.state}</span> ${" "}
       ${control && ["pause", "resume", "drain"].map((what) => html`
         <${Button} what=${what} id=${flow.id} command=${command}>${what === "drain" ? what : `${what} all`}<//>`)}</h2>
-    <table><thead><tr>${COLUMNS.map((c) => html`<th class=${NUMBERS.has(c) ? "number" : ""}>${c}</th>`)}
-      ${control && html`<th></th>`}</tr></thead>
+    <table><thead><tr>${COLUMNS.map((c) => (c || control) && html`<th class=${NUMBERS.has(c) ? "number" : ""}>${c}</th>`)}</tr></thead>
       <tbody>${flow.stages.map((s) => html`<${Stage} key=${s.id} stage=${s} control=${control} command=${command} />`)}</tbody></table>
     ${control && html`<${Feed} flow=${flow} command=${command} />`}
     ${control && sendsCode && html`<${Replace} flow=${flow} command=${command} />`}</section>`;
