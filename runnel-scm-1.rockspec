@@ -217,7 +217,6 @@ build = {
     ["runnel.nats.job"] = "lua/runnel/nats/job.lua",
     ["runnel.nats.firsts"] = "lua/runnel/nats/firsts.lua",
     ["runnel.nats.gone"] = "lua/runnel/nats/gone.lua",
-    ["runnel.nats.json"] = "lua/runnel/nats/json.lua",
     ["runnel.nats.label"] = "lua/runnel/nats/label.lua",
     ["runnel.nats.limit"] = "lua/runnel/nats/limit.lua",
     ["runnel.nats.names"] = "lua/runnel/nats/names.lua",

@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local json = require "runnel.nats.json"
+local json = require "runnel.internal.json"
 
 local answer = {}
 

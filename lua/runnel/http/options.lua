@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local lib = require "runnel.http.curl"
 local check = require "runnel.internal.check"
-local json = require "runnel.nats.json"
+local json = require "runnel.internal.json"
 
 local options = {}
 

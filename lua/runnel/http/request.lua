@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local json = require "runnel.nats.json"
+local json = require "runnel.internal.json"
 
 -- The longest piece of a body, in bytes.
 local PIECE <const> = 65536

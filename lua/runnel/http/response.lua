@@ -1,6 +1,6 @@
 ---Responses to requests, and the words for their errors.
 
-local json = require "runnel.nats.json"
+local json = require "runnel.internal.json"
 
 local responses = {}
 
