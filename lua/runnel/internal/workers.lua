@@ -167,17 +167,22 @@ end
 
 local spawn
 
+-- Lets a worker go on whose go block has died, if it is to; returns whether.
+local function go_on(worker, ...)
+  local what = failure.decide(worker, ...)
+  if what == "hold" then worker.at, worker.hand = "held", at_rest
+  elseif what then spawn(worker) end
+  return what ~= nil
+end
+
 -- The give_up of a worker's go block.
-local function died(worker, err, block, is_reported, trace)
+local function died(worker, ...)
   local pool = worker.pool
-  local ok, what = pcall(failure.decide, worker, err, block, is_reported, trace)
-  if ok and what then
-    if what == "hold" then worker.at, worker.hand = "held", at_rest else spawn(worker) end
-    return pool:call_next()
-  end
+  local ok, goes_on = pcall(go_on, worker, ...)
+  if ok and goes_on then return pool:call_next() end
   if not ok then -- memory has run out
     pool.finishing = true
-    if pool.err == nil then pool.err = what end
+    if pool.err == nil then pool.err = goes_on end
   end
   leave(worker)
 end
