@@ -352,7 +352,7 @@ describe("a remote stage", function()
   }
   for _, fault in ipairs(FAULTS) do
     local what, name, from, to = table.unpack(fault)
-    it("would not: " .. what, function()
+    it("would not: " .. what .. " #slow", function() -- this is about Lua code, so sanitizers find nothing in it
       assert.is_number(first_failure(5000, modules_with(name, from, to)))
     end)
   end

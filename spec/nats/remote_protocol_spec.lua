@@ -330,7 +330,7 @@ describe("a remote stage", function()
     local starts = 0
     worker(server, 1, function()
       starts = starts + 1
-      rn.sleep(24 * 60 * 60 * 1000)
+      rn.sleep(2 * 60 * 60 * 1000)
       return "done"
     end)
     worker(server, 1, function() error "the other worker" end):drain()

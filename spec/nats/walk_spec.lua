@@ -22,7 +22,7 @@ describe("the operator's walk", function()
     return table.concat(lines, "\n") .. "\n"
   end
 
-  it("ends with all results, and a dead letter that was replayed", function()
+  it("ends with all results, and a dead letter that was replayed #slow", function()
     local set <close> = background.set()
     local text, count = commands(), 0
     -- Ports of its own: for clients and for the cluster.
