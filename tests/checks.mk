@@ -26,7 +26,8 @@ $(CHECKS:%=check-%): check-%:
 
 # ---- the specs, in other ways ----
 
-# Slow builds leave out the specs tagged #slow, which wait, or run Lua code alone for long; valgrind also leaves out those tagged #heavy, which compute.
+# Slow builds leave out the specs tagged #slow, which wait, or run Lua code alone for long; valgrind also leaves out those
+# tagged #heavy, which compute.
 FEWER_SPECS = BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow'
 
 check-specs-long: ## the specs in their long form, which takes some minutes
