@@ -113,11 +113,8 @@ static bool send_text(int fd, const char *text) { return send_all(fd, text, strl
 
 /* A body that is longer than what the client keeps of a stream. */
 static bool send_chunks(int fd) {
-  static char bytes[CHUNK];
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  (void)pthread_mutex_lock(&lock);
+  char bytes[CHUNK];
   memset(bytes, 'x', sizeof bytes);
-  (void)pthread_mutex_unlock(&lock);
   if (!send_text(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")) return false;
   for (int i = 0; i < CHUNKS; i++) {
     char size[16];
