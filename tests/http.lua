@@ -19,17 +19,7 @@ local random = math.random
 local whole, failed, cancelled = 0, 0, 0
 rn.on_error(function() end) -- of the server, whose clients go away
 
-local function source()
-  local ch = rn.chan(random(0, 2))
-  rn.go(function()
-    for _ = 1, random(0, 20) do
-      if not ch:put(("x"):rep(random(0, 50000))) then return end
-      if random(4) == 1 then rn.sleep(random()) end
-    end
-    ch:close(random(5) == 1 and "on purpose" or nil)
-  end)
-  return ch
-end
+local source = dofile "tests/random_body.lua"
 
 local ANSWERS = {
   text = function() return 200, { ["Set-Cookie"] = { "a=1", "b=2" } }, ("t"):rep(1000) end,

@@ -26,17 +26,7 @@ rn.on_error(function(err)
   end
 end)
 
-local function stream()
-  local ch = rn.chan(random(0, 2))
-  rn.go(function()
-    for _ = 1, random(0, 20) do
-      if not ch:put(("x"):rep(random(0, 50000))) then return end
-      if random(4) == 1 then rn.sleep(random()) end
-    end
-    ch:close(random(5) == 1 and "on purpose" or nil)
-  end)
-  return ch
-end
+local stream = dofile "tests/random_body.lua"
 
 local WAYS = {
   function(req) return 200, nil, req:body() end,

@@ -3,7 +3,8 @@
 
 #include <lauxlib.h>
 
-void summary_field(Text *to, const char *name, int64_t value) {
+/* Adds "NAME":value and a comma. */
+static void add_field(Text *to, const char *name, int64_t value) {
   text_puts(to, "\"");
   text_puts(to, name);
   text_puts(to, "\":");
@@ -21,10 +22,10 @@ void summary_hello(Text *to, const char *program, bool control, int64_t pid) {
 
 /* For how long Lua has not served the scheduler, in ms, and what has run then. */
 static void add_busy(Text *to, Watch *watch, int64_t now, int64_t asked) {
-  summary_field(to, "busy", asked ? (now - asked) / CLOCK_MS : 0);
+  add_field(to, "busy", asked ? (now - asked) / CLOCK_MS : 0);
   if (!asked) return;
   char name[256];
-  summary_field(to, "runs", watch->running(watch, name, sizeof name));
+  add_field(to, "runs", watch->running(watch, name, sizeof name));
   text_puts(to, "\"who\":");
   text_json(to, name);
   text_puts(to, ",");
@@ -32,20 +33,20 @@ static void add_busy(Text *to, Watch *watch, int64_t now, int64_t asked) {
 
 void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t asked) {
   int64_t waiting = atomic_load(&watch->waiting);
-  summary_field(to, "t", now / CLOCK_MS);
-  summary_field(to, "waited", (atomic_load(&watch->waited) + (waiting ? now - waiting : 0)) / CLOCK_MS);
+  add_field(to, "t", now / CLOCK_MS);
+  add_field(to, "waited", (atomic_load(&watch->waited) + (waiting ? now - waiting : 0)) / CLOCK_MS);
   add_busy(to, watch, now, asked);
   if (!view) return;
   const Snapshot *s = view->snapshot;
-  summary_field(to, "now", s->now / CLOCK_MS);
-  summary_field(to, "virtual", s->is_virtual);
-  summary_field(to, "memory", (int64_t)s->memory);
-  summary_field(to, "gos", s->gos.n - s->has_main);
-  summary_field(to, "chans", s->chans.n);
-  summary_field(to, "ready", s->ready);
-  summary_field(to, "taken", s->taken / 1000);
-  summary_field(to, "more", view->more);
-  summary_field(to, "more_chans", view->more_chans);
+  add_field(to, "now", s->now / CLOCK_MS);
+  add_field(to, "virtual", s->is_virtual);
+  add_field(to, "memory", (int64_t)s->memory);
+  add_field(to, "gos", s->gos.n - s->has_main);
+  add_field(to, "chans", s->chans.n);
+  add_field(to, "ready", s->ready);
+  add_field(to, "taken", s->taken / 1000);
+  add_field(to, "more", view->more);
+  add_field(to, "more_chans", view->more_chans);
 }
 
 void summary_result(lua_State *L, Text *to) {

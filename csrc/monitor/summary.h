@@ -8,9 +8,6 @@
 #include "monitor/view.h"
 #include "tracing/watch.h"
 
-/* Adds "NAME":value and a comma. */
-void summary_field(Text *to, const char *name, int64_t value);
-
 /* Adds what a page must know once: the program's name, whether the page may send commands that change something, and
    the process's number, or 0. */
 void summary_hello(Text *to, const char *program, bool control, int64_t pid);

@@ -3,34 +3,19 @@
 
 local rn = require "runnel"
 local raises = require "spec.support.raises"
+local http_stage = require "spec.support.http_stage"
 local uv_stage = require "spec.support.uv_stage"
 
 describe("the client of runnel.http", function()
-  if not pcall(require, "luv") then return pending "luv is not installed" end
-  if not pcall(require, "runnel.http.curl") then return pending "libcurl is not installed" end
+  if http_stage.missing then return pending(http_stage.missing) end
   local http = require "runnel.http"
   local uv = require "runnel.uv"
-  local listening
 
-  before_each(function()
-    uv_stage.open()
-    listening = {}
-    http.get "http://127.0.0.1:1/" -- makes the client and its thread, which have a descriptor
-    uv_stage.open()
-  end)
-  after_each(function()
-    for _, conns in ipairs(listening) do conns:close() end
-    http.fake(nil)
-    http.close_idle()
-    uv_stage.close()
-  end)
+  before_each(http_stage.open)
+  after_each(http_stage.close)
 
   -- Serves each connection by a function. Returns the URL of the server.
-  local function server(serve)
-    local conns, port = uv_stage.serve(serve)
-    listening[#listening + 1] = conns
-    return ("http://127.0.0.1:%d/"):format(port)
-  end
+  local function server(serve) return ("http://127.0.0.1:%d/"):format(http_stage.serve(serve)) end
 
   -- Reads a request: its head, and its body if it has a length or comes in chunks.
   local function read_request(conn)
@@ -66,6 +51,16 @@ describe("the client of runnel.http", function()
 
   local function ok(body, headers)
     return ("HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s"):format(headers or "", #body, body)
+  end
+
+  -- The URL of a server that never answers, and a channel that gets a value for each connection that has ended.
+  local function silent()
+    local gone = rn.chan(10)
+    return server(function(conn)
+      read_request(conn)
+      for _ in conn:read() do end
+      gone:put(true)
+    end), gone
   end
 
   -- The request that a call sends.
@@ -496,12 +491,7 @@ describe("the client of runnel.http", function()
     end)
 
     it("tells the server at once", function()
-      local gone = rn.chan(1)
-      local url = server(function(conn)
-        read_request(conn)
-        for _ in conn:read() do end
-        gone:put(true)
-      end)
+      local url, gone = silent()
       local block = rn.go(http.get, url)
       rn.sleep(20)
       rn.cancel(block)
@@ -663,12 +653,7 @@ describe("the client of runnel.http", function()
   end)
 
   it("ends with Ctrl-C in the middle", function()
-    local gone = rn.chan(10)
-    local url = server(function(conn)
-      read_request(conn)
-      for _ in conn:read() do end
-      gone:put(true)
-    end)
+    local url, gone = silent()
     local path = uv_stage.path(([[
       local rn = require "runnel"
       local http = require "runnel.http"

@@ -1,42 +1,18 @@
 -- http.get through a proxy, which is written here: for http it gets the whole URL, for https it makes a tunnel.
 
 local rn = require "runnel"
+local http_stage = require "spec.support.http_stage"
 local uv_stage = require "spec.support.uv_stage"
 
 describe("a proxy of runnel.http", function()
-  if not pcall(require, "luv") then return pending "luv is not installed" end
-  if not pcall(require, "runnel.http.curl") then return pending "libcurl is not installed" end
+  if http_stage.missing then return pending(http_stage.missing) end
   local http = require "runnel.http"
   local uv = require "runnel.uv"
   local tls = require "spec.support.tls"
-  local listening
+  local listen = http_stage.serve
 
-  before_each(function()
-    uv_stage.open()
-    listening = {}
-    http.get "http://127.0.0.1:1/" -- makes the client and its thread, which have a descriptor
-    uv_stage.open()
-  end)
-  after_each(function()
-    for _, conns in ipairs(listening) do conns:close() end
-    http.close_idle()
-    uv_stage.close()
-  end)
-
-  -- Serves each connection by a function, in a go block of its own, and closes it then. Returns the port.
-  local function listen(serve)
-    local conns, port = assert(uv.listen("127.0.0.1", 0))
-    listening[#listening + 1] = conns
-    rn.go(function()
-      for conn in conns do
-        rn.go(function()
-          local closing <close> = conn
-          serve(closing)
-        end)
-      end
-    end)
-    return port
-  end
+  before_each(http_stage.open)
+  after_each(http_stage.close)
 
   -- Reads the head of a request. Returns its lines, and what came behind it.
   local function read_head(conn)

@@ -1,24 +1,16 @@
 -- https with certificates of clients, and HTTP/2. The servers are openssl's and nghttp2's.
 
 local rn = require "runnel"
-local uv_stage = require "spec.support.uv_stage"
+local http_stage = require "spec.support.http_stage"
 
 describe("the client of runnel.http with TLS", function()
-  if not pcall(require, "luv") then return pending "luv is not installed" end
-  if not pcall(require, "runnel.http.curl") then return pending "libcurl is not installed" end
+  if http_stage.missing then return pending(http_stage.missing) end
   local http = require "runnel.http"
   local tls = require "spec.support.tls"
   if not tls.has "openssl" then return pending "openssl is not installed" end
 
-  before_each(function()
-    uv_stage.open()
-    http.get "http://127.0.0.1:1/" -- makes the client and its thread, which have a descriptor
-    uv_stage.open()
-  end)
-  after_each(function()
-    http.close_idle()
-    uv_stage.close()
-  end)
+  before_each(http_stage.open)
+  after_each(http_stage.close)
 
   it("shows its own certificate to a server that wants one", function()
     local folder <close> = tls.folder()

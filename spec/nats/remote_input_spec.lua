@@ -5,7 +5,7 @@ local nats_server = require "spec.support.nats_server"
 local remote_workers = require "spec.support.remote_workers"
 local stage = require "spec.support.stage"
 
-local has_nats, nats = pcall(require, "runnel.nats")
+local nats, missing = nats_server.library()
 local each_test = remote_workers.each_test
 local start_workers = remote_workers.start_workers
 local jobs_left = remote_workers.jobs_left
@@ -74,8 +74,7 @@ describe("bad input for remote stages", function()
   end))
 
   it("is a server without JetStream", function()
-    if not nats_server.installed then return pending(nats_server.MISSING) end
-    if not has_nats then return pending "runnel.nats has not been built" end
+    if not nats then return pending(missing) end
     local server <close> = nats_server.start { jetstream = false }
     local conn <close> = assert(nats.connect(server.url))
     assert.matches("remote_input_spec.lua:%d+: remote: .*JetStream", message(function() conn:remote "x" end))

@@ -3,7 +3,7 @@
 local rn = require "runnel"
 local nats_server = require "spec.support.nats_server"
 
-local has_nats, nats = pcall(require, "runnel.nats")
+local nats, missing = nats_server.library()
 
 local remote_workers = {}
 
@@ -107,8 +107,7 @@ local MODULES = {
 ---@return fun()
 function remote_workers.each_test(f)
   return function()
-    if not nats_server.installed then return pending(nats_server.MISSING) end
-    if not has_nats then return pending "runnel.nats has not been built" end
+    if not nats then return pending(missing) end
     local server <close> = nats_server.start()
     for name, text in pairs(MODULES) do server.set:write(name .. ".lua", text) end
     server.set:write("worker.lua", WORKER)
