@@ -26,9 +26,10 @@ $(CHECKS:%=check-%): check-%:
 
 # ---- the specs, in other ways ----
 
-# Slow builds leave out the specs tagged #slow, which wait, or run Lua code alone for long; valgrind also leaves out those
-# tagged #heavy, which compute.
-FEWER_SPECS = BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow'
+# Slow builds leave out the specs tagged #slow, which wait, or run Lua code alone for long. Those that run for each
+# commit, and valgrind, also leave out those tagged #heavy, which compute.
+FEWER_SPECS  = SPEC_LIMIT=300 BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow'
+FEWEST_SPECS = SPEC_LIMIT=300 BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy'
 
 check-specs-long: ## the specs in their long form, which takes some minutes
 check-specs-long: NEEDED = test
@@ -40,7 +41,7 @@ run-specs-long: run-specs
 # reports of leaks, which are written after Lua has unloaded the module.
 .PHONY: check-san
 check-san: check-san-gcc check-san-clang ## the specs with address and undefined-behaviour sanitizers, gcc's and clang's
-check-san-gcc:   BUILT = CC=gcc BUILD=build/san-gcc CFLAGS='-O1 -DRUNNEL_DEBUG $(SPECS_SANITIZED)' $(FEWER_SPECS)
+check-san-gcc:   BUILT = CC=gcc BUILD=build/san-gcc CFLAGS='-O1 -DRUNNEL_DEBUG $(SPECS_SANITIZED)' $(FEWEST_SPECS)
 check-san-clang: BUILT = CC=clang BUILD=build/san-clang CFLAGS='-O2 $(SPECS_SANITIZED)' $(FEWER_SPECS)
 SPECS_SANITIZED = -g -fno-omit-frame-pointer $(SANITIZED)
 run-san-gcc run-san-clang: export ASAN_OPTIONS = detect_leaks=1:detect_stack_use_after_return=1
@@ -284,10 +285,15 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-spin check-soak \
-              check-soak-machines check-api check-host check-embed check-install
+              check-soak-machines check-api check-host check-embed check-install check-analyzer
 .PHONY: check-long
 check-long: ## all checks that take long; CI runs a part of them for each commit
 	$(THEN) -j1 $(LONG_CHECKS)
+
+.PHONY: check-analyzer
+check-analyzer: ## all checks of clang-tidy, with clang's analyzer
+	$(SETUP) lint
+	clang-tidy --quiet $(C_FILES) -- $(CORE_CFLAGS) -DRUNNEL_DEBUG $(HOST_CPPFLAGS)
 
 .PHONY: check-install
 check-install: ## install with make and with luarocks below build/, and use the module from outside the tree
