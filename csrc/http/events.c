@@ -72,7 +72,7 @@ void events_post(Client *client) {
     int code = post(client);
     if (code == RUNNEL_CLOSED) break;
     if (code == RUNNEL_OK) continue;
-    client_unlock(client);
+    client_unlock(client);                                          /* seldom covered: there is no memory */
     (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); /* there may be some again soon */
     client_lock(client);
   }
