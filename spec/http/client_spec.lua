@@ -98,8 +98,9 @@ describe("the client of runnel.http", function()
 
     it("refuse the user without a body", function()
       local url = answering "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
-      assert.equal(401, assert(http.get(url, { userpwd = "user:wrong" })).status)
-      local pieces, head = http.stream(url, { userpwd = "user:wrong" })
+      local as = { userpwd = "user:wrong", httpauth = "basic" }
+      assert.equal(401, assert(http.get(url, as)).status)
+      local pieces, head = http.stream(url, as)
       assert.equal(401, assert(head()).status)
       assert.is_nil(pieces:take())
     end)
