@@ -54,6 +54,15 @@ static void a_paste_ends_with_its_mark(void) {
   free(text);
 }
 
+static int next_of_bytes(void *ud) { return (unsigned char)*(*(const char **)ud)++; }
+
+static void a_paste_loses_its_zeros(void) {
+  const char *at = "a\0b\033[201~";
+  char *text = paste_read(next_of_bytes, &at);
+  CHECK(text && strcmp(text, "ab") == 0);
+  free(text);
+}
+
 static void begins_with(const char *text, int columns, const char *expected) {
   char *beginning = paste_beginning(text, columns);
   CHECK(beginning && strcmp(beginning, expected) == 0);
@@ -66,6 +75,7 @@ static void of_a_long_paste_the_beginning_is_shown(void) {
   begins_with("", 80, "");
   begins_with("0123456789012345678901234567890\n", 10, "01234567890123456789…");
   begins_with("0123456789012345678\xC3\xA4\xC3\xA4", 40, "0123456789012345678…");
+  begins_with("\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80", 40, "…");
 }
 
 /* ---- UTF-8 ---- */
@@ -194,11 +204,16 @@ static void the_command_line_is_read(void) {
   CHECK(OPTIONS("--deadlock", "warn").deadlock == DEADLOCK_WARN);
   CHECK(OPTIONS("--deadlock=error").deadlock == DEADLOCK_ERROR);
   CHECK(OPTIONS("--deadlock=ignore").deadlock == DEADLOCK_IGNORE);
+  CHECK(OPTIONS("--errors=warn").errors_pass && !OPTIONS("--errors", "error").errors_pass);
+  CHECK(OPTIONS("--trace-records=9").trace_records == 9);
+  CHECK(strcmp(OPTIONS("--trace=lua").trace, "lua") == 0);
+  CHECK(OPTIONS("--monitor").monitored && OPTIONS("--monitor=65535").monitor_port == 65535);
 }
 
 static void a_wrong_command_line_is_told_of(void) {
   static const char seed[] = "needs an integer", mode[] = "needs one of error, warn and ignore";
   static const char argument[] = "needs argument";
+  static const char *const ports[] = {"--monitor=", "--monitor=1x", "--monitor=-1", "--monitor=65536"};
   CHECK(is_wrong(OPTIONS("--seed"), "--seed", seed));
   CHECK(is_wrong(OPTIONS("--seed="), "--seed", seed));
   CHECK(is_wrong(OPTIONS("--seed", "1x"), "--seed", seed));
@@ -206,6 +221,16 @@ static void a_wrong_command_line_is_told_of(void) {
   CHECK(is_wrong(OPTIONS("--deadlock"), "--deadlock", mode));
   CHECK(is_wrong(OPTIONS("--deadlock=errors"), "--deadlock", mode));
   CHECK(is_wrong(OPTIONS("--deadlocked"), "--deadlocked", NULL));
+  CHECK(is_wrong(OPTIONS("--errors"), "--errors", "needs one of error and warn"));
+  CHECK(is_wrong(OPTIONS("--errors=ignore"), "--errors", "needs one of error and warn"));
+  CHECK(is_wrong(OPTIONS("--trace-records"), "--trace-records", "needs an integer"));
+  CHECK(is_wrong(OPTIONS("--trace-records="), "--trace-records", "needs an integer"));
+  CHECK(is_wrong(OPTIONS("--trace-records=1x"), "--trace-records", "needs an integer"));
+  CHECK(is_wrong(OPTIONS("--trace="), "--trace", "needs the path of a file, as in --trace=out.json"));
+  CHECK(is_wrong(OPTIONS("--trace=x.lua"), "--trace",
+                 "does not write over a Lua file: give another one, as in --trace=out.json"));
+  for (size_t i = 0; i < sizeof ports / sizeof *ports; i++)
+    CHECK(is_wrong(OPTIONS((char *)ports[i]), "--monitor", "needs a port from 0 to 65535, as in --monitor=8080"));
   CHECK(is_wrong(OPTIONS("-e"), "-e", argument));
   CHECK(is_wrong(OPTIONS("-e", "-v"), "-e", argument));
   CHECK(is_wrong(OPTIONS("-l"), "-l", argument));
@@ -372,6 +397,7 @@ static void a_terminal_that_cannot_be_written_to_is_an_error(void) {
 
 int main(void) {
   a_paste_ends_with_its_mark();
+  a_paste_loses_its_zeros();
   of_a_long_paste_the_beginning_is_shown();
   utf8_is_read_and_written();
   what_is_no_utf8_is_kept_byte_by_byte();

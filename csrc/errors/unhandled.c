@@ -121,8 +121,7 @@ static void add(lua_State *L, Sched *S) {
   for (int i = 0; i < 4; i++) lua_pushvalue(L, error + i);
   lua_pushinteger(L, S->grace < INT64_MAX - now ? now + S->grace : INT64_MAX);
   if (lua_pcall(L, DEADLINE, 0, 0) != LUA_OK) {
-    /* uncovered: no memory is left */
-    lua_settop(L, error + 2);
+    lua_settop(L, error + 2); /* seldom covered: no memory is left */
     error_report(L);
     return;
   }

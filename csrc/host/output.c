@@ -20,13 +20,13 @@ static bool tail_above; /* the cursor is below it, after output_fresh_line */
 bool output_write(int fd, const char *bytes, size_t size) {
   while (size > 0) {
     ssize_t n = write(fd, bytes, size);
-    if (n < 0 && errno == EAGAIN) {
-      (void)poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
-    } else if (n < 0 && errno != EINTR) {
-      return false;
-    } else if (n > 0) {
+    if (n >= 0) {
       bytes += n;
       size -= (size_t)n;
+    } else if (errno == EAGAIN) {
+      (void)poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
     }
   }
   return true;
@@ -57,8 +57,7 @@ static void begin_output(void) {
   if (!tail_above) return;
   tail_above = false;
   if (tail_lost) tail_length = 0;
-  else if (tail_length > 0 && output_write(STDOUT_FILENO, "\033[A\r", 4))
-    output_write(STDOUT_FILENO, tail, tail_length);
+  else if (output_write(STDOUT_FILENO, "\033[A\r", 4)) output_write(STDOUT_FILENO, tail, tail_length);
   tail_lost = false;
 }
 

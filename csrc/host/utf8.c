@@ -24,8 +24,6 @@ enum { PRIVATE = 0xF0000, FIRST_COMBINING = 0x300, LAST_COMBINING = 0xFFFF };
 
 static bool combines(int32_t c) { return c >= FIRST_COMBINING && c <= LAST_COMBINING && wcwidth((wchar_t)c) == 0; }
 
-static int32_t stray(unsigned char byte) { return byte < 0x80 ? byte : 0xDC00 + byte; }
-
 int32_t utf8_read(Utf8Reader *reader, int (*next)(void *), void *ud) {
   if (reader->count == 0) {
     int byte = next(ud);
@@ -33,19 +31,17 @@ int32_t utf8_read(Utf8Reader *reader, int (*next)(void *), void *ud) {
     reader->held[reader->count++] = (unsigned char)byte;
   }
   int length = length_of(reader->held[0]), have = 1;
-  while (have < length) {
-    if (have == reader->count) {
-      int byte = next(ud);
-      if (byte < 0) break;
-      reader->held[reader->count++] = (unsigned char)byte;
-    }
-    if ((reader->held[have] & 0xC0) != 0x80) break;
+  while (have < length) { /* then no more is held: a character's first byte ends what is read before it */
+    int byte = next(ud);
+    if (byte < 0) break;
+    reader->held[reader->count++] = (unsigned char)byte;
+    if ((byte & 0xC0) != 0x80) break;
     have++;
   }
   int32_t c = have == length ? decode(reader->held, length) : -1;
   if (c > PRIVATE && combines(c - PRIVATE)) c = -1; /* a private character in the input: reads its bytes one by one */
   int used = c < 0 ? 1 : length;
-  if (c < 0) c = stray(reader->held[0]);
+  if (c < 0) c = 0xDC00 + reader->held[0];
   else if (combines(c)) c += PRIVATE;
   reader->count -= used;
   memmove(reader->held, reader->held + used, (size_t)reader->count);

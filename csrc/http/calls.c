@@ -54,9 +54,8 @@ int transfer_start(lua_State *L) {
   t->ref = luaL_ref(L, 7); /* the last that may raise, but for what is wrong below */
   int error = thread_start(client), code = error ? RUNNEL_OK : events_open(L, 1, client);
   if (error || code != RUNNEL_OK) {
-    luaL_unref(L, 7, t->ref); /* uncovered: no thread, memory or descriptor is left */
-    if (error) return luaL_error(L, "cannot start a thread: %s", strerror(error));
-    if (code == RUNNEL_NO_MEMORY) return luaL_error(L, "not enough memory");
+    luaL_unref(L, 7, t->ref);
+    if (error) return luaL_error(L, "cannot start a thread: %s", strerror(error)); /* uncovered: no thread is left */
     return luaL_error(L, "cannot open a port: %s", client->rn->strerror(code));
   }
   lua_settop(L, 6);

@@ -65,7 +65,6 @@ int cookies_new(lua_State *L) {
   (void)curl_share_setopt(jar->share, CURLSHOPT_UNLOCKFUNC, unlock_data);
   (void)curl_share_setopt(jar->share, CURLSHOPT_USERDATA, (void *)jar);
   if (curl_share_setopt(jar->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_COOKIE) != CURLSHE_OK)
-    /* uncovered: it has cookies */
     return luaL_error(L, "cookies: this libcurl has none, or not enough memory");
   return 1;
 }

@@ -60,7 +60,7 @@ static int post(Client *client) {
   (void)client->rn->port_release(port);
   client_lock(client);
   if (code != RUNNEL_OK) {
-    client->has_event = false;
+    client->has_event = false;           /* seldom covered: there is no memory, or the port has died of that */
     atomic_fetch_sub(&client->holds, 1); /* not the last: the thread's client lives */
   }
   return code;
@@ -72,7 +72,7 @@ void events_post(Client *client) {
     int code = post(client);
     if (code == RUNNEL_CLOSED) break;
     if (code == RUNNEL_OK) continue;
-    client_unlock(client);
+    client_unlock(client);                                          /* seldom covered: there is no memory */
     (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); /* there may be some again soon */
     client_lock(client);
   }

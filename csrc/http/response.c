@@ -90,7 +90,7 @@ void response_note_error(Transfer *t) {
   case REFUSED_HEADERS:
     (void)snprintf(t->error, size, "the headers have more than %d bytes", HEADERS_MAX);
     return;
-  case REFUSED_MEMORY: /* uncovered: no memory is left */
+  case REFUSED_MEMORY:
     (void)snprintf(t->error, size, "not enough memory");
     return;
   case REFUSED_FILE: /* uncovered: the disk has failed */

@@ -81,7 +81,7 @@ static bool has_header(const Bytes *head, const char *name) {
   while (at < end) {
     if (begins_with(at, (size_t)(end - at), name)) return true;
     const char *newline = (const char *)memchr(at, '\n', (size_t)(end - at));
-    if (!newline) return false; /* seldom covered: each ends with one */
+    if (!newline) return false; /* uncovered: each ends with one */
     at = newline + 1;
   }
   return false;

@@ -118,7 +118,7 @@ static bool copy_head(Request *request, struct MHD_Connection *client, const cha
   add_text(&head, method);
   if (!head.failed) (void)MHD_get_connection_values(client, MHD_HEADER_KIND, add_header, &head);
   if (head.failed) {
-    bytes_free(&head.bytes); /* uncovered: no memory is left */
+    bytes_free(&head.bytes);
     return false;
   }
   request->head = head.bytes.start;

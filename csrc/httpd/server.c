@@ -52,6 +52,7 @@ static void resume_all(Server *server) {
   }
 }
 
+/* seldom covered: the state is closed while events are on their way */
 static void drop_events(void *data) { server_release((Server *)data); }
 
 /* Tells the Lua thread if there are events. With the lock. */

@@ -131,9 +131,8 @@ int conn_connect(lua_State *L) {
     const char *text = nats_GetLastError(NULL);
     return conn_refuse(L, "%s: %s", name ? name : "libnats", text ? conn_plain_text(text, s) : natsStatus_GetText(s));
   }
-  s = events_set_callbacks(conn);
-  if (s == NATS_OK) s = io_set_options(conn);
-  if (s != NATS_OK) return conn_fail(L, s);
+  events_set_callbacks(conn);
+  io_set_options(conn);
   int code = events_open(L, conn, 2);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
   lua_pushvalue(L, 4);

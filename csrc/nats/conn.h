@@ -168,7 +168,7 @@ bool io_open(Io *io);
 void io_free(Io *io);
 
 /* Makes libnats leave the socket to the connection's thread. */
-natsStatus io_set_options(Conn *conn);
+void io_set_options(Conn *conn);
 
 /* Starts the thread, which connects and calls `connected` with the result. Returns an error number. */
 int io_start(Conn *conn);
@@ -195,7 +195,7 @@ void io_write(Conn *conn);
 enum { CONN_HANDLER = 1 };
 
 /* Has libnats call the functions that post events. */
-natsStatus events_set_callbacks(Conn *conn);
+void events_set_callbacks(Conn *conn);
 
 /* Opens the port of events to the channel at an index; returns the port's code. Closes it, and those of attended
    channels. */

@@ -89,7 +89,7 @@ static void tell(natsConnection *nc, Conn *conn, const char *name, bool is_last)
   if (!is_last && atomic_load(&conn->nevents) >= EVENT_LIMIT) return;
   Event *event = new_event(conn, name);
   if (!event) return;
-  if (natsConnection_GetConnectedUrl(nc, event->url, sizeof event->url) != NATS_OK) *event->url = 0;
+  (void)natsConnection_GetConnectedUrl(nc, event->url, sizeof event->url);
   copy_text(event->text, sizeof event->text, fatal_error(nc));
   post_event(event);
 }
@@ -136,15 +136,14 @@ static void on_closed(natsConnection *nc, void *closure) {
   conn_release(conn);
 }
 
-natsStatus events_set_callbacks(Conn *conn) {
+void events_set_callbacks(Conn *conn) {
   natsOptions *o = conn->options;
-  natsStatus s = natsOptions_SetClosedCB(o, on_closed, conn);
-  if (s == NATS_OK) s = natsOptions_SetDisconnectedCB(o, on_disconnected, conn);
-  if (s == NATS_OK) s = natsOptions_SetReconnectedCB(o, on_reconnected, conn);
-  if (s == NATS_OK) s = natsOptions_SetDiscoveredServersCB(o, on_discovered, conn);
-  if (s == NATS_OK) s = natsOptions_SetLameDuckModeCB(o, on_lame_duck, conn);
-  if (s == NATS_OK) s = natsOptions_SetErrorHandler(o, on_error, conn);
-  return s;
+  (void)natsOptions_SetClosedCB(o, on_closed, conn);
+  (void)natsOptions_SetDisconnectedCB(o, on_disconnected, conn);
+  (void)natsOptions_SetReconnectedCB(o, on_reconnected, conn);
+  (void)natsOptions_SetDiscoveredServersCB(o, on_discovered, conn);
+  (void)natsOptions_SetLameDuckModeCB(o, on_lame_duck, conn);
+  (void)natsOptions_SetErrorHandler(o, on_error, conn);
 }
 
 void events_connected(Conn *conn, natsConnection *nc, natsStatus s) {

@@ -243,11 +243,10 @@ static void *run(void *data) {
   return NULL;
 }
 
-natsStatus io_set_options(Conn *conn) {
-  natsStatus s = natsOptions_SetSendAsap(conn->options, true);              /* no thread that writes */
-  if (s == NATS_OK) s = natsOptions_SetMaxPingsOut(conn->options, INT_MAX); /* the thread here decides: until_lost */
-  if (s != NATS_OK) return s;
-  return natsOptions_SetEventLoop(conn->options, conn, on_attach, on_read, on_write, on_detach);
+void io_set_options(Conn *conn) {
+  (void)natsOptions_SetSendAsap(conn->options, true);       /* no thread that writes */
+  (void)natsOptions_SetMaxPingsOut(conn->options, INT_MAX); /* the thread here decides: until_lost */
+  (void)natsOptions_SetEventLoop(conn->options, conn, on_attach, on_read, on_write, on_detach);
 }
 
 int io_start(Conn *conn) {

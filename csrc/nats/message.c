@@ -156,7 +156,7 @@ static const char *fill_headers(lua_State *L, natsMsg *msg) {
   lua_pushvalue(L, 5);
   lua_pushlightuserdata(L, &filling);
   if (lua_pcall(L, 2, 0, 0) != LUA_OK) {
-    natsMsg_Destroy(msg); /* uncovered: only when memory runs out */
+    natsMsg_Destroy(msg);
     (void)lua_error(L);
   }
   return filling.wrong;

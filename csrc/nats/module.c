@@ -23,7 +23,7 @@ static int module_inbox(lua_State *L) {
 /* process() -> the machine's name, the number of this process */
 static int module_process(lua_State *L) {
   char host[HOST_SIZE];
-  if (gethostname(host, sizeof host) != 0) (void)snprintf(host, sizeof host, "?"); /* seldom covered: it has a name */
+  if (gethostname(host, sizeof host) != 0) (void)snprintf(host, sizeof host, "?"); /* uncovered: it has one */
   host[sizeof host - 1] = 0;
   lua_pushstring(L, host);
   lua_pushinteger(L, (lua_Integer)getpid());

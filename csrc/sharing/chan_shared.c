@@ -180,7 +180,7 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
   shared_inbox_look(L, S);               /* the other side may be of this state */
   if (UNLIKELY(S->observer != NULL) && result.ok) {
-    shared_handle_push_part(L, SHARED_HANDLES);
+    shared_handle_push_part(L, SHARED_HANDLES); /* seldom covered: another thread has just come */
     lua_rawgetp(L, -1, shared);
     Chan *ch = (Chan *)lua_touserdata(L, -1);
     sharing->number = result.value.number;

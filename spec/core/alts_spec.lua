@@ -1022,6 +1022,16 @@ describe("alts with buffer policies", function()
     assert.equal(10, sim.elapsed())
   end))
 
+  it("does one of its operations in an exploration, too, when all policies take that back", function()
+    sim.explore(function()
+      local a, b = rn.chan(fickle { false, true }), rn.chan(fickle { false, true })
+      local ok, port = rn.alts { { a, 1 }, { b, 2 } }
+      assert.is_true(ok)
+      assert.equal(port == a and 1 or 0, a:stats().put_total)
+      assert.equal(port == b and 1 or 0, b:stats().put_total)
+    end)
+  end)
+
   it("looks again when asking a policy has changed another channel", stage.sim(function()
     local other = rn.chan(1)
     local policy = fickle { true }

@@ -33,6 +33,17 @@ describe("reports", function()
   it("need an error", function()
     assert.error_matches(function() internal.report() end, "value expected")
   end)
+
+  it("of deadlocks are short if nothing writes them", function()
+    local output = stage.script [[
+      local core = require "runnel.core"
+      local function try() print(pcall(core.run, function() core.chan():take() end)) end
+      try()
+      core.internal.reports { deadlock = error }
+      try()
+    ]]
+    assert.equal(("false\tdeadlock: run would wait for ever\n"):rep(2), output)
+  end)
 end)
 
 describe("functions for modules of our own", function()
@@ -59,6 +70,14 @@ describe("functions for modules of our own", function()
     assert.error_matches(function() internal.offer_lines(ch, "a\n", 0, 9) end, "not a position in the text")
     assert.error_matches(function() internal.offer_lines(ch, "a\n", 4, 9) end, "not a position in the text")
     assert.equal(0, #ch)
+    for _, wrong in ipairs {
+      { internal.wake, ch }, { internal.job_of, 1 },
+      { internal.worker.phase, print }, { internal.worker.bind, print, ch },
+      { internal.explore.new, 0 }, { internal.explore.new, 2 ^ 31 },
+      { internal.explore.choose, 0 }, { internal.explore.choose, 2 ^ 31 },
+    } do
+      assert.error_matches(function() wrong[1](table.unpack(wrong, 2)) end, "bad argument #1 to")
+    end
   end)
 
   it("take no value for a channel that is closed", function()

@@ -555,7 +555,7 @@ describe("runnel, the executable", function()
         mkfifo ready
         timeout -s KILL 60 %s --trace=out.json script.lua >ready &
         read line <ready
-        kill -%s $(pgrep -P $!)
+        for signal in %s; do kill -$signal $(pgrep -P $!); done
         wait $!
         status=$?
         rm -f ready
@@ -595,6 +595,11 @@ describe("runnel, the executable", function()
       ]])
       assert.equal(128 + 15, result.status)
       assert.equal("", result.out)
+      local by_second = ended_by("TERM HUP", [[
+        print "ready" io.stdout:flush()
+        coroutine.wrap(function() while true do end end)()
+      ]])
+      assert.equal(128 + 1, by_second.status)
     end)
   end)
 

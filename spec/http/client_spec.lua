@@ -96,6 +96,15 @@ describe("the client of runnel.http", function()
       assert.equal("gone", response.body)
     end)
 
+    it("refuse the user without a body", function()
+      local url = answering "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+      local as = { userpwd = "user:wrong", httpauth = "basic" }
+      assert.equal(401, assert(http.get(url, as)).status)
+      local pieces, head = http.stream(url, as)
+      assert.equal(401, assert(head()).status)
+      assert.is_nil(pieces:take())
+    end)
+
     it("are decoded from JSON", function()
       assert.same({ a = { 1, 2 } }, assert(http.get(answering(ok '{"a":[1,2]}'))):json())
       local value, err = assert(http.get(answering(ok "<html>"))):json()

@@ -52,12 +52,14 @@ describe("a subscription with a function", function()
     conn:publish("parts", "plain")
     conn:publish("parts", "asks", { reply = "to.me" })
     conn:publish("parts", "has a status", { headers = { Status = "404" } })
+    conn:publish("parts", "", { headers = { Status = "408", ["Nats-Pending-Messages"] = "7" } })
     conn:publish("nobody", "", { reply = "parts" })
-    assert.is_true(background.wait_until(5000, function() return #got == 4 end))
+    assert.is_true(background.wait_until(5000, function() return #got == 5 end))
     assert.same({
       { "plain", nil, nil, "parts", n = 4 },
       { "asks", "to.me", nil, "parts", n = 4 },
       { "has a status", nil, nil, "parts", "404", n = 5 },
+      { "", nil, nil, "parts", "408", "7", n = 6 },
       { "", nil, nil, "parts", "503", n = 5 },
     }, got)
   end)

@@ -175,6 +175,31 @@ describe("the prompt in a terminal #slow", function()
       term:expect "\n125\n%[3%]>$"
     end)
 
+    it("the column when the arrow keys move, as far as a line goes, and go on to other chunks", function()
+      open()
+      term:enter "'older'"
+      term:expect "%[2%]>$"
+      term:paste "s = [[\nlong line\nab\nlast line]]"
+      term:expect "\nlast line%]%]$"
+      term:press("Left", "Up"):type "1"
+      term:expect "\nab1\n"
+      term:press "Up":type "2"
+      term:expect "\nlon2g line\n"
+      term:press "Down":type "3"
+      term:expect "\nab13\n"
+      term:press "Down":type "4"
+      term:expect "\nlast4 line%]%]$"
+      term:press("Up", "Up", "Right", "Right", "Right", "Down", "Down"):type "5"
+      term:expect "\nlast54 line%]%]$"
+      term:press("Up", "Up", "Up", "Up")
+      term:expect "%[2%]> 'older'$"
+      term:press("Left", "Down")
+      term:expect "\nlast54 line%]%]$"
+      term:press "Enter"
+      term:enter "#s"
+      term:expect "\n27\n%[4%]>$"
+    end)
+
     it("a session as a script", function()
       open()
       term:enter "local n = 20"
