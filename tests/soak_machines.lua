@@ -126,7 +126,8 @@ local last = set:start(submitter()) -- is not
 local kinds, ends, results, letters = {}, {}, 0, 0
 local function ended(number, how)
   if ends[number] then
-    wrong[#wrong + 1] = ("WRONG: message %d (%s) has ended twice: %s; %s"):format(number, kinds[number], ends[number], how)
+    wrong[#wrong + 1] = ("WRONG: message %d (%s) has ended twice: %s; %s")
+      :format(number, kinds[number], ends[number], how)
   end
   ends[number] = ends[number] or how
 end
@@ -250,6 +251,11 @@ local done = background.wait_until(240000, function()
   end
   return true
 end)
+local is_empty = size > 1 or background.wait_until(90000, function()
+  local state = input:state()
+  return state and state.messages == 0
+end)
+if not is_empty then wrong[#wrong + 1] = "WRONG: the work queue still has messages" end
 over = true
 out:close()
 reading:take()
