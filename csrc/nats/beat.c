@@ -18,6 +18,10 @@
 /* How long the server may take to accept the last messages of a process that ends, in ms. */
 enum { LAST_MS = 500 };
 
+/* While the connection is lost, a beat that is due looks every so many ms whether it is back: if that took longer than
+   ack_wait, the server is about to deliver the message to another process. */
+enum { LOST_MS = 100 };
+
 /* If the thread wakes so many ms too late, the process was halted, or the machine is very busy. */
 enum { HALTED_MS = 1000 };
 
@@ -119,9 +123,9 @@ static int64_t send_due(Beats *beats) {
     Beat *beat = CONTAINER_OF(link, Beat, link);
     if (beat->limit && beat->limit->is_over) beat->due = INT64_MAX;
     if (beat->due <= now) {
-      if (!atomic_load(&beats->conn->outbox.is_lost))
-        (void)natsConnection_Publish(beats->conn->nc, beat->subject, beat->data, beat->size);
-      beat->due = now + beat->every;
+      bool is_lost = atomic_load(&beats->conn->outbox.is_lost);
+      if (!is_lost) (void)natsConnection_Publish(beats->conn->nc, beat->subject, beat->data, beat->size);
+      beat->due = now + (is_lost && LOST_MS < beat->every ? LOST_MS : beat->every);
     }
     int64_t look = beat->limit ? check_limit(beats, beat, now) : INT64_MAX;
     if (look < next) next = look;

@@ -2,6 +2,8 @@
 -- was given up.
 local rn = require "runnel"
 local background = require "spec.support.background"
+local counts = require "runnel.nats.counts"
+local jetstream = require "runnel.nats.jetstream"
 local nats_server = require "spec.support.nats_server"
 local restarted = require "spec.support.restarted"
 local stage = require "spec.support.stage"
@@ -122,6 +124,55 @@ describe("with limits", function()
       assert.same({ "message", "poison", 5, 0, "words", 7 },
         { letter.kind, letter.value, letter.starts, letter.raises, letter.from, letter.position })
       assert.equal("stage out: the message was given up: its process ended at each of 5 starts", letter.error)
+    end)
+
+    it("that must run alone lets the other ones wait in the stream", function()
+      local values = {}
+      for i = 1, 60 do values[i] = i end
+      stored("words", table.unpack(values))
+      local source = assert(conn:source("words", { name = "n", buffer = 1 }))
+      local first = source:take()
+      source:close()
+      first:nak() -- from now on it was delivered before
+      local info = assert(jetstream.stream_info(conn, "words"))
+      assert(counts.new(conn, "n", info):put({ sequence = 1 }, { starts = 3, raises = 0 }))
+      local calls, alone, over = 0, nil, rn.chan()
+      local s = assert(conn:stage(4, "words", function(v)
+        calls = calls + 1
+        if v ~= 1 then return rn.sleep(10) end
+        alone = calls
+        over:take()
+      end, nil, { name = "n" }))
+      local function delivered()
+        return assert(jetstream.request(conn, "CONSUMER.INFO.words.n")).delivered.stream_seq
+      end
+      assert.is_truthy(background.wait_until(30000, function() return alone end))
+      rn.sleep(1200) -- others would be delivered, and given back, several times
+      assert.equal(alone, calls)
+      assert.is_true(delivered() < 60, delivered())
+      over:close()
+      assert.is_truthy(background.wait_until(30000, function() return s:stats().done == 60 end))
+      s:drain()
+    end)
+
+    it("stays in its process when the server was away for longer than ack_wait", function()
+      stored("words", 1)
+      local calls, over, stages = { 0, 0 }, rn.chan(), {}
+      for i = 1, 2 do
+        stages[i] = assert(conn:stage(1, "words", function()
+          calls[i] = calls[i] + 1
+          over:take()
+        end, nil, { name = "n", ack_wait = 6000 }))
+        background.wait_until(10000, function() return calls[1] == 1 end)
+      end
+      server:kill()
+      rn.sleep(6100)
+      server:start()
+      rn.sleep(1700) -- the server delivers again what it has not heard of, 0.5 to 1.5 s after its start
+      assert.same({ 1, 0 }, calls)
+      over:close()
+      for _, s in ipairs(stages) do s:drain() end
+      assert.equal(1, stages[1]:stats().done)
     end)
 
     it("is not given up because its process was killed four times, and it raises once after that", function()

@@ -14,6 +14,10 @@ local dead = {}
 -- How long to try to store a letter.
 local STORE_MS <const> = 10000
 
+-- For how long the stream keeps the ids of letters. A server that was killed may deliver old messages again, and those
+-- that were given up then are given up again.
+local IDS_MS <const> = 24 * 60 * 60 * 1000
+
 -- What the names and the form of headers take, about, beside their texts; and what a text may take if there is no room
 -- for all of it.
 local HEADER_SIZE <const>, SHORT <const> = 32, 1000
@@ -119,7 +123,7 @@ function dead.store(conn, letter, settings)
   local stream = names.dead_stream(letter.name)
   local info, err = jetstream.ensure(conn, "STREAM.INFO." .. stream, "STREAM.CREATE." .. stream, {
     name = stream, subjects = { names.dead(letter.name) }, storage = settings.storage or "file", retention = "limits",
-    num_replicas = settings.replicas or 1, discard = "old",
+    num_replicas = settings.replicas or 1, discard = "old", duplicate_window = jetstream.ns(IDS_MS),
   })
   if not info then return nil, err end
   local headers, body = encode(letter, conn.max_payload)

@@ -70,11 +70,15 @@ local function answer(self, text)
   return ok
 end
 
----The server has delivered it again while the program works on it: what is answered holds for that delivery, too.
+---The server has delivered it again while the program works on it: what is answered holds for that delivery, too. False
+---if it was answered before: the answer is lost, or it was given back.
 ---@param newer runnel.nats.StreamMessage
+---@return boolean
 function Message:delivered_again(newer)
+  if self.is_answered then return false end
   if self.newer then return self.newer:delivered_again(newer) end
   self.newer = newer
+  return true
 end
 
 ---Acknowledges it: it will not be delivered again. False if it was answered already, or the source does not
@@ -161,7 +165,10 @@ end
 
 -- How many more messages there is room for. With `holds` those count, too, on which the program works: what waited for
 -- them here could be worked on by other processes.
-local function room_of(self) return self.batch - self.asked - (self.holds and self.held or #self.waiting) end
+local function room_of(self)
+  if self.rests and self.rests() then return 0 end
+  return self.batch - self.asked - (self.holds and self.held or #self.waiting)
+end
 
 -- Asks for as many messages as there is room for, but not for less than half a batch; with `holds`, while others are
 -- still to come.
@@ -306,6 +313,10 @@ local function on_close(self)
   if not self.name and self.consumer then delete_consumer(self) end
 end
 
+---Asks again, after `rests` was true.
+---@param self table what reader.open has got
+function reader.go_on(self) replenish(self) end
+
 ---Opens a reader.
 ---
 ---    conn, stream   the connection and the stream's name
@@ -316,6 +327,7 @@ end
 ---    batch          how many messages may wait here; with holds, also those that are not answered count
 ---    encoding, acks ("explicit", "taken" or nil)
 ---    holds          keep messages alive after the take as well, until they are answered
+---    rests          a function: whether to ask for nothing now. Afterwards, call reader.go_on
 ---    wrap           a function for what is put on the channel instead of a message
 ---@param self table
 ---@param what string

@@ -71,23 +71,22 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
 local Stage = { __name = "stage" }
 Stage.__index = Stage
 
--- The message that the stage works on of which another delivery has come: the server has not heard of the process for
--- ack_wait, for example because the network has failed.
+-- Whether the stage works on the message already: the server has not heard of the process for ack_wait, for example
+-- because the network has failed.
 local function has_already(self, message)
   for other in pairs(self.calls) do
-    if other.sequence == message.sequence then return other end
+    if other.sequence == message.sequence and other:delivered_again(message) then return true end
   end
+  return false
 end
 
 local function run(self)
   for message in self.source do
     if self.resumed then self.resumed:take() end
-    local other = has_already(self, message)
-    if other then
-      other:delivered_again(message)
-    elseif self.is_stopped then
+    local is_here = has_already(self, message)
+    if self.is_stopped and not is_here then
       message:nak()
-    else
+    elseif not is_here then
       self.calls[message] = core.now()
       stage_message.work_on(self, message)
       self.calls[message] = nil
@@ -228,10 +227,12 @@ function stage.stage(conn, n, from, f, to, opts)
     local bucket, why = self.starts_of:open()
     if not bucket then return nil, "stage: " .. why end
   end
-  local ch, problem = reader.open({
+  -- While a message runs alone, the others would only be given back.
+  self.reader = {
     conn = conn, stream = from, name = name, config = config, defaults = defaults, batch = n, encoding = encoding,
-    acks = "explicit", holds = true,
-  }, "stage")
+    acks = "explicit", holds = true, rests = function() return self.running.lone ~= nil end,
+  }
+  local ch, problem = reader.open(self.reader, "stage")
   if not ch then return nil, problem --[[@as string]] end
   self.source, self.firsts = ch, firsts.new(problem.delivered)
   pause(self, who.is_paused(problem.config))

@@ -10,6 +10,7 @@ local guard = require "runnel.internal.guard"
 local hand_back = require "runnel.nats.hand_back"
 local jetstream = require "runnel.nats.jetstream"
 local limit = require "runnel.nats.limit"
+local reader = require "runnel.nats.reader"
 local running = require "runnel.nats.running"
 
 local stage_message = {}
@@ -171,7 +172,10 @@ local Leaving = {}
 function Leaving:__close()
   local of, call = self.stage, self.call
   call.message:nak() -- unless it was answered
-  if of.running.lone == call then of.running.lone = nil end
+  if of.running.lone == call then
+    of.running.lone = nil
+    reader.go_on(of.reader)
+  end
   of.running:leave()
 end
 

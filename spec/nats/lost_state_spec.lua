@@ -1,0 +1,102 @@
+-- A server that has lost what its consumers have acknowledged. nats-server before 2.11.11, and 2.12.0, empty the file
+-- with the state of a consumer before they write it anew; a server that is killed then delivers all messages of the
+-- stream again, as for the first time. The specs empty that file.
+local rn = require "runnel"
+local background = require "spec.support.background"
+local jetstream = require "runnel.nats.jetstream"
+local nats_server = require "spec.support.nats_server"
+local stage = require "spec.support.stage"
+
+local nats, missing = nats_server.library()
+if not nats then
+  describe("lost state", function() pending(missing) end)
+  return
+end
+
+describe("a stage whose server has lost what was acknowledged", function()
+  local server, conn
+
+  before_each(function()
+    server = nats_server.start()
+    conn = assert(nats.connect(server.url, { reconnect_wait = 20, encoding = "msgpack" }))
+  end)
+  after_each(function()
+    conn:close()
+    server:close()
+  end)
+
+  -- Kills the server, which then has no state of the consumer "out" of the stream "in" any more.
+  local function lose_state()
+    server:kill()
+    assert(io.open(server.set.dir .. "/server-store/jetstream/$G/streams/in/obs/out/o.dat", "w")):close()
+    server:start()
+  end
+
+  local function wait_for(s, done, given_up)
+    background.wait_until(30000, function() return s:stats().done == done and s:stats().given_up == given_up end)
+  end
+
+  -- Stores five values and "poison", and starts a stage; returns it when all of them are done or given up.
+  local function start(retention)
+    assert(conn:stream("in", { retention = retention }))
+    assert(conn:stream "out")
+    local sink = assert(conn:sink "in")
+    for _, v in ipairs { 1, 2, 3, 4, 5, "poison" } do assert(sink:put(v)) end
+    local s = assert(conn:stage(2, "in", function(v)
+      if v == "poison" then error("no", 0) end
+      return v
+    end, "out", { tries = 1, ack_wait = 1000 }))
+    wait_for(s, 5, 1)
+    return s
+  end
+
+  it("stores each result and each dead letter once, while their streams keep the ids", function()
+    local s
+    local reports = stage.report_texts(function()
+      s = start()
+      lose_state()
+      wait_for(s, 10, 2)
+      s:drain()
+    end)
+    assert.same({ done = 10, failed = 2, given_up = 2, running = 0, duplicates = 5 }, s:stats())
+    assert.equal(2, #reports)
+    assert.equal(5, assert(conn:stream "out"):state().messages)
+    assert.equal(1, conn:dead("out"):count())
+    local letters = assert(jetstream.stream_info(conn, "runnel-dead-out"))
+    assert.equal(jetstream.ns(24 * 60 * 60 * 1000), letters.config.duplicate_window)
+  end)
+
+  it("answers a message that comes again before the counts of its starts are deleted", function()
+    assert(conn:stream "in")
+    assert(conn:stream "out")
+    local s
+    stage.report_texts(function()
+      s = assert(conn:stage(2, "in", function() error("no", 0) end, "out", { tries = 1, ack_wait = 1000 }))
+      local forget, over = s.starts_of.forget, rn.chan()
+      function s.starts_of.forget(...)
+        over:take()
+        forget(...)
+      end
+      assert(assert(conn:sink "in"):put "poison")
+      wait_for(s, 0, 1)
+      lose_state()
+      wait_for(s, 0, 2)
+      over:close()
+      s:drain()
+    end)
+    assert.equal(2, s:stats().given_up)
+  end)
+
+  it("gets nothing again from a work queue", function()
+    local s
+    stage.report_texts(function()
+      s = start "workqueue"
+      background.wait_until(30000, function() return assert(conn:stream "in"):state().messages == 0 end)
+      lose_state()
+      assert(conn:sink "in"):put "last"
+      wait_for(s, 6, 1)
+      s:drain()
+    end)
+    assert.same({ done = 6, failed = 1, given_up = 1, running = 0, duplicates = 0 }, s:stats())
+  end)
+end)
