@@ -140,16 +140,11 @@ static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   return ask(L, ch, at, REMOVE, 0, on_error);
 }
 
-/* Adds the value at index `value` to the buffer of a busy channel, which nothing else can change meanwhile. May
-   raise. */
-static void store_busy(lua_State *L, Chan *ch, int at, int value) {
-  chan_reserve(L, ch, at);
-  chan_store(L, ch, at, value);
-}
-
-/* Protected: (channel, value): the same. */
+/* Protected: (channel, value): adds the value to the buffer. The channel is busy, so nothing else changes it meanwhile. */
 static int store_value(lua_State *L) {
-  store_busy(L, (Chan *)lua_touserdata(L, 1), 1, 2);
+  Chan *ch = (Chan *)lua_touserdata(L, 1);
+  chan_reserve(L, ch, 1);
+  chan_store(L, ch, 1, 2);
   return 0;
 }
 
@@ -321,7 +316,8 @@ static int add(lua_State *L) {
     lua_pushvalue(L, 2);
     lua_call(L, 3, 0);
   } else {
-    store_busy(L, ch, lua_upvalueindex(2), 2);
+    chan_reserve(L, ch, lua_upvalueindex(2));
+    chan_store(L, ch, lua_upvalueindex(2), 2);
   }
   lua_settop(L, 1);
   return 1;
@@ -337,8 +333,7 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   bool outer = custom(ch)->is_admitting;
   custom(ch)->is_admitting = true;
   commit(L, alt);
-  lua_pushvalue(alt->co, port + 1);
-  lua_xmove(alt->co, L, 1);
+  alt_push_value(L, w);
   bool ok = true;
   if (custom(ch)->has_xform) step(L, ch, at, top + 2);
   else ok = store(L, ch, at, top + 2, LEAVE);

@@ -18,15 +18,12 @@ enum {
 
 /* Whether the queue may have a waiter of a strong root. */
 static bool has_waiter(const Sched *S, const List *queue) {
-  const Link *link = queue->first;
-  if (!link) return false;
-  for (int i = 0; i < LONG_QUEUE; i++) {
+  int n = 0;
+  for (const Link *link = queue->first; link; link = list_next(queue, link)) {
     const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt;
-    if (alt != &S->outside && !(alt->flags & ALT_WEAK)) return true;
-    link = link->next;
-    if (link == queue->first) return false;
+    if ((alt != &S->outside && !(alt->flags & ALT_WEAK)) || ++n > LONG_QUEUE) return true;
   }
-  return true;
+  return false;
 }
 
 /* Whether the entry on top of L, a block of waiters of that many bytes, is needed. */

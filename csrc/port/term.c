@@ -37,12 +37,8 @@ static void on_signal(int number) {
 static void tell_all(void) {
   (void)pthread_mutex_lock(&term.lock);
   term.has_come = true;
-  Link *link = term.watches.first;
-  if (link) {
-    do {
-      port_close(CONTAINER_OF(link, TermWatch, link)->port);
-      link = link->next;
-    } while (link != term.watches.first);
+  for (Link *link = term.watches.first; link; link = list_next(&term.watches, link)) {
+    port_close(CONTAINER_OF(link, TermWatch, link)->port);
   }
   (void)pthread_mutex_unlock(&term.lock);
 }
