@@ -30,8 +30,7 @@ NOINLINE static int choose_by_rules(lua_State *L, Sched *S, const Alts *a, uint3
   return chosen;
 }
 
-/* Which of the first `n` operations to do at once, or -1 if none can complete. Notes what kinds of channels there
-   are. */
+/* Which of the first `n` operations to do at once, or -1 if none can complete. Sets a->asked and a->mixed. */
 static int choose(lua_State *L, Sched *S, Alts *a, int n) {
   const AltsOp *ops = a->ops;
   const bool priority = a->priority;
@@ -147,9 +146,9 @@ static int resumed(lua_State *L, int status, lua_KContext ctx) {
   return n;
 }
 
-/* Enqueues the operations on shared channels, or does one of them now: another thread may have come between. Returns its
-   results, or 0. The local channels must have room for the rest: once other threads can complete the alt, nothing may
-   raise. */
+/* Enqueues the operations on shared channels, or does one of them now: another thread may have come between. Returns
+   its results, or 0. The local channels must have room for the rest: once other threads can complete the alt, nothing
+   may raise. */
 static int wait_shared(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
   uint32_t shared = 0;
   for (int i = 0; i < a->n; i++) {

@@ -306,8 +306,8 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
 
 /* Stores why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
 static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
-  /* Without attributes, their user value is free: closing allocates nothing. The first user value of a go block that has
-     died is free, too: it has no result. */
+  /* Without attributes, their user value is free: closing allocates nothing. The first user value of a go block that
+     has died is free, too: it has no result. */
   if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & CHAN_HAS_ATTRS)) {
     lua_pushvalue(L, reason);
     lua_setiuservalue(L, at, CHAN_ATTRS);
@@ -331,7 +331,7 @@ static void close_done(lua_State *L, int at) {
   lua_pop(L, 1);
 }
 
-enum { STACK_FOR_ON_CLOSE = 8 }; /* slots, including those for the report of an error */
+enum { STACK_FOR_ON_CLOSE = 8 }; /* slots of L, those for the report of an error included */
 
 void chan_call_on_close(lua_State *L, int at) {
   int top = lua_gettop(L);

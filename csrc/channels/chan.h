@@ -65,8 +65,8 @@ PutResult chan_put(lua_State *L, Chan *ch, int at, int value);
    if it has one. Returns how many values it pushed, or TAKE_WAIT. */
 int chan_take(lua_State *L, Chan *ch, int at);
 
-/* Does a put of the value at index at + 1, or a take, if that can be done at once. Pushes its results, for a put whether the
-   value was accepted, and returns how many they are; or 0. */
+/* Does a put of the value at index at + 1, or a take, if that can be done at once. Pushes its results (of a put:
+   whether the value was accepted) and returns how many they are; or 0. */
 static inline int chan_try(lua_State *L, Chan *ch, int at, bool is_put) {
   if (!is_put) {
     int n = chan_take(L, ch, at);
@@ -107,7 +107,8 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at);
 /* Whether the buffer is a fixed one, and its slots are user values. */
 static inline bool chan_has_slots(const Chan *ch) { return ch->buf.kind == BUFFER_FIXED && ch->buf.base; }
 
-/* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody observes. */
+/* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody
+   observes. */
 static inline bool chan_only_stores(const Chan *ch) {
   return !(ch->flags & CHAN_SPECIAL_PUT) && chan_has_slots(ch) && ch->buf.count < ch->buf.limit && !ch->takes.first &&
          LIKELY(!ch->sched->observer);

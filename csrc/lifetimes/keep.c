@@ -1,7 +1,7 @@
 /* keep.c: see keep.h.
 
-   The list is a table without gaps. A round checks each entry once, from the last to the first; the last entry takes the
-   place of one that is dropped. */
+   The list is a table without gaps. A round checks each entry once, from the last to the first; the last entry takes
+   the place of one that is dropped. */
 #include "lifetimes/keep.h"
 
 #include <lauxlib.h>
@@ -10,9 +10,9 @@
 #include "lifetimes/root_table.h"
 
 enum {
-  FEW = 1024,       /* a list of fewer entries, or of fewer than twice as many as the last round has found needed, is
-                          trimmed only in cycles of the collector: an entry that is dropped between two parks must be
-                          added again */
+  /* A list of fewer entries, or of fewer than twice as many as the last round has found needed, is trimmed only in
+     cycles of the collector: an entry that is dropped between two parks must be added again. */
+  FEW = 1024,
   LONG_QUEUE = 1024 /* waiters that are checked in one queue; a channel with more waiters stays in the list */
 };
 

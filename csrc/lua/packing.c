@@ -9,8 +9,8 @@ static int free_packer(lua_State *L) {
   return 0;
 }
 
-/* pack(value, name) -> bytes | nil, message: the value as MessagePack (sharing/pack.h), without shared channels. `name` is
-   what the message calls the value. */
+/* pack(value, name) -> bytes | nil, message: the value as MessagePack (sharing/pack.h), without shared channels. `name`
+   is what the message calls the value. */
 static int internal_pack(lua_State *L) {
   Packer *packer = (Packer *)lua_touserdata(L, lua_upvalueindex(1));
   luaL_checkany(L, 1);

@@ -255,8 +255,8 @@ static int do_nothing(lua_State *L) {
   return 0;
 }
 
-/* Has a new coroutine allocate what its first call needs, so that it begins even if memory runs out: a pump that has not
-   begun shuts no port. Raises if there is no memory now. */
+/* Has a new coroutine allocate what its first call needs, so that it begins even if memory runs out: a pump that has
+   not begun shuts no port. Raises if there is no memory now. */
 static void prepare(lua_State *L, lua_State *co) {
   lua_pushcfunction(co, do_nothing);
   if (lua_pcall(co, 0, 0, 0) == LUA_OK) return;

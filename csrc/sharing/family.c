@@ -81,7 +81,7 @@ static bool has(const Sharing *sharing, const SharedChan *chan) {
 }
 
 /* See family_waits. */
-static uint32_t look_at_waits(const Sharing *own, const Sharing *sharing, MemberWait *waits, uint32_t most) {
+static uint32_t list_waits(const Sharing *own, const Sharing *sharing, MemberWait *waits, uint32_t most) {
   uint32_t n = 0;
   for (Link *link = sharing->waits.first; link; link = list_next(&sharing->waits, link)) {
     const SharedWait *wait = CONTAINER_OF(link, SharedWait, link);
@@ -102,13 +102,13 @@ uint32_t family_waits(const Sharing *own, const Owner *owner, MemberWait *waits,
   (void)pthread_mutex_lock(&family->lock);
   for (Link *link = family->members.first; link; link = list_next(&family->members, link)) {
     const Member *member = member_of(link);
-    if (member->is_idle && member->sharing->owner == owner) n = look_at_waits(own, member->sharing, waits, most);
+    if (member->is_idle && member->sharing->owner == owner) n = list_waits(own, member->sharing, waits, most);
   }
   (void)pthread_mutex_unlock(&family->lock);
   return n;
 }
 
-/* ---- the look ---- */
+/* ---- finding a deadlock ---- */
 
 /* The channels of members that may be stuck, in the order of their addresses: once for each member and hold. */
 typedef struct Held {

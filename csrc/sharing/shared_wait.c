@@ -118,7 +118,7 @@ static bool may_close(const Chan *done) {
   return shared && shared_chan_holds(shared) > 1;
 }
 
-/* In this order: a thread may complete an operation and then drop its hold on the channel. */
+/* The holds first: a thread may complete an operation and then drop its hold on the channel. */
 static bool is_open(const Alt *alt) { return is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared); }
 
 const Others shared_wait_others = {

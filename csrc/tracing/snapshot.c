@@ -161,7 +161,7 @@ static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at
                 (ch->flags & CHAN_TIMEOUT         ? SNAPSHOT_TIMEOUT
                  : ch->flags & CHAN_CLOSES_ITSELF ? SNAPSHOT_DONE
                                                   : 0) |
-                (chan_custom_transduces(ch) ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_PLACE : 0));
+                (chan_custom_transduces(ch) ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_UNNAMED : 0));
   append(L, &s->chans, &c, sizeof c);
 }
 

@@ -72,7 +72,7 @@ void trace_renamed(lua_State *L, Go *go) {
 
 /* Pushes where the program makes the channel that it is making, as "job.lua:3"; or, if a go block of the library makes
    it, the name of that one. */
-static void push_place(lua_State *L, Sched *S) {
+static void push_line(lua_State *L, Sched *S) {
   lua_Debug ar;
   for (int level = 1; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
@@ -152,7 +152,7 @@ void trace_list_add(lua_State *L, Trace *t, int at) {
   bool is_named = lua_type(L, -1) == LUA_TSTRING;
   if (!is_named) {
     lua_pop(L, 1);
-    push_place(L, ch->sched);
+    push_line(L, ch->sched);
   }
   uint16_t label = label_of(L, t);
   for (;;) { /* seldom covered: this is the jump back, see below */
