@@ -89,7 +89,7 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
 }
 
 /* Completes an operation whose result, the first one of an alts, is on top of its owner's stack. */
-static inline void complete(lua_State *L, const Waiter *w) {
+static void complete(lua_State *L, const Waiter *w) {
   Alt *alt = w->alt;
   int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
   alt_complete(L, w->chan->sched, alt, n);
