@@ -52,7 +52,7 @@ static const char *check_ready(lua_State *L, int at, const Sched *S) {
     MUST(is_closed || lua_gettop(alt->co) >= alt->nresults, "a ready go block lacks results");
     MUST(is_strong(L, at, sched_go(alt)), "a ready go block is not a strong root");
     n++;
-    link = link->next == S->world.ready.first ? NULL : link->next;
+    link = list_next(&S->world.ready, link);
   }
   MUST(n == S->world.nready, "the run queue's length is not as counted");
   return NULL;

@@ -1,6 +1,6 @@
-/* heap.h: the timer heap, 4-ary. The timer of a sleeper knows its place in it, so that removing one is O(log n); to that of
-   a timeout nothing is written while it is in the heap. Timers with the same deadline come out in the order in which
-   they were inserted. */
+/* heap.h: the timer heap, 4-ary. The timer of a sleeper knows its place in it, so that removing one is O(log n); to
+   that of a timeout nothing is written while it is in the heap. Timers with the same deadline come out in the order in
+   which they were inserted. */
 #ifndef RUNNEL_HEAP_H
 #define RUNNEL_HEAP_H
 

@@ -18,6 +18,11 @@ typedef struct List {
   Link *first; /* NULL when the list is empty */
 } List;
 
+/* The member after this one, or NULL after the last one. */
+static inline Link *list_next(const List *list, const Link *link) {
+  return link->next == list->first ? NULL : link->next;
+}
+
 /* Adds a link, which must be in no list, at the end. */
 static inline void list_append(List *list, Link *link) {
   Link *first = list->first;

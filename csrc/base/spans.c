@@ -78,7 +78,7 @@ static void give_back(Spans *spans, size_t count) {
 
 /* Looks now and then at how many spans were idle all the time, and gives back their memory. Between two looks as many
    spans change as the program can fill and empty again twice. */
-static void look(Spans *spans) {
+static void give_back_idle(Spans *spans) {
   if (spans->changes < LOOK_MIN || spans->changes / 4 < spans->nidle + spans->nbusy) return;
   if (spans->lowest > SPARE) give_back(spans, spans->lowest - SPARE);
   spans->lowest = spans->nidle;
@@ -176,7 +176,7 @@ static void end(Spans *spans, Span *span) {
   spans->nidle++;
   spans->nbusy--;
   spans->changes++;
-  look(spans);
+  give_back_idle(spans);
 }
 
 void spans_put_last(Spans *spans, Span *span) {

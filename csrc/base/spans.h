@@ -4,9 +4,9 @@
 
    A region of addresses is reserved once. It is divided into spans of 16 KB, and the blocks of a span all have the same
    size, a multiple of 16 bytes. What a span needs is in a table at the start of the region; a block's address leads to
-   its entry. A span that has become empty serves any size next. Empty spans give their memory back to the system, but not
-   at once: a collector empties many, which the program fills again before the next cycle. Only spans that the program
-   has not needed for several such cycles do.
+   its entry. A span that has become empty serves any size next. Empty spans give their memory back to the system, but
+   not at once: a collector empties many, which the program fills again before the next cycle. Only spans that the
+   program has not needed for several such cycles do.
 
    Not for more than one thread at a time. */
 #ifndef RUNNEL_SPANS_H

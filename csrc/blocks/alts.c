@@ -30,8 +30,7 @@ NOINLINE static int choose_by_rules(lua_State *L, Sched *S, const Alts *a, uint3
   return chosen;
 }
 
-/* Which of the first `n` operations to do at once, or -1 if none can complete. Notes what kinds of channels there
-   are. */
+/* Which of the first `n` operations to do at once, or -1 if none can complete. Sets a->asked and a->mixed. */
 static int choose(lua_State *L, Sched *S, Alts *a, int n) {
   const AltsOp *ops = a->ops;
   const bool priority = a->priority;
@@ -65,23 +64,17 @@ static int choose_any(lua_State *L, Sched *S, Alts *a) {
   return chosen;
 }
 
-/* Does an operation that can complete; pushes value, port, and the reason of a closed channel. Returns how many; or 0,
-   if its policy has changed its mind, or another thread was faster. */
-static int do_at_once(lua_State *L, AltsOp op, int at, uint8_t flags) {
-  int n = chan_try(L, op.ch, at, op.is_put);
-  if (!n) return 0;
-  n += alt_push_port(L, flags, at);
-  if (n == 3) lua_insert(L, -2); /* the reason comes last */
-  return n;
-}
-
 int alts_try(lua_State *L, Sched *S, Alts *a) {
   int chosen;
   while ((chosen = choose_any(L, S, a)) >= 0) {
     AltsOp *op = &a->ops[chosen];
-    int results = do_at_once(L, *op, alts_at(chosen), a->op->flags);
-    if (LIKELY(results)) return results;
-    op->passed = true;
+    int at = alts_at(chosen), n = chan_try(L, op->ch, at, op->is_put);
+    if (LIKELY(n)) {
+      n += alt_push_port(L, a->op->flags, at);
+      if (n == 3) lua_insert(L, -2); /* the reason comes last */
+      return n;
+    }
+    op->passed = true; /* its policy has changed its mind, or another thread was faster */
   }
   if (UNLIKELY(S->inside)) { /* user code, perhaps of one of these channels, which must not use it then */
     for (int i = 0; i < a->n; i++) chan_custom_check_busy(L, a->ops[i].ch, alts_at(i));
@@ -153,9 +146,9 @@ static int resumed(lua_State *L, int status, lua_KContext ctx) {
   return n;
 }
 
-/* Enqueues the operations on shared channels, or does one of them now: another thread may have come between. Returns its
-   results, or 0. The local channels must have room for the rest: once other threads can complete the alt, nothing may
-   raise. */
+/* Enqueues the operations on shared channels, or does one of them now: another thread may have come between. Returns
+   its results, or 0. The local channels must have room for the rest: once other threads can complete the alt, nothing
+   may raise. */
 static int wait_shared(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
   uint32_t shared = 0;
   for (int i = 0; i < a->n; i++) {

@@ -6,8 +6,8 @@
 
    Operations on shared channels are enqueued first, under the locks of all their channels (wait_shared).
 
-   If user code runs between the two, all operations are tried again: a buffer policy that is asked, or a finalizer that
-   an allocation runs, may have used channels that were tried before.
+   If user code runs between trying and enqueueing, all operations are tried again: a buffer policy that was asked, or a
+   finalizer that an allocation ran, may have used channels that were tried before.
 
    The stack of the caller (ALT_BLOCK, ALT_FIRST_OP) has nil at ALT_BLOCK, the place of the block of waiters, and from
    ALT_FIRST_OP on two slots for each operation: the channel, and the value of a put or nil. */

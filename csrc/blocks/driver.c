@@ -56,7 +56,7 @@ bool driver_wait_readable(lua_State *L, Sched *S, int fd, int other, int64_t ns)
 /* Waits in the driver on top of the stack, which is popped. */
 static void wait_in(lua_State *L, const Sched *S, int64_t ns) {
   const int64_t longest = MAX_WAIT_NO_WAKEUP_MS * CLOCK_MS;
-  bool may_have_news = driver_has_ports(S) || shared_wait_is_alive(S) || S->watcher;
+  bool may_have_news = driver_has_ports(S) || shared_wait_is_alive(S) || S->watch_hook;
   if (may_have_news && !S->wakeup_is_watched && (ns < 0 || ns > longest)) ns = longest;
   lua_getfield(L, -1, "wait");
   lua_insert(L, -2);

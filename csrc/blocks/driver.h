@@ -33,9 +33,9 @@ bool driver_has_news(const Sched *S);
 /* Waits for at most `ns`, or without limit if that is negative; 0 only polls. May raise what the driver raises. */
 void driver_wait(lua_State *L, Sched *S, int64_t ns);
 
-/* For drivers written in Lua over a loop that has a descriptor: waits until `fd` or `other` is readable (negative: there
-   is none), there is news of other threads, the next deadline is due, or `ns` have passed, unless that is negative.
-   Returns false at once if a go block is ready or a deadline is due. Raises what a debug hook raises. */
+/* For drivers written in Lua over a loop that has a descriptor: waits until `fd` or `other` is readable (negative:
+   there is none), there is news of other threads, the next deadline is due, or `ns` have passed, unless that is
+   negative. Returns false at once if a go block is ready or a deadline is due. Raises what a debug hook raises. */
 bool driver_wait_readable(lua_State *L, Sched *S, int fd, int other, int64_t ns);
 
 /* Whether the driver itself has events that may come. May raise what the driver raises. */

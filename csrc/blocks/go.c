@@ -20,8 +20,7 @@ enum {
   FEW_ARGUMENTS = LUA_MINSTACK / 2 /* for so many a new coroutine has room */
 };
 
-/* Slots for give_up, including those for the report of an error. */
-enum { STACK_TO_GIVE_UP = 13 };
+enum { STACK_TO_GIVE_UP = 13 }; /* slots of L, those for the report of an error included */
 
 /* Makes the userdata and the coroutine of a go block and a strong root of it, and moves the `n` values on top of L to
    the coroutine, above the guard (go_close.h). The callers are functions that Lua calls, and have pushed few values:
@@ -197,7 +196,7 @@ static void give_error_up(lua_State *L, const Go *go, int err) {
    with how many values to resume its closer, or 0 if there is nothing to close, and it has ended. */
 static int dies(lua_State *L, Sched *S, Go *go) {
   int err = lua_gettop(L);
-  S->parks_wake = NULL;
+  S->on_park = NULL;
   root_push(L, go);
   give_error_up(L, go, err);
   error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));

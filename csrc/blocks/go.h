@@ -10,7 +10,8 @@ Go *go_spawn(lua_State *L, Sched *S, int nargs);
 
 /* The same for a go block that feeds a channel. On top of L: give_up, fed, the function and its arguments, all of which
    are replaced. If the go block dies, by an error, a cancel or in any other way, give_up(fed, reason, its result
-   channel, whether the error is reported, traceback or nil) is called. It must not wait. It may not be called if memory runs out. */
+   channel, whether the error is reported, traceback or nil) is called, unless memory runs out. give_up must not
+   wait. */
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
 
 /* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is
@@ -18,16 +19,16 @@ Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
    sweep may have made it a weak root meanwhile. */
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n);
 
-/* Ends a go block, in whose coroutine L this runs, because somebody other than the scheduler has resumed it: instead of
-   completing its operation, it dies when its turn comes. Does not return: L yields whenever it is resumed, until it is
-   closed. */
+/* Called in the coroutine L of a go block that somebody other than the scheduler has resumed: the go block does not
+   complete its operation, but dies when the loop comes to it. Does not return: L yields whenever it is resumed, until
+   it is closed. */
 int go_kill(lua_State *L, Go *go);
 
 /* Cancels the go block whose userdata is at index `at`, with the error at index `reason`. If it waits, its operation is
    withdrawn, and it resumes by raising the error. If it does not wait, or its operation has completed, its next wait
-   raises the error, so that no value is lost. A pending callback is dropped. Returns false if there is nothing left to
-   cancel. May raise, and then nothing has happened. An error of which the go block dies before it gets this one, or has
-   died already, is not reported any more. */
+   raises the error, so that no value is lost. A pending callback is dropped. If the go block has died of another error,
+   or does before it gets this one, that error is not reported any more. Returns false if there is nothing left to
+   cancel. May raise, and then nothing has happened. */
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason);
 
 /* If the go block waits in a take on the channel, and on nothing else, withdraws that take, which returns nil, and
@@ -42,8 +43,8 @@ void go_excuse(lua_State *L, int at, int err);
    error is not reported. */
 bool go_is_cancellation(lua_State *L, int at, int err);
 
-/* Ends a go block, at its turn, whose coroutine somebody else has resumed before it began, or has closed while a debug
-   hook kept the guard from being called. The coroutine is left as it is. */
+/* Ends a go block that is about to be resumed, but cannot be: somebody else has resumed its coroutine before it began,
+   or has closed it while a debug hook kept the guard from being called. The coroutine is left as it is. */
 void go_bury_unfit(lua_State *L, Sched *S, Go *go);
 
 /* Whether a go block that is not suspended in an operation can begin: its coroutine is as it was made. */
@@ -61,8 +62,8 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n);
    that is resumed from NULL may nest few of them. */
 static inline lua_State *go_resumer(lua_State *L) { return BEFORE_LUA_5_4_4 ? L : NULL; }
 
-/* go_resume without an observer. Inline, since a yield is a longjmp, after which the processor mispredicts the return of each
-   function up to here: each function less saves 5 to 10 ns. */
+/* go_resume without an observer. Inline, since a yield is a longjmp, after which the processor mispredicts the return
+   of each function up to here: each function less saves 5 to 10 ns. */
 static inline void go_resume_unobserved(lua_State *L, Sched *S, Go *go) {
   Alt *alt = &go->alt;
   int n;

@@ -117,9 +117,9 @@ static bool push_variable(lua_State *co, lua_Debug *ar) {
   return push_argument(co, ar, 2);
 }
 
-/* The call hook: moves a variable to the closer, and cancels the call of its `__close`; not that of the guard. If memory
-   runs out, neither this call nor later ones are cancelled. A coroutine that a finalizer makes meanwhile inherits the
-   hook. */
+/* The call hook: moves a variable to the closer, and cancels the call of its `__close`; not that of the guard. If
+   memory runs out, neither this call nor later ones are cancelled. A coroutine that a finalizer makes meanwhile
+   inherits the hook. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
   int top = lua_gettop(co), sched = top + 1, guard = top + 2;
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);

@@ -5,11 +5,8 @@
    a call hook, which sees each call of a `__close`, moves the variable to a new coroutine, the closer, and cancels the
    call. The closer then marks the variables as to be closed, in their old order, and raises the error again. There Lua
    closes them like those of any other function: they can park (from Lua 5.4.3 on), and an error in a `__close` replaces
-   the first one. A go block that returns pays nothing for this.
-
-   (The plainer way is to call the function of each go block with lua_pcallk: Lua then closes its variables in its own
-   coroutine. But that is one more call in each coroutine that is parked, 64 bytes or 5 percent of its memory, and a
-   start costs 10 percent more instructions.)
+   the first one. A go block that returns pays nothing for this. (Calling the function of each go block with lua_pcallk
+   would be plainer, and was slower: docs/architecture.md, "What was tried and rejected".)
 
    Other code may close the coroutine of a go block that waits, with coroutine.close. Below everything else on its stack
    is a to-be-closed value, the guard: its `__close` ends the go block (go.c). */

@@ -13,15 +13,15 @@ void inspect_set_operation(lua_State *L, const Alt *alt);
 lua_Integer inspect_push_channels(lua_State *L, const Alt *alt);
 
 /* Pushes what inspect_raise_deadlock needs about an operation that waits outside any go block, whose name is `what`: a
-   table with the fields operation, channel and channels, as in ps, and `loops` for a for loop. Nil if memory runs out. Does
-   not raise, since the operation must still be withdrawn. */
+   table with the fields operation, channel and channels, as in ps, and `loops` for a for loop. Nil if memory runs out.
+   Does not raise, since the operation must still be withdrawn. */
 void inspect_push_waiting(lua_State *L, Alt *alt, const char *what);
 
 /* Raises a deadlock error: the operation `what`, which the value on top of L describes, or nil, would wait for ever. */
 int inspect_raise_deadlock(lua_State *L, const char *what);
 
-/* Calls the function `name` of SCHED_REPORTS with the `n` values on top of L, which are replaced by its text. Returns false
-   if there is no such function, no text, or no memory. */
+/* Calls the function `name` of SCHED_REPORTS with the `n` values on top of L, which are replaced by its text. Returns
+   false, and pops them, if there is no such function, no text, or no memory. */
 bool inspect_write_report(lua_State *L, const char *name, int n);
 
 #endif

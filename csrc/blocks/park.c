@@ -111,10 +111,10 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   return alt->nresults;
 }
 
-/* See Sched.parks_wake. Neither allocates nor raises. */
+/* The running go block parks: completes a take on S->on_park. Neither allocates nor raises. */
 static void wake_taker(lua_State *L, Sched *S) {
-  Waiter *w = chan_first_taker(S->parks_wake);
-  S->parks_wake = NULL;
+  Waiter *w = chan_first_taker(S->on_park);
+  S->on_park = NULL;
   if (!w) return;
   lua_pushboolean(L, 1);
   chan_complete_take(L, w);
@@ -127,7 +127,7 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
 #endif
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, op);
   alt->since = S->world.looked;
-  if (UNLIKELY(S->parks_wake != NULL)) wake_taker(L, S);
+  if (UNLIKELY(S->on_park != NULL)) wake_taker(L, S);
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
 }
 

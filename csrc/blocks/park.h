@@ -43,7 +43,7 @@ static ALWAYS_INLINE int park_on(lua_State *L, Chan *ch, int at, const Operation
   Sched *S = ch->sched;
   Go *go = S->current;
   uint32_t kept = op->waiter & WAITER_KEPT ? 0 : CHAN_KEPT;
-  bool is_usual = go && go->alt.co == L && !S->inside && !S->parks_wake &&
+  bool is_usual = go && go->alt.co == L && !S->inside && !S->on_park &&
                   !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) && (ch->flags & (kept | CHAN_SPECIAL)) == kept &&
                   (op->waiter & WAITER_UNCOUNTED || (op->is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING);
   if (UNLIKELY(!is_usual || !lua_isyieldable(L))) return park_on_unusual(L, ch, at, op, k);

@@ -34,21 +34,21 @@ static inline Alt *next_ready(lua_State *L, Sched *S) {
 
 /* ---- the loop ---- */
 
-/* Does what is due at `now`: timers, results and questions of other threads, reports, the debug hook. */
+/* Does what is due at `now`: the debug hook, results from other threads, timers, reports, and the call for a watch. */
 static void do_due(lua_State *L, Sched *S, int64_t now) {
   S->world.looked = now;
   shared_wait_looked(S, now);
   driver_check_hook(L);
-  shared_inbox_look(L, S);
+  shared_inbox_poll(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(S->world.unhandled)) unhandled_report(L, S, now);
-  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
+  if (UNLIKELY(S->watch_hook != NULL)) S->watch_hook->poll(L, S);
 }
 
 /* Looks at the clock: does what is due, and polls the driver once a millisecond. Between two looks there are as many
    resumes as fit into a millisecond, judged by the last ones, but at most MAX_STRIDE: few enough that go blocks which
    begin to run longer are noticed soon, and enough that reading the clock costs next to nothing. */
-static void look(lua_State *L, Sched *S) {
+static void check_clock(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock), took = now - w->looked;
   if (took > CLOCK_MS) w->stride = 1;
@@ -57,7 +57,7 @@ static void look(lua_State *L, Sched *S) {
   do_due(L, S, now);
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
-    root_watch(L, S);
+    root_maintain(L, S);
     driver_run_tasks(S);
     driver_wait(L, S, 0);
   }
@@ -96,13 +96,13 @@ static void wait_for_others(lua_State *L, Sched *S, int64_t ns) {
 static void idle(lua_State *L, Sched *S, int64_t ns) {
   OBSERVE(S, idle, S);
   driver_run_tasks(S);
-  if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_begins(S);
+  if (UNLIKELY(S->watch_hook != NULL)) S->watch_hook->wait_begins(S);
   if (UNLIKELY(S->sharing) && !S->world.clock.is_virtual) wait_for_others(L, S, ns);
   else driver_wait(L, S, ns);
-  if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_ends(S);
+  if (UNLIKELY(S->watch_hook != NULL)) S->watch_hook->wait_ends(S);
   OBSERVE(S, awake, S);
   shared_wait_awake(S);
-  shared_inbox_look(L, S);
+  shared_inbox_poll(L, S);
 }
 
 /* When the first timer, or an error that nobody takes, is due; INT64_MAX: never. */
@@ -118,7 +118,7 @@ static bool wait(lua_State *L, Sched *S) {
   int64_t now = clock_now(&w->clock);
   bool is_stuck = S->sharing && S->sharing->is_stuck;
   if (is_stuck) S->sharing->is_stuck = false;
-  root_watch(L, S);
+  root_maintain(L, S);
   do_due(L, S, now);
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
@@ -142,7 +142,7 @@ static bool loop(lua_State *L, Sched *S) {
   for (;;) {
     while (w->ready.first && !S->stop) {
       go_resume(L, S, next_ready(L, S));
-      if (--w->left == 0) look(L, S); /* goes on counting in the next run of the loop: runs may be short */
+      if (--w->left == 0) check_clock(L, S); /* goes on counting in the next run of the loop: runs may be short */
     }
     if (S->stop) return true;
     if (!wait(L, S)) return false;
@@ -164,13 +164,13 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock), until = clock_after(now, ns);
   w->polled = now;
-  root_watch(L, S);
+  root_maintain(L, S);
   do_due(L, S, now);
   driver_wait(L, S, 0);
   while (w->ready.first && max-- > 0) {
     go_resume(L, S, next_ready(L, S));
     if (until != INT64_MAX && clock_now(&w->clock) >= until) break;
-    if (--w->left == 0) look(L, S);
+    if (--w->left == 0) check_clock(L, S);
   }
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, clock_now(&w->clock));
   return sched_next(L, S);

@@ -71,8 +71,9 @@ static void forget_slots(lua_State *L, Pending *pending) {
   }
 }
 
-/* Holds the timeout on top of L in a slot. May raise, and then nothing has changed. */
-static void hold(lua_State *L, Pending *pending, Timeout *t) {
+/* Makes the timeout on top of L pending. There must be room. May raise, and then nothing has changed. */
+static void enter(lua_State *L, Sched *S, Timeout *t) {
+  Pending *pending = &S->world.pending;
   int at = lua_gettop(L), table = push_slots(L);
   uint32_t slot = pending->free, next_free = 0;
   if (slot) {
@@ -89,6 +90,9 @@ static void hold(lua_State *L, Pending *pending, Timeout *t) {
   if (slot > pending->size) pending->size = slot;
   pending->count++;
   t->slot = slot;
+  t->chan.flags |= CHAN_TIMEOUT;
+  windows_add(&pending->windows, t->timer.deadline, slot);
+  heap_insert(&S->world.heap, &t->timer);
 }
 
 /* Makes room for another timeout if there is none. Returns whether it allocated, so that finalizers may have run. May
@@ -108,14 +112,6 @@ static Timeout *push_new(lua_State *L, Sched *S, int64_t deadline) {
   t->chan.flags = CHAN_CLOSES_ITSELF;
   t->timer = (Timer){.deadline = deadline, .is_timeout = true};
   return t;
-}
-
-/* Makes the timeout on top of L pending. There must be room. May raise, and then nothing has changed. */
-static void enter(lua_State *L, Sched *S, Timeout *t) {
-  hold(L, &S->world.pending, t);
-  t->chan.flags |= CHAN_TIMEOUT;
-  windows_add(&S->world.pending.windows, t->timer.deadline, t->slot);
-  heap_insert(&S->world.heap, &t->timer);
 }
 
 void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {

@@ -9,8 +9,7 @@ static bool leave_world(World *w, Alt *alt) {
     heap_remove(&w->heap, timer);
     return true;
   }
-  Link *link = w->ready.first;
-  for (uint32_t i = 0; i < w->nready; i++, link = link->next) {
+  for (Link *link = w->ready.first; link; link = list_next(&w->ready, link)) {
     if (link != &alt->own.waiter.link) continue;
     list_remove(&w->ready, link);
     w->nready--;

@@ -15,8 +15,8 @@
 
 /* ---- enqueue and withdraw ---- */
 
-/* Enqueues a waiter of `alt` on a channel, which is at index `at` of alt->co. `flags` are
-   of WaiterFlag: without WAITER_UNCOUNTED there must be room in the queue. */
+/* Enqueues a waiter of `alt` on a channel, which is at index `at` of alt->co. `flags` are of WaiterFlag: without
+   WAITER_UNCOUNTED there must be room in the queue. */
 static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put, uint8_t flags) {
   w->chan = ch;
   w->alt = alt;
@@ -50,8 +50,8 @@ static inline void alt_dequeue(Waiter *w) {
   }
 }
 
-/* Takes every waiter of an alt out of its queue, if it has not left that already: a waiter of a weak root that was not
-   active any more (alt_drop_first), or one that another thread has completed. */
+/* Takes every waiter of an alt out of its queue. Some may have left theirs already: one of a weak root that was not
+   active any more (alt_drop_first), and one that another thread has completed. */
 static inline void alt_withdraw(Alt *alt) {
   Waiter *waiters = alt_waiters(alt);
   for (uint32_t i = 0; i < alt->count; i++) {
@@ -64,7 +64,7 @@ static inline void alt_withdraw(Alt *alt) {
 void alt_stop_waiting(Sched *S, Alt *alt);
 
 /* Takes the first waiter out of a queue of puts, or takes, because its alt is not active any more. Its go block ends at
-   the latest when it gets its turn. */
+   the latest when the loop comes to it. */
 void alt_drop_first(Chan *ch, bool is_put);
 
 /* ---- commit and wake ---- */

@@ -40,36 +40,34 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
   }
   attr_push(L, at, ATTR_DONE);
   if (lua_isuserdata(L, -1)) return;
-  int top = lua_gettop(L);
+  lua_pop(L, 1);
   const ChanOps *ops = chan_ops(ch);
   bool is_watched = ops && ops->new_done;
   Chan *done = is_watched ? ops->new_done(L, ch, at) : chan_new(L, ch->sched, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
+  int done_at = lua_gettop(L);
   done->flags |= CHAN_CLOSES_ITSELF;
   attr_table(L, at);
   if (lua_rawgeti(L, -1, ATTR_DONE) == LUA_TUSERDATA) { /* a finalizer has made one meanwhile */
-    lua_replace(L, top);
-    lua_settop(L, top);
+    lua_replace(L, done_at);
+    lua_settop(L, done_at);
     return;
   }
-  lua_pushvalue(L, top + 1);
-  lua_rawseti(L, top + 2, ATTR_DONE);
-  lua_pushvalue(L, top + 1);
-  lua_replace(L, top);
-  lua_settop(L, top);
+  lua_pushvalue(L, done_at);
+  lua_rawseti(L, done_at + 1, ATTR_DONE);
+  lua_settop(L, done_at);
   if (is_watched) ops->watch(L, ch, done);
-  else if (ch->flags & CHAN_CLOSED) chan_close(L, done, top, 0);
+  else if (ch->flags & CHAN_CLOSED) chan_close(L, done, done_at, 0);
 }
 
 /* ---- the queues ---- */
 
-bool chan_few_count(const Chan *ch, const List *queue) {
+bool chan_few_count(const Chan *ch, bool is_put) {
+  const List *queue = is_put ? &ch->puts : &ch->takes;
   if (chan_is_shared(ch)) return true;
   uint32_t n = 0;
-  const Link *link = queue->first;
-  do {
+  for (const Link *link = queue->first; link; link = list_next(queue, link)) {
     if (!(CONTAINER_OF(link, const Waiter, link)->flags & WAITER_UNCOUNTED) && ++n == CHAN_MAX_PENDING) return false;
-    link = link->next;
-  } while (link != queue->first);
+  }
   return true;
 }
 
@@ -90,19 +88,22 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
   return error_raise(L);
 }
 
-void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {
+/* Completes an operation whose result, the first one of an alts, is on top of its owner's stack. */
+static void complete(lua_State *L, const Waiter *w) {
   Alt *alt = w->alt;
-  lua_pushboolean(alt->co, accepted);
   int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
   alt_complete(L, w->chan->sched, alt, n);
 }
 
+void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {
+  lua_pushboolean(w->alt->co, accepted);
+  complete(L, w);
+}
+
 void chan_complete_take(lua_State *L, Waiter *w) {
-  Alt *alt = w->alt;
-  lua_xmove(L, alt->co, 1);
+  lua_xmove(L, w->alt->co, 1);
   if (w->chan->buf.kind != BUFFER_NONE) w->chan->take_total++;
-  int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
-  alt_complete(L, w->chan->sched, alt, n);
+  complete(L, w);
 }
 
 /* Completes a take with nil: the channel is closed. `reason` is an index in L, or 0. */
@@ -120,44 +121,6 @@ static void complete_closed(lua_State *L, Waiter *w, int reason) {
 }
 
 /* ---- the values of the buffer ---- */
-
-/* Pushes the i-th value of the buffer, and leaves its slot empty. */
-static void move_out(lua_State *L, const Buffer *b, int at, uint32_t i) {
-  uint32_t slot = b->head + i < b->size ? b->head + i : b->head + i - b->size;
-  if (b->base) {
-    lua_getiuservalue(L, at, b->base + (int)slot);
-    lua_pushnil(L);
-    lua_setiuservalue(L, at, b->base + (int)slot);
-  } else {
-    lua_getiuservalue(L, at, CHAN_VALUES);
-    lua_rawgeti(L, -1, (lua_Integer)slot + 1);
-    lua_replace(L, -2);
-  }
-}
-
-/* Moves the values to a larger ring. */
-static void grow(lua_State *L, Chan *ch, int at) {
-  Buffer *b = &ch->buf;
-  uint32_t size = buffer_grown(b);
-  lua_createtable(L, (int)size, 0);
-  if (b->size >= size) { /* a finalizer has grown it meanwhile */
-    lua_pop(L, 1);       /* seldom covered: a finalizer ran at this very allocation */
-    return;              /* seldom covered: see above */
-  }
-  for (uint32_t i = 0; i < b->count; i++) {
-    move_out(L, b, at, i);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
-  lua_setiuservalue(L, at, CHAN_VALUES);
-  b->base = 0;
-  b->size = size;
-  b->head = 0;
-}
-
-void chan_reserve(lua_State *L, Chan *ch, int at) {
-  const Buffer *b = &ch->buf;
-  while (b->count == b->size && buffer_add(b) == BUFFER_ADD) grow(L, ch, at);
-}
 
 void chan_fetch(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
@@ -177,6 +140,31 @@ void chan_fetch(lua_State *L, Chan *ch, int at) {
   }
   lua_replace(L, -2);
   buffer_advance(b);
+}
+
+/* Moves the values to a larger ring. */
+static void grow(lua_State *L, Chan *ch, int at) {
+  Buffer *b = &ch->buf;
+  uint32_t size = buffer_grown(b);
+  lua_createtable(L, (int)size, 0);
+  if (b->size >= size) { /* a finalizer has grown it meanwhile */
+    lua_pop(L, 1);       /* seldom covered: a finalizer ran at this very allocation */
+    return;              /* seldom covered: see above */
+  }
+  uint32_t count = b->count;
+  for (uint32_t i = 1; i <= count; i++) {
+    chan_fetch(L, ch, at);
+    lua_rawseti(L, -2, i);
+  }
+  lua_setiuservalue(L, at, CHAN_VALUES);
+  b->base = 0;
+  b->size = size;
+  b->count = count;
+}
+
+void chan_reserve(lua_State *L, Chan *ch, int at) {
+  const Buffer *b = &ch->buf;
+  while (b->count == b->size && buffer_add(b) == BUFFER_ADD) grow(L, ch, at);
 }
 
 /* chan_store behind the other values if the slots are user values and one is free. */
@@ -220,8 +208,7 @@ static void serve_promise(lua_State *L, Chan *ch, int at) {
 static void admit(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   while (!buffer_full(&ch->buf) && (w = chan_first_putter(ch)) != NULL) {
-    lua_pushvalue(w->alt->co, w->at + 1);
-    lua_xmove(w->alt->co, L, 1);
+    alt_push_value(L, w);
     chan_store(L, ch, at, lua_gettop(L));
     lua_pop(L, 1);
     ch->put_total++;
@@ -279,8 +266,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   }
   Waiter *w = chan_first_putter(ch);
   if (w) {
-    lua_pushvalue(w->alt->co, w->at + 1);
-    lua_xmove(w->alt->co, L, 1);
+    alt_push_value(L, w);
     ch->put_total++; /* there is no buffer, so that counts the take, too */
     const Alt *putter = w->alt;
     chan_complete_put(L, w, true);
@@ -320,8 +306,8 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
 
 /* Stores why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
 static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
-  /* Without attributes, their user value is free: closing allocates nothing. The first user value of a go block that has
-     died is free, too: it has no result. */
+  /* Without attributes, their user value is free: closing allocates nothing. The first user value of a go block that
+     has died is free, too: it has no result. */
   if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & CHAN_HAS_ATTRS)) {
     lua_pushvalue(L, reason);
     lua_setiuservalue(L, at, CHAN_ATTRS);
@@ -345,7 +331,7 @@ static void close_done(lua_State *L, int at) {
   lua_pop(L, 1);
 }
 
-enum { STACK_FOR_ON_CLOSE = 8 }; /* slots, including those for the report of an error */
+enum { STACK_FOR_ON_CLOSE = 8 }; /* slots of L, those for the report of an error included */
 
 void chan_call_on_close(lua_State *L, int at) {
   int top = lua_gettop(L);

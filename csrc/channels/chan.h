@@ -65,8 +65,8 @@ PutResult chan_put(lua_State *L, Chan *ch, int at, int value);
    if it has one. Returns how many values it pushed, or TAKE_WAIT. */
 int chan_take(lua_State *L, Chan *ch, int at);
 
-/* Does a put of the value at index at + 1, or a take, if that can be done at once. Pushes its results, for a put whether the
-   value was accepted, and returns how many they are; or 0. */
+/* Does a put of the value at index at + 1, or a take, if that can be done at once. Pushes its results (of a put:
+   whether the value was accepted) and returns how many they are; or 0. */
 static inline int chan_try(lua_State *L, Chan *ch, int at, bool is_put) {
   if (!is_put) {
     int n = chan_take(L, ch, at);
@@ -107,7 +107,8 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at);
 /* Whether the buffer is a fixed one, and its slots are user values. */
 static inline bool chan_has_slots(const Chan *ch) { return ch->buf.kind == BUFFER_FIXED && ch->buf.base; }
 
-/* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody observes. */
+/* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody
+   observes. */
 static inline bool chan_only_stores(const Chan *ch) {
   return !(ch->flags & CHAN_SPECIAL_PUT) && chan_has_slots(ch) && ch->buf.count < ch->buf.limit && !ch->takes.first &&
          LIKELY(!ch->sched->observer);
@@ -154,7 +155,8 @@ static inline bool chan_can(const Chan *ch, bool is_put) {
 
 /* The first active waiter of the queue of puts or takes, or NULL. The caller must complete it: it is withdrawn from its
    shared channels. */
-static inline Waiter *chan_first_of(Chan *ch, const List *queue, bool is_put) {
+static inline Waiter *chan_first_of(Chan *ch, bool is_put) {
+  const List *queue = is_put ? &ch->puts : &ch->takes;
   for (;;) {
     if (!queue->first) return NULL;
     Waiter *w = CONTAINER_OF(queue->first, Waiter, link);
@@ -169,10 +171,10 @@ static inline Waiter *chan_first_of(Chan *ch, const List *queue, bool is_put) {
 }
 
 /* The first waiting put, or NULL. */
-static inline Waiter *chan_first_putter(Chan *ch) { return chan_first_of(ch, &ch->puts, true); }
+static inline Waiter *chan_first_putter(Chan *ch) { return chan_first_of(ch, true); }
 
 /* The first waiting take, or NULL. */
-static inline Waiter *chan_first_taker(Chan *ch) { return chan_first_of(ch, &ch->takes, false); }
+static inline Waiter *chan_first_taker(Chan *ch) { return chan_first_of(ch, false); }
 
 /* Hands the value on top of L, which is popped, to a waiting take, and wakes its owner. */
 void chan_complete_take(lua_State *L, Waiter *w);
@@ -180,16 +182,15 @@ void chan_complete_take(lua_State *L, Waiter *w);
 /* Wakes the owner of a waiting put, whose value was accepted or not. */
 void chan_complete_put(lua_State *L, Waiter *w, bool accepted);
 
-/* Whether fewer than CHAN_MAX_PENDING of the waiters in a queue of the channel count. Takes time in proportion to its
-   length. True for a handle: the shared channel counts. */
-bool chan_few_count(const Chan *ch, const List *queue);
+/* Whether fewer than CHAN_MAX_PENDING of the waiting puts, or takes, count. Takes time in proportion to their number.
+   True for a handle: the shared channel has the limit. */
+bool chan_few_count(const Chan *ch, bool is_put);
 
 /* Whether one more put, or take, may be enqueued. Any number of takes may wait on a timeout or for a channel to close,
    where a buffer would not help. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {
-  if (is_put) return LIKELY(ch->nputs < CHAN_MAX_PENDING) || chan_few_count(ch, &ch->puts);
-  if (LIKELY(ch->ntakes < CHAN_MAX_PENDING) || ch->flags & CHAN_CLOSES_ITSELF) return true;
-  return chan_few_count(ch, &ch->takes);
+  if (LIKELY((is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING)) return true;
+  return (!is_put && ch->flags & CHAN_CLOSES_ITSELF) || chan_few_count(ch, is_put);
 }
 
 /* Raises the error for a put, or take, beyond the limit of the channel. */

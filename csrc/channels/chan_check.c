@@ -7,16 +7,13 @@
 /* Walks a queue: its length, and that every waiter in it is active. */
 static uint32_t check_queue(const Chan *ch, const List *queue, bool is_put) {
   uint32_t n = 0;
-  const Link *link = queue->first;
-  if (!link) return 0;
-  do {
+  for (const Link *link = queue->first; link; link = list_next(queue, link)) {
     const Waiter *w = CONTAINER_OF(link, const Waiter, link);
     assert(w->chan == ch && w->is_put == is_put);
     assert(w->alt->state == ALT_PARKED && w->alt->count > 0);
     assert(link->next->prev == link);
     n++;
-    link = link->next;
-  } while (link != queue->first);
+  }
   return n;
 }
 
@@ -25,11 +22,9 @@ static bool same_alt(const Chan *ch) {
   const Alt *alt = CONTAINER_OF(ch->puts.first, const Waiter, link)->alt;
   const List *queues[2] = {&ch->puts, &ch->takes};
   for (int i = 0; i < 2; i++) {
-    const Link *link = queues[i]->first;
-    do {
+    for (const Link *link = queues[i]->first; link; link = list_next(queues[i], link)) {
       if (CONTAINER_OF(link, const Waiter, link)->alt != alt) return false;
-      link = link->next;
-    } while (link != queues[i]->first);
+    }
   }
   return true;
 }

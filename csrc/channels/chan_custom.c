@@ -140,16 +140,12 @@ static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   return ask(L, ch, at, REMOVE, 0, on_error);
 }
 
-/* Adds the value at index `value` to the buffer of a busy channel, which nothing else can change meanwhile. May
-   raise. */
-static void store_busy(lua_State *L, Chan *ch, int at, int value) {
-  chan_reserve(L, ch, at);
-  chan_store(L, ch, at, value);
-}
-
-/* Protected: (channel, value): the same. */
+/* Protected: (channel, value): adds the value to the buffer. The channel is busy, so nothing else changes it
+   meanwhile. */
 static int store_value(lua_State *L) {
-  store_busy(L, (Chan *)lua_touserdata(L, 1), 1, 2);
+  Chan *ch = (Chan *)lua_touserdata(L, 1);
+  chan_reserve(L, ch, 1);
+  chan_store(L, ch, 1, 2);
   return 0;
 }
 
@@ -179,8 +175,8 @@ static void commit(lua_State *L, Alt *alt) {
 }
 
 /* Wakes the owner of a committed alt with the value on top of L, which is popped: the result of its take or put; or, if
-   `ok` is false, the error that it raises. A callback cannot raise it: the error is reported, and the callback gets false
-   (of a put) or nil, and the error. */
+   `ok` is false, the error that it raises. A callback cannot raise an error: the error is reported, and the callback
+   gets false (of a put) or nil, and the error. */
 static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, bool is_put) {
   Sched *S = sched_self(L);
   if (UNLIKELY(alt->state == ALT_DEAD)) {
@@ -321,7 +317,8 @@ static int add(lua_State *L) {
     lua_pushvalue(L, 2);
     lua_call(L, 3, 0);
   } else {
-    store_busy(L, ch, lua_upvalueindex(2), 2);
+    chan_reserve(L, ch, lua_upvalueindex(2));
+    chan_store(L, ch, lua_upvalueindex(2), 2);
   }
   lua_settop(L, 1);
   return 1;
@@ -337,8 +334,7 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   bool outer = custom(ch)->is_admitting;
   custom(ch)->is_admitting = true;
   commit(L, alt);
-  lua_pushvalue(alt->co, port + 1);
-  lua_xmove(alt->co, L, 1);
+  alt_push_value(L, w);
   bool ok = true;
   if (custom(ch)->has_xform) step(L, ch, at, top + 2);
   else ok = store(L, ch, at, top + 2, LEAVE);
@@ -376,8 +372,8 @@ static PutResult put(lua_State *L, Chan *ch, int at, int value) {
   return PUT_DONE;
 }
 
-/* Whether `finish` is still to run although the channel is closed and no put waits: the last waiting put, of an alts, was
-   withdrawn. The next take that finds nothing runs it. */
+/* Whether `finish` is still to run although the channel is closed and no put waits: the last waiting put belonged to an
+   alts and was withdrawn. The next take that finds nothing runs it. */
 static bool is_unfinished(const Chan *ch) {
   return ch->flags & CHAN_CLOSED && !chan_custom(ch)->is_finished && !ch->nputs;
 }
@@ -408,7 +404,7 @@ static int take(lua_State *L, Chan *ch, int at) {
   return 1 + attr_take_reason(L, ch, at);
 }
 
-/* A policy or transducer that closes its channel while it runs: that is put off until it returns. */
+/* Closes now; or, if a policy or transducer closes its own channel, when that returns. */
 static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
   if (custom(ch)->closes_later) return;
   luaL_checkstack(L, LUA_MINSTACK, NULL); /* closing must not stop half way */

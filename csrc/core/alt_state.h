@@ -83,6 +83,12 @@ static inline void alt_push_channel(lua_State *L, const Waiter *w) {
   lua_xmove(w->alt->co, L, 1);
 }
 
+/* Pushes the value of a waiting put, from its owner's stack. */
+static inline void alt_push_value(lua_State *L, const Waiter *w) {
+  lua_pushvalue(w->alt->co, w->at + 1);
+  lua_xmove(w->alt->co, L, 1);
+}
+
 /* The stack of an alts: its block of waiters, and from ALT_FIRST_OP on two slots for each operation, the channel and
    the value of a put. */
 enum { ALT_BLOCK = 3, ALT_FIRST_OP };

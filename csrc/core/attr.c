@@ -1,6 +1,8 @@
-/* attr.c: see attr.h. The table is in the user value CHAN_ATTRS. Go blocks have theirs in SCHED_ATTRS instead: their
-   memory counts, and few of them have attributes. Without a table, the reason of the close is in CHAN_ATTRS; and that of a
-   go block also beside its table, unless somebody else has closed its result channel while it lived. */
+/* attr.c: see attr.h. The table is in the user value CHAN_ATTRS. That of a go block is in SCHED_ATTRS instead: few go
+   blocks have attributes, and each byte of a go block counts.
+
+   The reason of the close of a channel without a table is in CHAN_ATTRS. That of a go block is there even if it has a
+   table; but in the table if somebody else has closed its result channel while it lived. */
 #include "core/attr.h"
 
 bool attr_push_table(lua_State *L, int at) {

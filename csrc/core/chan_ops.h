@@ -1,5 +1,6 @@
 /* chan_ops.h: how a channel does what it does in a way of its own: its values are elsewhere, or go through user code.
-   Such a channel has CHAN_SPECIAL and a struct of functions; chan.h asks for the flag once, and leaves the rest to them.
+   Such a channel has CHAN_SPECIAL and a struct of functions; chan.h asks for the flag once, and leaves the rest to
+   them.
 
    `at` is the absolute index of the channel's userdata in L. A function that raises has done nothing. */
 #ifndef RUNNEL_CHAN_OPS_H
@@ -15,8 +16,8 @@ typedef enum PutResult { PUT_DONE, PUT_CLOSED, PUT_WAIT } PutResult;
 #define TAKE_WAIT (-1)
 
 typedef struct ChanOps {
-  /* As chan_put, chan_take and chan_close (chan.h), of a channel that is not known to be closed. These may run user code
-     and raise. */
+  /* As chan_put, chan_take and chan_close (chan.h), of a channel that is not known to be closed. These may run user
+     code and raise. */
   PutResult (*put)(lua_State *L, Chan *ch, int at, int value);
   int (*take)(lua_State *L, Chan *ch, int at);
   void (*close)(lua_State *L, Chan *ch, int at, int reason);
@@ -27,9 +28,9 @@ typedef struct ChanOps {
   /* As chan_can: whether a put, or a take, would complete at once; of a shared channel only as long as other threads
      leave it as it is. */
   bool (*can)(lua_State *L, Chan *ch, int at, bool is_put);
-  /* Begins to wait for the operation of `alt` on the channel, which is at index `alt_at` of alt->co; the caller enqueues
-     a waiter next. Or completes it now: pushes its results and returns how many. May raise. NULL: nothing else is needed
-     than to enqueue. */
+  /* Begins to wait for the operation of `alt` on the channel, which is at index `alt_at` of alt->co; the caller
+     enqueues a waiter next. Or completes it now: pushes its results and returns how many. May raise. NULL: nothing else
+     is needed than to enqueue. */
   int (*wait)(lua_State *L, Chan *ch, int at, Alt *alt, int alt_at, const Operation *op);
   /* new_done pushes a new channel for done(); `watch` is then called to make it close when this one does. NULL: as for
      a plain channel. Both may raise. */

@@ -8,10 +8,10 @@
 #include "core/alt_state.h"
 
 /* User values of a channel. CHAN_ATTRS, the only one of a channel without a buffer, holds the table of attributes
-   (attr.h), or without one the error with which it was closed. CHAN_VALUES holds the table that is the ring of a large buffer, or the
-   policy object of BUFFER_POLICY. CHAN_STEP and CHAN_HANDLER, of channels with a transducer only, hold its step
-   function and exception handler. A buffer of up to CHAN_INLINE values has its slots from CHAN_VALUES on, or behind
-   CHAN_HANDLER: a message then needs no table. */
+   (attr.h), or without one the error with which it was closed. CHAN_VALUES holds the table that is the ring of a large
+   buffer, or the policy object of BUFFER_POLICY. CHAN_STEP and CHAN_HANDLER, of channels with a transducer only, hold
+   its step function and exception handler. A buffer of up to CHAN_INLINE values has its slots from CHAN_VALUES on, or
+   behind CHAN_HANDLER: a message then needs no table. */
 enum { CHAN_ATTRS = 1, CHAN_VALUES, CHAN_STEP, CHAN_HANDLER };
 
 /* Values of the largest buffer whose slots are user values. */
@@ -61,8 +61,8 @@ struct Chan {
 /* Its address is the tag of channels, and the scheduler's key in the registry. */
 extern const char chan_tag;
 
-/* The label (base/buffer.h) of a hidden channel: one that only the library uses, so that nothing tells of it; and of the
-   result channel of a hidden go block. */
+/* The label (base/buffer.h) of a hidden channel: one that only the library uses, so that nothing tells of it; and of
+   the result channel of a hidden go block. */
 enum { CHAN_HIDDEN = 0xFFFF };
 
 static inline bool chan_is_hidden(const Chan *ch) { return ch->buf.label == CHAN_HIDDEN; }

@@ -13,7 +13,8 @@
 enum { GO_COROUTINE = CHAN_ATTRS, GO_WAITS = CHAN_ATTRS, GO_RESULT = CHAN_ATTRS, GO_GIVE_UP, GO_FED };
 
 /* A go block; its userdata is also its result channel. While it lives, the channel has no buffer, and `alt` takes the
-   memory of the buffer's fields. When it ends, it waits for nothing any more, and the channel gets its buffer (go.c). */
+   memory of the buffer's fields. When it ends, it waits for nothing any more, and the channel gets its buffer
+   (go.c). */
 typedef struct Go {
   union {
     Chan chan; /* the result channel; its id is the go block's too */

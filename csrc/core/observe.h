@@ -1,8 +1,8 @@
 /* observe.h: what the core says about what it does, to whoever records it (the trace).
 
    The core calls the functions of one struct and knows nothing else of its observer. They are called in the scheduler's
-   thread. S->observer is NULL while nobody wants these events, and S->births while nobody wants to know of new channels:
-   a place where something happens tests only that.
+   thread. S->observer is NULL while nobody wants these events, and S->births while nobody wants to know of new
+   channels: a place where something happens tests only that.
 
    An event comes when it has happened completely: the functions may read channels and go blocks, but must not change
    them. Those with an `L` may push on it, what they push they pop, and they may run finalizers or a function of the
@@ -28,10 +28,10 @@ typedef struct Observer {
   void (*slept)(Sched *S, const Alt *alt);
   /* A go block has ended, by an error or not. To be cancelled is no error. */
   void (*end)(Sched *S, const Go *go, bool is_error);
-  /* The main program begins to run the loop, and goes on after that. */
+  /* The main program is about to run the loop; and the loop has returned to it. */
   void (*main_leaves)(lua_State *L, Sched *S);
   void (*main_runs)(Sched *S);
-  /* Nothing is ready, so the scheduler waits; and it has waited. */
+  /* Nothing is ready, so the scheduler is about to wait; and it has waited. */
   void (*idle)(Sched *S);
   void (*awake)(Sched *S);
 
@@ -64,15 +64,15 @@ typedef struct Observer {
   void (*report)(lua_State *L, Sched *S);
 } Observer;
 
-/* What the loop calls for another thread that looks at the scheduler (watch.h), while S->watcher is set. None of them
-   raises. */
-typedef struct Watcher {
+/* What the loop calls for another thread that looks at the scheduler (watch.h), if S->watch_hook is not NULL. None of
+   these raises. */
+typedef struct WatchHook {
   /* Calls a function of the program if the other thread has asked for that; to be called often. */
-  void (*look)(lua_State *L, Sched *S);
+  void (*poll)(lua_State *L, Sched *S);
   /* The loop begins and ends a wait in the driver. */
   void (*wait_begins)(Sched *S);
   void (*wait_ends)(Sched *S);
-} Watcher;
+} WatchHook;
 
 /* Calls the observer's function `event`, if there is an observer. */
 #define OBSERVE(S, event, ...)                                                                                         \

@@ -37,27 +37,27 @@ enum {
   SCHED_TRACEBACK,   /* that traceback */
   SCHED_POOL,        /* tables, SCHED_POOLS of them: blocks of waiters for alts, to use again (alts.c) */
   SCHED_POOL_END = SCHED_POOL + 1,
-  SCHED_ATTRS,          /* weak table: go block -> its attributes as a channel */
-  SCHED_RUN,            /* C function: the protected part of sched_run and of sched_step */
-  SCHED_TELL,           /* C function: passes an error to on_error or writes it */
-  SCHED_DESCRIBE,       /* C function: describes a go block that has raised */
-  SCHED_BURIED,         /* the error of a go block whose coroutine was closed or resumed by somebody else */
-  SCHED_WAKEUP,         /* userdata that releases the wakeup, or nil as long as there is none (driver.c) */
-  SCHED_PORTS,          /* userdata that holds port_hook, or nil without a port */
-  SCHED_THREADS,        /* userdata with the threads that were started here, or nil without any (lua/thread.c) */
-  SCHED_SHARING,        /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
-  SCHED_GUARD,          /* the bottom of the stack of a go block's coroutine (go_close.h) */
-  SCHED_CLOSER,         /* function of a coroutine that closes the variables of a dead go block; and */
-  SCHED_MAKE_CLOSER,    /* the function that makes that coroutine (go_close.c) */
-  SCHED_KEPT,           /* table: the list of what go blocks wait on (keep.h) */
-  SCHED_UNHANDLED,      /* table: errors that nobody has taken yet; and */
-  SCHED_KEEP_UNHANDLED, /* the function that adds to it (unhandled.h) */
-  SCHED_ELSEWHERE,      /* the function that adds to a traceback that of another thread (error.h), or nil */
-  SCHED_REPORTS,        /* table: the functions that write the errors of deadlocks and leaks (inspect.h), or nil */
-  SCHED_ORIGINS,        /* table: where the program has called the library (origin.h) */
-  SCHED_SNAPSHOT,       /* table: the go blocks for a snapshot that is being filled (snapshot.c), or nil */
-  SCHED_WATCHER,        /* the function that another thread may ask the loop to call (watch.h), or nil */
-  SCHED_TRACE,          /* userdata that is `tracer`, or nil */
+  SCHED_ATTRS,         /* weak table: go block -> its attributes as a channel */
+  SCHED_RUN,           /* C function: the protected part of sched_run and of sched_step */
+  SCHED_REPORT,        /* C function: passes an error to on_error or writes it */
+  SCHED_DESCRIBE,      /* C function: describes a go block that has raised */
+  SCHED_BURIED,        /* the error of a go block whose coroutine was closed or resumed by somebody else */
+  SCHED_WAKEUP,        /* userdata that releases the wakeup, or nil as long as there is none (driver.c) */
+  SCHED_PORTS,         /* userdata that holds port_hook, or nil without a port */
+  SCHED_THREADS,       /* userdata with the threads that were started here, or nil without any (lua/thread.c) */
+  SCHED_SHARING,       /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
+  SCHED_GUARD,         /* the bottom of the stack of a go block's coroutine (go_close.h) */
+  SCHED_CLOSER,        /* function of a coroutine that closes the variables of a dead go block; and */
+  SCHED_MAKE_CLOSER,   /* the function that makes that coroutine (go_close.c) */
+  SCHED_KEPT,          /* table: the list of what go blocks wait on (keep.h) */
+  SCHED_UNHANDLED,     /* table: errors that nobody has taken yet; and */
+  SCHED_ADD_UNHANDLED, /* the function that adds to it (unhandled.h) */
+  SCHED_ELSEWHERE,     /* the function that adds to a traceback that of another thread (error.h), or nil */
+  SCHED_REPORTS,       /* table: the functions that write the errors of deadlocks and leaks (inspect.h), or nil */
+  SCHED_ORIGINS,       /* table: where the program has called the library (origin.h) */
+  SCHED_SNAPSHOT,      /* table: the go blocks for a snapshot that is being filled (snapshot.c), or nil */
+  SCHED_WATCHER,       /* the function that another thread may ask the loop to call (watch.h), or nil */
+  SCHED_TRACE,         /* userdata that is `tracer`, or nil */
   SCHED_NUSER = SCHED_TRACE
 };
 
@@ -124,15 +124,15 @@ struct Sched {
   const struct Observer *births;   /* who records new channels, or NULL */
   struct Trace *tracer;            /* the trace (trace.h), on or off; or NULL if it never was on */
   Go *current;                     /* the go block that is running, or NULL */
-  Chan *parks_wake;                /* when the running go block parks, the first take that waits on it completes with
-                                      true; a channel without a buffer, which the caller keeps alive, or NULL */
+  Chan *on_park;                   /* NULL, or a channel without a buffer: when the running go block parks, the first
+                                      take that waits on it completes with true. Who sets this keeps it alive */
   Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
   Alt outside;                     /* the operation that waits outside any go block; its results go to the mailbox */
   uint32_t moves;                  /* values that the library has moved since a go block was resumed (lua/moving.h) */
   bool running;                    /* the loop is running, further down on the C stack */
   bool stop;                       /* what the loop waits for has come */
   bool errors_pass;                /* errors that were printed do not change the exit status (rn.exit) */
-  bool gives_up;                   /* a go block has died, and closes what it feeds with its error (go.c) */
+  bool gives_up;                   /* a give_up function is running, since a go block has died (go.c) */
   Kept kept;                       /* bookkeeping of SCHED_KEPT */
   int nested;                      /* callbacks that are being called within one another (take_async, put_async) */
   lua_State *closing;          /* coroutine of a dead go block whose variables are being moved (go_close.h), or NULL */
@@ -148,7 +148,7 @@ struct Sched {
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
   struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */
   const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */
-  const struct Watcher *watcher;      /* who watches the loop (observe.h), or NULL */
+  const struct WatchHook *watch_hook; /* what the loop calls for `watch` (observe.h), or NULL */
   struct Watch *watch;                /* another thread that looks at the scheduler (watch.h), or NULL */
   uint64_t next_id;                   /* for the next channel or go block */
   int64_t grace;                      /* how long an error may wait to be taken, in ns */

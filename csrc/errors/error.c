@@ -141,11 +141,11 @@ static int report(lua_State *L) {
   return 0;
 }
 
-/* Calls `report` with the three values from index `error` on. If that raises, leaves the error on top of L and returns
-   false. */
-static bool tell(lua_State *L, int error, bool is_written) {
+/* Calls `report`, protected, with the three values from index `error` on. If that raises, leaves the error on top of L
+   and returns false. */
+static bool try_report(lua_State *L, int error, bool is_written) {
   lua_settop(L, error + 2);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_TELL);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_REPORT);
   for (int i = 0; i < 3; i++) lua_pushvalue(L, error + i);
   lua_pushboolean(L, is_written);
   return lua_pcall(L, 4, 0, 0) == LUA_OK;
@@ -157,11 +157,11 @@ void error_report(lua_State *L) {
   int error = lua_gettop(L) - 2;
   const char *outer = S->inside;
   S->inside = "an error handler";
-  if (!tell(L, error, false)) {
+  if (!try_report(L, error, false)) {
     const char *message = lua_tostring(L, -1);
     S->printed++;
     fprintf(stderr, "runnel: error in the error handler: %s\n", message ? message : "not a string");
-    tell(L, error, true);
+    try_report(L, error, true);
   }
   S->inside = outer;
   lua_settop(L, error - 1);
@@ -210,6 +210,6 @@ void error_describe_death(lua_State *L, int at, bool is_cancelled) {
 
 void error_open(lua_State *L) {
   setup_keep_function(L, SCHED_MSGH, keep_traceback);
-  setup_keep_function(L, SCHED_TELL, report);
+  setup_keep_function(L, SCHED_REPORT, report);
   setup_keep_function(L, SCHED_DESCRIBE, describe_death);
 }

@@ -6,26 +6,16 @@
 
 #include "core/attr.h"
 #include "errors/origin.h"
+#include "errors/traceback.h"
 
 /* Fills in the outermost function of a coroutine and where it was defined; false if the coroutine has not started. If
-   that is a C function (pcall, or one of the core's own), it is the outermost Lua function instead. lua_getstack takes
-   time in proportion to the level, and an endless recursion has very many levels: hence the binary search. */
+   that is a C function (pcall, or one of the core's own), it is the outermost Lua function instead. */
 static bool outermost(lua_State *co, lua_Debug *ar) {
-  int low = 0, high = 1;
-  if (!lua_getstack(co, 0, ar)) return false;
-  while (lua_getstack(co, high, ar)) {
-    low = high;
-    high *= 2;
-  }
-  while (high - low > 1) {
-    int middle = low + (high - low) / 2;
-    if (lua_getstack(co, middle, ar)) low = middle;
-    else high = middle;
-  }
-  lua_getstack(co, low, ar);
+  int level = traceback_count_levels(co) - 1;
+  if (!lua_getstack(co, level, ar)) return false;
   lua_getinfo(co, "S", ar);
   lua_Debug inner;
-  while (ar->linedefined < 0 && low > 0 && lua_getstack(co, --low, &inner) && lua_getinfo(co, "S", &inner)) {
+  while (ar->linedefined < 0 && level > 0 && lua_getstack(co, --level, &inner) && lua_getinfo(co, "S", &inner)) {
     if (inner.linedefined > 0) *ar = inner;
   }
   return true;

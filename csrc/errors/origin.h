@@ -18,8 +18,8 @@ bool origin_is_library(lua_State *L, const lua_Debug *ar);
 /* Pushes the text of an origin and returns true, or pushes nothing. */
 bool origin_push(lua_State *L, uint32_t origin);
 
-/* The origin of the call of the library that is running: `what`, the function of the library that the program has called,
-   and the line of that call; 0 if there is no function of the program on the stack. May raise. */
+/* The origin of the call of the library that is running: `what`, the function of the library that the program has
+   called, and the line of that call; 0 if there is no function of the program on the stack. May raise. */
 uint32_t origin_of_caller(lua_State *L, const char *what);
 
 /* Sets the origin of the go block whose userdata is at index `at`: `what`, the function of the library that the program

@@ -75,7 +75,7 @@ static void append_function(lua_State *L, Text *text, lua_Debug *ar) {
   lua_settop(L, top);
 }
 
-static int count_levels(lua_State *co) {
+int traceback_count_levels(lua_State *co) {
   lua_Debug ar;
   int low = 0, high = 1;
   while (lua_getstack(co, high, &ar)) {
@@ -94,7 +94,7 @@ void traceback_push(lua_State *L, lua_State *co) {
   Text text = {.length = 0};
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE); /* allocates: before the stack is read */
   APPEND(&text, "stack traceback:");
-  int levels = count_levels(co);
+  int levels = traceback_count_levels(co);
   lua_Debug ar;
   for (int level = 0; level < levels && lua_getstack(co, level, &ar); level++) {
     int skipped = levels - INNERMOST - OUTERMOST;

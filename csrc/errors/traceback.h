@@ -8,6 +8,10 @@
 
 #include <lua.h>
 
+/* The number of levels of a coroutine's stack: lua_getstack finds 0 to one less. lua_getstack takes time in proportion
+   to the level, and an endless recursion has very many levels: hence a binary search. */
+int traceback_count_levels(lua_State *co);
+
 /* Pushes onto L the traceback of the coroutine `co`, which is not running, in the form of luaL_traceback; each line and
    the whole are cut to a fixed length. L must have 16 free slots. May raise, for lack of memory; by then the stack has
    been read. */

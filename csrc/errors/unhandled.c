@@ -40,7 +40,7 @@ bool unhandled_may_come(lua_State *L) {
 }
 
 /* Protected: (error, traceback, name, channel, deadline): adds a record to the list. */
-static int keep(lua_State *L) {
+static int add_record(lua_State *L) {
   Sched *S = sched_self(L);
   lua_createtable(L, DEADLINE, 0);
   for (int field = ERROR; field <= DEADLINE; field++) {
@@ -117,7 +117,7 @@ static void add(lua_State *L, Sched *S) {
   int error = lua_gettop(L) - 3;
   Chan *ch = (Chan *)lua_touserdata(L, -1);
   if (ch) ch->flags |= CHAN_ERROR_KNOWN;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_KEEP_UNHANDLED);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ADD_UNHANDLED);
   for (int i = 0; i < 4; i++) lua_pushvalue(L, error + i);
   lua_pushinteger(L, S->grace < INT64_MAX - now ? now + S->grace : INT64_MAX);
   if (lua_pcall(L, DEADLINE, 0, 0) != LUA_OK) {
@@ -222,7 +222,7 @@ static int report_rest(lua_State *L) {
 void unhandled_open(lua_State *L) {
   unhandled_push_list(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
-  setup_keep_function(L, SCHED_KEEP_UNHANDLED, keep);
+  setup_keep_function(L, SCHED_ADD_UNHANDLED, add_record);
   Sched *S = sched_self(L);
   S->grace = GRACE;
   S->world.unhandled_first = 1;

@@ -13,9 +13,9 @@
    from then on. Functions of the library that take an error and close another channel with it pass it on: then it must
    be taken from that channel.
 
-   CHAN_ERROR_KNOWN keeps an error from being reported twice. A channel has it if the error with which it is closed, or
-   is about to be, has been in the list of unhandled errors, on behalf of this channel or another one, or is none that
-   must be reported: that of a go block that was cancelled. */
+   CHAN_ERROR_KNOWN keeps an error from being reported twice. It is set on a channel that is closed, or about to be,
+   with an error that has been in the list already, for this channel or another one; or with one that need not be
+   reported: that of a go block that was cancelled. */
 #ifndef RUNNEL_UNHANDLED_H
 #define RUNNEL_UNHANDLED_H
 
@@ -27,8 +27,8 @@
 void unhandled_add(lua_State *L, Sched *S, int at);
 
 /* Drops the errors that were taken, and reports those that are due at `now`; with INT64_MAX, all of them. Does not
-   raise, but it calls the error handler, which may run any code. L must have 8 free slots, as any C function has that
-   has pushed little: if this could fail for want of stack, the loop would wait for an error that it cannot report. */
+   raise, but it calls the error handler, which may run any code. L must have 8 free slots: a check that fails would
+   leave the loop waiting for an error that it cannot report. */
 void unhandled_report(lua_State *L, Sched *S, int64_t now);
 
 /* Reports all errors at the end of the program: within a simulation, those of the outer world as well. Otherwise as

@@ -1,7 +1,7 @@
 /* keep.c: see keep.h.
 
-   The list is a table without gaps. A round checks each entry once, from the last to the first; the last entry takes the
-   place of one that is dropped. */
+   The list is a table without gaps. A round checks each entry once, from the last to the first; the last entry takes
+   the place of one that is dropped. */
 #include "lifetimes/keep.h"
 
 #include <lauxlib.h>
@@ -10,23 +10,20 @@
 #include "lifetimes/root_table.h"
 
 enum {
-  FEW = 1024,       /* a list of fewer entries, or of fewer than twice as many as the last round has found needed, is
-                          trimmed only in cycles of the collector: an entry that is dropped between two parks must be
-                          added again */
+  /* A list of fewer entries, or of fewer than twice as many as the last round has found needed, is trimmed only in
+     cycles of the collector: an entry that is dropped between two parks must be added again. */
+  FEW = 1024,
   LONG_QUEUE = 1024 /* waiters that are checked in one queue; a channel with more waiters stays in the list */
 };
 
 /* Whether the queue may have a waiter of a strong root. */
 static bool has_waiter(const Sched *S, const List *queue) {
-  const Link *link = queue->first;
-  if (!link) return false;
-  for (int i = 0; i < LONG_QUEUE; i++) {
+  int n = 0;
+  for (const Link *link = queue->first; link; link = list_next(queue, link)) {
     const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt;
-    if (alt != &S->outside && !(alt->flags & ALT_WEAK)) return true;
-    link = link->next;
-    if (link == queue->first) return false;
+    if ((alt != &S->outside && !(alt->flags & ALT_WEAK)) || ++n > LONG_QUEUE) return true;
   }
-  return true;
+  return false;
 }
 
 /* Whether the entry on top of L, a block of waiters of that many bytes, is needed. */

@@ -6,12 +6,12 @@
 
    So the scheduler keeps a list of these channels and blocks of waiters. An entry is added when a go block parks with
    it for the first time; a flag in it says that it is kept, and later parks only test that flag. Entries that are not
-   needed any more are dropped, a few at a time: before others are added once the list has grown, and in each cycle of the
-   collector. A weak root (root.h) keeps what it waits on itself, in its user value GO_WAITS.
+   needed any more are dropped, a few at a time: before others are added once the list has grown, and in each cycle of
+   the collector. A weak root (root.h) keeps what it waits on itself, in its user value GO_WAITS.
 
    The result channel of a go block needs no entry while the go block is a strong root, which the scheduler keeps alive:
-   when it ends, nobody waits on the channel any more. Only the end of a simulation drops go blocks that have not ended, so
-   result channels that are made in a simulation are like other channels. */
+   when it ends, nobody waits on the channel any more. But the end of a simulation drops go blocks that have not ended,
+   so result channels that are made in a simulation are like other channels. */
 #ifndef RUNNEL_KEEP_H
 #define RUNNEL_KEEP_H
 
@@ -36,12 +36,13 @@ static inline void keep_channel(lua_State *L, Chan *ch, int at) {
 /* The flag with which the result channel of a new go block is kept, a strong root. */
 static inline uint32_t keep_result(const Sched *S) { return S->world.outer ? 0 : CHAN_KEPT; }
 
-/* Before the go block whose result channel is at index `at` becomes a weak root. May raise. */
+/* To be called before the go block whose result channel is at index `at` becomes a weak root. May raise. */
 static inline void keep_before_weak(lua_State *L, Chan *ch, int at) {
   if (ch->takes.first) keep_list(L, ch, at);
 }
 
-/* When it becomes a weak root. Returns false if keep_before_weak must be called again. */
+/* To be called when it becomes a weak root. Returns false if somebody has begun to wait on its result channel since
+   keep_before_weak. */
 static inline bool keep_when_weak(Chan *ch) {
   if (ch->flags & CHAN_LISTED) return true;
   if (ch->takes.first) return false;

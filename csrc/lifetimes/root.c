@@ -1,8 +1,8 @@
 /* root.c: see root.h.
 
-   A sweep goes on where the last one has stopped, from the end of each table to its begin, and then again from the end.
-   The place of a root that was removed is taken by the last one (root_table.c), which this round has visited, or which
-   is newer. So a round visits all that were there when it began. */
+   A sweep goes on where the last one has stopped, from the end of each table to its beginning: that is a round. The
+   next round begins at the end again. If a root is removed, the last one takes its index (root_table.c); this round has
+   visited that one, or it is newer. So a round visits all roots that were there when it began. */
 #include "lifetimes/root.h"
 
 #include <lauxlib.h>
@@ -14,10 +14,9 @@
 
 enum {
   CHUNK = 512,         /* roots that a sweep visits when a go block is started: 0.2 ms if it demotes all of them */
-  CHUNK_EVERY = 64,    /* such a sweep for each so many strong roots that are parked since the last one */
+  CHUNK_EVERY = 64,    /* strong roots that park between two such sweeps */
   PARKED_LEAST = 1024, /* with fewer parked strong roots only the collector's cycle sweeps */
-  CYCLE_LEAST =
-      8192 /* a cycle of the collector visits so many at once, and the loop the rest, CHUNK in a millisecond */
+  CYCLE_LEAST = 8192   /* roots that a cycle of the collector visits; the loop visits the rest, CHUNK in a ms */
 };
 
 /* So each go block that is started and parks causes CHUNK / CHUNK_EVERY visits. Abandoned go blocks that were not
@@ -26,8 +25,9 @@ enum {
 
 /* ---- strong and weak ---- */
 
-/* Makes the channels let go of a weak root, whose userdata is at index `at`. They are not looked for on its stack, which
-   is empty if somebody closes the coroutine. */
+/* Removes a weak root, whose userdata is at index `at`, from the attributes of its channels, and stores its coroutine
+   in GO_COROUTINE again. Finds the channels in GO_WAITS, not on its stack, which is empty if somebody closes the
+   coroutine. */
 static void release(lua_State *L, const Go *go, int at) {
   int type = lua_getiuservalue(L, at, GO_WAITS), waits = lua_gettop(L);
   if (type != LUA_TTHREAD) { /* else it had not parked yet */
@@ -95,7 +95,7 @@ static bool may_be_abandoned(const Go *go) {
   return true;
 }
 
-/* Makes the tables of attributes in which the channels of a parked go block will hold it. */
+/* Makes the tables of attributes by which the channels of a parked go block will keep it alive. */
 static void make_tables(lua_State *L, const Alt *alt) {
   for (uint32_t i = 0; i < alt->count; i++) {
     alt_push_channel(L, &alt_waiters(alt)[i]);
@@ -129,8 +129,8 @@ static void fill_waits(lua_State *L, const Alt *alt) {
   }
 }
 
-/* Demotes the strong root on top of the stack. Its channels hold it, and its coroutine. May raise half way: that some
-   channels hold it already does no harm. */
+/* Demotes the strong root on top of the stack: from now on its channels keep it and its coroutine alive. May raise half
+   way: it does no harm if some of its channels keep it alive already. */
 static void demote(lua_State *L, Sched *S, Go *go) {
   Alt *alt = &go->alt;
   int at = lua_gettop(L);
@@ -212,8 +212,7 @@ static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   Roots *r = &S->roots;
   if (r->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
   r->sweeping = true;
-  uint32_t unpaid =
-      idle(S) > r->limit ? idle(S) - r->limit : 0; /* so many more are parked than when this sweep was due */
+  uint32_t late = idle(S) > r->limit ? idle(S) - r->limit : 0; /* so many more are parked than when it was due */
   r->is_cycle = is_cycle;
   lua_getiuservalue(L, SCHED_SELF, SCHED_SWEEP);
   lua_pushinteger(L, n);
@@ -222,7 +221,7 @@ static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   r->sweeping = false;
   keep_trim(L, S, n); /* what weak roots wait on is not needed in the list any more */
   uint32_t limit = idle(S) + CHUNK_EVERY;
-  r->limit = limit > unpaid + PARKED_LEAST ? limit - unpaid : PARKED_LEAST;
+  r->limit = limit > late + PARKED_LEAST ? limit - late : PARKED_LEAST;
 }
 
 void root_add(lua_State *L, Sched *S, Go *go, int at) {
@@ -238,7 +237,7 @@ void root_add(lua_State *L, Sched *S, Go *go, int at) {
    When memory is short, an allocation ends in a full collection. If that found the next sentinel dead, its finalizer
    would be called in the same collection, and so on: the collection would never end. So the finalizer holds the next
    sentinel while it allocates; and once an allocation has failed, it makes none and does nothing until the scheduler
-   has run. root_watch makes one then, and also if the finalizer could not be called at all. */
+   has run. root_maintain makes one then, and also if the finalizer could not be called at all. */
 
 /* Protected: makes the sentinel, if there is none, and returns it. Its metatable is the second upvalue. */
 static int make_sentinel(lua_State *L) {
@@ -264,8 +263,8 @@ static int on_cycle(lua_State *L) {
     r->failed = true;
     return 0;
   }
-  bool loop_runs =
-      S->running && r->last_cycle != S->world.looked; /* else somebody calls the collector again and again */
+  /* If the loop has not run since the last cycle, somebody calls the collector again and again. */
+  bool loop_runs = S->running && r->last_cycle != S->world.looked;
   uint32_t n = root_count(S), now = loop_runs && n > CYCLE_LEAST ? CYCLE_LEAST : n;
   r->due = n - now;
   sweep(L, S, now, true);
@@ -274,7 +273,7 @@ static int on_cycle(lua_State *L) {
   return 0;
 }
 
-void root_watch(lua_State *L, Sched *S) {
+void root_maintain(lua_State *L, Sched *S) {
   Roots *r = &S->roots;
   r->failed = false;
   if (UNLIKELY(r->due)) {
@@ -300,5 +299,5 @@ void root_open(lua_State *L) {
   setup_push_meta(L, "__gc", on_cycle);
   lua_pushcclosure(L, make_sentinel, 2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
-  root_watch(L, S);
+  root_maintain(L, S);
 }

@@ -1,15 +1,16 @@
 /* root_table.c: see root_table.h.
 
    The strong roots are at 1 to Roots.strong of the table SCHED_STRONG, and the weak ones at 1 to Roots.weak of
-   SCHED_WEAK. A go block knows its index (Go.slot). The last root of a table takes the place of one that is removed. Lua
-   sets the entries of weak roots that have been collected to nil; they count until a sweep removes them.
+   SCHED_WEAK. A go block knows its index (Go.slot). The last root of a table takes the place of one that is removed.
+   Lua sets the entries of weak roots that have been collected to nil; they count until a sweep removes them.
 
    Behind its roots SCHED_STRONG holds `false`, up to Roots.room. There is always room for the roots of both kinds, so
    that a weak root becomes strong without an allocation. */
 #include "lifetimes/root_table.h"
 
 #include "core/setup.h"
-/* Pushes a table of the scheduler, and the entry of it. Returns the type of that. */
+
+/* Pushes a table of the scheduler and its entry `i`. Returns the type of that. */
 static int push_both(lua_State *L, int table, uint32_t i) {
   lua_getiuservalue(L, SCHED_SELF, table);
   return lua_rawgeti(L, -1, i);

@@ -40,8 +40,8 @@ static inline uint32_t root_count(const Sched *S) { return S->roots.strong + S->
    For walks that allocate nothing: an allocation may run finalizers, and then others have these numbers. */
 Go *root_push_at(lua_State *L, uint32_t i);
 
-/* For any other walk: pushes a list of the roots as they are now, which refers to them weakly, and returns how many they
-   are. May raise. */
+/* For any other walk: pushes a list of the roots as they are now, which refers to them weakly, and returns how many
+   they are. May raise. */
 uint32_t root_push_list(lua_State *L);
 
 /* Pushes an entry of that list, and returns it; or NULL if that go block has ended since or was collected. */
@@ -58,8 +58,8 @@ static inline uint32_t root_room(uint32_t n, uint32_t room) {
   return room >= ROOT_SHRINK_LEAST && n < room / 4 ? 2 * n + ROOT_SHRINK_LEAST / 4 : room;
 }
 
-/* Moves the first `n` entries, and the sentinel, of the table in the scheduler's user value `from` to the table at index
-   `to`, which has room for them and takes its place. Allocates nothing. */
+/* Moves the first `n` entries, and the sentinel, of the table in the scheduler's user value `from` to the table at
+   index `to`, which has room for them and takes its place. Allocates nothing. */
 void root_move_entries(lua_State *L, int from, int to, uint32_t n);
 
 /* Makes the tables of roots smaller if they are much too large. May raise, and then nothing has changed. */

@@ -190,8 +190,8 @@ static int chan_meta_len(lua_State *L) {
 
 static const char *const KINDS[] = {"none", "fixed", "dropping", "sliding", "promise", "policy"};
 
-/* A look at a channel, which may call a policy. */
-static ChanStats look(lua_State *L, Chan *ch) {
+/* The statistics of a channel, with the count of a policy. May call the policy and so raise. */
+static ChanStats full_stats(lua_State *L, Chan *ch) {
   bool has_policy = ch->buf.kind == BUFFER_POLICY;
   lua_Integer count = has_policy ? chan_count(L, ch, 1) : 0; /* first: the policy may use the channel */
   ChanStats stats = chan_stats(L, ch);
@@ -207,7 +207,7 @@ static void set_integer(lua_State *L, const char *key, lua_Integer n) {
 /* ch:stats() -> table */
 static int chan_lua_stats(lua_State *L) {
   Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
-  ChanStats stats = look(L, ch);
+  ChanStats stats = full_stats(L, ch);
   lua_createtable(L, 0, 11);
   attr_push(L, 1, ATTR_NAME);
   lua_setfield(L, -2, "name");
@@ -250,7 +250,7 @@ static int chan_lua_name(lua_State *L) {
 static int chan_meta_tostring(lua_State *L) {
   Chan *ch = check_chan(L, 1, "tostring", "tostring(ch)");
   luaL_Buffer b;
-  ChanStats stats = look(L, ch);
+  ChanStats stats = full_stats(L, ch);
   attr_push_name(L, ch, 1);
   luaL_buffinit(L, &b);
   lua_pushvalue(L, 2);

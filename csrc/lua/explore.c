@@ -24,8 +24,8 @@ static Explorer *check_explorer(lua_State *L) { return (Explorer *)luaL_checkuda
 
 static Explore *check_explore(lua_State *L) { return &check_explorer(L)->explore; }
 
-/* Explore.tell */
-static void tell_choice(Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of) {
+/* Explore.on_choice */
+static void add_choice(Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of) {
   story_add(&CONTAINER_OF(e, Explorer, explore)->story, STORY_CHOICE + (int)kind, 0, 0, chosen, of, 0);
 }
 
@@ -37,7 +37,8 @@ static int explore_gc(lua_State *L) {
   return 0;
 }
 
-/* new(limit, any_timers) -> an explorer that gives up runs of more steps than `limit`; raises inside a go block or a callback */
+/* new(limit, any_timers) -> an explorer that gives up runs of more steps than `limit`; raises inside a go block or a
+   callback */
 static int lua_new(lua_State *L) {
   sched_check_outside(L, sched_self(L), "sim.explore");
   lua_Integer limit = luaL_checkinteger(L, 1);
@@ -126,24 +127,24 @@ static int lua_made(lua_State *L) {
   return 2;
 }
 
-/* tell(e, whether): from now on there is a story of each run, or not. Somebody must hold the trace's ring (trace.hold),
-   which must be released only after tell(e, false). */
-static int lua_tell(lua_State *L) {
+/* record(e, whether): from now on there is a story of each run, or not. Somebody must hold the trace's ring
+   (trace.hold), which must be released only after record(e, false). */
+static int lua_record(lua_State *L) {
   Explorer *e = check_explorer(L);
   Sched *S = sched_self(L);
   Story *story = &e->story;
-  bool tells = lua_toboolean(L, 2) && S->tracer;
+  bool records = lua_toboolean(L, 2) && S->tracer;
   if (S->tracer) S->tracer->story = NULL;
-  e->explore.tell = NULL;
+  e->explore.on_choice = NULL;
   story_clear(story);
-  if (!tells) return 0;
+  if (!records) return 0;
   const char *library = origin_push_library(L);
   size_t size = library ? strlen(library) + 1 : 0;
   story->library = size ? malloc(size) : NULL;
   if (story->library) memcpy(story->library, library, size);
   story->sched = S;
   S->tracer->story = story;
-  e->explore.tell = tell_choice;
+  e->explore.on_choice = add_choice;
   return 0;
 }
 
@@ -190,7 +191,7 @@ void lua_explore_open(lua_State *L) {
       {"repeat_last", lua_repeat_last},
       {"run", lua_run},
       {"script", lua_script},
-      {"tell", lua_tell},
+      {"record", lua_record},
       {NULL, NULL},
   };
   luaL_newmetatable(L, EXPLORE_TNAME);

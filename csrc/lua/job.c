@@ -1,5 +1,5 @@
-/* lua/job.c: core.internal.job: the jobs of pipelines (lua/runnel/internal/jobs.lua): how one is started, and its results
-   delivered. */
+/* lua/job.c: core.internal.job: the jobs of pipelines (lua/runnel/internal/jobs.lua): how one is started, and its
+   results delivered. */
 #include "core/observe.h"
 #include "lua/check.h"
 #include "lua/module.h"
@@ -41,9 +41,9 @@ static int job_call(lua_State *L) {
   check_chan(L, 4, "call", "call(on_park, f, value, result)");
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, 4, JOB_VALUE);
-  S->parks_wake = check_chan(L, 1, "call", "call(on_park, f, value, result)");
+  S->on_park = check_chan(L, 1, "call", "call(on_park, f, value, result)");
   lua_callk(L, 2, 0, 0, job_called);
-  S->parks_wake = NULL;
+  S->on_park = NULL;
   return 0;
 }
 

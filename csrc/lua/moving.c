@@ -53,9 +53,9 @@ static bool is_full(const Chan *ch) {
 }
 
 /* put_each(chs, v, i) -> j | nil: puts v on the channels of a list, from the i-th on, until one would have to wait, or
-   needs a put of its own: it is closed, or a put on it may run Lua code or allocate. j is the number of that one. If all
-   have got v, and the last is full then, lets the other go blocks run: before takers have, there is no room for a next
-   value. Until then it raises only if an argument is wrong, before it puts. */
+   needs a put of its own: it is closed, or a put on it may run Lua code or allocate. j is the number of that one. If
+   all have got v, and the last is full then, lets the other go blocks run: before takers have, there is no room for a
+   next value. Until then it raises only if an argument is wrong, before it puts. */
 static int moving_put_each(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
@@ -105,15 +105,15 @@ static int next(lua_State *L, int status, lua_KContext alt) {
   return 3;
 }
 
-/* next(from, to, polls) -> v | nil | nil, _, err: takes a value from `from`. Ends with nil when `to` is closed, also while
-   it waits; then nothing is taken. With `polls` it does not wait for a value. */
+/* next(from, to, polls) -> v | nil | nil, _, err: takes a value from `from`. Ends with nil when `to` is closed, also
+   while it waits; then nothing is taken. With `polls` it does not wait for a value. */
 static int moving_next(lua_State *L) {
   lua_settop(L, 3);
   return next(L, LUA_OK, 0);
 }
 
-/* is_plain(ch) -> whether operations on the channel run no user's code and pack no values. Then they raise only if memory
-   runs out or the go block is cancelled. */
+/* is_plain(ch) -> whether operations on the channel run no user's code and pack no values. Then they raise only if
+   memory runs out or the go block is cancelled. */
 static int moving_is_plain(lua_State *L) {
   const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
   lua_pushboolean(L, !(ch->flags & (CHAN_RESULT | CHAN_SPECIAL)));

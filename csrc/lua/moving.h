@@ -1,5 +1,5 @@
-/* lua/moving.h: how the library's go blocks that move values let the others run. Otherwise a pipe between two large buffers
-   would delay timers, and a pipe from a channel to itself would stop everything else for ever. */
+/* lua/moving.h: how the library's go blocks that move values let the others run. Otherwise a pipe between two large
+   buffers would delay timers, and a pipe from a channel to itself would stop everything else for ever. */
 #ifndef RUNNEL_LUA_MOVING_H
 #define RUNNEL_LUA_MOVING_H
 
@@ -11,9 +11,9 @@ enum { MOVES = 128 };
 /* Counts a value that was moved. Returns whether the others must run now: never outside a go block. */
 static inline bool moving_is_turn_over(Sched *S) { return UNLIKELY(++S->moves >= MOVES) && S->current; }
 
-/* Counts a value and returns the `n` results of the operation that has moved it, which are on top of L; lets the others run
-   first if they must. A go block that is cancelled meanwhile keeps the results. Must be the last thing that a C function
-   does, as park_wait. */
+/* Counts a value and returns the `n` results of the operation that has moved it, which are on top of L; lets the others
+   run first if they must. A go block that is cancelled meanwhile keeps the results. Must be the last thing that a C
+   function does, as park_wait. */
 static inline int moving_return(lua_State *L, Sched *S, const Operation *op, int n) {
   return moving_is_turn_over(S) ? park_yield(L, S, op, n, NULL) : n;
 }

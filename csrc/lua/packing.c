@@ -1,4 +1,5 @@
 /* lua/packing.c: core.internal.pack and unpack: values as bytes and back, for messages between machines. */
+#include "core/setup.h"
 #include "lua/module.h"
 #include "sharing/pack.h"
 #include "sharing/unpack.h"
@@ -8,8 +9,8 @@ static int free_packer(lua_State *L) {
   return 0;
 }
 
-/* pack(value, name) -> bytes | nil, message: the value as MessagePack (sharing/pack.h), without shared channels. `name` is
-   what the message calls the value. */
+/* pack(value, name) -> bytes | nil, message: the value as MessagePack (sharing/pack.h), without shared channels. `name`
+   is what the message calls the value. */
 static int internal_pack(lua_State *L) {
   Packer *packer = (Packer *)lua_touserdata(L, lua_upvalueindex(1));
   luaL_checkany(L, 1);
@@ -44,9 +45,7 @@ void lua_packing_open(lua_State *L) {
   module_register(L, unpack);
   Packer *packer = (Packer *)lua_newuserdatauv(L, sizeof *packer, 0);
   *packer = (Packer){.to_chan = NULL};
-  lua_createtable(L, 0, 1);
-  lua_pushcfunction(L, free_packer);
-  lua_setfield(L, -2, "__gc");
+  setup_push_meta(L, "__gc", free_packer);
   lua_setmetatable(L, -2);
   lua_pushcclosure(L, internal_pack, 1);
   lua_setfield(L, -2, "pack");

@@ -27,8 +27,8 @@ static void set_waited(lua_State *L, int64_t ns) {
   lua_setfield(L, -2, "waited");
 }
 
-/* Sets fields of the table on top of L, if the go block at index `at` stands for a thread: what the thread does. Returns
-   whether it does. */
+/* Sets fields of the table on top of L, if the go block at index `at` stands for a thread: what the thread does.
+   Returns whether it does. */
 static bool set_thread(lua_State *L, int at) {
   static const char *const states[] = {"starting", "computing", "waiting", "ended"};
   Status *status = status_of(L, at);
@@ -96,8 +96,8 @@ static void set_flag(lua_State *L, const char *name, bool is_set) {
   lua_setfield(L, -2, name);
 }
 
-/* Adds to the entry of ps on top of L what only reports ask for: `loops`, `hidden`, `is_callback`, `is_library`; and of a
-   go block that feeds a channel `fed`, what it was started with, and `is_silent`: it waits in no function of the
+/* Adds to the entry of ps on top of L what only reports ask for: `loops`, `hidden`, `is_callback`, `is_library`; and of
+   a go block that feeds a channel `fed`, what it was started with, and `is_silent`: it waits in no function of the
    program's, so its name says where. */
 static void add_details(lua_State *L, const Go *go, int at) {
   set_flag(L, "loops", go->alt.flags & ALT_LOOP);

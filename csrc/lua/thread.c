@@ -22,6 +22,7 @@
 #include "base/loaded.h"
 #include "base/random.h"
 #include "core/attr.h"
+#include "core/setup.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/preload.h"
@@ -229,9 +230,7 @@ static Threads *get_threads(lua_State *L) {
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS) == LUA_TNIL) {
     Threads *made = (Threads *)lua_newuserdatauv(L, sizeof *made, 0);
     *made = (Threads){.first = NULL};
-    lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, end_threads);
-    lua_setfield(L, -2, "__gc");
+    setup_push_meta(L, "__gc", end_threads);
     lua_setmetatable(L, -2);
     /* Or a finalizer has made it meanwhile. */
     if (lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS) == LUA_TNIL) {
@@ -267,9 +266,7 @@ static int end_status(lua_State *L) {
 /* Pushes a userdata with a new status. May raise. */
 static Status *push_status(lua_State *L) {
   StatusHold *held = (StatusHold *)lua_newuserdatauv(L, sizeof *held, 0);
-  lua_createtable(L, 0, 1);
-  lua_pushcfunction(L, end_status);
-  lua_setfield(L, -2, "__gc");
+  setup_push_meta(L, "__gc", end_status);
   held->status = status_new();
   if (!held->status) luaL_error(L, "not enough memory");
   lua_setmetatable(L, -2);

@@ -74,7 +74,8 @@ static void set_integer(lua_State *L, const char *key, uint64_t n) {
 }
 
 /* names() -> id -> name of each channel of the list, those included that have been collected while records of them may
-   be in the ring; id -> true for those that were not given a name; and id -> the id of the shared channel for handles */
+   be in the ring; id -> true for those that were not given a name; and id -> the id of the shared channel for
+   handles */
 static int lua_names(lua_State *L) {
   Sched *S = sched_self(L);
   for (int i = 0; i < 3; i++) lua_newtable(L);

@@ -1,5 +1,5 @@
-/* lua/worker.c: core.internal.worker: what a worker of the engine (lua/runnel/internal/workers.lua) does for each value:
-   it puts a result and takes the next value in one call, and tells others in which of these it is. */
+/* lua/worker.c: core.internal.worker: what a worker of the engine (lua/runnel/internal/workers.lua) does for each
+   value: it puts a result and takes the next value in one call, and tells others in which of these it is. */
 #include "channels/chan.h"
 #include "lua/check.h"
 #include "lua/module.h"
@@ -117,10 +117,11 @@ static int turn(lua_State *L, int status, lua_KContext alt) {
   return LIKELY(result == PUT_DONE) ? take(L, w) : 0;
 }
 
-/* turn(in, out, result) -> v | nil | nil, err: puts the result on `out`, unless it is nil, and takes the next
-   value from `in`. If it returns nil, the phase tells why. "job": the worker is off, or `out` is no channel, and there is
-   a result: nothing was done. "put": `out` is closed, and the result was not put. "off": the worker is off, and nothing
-   was taken. "take": `in` is closed and drained, or the take was withdrawn. Lets other go blocks run after 128 values. */
+/* turn(in, out, result) -> v | nil | nil, err: puts the result on `out`, unless it is nil, and takes the next value
+   from `in`. If it returns nil, the phase tells why. "job": the worker is off, or `out` is no channel, and there is a
+   result: nothing was done. "put": `out` is closed, and the result was not put. "off": the worker is off, and nothing
+   was taken. "take": `in` is closed and drained, or the take was withdrawn. Lets other go blocks run after 128
+   values. */
 static int worker_turn(lua_State *L) { return turn(L, LUA_OK, 0); }
 
 /* ---- puts of a job ---- */
@@ -198,9 +199,9 @@ static int job_put(lua_State *L) {
   return put_in_turn(L, LUA_OK, 0);
 }
 
-/* put(turn, special) -> a function put(v, output) for the jobs of the worker, which puts v on the channel that it is bound
-   to. special(v, output) does it instead while the worker is off, the function is bound to no channel, or the output is
-   named; and if the channel has refused v, because it is closed. */
+/* put(turn, special) -> a function put(v, output) for the jobs of the worker, which puts v on the channel that it is
+   bound to. special(v, output) does it instead while the worker is off, the function is bound to no channel, or the
+   output is named; and if the channel has refused v, because it is closed. */
 static int worker_put(lua_State *L) {
   check_callable(L, 2, "put");
   lua_settop(L, 2);
@@ -223,8 +224,8 @@ static int worker_bind(lua_State *L) {
 
 /* ---- the state ---- */
 
-/* new(grow) -> the turn function of a new worker, which is not off. If `grow` is a function, it is called when the worker
-   has got a value and nobody else waits for one; it must not wait. If it raises, the value is lost. */
+/* new(grow) -> the turn function of a new worker, which is not off. If `grow` is a function, it is called when the
+   worker has got a value and nobody else waits for one; it must not wait. If it raises, the value is lost. */
 static int worker_new(lua_State *L) {
   bool can_grow = lua_toboolean(L, 1);
   if (can_grow) check_callable(L, 1, "new");

@@ -37,7 +37,7 @@ static uint64_t chan_key(const Snapshot *s, const SnapshotChan *c) {
   char pattern[LONGEST];
   size_t n = 0;
   for (; *name && n < LONGEST; name++) {
-    bool is_digit = *name >= '0' && *name <= '9' && !(c->flags & SNAPSHOT_PLACE);
+    bool is_digit = *name >= '0' && *name <= '9' && !(c->flags & SNAPSHOT_UNNAMED);
     if (!is_digit) pattern[n++] = *name;
     else if (n == 0 || pattern[n - 1] != '#') pattern[n++] = '#';
   }

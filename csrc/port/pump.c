@@ -64,28 +64,22 @@ static bool has_news(const Pump *pump) {
 
 /* PortHook.poll: wakes the pumps whose ports have news. Does not raise. */
 static void poll_ports(lua_State *L, Sched *S) {
-  Ports *ports = ports_of(S);
-  Link *link = ports->pumps.first;
-  if (!link) return;
-  do {
+  const Ports *ports = ports_of(S);
+  for (Link *link = ports->pumps.first; link; link = list_next(&ports->pumps, link)) {
     Pump *pump = CONTAINER_OF(link, Pump, link);
     if (has_news(pump)) alt_complete(L, S, &pump->go->alt, 0);
     if (port_is_closed(pump->port)) let_go(L, pump);
-    link = link->next;
-  } while (link != ports->pumps.first);
+  }
 }
 
 /* PortHook.alive: whether messages can be posted, or have been posted to a port that was then closed. */
 static bool may_deliver(const Sched *S) {
   const Ports *ports = ports_of(S);
-  Link *link = ports->pumps.first;
-  if (!link) return false;
-  do {
+  for (Link *link = ports->pumps.first; link; link = list_next(&ports->pumps, link)) {
     const Pump *pump = CONTAINER_OF(link, Pump, link);
     if (has_news(pump)) return true;
     if (!port_is_closed(pump->port) && (!pump->quiet || pump->chan->ntakes)) return true;
-    link = link->next;
-  } while (link != ports->pumps.first);
+  }
   return false;
 }
 
@@ -261,8 +255,8 @@ static int do_nothing(lua_State *L) {
   return 0;
 }
 
-/* Has a new coroutine allocate what its first call needs, so that it begins even if memory runs out: a pump that has not
-   begun shuts no port. Raises if there is no memory now. */
+/* Has a new coroutine allocate what its first call needs, so that it begins even if memory runs out: a pump that has
+   not begun shuts no port. Raises if there is no memory now. */
 static void prepare(lua_State *L, lua_State *co) {
   lua_pushcfunction(co, do_nothing);
   if (lua_pcall(co, 0, 0, 0) == LUA_OK) return;

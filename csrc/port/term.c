@@ -1,7 +1,7 @@
 /* term.c: see term.h.
 
-   A signal handler may do almost nothing. This one writes a byte to a pipe; a thread reads it there, and closes
-   the ports of all watches. The handler is installed with the first watch, only where nothing else handles the signal, and
+   A signal handler may do almost nothing. This one writes a byte to a pipe; a thread reads it there, and closes the
+   ports of all watches. The handler is installed with the first watch, only where nothing else handles the signal, and
    only for one signal: the next SIGTERM ends the program at once, as usual. */
 #include "port/term.h"
 
@@ -34,15 +34,11 @@ static void on_signal(int number) {
   errno = before;
 }
 
-static void tell_all(void) {
+static void close_ports(void) {
   (void)pthread_mutex_lock(&term.lock);
   term.has_come = true;
-  Link *link = term.watches.first;
-  if (link) {
-    do {
-      port_close(CONTAINER_OF(link, TermWatch, link)->port);
-      link = link->next;
-    } while (link != term.watches.first);
+  for (Link *link = term.watches.first; link; link = list_next(&term.watches, link)) {
+    port_close(CONTAINER_OF(link, TermWatch, link)->port);
   }
   (void)pthread_mutex_unlock(&term.lock);
 }
@@ -52,7 +48,7 @@ static void *read_signals(void *data) {
   while (true) {
     char byte = 0;
     ssize_t n = read(term.reading_end, &byte, 1);
-    if (n == 1 && byte == 't') tell_all();
+    if (n == 1 && byte == 't') close_ports();
     else if (n >= 0 || errno != EINTR) return NULL;
   }
 }

@@ -12,9 +12,9 @@ typedef struct TermWatch {
   Port *port; /* the signal closes it */
 } TermWatch;
 
-/* Begins a watch: from now on the first SIGTERM closes the port instead of ending the program; if there was one already,
-   that is done now. The caller keeps its hold on the port. False if the program handles the signal, or if there are no
-   resources. */
+/* Begins a watch: from now on the first SIGTERM closes the port instead of ending the program; if there was one
+   already, that is done now. The caller keeps its hold on the port. False if the program handles the signal, or if
+   there are no resources. */
 bool term_watch(TermWatch *watch, Port *port);
 
 /* Ends a watch. With the last one the signal ends the program again. */

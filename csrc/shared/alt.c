@@ -101,7 +101,7 @@ static void add(SharedChan *chan, SharedValue value, After *after) {
 }
 
 /* A copy of the reason of the close, for a take. */
-static SharedValue tell_reason(SharedChan *chan, const SharedWaiter *take) {
+static SharedValue reason_for(SharedChan *chan, const SharedWaiter *take) {
   if (!take->drops_reason) chan->reason_taken = chan->reason.kind != SHARED_NIL;
   return shared_value_copy(&chan->reason);
 }
@@ -158,7 +158,7 @@ static bool try_take(const SharedWaiter *take, SharedResult *result, After *afte
     return true;
   }
   result->ok = false;
-  if (chan->closed) result->value = tell_reason(chan, take);
+  if (chan->closed) result->value = reason_for(chan, take);
   return chan->closed;
 }
 
@@ -303,7 +303,7 @@ void shared_close(SharedChan *chan, SharedValue reason) {
     chan->closed = true;
     chan->reason = move(&reason);
     SharedWaiter *w;
-    while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, tell_reason(chan, w), &after);
+    while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, reason_for(chan, w), &after);
     give_up_puts(chan, &after);
     while ((w = claim_first(chan, &chan->watches)) != NULL) deliver(w, false, NOTHING, &after);
   }

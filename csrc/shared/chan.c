@@ -99,13 +99,10 @@ void shared_chan_pass(SharedChan *chan) {
 /* How many of the waiters in a queue are those of an owner. */
 static uint32_t count_of(const List *queue, const Owner *owner) {
   uint32_t n = 0;
-  Link *link = queue->first;
-  if (!link) return 0;
-  do {
+  for (Link *link = queue->first; link; link = list_next(queue, link)) {
     const SharedAlt *alt = shared_waiter_of(link)->alt;
     if (alt->owner == owner && atomic_load(&alt->state) == SHARED_ACTIVE) n++;
-    link = link->next;
-  } while (link != queue->first);
+  }
   return n;
 }
 

@@ -51,11 +51,9 @@ static inline SharedWaiter *shared_waiter_of(Link *link) { return CONTAINER_OF(l
 /* Whether fewer than SHARED_MAX_PENDING of the waiters in a queue count. */
 static inline bool shared_few_count(const List *queue) {
   uint32_t n = 0;
-  Link *link = queue->first;
-  do {
+  for (Link *link = queue->first; link; link = list_next(queue, link)) {
     if (!shared_waiter_of(link)->is_uncounted && ++n == SHARED_MAX_PENDING) return false;
-    link = link->next;
-  } while (link != queue->first);
+  }
   return true;
 }
 

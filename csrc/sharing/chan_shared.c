@@ -24,7 +24,7 @@ static PutResult put_now(lua_State *L, Chan *ch, int at, int value) {
   S->sharing->has_woken = result.has_woken;
   shared_value_drop(&result.value);
   if (!result.ok) ch->flags |= CHAN_CLOSED;
-  shared_inbox_look(L, S); /* the take may be of this state */
+  shared_inbox_poll(L, S); /* the take may be of this state */
   S->sharing->number = result.value.number;
   if (!result.ok) return PUT_CLOSED;
   OBSERVE(S, put, L, ch, at, value, NULL);
@@ -49,7 +49,7 @@ int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop) {
   else free(given); /* seldom covered: a finalizer has taken from a shared channel meanwhile */
   if (!n) lua_error(L);
   if (!result.ok) ch->flags |= CHAN_CLOSED;
-  shared_inbox_look(L, ch->sched); /* a put that was completed may be of this state */
+  shared_inbox_poll(L, ch->sched); /* a put that was completed may be of this state */
   sharing->number = result.value.number;
   if (result.ok) OBSERVE(ch->sched, shared, L, ch, at, NULL, false);
   return n;
@@ -69,7 +69,7 @@ static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
   }
   shared_close(h->hold.chan, packed);
   ch->flags |= CHAN_CLOSED;
-  shared_inbox_look(L, S);
+  shared_inbox_poll(L, S);
   OBSERVE(S, close, ch);
 }
 
@@ -178,7 +178,7 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   if (!n) lua_error(L);
   int port = alt_push_port(L, flags, at);
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
-  shared_inbox_look(L, S);               /* the other side may be of this state */
+  shared_inbox_poll(L, S);               /* the other side may be of this state */
   if (UNLIKELY(S->observer != NULL) && result.ok) {
     shared_handle_push_part(L, SHARED_HANDLES); /* seldom covered: another thread has just come */
     lua_rawgetp(L, -1, shared);

@@ -74,21 +74,16 @@ static Member *member_of(Link *link) { return CONTAINER_OF(link, Member, link); 
 
 /* Whether the state has a handle of the channel. */
 static bool has(const Sharing *sharing, const SharedChan *chan) {
-  Link *first = sharing->holds.first, *link = first;
-  if (!first) return false;
-  do {
+  for (Link *link = sharing->holds.first; link; link = list_next(&sharing->holds, link)) {
     if (CONTAINER_OF(link, SharedHold, link)->chan == chan) return true;
-    link = link->next;
-  } while (link != first);
+  }
   return false;
 }
 
 /* See family_waits. */
-static uint32_t look_at_waits(const Sharing *own, const Sharing *sharing, MemberWait *waits, uint32_t most) {
+static uint32_t list_waits(const Sharing *own, const Sharing *sharing, MemberWait *waits, uint32_t most) {
   uint32_t n = 0;
-  Link *first = sharing->waits.first, *link = first;
-  if (!first) return 0;
-  do {
+  for (Link *link = sharing->waits.first; link; link = list_next(&sharing->waits, link)) {
     const SharedWait *wait = CONTAINER_OF(link, SharedWait, link);
     for (uint32_t i = 0; wait->local && i < wait->n; i++) {
       const SharedWaiter *op = &wait->ops[i];
@@ -96,8 +91,7 @@ static uint32_t look_at_waits(const Sharing *own, const Sharing *sharing, Member
       waits[n - 1].is_put = op->kind == SHARED_PUT;
       shared_chan_get_name(op->chan, waits[n - 1].name);
     }
-    link = link->next;
-  } while (link != first);
+  }
   return n;
 }
 
@@ -106,17 +100,15 @@ uint32_t family_waits(const Sharing *own, const Owner *owner, MemberWait *waits,
   Family *family = own->member->family;
   uint32_t n = 0;
   (void)pthread_mutex_lock(&family->lock);
-  Link *link = family->members.first;
-  do {
+  for (Link *link = family->members.first; link; link = list_next(&family->members, link)) {
     const Member *member = member_of(link);
-    if (member->is_idle && member->sharing->owner == owner) n = look_at_waits(own, member->sharing, waits, most);
-    link = link->next;
-  } while (link != family->members.first);
+    if (member->is_idle && member->sharing->owner == owner) n = list_waits(own, member->sharing, waits, most);
+  }
   (void)pthread_mutex_unlock(&family->lock);
   return n;
 }
 
-/* ---- the look ---- */
+/* ---- finding a deadlock ---- */
 
 /* The channels of members that may be stuck, in the order of their addresses: once for each member and hold. */
 typedef struct Held {
@@ -142,12 +134,10 @@ static bool add_all(Held *held, const Member *member) {
   for (int i = 0; i < MEMBER_CHANS; i++) {
     if (!add(held, member->chans[i])) return false;
   }
-  Link *first = member->sharing->holds.first, *link = first;
-  if (!first) return true;
-  do {
+  const List *holds = &member->sharing->holds;
+  for (Link *link = holds->first; link; link = list_next(holds, link)) {
     if (!add(held, CONTAINER_OF(link, SharedHold, link)->chan)) return false;
-    link = link->next;
-  } while (link != first);
+  }
   return true;
 }
 
@@ -173,37 +163,31 @@ static uint32_t count(const Held *held, const SharedChan *chan) {
    for. Counts the holds before it looks at results: a thread may complete an operation and then drop its hold. */
 static bool cannot_go_on(const Member *member, const Held *held) {
   const Sharing *sharing = member->sharing;
-  Link *first = sharing->waits.first, *link = first;
-  if (first) {
-    do {
-      const SharedWait *wait = CONTAINER_OF(link, SharedWait, link);
-      for (uint32_t i = 0; i < wait->n; i++) {
-        if (shared_chan_holds(wait->ops[i].chan) != count(held, wait->ops[i].chan)) return false;
-      }
-      if (shared_wait_is_decided(wait)) return false;
-      link = link->next;
-    } while (link != first);
+  for (Link *link = sharing->waits.first; link; link = list_next(&sharing->waits, link)) {
+    const SharedWait *wait = CONTAINER_OF(link, SharedWait, link);
+    for (uint32_t i = 0; i < wait->n; i++) {
+      if (shared_chan_holds(wait->ops[i].chan) != count(held, wait->ops[i].chan)) return false;
+    }
+    if (shared_wait_is_decided(wait)) return false;
   }
   return !sharing->arrived && owner_is_empty(sharing->owner);
 }
 
 /* Leaves only those stuck that wait for each other. Returns false if the first member is not among them. */
 static bool narrow(const Family *family, Member *first, Held *held) {
+  const List *members = &family->members;
   for (bool is_over = false; !is_over;) {
-    Link *link = family->members.first;
     is_over = true;
     held->n = 0;
-    do {
+    for (Link *link = members->first; link; link = list_next(members, link)) {
       if (member_of(link)->is_stuck && !add_all(held, member_of(link))) return false;
-      link = link->next;
-    } while (link != family->members.first);
+    }
     if (held->n) qsort((void *)held->chans, held->n, sizeof(SharedChan *), by_address);
     if (!cannot_go_on(first, held)) return false;
-    do {
+    for (Link *link = members->first; link; link = list_next(members, link)) {
       Member *member = member_of(link);
       if (member->is_stuck && !cannot_go_on(member, held)) member->is_stuck = is_over = false;
-      link = link->next;
-    } while (link != family->members.first);
+    }
   }
   return true;
 }
@@ -212,12 +196,9 @@ bool family_is_stuck(Member *first) {
   Family *family = first->family;
   Held held = {0};
   (void)pthread_mutex_lock(&family->lock);
-  Link *link = family->members.first;
-  do {
-    Member *member = member_of(link);
-    member->is_stuck = member->is_idle;
-    link = link->next;
-  } while (link != family->members.first);
+  for (Link *link = family->members.first; link; link = list_next(&family->members, link)) {
+    member_of(link)->is_stuck = member_of(link)->is_idle;
+  }
   bool is_stuck = narrow(family, first, &held);
   (void)pthread_mutex_unlock(&family->lock);
   free((void *)held.chans);

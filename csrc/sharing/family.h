@@ -1,10 +1,10 @@
 /* family.h: a state and the threads that it and they have started, which may all wait for each other for ever.
 
-   No state can see that alone. So a member notes when it waits and only other threads can end that: no timer is
-   pending, and neither its driver nor a port expects anything. Its lists of handles and of what it waits for do not
-   change until it notes that it goes on. The first member, which is the main program, looks at the others from time to
-   time while it waits like that. It is a deadlock if the channels that it waits on are held by such members alone,
-   which wait on channels that are held by such members alone, and so on.
+   No state can see that alone. So a member notes when it is idle: it waits, and only other threads can end that wait,
+   since no timer is pending, and neither its driver nor a port expects anything. Its lists of handles and of what it
+   waits for do not change until it notes that it goes on. While the first member, which is the main program, is idle,
+   it looks at the others from time to time. It is a deadlock if only idle members hold the channels that it waits on,
+   and these members wait on channels that only idle members hold, and so on.
 
    A false alarm is not possible: whoever could still use one of these channels has a hold on it, or gets one from
    somebody who has. So a deadlock is not noticed if a channel is also held by C code, by another family, or by a value

@@ -46,13 +46,10 @@ static void end_watch(Sharing *sharing, SharedHandle *h) {
 
 /* Withdraws all alts in a queue of a handle from their shared channels. */
 static void abandon_all(Sched *S, const List *queue) {
-  Link *link = queue->first;
-  if (!link) return;
-  do {
+  for (Link *link = queue->first; link; link = list_next(queue, link)) {
     Alt *alt = CONTAINER_OF(link, Waiter, link)->alt;
     if (alt->shared) shared_wait_abandon(S, alt);
-    link = link->next;
-  } while (link != queue->first);
+  }
 }
 
 /* Gives back what has come for alts that have stopped waiting, as long as their channels are held. */
@@ -135,13 +132,10 @@ void shared_handle_push_held(lua_State *L, SharedChan *shared) {
 
 /* The go blocks in a queue that only the handle keeps alive become strong roots. */
 static void promote_all(lua_State *L, Sched *S, const List *queue) {
-  Link *link = queue->first;
-  if (!link) return;
-  do {
+  for (Link *link = queue->first; link; link = list_next(queue, link)) {
     Alt *alt = CONTAINER_OF(link, Waiter, link)->alt;
     if (alt->flags & ALT_WEAK && alt_is_active(alt)) root_promote(L, S, sched_go(alt));
-    link = link->next;
-  } while (link != queue->first);
+  }
 }
 
 void shared_handle_promote(lua_State *L, const Chan *ch) {

@@ -58,7 +58,7 @@ enum {
 /* Pushes a user value of the Sharing. */
 void shared_handle_push_part(lua_State *L, int part);
 
-/* Raises an error. */
+/* Raises an error: memory runs out. */
 _Noreturn static inline void shared_handle_no_memory(lua_State *L) {
   luaL_error(L, "not enough memory");
   abort(); /* uncovered: luaL_error does not return */

@@ -118,7 +118,7 @@ static bool may_close(const Chan *done) {
   return shared && shared_chan_holds(shared) > 1;
 }
 
-/* In this order: a thread may complete an operation and then drop its hold on the channel. */
+/* The holds first: a thread may complete an operation and then drop its hold on the channel. */
 static bool is_open(const Alt *alt) { return is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared); }
 
 const Others shared_wait_others = {
@@ -133,12 +133,8 @@ static bool may_come(const SharedWait *wait) {
 bool shared_wait_is_alive(const Sched *S) {
   const Sharing *sharing = S->sharing;
   if (LIKELY(!sharing)) return false;
-  Link *link = sharing->waits.first;
-  if (link) {
-    do {
-      if (may_come(CONTAINER_OF(link, SharedWait, link))) return true;
-      link = link->next;
-    } while (link != sharing->waits.first);
+  for (Link *link = sharing->waits.first; link; link = list_next(&sharing->waits, link)) {
+    if (may_come(CONTAINER_OF(link, SharedWait, link))) return true;
   }
   return shared_wait_has_news(S); /* last: who has completed something may have let go of the channel after that */
 }

@@ -68,13 +68,13 @@ typedef struct Sharing {
   bool has_woken;      /* the last operation has woken another thread */
   uint32_t number;     /* of the value that was put or taken last (SharedResult), for a trace */
   Member *member;      /* what it is to the threads that it has started, and that have started it; or NULL */
-  GoOn *go_on;         /* NULL, or other threads may look at this (family.h): shared_wait_busy before it changes */
+  GoOn *go_on;         /* not NULL: idle, so other threads may look at this (family.h); shared_wait_busy calls it */
   int64_t patience;    /* of the first member: how long it waits before it looks for a deadlock, in ns */
   bool is_stuck;       /* it has found one: nothing that other threads do will end its wait */
 } Sharing;
 
-/* To be called before what other threads look at changes: this state goes on, or its driver has called a function that
-   uses a shared channel. */
+/* To be called before the lists of handles or of waits change, at which other threads look while this state is idle: it
+   goes on, or its driver has called a function that uses a shared channel. */
 static inline void shared_wait_busy(Sharing *sharing) {
   if (UNLIKELY(sharing->go_on != NULL)) sharing->go_on(sharing);
 }

@@ -10,11 +10,10 @@
 
 /* Where unpacking gets the channels of extension type 1. */
 typedef struct Unpacker {
-  void (*push_chan)(lua_State *L,
-                    struct SharedChan *chan); /* pushes a shared channel, which it holds itself; may raise.
-                                                               NULL where there can be none */
-  struct SharedChan **chans;                  /* the channels, by number */
-  uint32_t nchans;                            /* how many */
+  /* Pushes a shared channel, of which it takes a hold of its own; may raise. NULL where there can be none. */
+  void (*push_chan)(lua_State *L, struct SharedChan *chan);
+  struct SharedChan **chans; /* the channels, by number */
+  uint32_t nchans;           /* how many */
 } Unpacker;
 
 /* Pushes the value that `size` bytes at `bytes` stand for and returns NULL. Or pushes nothing and returns what is

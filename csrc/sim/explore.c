@@ -88,7 +88,7 @@ static uint32_t choose(Explore *e, uint32_t n, ChoiceKind kind, uint32_t tail) {
     e->gave_up = true;
     return 0;
   }
-  if (UNLIKELY(e->tell != NULL)) e->tell(e, kind, choice.chosen, n);
+  if (UNLIKELY(e->on_choice != NULL)) e->on_choice(e, kind, choice.chosen, n);
   return choice.chosen;
 }
 

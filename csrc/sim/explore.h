@@ -1,5 +1,5 @@
-/* explore.h: the choices of a simulation, made by a script or a strategy instead of at random, and recorded. sim.explore
-   searches them: the search itself, which runs a program again and again, is in Lua (internal/explore.lua).
+/* explore.h: the choices of a simulation, made by a script or a strategy instead of at random, and recorded.
+   sim.explore searches them: the search itself, which runs a program again and again, is in Lua (internal/explore.lua).
 
    A choice is one of two or more: the ready go block that runs next, the ready operation that an alts without priority
    does, a number of sim.choose. Number 0 is the first in the queue, the first operation given, 1. A run follows its
@@ -25,7 +25,7 @@ typedef enum ChoiceKind {
   CHOICE_READY = 1, /* of ready go blocks; with any_timers, the last one is the next timer */
   CHOICE_ALTS,      /* of ready operations of an alts */
   CHOICE_PROGRAM,   /* of sim.choose */
-  CHOICE_NONE       /* no choice: for `tell`, when the program waits for ever and is about to raise a deadlock */
+  CHOICE_NONE       /* no choice: for `on_choice`, when the program waits for ever and is about to raise a deadlock */
 } ChoiceKind;
 
 typedef struct Choice {
@@ -62,7 +62,8 @@ typedef struct Explore {
   uint32_t nlowered;                 /* and how many there were so far */
   uint32_t change[EXPLORE_CHANGES];  /* at which steps */
   uint64_t lowered[EXPLORE_CHANGES]; /* the go blocks that got the lowest priority, in this order */
-  void (*tell)(struct Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of); /* called for each choice, or NULL */
+  /* Called for each choice, or NULL. */
+  void (*on_choice)(struct Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of);
 } Explore;
 
 /* Begins a run with that prefix (or NULL) and strategy. */

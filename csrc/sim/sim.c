@@ -40,7 +40,7 @@ static int raise_deadlock(lua_State *L) {
 static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
   if (awaited->alt.state != ALT_PARKED || !awaited->alt.count) return false;
   Explore *explore = S->world.explore;
-  if (explore && explore->tell) explore->tell(explore, CHOICE_NONE, 0, 0);
+  if (explore && explore->on_choice) explore->on_choice(explore, CHOICE_NONE, 0, 0);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, raise_deadlock, 1);
   (void)lua_pcall(L, 0, 0, 0);
@@ -80,9 +80,9 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
   }
 }
 
-/* Drops the go blocks of this world that are parked, after a run of a search. A search runs a program a million times, so
-   they would pile up until a sweep (root.h) finds them; and one that waits on a channel of the outer world could take a
-   value of the next run. */
+/* Drops the go blocks of this world that are parked, after a run of a search. A search runs a program a million times,
+   so they would pile up until a sweep (root.h) finds them; and one that waits on a channel of the outer world could
+   take a value of the next run. */
 static void drop_parked(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   for (uint32_t i = root_count(S); i > 0; i--) { /* backwards: the last root takes the place of one that is removed */
@@ -129,8 +129,8 @@ static bool come_to_rest(lua_State *L, Sched *S) {
   return false;
 }
 
-/* Raises an error if a go block that the program has started is left in this world. `rests`: nothing is ready and no timer
-   is pending, so the go block waits for ever; else it goes on for ever. */
+/* Raises an error if a go block that the program has started is left in this world. `rests`: nothing is ready and no
+   timer is pending, so the go block waits for ever; else it goes on for ever. */
 static void check_leaks(lua_State *L, bool rests) {
   const Sched *S = sched_self(L);
   bool is_leak = false; /* looked for first: there is seldom a leak, and a list would take longer than the program */

@@ -21,16 +21,16 @@ enum { PERIOD = 250, SHARE = 20 };
 enum { BYTES_A_MESSAGE = 256 * 1024 };
 
 static struct {
-  Watch *watch;          /* NULL: there is no monitor */
-  const Watcher *looker; /* the watch's own functions */
-  Snapshot snapshot;     /* the one that is filled, then shown */
-  View view;             /* it, as rows */
-  Feed feed;             /* what the page has been sent */
-  Text message;          /* the message that is made */
-  Text results;          /* of commands, for the next message */
-  char program[128];     /* the program's name */
-  bool control;          /* the page may send commands that change something */
-  int64_t due;           /* when the next snapshot is due, in ns */
+  Watch *watch;           /* NULL: there is no monitor */
+  const WatchHook *outer; /* the watch's own functions */
+  Snapshot snapshot;      /* the one that is filled, then shown */
+  View view;              /* it, as rows */
+  Feed feed;              /* what the page has been sent */
+  Text message;           /* the message that is made */
+  Text results;           /* of commands, for the next message */
+  char program[128];      /* the program's name */
+  bool control;           /* the page may send commands that change something */
+  int64_t due;            /* when the next snapshot is due, in ns */
 } page;
 
 static int64_t now_ns(void) { return clock_now(&(Clock){0}); }
@@ -43,19 +43,19 @@ int64_t site_monitor_left(void) {
 
 /* In place of the watch's own function: asks for a snapshot when one is due, which no other thread does here. First it
    lets in what the page has sent. */
-static void look(lua_State *L, Sched *S) {
+static void poll_watch(lua_State *L, Sched *S) {
   if (!atomic_load(&page.watch->asked) && site_monitor_left() == 0) {
     page_sleep(0);
     page.due = now_ns() + PERIOD * CLOCK_MS;
     atomic_store(&page.watch->asked, true);
   }
-  page.looker->look(L, S);
+  page.outer->poll(L, S);
 }
 
-static void wait_begins(Sched *S) { page.looker->wait_begins(S); }
-static void wait_ends(Sched *S) { page.looker->wait_ends(S); }
+static void wait_begins(Sched *S) { page.outer->wait_begins(S); }
+static void wait_ends(Sched *S) { page.outer->wait_ends(S); }
 
-static const Watcher watcher = {.look = look, .wait_begins = wait_begins, .wait_ends = wait_ends};
+static const WatchHook hook = {.poll = poll_watch, .wait_begins = wait_begins, .wait_ends = wait_ends};
 
 /* ---- the module ---- */
 
@@ -70,9 +70,9 @@ static int start(lua_State *L) {
   Sched *S = (Sched *)lua_touserdata(L, -1);
   lua_pop(L, 1);
   page.watch = watch;
-  page.looker = S->watcher;
+  page.outer = S->watch_hook;
   page.due = 0;
-  S->watcher = &watcher;
+  S->watch_hook = &hook;
   strncpy(page.program, program, sizeof page.program - 1);
   page.control = lua_toboolean(L, 3);
   lua_pushliteral(L, "this page");

@@ -30,6 +30,12 @@ static void *grow(lua_State *L, SnapshotArray *array, size_t size, uint32_t n) {
   return (char *)array->items + array->n * size;
 }
 
+/* Appends an element of `size` bytes. */
+static void append(lua_State *L, SnapshotArray *array, const void *item, size_t size) {
+  memcpy(grow(L, array, size, 1), item, size);
+  array->n++;
+}
+
 /* Gives a hash table, whose elements are `size` bytes, `room` empty slots; a power of two. */
 static void clear_table(lua_State *L, SnapshotArray *table, size_t size, uint32_t room) {
   if (table->room < room) {
@@ -155,19 +161,16 @@ static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at
                 (ch->flags & CHAN_TIMEOUT         ? SNAPSHOT_TIMEOUT
                  : ch->flags & CHAN_CLOSES_ITSELF ? SNAPSHOT_DONE
                                                   : 0) |
-                (chan_custom_transduces(ch) ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_PLACE : 0));
-  SnapshotChan *to = (SnapshotChan *)grow(L, &s->chans, sizeof(SnapshotChan), 1);
-  *to = c;
-  s->chans.n++;
+                (chan_custom_transduces(ch) ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_UNNAMED : 0));
+  append(L, &s->chans, &c, sizeof c);
 }
 
 static void add_edge(lua_State *L, Snapshot *s, uint64_t chan, uint32_t name, bool is_put, uint64_t total) {
   uint64_t key =
       (chan * UINT64_C(0xBF58476D1CE4E5B9) ^ ((uint64_t)name << 1 | is_put) * UINT64_C(0x94D049BB133111EB)) | 1;
   if (!is_new(L, s, key)) return;
-  SnapshotEdge *to = (SnapshotEdge *)grow(L, &s->edges, sizeof(SnapshotEdge), 1);
-  *to = (SnapshotEdge){.chan = chan, .total = total, .name = name, .is_put = is_put};
-  s->edges.n++;
+  const SnapshotEdge edge = {.chan = chan, .total = total, .name = name, .is_put = is_put};
+  append(L, &s->edges, &edge, sizeof edge);
 }
 
 /* ---- go blocks ---- */
@@ -181,8 +184,7 @@ static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const 
     bool is_put = w->is_put;
     g->op = alt->flags & ALT_SELECT ? SNAPSHOT_ALTS : is_put ? SNAPSHOT_PUT : SNAPSHOT_TAKE;
     if (g->nchans++ == 0) g->chan = w->chan->id;
-    lua_pushvalue(alt->co, w->at);
-    lua_xmove(alt->co, L, 1);
+    alt_push_channel(L, w);
     const Chan *ch = chan_to(L, -1);
     if (ch) {
       add_chan(L, S, s, ch, lua_gettop(L), NULL);
@@ -213,9 +215,7 @@ static void add_go(lua_State *L, Sched *S, Snapshot *s, Go *go, int at) {
   if ((go->alt.state == ALT_PARKED || go->alt.state == ALT_SLEEPING) && !(go->alt.flags & ALT_BARE))
     g.since = go->alt.since;
   add_waits(L, S, s, &g, &go->alt);
-  SnapshotGo *to = (SnapshotGo *)grow(L, &s->gos, sizeof(SnapshotGo), 1);
-  *to = g;
-  s->gos.n++;
+  append(L, &s->gos, &g, sizeof g);
 }
 
 /* Adds the main program, if it waits. */
@@ -227,9 +227,7 @@ static void add_main(lua_State *L, Sched *S, Snapshot *s) {
   g.where = add_text(L, s, "");
   if (waits) g.since = alt->since;
   add_waits(L, S, s, &g, alt);
-  SnapshotGo *to = (SnapshotGo *)grow(L, &s->gos, sizeof(SnapshotGo), 1);
-  *to = g;
-  s->gos.n++;
+  append(L, &s->gos, &g, sizeof g);
   s->has_main = true;
 }
 
@@ -331,8 +329,7 @@ static bool push_waited(lua_State *L, const Alt *alt, uint64_t id) {
   for (uint32_t i = 0; i < alt->count; i++) {
     const Waiter *w = &alt_waiters(alt)[i];
     if (w->chan->id != id) continue;
-    lua_pushvalue(alt->co, w->at);
-    lua_xmove(alt->co, L, 1);
+    alt_push_channel(L, w);
     return true;
   }
   return false;
@@ -369,8 +366,7 @@ void snapshot_push_values(lua_State *L, Chan *ch, int at, lua_Integer max) {
   for (uint32_t i = 0; i < ch->nputs && link && n < max; i++, link = link->next) {
     const Waiter *w = CONTAINER_OF(link, Waiter, link);
     if (!alt_is_active(w->alt)) continue;
-    lua_pushvalue(w->alt->co, w->at + 1);
-    lua_xmove(w->alt->co, L, 1);
+    alt_push_value(L, w);
     lua_rawseti(L, list, ++n);
   }
 }

@@ -30,7 +30,7 @@ typedef enum SnapshotFlag {
   SNAPSHOT_TIMEOUT = 4, /* a timeout */
   SNAPSHOT_XFORM = 8,   /* has a transducer */
   SNAPSHOT_DONE = 32,   /* closes when another channel does */
-  SNAPSHOT_PLACE = 16   /* `name` is where it was made: the program has given it none */
+  SNAPSHOT_UNNAMED = 16 /* `name` is where it was made: the program has given it none */
 } SnapshotFlag;
 
 typedef struct SnapshotChan {

@@ -130,7 +130,7 @@ NOINLINE static bool run_slowly(lua_State *L, Sched *S, Go *go) {
   trace_set_running(t, go);
   if (t->ring) {
     if (UNLIKELY(t->story)) t->story->running = go;
-    trace_look_at_clock(t, S);
+    trace_read_clock(t, S);
     trace_record(t, TRACE_RUN, trace_actor_of(go), 0, 0, 0);
   }
   return true;
@@ -161,7 +161,7 @@ static void on_main_leaves(lua_State *L, Sched *S) {
   TraceActor main_program = {0, TRACE_MAIN};
   const Alt *alt = &S->outside;
   trace_set_main_running(S->tracer, false);
-  trace_look_at_clock(S->tracer, S);
+  trace_read_clock(S->tracer, S);
   if (alt->state != ALT_PARKED) {
     trace_record(S->tracer, TRACE_PARK, main_program, 0, 0, TRACE_ON_LOOP);
     return;
@@ -172,16 +172,16 @@ static void on_main_leaves(lua_State *L, Sched *S) {
 
 static void on_main_runs(Sched *S) {
   trace_set_main_running(S->tracer, true);
-  trace_look_at_clock(S->tracer, S);
+  trace_read_clock(S->tracer, S);
   trace_record(S->tracer, TRACE_RUN, (TraceActor){0, TRACE_MAIN}, 0, 0, 0);
 }
 
 static void on_idle(Sched *S) {
-  trace_look_at_clock(S->tracer, S);
+  trace_read_clock(S->tracer, S);
   trace_record(S->tracer, TRACE_IDLE, (TraceActor){0, TRACE_DRIVER}, 0, 0, 0);
 }
 
-static void on_awake(Sched *S) { trace_look_at_clock(S->tracer, S); }
+static void on_awake(Sched *S) { trace_read_clock(S->tracer, S); }
 
 static void on_spawn(lua_State *L, Sched *S, Go *go, int at) {
   TraceActor parent = trace_current(S);

@@ -4,12 +4,13 @@
 
 #include "tracing/trace_state.h"
 
-typedef enum TraceTask {                   /* and its argument: */
-                         TRACE_LABEL_GO,   /* finds the label of a go block: its userdata */
-                         TRACE_ADD_CHAN,   /* adds a channel to the list: its userdata */
-                         TRACE_GROW_EDGES, /* makes room for edges: nil */
-                         TRACE_SCAN,       /* adds the channels on which somebody waits: nil */
-                         TRACE_COPY_RING   /* copies the ring for an error (trace_copy.h): its record */
+/* Each with its argument. */
+typedef enum TraceTask {
+  TRACE_LABEL_GO,   /* finds the label of a go block: its userdata */
+  TRACE_ADD_CHAN,   /* adds a channel to the list: its userdata */
+  TRACE_GROW_EDGES, /* makes room for edges: nil */
+  TRACE_SCAN,       /* adds the channels on which somebody waits: nil */
+  TRACE_COPY_RING   /* copies the ring for an error (trace_copy.h): its record */
 } TraceTask;
 
 /* Slots of a stack that a task needs at most. */

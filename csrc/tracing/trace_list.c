@@ -2,6 +2,7 @@
 #include "tracing/trace_list.h"
 
 #include "core/attr.h"
+#include "core/setup.h"
 #include "errors/name.h"
 #include "errors/origin.h"
 #include "lifetimes/root.h"
@@ -71,7 +72,7 @@ void trace_renamed(lua_State *L, Go *go) {
 
 /* Pushes where the program makes the channel that it is making, as "job.lua:3"; or, if a go block of the library makes
    it, the name of that one. */
-static void push_place(lua_State *L, Sched *S) {
+static void push_line(lua_State *L, Sched *S) {
   lua_Debug ar;
   for (int level = 1; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
@@ -151,7 +152,7 @@ void trace_list_add(lua_State *L, Trace *t, int at) {
   bool is_named = lua_type(L, -1) == LUA_TSTRING;
   if (!is_named) {
     lua_pop(L, 1);
-    push_place(L, ch->sched);
+    push_line(L, ch->sched);
   }
   uint16_t label = label_of(L, t);
   for (;;) { /* seldom covered: this is the jump back, see below */
@@ -205,8 +206,7 @@ void trace_list_scan(lua_State *L, Trace *t) {
       trace_list_label_go(L, t, go, top + 1);
       const Alt *alt = &go->alt;
       for (uint32_t i = 0; alt->state == ALT_PARKED && i < alt->count && alt_is_active(alt); i++) {
-        lua_pushvalue(alt->co, alt_waiters(alt)[i].at);
-        lua_xmove(alt->co, L, 1);
+        alt_push_channel(L, &alt_waiters(alt)[i]);
         trace_list_add(L, t, top + 2); /* may run finalizers: the alt is looked at again */
         lua_settop(L, top + 1);
       }
@@ -217,21 +217,17 @@ void trace_list_scan(lua_State *L, Trace *t) {
 }
 
 void trace_list_open(lua_State *L) {
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  setup_push_weak(L, "v");
   trace_store(L, TRACE_CHANS);
 }
 
 void trace_list_close(lua_State *L, Trace *t) {
-  /* The channels forget their labels, so that they are added to the next list. */
   trace_fetch(L, TRACE_CHANS);
   if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
     return;
   }
+  /* The channels forget their labels, so that they are added to the next list. */
   for (uint32_t i = 0; i < t->nchans; i++) {
     lua_rawgeti(L, -1, (lua_Integer)i + 1);
     Chan *ch = (Chan *)lua_touserdata(L, -1);

@@ -55,7 +55,7 @@ static inline void trace_record(Trace *t, TraceKind kind, TraceActor who, uint32
 
 /* Reads the clock, if there is a ring. A simulation has a clock of its own, which begins at 0; records go on where they
    were. */
-static inline void trace_look_at_clock(Trace *t, const Sched *S) {
+static inline void trace_read_clock(Trace *t, const Sched *S) {
   if (!t->ring) return;
   const Clock *clock = &S->world.clock;
   int64_t now = clock_now(clock) + S->world.steps_ns;
@@ -68,7 +68,7 @@ static inline void trace_look_at_clock(Trace *t, const Sched *S) {
 
 /* The time that a record would have now, in ns. */
 static inline int64_t trace_now(const Sched *S) {
-  if (S->tracer) trace_look_at_clock(S->tracer, S);
+  if (S->tracer) trace_read_clock(S->tracer, S);
   return S->tracer ? S->tracer->now : 0;
 }
 

@@ -73,7 +73,7 @@ static unsigned with_list(unsigned parts) { return parts ? parts | TRACE_LIST : 
 
 /* Records who waits, and who runs. */
 static void record_beginning(lua_State *L, Sched *S) {
-  trace_look_at_clock(S->tracer, S);
+  trace_read_clock(S->tracer, S);
   for (uint32_t i = 1; i <= root_count(S); i++) {
     const Go *go = root_push_at(L, i);
     if (go && (go->alt.state == ALT_PARKED || go->alt.state == ALT_SLEEPING))

@@ -17,7 +17,7 @@ static void ask(Watch *watch) {
 }
 
 /* Calls the watcher if another thread has asked for it. An error of it is dropped. */
-static void look(lua_State *L, Sched *S) {
+static void poll_watch(lua_State *L, Sched *S) {
   if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
   atomic_store(&S->watch->asked, false); /* first: who asks during the call is served by the next one */
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
@@ -35,7 +35,7 @@ static void wait_ends(Sched *S) {
   if (since) atomic_fetch_add(&S->watch->waited, clock_now(&(Clock){0}) - since);
 }
 
-static const Watcher functions = {.look = look, .wait_begins = wait_begins, .wait_ends = wait_ends};
+static const WatchHook hook = {.poll = poll_watch, .wait_begins = wait_begins, .wait_ends = wait_ends};
 
 /* ---- what runs ---- */
 
@@ -81,7 +81,7 @@ static int finalize(lua_State *L) {
   Sched *S = sched_self(L);
   if (S->watch == watch) {
     S->watch = NULL;
-    S->watcher = NULL;
+    S->watch_hook = NULL;
   }
   return 0;
 }
@@ -102,12 +102,12 @@ void watch_begin(lua_State *L, Sched *S, int f) {
   lua_pushvalue(L, f);
   lua_setiuservalue(L, SCHED_SELF, SCHED_WATCHER);
   S->watch = watch;
-  S->watcher = &functions;
+  S->watch_hook = &hook;
 }
 
 void watch_end(lua_State *L, Sched *S) {
   S->watch = NULL;
-  S->watcher = NULL;
+  S->watch_hook = NULL;
   lua_pushnil(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_WATCHER);
 }

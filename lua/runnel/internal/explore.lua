@@ -232,10 +232,10 @@ function Search:tell()
   local collects = collectgarbage "isrunning"
   collectgarbage "stop"
   recorder.hold("r", RING)
-  explorer.tell(self.explorer, true)
+  explorer.record(self.explorer, true)
   local ok, kind, err = pcall(self.run, self, "script", FIRST)
   local told = ok and story.tell(function(i) return explorer.event(self.explorer, i) end, kind)
-  explorer.tell(self.explorer, false)
+  explorer.record(self.explorer, false)
   recorder.release "r"
   if collects then collectgarbage "restart" end
   if not ok then error(kind, 0) end
