@@ -48,13 +48,10 @@ static void tell_all(void) {
 }
 
 static void *read_signals(void *data) {
+  char byte = 0;
   (void)data;
-  while (true) {
-    char byte = 0;
-    ssize_t n = read(term.reading_end, &byte, 1);
-    if (n == 1 && byte == 't') tell_all();
-    else if (n >= 0 || errno != EINTR) return NULL;
-  }
+  while (read(term.reading_end, &byte, 1) == 1 && byte == 't') tell_all(); /* no signal interrupts this thread */
+  return NULL;
 }
 
 static bool make_pipe(void) {
