@@ -210,7 +210,8 @@ static bool add_edges(View *view, const Snapshot *s) {
     row->numbers[1] = e->is_put;
     row->numbers[2] = (int64_t)e->total;
   }
-  for (Row *row = view->rows + first; well && row < view->rows + view->n; row++) {
+  for (uint32_t i = first; well && i < view->n; i++) {
+    Row *row = &view->rows[i];
     uint64_t side = (uint64_t)row->numbers[0] << 1 | (uint64_t)row->numbers[1];
     if (map_find(&sides, side)->value == 1) row->numbers[2] = -1;
   }

@@ -44,13 +44,10 @@ static void close_ports(void) {
 }
 
 static void *read_signals(void *data) {
+  char byte = 0;
   (void)data;
-  while (true) {
-    char byte = 0;
-    ssize_t n = read(term.reading_end, &byte, 1);
-    if (n == 1 && byte == 't') close_ports();
-    else if (n >= 0 || errno != EINTR) return NULL;
-  }
+  while (read(term.reading_end, &byte, 1) == 1 && byte == 't') close_ports(); /* no signal interrupts this thread */
+  return NULL;
 }
 
 static bool make_pipe(void) {

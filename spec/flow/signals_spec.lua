@@ -71,6 +71,28 @@ describe("a flow that the main program waits for", function()
     assert.same({ "1\n", true }, { result.out, result.status ~= 0 })
   end)
 
+  it("is drained at once if SIGTERM has come before", function()
+    dir:write("job.lua", [[
+      local rn, flow = require "runnel", require "runnel.flow"
+      local function job(last)
+        return flow("job", {
+          count = { source = function(put)
+            for i = 1, math.huge do
+              put(i)
+              if i == last then io.popen "kill -TERM $PPID":close() end
+              rn.sleep(1)
+            end
+          end },
+          save = { function() end },
+          "count > save",
+        }):wait()
+      end
+      print(job(3))
+      print(job())]])
+    local result = process.run(dir.path, "timeout -s KILL 20 " .. process.runnel .. " job.lua")
+    assert.same({ ("true\tnothing left\n"):rep(2), 0 }, { result.out, result.status })
+  end)
+
   it("is a deadlock if nothing but a signal could end it", function()
     dir:write("job.lua", [[
       local never = require "runnel".chan()
