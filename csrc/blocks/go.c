@@ -181,24 +181,15 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   lua_settop(L, top);
 }
 
-/* A go block, whose userdata is on top of L, dies of the error at index `err` before a cancellation has reached it.
-   Whoever cancels a go block gives its error up, so this error counts as the cancellation. */
-static void give_error_up(lua_State *L, const Go *go, int err) {
-  bool is_pending = go->alt.flags & ALT_CANCEL && !(go->chan.flags & CHAN_DYING);
-  if (LIKELY(!is_pending)) return;
-  attr_push_table(L, lua_gettop(L)); /* it has one: that of the cancellation */
-  lua_pushvalue(L, err);
-  lua_rawseti(L, -2, ATTR_CANCEL); /* an existing field: allocates nothing */
-  lua_pop(L, 1);
-}
-
 /* A go block dies of the error on top of L, which is popped. Its own stack may have no room for another value. Returns
    with how many values to resume its closer, or 0 if there is nothing to close, and it has ended. */
 static int dies(lua_State *L, Sched *S, Go *go) {
   int err = lua_gettop(L);
   S->on_park = NULL;
   root_push(L, go);
-  give_error_up(L, go, err);
+  /* If it was cancelled and has not got that error yet, this one counts as the cancellation: whoever cancels a go block
+     does not want its errors. The attribute exists, so nothing is allocated. */
+  if (go->alt.flags & ALT_CANCEL && !(go->chan.flags & CHAN_DYING)) go_excuse(L, err + 1, err);
   error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));
   lua_remove(L, err + 1); /* error, traceback, name */
   go->chan.flags = (go->chan.flags | CHAN_DYING) & ~(uint32_t)CHAN_KILLED;

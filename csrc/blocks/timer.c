@@ -106,14 +106,6 @@ static bool make_room(lua_State *L, Sched *S) {
   return true;
 }
 
-/* Pushes a new timeout that is not pending yet. May raise. */
-static Timeout *push_new(lua_State *L, Sched *S, int64_t deadline) {
-  Timeout *t = (Timeout *)chan_new(L, S, sizeof(Timeout), CHAN_ATTRS);
-  t->chan.flags = CHAN_CLOSES_ITSELF;
-  t->timer = (Timer){.deadline = deadline, .is_timeout = true};
-  return t;
-}
-
 void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
   Timeout *t = NULL;
   int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
@@ -128,7 +120,11 @@ void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
     }
     if (UNLIKELY(make_room(L, S))) continue;
     uint64_t seq = S->world.heap.next_seq;
-    if (!t) t = push_new(L, S, deadline);
+    if (!t) {
+      t = (Timeout *)chan_new(L, S, sizeof(Timeout), CHAN_ATTRS);
+      t->chan.flags = CHAN_CLOSES_ITSELF;
+      t->timer = (Timer){.deadline = deadline, .is_timeout = true};
+    }
     if (UNLIKELY(S->world.heap.next_seq != seq)) continue;
     enter(L, S, t);
     break;

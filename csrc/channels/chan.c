@@ -16,19 +16,15 @@ const char chan_tag = 'c';
 /* ---- making one ---- */
 
 Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b) {
-  if (b.kind == BUFFER_NONE) {
-    Chan *plain = chan_new(L, S, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
-    observe_birth(L, S, lua_gettop(L));
-    return plain;
-  }
-  int nuvalues = CHAN_VALUES;
-  if (b.limit <= CHAN_INLINE) {
+  bool has_buffer = b.kind != BUFFER_NONE;
+  int nuvalues = has_buffer ? CHAN_VALUES : CHAN_ATTRS;
+  if (has_buffer && b.limit <= CHAN_INLINE) {
     b.size = b.limit;
     b.base = CHAN_VALUES;
     nuvalues = CHAN_VALUES + (int)b.limit - 1;
   }
-  Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
-  ch->buf = b;
+  Chan *ch = chan_new(L, S, has_buffer ? sizeof(Chan) : CHAN_UNBUFFERED_SIZE, nuvalues);
+  if (has_buffer) ch->buf = b;
   observe_birth(L, S, lua_gettop(L));
   return ch;
 }
@@ -323,18 +319,14 @@ static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
   lua_pop(L, 1);
 }
 
-/* Closes the channel's done() channel, if there is one. */
-static void close_done(lua_State *L, int at) {
-  attr_push(L, at, ATTR_DONE);
-  Chan *done = (Chan *)lua_touserdata(L, -1);
-  if (done) chan_close(L, done, lua_gettop(L), 0);
-  lua_pop(L, 1);
-}
-
 enum { STACK_FOR_ON_CLOSE = 8 }; /* slots of L, those for the report of an error included */
 
-void chan_call_on_close(lua_State *L, int at) {
+void chan_notify_closed(lua_State *L, int at) {
   int top = lua_gettop(L);
+  attr_push(L, at, ATTR_DONE);
+  Chan *done = (Chan *)lua_touserdata(L, -1);
+  if (done) chan_close(L, done, top + 1, 0);
+  lua_settop(L, top);
   attr_push(L, at, ATTR_ON_CLOSE);
   if (lua_isnil(L, -1) || !lua_checkstack(L, STACK_FOR_ON_CLOSE)) {
     lua_settop(L, top);
@@ -377,8 +369,7 @@ void chan_close_end(lua_State *L, Chan *ch, int at) {
   }
   chan_check(ch);
   if ((ch->flags & (CHAN_HAS_ATTRS | CHAN_TIMEOUT)) != CHAN_HAS_ATTRS) return;
-  close_done(L, at);
-  chan_call_on_close(L, at);
+  chan_notify_closed(L, at);
 }
 
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {

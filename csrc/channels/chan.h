@@ -88,12 +88,12 @@ bool chan_close_begin(lua_State *L, Chan *ch, int at, int reason);
 /* Closes it to puts. */
 void chan_close_puts(lua_State *L, Chan *ch);
 
-/* Completes the waiting takes with nil, closes the done() channel and calls the on_close function. */
+/* Completes the waiting takes with nil, and calls chan_notify_closed. */
 void chan_close_end(lua_State *L, Chan *ch, int at);
 
-/* Calls the function that is set to be called when the channel closes (ATTR_ON_CLOSE), if there is one. Does not
-   raise. */
-void chan_call_on_close(lua_State *L, int at);
+/* For a closed channel: closes its done() channel and calls the function that is to be called when it closes
+   (ATTR_ON_CLOSE), if there are any. Does not raise. */
+void chan_notify_closed(lua_State *L, int at);
 
 /* Its statistics. Runs no user code, so the count of a policy is 0. Raises in a finalizer that uses a handle that has
    been finalized before. */

@@ -372,12 +372,6 @@ static PutResult put(lua_State *L, Chan *ch, int at, int value) {
   return PUT_DONE;
 }
 
-/* Whether `finish` is still to run although the channel is closed and no put waits: the last waiting put belonged to an
-   alts and was withdrawn. The next take that finds nothing runs it. */
-static bool is_unfinished(const Chan *ch) {
-  return ch->flags & CHAN_CLOSED && !chan_custom(ch)->is_finished && !ch->nputs;
-}
-
 static int take(lua_State *L, Chan *ch, int at) {
   chan_custom_check_busy(L, ch, at);
   Waiter *w;
@@ -387,8 +381,8 @@ static int take(lua_State *L, Chan *ch, int at) {
     admit(L, ch, at, w);
     n = size(L, ch, at, RAISE);
   }
-  if (n == 0 && UNLIKELY(is_unfinished(ch))) {
-    finish(L, ch, at);
+  if (n == 0 && UNLIKELY(ch->flags & CHAN_CLOSED && !custom(ch)->is_finished && !ch->nputs)) {
+    finish(L, ch, at); /* the last waiting put belonged to an alts, which has withdrawn it since the close */
     n = size(L, ch, at, RAISE);
   }
   if (n > 0) {

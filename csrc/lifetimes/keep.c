@@ -16,21 +16,14 @@ enum {
   LONG_QUEUE = 1024 /* waiters that are checked in one queue; a channel with more waiters stays in the list */
 };
 
+/* Whether the waiter is one of a strong root. */
+static bool is_strong(const Sched *S, const Waiter *w) { return w->alt != &S->outside && !(w->alt->flags & ALT_WEAK); }
+
 /* Whether the queue may have a waiter of a strong root. */
-static bool has_waiter(const Sched *S, const List *queue) {
+static bool has_strong(const Sched *S, const List *queue) {
   int n = 0;
   for (const Link *link = queue->first; link; link = list_next(queue, link)) {
-    const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt;
-    if ((alt != &S->outside && !(alt->flags & ALT_WEAK)) || ++n > LONG_QUEUE) return true;
-  }
-  return false;
-}
-
-/* Whether the entry on top of L, a block of waiters of that many bytes, is needed. */
-static bool block_is_needed(const Sched *S, const Waiter *block, size_t bytes) {
-  if (block->is_weak) return false; /* its go block may have been collected: its waiters must not be followed */
-  for (size_t i = 0; i < bytes / sizeof(Waiter); i++) {
-    if (block[i].link.next && block[i].alt != &S->outside && !(block[i].alt->flags & ALT_WEAK)) return true;
+    if (is_strong(S, CONTAINER_OF(link, const Waiter, link)) || ++n > LONG_QUEUE) return true;
   }
   return false;
 }
@@ -39,12 +32,16 @@ static bool block_is_needed(const Sched *S, const Waiter *block, size_t bytes) {
 static bool is_needed(lua_State *L, const Sched *S) {
   Chan *ch = (Chan *)lua_touserdata(L, -1);
   if (ch->tag == &chan_tag) { /* else a block of waiters, which begins with a link or NULL */
-    if (has_waiter(S, &ch->puts) || has_waiter(S, &ch->takes)) return true;
+    if (has_strong(S, &ch->puts) || has_strong(S, &ch->takes)) return true;
     ch->flags &= ~(uint32_t)(CHAN_KEPT | CHAN_LISTED);
     return false;
   }
   Waiter *block = (Waiter *)lua_touserdata(L, -1);
-  if (block_is_needed(S, block, (size_t)lua_rawlen(L, -1))) return true;
+  size_t n = (size_t)lua_rawlen(L, -1) / sizeof(Waiter);
+  if (block->is_weak) n = 0; /* its go block may have been collected: its waiters must not be followed */
+  for (size_t i = 0; i < n; i++) {
+    if (block[i].link.next && is_strong(S, &block[i])) return true;
+  }
   block->is_kept = false;
   return false;
 }

@@ -30,7 +30,7 @@ static int internal_on_close(lua_State *L) {
   lua_insert(L, 2);
   attr_set(L, 1, ATTR_ON_CLOSE);
   if (chan_is_shared(ch)) shared_inbox_watch(L, ch, NULL);
-  else if (ch->flags & CHAN_CLOSED) chan_call_on_close(L, 1);
+  else if (ch->flags & CHAN_CLOSED) chan_notify_closed(L, 1);
   return 1;
 }
 

@@ -10,7 +10,7 @@ static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_UN
 
 /* What a worker does. */
 typedef enum Phase {
-  PHASE_JOB,  /* its job runs; or it does something else between two turns */
+  PHASE_JOB,  /* its job runs; or it does something else between two exchanges */
   PHASE_SEND, /* its job puts a value */
   PHASE_PUT,  /* it puts the result of its job; or that was refused */
   PHASE_TAKE, /* it waits for a value, or has got none */
@@ -21,35 +21,35 @@ static const char *const phase_names[] = {"job", "send", "put", "take", "off"};
 
 /* The state of a worker: a userdata, an upvalue of its functions. */
 typedef struct Worker {
-  bool is_off;   /* its turns return at once, and its puts are done by the function for special ones */
-  bool can_grow; /* its turns call a function if nobody else waits for a value */
+  bool is_off;   /* its exchanges return at once, and its puts are done by the function for special ones */
+  bool can_grow; /* its exchanges call a function if nobody else waits for a value */
   uint8_t phase; /* a Phase */
 } Worker;
 
-/* Upvalues of a turn function and of a put function; SCHED_SELF is the first one. */
-enum { OF_WORKER = 2, TURN_GROW, PUT_OUT = TURN_GROW, PUT_SPECIAL };
+/* Upvalues of an exchange function and of a put function; SCHED_SELF is the first one. */
+enum { UP_WORKER = 2, UP_GROW, UP_OUT = UP_GROW, UP_SPECIAL };
 
 /* The worker of the running function. */
-static inline Worker *worker_self(lua_State *L) { return (Worker *)lua_touserdata(L, lua_upvalueindex(OF_WORKER)); }
+static inline Worker *worker_self(lua_State *L) { return (Worker *)lua_touserdata(L, lua_upvalueindex(UP_WORKER)); }
 
-static int worker_turn(lua_State *L);
+static int worker_exchange(lua_State *L);
 
-/* Pushes the userdata of the worker whose turn function is at index `i`, and returns it. */
+/* Pushes the userdata of the worker whose exchange function is at index `i`, and returns it. */
 static Worker *push_worker(lua_State *L, int i) {
-  luaL_argcheck(L, lua_tocfunction(L, i) == worker_turn, i, "the turn function of a worker expected");
-  lua_getupvalue(L, i, OF_WORKER);
+  luaL_argcheck(L, lua_tocfunction(L, i) == worker_exchange, i, "the exchange function of a worker expected");
+  lua_getupvalue(L, i, UP_WORKER);
   return (Worker *)lua_touserdata(L, -1);
 }
 
-/* ---- turns ---- */
+/* ---- exchanges: a worker puts a result and takes the next value ---- */
 
-enum { TURN_IN = 1, TURN_OUT, TURN_RESULT };
+enum { AT_IN = 1, AT_OUT, AT_RESULT };
 
 /* The worker has got a value, which is on top of L. */
 static inline int has_value(lua_State *L, Worker *w, const Chan *in) {
   w->phase = PHASE_JOB;
   if (LIKELY(!w->can_grow) || in->takes.first) return 1;
-  lua_pushvalue(L, lua_upvalueindex(TURN_GROW));
+  lua_pushvalue(L, lua_upvalueindex(UP_GROW));
   lua_call(L, 0, 0);
   return 1;
 }
@@ -57,7 +57,7 @@ static inline int has_value(lua_State *L, Worker *w, const Chan *in) {
 /* A take has given `n` results, which are on top of L. */
 static inline int has_results(lua_State *L, Worker *w, int n) {
   if (UNLIKELY(lua_isnil(L, -n))) return n;
-  return has_value(L, w, (const Chan *)lua_touserdata(L, TURN_IN));
+  return has_value(L, w, (const Chan *)lua_touserdata(L, AT_IN));
 }
 
 static int has_taken(lua_State *L, int status, lua_KContext alt) {
@@ -66,28 +66,28 @@ static int has_taken(lua_State *L, int status, lua_KContext alt) {
   return has_results(L, worker_self(L), n);
 }
 
-/* The second half of a turn. */
+/* The second half of an exchange. */
 static ALWAYS_INLINE int take(lua_State *L, Worker *w) {
   if (UNLIKELY(w->is_off)) {
     w->phase = PHASE_OFF;
     return 0;
   }
   w->phase = PHASE_TAKE;
-  Chan *in = (Chan *)lua_touserdata(L, TURN_IN);
+  Chan *in = (Chan *)lua_touserdata(L, AT_IN);
   if (chan_only_fetches(in)) {
-    chan_just_fetch(L, in, TURN_IN);
+    chan_just_fetch(L, in, AT_IN);
     chan_check(in);
     return has_value(L, w, in);
   }
-  int n = chan_take(L, in, TURN_IN);
-  if (n == TAKE_WAIT) return park_on(L, in, TURN_IN, &TAKE, has_taken);
+  int n = chan_take(L, in, AT_IN);
+  if (n == TAKE_WAIT) return park_on(L, in, AT_IN, &TAKE, has_taken);
   return has_results(L, w, n);
 }
 
-/* The put of a turn has completed; on top of L is whether the value was accepted. */
+/* The put of an exchange has completed; on top of L is whether the value was accepted. */
 static int take_if_accepted(lua_State *L) {
   if (UNLIKELY(!lua_toboolean(L, -1))) return 0;
-  lua_settop(L, TURN_OUT);
+  lua_settop(L, AT_OUT);
   return take(L, worker_self(L));
 }
 
@@ -97,32 +97,32 @@ static int has_put(lua_State *L, int status, lua_KContext alt) {
   return take_if_accepted(L);
 }
 
-static int turn(lua_State *L, int status, lua_KContext alt) {
-  const Chan *in = check_chan(L, TURN_IN, "take", "turn(in, out, result)");
+static int exchange(lua_State *L, int status, lua_KContext alt) {
+  const Chan *in = check_chan(L, AT_IN, "take", "exchange(in, out, result)");
   if (status != LUA_OK) park_resumed(L, (Alt *)alt);
-  else if (moving_is_turn_over(in->sched)) return park_yield(L, in->sched, &TAKE, 0, turn);
+  else if (moving_is_turn_over(in->sched)) return park_yield(L, in->sched, &TAKE, 0, exchange);
   Worker *w = worker_self(L);
-  if (lua_isnoneornil(L, TURN_RESULT)) return take(L, w);
-  Chan *out = chan_to(L, TURN_OUT);
+  if (lua_isnoneornil(L, AT_RESULT)) return take(L, w);
+  Chan *out = chan_to(L, AT_OUT);
   if (UNLIKELY(w->is_off || !out)) return 0;
   w->phase = PHASE_PUT;
-  lua_settop(L, TURN_RESULT);
+  lua_settop(L, AT_RESULT);
   if (chan_only_stores(out)) {
-    chan_just_store(L, out, TURN_OUT);
+    chan_just_store(L, out, AT_OUT);
     chan_check(out);
     return take(L, w);
   }
-  PutResult result = chan_put(L, out, TURN_OUT, TURN_RESULT);
-  if (result == PUT_WAIT) return park_on(L, out, TURN_OUT, &PUT, has_put);
+  PutResult result = chan_put(L, out, AT_OUT, AT_RESULT);
+  if (result == PUT_WAIT) return park_on(L, out, AT_OUT, &PUT, has_put);
   return LIKELY(result == PUT_DONE) ? take(L, w) : 0;
 }
 
-/* turn(in, out, result) -> v | nil | nil, err: puts the result on `out`, unless it is nil, and takes the next value
-   from `in`. If it returns nil, the phase tells why. "job": the worker is off, or `out` is no channel, and there is a
-   result: nothing was done. "put": `out` is closed, and the result was not put. "off": the worker is off, and nothing
+/* exchange(in, out, result) -> v | nil | nil, err: puts the result on `out`, unless it is nil, and takes the next value
+   from `in`. If it returns nil, the phase tells why. "job": there is a result, and the worker is off or `out` is no
+   channel: nothing was done. "put": `out` is closed, and the result was not put. "off": the worker is off, and nothing
    was taken. "take": `in` is closed and drained, or the take was withdrawn. Lets other go blocks run after 128
    values. */
-static int worker_turn(lua_State *L) { return turn(L, LUA_OK, 0); }
+static int worker_exchange(lua_State *L) { return exchange(L, LUA_OK, 0); }
 
 /* ---- puts of a job ---- */
 
@@ -148,7 +148,7 @@ static int special_has_put(lua_State *L, int status, lua_KContext context) {
 /* Calls the function for special puts with the value and the output at these indices. */
 static int put_specially(lua_State *L, int value) {
   begin_put(L);
-  lua_pushvalue(L, lua_upvalueindex(PUT_SPECIAL));
+  lua_pushvalue(L, lua_upvalueindex(UP_SPECIAL));
   lua_pushvalue(L, value);
   lua_pushvalue(L, value + 1);
   lua_callk(L, 2, 0, 0, special_has_put);
@@ -164,11 +164,11 @@ static int value_was_put(lua_State *L, int status, lua_KContext alt) {
   return put_if_refused(L);
 }
 
-static int put_in_turn(lua_State *L, int status, lua_KContext alt) {
+static int put_usually(lua_State *L, int status, lua_KContext alt) {
   Chan *out = (Chan *)lua_touserdata(L, 1);
   begin_put(L);
   if (status != LUA_OK) park_resumed(L, (Alt *)alt);
-  else if (moving_is_turn_over(out->sched)) return park_yield(L, out->sched, &PUT, 0, put_in_turn);
+  else if (moving_is_turn_over(out->sched)) return park_yield(L, out->sched, &PUT, 0, put_usually);
   PutResult result = chan_put(L, out, 1, 2);
   if (result == PUT_WAIT) return park_on(L, out, 1, &PUT, value_was_put);
   return LIKELY(result == PUT_DONE) ? was_put(L) : put_specially(L, 2);
@@ -181,25 +181,25 @@ static int job_put(lua_State *L) {
   }
   bool is_usual = lua_gettop(L) == 1 || lua_isnoneornil(L, 2);
   lua_settop(L, 2 - is_usual);
-  Chan *out = (Chan *)lua_touserdata(L, lua_upvalueindex(PUT_OUT)); /* worker_bind has checked it */
+  Chan *out = (Chan *)lua_touserdata(L, lua_upvalueindex(UP_OUT)); /* worker_bind has checked it */
   if (UNLIKELY(!out || worker_self(L)->is_off || !is_usual)) {
     lua_settop(L, 2);
     return put_specially(L, 1);
   }
   if (chan_only_stores(out) && out->sched->moves < MOVES) {
     out->sched->moves++;
-    chan_just_store(L, out, lua_upvalueindex(PUT_OUT));
+    chan_just_store(L, out, lua_upvalueindex(UP_OUT));
     chan_check(out);
     lua_pushboolean(L, 1);
     return 1;
   }
-  lua_pushvalue(L, lua_upvalueindex(PUT_OUT));
+  lua_pushvalue(L, lua_upvalueindex(UP_OUT));
   lua_insert(L, 1);
   lua_settop(L, 3);
-  return put_in_turn(L, LUA_OK, 0);
+  return put_usually(L, LUA_OK, 0);
 }
 
-/* put(turn, special) -> a function put(v, output) for the jobs of the worker, which puts v on the channel that it is
+/* put(exchange, special) -> a function put(v, output) for the jobs of the worker, which puts v on the channel that it is
    bound to. special(v, output) does it instead while the worker is off, the function is bound to no channel, or the
    output is named; and if the channel has refused v, because it is closed. */
 static int worker_put(lua_State *L) {
@@ -209,7 +209,7 @@ static int worker_put(lua_State *L) {
   push_worker(L, 1);
   lua_pushnil(L);
   lua_pushvalue(L, 2);
-  lua_pushcclosure(L, job_put, PUT_SPECIAL);
+  lua_pushcclosure(L, job_put, UP_SPECIAL);
   return 1;
 }
 
@@ -218,13 +218,13 @@ static int worker_bind(lua_State *L) {
   luaL_argcheck(L, lua_tocfunction(L, 1) == job_put, 1, "a put function expected");
   if (lua_toboolean(L, 2)) check_chan(L, 2, "put", "bind(put, ch)");
   lua_settop(L, 2);
-  lua_setupvalue(L, 1, PUT_OUT);
+  lua_setupvalue(L, 1, UP_OUT);
   return 0;
 }
 
 /* ---- the state ---- */
 
-/* new(grow) -> the turn function of a new worker, which is not off. If `grow` is a function, it is called when the
+/* new(grow) -> the exchange function of a new worker, which is not off. If `grow` is a function, it is called when the
    worker has got a value and nobody else waits for one; it must not wait. If it raises, the value is lost. */
 static int worker_new(lua_State *L) {
   bool can_grow = lua_toboolean(L, 1);
@@ -234,23 +234,23 @@ static int worker_new(lua_State *L) {
   Worker *w = (Worker *)lua_newuserdatauv(L, sizeof(Worker), 0);
   *w = (Worker){.can_grow = can_grow};
   lua_pushvalue(L, 1);
-  lua_pushcclosure(L, worker_turn, TURN_GROW);
+  lua_pushcclosure(L, worker_exchange, UP_GROW);
   return 1;
 }
 
-/* set_off(turn, is_off) */
+/* set_off(exchange, is_off) */
 static int worker_set_off(lua_State *L) {
   push_worker(L, 1)->is_off = lua_toboolean(L, 2);
   return 0;
 }
 
-/* phase(turn) -> "job" | "send" | "put" | "take" | "off" */
+/* phase(exchange) -> "job" | "send" | "put" | "take" | "off" */
 static int worker_phase(lua_State *L) {
   lua_pushstring(L, phase_names[push_worker(L, 1)->phase]);
   return 1;
 }
 
-/* begin(turn): its worker begins with a job. For one whose go block has died, and is started anew. */
+/* begin(exchange): its worker begins with a job. For one whose go block has died, and is started anew. */
 static int worker_begin(lua_State *L) {
   push_worker(L, 1)->phase = PHASE_JOB;
   return 0;

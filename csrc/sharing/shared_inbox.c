@@ -7,7 +7,6 @@
 #include "core/attr.h"
 #include "core/observe.h"
 #include "errors/error.h"
-#include "lifetimes/root.h"
 #include "sharing/shared_pack.h"
 
 /* Whether the alt of a wait can still get its result. If somebody has closed its coroutine, its go block ends when its
@@ -22,14 +21,6 @@ static bool is_wanted(Sched *S, SharedWait *wait) {
   alt_stop_waiting(S, alt);
   alt_wake(S, alt, 0);
   return false;
-}
-
-/* Commits an alt that another thread has completed: it leaves the queues. An operation on a local channel that met it
-   meanwhile has taken its waiter out of that queue. */
-static void commit(lua_State *L, Sched *S, Alt *alt) {
-  alt->shared = NULL;
-  if (alt->flags & ALT_WEAK) root_promote(L, S, sched_go(alt));
-  alt_withdraw(alt);
 }
 
 /* Wakes the owner of a committed alt, whose take has failed with the error on top of L, which is popped. A callback
@@ -69,7 +60,8 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
   }
   Alt *alt = wait->local;
   int at = op->at;
-  commit(L, S, alt);
+  alt->shared = NULL;
+  alt_commit(L, S, alt);
   if (UNLIKELY(S->observer != NULL) && result.ok) {
     sharing->number = result.value.number;
     OBSERVE(S, shared, L, (Chan *)lua_touserdata(alt->co, at), 0, alt, op->kind == SHARED_PUT);
@@ -96,12 +88,7 @@ static void closed(lua_State *L, Sched *S, SharedWait *watch) {
   shared_wait_free(S->sharing, watch);
   shared_handle_push_part(L, SHARED_HANDLES);
   if (lua_rawgetp(L, -1, shared) == LUA_TUSERDATA) {
-    int at = lua_gettop(L);
-    attr_push(L, at, ATTR_DONE);
-    Chan *done = (Chan *)lua_touserdata(L, -1);
-    if (done) chan_close(L, done, lua_gettop(L), 0);
-    lua_pop(L, 1);
-    chan_call_on_close(L, at);
+    chan_notify_closed(L, lua_gettop(L));
   }
   lua_pop(L, 2);
 }

@@ -777,20 +777,20 @@ function core.internal.moving.is_cancelled(err) end
 ---What a worker of runnel.internal.workers does for each value (lua/worker.c).
 core.internal.worker = {}
 
----Makes a worker, and returns the function for its turns. That puts the result on `to`, unless it is nil, and takes the
----next value from `from`. If it returns nil, the phase tells why: "job": the worker is off, or `to` is no channel, and
----there is a result: nothing was done; "put": `to` is closed, and the result was not put; "off": the worker is off, and
+---Makes a worker, and returns its exchange function. That puts the result on `to`, unless it is nil, and takes the next
+---value from `from`. If it returns nil, the phase tells why: "job": there is a result, and the worker is off or `to` is
+---no channel: nothing was done; "put": `to` is closed, and the result was not put; "off": the worker is off, and
 ---nothing was taken; "take": `from` is closed and drained, or the take was withdrawn.
 ---@param grow? fun()|false called when the worker has got a value and nobody else waits for one
----@return fun(from: runnel.Channel<any>, to?: runnel.Channel<any>|false, result: any): any, any turn
+---@return fun(from: runnel.Channel<any>, to?: runnel.Channel<any>|false, result: any): any, any exchange
 function core.internal.worker.new(grow) end
 
 ---Makes the function with which the jobs of a worker put. `special` puts instead while the worker is off, the function
 ---is bound to no channel, or the output is named; and if the channel has refused the value, because it is closed.
----@param turn function
+---@param exchange function
 ---@param special fun(v: any, output: any)
 ---@return fun(v: any, output: any): true put
-function core.internal.worker.put(turn, special) end
+function core.internal.worker.put(exchange, special) end
 
 ---Sets the channel on which a put function puts; false: none.
 ---@param put function
@@ -798,18 +798,18 @@ function core.internal.worker.put(turn, special) end
 function core.internal.worker.bind(put, ch) end
 
 ---Sets whether a worker is off.
----@param turn function
+---@param exchange function
 ---@param is_off boolean
-function core.internal.worker.set_off(turn, is_off) end
+function core.internal.worker.set_off(exchange, is_off) end
 
 ---What a worker does. "send": its job puts a value.
----@param turn function
+---@param exchange function
 ---@return "job"|"send"|"put"|"take"|"off"
-function core.internal.worker.phase(turn) end
+function core.internal.worker.phase(exchange) end
 
 ---Says that a worker begins with a job: after its go block has died, for example.
----@param turn function
-function core.internal.worker.begin(turn) end
+---@param exchange function
+function core.internal.worker.begin(exchange) end
 
 ---What pipelines need to start a job and deliver its results. For the library only.
 ---@class runnel.job

@@ -69,7 +69,7 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
     has_failed, reason, origin = true, err, block
     pool:finish()
     for _, worker in ipairs { table.unpack(pool.workers) } do
-      local at, _, number = pool:look(worker)
+      local at, _, number = pool:state_of(worker)
       -- One that takes waits in an iterator, or was handed a value and has not run since.
       local is_later = at == "take" or not seq or number and number > seq
       if is_later and at ~= "put" and at ~= "idle" and worker.block then pool:drop(worker, err) end

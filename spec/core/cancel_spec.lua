@@ -587,6 +587,13 @@ describe("cancel", function()
       end
     end)
 
+    it("are not reported when the go block raises nil before it gets the cancellation", stage.sim(function()
+      local result = rn.go(function() error(nil) end)
+      assert.is_true(rn.cancel(result))
+      rn.yield()
+      assert.same({}, stage.heard())
+    end))
+
     it("that have ended the go block long ago are not reported from then on", stage.sim(function()
       local result = rn.go(error, "bad", 0)
       rn.sleep(4000)

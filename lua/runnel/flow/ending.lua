@@ -117,7 +117,7 @@ local function stop_worker(flow, stage, one)
     if value ~= nil then flow:lose(stage, { value = value, begun = true, error = held.err }) end
     stage.pool:release(one, nothing)
   elseif one.block then
-    local phase = stage.pool:look(one)
+    local phase = stage.pool:state_of(one)
     local is_beginning = phase == "main" and not one.is_ready or phase == "take" and not stage.input
     if CALLS[phase] or is_beginning then cancel(one.block, stages.RETIRED) end
   end

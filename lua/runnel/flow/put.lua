@@ -28,7 +28,7 @@ function Copies.__close(copies, err)
   end
   -- What is not put by the program's function is put again by the worker's next go block.
   local worker = copies.worker
-  worker.was_put = worker.is_emitting or copies.pool:look(worker) == "put"
+  worker.was_put = worker.is_emitting or copies.pool:state_of(worker) == "put"
 end
 
 local function put_on(edge, value, copies)
@@ -60,7 +60,7 @@ function putting.emit(stage, value, output, worker)
   if not edges then
     if output == nil or stage.outputs[output] then return end
     -- In a put of a step, the seventh function on the stack is the step.
-    local level = stage.pool:look(worker) == "put" and 0 or 7
+    local level = stage.pool:state_of(worker) == "put" and 0 or 7
     error(graph.no_output(stage, output, "put"), level)
   end
   if worker.was_put then

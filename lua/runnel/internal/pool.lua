@@ -68,7 +68,7 @@ Call.__index = Call
 ---@field package waiting integer how many they are
 ---@field package last integer the number of the last call
 ---@field package receiver? runnel.Channel<any> the receiver's result channel
----@field package watcher? runnel.Channel<any> that of the go block that wakes this state from time to time
+---@field package ringer? runnel.Channel<any> that of the go block that rings the bell after LOOK ms
 ---@field package enough integer while more jobs than this are in the queue, answers need not ring
 ---@field package unused runnel.PoolCall[]
 ---@field package running integer threads that have not ended
@@ -128,7 +128,7 @@ end
 -- Rings after LOOK ms; and again, as long as there were calls or answers in that time. Else no answer will come that
 -- does not ring before there is one that does: such an answer follows the last one of the same thread within much less
 -- than LOOK ms.
-local function watch(pool)
+local function ring_after_look(pool)
   local seen
   repeat
     seen = 2 * pool.last - pool.waiting
@@ -136,17 +136,17 @@ local function watch(pool)
     pool.bell:offer(true)
     yield() -- to the receiver
   until 2 * pool.last - pool.waiting == seen
-  pool.watcher = nil
+  pool.ringer = nil
 end
 
-local function watcher_died(pool, _, block)
-  if pool.watcher == block then pool.watcher = nil end
+local function ringer_died(pool, _, block)
+  if pool.ringer == block then pool.ringer = nil end
 end
 
--- To be called after each call and each answer: starts the watcher if it may be needed.
+-- To be called after each call and each answer: starts the ringer if it may be needed.
 local function look_after(pool)
-  if pool.watcher or pool.waiting <= pool.enough + 1 then return end
-  pool.watcher = guard.started(guard.go(watcher_died, pool, watch, pool), "threads")
+  if pool.ringer or pool.waiting <= pool.enough + 1 then return end
+  pool.ringer = guard.started(guard.go(ringer_died, pool, ring_after_look, pool), "threads")
 end
 
 -- The receiver's loop.
@@ -165,9 +165,9 @@ local function receive(pool)
     end
   end
   pool.receiver = nil
-  if not pool.watcher then return end
-  core.cancel(pool.watcher)
-  pool.watcher = nil -- now: a call may begin before that go block has ended
+  if not pool.ringer then return end
+  core.cancel(pool.ringer)
+  pool.ringer = nil -- now: a call may begin before that go block has ended
 end
 
 -- The receiver was killed, or memory ran out.
@@ -263,8 +263,8 @@ end
 
 local pools = { patience = 5000 } -- ms after which a pool that is being closed says for what it waits
 
--- Says which jobs have not ended.
-local function tell(pool)
+-- Says after a while which jobs have not ended.
+local function report_slow(pool)
   core.rename "close of a pool"
   sleep(pools.patience)
   local lines = {}
@@ -280,7 +280,7 @@ local function tell(pool)
     pool.results[1]:name(), pools.patience / 1000, table.concat(lines)))
 end
 
-local Teller = { __close = function(teller) core.cancel(teller.block) end }
+local SlowReport = { __close = function(report) core.cancel(report.block) end }
 
 -- ---- the pool ----
 
@@ -288,8 +288,8 @@ local Teller = { __close = function(teller) core.cancel(teller.block) end }
 ---takes more than 5 s, a message on stderr says which jobs have not ended.
 function Pool:close()
   self.jobs:close()
-  local block = self.running > 0 and not is_simulation() and core.go(tell, self)
-  local _ <close> = block and setmetatable({ block = block }, Teller) or nil
+  local block = self.running > 0 and not is_simulation() and core.go(report_slow, self)
+  local _ <close> = block and setmetatable({ block = block }, SlowReport) or nil
   for _, result in ipairs(self.results) do result:take() end
 end
 
@@ -332,7 +332,7 @@ end
 function pools.make(k, what, where, caller, n)
   local self = setmetatable({
     jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), bell = core.shared_chan(1),
-    cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, receiver = nil, watcher = nil,
+    cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, receiver = nil, ringer = nil,
     enough = k // 2, unused = {}, running = 0, caller = caller, ended = nil,
   }, Pool)
   self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))

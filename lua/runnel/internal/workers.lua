@@ -1,15 +1,15 @@
----The engine of workers: n workers take values, call a function with each, and put what it returns. pmap and flow use
----it. (The pipelines do not: a job of theirs ends when its channel closes.)
+---Pools of workers: n workers take values, call a function with each, and put what it returns. pmap and flow use them.
+---(The pipelines do not: a job of theirs ends when its channel closes.)
 ---
----A worker is a table. What works is its go block. It calls the function without pcall: if that raises, the go block
+---A worker is a table; its go block does the work. It calls the function without pcall: if that raises, the go block
 ---dies of it, so that the traceback shows only the program's own code, and `died` decides what the worker does next,
----in a new go block. A value belongs to the engine from the take until its results were accepted, or `emit` has got
----them, or `failed` has returned nil for it.
+---in a new go block. A value belongs to the pool from the take until its results were accepted, or `emit` has got them,
+---or `failed` has returned nil for it.
 ---
----Where nothing special is to be done, a worker loops over `turn`, one C call that puts a result and takes the next
----value. Whatever is special (a pause, values that come first, the end) turns the worker "off": its turns then return
----at once, and it looks at everything. Workers of which only one may take at a time (in order, or from an iterator) do
----not put by `turn`.
+---Where nothing special is to be done, a worker loops over `exchange`, one C call that puts a result and takes the next
+---value. Whatever is special (a pause, values that come first, the end) turns the worker "off": `exchange` then returns
+---at once, and the worker calls `taking.next_value`, which knows all special cases. Workers of which only one may take
+---at a time (in order, or from an iterator) do not put by `exchange`.
 ---
 ---This file has the pool and its methods. In internal/workers/ are `at_once` and `in_turn`, the loops of workers;
 ---`jobs`, what they do with a value; `taking`, how they get one; `early`, the values that come before the input;
@@ -58,13 +58,13 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field tries integer
 ---@field block runnel.Channel<any>|false the go block that has died of it, if that is to be reported
 
----A worker. While it runs, `hand` tells what it has in hand: what it does, the value of its job, the number of that,
----and in a put the result and its output. `from` and `to` are for reports of deadlocks, too.
+---A worker. While it runs, `hand` returns what it has in hand: what it does (or nil: see `at`), the value of its job,
+---the number of that job, and in a put the result and its output. `from` and `to` are for reports of deadlocks, too.
 ---@class runnel.internal.Worker
 ---@field pool runnel.internal.Pool
 ---@field number integer counts the workers of a pool
 ---@field block runnel.Channel<any>|false its go block
----@field turn function
+---@field exchange function puts a result and takes the next value (lua/worker.c)
 ---@field put fun(value: any, output: any): true the put function of its jobs
 ---@field to runnel.Channel<any>|false where results go; false: `emit` gets them
 ---@field job function|false what it calls with a value, if nothing else is to be done
@@ -188,8 +188,8 @@ local function died(worker, ...)
 end
 
 function spawn(worker)
-  of_worker.begin(worker.turn)
-  set_off(worker.turn, not worker.pool.is_source) -- it first looks at everything
+  of_worker.begin(worker.exchange)
+  set_off(worker.exchange, not worker.pool.is_source) -- so it first calls taking.next_value
   worker.at, worker.hand = "main", at_rest
   worker.block = go(died, worker, body, worker)
   internal.started(worker.block, worker.pool.origin)
@@ -221,11 +221,11 @@ function Pool:add_worker()
   end
   local worker = {
     pool = self, number = self.numbers + 1, from = self.is_channel and self.from or nil, tried = 0,
-    turn = of_worker.new(add_another), block = false, put = false, to = false, job = false, step = false, at = nil,
+    exchange = of_worker.new(add_another), block = false, put = false, to = false, job = false, step = false, at = nil,
     hand = at_rest, value = nil, seq = nil, result = nil, output = nil, next = nil, instead = nil, kept = nil,
     late = false, deadline = false, dropped = false, retired = false,
   }
-  worker.put = of_worker.put(worker.turn, function(value, output) jobs.put(worker, value, output) end)
+  worker.put = of_worker.put(worker.exchange, function(value, output) jobs.put(worker, value, output) end)
   put_on(worker)
   work_with(worker)
   spawn(worker)
@@ -241,26 +241,27 @@ function Pool:call_next()
   if self.order then self.order.call_next() end
 end
 
--- Lets a worker look at everything, also if it waits for a value.
+-- Makes a worker call taking.next_value, also if it waits for a value.
 local function nudge(worker)
   local pool = worker.pool
-  set_off(worker.turn, true)
-  local at = pool:look(worker)
+  set_off(worker.exchange, true)
+  local at = pool:state_of(worker)
   if at == "idle" then withdraw(worker.block, pool.order.calls)
   elseif at == "take" and pool.is_channel then withdraw(worker.block, pool.from) end
 end
 
----Lets all workers look at everything.
+---Makes all workers call taking.next_value.
 ---@package
 function Pool:nudge_all()
   for i = 1, #self.workers do nudge(self.workers[i]) end
 end
 
----What a worker does, the value of its job, the number of that job, and in a put the result and its output.
+---What a worker does (as its field `at`, or a phase), the value of its job, the number of that job, and in a put the
+---result and its output.
 ---@param worker runnel.internal.Worker
-function Pool:look(worker)
+function Pool:state_of(worker)
   local at, value, seq, result, output = worker.hand(worker)
-  at = worker.at or at or phase_of(worker.turn)
+  at = worker.at or at or phase_of(worker.exchange)
   if at == "take" or at == "off" then return "take" end
   return at, value, seq, result, output
 end

@@ -10,7 +10,7 @@ local call_job, raise_if_nil, send_results = jobs.call, jobs.raise_if_nil, jobs.
 ---Works until the worker is to end, or the pool gets an order.
 ---@param worker runnel.internal.Worker
 return function(worker)
-  local pool, turn, job_put = worker.pool, worker.turn, worker.put
+  local pool, exchange, job_put = worker.pool, worker.exchange, worker.put
   local from, is_source = pool.from, pool.is_source
   local value, result, output = worker.value, worker.result, worker.output
   worker.hand = function() return nil, value, nil, result, output end
@@ -22,9 +22,9 @@ return function(worker)
   if puts or result ~= nil or output then send_results(worker, result, output) end
   result, output = nil, nil
   while not is_source do
-    value = turn(from, worker.to, result)
+    value = exchange(from, worker.to, result)
     if value == nil then
-      local at = phase_of(turn)
+      local at = phase_of(exchange)
       if result ~= nil and (at == "job" or at == "put") and not worker.dropped then send_results(worker, result) end
       result = nil
       value = taking.next_value(worker)

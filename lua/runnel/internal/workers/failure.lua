@@ -53,7 +53,7 @@ end
 function failure.decide(worker, err, block, is_reported, trace)
   local pool = worker.pool
   local order = pool.order
-  local at, value, seq, result, output = pool:look(worker)
+  local at, value, seq, result, output = pool:state_of(worker)
   local phase = at == "gate" and value ~= nil and "job" or PHASES[at] or at
   if order then
     order.died(worker, at, seq)

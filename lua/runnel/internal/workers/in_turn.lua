@@ -1,6 +1,6 @@
----Workers of which only one at a time takes: from an iterator, which one go block may call at a time; or so that the
----results leave in the order of the values. Then only one at a time puts: the one whose result is next puts those that
----wait for it, too.
+---Workers of which only one at a time takes: from an iterator, which only one go block may call at a time; or so that
+---the results leave in the order of the values. Then only one at a time puts, too: the one whose result is next. It
+---also puts the results that wait behind that one.
 ---
 ---A worker that has taken a value calls another one to take the next value, before it calls the job, which may wait.
 
@@ -28,16 +28,17 @@ local in_turn = {}
 
 ---@param pool runnel.internal.Pool
 ---@param window integer|nil in order: jobs that were started and not delivered, at most; nil: not in order
----@param first runnel.internal.Worker|nil nobody takes until this one has looked, which may have a job
+---@param first runnel.internal.Worker|nil this one takes before any other does; it may still have a job
 ---@return runnel.internal.Order
 function in_turn.new(pool, window, first)
   local keeps_order, most = window ~= nil, window or math.huge
   local list, from, emit = pool.workers, pool.from, pool.emit
   local is_channel = pool.is_channel
-  -- Who takes; who was called to (true: the first idle one); how many are idle, and where they wait.
+  -- The worker that takes; the one that was called to take (true: the first idle one); how many are idle, and where
+  -- they wait.
   local taker, called, idle, calls = first, false, 0, hide(chan(1))
-  -- In order: jobs that were started; of how many the results have left; results that wait, by the number of their job;
-  -- and where steps wait that put before their turn, if any ever did.
+  -- In order: how many jobs were started; of how many the results have left; the results that wait, by the number of
+  -- their job, and their parcels; the channels on which steps wait that put before their turn; if there ever was one.
   local started, delivered, results, parcels, turns, has_turns = 0, 0, {}, {}, {}, false
 
   local function call_next()
@@ -72,9 +73,9 @@ function in_turn.new(pool, window, first)
   end
 
   local function work(worker)
-    local turn, value, seq, result, output = worker.turn, worker.value, worker.seq, worker.result, worker.output
+    local value, seq, result, output = worker.value, worker.seq, worker.result, worker.output
     local at
-    local get_value = is_channel and turn or guard.nothing
+    local get_value = is_channel and worker.exchange or guard.nothing
     local puts = worker.next == "put"
     worker.hand = function() return at, value, seq, result, output end
     if taker == worker then taker = nil end

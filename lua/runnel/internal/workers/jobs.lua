@@ -133,7 +133,7 @@ function jobs.put(worker, value, output)
   end
   if pool.is_source then
     while pool.paused and not pool.finishing do taking.wait_resumed(worker) end
-    set_off(worker.turn, pool.finishing)
+    set_off(worker.exchange, pool.finishing)
   end
   local _, _, seq = worker.hand(worker)
   if seq then pool.order.wait(worker, seq) end

@@ -1,4 +1,5 @@
----How a worker gets its next value where more is to be looked at than the input.
+---How a worker gets its next value in special cases: after a pause, with values that come before the input, at its end,
+---and from an iterator.
 
 local core = require "runnel.core"
 local internal = core.internal
@@ -42,9 +43,9 @@ end
 local function from_channel(worker, pool)
   local from = pool.from
   local was_closed = is_closed(from)
-  set_off(worker.turn, false)
-  local value, err = worker.turn(from)
-  if was_closed and value == nil and phase_of(worker.turn) == "take" then taking.end_input(pool, err) end
+  set_off(worker.exchange, false)
+  local value, err = worker.exchange(from)
+  if was_closed and value == nil and phase_of(worker.exchange) == "take" then taking.end_input(pool, err) end
   return value
 end
 
@@ -80,7 +81,7 @@ function taking.next_value(worker, order)
       else value = from_iterator(worker, pool) end
     end
   end
-  if value ~= nil then begin(worker.turn) end
+  if value ~= nil then begin(worker.exchange) end
   return value
 end
 
