@@ -246,6 +246,14 @@ describe("runnel, the executable", function()
       .. "in threads script.lua:1, stack traceback:\n\t%[C%]: in function 'error'\n\tscript.lua:2: in ", result.err)
   end)
 
+  it("shows the error of a thread once, and its traceback", function()
+    local result = script [[
+      require "runnel".thread(function() error "oops" end)
+    ]]
+    assert.equal(1, result.status)
+    assert.matches("^runnel: error in thread script.lua:1: script.lua:1: oops\nstack traceback:\n", result.err)
+  end)
+
   describe("with an unhandled error", function()
     local text = [[
       local rn = require "runnel"
