@@ -487,6 +487,11 @@ describe("runnel.uv", function()
       ["connect: timeout: a number of ms .*, got x"] = function() uv.connect("localhost", 1, { timeout = "x" }) end,
       ["listen: a host, .*, expected, got a number"] = function() uv.listen(80) end,
       ["listen: port: an integer from 0 to 65535 .*, got 80"] = function() uv.listen("localhost", "80") end,
+      ["listen: port: an integer .*, got nothing; the Unix socket is ./127.0.0.1"] = function()
+        uv.listen("127.0.0.1", tonumber "none")
+      end,
+      ["connect: port: an integer .*, got nothing"] = function() uv.connect "localhost" end,
+      ["connect: port: an integer .*, got nothing; .* ./::1"] = function() uv.connect "::1" end,
       ["listen: mode: an integer"] = function() uv.listen("x", nil, { mode = "600" }) end,
       ["resolve: the name of a host expected, got nothing"] = function() uv.resolve() end,
     } do
