@@ -84,6 +84,7 @@ describe("the recipes", function()
       local out, err, code = run("crawler", site.url)
       assert.match("4 links work, 1 do not", out, 1, true)
       assert.match(site.url .. "missing: ", out, 1, true)
+      assert.match(" (on " .. site.url .. "a.html)\n", out, 1, true)
       assert.same({ "", 1 }, { err, code })
       assert.is_nil(asked["/never"])
       assert.equal(1, asked["/a.html"])
@@ -165,6 +166,10 @@ describe("the recipes", function()
     assert.match("is here$", lines:take())
     b:write "hello\n"
     assert.match(": hello$", lines:take())
+    local many = {}
+    for i = 1, 1000 do many[i] = i .. "\n" end
+    b:write(table.concat(many)) -- more at once than may wait for a client
+    for i = 1, 1000 do assert.match((": %d$"):format(i), lines:take()) end
     local deaf = kept(assert(uv.connect("127.0.0.1", port))) -- reads nothing
     assert.match("is here$", lines:take())
     rn.go(function()
