@@ -8,7 +8,7 @@ local http = require "runnel.http"
 
 local start, n = arg[1] or "", tonumber(arg[2] or 16)
 local site = assert(start:match "^https?://[^/]+", "usage: crawler.lua URL [N]")
-local broken, found_on = 0, {}
+local broken, found_on = 0, { [start] = "the command line" }
 
 -- The URL that a link on a page means, or nil for one that is not on the web.
 local function absolute(link, page)
