@@ -220,6 +220,9 @@ describe("the recipes", function()
       local out, err, code = run("etl", uv_stage.path '{"id":9000,"name":"x","value":1}\nnonsense\n', db)
       assert.same({ "", 1 }, { out, code })
       assert.match("not JSON: nonsense", err)
+      out, err, code = run("etl", uv_stage.path(table.concat(lines):rep(20)), "/nowhere/db")
+      assert.same({ "", 1 }, { out, code })
+      assert.match("^[^\n]+unable to open database file\nstack traceback:\n", err) -- no other error comes of it
     end)
   else
     pending "lua-cjson or luasql-sqlite3 is not installed: etl"
