@@ -478,6 +478,15 @@ describe("runnel.uv", function()
     uv.resolve("localhost"):close()
   end)
 
+  it("names channels after the other end", function()
+    local clients, port = assert(uv.listen("127.0.0.1", 0))
+    local conn <close> = assert(uv.connect("127.0.0.1", port))
+    local client <close> = clients:take()
+    clients:close()
+    assert.equal(("%s:%d"):format(client:peer()), client:lines():name())
+    assert.equal("127.0.0.1:" .. port, conn:writer():name())
+  end)
+
   it("rejects invalid hosts and ports", function()
     for message, f in pairs {
       ["connect: a host, or the path of a Unix socket, expected, got nothing"] = function() uv.connect() end,

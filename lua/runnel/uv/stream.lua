@@ -211,7 +211,7 @@ end
 ---@return runnel.Channel<string> chunks
 function Stream:read(ch)
   if self.input then return self.input end
-  self.input = ch or chan()
+  self.input = ch or loop.chan(self.name)
   local is_held = self.held ~= nil
   if is_held then hand_out(self) end
   if not self.handle then
@@ -314,7 +314,7 @@ end
 function Stream:writer(ch)
   if ch then check.chan(ch, "writer: channel") end
   if self.output then return self.output end
-  self.output, self.stopped = ch or chan(), chan()
+  self.output, self.stopped = ch or loop.chan(self.name), chan()
   if self.ended or not self.handle then
     refuse(self.output, self.ended)
   else
