@@ -16,7 +16,8 @@ describe("runnel.uv", function()
         require "runnel.uv"
       end))
     ]]
-    assert.matches("^false\t[^\n]+:7: the library luv is needed here %(Debian's lua%-luv, LuaRocks' luv%): it is not installed", output)
+    assert.matches("^false\t[^\n]+:7: the library luv is needed here %(Debian's lua%-luv, LuaRocks' luv%): it is not "
+      .. "installed", output)
   end)
 
   if not pcall(require, "luv") then return pending "luv is not installed" end
