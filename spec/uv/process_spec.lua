@@ -454,7 +454,7 @@ describe("uv.spawn", function()
 
     it("reports a missing directory, and a file that cannot be executed", function()
       local _, err = uv.spawn({ "true", cwd = "/no/such" }).exit:take()
-      assert.equal("true: ENOENT: no such file or directory", err)
+      assert.equal("true, in /no/such: ENOENT: no such file or directory", err)
       _, err = uv.spawn({ uv_stage.path "x" }).exit:take()
       assert.matches("EACCES: permission denied$", err)
     end)
