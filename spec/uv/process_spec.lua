@@ -113,6 +113,12 @@ describe("uv.spawn", function()
     assert.same({ "/", "b c", "none", "path" }, stage.drain(p.stdout))
   end)
 
+  it("names channels after the command", function()
+    local p <close> = uv.spawn { "cat", stdout = "lines" }
+    local names = { p.stdin:name(), p.stdout:name(), p.stderr:name() }
+    assert.same({ "stdin of cat", "stdout of cat", "stderr of cat" }, names)
+  end)
+
   it("sends errors to the same channel as the output", function()
     local p = shell("echo 1; echo 2 >&2; echo 3", { stderr = "stdout", stdout = "lines" })
     assert.same({ "1", "2", "3" }, stage.drain(p.stdout))

@@ -175,7 +175,9 @@ local function pipe_for(name, what)
     uv.fs_close(theirs)
     return nil, err
   end
-  return theirs, stream.new(handle, what, true)
+  local end_ = stream.new(handle, what, true)
+  end_.label = ("%s of %s"):format(name, what)
+  return theirs, end_
 end
 
 local function wants_channel(option)

@@ -162,7 +162,7 @@ end
 ---@param name? string
 ---@return runnel.Channel<string>
 function lines.of(chunks, max, name)
-  local out = lines.chan(name)
+  local out = lines.chan(chunks:name())
   guard.started(guard.go(close_both, { chunks, out }, lines.split, chunks, out, lines.splitter(out, max, name)),
     "lines")
   return out
