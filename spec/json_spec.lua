@@ -66,8 +66,8 @@ describe("JSON", function()
       assert.equal(problem, message)
     end
     refused({ items = { 1, { f = print } } }, "value.items[2].f: a function cannot be sent")
-    refused({ [2] = 1 }, "value[2]: in JSON, keys are strings")
-    refused({ 1, 2, x = 3 }, "value[1]: in JSON, keys are strings")
+    refused({ [2] = 1 }, "value[2]: in JSON, keys are strings, and lists have no gaps")
+    refused({ 1, 2, x = 3 }, "value[1]: in JSON, keys are strings, and lists have no gaps")
     refused("\255", "value: in JSON, strings are UTF-8")
     refused({ 0 / 0 }, "value[1]: JSON cannot represent this number")
     local loop = {}

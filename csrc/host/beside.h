@@ -1,11 +1,11 @@
 /* beside.h: the C modules of runnel that are not in the executable but were built or installed with it, such as
-   runnel.monitor.core: `require` finds them although package.cpath does not name their place. */
+   runnel.monitor.core: `require` finds them without LUA_CPATH, also in threads, which inherit package.cpath. */
 #ifndef RUNNEL_HOST_BESIDE_H
 #define RUNNEL_HOST_BESIDE_H
 
 #include <lua.h>
 
-/* Adds a searcher for them to package.searchers, behind all others. May raise. */
-void beside_add_searcher(lua_State *L);
+/* Adds their places to package.cpath, behind all others. May raise. */
+void beside_add_places(lua_State *L);
 
 #endif

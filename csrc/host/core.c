@@ -210,7 +210,7 @@ void core_preload(lua_State *L, bool for_prompt) {
   lua_pushcclosure(L, open_luv_driver, 1);
   lua_setfield(L, -2, "runnel.driver.luv");
   lua_pop(L, 1);
-  beside_add_searcher(L);
+  beside_add_places(L);
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_getfield(L, -1, "exit");
   lua_pushcclosure(L, exit_after_reports, 1);

@@ -13,6 +13,11 @@ bool preload_copy(lua_State *L, Preload **first) {
     const char *name = lua_tostring(L, -2);
     /* The executable's loader of luv is for its one state. */
     if (strcmp(name, "luv") == 0) continue;
+    /* Its loader of the driver for luv has the module's own loader as its upvalue, which is the one for a thread. */
+    if (lua_getupvalue(L, -1, 1)) {
+      if (lua_iscfunction(L, -1)) lua_replace(L, -2);
+      else lua_pop(L, 1);
+    }
     void *data = NULL;
     bool plain = lua_getupvalue(L, -1, 1) == NULL;
     if (!plain) {

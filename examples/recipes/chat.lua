@@ -28,7 +28,10 @@ local function serve(conn)
   end })
   tell(name .. " is here", client)
   rn.pipe(client.lines, conn:writer())
-  for line in conn:lines { max = 1000 } do tell(name .. ": " .. line, client) end
+  for line in conn:lines { max = 1000 } do
+    tell(name .. ": " .. line, client)
+    rn.yield() -- many lines may have come at once; the others get their turn to send
+  end
 end
 
 local conns, port = assert(uv.listen("127.0.0.1", tonumber(arg[1])))

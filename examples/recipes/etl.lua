@@ -31,7 +31,7 @@ local writer = rn.thread(function(file, queue)
   return n // 1 | 0 -- the library counts in floats
 end, db, inserts)
 
-local results = rn.pmap(2 * rn.cores(), to_rows, uv.lines(path, { pieces = 65536 }))
+local results <close> = rn.pmap(2 * rn.cores(), to_rows, uv.lines(path, { pieces = 65536 }))
 for list in results do
   if not inserts:put(list) then break end
 end

@@ -7,6 +7,7 @@ local rn = require "runnel"
 local http = require "runnel.http"
 
 local rate = tonumber(table.remove(arg, 1))
+assert(rate and arg[1], "usage: ratelimited.lua RATE URL...")
 
 local function fetch(url)
   local page = assert(http.get(url, { timeout = 5000 }))

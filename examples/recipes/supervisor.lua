@@ -21,6 +21,7 @@ local function keep(command)
   end
 end
 
+assert(arg[1], "usage: supervisor.lua COMMAND ...")
 local signals = uv.signal("int", "term")
 rn.scope(function(s)
   for _, command in ipairs(arg) do s:go(keep, command) end

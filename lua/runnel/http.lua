@@ -7,6 +7,8 @@
 ---The client needs libcurl, the server libmicrohttpd. Each is loaded when one of its functions is first used, so a
 ---program that uses only one of them needs only its library.
 
+local json = require "runnel.internal.json"
+
 -- The module of each function.
 local HOMES = {
   get = "client", request = "client", stream = "client", cookies = "client", fake = "client", close_idle = "client",
@@ -14,7 +16,9 @@ local HOMES = {
 }
 
 ---@class runnel.http: runnel.http.client, runnel.http.server
-local http = {}
+---@field null table null in JSON, where a value is read or sent
+---@field array fun(list: table): table makes a table an array in JSON even while it is empty; returns it
+local http = { null = json.null, array = json.array }
 
 local function load_late(_, name)
   local home = HOMES[name]

@@ -84,6 +84,7 @@ describe("the recipes", function()
       local out, err, code = run("crawler", site.url)
       assert.match("4 links work, 1 do not", out, 1, true)
       assert.match(site.url .. "missing: ", out, 1, true)
+      assert.match(" (on " .. site.url .. "a.html)\n", out, 1, true)
       assert.same({ "", 1 }, { err, code })
       assert.is_nil(asked["/never"])
       assert.equal(1, asked["/a.html"])
@@ -96,8 +97,11 @@ describe("the recipes", function()
         return 200
       end)
       local program = start("gateway", "0", quick.url, slow.url)
-      local page = assert(http.get(program.stdout:take(), CLOSES))
-      local answers = require("runnel.internal.json").decode(page.body).answers
+      local url, answers = program.stdout:take(), nil
+      wait_for(function() -- on a busy machine, 300 ms may be too short for the quick one, too
+        answers = assert(http.get(url, CLOSES)):json().answers
+        return answers[1].answer
+      end)
       assert.same({ "42", quick.url }, { answers[1].answer, answers[1].from })
       assert.match("300 ms", answers[2].error)
       program:kill()
@@ -165,6 +169,10 @@ describe("the recipes", function()
     assert.match("is here$", lines:take())
     b:write "hello\n"
     assert.match(": hello$", lines:take())
+    local many = {}
+    for i = 1, 1000 do many[i] = i .. "\n" end
+    b:write(table.concat(many)) -- more at once than may wait for a client
+    for i = 1, 1000 do assert.match((": %d$"):format(i), lines:take()) end
     local deaf = kept(assert(uv.connect("127.0.0.1", port))) -- reads nothing
     assert.match("is here$", lines:take())
     rn.go(function()
@@ -215,6 +223,9 @@ describe("the recipes", function()
       local out, err, code = run("etl", uv_stage.path '{"id":9000,"name":"x","value":1}\nnonsense\n', db)
       assert.same({ "", 1 }, { out, code })
       assert.match("not JSON: nonsense", err)
+      out, err, code = run("etl", uv_stage.path(table.concat(lines):rep(20)), "/nowhere/db")
+      assert.same({ "", 1 }, { out, code })
+      assert.match("^[^\n]+unable to open database file\nstack traceback:\n", err) -- no other error comes of it
     end)
   else
     pending "lua-cjson or luasql-sqlite3 is not installed: etl"

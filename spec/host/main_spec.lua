@@ -140,7 +140,7 @@ describe("runnel, the executable", function()
       { "a module that does not exist", "-l nope", "module 'nope' not found:" },
       { "a C module beside the executable that is none", ([[-v >/dev/null && mkdir bin runnel && cp %s bin &&
         echo none >runnel/odd.so && LUA_CPATH='/none/?.so' bin/runnel -e 'require "runnel.odd"']]):format(runnel),
-        "error loading module 'runnel.odd' from '[^']*/bin/../runnel/odd.so': " },
+        "error loading module 'runnel.odd' from file '[^']*/bin/../runnel/odd.so':\n" },
       { "a chunk that does not compile", "-e 1+1", "%(command line%):1: unexpected symbol near '1'\n$" },
       { "an error", "-e 'error \"oops\"'", "%(command line%):1: oops\nstack traceback:\n\t%[C%]: in function 'error'" },
       { "the error nil", "-e 'error()'", "%(error object is a nil value%)\nstack traceback:" },
@@ -220,6 +220,20 @@ describe("runnel, the executable", function()
     assert.equal(1, result.status)
   end)
 
+  it("finds the C modules beside it, also in threads", function()
+    dir:write("script.lua", [[
+      local function probe() return select(2, pcall(require, "runnel.probe")) end
+      print(probe())
+      print(require "runnel".thread(probe):take())
+    ]])
+    local result = process.run(dir.path, ([[
+      mkdir -p tree/bin tree/runnel && cp %s tree/bin && echo none >tree/runnel/probe.so
+      LUA_CPATH='/none/?.so' tree/bin/runnel script.lua]]):format(runnel))
+    assert.same({ "", 0 }, { result.err, result.status })
+    local found = "error loading module 'runnel.probe' from file '[^']*/tree/bin/../runnel/probe.so':\n[^\n]*\n"
+    assert.matches("^" .. found .. found .. "$", result.out)
+  end)
+
   it("shows the traceback of a thread with an error that has come from a pool", function()
     local result = script [[
       local pool <close> = require "runnel".threads(1, function(v)
@@ -230,6 +244,14 @@ describe("runnel, the executable", function()
     assert.equal(1, result.status)
     assert.matches("script.lua:2: oops\nstack traceback:\n.*\tscript.lua:4: in main chunk\n.*\n"
       .. "in threads script.lua:1, stack traceback:\n\t%[C%]: in function 'error'\n\tscript.lua:2: in ", result.err)
+  end)
+
+  it("shows the error of a thread once, and its traceback", function()
+    local result = script [[
+      require "runnel".thread(function() error "oops" end)
+    ]]
+    assert.equal(1, result.status)
+    assert.matches("^runnel: error in thread script.lua:1: script.lua:1: oops\nstack traceback:\n", result.err)
   end)
 
   describe("with an unhandled error", function()
@@ -783,6 +805,20 @@ describe("runnel, the executable", function()
         end)
       ]]
       assert.same({ out = "from luv\n", err = "", status = 0 }, result)
+    end)
+
+    it_with_luv("gives it to threads, also where the library is only inside the executable", function()
+      dir:write("script.lua", [[
+        local rn = require "runnel"
+        require "runnel.uv"
+        local pool <close> = rn.threads(2, function(word)
+          return require "runnel.uv".run { "echo", word }.stdout
+        end)
+        io.write(rn.thread(function() return require "runnel.uv".run({ "echo", "one" }).stdout end):take())
+        io.write(pool "two", pool "three")
+      ]])
+      local result = process.run(dir.path, "LUA_PATH='/nowhere/?.lua' " .. runnel .. " script.lua")
+      assert.same({ out = "one\ntwo\nthree\n", err = "", status = 0 }, result)
     end)
 
     it_with_luv("lets a program run luv's loop itself", function()

@@ -107,6 +107,7 @@ describe("the client of runnel.http", function()
 
     it("are decoded from JSON", function()
       assert.same({ a = { 1, 2 } }, assert(http.get(answering(ok '{"a":[1,2]}'))):json())
+      assert.equal(http.null, assert(http.get(answering(ok '{"a":null}'))):json().a)
       local value, err = assert(http.get(answering(ok "<html>"))):json()
       assert.is_nil(value)
       assert.matches("^not JSON", err)
@@ -182,6 +183,7 @@ describe("the client of runnel.http", function()
       local head, body = sent_by { json = { a = { 1, 2.5, "x" } } }
       assert.matches("Content%-Type: application/json", head)
       assert.equal('{"a":[1,2.5,"x"]}', body)
+      assert.equal("[null,[]]", select(2, sent_by { json = { http.null, http.array {} } }))
       head, body = sent_by { form = { b = 2, a = "x y" }, headers = { ["content-type"] = "text/x" } }
       assert.matches("[Cc]ontent%-[Tt]ype: text/x", head)
       assert.equal("a=x%20y&b=2", body)

@@ -30,9 +30,24 @@ f = flow("job", {
     dir:remove()
   end)
 
+  it("are those that were started last, without a name", function()
+    term:type ":pause pa"
+    term:press "Tab"
+    term:expect "> :pause parse$"
+    term:press "Enter"
+    term:expect "\nparse +paused"
+    term:enter ":flow"
+    term:expect ":flow\njob +running"
+    term:enter ":tap save"
+    term:expect "any key ends this"
+    term:press "q"
+    term:enter "f:stop()"
+    term:expect "values? left"
+    term:enter ":resume"
+    term:expect ":resume needs a flow, and none runs: show one first, as in :flow f\n"
+  end)
+
   it("are shown, paused, resumed and tapped, with completion", function()
-    term:enter ":pause parse"
-    term:expect ":pause needs a flow: show one first, as in :flow f\n"
     term:enter ":flow 42"
     term:expect ":flow needs a flow, got 42\n"
     term:enter ":flow f"

@@ -33,7 +33,18 @@ describe("runnel.uv", function()
   end
 
   describe("lines", function()
-    it("of a file are read", function()
+    it("names channels after the file", function()
+    local none = ("/none"):rep(100)
+    for _, ch in ipairs { uv.lines(none), uv.read(none), uv.lines(none, { pieces = 100 }), uv.follow(none) } do
+      assert.equal(none:sub(1, 200), ch:name())
+      ch:close()
+    end
+    local ch = uv.read(1000)
+    assert.equal("descriptor 1000", ch:name())
+    assert.matches("EBADF", select(2, ch:take()))
+  end)
+
+  it("of a file are read", function()
       for text, expected in pairs {
         [""] = {}, ["\n"] = { "" }, ["a"] = { "a" }, ["a\n"] = { "a" }, ["a\nb"] = { "a", "b" },
         ["\n\na\n\n"] = { "", "", "a", "" }, ["a\r\nb\0c\n"] = { "a", "b\0c" },

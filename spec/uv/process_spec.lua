@@ -113,6 +113,12 @@ describe("uv.spawn", function()
     assert.same({ "/", "b c", "none", "path" }, stage.drain(p.stdout))
   end)
 
+  it("names channels after the command", function()
+    local p <close> = uv.spawn { "cat", stdout = "lines" }
+    local names = { p.stdin:name(), p.stdout:name(), p.stderr:name() }
+    assert.same({ "stdin of cat", "stdout of cat", "stderr of cat" }, names)
+  end)
+
   it("sends errors to the same channel as the output", function()
     local p = shell("echo 1; echo 2 >&2; echo 3", { stderr = "stdout", stdout = "lines" })
     assert.same({ "1", "2", "3" }, stage.drain(p.stdout))
@@ -454,7 +460,7 @@ describe("uv.spawn", function()
 
     it("reports a missing directory, and a file that cannot be executed", function()
       local _, err = uv.spawn({ "true", cwd = "/no/such" }).exit:take()
-      assert.equal("true: ENOENT: no such file or directory", err)
+      assert.equal("true, in /no/such: ENOENT: no such file or directory", err)
       _, err = uv.spawn({ uv_stage.path "x" }).exit:take()
       assert.matches("EACCES: permission denied$", err)
     end)

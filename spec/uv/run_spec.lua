@@ -86,7 +86,8 @@ describe("uv.run", function()
 
   it("reports why a process cannot start", function()
     assert.same({ nil, "no-such-command: ENOENT: no such file or directory" }, { uv.run { "no-such-command" } })
-    assert.same({ nil, "true: ENOENT: no such file or directory" }, { uv.run { "true", cwd = "/no/such" } })
+    local no_directory = "true, in /no/such: ENOENT: no such file or directory"
+    assert.same({ nil, no_directory }, { uv.run { "true", cwd = "/no/such" } })
   end)
 
   it("stops a process after its timeout, and returns its output", function()

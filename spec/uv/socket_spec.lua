@@ -478,6 +478,15 @@ describe("runnel.uv", function()
     uv.resolve("localhost"):close()
   end)
 
+  it("names channels after the other end", function()
+    local clients, port = assert(uv.listen("127.0.0.1", 0))
+    local conn <close> = assert(uv.connect("127.0.0.1", port))
+    local client <close> = clients:take()
+    clients:close()
+    assert.equal(("%s:%d"):format(client:peer()), client:lines():name())
+    assert.equal("127.0.0.1:" .. port, conn:writer():name())
+  end)
+
   it("rejects invalid hosts and ports", function()
     for message, f in pairs {
       ["connect: a host, or the path of a Unix socket, expected, got nothing"] = function() uv.connect() end,
@@ -487,6 +496,11 @@ describe("runnel.uv", function()
       ["connect: timeout: a number of ms .*, got x"] = function() uv.connect("localhost", 1, { timeout = "x" }) end,
       ["listen: a host, .*, expected, got a number"] = function() uv.listen(80) end,
       ["listen: port: an integer from 0 to 65535 .*, got 80"] = function() uv.listen("localhost", "80") end,
+      ["listen: port: an integer .*, got nothing; the Unix socket is ./127.0.0.1"] = function()
+        uv.listen("127.0.0.1", tonumber "none")
+      end,
+      ["connect: port: an integer .*, got nothing"] = function() uv.connect "localhost" end,
+      ["connect: port: an integer .*, got nothing; .* ./::1"] = function() uv.connect "::1" end,
       ["listen: mode: an integer"] = function() uv.listen("x", nil, { mode = "600" }) end,
       ["resolve: the name of a host expected, got nothing"] = function() uv.resolve() end,
     } do

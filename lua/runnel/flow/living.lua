@@ -1,4 +1,4 @@
----The flows of this Lua state that were started and have not ended, for the monitor's page.
+---The flows of this Lua state that were started and have not ended, for the monitor's page and the prompt.
 
 local living = {}
 
@@ -33,6 +33,13 @@ function living.list()
   for _, flow in pairs(flows) do list[#list + 1] = flow end
   table.sort(list, function(a, b) return a.number < b.number end)
   return list
+end
+
+---The one that was started last.
+---@return runnel.Flow?
+function living.last()
+  local list = living.list()
+  return list[#list]
 end
 
 return living

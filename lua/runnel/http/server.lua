@@ -158,7 +158,7 @@ end
 ---table, which is sent as JSON; or nil. If `f` raises an error, it is reported, and the client gets status 500. When
 ---the client goes away, the go block is cancelled.
 ---
----The server keeps the program running until it is closed.
+---The server keeps a script that `runnel` runs, and rn.run(), going until it is closed.
 ---@param port integer the TCP port; 0 for any that is free
 ---@param f fun(req: runnel.http.Request): integer, table<string, string|number|string[]>?, any
 ---@param opts? runnel.http.ServeOptions

@@ -53,7 +53,7 @@ local function encode_table(value, path, inside)
     for i = 1, #value do parts[i] = encode_value(value[i], step(path, i), inside) end
   else
     for key, field in pairs(value) do
-      if type(key) ~= "string" then fail(step(path, key), "in JSON, keys are strings") end
+      if type(key) ~= "string" then fail(step(path, key), "in JSON, keys are strings, and lists have no gaps") end
       parts[#parts + 1] = quoted(key) .. ":" .. encode_value(field, step(path, key), inside)
     end
   end

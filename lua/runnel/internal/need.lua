@@ -2,17 +2,24 @@
 
 local core = require "runnel.core"
 
+-- How the sources of the library's modules begin.
+local LIBRARY = debug.getinfo(1, "S").source:gsub("internal/need%.lua$", "")
+
 ---@param library string the name to require
 ---@param packages string which packages to install, for the error message
 ---@return any library
----If that fails, an error is raised at the line that requires the module.
+---If that fails, an error is raised at the program's line that has led here.
 local function need(library, packages)
   local ok, found = pcall(core.internal.require, library)
   if ok then return found end
-  -- Levels: 1 is this function, 2 the module, then come require and loaders, which are C functions, then the line that
-  -- requires the module.
+  -- Between the module and the program's line are require and loaders, which are C functions, and modules of the
+  -- library, such as runnel.http, which requires runnel.http.client when that is first used.
   local level = 3
-  while (debug.getinfo(level, "S") or {}).what == "C" do level = level + 1 end
+  local info = debug.getinfo(level, "S")
+  while info and (info.what == "C" or info.source:sub(1, #LIBRARY) == LIBRARY) do
+    level = level + 1
+    info = debug.getinfo(level, "S")
+  end
   local why = tostring(found)
   if why:find("^module '" .. library:gsub("%p", "%%%0") .. "' not found") then why = "it is not installed" end
   error(("the library %s is needed here (%s): %s"):format(library, packages, why), level)

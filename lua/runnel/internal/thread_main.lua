@@ -47,7 +47,7 @@ return function(job)
     local ok, value = xpcall(function()
       return (thread_function(job)(table.unpack(job.args, 1, job.args.n)))
     end, function(err)
-      traceback = debug.traceback(core.internal.error_text(err), 2)
+      traceback = debug.traceback(nil, 2)
       return err
     end)
     if ok and value ~= nil then ok, value = pcall(result.put, result, value) end

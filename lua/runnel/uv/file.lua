@@ -103,7 +103,7 @@ local file = {}
 function file.read(where)
   check_place(where, "read")
   loop.check "read"
-  local out = core.chan()
+  local out = loop.chan(where)
   guard.started(guard.go(guard.close, out, read_into, out, where), "uv.read")
   return out
 end
@@ -120,7 +120,7 @@ function file.lines(where, opts)
   local pieces = opts and opts.pieces
   if pieces ~= nil then check.integer(pieces, 1, "lines: pieces") end
   loop.check "lines"
-  local out = pieces and core.chan() or lines.chan()
+  local out = pieces and loop.chan(where) or lines.chan(where)
   local function emitter(name)
     if pieces then return lines.gatherer(out, pieces, max, name) end
     return lines.splitter(out, max, name)

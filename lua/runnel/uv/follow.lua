@@ -178,7 +178,7 @@ function follow.follow(path, opts)
   local max = opts and opts.max
   if max ~= nil then check.integer(max, 1, "follow: max") end
   loop.check "follow"
-  local out = lines.chan()
+  local out = lines.chan(path)
   -- Lines that are written after this stat are new.
   guard.started(guard.go(guard.close, out, follow_into, out, path, uv.fs_stat(path), last, max), "uv.follow")
   return out

@@ -59,7 +59,7 @@ local function complain(text, ...) error(text:format(...), 0) end
 -- The command's arguments.
 local function words_of(options)
   if type(options) ~= "table" then
-    complain('a table with the command and its arguments expected, as in uv.spawn { "ls", "-l" }, got %s',
+    complain('a table with the command and its arguments expected, as in { "ls", "-l" }, got %s',
       describe(options))
   end
   if type(options[1]) ~= "string" or options[1] == "" then
@@ -175,7 +175,9 @@ local function pipe_for(name, what)
     uv.fs_close(theirs)
     return nil, err
   end
-  return theirs, stream.new(handle, what, true)
+  local end_ = stream.new(handle, what, true)
+  end_.label = ("%s of %s"):format(name, what)
+  return theirs, end_
 end
 
 local function wants_channel(option)
@@ -333,7 +335,11 @@ local function start(self, file, for_luv)
     end
     exit:offer(status)
   end)
-  if not handle then return loop.message(pid, file), err end
+  if not handle then
+    -- The directory may be what does not exist, or cannot be entered: the system does not tell the two apart.
+    local what = for_luv.cwd and ("%s, in %s"):format(file, for_luv.cwd) or file
+    return loop.message(pid, what), err
+  end
   self.handle, self.pid = handle, pid
   running[exit] = self
 end

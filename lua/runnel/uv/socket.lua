@@ -61,6 +61,10 @@ local function check_place(host, port, what)
     error(("%s: port: an integer from 0 to 65535 expected, or nothing for a Unix socket, got %s")
       :format(what, tostring(port)), 3)
   end
+  -- A port that is missing by mistake, as in tonumber(arg[1]), must not make a Unix socket of that name.
+  if port == nil and (host == "localhost" or host:find "^%d+%.%d+%.%d+%.%d+$" or host:find "^%x*:[%x:.]+$") then
+    error(("%s: port: an integer from 0 to 65535 expected, got nothing; the Unix socket is ./%s"):format(what, host), 3)
+  end
 end
 
 -- The message of an error. An error of the resolver already names the host.

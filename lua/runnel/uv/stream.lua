@@ -21,6 +21,7 @@ local KEPT = 64 * 1024
 
 ---@class runnel.uv.Stream
 ---@field handle any luv's; nil once it is closed
+---@field label? string the name of its channels, where it is not that of messages
 ---@field input? runnel.Channel<string> the chunks that are read
 ---@field input_lines? runnel.Channel<string> the lines of those
 ---@field output? runnel.Channel<any> the values to write
@@ -211,7 +212,7 @@ end
 ---@return runnel.Channel<string> chunks
 function Stream:read(ch)
   if self.input then return self.input end
-  self.input = ch or chan()
+  self.input = ch or loop.chan(self.label or self.name)
   local is_held = self.held ~= nil
   if is_held then hand_out(self) end
   if not self.handle then
@@ -314,7 +315,7 @@ end
 function Stream:writer(ch)
   if ch then check.chan(ch, "writer: channel") end
   if self.output then return self.output end
-  self.output, self.stopped = ch or chan(), chan()
+  self.output, self.stopped = ch or loop.chan(self.label or self.name), chan()
   if self.ended or not self.handle then
     refuse(self.output, self.ended)
   else

@@ -3,6 +3,7 @@
 local rn = require "runnel"
 local core = require "runnel.core"
 local graph = require "runnel.internal.graph"
+local living = require "runnel.flow.living"
 local doc = require "runnel.internal.prompt.doc"
 local pretty = require "runnel.internal.prompt.pretty"
 local views = require "runnel.internal.prompt.views"
@@ -35,7 +36,7 @@ local LIST = {
     .. "write it to a file for Perfetto's viewer or speedscope" },
   { "graph", "[form]", "show who puts on which channel and who takes from it, counted from the first :graph on, and "
     .. "what is the bottleneck: in boxes, or in the form dot or mermaid" },
-  { "flow", "[f]", "show what each stage of a flow does; without f, of the flow that was shown last" },
+  { "flow", "[f]", "show what each stage of a flow does; without f, of the flow that was shown or started last" },
   { "pause", "[stage]", "pause a stage of that flow, or all" },
   { "resume", "[stage]", "end the pause of a stage, or of all: values that were held are tried again" },
   { "tap", "stage", "show the values that a stage puts, or on STAGE.OUTPUT, at most ten a second, until a key is "
@@ -251,10 +252,16 @@ local function is_flow(value)
   return type(meta) == "table" and rawget(meta, "__name") == "runnel.flow"
 end
 
--- Calls f with the flow that was shown last, and shows it again.
+-- The flow that :flow has shown last, or else the one that was started last.
+local function current_flow(ui, name)
+  local flow = ui.flow or living.last()
+  if not flow then fail(":%s needs a flow, and none runs: show one first, as in :flow f", name) end
+  return flow
+end
+
+-- Calls f with that flow, and shows it again.
 local function with_flow(ui, name, f)
-  local flow = ui.flow
-  if not flow then fail(":%s needs a flow: show one first, as in :flow f", name) end
+  local flow = current_flow(ui, name)
   local ok, text = call(ui, function()
     f(flow)
     return tostring(flow:ping())
@@ -283,8 +290,7 @@ function command.resume(ui, rest)
 end
 
 function command.tap(ui, rest)
-  local flow = ui.flow
-  if not flow then fail ":tap needs a flow: show one first, as in :flow f" end
+  local flow = current_flow(ui, "tap")
   if rest == "" then fail ":tap needs a stage, as in :tap parse or :tap parse.error" end
   local ok, tap = call(ui, function() return flow:tap(rest, 1) end)
   if not ok then return end

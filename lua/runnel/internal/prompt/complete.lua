@@ -5,6 +5,7 @@ local rn = require "runnel"
 local commands = require "runnel.internal.prompt.commands"
 local doc = require "runnel.internal.prompt.doc"
 local lexer = require "runnel.internal.prompt.lexer"
+local living = require "runnel.flow.living"
 
 local SHOWN = 200
 
@@ -90,14 +91,20 @@ function argument.trace(ui, add)
   end
 end
 
+-- Those of the flow that the commands are about.
+local function stages_of(ui)
+  local flow = ui.flow or living.last()
+  return flow and flow.stages or {}
+end
+
 local function stages(ui, add)
-  for _, stage in ipairs(ui.flow and ui.flow.stages or {}) do add(stage.name) end
+  for _, stage in ipairs(stages_of(ui)) do add(stage.name) end
 end
 argument.pause, argument.resume = stages, stages
 
 function argument.tap(ui, add)
   stages(ui, add)
-  for _, stage in ipairs(ui.flow and ui.flow.stages or {}) do
+  for _, stage in ipairs(stages_of(ui)) do
     for _, output in ipairs(stage.outputs) do add(stage.name .. "." .. output) end
   end
 end

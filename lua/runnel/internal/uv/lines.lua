@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local loop = require "runnel.internal.uv.loop"
 
 local byte, find, sub, concat = string.byte, string.find, string.sub, table.concat
 local alts, offer_lines = core.internal.moving.alts, core.internal.offer_lines
@@ -34,8 +35,9 @@ function lines.max(opts, what, known)
 end
 
 ---Makes a channel for lines.
+---@param where? string|integer what they come from, for its name
 ---@return runnel.Channel<string>
-function lines.chan() return core.chan(BUFFERED) end
+function lines.chan(where) return loop.chan(where, BUFFERED) end
 
 -- Makes a function that puts a line and returns whether it was accepted. If the channel closes while the put waits, the
 -- function returns false, so that the go block can end and its descriptor is closed.
@@ -160,7 +162,7 @@ end
 ---@param name? string
 ---@return runnel.Channel<string>
 function lines.of(chunks, max, name)
-  local out = lines.chan()
+  local out = lines.chan(chunks:name())
   guard.started(guard.go(close_both, { chunks, out }, lines.split, chunks, out, lines.splitter(out, max, name)),
     "lines")
   return out

@@ -38,6 +38,20 @@ function loop.check(what)
   end
 end
 
+-- The longest name of a channel.
+local LONGEST_NAME = 200
+
+---Makes a channel that has the name of what it stands for, for messages and for who watches the program.
+---@param where? string|integer a path, an address or a descriptor
+---@param n? integer the size of its buffer
+---@return runnel.Channel<any>
+function loop.chan(where, n)
+  local ch = core.chan(n)
+  if not where then return ch end
+  local name = type(where) == "number" and "descriptor " .. where or where --[[@as string]]
+  return ch:name(name:sub(1, LONGEST_NAME))
+end
+
 -- ---- closing handles ----
 
 -- When the Lua state closes, luv frees the memory of handles that are being closed, although libuv will still use it.
