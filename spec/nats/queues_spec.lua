@@ -4,6 +4,7 @@ local background = require "spec.support.background"
 local json = require "runnel.internal.json"
 local nats_server = require "spec.support.nats_server"
 local process = require "spec.support.process"
+local queue_view = require "runnel.nats.queue_view"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
 local terminal = require "spec.support.terminal"
@@ -86,6 +87,28 @@ describe("queues", function()
     assert.equal("orders/invoices", assert(conn:queue "invoices").name)
     assert.equal("orders/audit", assert(conn:queue "orders/audit").name)
     gate:close()
+  end)
+
+  it("count what was delivered again, and do not count it as done", function()
+    assert(conn:stream "orders")
+    local tries = 0
+    local stage <close> = assert(other:stage(40, "orders", function(v)
+      if v ~= "1" then return gate:take() end
+      tries = tries + 1
+      if tries < 4 then error "again" end
+      gate:take()
+    end, nil, { name = "n", tries = 9, retry = 10 }))
+    local sink = assert(conn:sink "orders")
+    for i = 1, 40 do assert(sink:put(tostring(i))) end
+    wait_for(function() return stage:stats().running == 40 and tries == 4 end)
+    local queue = assert(conn:queue "n")
+    local worker = queue.workers[1]
+    assert.same({ 0, 40, 1, 0 }, { queue.waiting, queue.running, queue.redelivered, queue.done })
+    assert.same({ 40, 40, 32, 0, 3, 3 },
+      { worker.n, worker.busy, #worker.running, worker.waiting, worker.redelivered, worker.failed })
+    assert.matches("40 of 40 running, 0 done, 3 failed, 3 redelivered;", queue_view.queues({ queue }, true)[5])
+    gate:close()
+    wait_for(function() return assert(conn:queue "n").done == 40 end)
   end)
 
   it("are paused and resumed, also for workers that start later, and after a restart of the server", function()

@@ -277,7 +277,8 @@ describe("with limits", function()
       background.wait_until(30000, function() return s:stats().done == 3 and s:stats().running == 0 end)
       assert.same({ "now", "late", "later" }, order)
       assert.is_true(times.late > 400, times.late) -- clocks of seconds
-      assert.same({ done = 3, failed = 0, given_up = 0, running = 0, duplicates = 0 }, s:stats())
+      assert.same({ done = 3, failed = 0, given_up = 0, redelivered = 2, running = 0, waiting = 0, duplicates = 0 },
+        s:stats())
       s:drain()
     end)
   end)

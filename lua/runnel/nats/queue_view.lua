@@ -79,14 +79,18 @@ local function call_text(call)
   return ("%s for %s%s"):format(call.value, queue_view.duration(call.ms), again)
 end
 
+-- A count as a part of a line, if it is not 0.
+local function some(count, what) return (count or 0) > 0 and (", %d %s"):format(count, what) or "" end
+
 -- The workers of a queue, with the call of each that runs longest, or with all.
 local function worker_lines(queue, has_all)
   local lines = {}
   for _, worker in ipairs(queue.workers) do
     local first = worker.running[1]
-    local line = ("  %s:%d %s, %d of %d running, %d done, %d failed%s"):format(worker.host or "?", worker.pid or 0,
-      worker.program or "", #worker.running, worker.n or 0, worker.done or 0, worker.failed or 0,
-      worker.paused and ", paused" or "")
+    local line = ("  %s:%d %s, %d of %d running%s, %d done, %d failed%s%s"):format(worker.host or "?",
+      worker.pid or 0, worker.program or "", worker.busy or #worker.running, worker.n or 0,
+      some(worker.waiting, "waiting"), worker.done or 0, worker.failed or 0,
+      some(worker.redelivered, "redelivered"), worker.paused and ", paused" or "")
     lines[#lines + 1] = first and not has_all and line .. "; " .. call_text(first) or line
     for _, call in ipairs(has_all and worker.running or {}) do lines[#lines + 1] = "    " .. call_text(call) end
   end

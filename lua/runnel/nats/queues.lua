@@ -44,10 +44,12 @@ Queue.__index = Queue
 ---@field pid integer
 ---@field program? string the script's name
 ---@field n integer
+---@field busy? integer how many calls run
 ---@field running { value: string, ms: integer, deliveries: integer }[] the longest calls first, up to 32
 ---@field waiting? integer jobs that it has and has not started
 ---@field done integer
 ---@field failed integer
+---@field redelivered? integer starts of what was delivered before
 ---@field paused boolean
 
 -- ---- asking ----
@@ -149,8 +151,9 @@ local function count(conn, queue, info, state)
     queue.done = math.max(0, (state.last_seq or 0) - (state.messages or 0))
     if state.messages > 0 then queue.oldest = age(state.first_ts) end
   else
+    -- The consumer counts each delivery; the stream counts each message, also those that are not for the consumer.
     local delivered = info.delivered or {}
-    queue.done = math.max(0, (delivered.consumer_seq or 0) - queue.running)
+    queue.done = math.max(0, math.min(delivered.consumer_seq or 0, delivered.stream_seq or 0) - queue.running)
     if queue.waiting + queue.running > 0 then queue.oldest = oldest_message(conn, queue, info, state) end
   end
 end

@@ -259,7 +259,7 @@ function Worker:report()
       calls[#calls + 1] = who.call(value, d.since, (wire.delivery(ack)))
     end
   end
-  report.n, report.paused, report.running = self.n, self.is_paused, who.longest(calls)
+  report.n, report.paused, report.busy, report.running = self.n, self.is_paused, report.running, who.longest(calls)
   return report
 end
 

@@ -111,7 +111,7 @@ local function report(self)
     local ok, value = pcall(function() return message.value end)
     calls[#calls + 1] = who.call(ok and value or message.data, since, message.deliveries)
   end
-  all.n, all.paused, all.running = #self.blocks, self.resumed ~= nil, who.longest(calls)
+  all.n, all.paused, all.busy, all.running = #self.blocks, self.resumed ~= nil, all.running, who.longest(calls)
   return all
 end
 
@@ -145,13 +145,15 @@ function Stage:wait()
   return true
 end
 
----Counters: messages `done`, `failed` tries, messages `given_up`, calls that are `running`, and `duplicates`: results
----that their stream had already.
----@return { done: integer, failed: integer, given_up: integer, running: integer, duplicates: integer }
+---Counters: messages `done`, `failed` tries, messages `given_up`, starts of messages that were `redelivered`, calls
+---that are `running`, messages `waiting` in this process for their start, and `duplicates`: results that their stream
+---had already.
+---@return { done: integer, failed: integer, given_up: integer, redelivered: integer, running: integer,
+---waiting: integer, duplicates: integer }
 function Stage:stats()
   local copy = {}
   for name, count in pairs(self.counts) do copy[name] = count end
-  copy.running = self.running.count
+  copy.running, copy.waiting = self.running.count, math.max(0, self.reader.held - self.running.count)
   return copy
 end
 
@@ -201,7 +203,7 @@ function stage.stage(conn, n, from, f, to, opts)
     conn = conn, name = name, from = from, f = f, tries = tries, retry = retry, ex_handler = opts.ex_handler,
     starts = opts.starts or running.STARTS, limit = opts.limit, has_letters = opts.dead ~= false, encoding = encoding,
     to_subject = opts.to_subject, blocks = {}, ended = core.chan(), running = running.new(), label = label(), told = {},
-    calls = {}, counts = { done = 0, failed = 0, given_up = 0, duplicates = 0 },
+    calls = {}, counts = { done = 0, failed = 0, given_up = 0, redelivered = 0, duplicates = 0 },
   }, Stage)
   if to then
     local out, err = sink.sink(conn, to, { encoding = encoding, subject = opts.to_subject })

@@ -145,9 +145,12 @@ local function may_start(self, call, again)
     self.running:wait(1)
   end
   count.starts = count.starts + 1
-  local ok = self.starts_of:put(message, count)
-  if not ok then message:nak(UNKNOWN_MS) end
-  return ok
+  if not self.starts_of:put(message, count) then
+    message:nak(UNKNOWN_MS)
+    return false
+  end
+  if again == "again" then self.counts.redelivered = self.counts.redelivered + 1 end
+  return true
 end
 
 -- Calls the function, as xpcall does.

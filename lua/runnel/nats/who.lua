@@ -4,8 +4,8 @@
 ---A request on the subject runnel.who asks everybody; each program answers with a JSON object:
 ---
 ---    { "host": "a", "pid": 7, "program": "worker.lua", "members": [ {
----        "queue": "resize", "n": 8, "waiting": 0, "done": 120, "failed": 1, "redelivered": 0, "paused": false,
----        "running": [ { "value": "\"a.png\"", "ms": 1200, "deliveries": 1 } ] } ] }
+---        "queue": "resize", "n": 8, "busy": 1, "waiting": 0, "done": 120, "failed": 1, "redelivered": 0,
+---        "paused": false, "running": [ { "value": "\"a.png\"", "ms": 1200, "deliveries": 1 } ] } ] }
 ---
 ---The queue is NAME for a remote stage, and STREAM/CONSUMER for a stage between streams. Nothing is sent while nobody
 ---asks. The message { "queue": QUEUE, "paused": true } says that a queue is paused from now on, and false that it is
@@ -37,7 +37,7 @@ local TOLD <const>, VALUE <const> = 32, 60
 ---@field queue string the name of its queue, as in conn:queues()
 ---@field stream string
 ---@field consumer string
----@field report fun(): table what it does: n, running, waiting, done, failed, redelivered, paused
+---@field report fun(): table what it does: n, busy, running, waiting, done, failed, redelivered, paused
 ---@field pause fun(is_paused: boolean)
 
 -- Text that JSON can hold: the bytes of a value need not be UTF-8.
