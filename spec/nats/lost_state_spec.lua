@@ -25,12 +25,24 @@ describe("a stage whose server has lost what was acknowledged", function()
     server:close()
   end)
 
+  local function path_of(name) return server.set.dir .. "/server-store/jetstream/$G/streams/in/" .. name end
+
+  local function empty_state() assert(io.open(path_of "obs/out/o.dat", "w")):close() end
+
   -- Kills the server, which then has no state of the consumer "out" of the stream "in" any more.
   local function lose_state()
     server:kill()
-    assert(io.open(server.set.dir .. "/server-store/jetstream/$G/streams/in/obs/out/o.dat", "w")):close()
+    empty_state()
     server:start()
   end
+
+  -- Copies the messages of the stream "in", and brings them back: a server that is killed forgets the last removals.
+  local function keep_messages() assert(os.execute(("cp -r '%s' '%s'"):format(path_of "msgs", path_of "kept"))) end
+  local function bring_back_messages()
+    assert(os.execute(("rm -r '%s' && mv '%s' '%s'"):format(path_of "msgs", path_of "kept", path_of "msgs")))
+  end
+
+  local function left() return assert(conn:stream "in"):state().messages end
 
   local function wait_for(s, done, given_up)
     background.wait_until(30000, function() return s:stats().done == done and s:stats().given_up == given_up end)
@@ -93,7 +105,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     local s
     stage.report_texts(function()
       s = start "workqueue"
-      background.wait_until(30000, function() return assert(conn:stream "in"):state().messages == 0 end)
+      background.wait_until(30000, function() return left() == 0 end)
       lose_state()
       assert(conn:sink "in"):put "last"
       wait_for(s, 6, 1)
@@ -101,5 +113,47 @@ describe("a stage whose server has lost what was acknowledged", function()
     end)
     local stats = s:stats()
     assert.same({ 6, 1, 1, 0 }, { stats.done, stats.failed, stats.given_up, stats.duplicates })
+  end)
+
+  it("gets nothing again from a work queue that has got messages back which were done", function()
+    assert(conn:stream("in", { retention = "workqueue" }))
+    local sink, calls = assert(conn:sink "in"), 0
+    for i = 1, 5 do assert(sink:put(i)) end
+    keep_messages()
+    local s = assert(conn:stage(2, "in", function() calls = calls + 1 end, nil, { name = "out", ack_wait = 1000 }))
+    background.wait_until(30000, function() return left() == 0 end)
+    server:kill()
+    bring_back_messages()
+    empty_state()
+    server:start()
+    assert(sink:put(6))
+    wait_for(s, 6, 0)
+    background.wait_until(30000, function() return left() == 0 end)
+    assert.same({ 6, 6, 0 }, { calls, s:stats().done, left() })
+    s:drain()
+  end)
+
+  it("removes from a work queue what was done, although an older message was not when it began", function()
+    assert(conn:stream("in", { retention = "workqueue" }))
+    local sink = assert(conn:sink "in")
+    for i = 1, 5 do assert(sink:put(i)) end
+    keep_messages()
+    local before = assert(nats.connect(server.url, { encoding = "msgpack" }))
+    local source = assert(before:source("in", { name = "out", ack_wait = 1000 }))
+    for _ = 1, 5 do
+      local m = source:take()
+      if m.value > 1 then m:ack() end
+    end
+    background.wait_until(30000, function() return left() == 1 end)
+    rn.sleep(300) -- the server writes the state of the consumer
+    before:close()
+    server:kill()
+    bring_back_messages()
+    server:start()
+    local s = assert(conn:stage(2, "in", function() end, nil, { name = "out", ack_wait = 1000 }))
+    wait_for(s, 1, 0)
+    background.wait_until(10000, function() return left() == 0 end)
+    assert.same({ 1, 0 }, { s:stats().done, left() })
+    s:drain()
   end)
 end)

@@ -46,15 +46,16 @@ describe("operating", function()
     end
 
     -- Takes and acknowledges messages; then the server writes which are acknowledged, and is killed before it has
-    -- written which were removed. Returns the messages that the stream has.
+    -- written which were removed. Closes the source, which would acknowledge the last ones again. Returns the messages
+    -- that the stream has.
     local function lose(name, source, n, expected)
       for _ = 1, n do source:take():ack() end
       assert(conn:flush())
       rn.sleep(400) -- the server writes the state of a consumer after 0.1 s
+      source:close()
       server:kill()
       server:start()
       wait_for(function() return conn:stats().status == "connected" end)
-      source:close()
       return assert(conn:stream(name)):state().messages - expected
     end
 

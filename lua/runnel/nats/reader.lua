@@ -24,6 +24,9 @@ local REFUSED_MS <const> = 100
 -- How long the server may take to answer whether the consumer is there. A cluster without a leader does not answer.
 local LOOK_MS <const> = 2000
 
+-- For how long at least acknowledgements are remembered while the server is there.
+local ACKS_MS <const> = 2000
+
 -- How long messages may be on their way when a source is closed.
 local DRAIN_MS <const> = 2000
 
@@ -55,6 +58,14 @@ end
 
 local replenish
 
+-- Remembers that a message was acknowledged, or given up. A server that is killed forgets that of the last ones.
+local function remember(self, ack_subject)
+  if self.heard - self.remembers_from > ACKS_MS then
+    self.older, self.recent, self.remembers_from = self.recent, {}, self.heard
+  end
+  self.recent[#self.recent + 1] = ack_subject
+end
+
 -- Answers the delivery, once; false if it was answered already, or the connection is closed.
 local function answer(self, text)
   local of = self.reader
@@ -62,6 +73,7 @@ local function answer(self, text)
   self.is_answered = true
   of.conn:unbeat(self.ack_subject)
   if self.newer then answer(self.newer, text) end
+  if text == "+ACK" or text == "+TERM" then remember(of, self.ack_subject) end
   local ok = of.conn.core:publish(self.ack_subject, text, nil) == true
   if of.holds then
     of.held = of.held - 1
@@ -126,6 +138,10 @@ end
 
 -- ---- consumers ----
 
+-- When a consumer was made, to the second: after a restart, the server says a little more or less. One that was deleted
+-- and made again is another one.
+local function second_of(created) return created and created:sub(1, 19) end
+
 -- Makes the consumer if there is none; one with a name may exist. `ms` is how long the server may take.
 local function open_consumer(self, ms)
   local conn, stream, config = self.conn, self.stream, self.config
@@ -141,7 +157,8 @@ local function open_consumer(self, ms)
     if difference then
       return nil, ("the consumer %q exists with other settings: %s"):format(self.name, difference)
     end
-    self.consumer, self.ack_ms = self.name, (info.config.ack_wait or 30e9) / 1e6
+    self.consumer, self.created = self.name, second_of(info.created)
+    self.ack_ms = (info.config.ack_wait or 30e9) / 1e6
     return info
   end
   local all = { inactive_threshold = jetstream.ns(UNUSED_MS), mem_storage = true, ack_policy = "none" }
@@ -210,6 +227,20 @@ local function replace_consumer(self)
   return open_consumer(self, LOOK_MS)
 end
 
+-- Acknowledges again what was acknowledged before the connection was lost, and waits until the server knows it.
+local function acknowledge_again(self)
+  local last
+  local older, recent = self.older, self.recent
+  self.older, self.recent = {}, {}
+  for _, list in ipairs { older, recent } do
+    for _, subject in ipairs(list) do
+      self.conn.core:publish(subject, "+ACK", nil)
+      last = subject
+    end
+  end
+  if last then self.conn:request(last, "+ACK", LOOK_MS, { encoding = "raw" }) end
+end
+
 -- Nothing comes any more: repeats the requests, if the consumer is there.
 local function look_after(self)
   forget_requests(self)
@@ -227,6 +258,7 @@ local function look_after(self)
     end
     return -- the server is away: the next round tries again
   end
+  if self.name and second_of(info.created) == self.created then acknowledge_again(self) end
   forget_requests(self)
   replenish(self)
 end
@@ -335,6 +367,7 @@ function reader.go_on(self) replenish(self) end
 function reader.open(self, what)
   local conn = self.conn
   self.asked, self.held, self.nrequests, self.oldest, self.heard, self.order = 0, 0, 0, 1, core.now(), 0
+  self.older, self.recent, self.remembers_from = {}, {}, self.heard
   self.defaults = self.defaults or {}
   local info, err, code = open_consumer(self)
   if not info then
@@ -362,7 +395,7 @@ function reader.open(self, what)
   guard.started(guard.go(give_up, self, hand_over, self), what)
   guard.started(guard.go(give_up, self, watch, self), what)
   replenish(self)
-  if self.name and info.ack_floor and info.ack_floor.stream_seq > 0 then tidy(self) end
+  if self.name and info.delivered and info.delivered.stream_seq > 0 then tidy(self) end
   return self.out, info
 end
 

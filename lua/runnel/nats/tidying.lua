@@ -39,7 +39,7 @@ function tidying.run(conn, stream, consumer, is_over)
     local floor = info and info.ack_floor and info.ack_floor.stream_seq
     if floor then
       delivered = delivered or info.delivered.stream_seq
-      local whole = floor > 0 and jetstream.request(conn, "STREAM.INFO." .. stream)
+      local whole = jetstream.request(conn, "STREAM.INFO." .. stream)
       if whole and whole.config.retention ~= "workqueue" then return end
       local first, subject = whole and whole.state.first_seq, info.config.filter_subject
       if first and whole.state.messages > 0 and first <= floor then
