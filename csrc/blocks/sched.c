@@ -63,8 +63,8 @@ static void check_clock(lua_State *L, Sched *S) {
   }
 }
 
-/* Waits in the driver until another thread has news, for this state and the threads that it has started, or that have
-   started it, may all wait for each other: see family.h. */
+/* Waits in the driver until another thread has news. Meanwhile the first member of the family checks whether all of its
+   threads wait for each other: see family.h. */
 static void wait_in_family(lua_State *L, Sched *S, Member *member) {
   static const int64_t SHORTEST = 100 * CLOCK_MS, LONGEST = 1000 * CLOCK_MS;
   Sharing *sharing = S->sharing;

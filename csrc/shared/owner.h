@@ -5,8 +5,8 @@
    first sets `asleep` and then checks whether the inbox is empty. Both sides write before they read, with sequential
    consistency, so at least one of the two sees the other's write: no wakeup is lost.
 
-   A thread pushes under the lock of a channel, and uses the owner until it leaves the lock. So an owner locks each of
-   its channels once more before it ends (shared_chan_pass). */
+   A thread pushes under the lock of a channel, and uses the owner until it unlocks the channel. So an owner locks each
+   of its channels once more before it ends (shared_chan_pass). */
 #ifndef RUNNEL_SHARED_OWNER_H
 #define RUNNEL_SHARED_OWNER_H
 

@@ -415,8 +415,8 @@ local function parse(self, line)
   local name, rest = line:match "^%s*:([%a%-]*)%s*(.-)%s*$"
   if name and (name ~= "" or rest == "") then return ALIASES[name] or name, rest end
   local word = line:match "^%s*(.-)%s*$"
-  return WORDS[word]
- and self.ui.session:is_free(word:match "^%a+") and WORDS[word] or nil, ""
+  local is_command = WORDS[word] and self.ui.session:is_free(word:match "^%a+")
+  return is_command and WORDS[word] or nil, ""
 end
 
 ---Runs a line that is a command.

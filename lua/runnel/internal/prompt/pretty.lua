@@ -40,7 +40,7 @@ end
 
 local RANK = { number = 1, string = 2, boolean = 3 }
 
--- The keys of a table, sorted.
+-- Whether key a comes before key b: numbers, then strings, then booleans, then others.
 local function before(a, b)
   local rank_a, rank_b = RANK[type(a)] or 4, RANK[type(b)] or 4
   if rank_a ~= rank_b then return rank_a < rank_b end

@@ -92,7 +92,6 @@ end
 function Session:expression(text)
   local name = "=" .. self:name()
   local f, err = load("return " .. text, name, "t")
-
   if not f then return nil, err end
   return self.locals:load("return " .. text, name, self.env)
 end

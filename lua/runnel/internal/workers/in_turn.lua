@@ -38,7 +38,7 @@ function in_turn.new(pool, window, first)
   -- they wait.
   local taker, called, idle, calls = first, false, 0, hide(chan(1))
   -- In order: how many jobs were started; of how many the results have left; the results that wait, by the number of
-  -- their job, and their parcels; the channels on which steps wait that put before their turn; if there ever was one.
+  -- their job, and their parcels; where steps wait that put before their turn, and whether any ever did.
   local started, delivered, results, parcels, turns, has_turns = 0, 0, {}, {}, {}, false
 
   local function call_next()
