@@ -229,8 +229,7 @@ describe("examples/httpcheck.lua", function()
     return clients, port, running
   end
 
-  -- Runs it on paths, with more time for an attempt than it has by itself; returns the rows without their times, and the
-  -- status.
+  -- Runs it on paths, with more time for an attempt than by default. Returns the rows without times, and the status.
   local function check(port, paths, ...)
     local words = { "-t", "60000", ... }
     for _, path in ipairs(paths) do words[#words + 1] = ("http://127.0.0.1:%d%s"):format(port, path) end
