@@ -83,8 +83,6 @@ int luaopen_runnel_http_curl(lua_State *L) {
   luaL_newlibtable(L, functions);
   lua_pushlightuserdata(L, (void *)(uintptr_t)rn); /* only ever read through a const pointer */
   luaL_setfuncs(L, functions, 1);
-  lua_pushstring(L, curl_version());
-  lua_setfield(L, -2, "libcurl");
   options_push(L);
   lua_setfield(L, -2, "options");
   options_push_limits(L);

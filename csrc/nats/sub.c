@@ -279,7 +279,8 @@ int conn_subscribe(lua_State *L) {
                            : natsConnection_Subscribe(&sub->sub, conn->nc, subject, on_message, sub);
   conn_unblock(&old);
   io_write(conn);
-  if (s == NATS_OK && !is_direct) s = natsSubscription_SetOnCompleteCB(sub->sub, on_complete, sub);
+  if (s == NATS_OK && !is_direct && natsSubscription_SetOnCompleteCB(sub->sub, on_complete, sub) != NATS_OK)
+    s = NATS_CONNECTION_CLOSED; /* it has ended meanwhile, and with it the subscription */
   if (s == NATS_OK) {
     (void)natsSubscription_SetPendingLimits(sub->sub, messages, bytes);
     if (is_direct) open_direct(sub);

@@ -224,12 +224,12 @@ describe("the client of runnel.http", function()
     end)
 
     it("send what comes from a channel, in chunks or with a length", function()
-      local head, body = sent_by { body = rn.to_chan { "one", "", "two" } }
+      local head, body = sent_by { body = rn.to_chan { "six", "", "two" } } -- which do not end as a size does
       assert.matches("^POST / .*Transfer%-Encoding: chunked", head)
-      assert.equal("onetwo", (body:gsub("%x+\r\n", ""):gsub("\r\n", "")))
-      head, body = sent_by { body = rn.to_chan { "one", "two" }, size = 6 }
+      assert.equal("sixtwo", (body:gsub("%x+\r\n", ""):gsub("\r\n", "")))
+      head, body = sent_by { body = rn.to_chan { "six", "two" }, size = 6 }
       assert.matches("Content%-Length: 6", head)
-      assert.equal("onetwo", body)
+      assert.equal("sixtwo", body)
     end)
 
     it("send no more from a channel than the server reads", function()
@@ -458,7 +458,9 @@ describe("the client of runnel.http", function()
         os.execute("rm -r " .. folder)
       end })
       local url = ("https://localhost:%d/"):format(port)
-      local opts = { resolve = { ("localhost:%d:127.0.0.1"):format(port) }, forbid_reuse = true }
+      local opts = {
+        resolve = { ("localhost:%d:127.0.0.1"):format(port) }, forbid_reuse = true, connect_timeout = 60000,
+      }
       local page, err
       for _ = 1, 600 do
         page, err = http.get(url, opts)
@@ -470,9 +472,12 @@ describe("the client of runnel.http", function()
       opts.cainfo = folder .. "/cert"
       assert.equal(200, assert(http.get(url, opts)).status)
       local other = ("https://127.0.0.1:%d/"):format(port)
-      fails("certificate", other, { cainfo = opts.cainfo, forbid_reuse = true }) -- it is for another name
-      assert.equal(200, assert(http.get(other, { ssl_verifypeer = false, ssl_verifyhost = false })).status)
-      local missing = { cainfo = "/none", resolve = opts.resolve, fresh_connect = true }
+      -- It is for another name.
+      fails("certificate", other, { cainfo = opts.cainfo, forbid_reuse = true, connect_timeout = 60000 })
+      assert.equal(200, assert(http.get(other, {
+        ssl_verifypeer = false, ssl_verifyhost = false, connect_timeout = 60000,
+      })).status)
+      local missing = { cainfo = "/none", resolve = opts.resolve, fresh_connect = true, connect_timeout = 60000 }
       fails("certificates of authorities cannot be read: install", url, missing)
     end)
   end)

@@ -137,7 +137,7 @@ describe("a connection to NATS", function()
       local ch, sub = conn:subscribe "drain"
       for i = 1, 3000 do conn:publish("drain", tostring(i)) end
       conn:flush()
-      assert.is_true(sub:drain())
+      assert.is_true(sub:drain(60000))
       conn:publish("drain", "too late")
       for i = 1, 3000 do assert.equal(tostring(i), take(ch).data) end
       assert.is_nil(take(ch))

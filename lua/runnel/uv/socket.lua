@@ -192,10 +192,12 @@ end
 
 Listener.__gc = release
 
--- The name of a connection for messages: who has connected.
+-- The name of a connection for messages: who has connected. A client of a Unix socket has no name of its own, and libuv
+-- looks at uninitialised memory if it is asked for it.
 local function name_of(handle, path)
+  if path then return "a client of " .. path end
   local ip, port = address_of(handle, handle.getpeername)
-  return port and ip .. ":" .. port or "a client of " .. (path or "a closed socket")
+  return ip and ip .. ":" .. port or "a client of a closed socket"
 end
 
 -- Makes what luv calls for each connection. libuv does not report the next one until this one has been accepted. While
