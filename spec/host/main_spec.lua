@@ -821,6 +821,14 @@ describe("runnel, the executable", function()
       assert.same({ out = "one\ntwo\nthree\n", err = "", status = 0 }, result)
     end)
 
+    it("gives threads no loader that needs something of its state", function()
+      local result = script [[
+        package.preload.exit = os.exit -- here a C function that keeps another one
+        print(require "runnel".thread(function() return select(2, pcall(require, "exit")) end):take())
+      ]]
+      assert.matches("^module 'exit' not found:", result.out)
+    end)
+
     it_with_luv("lets a program run luv's loop itself", function()
       local result = script [[
         local uv = require "luv"
