@@ -33,7 +33,7 @@ FEWEST_SPECS = SPEC_LIMIT=300 BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,
 
 check-specs-long: ## the specs in their long form, which takes some minutes
 check-specs-long: NEEDED = test
-check-specs-long: BUILT  = LONG=1 SPEC_LIMIT=3600
+check-specs-long: BUILT  = LONG=1
 run-specs-long: run-specs
 
 # gcc's run has the debug build's assertions, clang's is the release code. A module can use the sanitizers only if the
