@@ -252,15 +252,14 @@ end
 ---What it does, for runnel.nats.who.
 ---@return table
 function Worker:report()
-  local report, calls = self:stats(), {}
+  local calls = {}
   for ack, d in pairs(self.held) do
     if d.block then
       local value = values.encodings[d.job.encoding].decode(d.job.bytes)
       calls[#calls + 1] = who.call(value, d.since, (wire.delivery(ack)))
     end
   end
-  report.n, report.paused, report.busy, report.running = self.n, self.is_paused, report.running, who.longest(calls)
-  return report
+  return who.report(self:stats(), self.n, self.is_paused, calls)
 end
 
 ---Starts no more jobs, or does so again. Those that it has wait here.

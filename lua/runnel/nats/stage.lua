@@ -106,13 +106,12 @@ end
 
 -- What it does, for runnel.nats.who.
 local function report(self)
-  local all, calls = self:stats(), {}
+  local calls = {}
   for message, since in pairs(self.calls) do
     local ok, value = pcall(function() return message.value end)
     calls[#calls + 1] = who.call(ok and value or message.data, since, message.deliveries)
   end
-  all.n, all.paused, all.busy, all.running = #self.blocks, self.resumed ~= nil, all.running, who.longest(calls)
-  return all
+  return who.report(self:stats(), #self.blocks, self.resumed ~= nil, calls)
 end
 
 ---Ends the stage: takes no more messages, and waits until the calls that run have ended. Messages that it has received

@@ -52,12 +52,18 @@ function who.call(value, since, deliveries)
   return { value = printable(short.value(value, VALUE)), ms = (core.now() - since) // 1 | 0, deliveries = deliveries }
 end
 
----Sorts the calls that run, the longest first, and leaves out those beyond a limit.
----@param calls table[]
----@return table[] calls
-function who.longest(calls)
+---Makes the report of a member from its counts, to which it adds. Of the calls that run, it lists the longest first,
+---up to a limit.
+---@param report table the counts: running, waiting, done, failed, redelivered
+---@param n integer how many calls may run
+---@param is_paused boolean
+---@param calls table[] what who.call has returned for each call that runs
+---@return table report
+function who.report(report, n, is_paused, calls)
   table.sort(calls, function(a, b) return a.ms > b.ms end)
-  return json.array(table.move(calls, 1, math.min(#calls, TOLD), 1, {}))
+  report.n, report.paused, report.busy = n, is_paused, report.running
+  report.running = json.array(table.move(calls, 1, math.min(#calls, TOLD), 1, {}))
+  return report
 end
 
 local function reports(members, queue)
