@@ -252,14 +252,13 @@ local function is_flow(value)
   return type(meta) == "table" and rawget(meta, "__name") == "runnel.flow"
 end
 
--- The flow that :flow has shown last, or else the one that was started last.
 local function current_flow(ui, name)
-  local flow = ui.flow or living.last()
+  local flow = commands.flow(ui)
   if not flow then fail(":%s needs a flow, and none runs: show one first, as in :flow f", name) end
   return flow
 end
 
--- Calls f with that flow, and shows it again.
+-- Calls f with the flow that the commands are about, and shows it again.
 local function with_flow(ui, name, f)
   local flow = current_flow(ui, name)
   local ok, text = call(ui, function()
@@ -392,6 +391,12 @@ function command.quit(_, rest)
   check_nothing(rest, "quit")
   return true
 end
+
+---The flow that :flow, :pause, :resume and :tap are about: the one that was shown last, or else the last one that was
+---started.
+---@param ui runnel.internal.prompt.Interface
+---@return runnel.Flow?
+function commands.flow(ui) return ui.flow or living.last() end
 
 ---The names of all commands.
 ---@return string[]

@@ -5,7 +5,6 @@ local rn = require "runnel"
 local commands = require "runnel.internal.prompt.commands"
 local doc = require "runnel.internal.prompt.doc"
 local lexer = require "runnel.internal.prompt.lexer"
-local living = require "runnel.flow.living"
 
 local SHOWN = 200
 
@@ -93,7 +92,7 @@ end
 
 -- Those of the flow that the commands are about.
 local function stages_of(ui)
-  local flow = ui.flow or living.last()
+  local flow = commands.flow(ui)
   return flow and flow.stages or {}
 end
 
