@@ -18,8 +18,8 @@
 /* How long the server may take to accept the last messages of a process that ends, in ms. */
 enum { LAST_MS = 500 };
 
-/* While the connection is lost, a beat that is due looks every so many ms whether it is back: if that took longer than
-   ack_wait, the server is about to deliver the message to another process. */
+/* While the connection is lost, a beat that is due is tried again after so many ms. After an outage that was longer than
+   ack_wait, the server delivers the message to another process unless a beat comes at once. */
 enum { LOST_MS = 100 };
 
 /* If the thread wakes so many ms too late, the process was halted, or the machine is very busy. */

@@ -32,8 +32,7 @@ describe("runnel.uv", function()
     end
   end
 
-  describe("lines", function()
-    it("names channels after the file", function()
+  it("names channels after the file", function()
     local none = ("/none"):rep(100)
     for _, ch in ipairs { uv.lines(none), uv.read(none), uv.lines(none, { pieces = 100 }), uv.follow(none) } do
       assert.equal(none:sub(1, 200), ch:name())
@@ -44,7 +43,8 @@ describe("runnel.uv", function()
     assert.matches("EBADF", select(2, ch:take()))
   end)
 
-  it("of a file are read", function()
+  describe("lines", function()
+    it("of a file are read", function()
       for text, expected in pairs {
         [""] = {}, ["\n"] = { "" }, ["a"] = { "a" }, ["a\n"] = { "a" }, ["a\nb"] = { "a", "b" },
         ["\n\na\n\n"] = { "", "", "a", "" }, ["a\r\nb\0c\n"] = { "a", "b\0c" },
