@@ -26,8 +26,10 @@ function tls.folder()
   folder:write("names", "subjectAltName=DNS:localhost\n")
   for name, files in pairs { localhost = { "key", "cert" }, client = { "client_key", "client" } } do
     openssl("req %s -nodes -subj /CN=%s -keyout %s/%s -out %s/request", KEY, name, at, files[1], at)
-    openssl("x509 -req -in %s/request -CA %s/ca -CAkey %s/ca_key -CAcreateserial -days 2 -extfile %s/names -out %s/%s",
-      at, at, at, at, at, files[2])
+    -- Without -CAserial openssl keeps the number in a file that it shares with other folders: of the path it drops all
+    -- that follows a dot.
+    openssl("x509 -req -in %s/request -CA %s/ca -CAkey %s/ca_key -CAserial %s/serial -CAcreateserial -days 2 "
+      .. "-extfile %s/names -out %s/%s", at, at, at, at, at, at, files[2])
   end
   openssl("pkey -in %s/client_key -aes128 -passout pass:secret -out %s/locked_key", at, at)
   return folder
