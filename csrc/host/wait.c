@@ -113,7 +113,7 @@ Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud) {
     int64_t next = call(L, run_some, 0);
     ran = now();
     if (next < 0) next = INT64_MAX;
-    if (next > end - ran) next = end - ran;
+    if (next > end - ran) next = end > ran ? end - ran : 0; /* what ran may have taken longer */
     idle(ud, next == 0);
     Waited waited = sleep_for(L, next);
     if (waited != WAITED_TIME) return waited;

@@ -254,6 +254,19 @@ describe("runnel, the executable", function()
     assert.matches("^runnel: error in thread script.lua:1: script.lua:1: oops\nstack traceback:\n", result.err)
   end)
 
+  it("waits no longer for a key than it is to, although a go block runs for longer than that", function()
+    dir:write("script.lua", [[
+      local rn = require "runnel"
+      rn.go(function()
+        local before = rn.now()
+        repeat until rn.now() - before > 50
+      end)
+      print(require "runnel.host.terminal".key(10))
+    ]])
+    local result = process.run(dir.path, "mkfifo in && exec 3<>in && timeout 10 " .. runnel .. " script.lua <&3")
+    assert.same({ out = "nil\n", err = "", status = 0 }, result)
+  end)
+
   describe("with an unhandled error", function()
     local text = [[
       local rn = require "runnel"
