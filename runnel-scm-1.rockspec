@@ -239,6 +239,7 @@ build = {
     ["runnel.nats.jetstream"] = "lua/runnel/nats/jetstream.lua",
     ["runnel.nats.kv"] = "lua/runnel/nats/kv.lua",
     ["runnel.nats.reader"] = "lua/runnel/nats/reader.lua",
+    ["runnel.nats.settling"] = "lua/runnel/nats/settling.lua",
     ["runnel.nats.sink"] = "lua/runnel/nats/sink.lua",
     ["runnel.nats.source"] = "lua/runnel/nats/source.lua",
     ["runnel.nats.stage"] = "lua/runnel/nats/stage.lua",

@@ -342,6 +342,26 @@ describe("sim", function()
       assert.same(expected, log)
     end)
 
+    it("what it leaves behind lives as long as its coroutine, which somebody may resume", function()
+      local results, cos = setmetatable({}, { __mode = "k" }), {}
+      local function wait(how)
+        cos[#cos + 1] = coroutine.running()
+        how(1000)
+      end
+      sim.run(function()
+        results[rn.go(wait, rn.sleep)], results[rn.go(wait, rn.yield)] = true, true
+        rn.yield()
+      end)
+      for _ = 1, 3 do collectgarbage() end
+      local n = 0
+      for _ in pairs(results) do n = n + 1 end
+      assert.equal(2, n)
+      for _, co in ipairs(cos) do assert.is_true(coroutine.resume(co, 1, 2)) end
+      cos = {}
+      for _ = 1, 3 do collectgarbage() end
+      assert.is_nil(next(results))
+    end)
+
     it("what it leaves behind is dropped: ready, asleep or timed", function()
       local log = {}
       sim.run(function()

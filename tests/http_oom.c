@@ -323,7 +323,7 @@ int main(int argc, char **argv) {
   start_server();
   descriptors = count_descriptors(); /* not at each attempt: the server may still accept a connection of the last one */
   int scenarios = 0, attempts = 0;
-  for (failures = 1; failures <= 2; failures++) {
+  for (failures = 1; failures <= 8; failures *= 8) {
     for (int n = 1, done; (done = attempt_all(file, n, atoi(argv[2]))) > 0; n++) {
       attempts += done;
       scenarios = n;

@@ -1,12 +1,13 @@
 /* httpd_oom: servers of runnel.http answer clients while allocations fail: in turn each of the first ones, of Lua and of
-   the C module. Whatever fails, each connection must get an answer or be closed within some seconds, and nothing may be
-   lost: the address sanitizer looks for that.
+   the C module, alone and with seven that follow. Whatever fails, each connection must get an answer or be closed within
+   some seconds, and nothing may be lost: the address sanitizer looks for that.
 
      httpd_oom ATTEMPTS */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <lauxlib.h>
+#include <limits.h>
 #include <lualib.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -30,14 +31,20 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *block, size_t size);
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-static atomic_int left = -1; /* allocations until one fails; negative: none does */
-static atomic_int answered;  /* clients that got a whole answer */
-static atomic_int refused;   /* clients whose connection was closed without one */
-static atomic_int silent;    /* clients that have waited in vain */
-static atomic_int clients;   /* that run */
+enum { NONE = INT_MAX };
+
+static atomic_int left = NONE; /* allocations until the first that fails; negative once it has; NONE: none fails */
+static int failures;           /* how many fail then */
+static atomic_int answered;    /* clients that got a whole answer */
+static atomic_int refused;     /* clients whose connection was closed without one */
+static atomic_int silent;      /* clients that have waited in vain */
+static atomic_int clients;     /* that run */
 
 /* Several threads may count at once; then it is another allocation that fails. */
-static bool fails(void) { return atomic_load(&left) >= 0 && atomic_fetch_sub(&left, 1) == 0; }
+static bool fails(void) {
+  int before = atomic_fetch_sub(&left, 1);
+  return before <= 0 && before > -failures;
+}
 void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
 void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : __real_calloc(n, size); }
 void *__wrap_realloc(void *block, size_t size) { return fails() ? NULL : __real_realloc(block, size); }
@@ -87,7 +94,7 @@ static void *be_client(void *data) {
   return NULL;
 }
 
-/* start(port, k): starts the clients; the k-th allocation from now on fails. */
+/* start(port, k): starts the clients; after k more allocations they fail. */
 static int start(lua_State *L) {
   port = (int)luaL_checkinteger(L, 1);
   int k = (int)luaL_checkinteger(L, 2);
@@ -106,7 +113,7 @@ static int start(lua_State *L) {
 /* running() -> whether clients run */
 static int running(lua_State *L) {
   lua_pushboolean(L, atomic_load(&clients) > 0);
-  if (!atomic_load(&clients)) atomic_store(&left, -1);
+  if (!atomic_load(&clients)) atomic_store(&left, NONE);
   return 1;
 }
 
@@ -139,7 +146,7 @@ static void attempt(int k) {
   int status = luaL_loadstring(L, SCRIPT);
   lua_pushinteger(L, k);
   if (status == LUA_OK) status = lua_pcall(L, 1, 0, 0);
-  atomic_store(&left, -1);
+  atomic_store(&left, NONE);
   if (status != LUA_OK) (void)fprintf(stderr, "httpd_oom: allocation %d: %s\n", k, lua_tostring(L, -1));
   assert(status == LUA_OK);
   lua_close(L);
@@ -149,7 +156,9 @@ static void attempt(int k) {
 
 int main(int argc, char **argv) {
   int attempts = argc > 1 ? atoi(argv[1]) : 300;
-  for (int k = 0; k < attempts; k++) attempt(k);
+  for (failures = 1; failures <= 8; failures *= 8) {
+    for (int k = 0; k < attempts; k++) attempt(k);
+  }
   (void)printf("%d answers, %d connections closed without one\n", atomic_load(&answered), atomic_load(&refused));
   assert(atomic_load(&refused) > 0);
   return 0;

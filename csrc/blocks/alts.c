@@ -89,7 +89,7 @@ static bool some_can(const Alts *a) {
     const Chan *ch = op->ch;
     if (op->passed || chan_is_shared(ch)) continue;
     if (ch->buf.kind != BUFFER_POLICY && chan_can(ch, op->is_put)) return true;
-    if (ch->flags & CHAN_CLOSED || (op->is_put ? ch->takes.first : ch->puts.first)) return true;
+    if (ch->flags & CHAN_CLOSED || ch->waiting[!op->is_put]) return true;
   }
   return false;
 }
@@ -188,17 +188,15 @@ static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) 
 }
 
 int alts_wait(lua_State *L, Sched *S, Alts *a) {
-  Waiter *waiters = NULL;
-  for (;;) {
-    while (UNLIKELY(a->asked) && some_can(a)) {
-      int results = alts_try(L, S, a);
-      if (results) return results;
-    }
-    if (!waiters) waiters = pooled_block(L, S, a->n);
-    if (LIKELY(waiters)) break;
-    waiters = new_block(L, a->n); /* which may run finalizers: all are tried again */
+  Waiter *waiters = pooled_block(L, S, a->n);
+  bool again = !waiters;
+  if (UNLIKELY(again)) waiters = new_block(L, a->n); /* which may run finalizers: all are tried again */
+  while (UNLIKELY(again || (a->asked && some_can(a)))) {
+    again = false;
     int results = alts_try(L, S, a);
-    if (results) return results;
+    if (!results) continue;
+    release_block(L, S, a->n);
+    return results;
   }
   Alt *alt = park_begin(L, S, a->op);
   keep_make_room(L, S, (uint32_t)a->n + 1);

@@ -18,7 +18,7 @@ static void call_now(lua_State *L, Sched *S, int f, int n) {
   lua_pushvalue(L, f);
   lua_insert(L, -n - 1);
   S->nested++;
-  error_call(L, n, "a callback", 1);
+  (void)error_call(L, n, "a callback", 1);
   S->nested--;
 }
 
@@ -34,36 +34,31 @@ static void check_room(lua_State *L, Chan *ch, bool is_put) {
   if (is_full) chan_no_room(L, ch, 1, is_put);
 }
 
-/* As chan_try; or enqueues the operation for `go`, and returns 0. */
-static int do_or_wait(lua_State *L, Chan *ch, Go *go, const Operation *op) {
-  int n = chan_try(L, ch, 1, op->is_put);
-  if (!n) check_room(L, ch, op->is_put);
-  alt_commit(L, ch->sched, &go->alt); /* a sweep may have made it a weak root */
-  const ChanOps *ops = chan_ops(ch);
-  if (!n && ops && ops->wait) n = ops->wait(L, ch, 1, &go->alt, AT_CHAN, op);
-  if (!n) alt_enqueue_single(ch, &go->alt, AT_CHAN, op->is_put, 0);
-  return n;
-}
-
 /* The arguments of `op` are all that is on L. Returns whether the channel was open, as far as is known. */
 static bool begin(lua_State *L, Chan *ch, const Operation *op, bool on_caller) {
   Sched *S = ch->sched;
   int nargs = lua_gettop(L);
-  bool may_call = on_caller && S->nested < MAX_NESTED;
+  bool may_call = on_caller && S->nested < MAX_NESTED, is_open = true;
   int n = may_call ? chan_try(L, ch, 1, op->is_put) : 0;
-  bool is_open = !n || lua_toboolean(L, -1);
   if (n) {
+    is_open = lua_toboolean(L, -1);
     call_now(L, S, nargs, n);
     return is_open;
   }
   check_room(L, ch, op->is_put); /* before there is a go block for it */
   for (int i = 1; i <= nargs; i++) lua_pushvalue(L, i);
-  Go *go = go_spawn_waiting(L, S, nargs);
-  n = do_or_wait(L, ch, go, op); /* that may have run finalizers, so it is tried again */
-  is_open = !n || lua_toboolean(L, -1);
+  Alt *alt = &go_spawn_waiting(L, S, nargs)->alt;
+  n = chan_try(L, ch, 1, op->is_put); /* again, since that may have run finalizers */
+  if (!n) check_room(L, ch, op->is_put);
+  alt_commit(L, S, alt); /* a sweep may have made it a weak root */
+  const ChanOps *ops = chan_ops(ch);
+  if (!n && ops && ops->wait) n = ops->wait(L, ch, 1, alt, AT_CHAN, op);
   if (n) {
-    lua_xmove(L, go->alt.co, n);
-    alt_wake(S, &go->alt, n);
+    is_open = lua_toboolean(L, -1);
+    lua_xmove(L, alt->co, n);
+    alt_wake(S, alt, n);
+  } else {
+    alt_enqueue_single(ch, alt, AT_CHAN, op);
   }
   chan_check(ch);
   return is_open;

@@ -72,13 +72,44 @@ Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
   return go;
 }
 
-/* Calls the give_up function of a go block, whose userdata is on top of L, that has died for the reason at that index;
-   `trace`: the index of the traceback, or 0; `is_reported`: whether that error is reported. Does not raise: an error in
-   give_up goes to on_error. */
-static void give_up(lua_State *L, int reason, int trace, bool is_reported) {
+/* Protected: (ch, reason or nil); or (ch), since that has failed. The second upvalue is the reason then. */
+static int close_special(lua_State *L) {
+  int reason = lua_gettop(L) == 1 ? lua_upvalueindex(2) : lua_isnil(L, 2) ? 0 : 2;
+  chan_close(L, (Chan *)lua_touserdata(L, 1), 1, reason);
+  return 0;
+}
+
+/* Closes the value on top of L, if it is a channel that can be closed, and pops it. */
+static void close_one(lua_State *L, int reason) {
   int at = lua_gettop(L);
-  const Chan *ch = (const Chan *)lua_touserdata(L, at);
-  if (LIKELY(!(ch->flags & CHAN_FEEDS)) || !lua_checkstack(L, STACK_TO_GIVE_UP)) return;
+  Chan *ch = chan_to(L, at);
+  if (ch && !(ch->flags & (CHAN_CLOSES_ITSELF | CHAN_SPECIAL | CHAN_RESULT))) {
+    chan_close(L, ch, at, lua_isnil(L, reason) ? 0 : reason);
+  } else if (ch && !(ch->flags & CHAN_CLOSES_ITSELF)) {
+    for (int nargs = 2; nargs > 0 && !chan_is_closed(ch); nargs--) {
+      lua_getiuservalue(L, SCHED_SELF, SCHED_CLOSE);
+      lua_pushvalue(L, at);
+      if (nargs == 2) lua_pushvalue(L, reason);
+      (void)lua_pcall(L, nargs, 0, 0);
+      lua_settop(L, at);
+    }
+  }
+  lua_pop(L, 1);
+}
+
+void go_close_fed(lua_State *L, int fed, int reason) {
+  if (lua_istable(L, fed)) {
+    for (lua_Integer i = 1; lua_rawgeti(L, fed, i) != LUA_TNIL; i++) close_one(L, reason);
+    lua_pop(L, 1);
+  } else {
+    lua_pushvalue(L, fed);
+    close_one(L, reason);
+  }
+}
+
+/* Calls the give_up function of the go block at index `at`; see give_up. Returns whether that has succeeded. */
+static bool call_give_up(lua_State *L, int at, int reason, int trace, bool is_reported) {
+  if (!lua_checkstack(L, STACK_TO_GIVE_UP)) return false;
   lua_getiuservalue(L, at, GO_GIVE_UP);
   lua_getiuservalue(L, at, GO_FED);
   lua_pushvalue(L, reason);
@@ -86,10 +117,24 @@ static void give_up(lua_State *L, int reason, int trace, bool is_reported) {
   lua_pushboolean(L, is_reported);
   if (trace) lua_pushvalue(L, trace);
   else lua_pushnil(L);
+  return error_call(L, 5, "a function that is called when a go block dies", at);
+}
+
+/* Calls the give_up function of a go block, whose userdata is on top of L, that has died for the reason at that index;
+   `trace`: the index of the traceback, or 0; `is_reported`: whether that error is reported. Does not raise: an error in
+   give_up goes to on_error, and what is fed is closed here. */
+static void give_up(lua_State *L, int reason, int trace, bool is_reported) {
+  int at = lua_gettop(L);
+  const Chan *ch = (const Chan *)lua_touserdata(L, at);
+  if (LIKELY(!(ch->flags & CHAN_FEEDS))) return;
   Sched *S = ch->sched;
   bool outer = S->gives_up;
   S->gives_up = true;
-  error_call(L, 5, "a function that is called when a go block dies", at);
+  if (!call_give_up(L, at, reason, trace, is_reported)) {
+    lua_getiuservalue(L, at, GO_FED);
+    go_close_fed(L, at + 1, reason);
+    lua_pop(L, 1);
+  }
   S->gives_up = outer;
 }
 
@@ -154,8 +199,8 @@ bool go_is_cancellation(lua_State *L, int at, int err) {
 }
 
 /* Makes the error on top of L, which is popped, the one that the caller of sched_run raises. */
-static void fail_awaited(lua_State *L, Sched *S, Go *awaited) {
-  awaited->alt.flags |= ALT_RAISE;
+static void fail_awaited(lua_State *L, Sched *S) {
+  S->awaited->alt.flags |= ALT_RAISE;
   lua_settop(S->outside.co, 0);
   lua_xmove(L, S->outside.co, 1);
 }
@@ -172,7 +217,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   lua_insert(L, top + 1); /* result channel, error, traceback, name */
   if (is_awaited) {
     lua_settop(L, top + 2);
-    fail_awaited(L, S, go);
+    fail_awaited(L, S);
   } else if (!go_is_cancellation(L, top + 1, top + 2)) {
     bool is_callback = go->alt.flags & ALT_CALLBACK && go->alt.flags & ALT_BARE;
     if (is_callback || lua_isnil(L, top + 2)) error_report(L); /* nobody can take the error, or tell nil from a close */
@@ -256,21 +301,19 @@ static void bury(lua_State *L, Sched *S, Go *go) {
   if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, at);
   alt_stop_waiting(S, &go->alt);
   lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
-  bool is_awaited = go == S->awaited;
   end(L, S, go, 0, at + 1);
   give_up(L, at + 1, 0, false);
   lua_settop(L, at + 1);
-  if (is_awaited) fail_awaited(L, S, go);
+  if (go == S->awaited) fail_awaited(L, S);
   lua_settop(L, at);
 }
 
 void go_bury_unfit(lua_State *L, Sched *S, Go *go) {
-  int top = lua_gettop(L);
   root_push(L, go);
   go->alt.state = ALT_IDLE; /* it is not in the run queue any more */
   S->current = NULL;
   bury(L, S, go);
-  lua_settop(L, top);
+  lua_pop(L, 1);
 }
 
 /* __close of the guard: (guard, error). Ends the go block whose coroutine L is, unless it has ended and the scheduler
@@ -325,11 +368,8 @@ static bool is_cancellable(const Go *go) {
 
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   Alt *alt = &go->alt;
-  if (!go->slot) go->chan.flags |= CHAN_ERROR_TAKEN; /* it has ended: its error, if it has one, is given up */
-  if (!is_cancellable(go)) return false;
-  if (alt->flags & ALT_CANCEL) return true;
-  attr_table(L, at);
-  /* That may have run finalizers: checked again. */
+  if (go->slot) attr_table(L, at);         /* which may run finalizers, and so comes before the checks */
+  else go->chan.flags |= CHAN_ERROR_TAKEN; /* it has ended: its error, if it has one, is given up */
   if (!is_cancellable(go)) return false;
   if (alt->flags & ALT_CANCEL) return true;
   lua_pushvalue(L, reason);
@@ -374,5 +414,9 @@ void go_open(lua_State *L) {
   setup_push_meta(L, "__close", on_guard_closed);
   lua_setmetatable(L, -2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_GUARD);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushliteral(L, "out of memory"); /* so short that a shared channel, too, needs none for it */
+  lua_pushcclosure(L, close_special, 2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_CLOSE);
   go_close_open(L);
 }

@@ -10,9 +10,14 @@ Go *go_spawn(lua_State *L, Sched *S, int nargs);
 
 /* The same for a go block that feeds a channel. On top of L: give_up, fed, the function and its arguments, all of which
    are replaced. If the go block dies, by an error, a cancel or in any other way, give_up(fed, reason, its result
-   channel, whether the error is reported, traceback or nil) is called, unless memory runs out. give_up must not
-   wait. */
+   channel, whether the error is reported, traceback or nil) is called. give_up must not wait. If it raises, or memory
+   runs out, go_close_fed closes what is fed. */
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
+
+/* Closes what a go block feeds, at index `fed`: a channel, or the channels of a list; anything else is left alone. The
+   reason is at the index `reason`, which may hold nil. Does not raise. Needs no memory for a channel whose values are
+   its own; for any other, the reason becomes "out of memory" if there is too little. */
+void go_close_fed(lua_State *L, int fed, int reason);
 
 /* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is
    the `n` values on top of L, which are replaced by its userdata. Commit its alt before it is enqueued or woken: a
@@ -62,11 +67,18 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n);
    that is resumed from NULL may nest few of them. */
 static inline lua_State *go_resumer(lua_State *L) { return BEFORE_LUA_5_4_4 ? L : NULL; }
 
-/* go_resume without an observer. Inline, since a yield is a longjmp, after which the processor mispredicts the return
-   of each function up to here: each function less saves 5 to 10 ns. */
-static inline void go_resume_unobserved(lua_State *L, Sched *S, Go *go) {
-  Alt *alt = &go->alt;
+/* Resumes a go block that was ready, and ends it if its function has returned or raised.
+
+   It is resumed from NULL (go_resumer), so C calls in the go block do not count as nested in the C calls that have led
+   here. Every go block has the same number of levels, however deep rn.run was called, and enough of them are left when
+   it ends.
+
+   Inline, since a yield is a longjmp, after which the processor mispredicts the return of each function up to here:
+   each function less saves 5 to 10 ns. */
+static inline void go_resume(lua_State *L, Sched *S, Alt *alt) {
+  Go *go = sched_go(alt);
   int n;
+  if (UNLIKELY(S->observer != NULL) && !S->observer->run(L, S, go)) return;
   if (UNLIKELY(lua_status(alt->co) != LUA_YIELD || alt->flags & ALT_BARE) && !go_can_begin(go)) {
     go_bury_unfit(L, S, go);
     return;
@@ -77,21 +89,7 @@ static inline void go_resume_unobserved(lua_State *L, Sched *S, Go *go) {
   int status = lua_resume(alt->co, go_resumer(L), alt->nresults, &n);
   if (UNLIKELY(status != LUA_YIELD || alt->state == ALT_IDLE)) go_left(L, S, go, status, n);
   S->current = NULL;
-}
-
-/* Resumes a go block that was ready, and ends it if its function has returned or raised.
-
-   It is resumed from NULL (go_resumer), so C calls in the go block do not count as nested in the C calls that have led
-   here. Every go block has the same number of levels, however deep rn.run was called, and enough of them are left when
-   it ends. */
-static inline void go_resume(lua_State *L, Sched *S, Alt *alt) {
-  Go *go = sched_go(alt);
-  if (LIKELY(!S->observer)) {
-    go_resume_unobserved(L, S, go);
-  } else if (S->observer->run(L, S, go)) {
-    go_resume_unobserved(L, S, go);
-    OBSERVE(S, left, L, S, &go->alt);
-  }
+  OBSERVE(S, left, L, S, alt);
 }
 
 /* Sets up what go blocks need; the scheduler's userdata is at SCHED_SELF. */

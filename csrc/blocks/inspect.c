@@ -72,9 +72,8 @@ bool inspect_write_report(lua_State *L, const char *name, int n) {
 
 int inspect_raise_deadlock(lua_State *L, const char *what) {
   const Sched *S = sched_self(L);
-  bool is_stuck = S->sharing && S->sharing->is_stuck;
   lua_pushstring(L, what);
-  lua_pushboolean(L, is_stuck);
+  lua_pushboolean(L, S->sharing && S->sharing->is_stuck);
   if (!inspect_write_report(L, "deadlock", 3)) lua_pushfstring(L, "deadlock: %s would wait for ever", what);
   return error_raise(L);
 }

@@ -60,21 +60,14 @@ Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op) {
   return alt;
 }
 
-/* The rare part of park_resumed: raises, unless a cancelled go block has got results. */
-static void raise_pending(lua_State *L, Alt *alt) {
-  if (alt->flags & ALT_RAISE) {
-    alt->flags &= (uint8_t)~ALT_RAISE;
-    lua_error(L);
-  }
-  if (alt->nresults == 0) raise_cancelled(L, sched_go(alt));
-}
-
 int park_resumed(lua_State *L, Alt *alt) {
-  if (UNLIKELY(alt->state != ALT_IDLE)) {
-    return go_kill(L, sched_go(alt));
-  }
+  if (UNLIKELY(alt->state != ALT_IDLE)) return go_kill(L, sched_go(alt));
   alt->flags &= (uint8_t) ~(ALT_SELECT | ALT_INDEX | ALT_LOOP);
-  if (UNLIKELY(alt->flags & (ALT_RAISE | ALT_CANCEL))) raise_pending(L, alt);
+  if (UNLIKELY(alt->flags & ALT_RAISE)) {
+    alt->flags &= (uint8_t)~ALT_RAISE;
+    return lua_error(L);
+  }
+  if (UNLIKELY(alt->flags & ALT_CANCEL) && alt->nresults == 0) return raise_cancelled(L, sched_go(alt));
   return alt->nresults;
 }
 
@@ -90,15 +83,15 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
     shared_inbox_drain(L, S); /* seldom covered: another thread completes it just then */
   }
   uint8_t flags = alt->flags;
-  if (alt->state != ALT_READY) {
-    if (status == LUA_OK) inspect_push_waiting(L, alt, op->name);
-    alt_stop_waiting(S, alt);
-    alt->flags = ALT_BARE;
-    if (status != LUA_OK) return lua_error(L);
-    return inspect_raise_deadlock(L, op->name);
+  bool is_done = alt->state == ALT_READY;
+  if (!is_done && status == LUA_OK) {
+    S->running = true; /* a finalizer must not wait meanwhile: it would use this alt */
+    inspect_push_waiting(L, alt, op->name);
+    S->running = false;
   }
-  alt->state = ALT_IDLE;
+  alt_stop_waiting(S, alt);
   alt->flags = ALT_BARE;
+  if (!is_done) return status == LUA_OK ? inspect_raise_deadlock(L, op->name) : lua_error(L);
   if (status != LUA_OK) {
     /* The operation has completed, and then something else failed: report the error and return the results. */
     lua_pushnil(L);
@@ -113,7 +106,7 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
 
 /* The running go block parks: completes a take on S->on_park. Neither allocates nor raises. */
 static void wake_taker(lua_State *L, Sched *S) {
-  Waiter *w = chan_first_taker(S->on_park);
+  Waiter *w = chan_first_waiter(S->on_park, TAKES);
   S->on_park = NULL;
   if (!w) return;
   lua_pushboolean(L, 1);
@@ -144,8 +137,7 @@ int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFu
   const ChanOps *ops = chan_ops(ch);
   int n = ops && ops->wait ? ops->wait(L, ch, at, alt, at, op) : 0;
   if (n) return !k || alt == &S->outside ? n : park_yield(L, S, op, n, k);
-  alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
-  alt->flags |= op->flags;
+  alt_enqueue_single(ch, alt, at, op);
   return park_wait(L, S, alt, op, k);
 }
 

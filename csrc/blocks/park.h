@@ -45,11 +45,10 @@ static ALWAYS_INLINE int park_on(lua_State *L, Chan *ch, int at, const Operation
   uint32_t kept = op->waiter & WAITER_KEPT ? 0 : CHAN_KEPT;
   bool is_usual = go && go->alt.co == L && !S->inside && !S->on_park &&
                   !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) && (ch->flags & (kept | CHAN_SPECIAL)) == kept &&
-                  (op->waiter & WAITER_UNCOUNTED || (op->is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING);
+                  (op->waiter & WAITER_UNCOUNTED || ch->waiting[op->is_put] < CHAN_MAX_PENDING);
   if (UNLIKELY(!is_usual || !lua_isyieldable(L))) return park_on_unusual(L, ch, at, op, k);
   Alt *alt = &go->alt;
-  alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
-  alt->flags |= op->flags;
+  alt_enqueue_single(ch, alt, at, op);
   alt->since = S->world.looked;
   chan_check(ch);
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);

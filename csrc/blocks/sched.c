@@ -211,9 +211,7 @@ static int call_protected(lua_State *L, Sched *S, int n) {
 
 int sched_call_loop(lua_State *L, Sched *S) { return call_protected(L, S, 0); }
 
-/* See sched_run; `awaited` may be NULL. If it has ended, its results are on top of its coroutine, which the caller must
-   keep alive; or its error is on the mailbox, and it has ALT_RAISE. Returns whether it has ended. */
-static bool run(lua_State *L, Sched *S, Go *awaited) {
+bool sched_run(lua_State *L, Sched *S, Go *awaited) {
   S->awaited = awaited;
   int status = sched_call_loop(L, S);
   S->awaited = NULL;
@@ -223,16 +221,14 @@ static bool run(lua_State *L, Sched *S, Go *awaited) {
   return stopped;
 }
 
-void sched_run(lua_State *L, Sched *S) { run(L, S, NULL); }
-
 int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
   int at = lua_gettop(L) - nargs;
   Go *go = go_spawn(L, S, nargs);
   lua_State *co = go->alt.co;
   lua_getiuservalue(L, at, GO_COROUTINE); /* kept alive: on it the results will be */
-  bool ended = run(L, S, go);
+  bool ended = sched_run(L, S, go);
   const SimRules *rules = S->world.rules;
-  while (!ended && rules && rules->raise_deadlock(L, S, go, at)) ended = run(L, S, go);
+  while (!ended && rules && rules->raise_deadlock(L, S, go, at)) ended = sched_run(L, S, go);
   if (!ended) {
     lua_pushnil(L);
     return inspect_raise_deadlock(L, what);

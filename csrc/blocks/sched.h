@@ -5,9 +5,10 @@
 
 #include "core/state.h"
 
-/* Runs until no go block is ready, no timer is pending and the driver expects no event. Raises what the driver
-   raises. */
-void sched_run(lua_State *L, Sched *S);
+/* Runs until no go block is ready, no timer is pending and the driver expects no event; or until `awaited`, unless that
+   is NULL, has ended, and then returns true. Its results are on top of its coroutine, which the caller must keep alive;
+   or its error is on the mailbox, and it has ALT_RAISE. Raises what the driver raises. */
+bool sched_run(lua_State *L, Sched *S, Go *awaited);
 
 /* Runs the function with `nargs` arguments on top of L as a go block until it has ended. Pushes its results and returns
    how many they are; or raises its error, or a deadlock that names `what`. */

@@ -63,9 +63,9 @@ static void grow_windows(lua_State *L, Windows *windows) {
 /* Frees the memory of all slots and windows. May raise. */
 static void forget_slots(lua_State *L, Pending *pending) {
   lua_newtable(L);
-  if (pending->count == 0) {
+  if (pending->windows.count == 0) {
     lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
-    *pending = (Pending){.count = 0};
+    *pending = (Pending){.size = 0};
   } else { /* a finalizer has made a timeout */
     lua_pop(L, 1);
   }
@@ -88,7 +88,6 @@ static void enter(lua_State *L, Sched *S, Timeout *t) {
   lua_pop(L, 1);
   pending->free = next_free;
   if (slot > pending->size) pending->size = slot;
-  pending->count++;
   t->slot = slot;
   t->chan.flags |= CHAN_TIMEOUT;
   windows_add(&pending->windows, t->timer.deadline, slot);
@@ -99,7 +98,7 @@ static void enter(lua_State *L, Sched *S, Timeout *t) {
    raise. */
 static bool make_room(lua_State *L, Sched *S) {
   Pending *pending = &S->world.pending;
-  if (UNLIKELY(pending->count == 0 && pending->size >= MANY)) forget_slots(L, pending);
+  if (UNLIKELY(pending->windows.count == 0 && pending->size >= MANY)) forget_slots(L, pending);
   else if (UNLIKELY(windows_full(&pending->windows))) grow_windows(L, &pending->windows);
   else if (UNLIKELY(S->world.heap.count == S->world.heap.capacity)) timer_reserve(L, S);
   else return false;
@@ -144,7 +143,6 @@ static void fire_timeout(lua_State *L, Timer *timer) {
   lua_pushinteger(L, pending->free);
   lua_rawseti(L, table, slot);
   pending->free = slot;
-  pending->count--;
   chan_close(L, &t->chan, table + 1, 0);
   t->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
   lua_settop(L, table - 1);

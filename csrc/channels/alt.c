@@ -29,7 +29,7 @@ void alt_stop_waiting(Sched *S, Alt *alt) {
 }
 
 void alt_drop_first(Chan *ch, bool is_put) {
-  Waiter *w = CONTAINER_OF(is_put ? ch->puts.first : ch->takes.first, Waiter, link);
+  Waiter *w = CONTAINER_OF(ch->queues[is_put].first, Waiter, link);
   Alt *alt = w->alt;
   if (alt->flags & ALT_WEAK) {
     alt_dequeue(w); /* seldom covered: somebody has closed the coroutine of a block that its channels keep */

@@ -1,9 +1,8 @@
 /* alt.h: how an operation waits, and how it ends: enqueue, withdraw, commit, wake.
 
-   An alt is one decision of one owner: a single put or take, or an alts over many. It has a waiter in the queue of each
-   channel that could complete it. Whoever completes one of them commits the alt, which withdraws all its waiters at
-   once, and wakes its owner with the results. So a waiter that is in a queue has not been committed. (core.async leaves
-   dead waiters in the queues and purges them later.)
+   Whoever completes an operation commits its alt (state.h), which withdraws all waiters of the alt at once, and wakes
+   its owner with the results. So a waiter that is in a queue has not been committed. (core.async leaves dead waiters in
+   the queues and purges them later.)
 
    Nothing here allocates or raises. */
 #ifndef RUNNEL_ALT_H
@@ -23,31 +22,22 @@ static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_pu
   w->at = at;
   w->is_put = is_put;
   w->flags = flags;
-  if (is_put) {
-    list_append(&ch->puts, &w->link);
-    ch->nputs++;
-  } else {
-    list_append(&ch->takes, &w->link);
-    ch->ntakes++;
-  }
+  list_append(&ch->queues[is_put], &w->link);
+  ch->waiting[is_put]++;
 }
 
-/* Enqueues the only waiter of `alt`, which is parked from here on. */
-static inline void alt_enqueue_single(Chan *ch, Alt *alt, int at, bool is_put, uint8_t flags) {
+/* Enqueues the only waiter of `alt`, for `op`. It is parked from here on. */
+static inline void alt_enqueue_single(Chan *ch, Alt *alt, int at, const Operation *op) {
   alt->state = ALT_PARKED;
+  alt->flags |= op->flags;
   alt->count = 1;
-  alt_enqueue(ch, &alt->own.waiter, alt, at, is_put, flags);
+  alt_enqueue(ch, &alt->own.waiter, alt, at, op->is_put, op->waiter);
 }
 
 /* Takes a waiter out of its queue. */
 static inline void alt_dequeue(Waiter *w) {
-  if (w->is_put) {
-    list_remove(&w->chan->puts, &w->link);
-    w->chan->nputs--;
-  } else {
-    list_remove(&w->chan->takes, &w->link);
-    w->chan->ntakes--;
-  }
+  list_remove(&w->chan->queues[w->is_put], &w->link);
+  w->chan->waiting[w->is_put]--;
 }
 
 /* Takes every waiter of an alt out of its queue. Some may have left theirs already: one of a weak root that was not

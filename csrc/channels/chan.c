@@ -58,7 +58,7 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
 /* ---- the queues ---- */
 
 bool chan_few_count(const Chan *ch, bool is_put) {
-  const List *queue = is_put ? &ch->puts : &ch->takes;
+  const List *queue = &ch->queues[is_put];
   if (chan_is_shared(ch)) return true;
   uint32_t n = 0;
   for (const Link *link = queue->first; link; link = list_next(queue, link)) {
@@ -84,28 +84,10 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
   return error_raise(L);
 }
 
-/* Completes an operation whose result, the first one of an alts, is on top of its owner's stack. */
-static void complete(lua_State *L, const Waiter *w) {
+/* Completes an operation whose result, the first one of an alts, is on top of its owner's stack. `reason` is the index
+   in L of why the channel was closed, for a take that gets nil, or 0. */
+static inline void complete(lua_State *L, const Waiter *w, int reason) {
   Alt *alt = w->alt;
-  int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
-  alt_complete(L, w->chan->sched, alt, n);
-}
-
-void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {
-  lua_pushboolean(w->alt->co, accepted);
-  complete(L, w);
-}
-
-void chan_complete_take(lua_State *L, Waiter *w) {
-  lua_xmove(L, w->alt->co, 1);
-  if (w->chan->buf.kind != BUFFER_NONE) w->chan->take_total++;
-  complete(L, w);
-}
-
-/* Completes a take with nil: the channel is closed. `reason` is an index in L, or 0. */
-static void complete_closed(lua_State *L, Waiter *w, int reason) {
-  Alt *alt = w->alt;
-  lua_pushnil(alt->co);
   int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
   if (reason) {
     if (!(alt->flags & ALT_LOOP)) w->chan->flags |= CHAN_ERROR_TAKEN;
@@ -114,6 +96,17 @@ static void complete_closed(lua_State *L, Waiter *w, int reason) {
     n++;
   }
   alt_complete(L, w->chan->sched, alt, n);
+}
+
+void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {
+  lua_pushboolean(w->alt->co, accepted);
+  complete(L, w, 0);
+}
+
+void chan_complete_take(lua_State *L, Waiter *w) {
+  lua_xmove(L, w->alt->co, 1);
+  if (w->chan->buf.kind != BUFFER_NONE) w->chan->take_total++;
+  complete(L, w, 0);
 }
 
 /* ---- the values of the buffer ---- */
@@ -163,13 +156,6 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
   while (b->count == b->size && buffer_add(b) == BUFFER_ADD) grow(L, ch, at);
 }
 
-/* chan_store behind the other values if the slots are user values and one is free. */
-static inline void store_inline(lua_State *L, Buffer *b, int at, int value) {
-  lua_pushvalue(L, value);
-  lua_setiuservalue(L, at, b->base + (int)buffer_tail(b));
-  b->count++;
-}
-
 void chan_store(lua_State *L, Chan *ch, int at, int value) {
   Buffer *b = &ch->buf;
   BufferAdd what = buffer_add(b);
@@ -179,20 +165,21 @@ void chan_store(lua_State *L, Chan *ch, int at, int value) {
     lua_pop(L, 1);
   }
   if (LIKELY(b->base)) {
-    store_inline(L, b, at, value);
+    lua_pushvalue(L, value);
+    lua_setiuservalue(L, at, b->base + (int)buffer_tail(b));
   } else {
     lua_getiuservalue(L, at, CHAN_VALUES);
     lua_pushvalue(L, value);
     lua_rawseti(L, -2, (lua_Integer)buffer_tail(b) + 1);
     lua_pop(L, 1);
-    b->count++;
   }
+  b->count++;
 }
 
 /* Completes all waiting takes of a promise, which has got its value. */
 static void serve_promise(lua_State *L, Chan *ch, int at) {
   Waiter *w;
-  while ((w = chan_first_taker(ch)) != NULL) {
+  while ((w = chan_first_waiter(ch, TAKES)) != NULL) {
     chan_fetch(L, ch, at);
     const Alt *taker = w->alt;
     chan_complete_take(L, w);
@@ -203,7 +190,7 @@ static void serve_promise(lua_State *L, Chan *ch, int at) {
 /* Moves values of waiting puts into the room that a take has made. There is a slot for each: nothing is allocated. */
 static void admit(lua_State *L, Chan *ch, int at) {
   Waiter *w;
-  while (!buffer_full(&ch->buf) && (w = chan_first_putter(ch)) != NULL) {
+  while (!buffer_full(&ch->buf) && (w = chan_first_waiter(ch, PUTS)) != NULL) {
     alt_push_value(L, w);
     chan_store(L, ch, at, lua_gettop(L));
     lua_pop(L, 1);
@@ -226,7 +213,7 @@ again:
     }
     return ch->ops->put(L, ch, at, value);
   }
-  Waiter *w = chan_first_taker(ch);
+  Waiter *w = chan_first_waiter(ch, TAKES);
   if (w && ch->buf.kind != BUFFER_PROMISE) {
     ch->put_total++;
     const Alt *taker = w->alt;
@@ -241,8 +228,7 @@ again:
     chan_reserve(L, ch, at);
     goto again;
   }
-  if (LIKELY(ch->buf.base && ch->buf.count < ch->buf.size)) store_inline(L, &ch->buf, at, value);
-  else chan_store(L, ch, at, value);
+  chan_store(L, ch, at, value);
   ch->put_total++;
   if (w) serve_promise(L, ch, at);
   chan_check(ch);
@@ -256,11 +242,11 @@ int chan_take(lua_State *L, Chan *ch, int at) {
     chan_fetch(L, ch, at);
     ch->take_total++;
     OBSERVE(ch->sched, take, ch, NULL);
-    if (ch->puts.first) admit(L, ch, at);
+    if (ch->waiting[PUTS]) admit(L, ch, at);
     chan_check(ch);
     return 1;
   }
-  Waiter *w = chan_first_putter(ch);
+  Waiter *w = chan_first_waiter(ch, PUTS);
   if (w) {
     alt_push_value(L, w);
     ch->put_total++; /* there is no buffer, so that counts the take, too */
@@ -279,8 +265,8 @@ ChanStats chan_stats(lua_State *L, const Chan *ch) {
   const ChanOps *ops = chan_ops(ch);
   if (ops && ops->stats) return ops->stats(L, ch);
   ChanStats stats = {.kind = (BufferKind)ch->buf.kind,
-                     .ntakes = ch->ntakes,
-                     .nputs = ch->nputs,
+                     .ntakes = ch->waiting[TAKES],
+                     .nputs = ch->waiting[PUTS],
                      .puts = ch->put_total,
                      .takes = ch->put_total,
                      .closed = (ch->flags & CHAN_CLOSED) != 0};
@@ -300,25 +286,6 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
   return ops && ops->count ? ops->count(L, ch, at) : (lua_Integer)chan_stats(L, ch).count;
 }
 
-/* Stores why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
-static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
-  /* Without attributes, their user value is free: closing allocates nothing. The first user value of a go block that
-     has died is free, too: it has no result. */
-  if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & CHAN_HAS_ATTRS)) {
-    lua_pushvalue(L, reason);
-    lua_setiuservalue(L, at, CHAN_ATTRS);
-    ch->flags |= CHAN_REASON;
-    return;
-  }
-  attr_table(L, at);
-  if (!chan_is_closed(ch)) {
-    lua_pushvalue(L, reason);
-    lua_rawseti(L, -2, ATTR_REASON);
-    ch->flags |= CHAN_REASON;
-  }
-  lua_pop(L, 1);
-}
-
 enum { STACK_FOR_ON_CLOSE = 8 }; /* slots of L, those for the report of an error included */
 
 void chan_notify_closed(lua_State *L, int at) {
@@ -328,19 +295,18 @@ void chan_notify_closed(lua_State *L, int at) {
   if (done) chan_close(L, done, top + 1, 0);
   lua_settop(L, top);
   attr_push(L, at, ATTR_ON_CLOSE);
-  if (lua_isnil(L, -1) || !lua_checkstack(L, STACK_FOR_ON_CLOSE)) {
-    lua_settop(L, top);
-    return;
+  if (!lua_isnil(L, -1) && lua_checkstack(L, STACK_FOR_ON_CLOSE)) {
+    lua_pushnil(L);
+    attr_set(L, at, ATTR_ON_CLOSE); /* an existing key: nothing is allocated */
+    (void)error_call(L, 0, "a function that is called on closing", at);
   }
-  lua_pushnil(L);
-  attr_set(L, at, ATTR_ON_CLOSE); /* an existing key: nothing is allocated */
-  error_call(L, 0, "a function that is called on closing", at);
+  lua_settop(L, top);
 }
 
 /* Completes the waiting puts that give up when the channel closes, which it has. */
 static void give_up_puts(lua_State *L, Chan *ch) {
-  Link *link = ch->puts.first;
-  for (uint32_t n = ch->nputs; n > 0; n--) {
+  Link *link = ch->queues[PUTS].first;
+  for (uint32_t n = ch->waiting[PUTS]; n > 0; n--) {
     Waiter *w = CONTAINER_OF(link, Waiter, link);
     link = link->next;
     if ((w->flags & WAITER_GIVES_UP) && alt_is_active(w->alt)) chan_complete_put(L, w, false);
@@ -349,22 +315,40 @@ static void give_up_puts(lua_State *L, Chan *ch) {
 
 bool chan_close_begin(lua_State *L, Chan *ch, int at, int reason) {
   if (!reason) return true;
-  store_reason(L, ch, at, reason);
-  return !chan_is_closed(ch); /* else a finalizer has closed it meanwhile */
+  /* Without attributes, their user value is free; and their table has a place for it: closing allocates nothing. The
+     first user value of a go block that has died is free, too: it has no result. */
+  if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & CHAN_HAS_ATTRS)) {
+    lua_pushvalue(L, reason);
+    lua_setiuservalue(L, at, CHAN_ATTRS);
+  } else {
+    attr_table(L, at);
+    if (chan_is_closed(ch)) {
+      lua_pop(L, 1); /* uncovered: a finalizer has closed it meanwhile */
+      return false;  /* uncovered: see above */
+    }
+    lua_pushvalue(L, reason);
+    lua_rawseti(L, -2, ATTR_REASON);
+    lua_pop(L, 1);
+  }
+  ch->flags |= CHAN_REASON;
+  return true;
 }
 
 void chan_close_puts(lua_State *L, Chan *ch) {
   ch->flags |= CHAN_CLOSED;
   OBSERVE(ch->sched, close, ch);
-  if (UNLIKELY(ch->puts.first != NULL)) give_up_puts(L, ch);
+  if (UNLIKELY(ch->waiting[PUTS])) give_up_puts(L, ch);
 }
 
 void chan_close_end(lua_State *L, Chan *ch, int at) {
-  Waiter *w = chan_first_taker(ch);
+  Waiter *w = chan_first_waiter(ch, TAKES);
   if (w) {
     int top = lua_gettop(L);
     int reason = attr_push_reason(L, ch, at) ? top + 1 : 0;
-    for (; w; w = chan_first_taker(ch)) complete_closed(L, w, reason);
+    for (; w; w = chan_first_waiter(ch, TAKES)) {
+      lua_pushnil(w->alt->co);
+      complete(L, w, reason);
+    }
     lua_settop(L, top);
   }
   chan_check(ch);

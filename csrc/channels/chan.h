@@ -110,8 +110,8 @@ static inline bool chan_has_slots(const Chan *ch) { return ch->buf.kind == BUFFE
 /* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody
    observes. */
 static inline bool chan_only_stores(const Chan *ch) {
-  return !(ch->flags & CHAN_SPECIAL_PUT) && chan_has_slots(ch) && ch->buf.count < ch->buf.limit && !ch->takes.first &&
-         LIKELY(!ch->sched->observer);
+  return !(ch->flags & CHAN_SPECIAL_PUT) && chan_has_slots(ch) && ch->buf.count < ch->buf.limit &&
+         !ch->waiting[TAKES] && LIKELY(!ch->sched->observer);
 }
 
 /* Does such a put of the value on top of L, which is popped. */
@@ -123,7 +123,7 @@ static inline void chan_just_store(lua_State *L, Chan *ch, int at) {
 
 /* Whether a take would only fetch a value from there: there is one, no put waits, and nobody observes. */
 static inline bool chan_only_fetches(const Chan *ch) {
-  return !(ch->flags & CHAN_SPECIAL) && chan_has_slots(ch) && ch->buf.count && !ch->puts.first &&
+  return !(ch->flags & CHAN_SPECIAL) && chan_has_slots(ch) && ch->buf.count && !ch->waiting[PUTS] &&
          LIKELY(!ch->sched->observer);
 }
 
@@ -147,16 +147,16 @@ static inline void chan_just_fetch(lua_State *L, Chan *ch, int at) {
 /* Whether chan_put, or chan_take, would complete at once, if the channel has no policy and is not shared. */
 static inline bool chan_can(const Chan *ch, bool is_put) {
   /* A put on a result channel can: it raises an error. */
-  if (is_put) return ch->takes.first || !buffer_full(&ch->buf) || ch->flags & (CHAN_CLOSED | CHAN_RESULT);
-  return buffer_count(&ch->buf) || ch->puts.first || ch->flags & CHAN_CLOSED;
+  if (is_put) return ch->waiting[TAKES] || !buffer_full(&ch->buf) || ch->flags & (CHAN_CLOSED | CHAN_RESULT);
+  return buffer_count(&ch->buf) || ch->waiting[PUTS] || ch->flags & CHAN_CLOSED;
 }
 
 /* ---- the queues ---- */
 
 /* The first active waiter of the queue of puts or takes, or NULL. The caller must complete it: it is withdrawn from its
    shared channels. */
-static inline Waiter *chan_first_of(Chan *ch, bool is_put) {
-  const List *queue = is_put ? &ch->puts : &ch->takes;
+static inline Waiter *chan_first_waiter(Chan *ch, bool is_put) {
+  const List *queue = &ch->queues[is_put];
   for (;;) {
     if (!queue->first) return NULL;
     Waiter *w = CONTAINER_OF(queue->first, Waiter, link);
@@ -169,12 +169,6 @@ static inline Waiter *chan_first_of(Chan *ch, bool is_put) {
     }
   }
 }
-
-/* The first waiting put, or NULL. */
-static inline Waiter *chan_first_putter(Chan *ch) { return chan_first_of(ch, true); }
-
-/* The first waiting take, or NULL. */
-static inline Waiter *chan_first_taker(Chan *ch) { return chan_first_of(ch, false); }
 
 /* Hands the value on top of L, which is popped, to a waiting take, and wakes its owner. */
 void chan_complete_take(lua_State *L, Waiter *w);
@@ -189,7 +183,7 @@ bool chan_few_count(const Chan *ch, bool is_put);
 /* Whether one more put, or take, may be enqueued. Any number of takes may wait on a timeout or for a channel to close,
    where a buffer would not help. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {
-  if (LIKELY((is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING)) return true;
+  if (LIKELY(ch->waiting[is_put] < CHAN_MAX_PENDING)) return true;
   return (!is_put && ch->flags & CHAN_CLOSES_ITSELF) || chan_few_count(ch, is_put);
 }
 

@@ -5,7 +5,8 @@
 #include <assert.h>
 
 /* Walks a queue: its length, and that every waiter in it is active. */
-static uint32_t check_queue(const Chan *ch, const List *queue, bool is_put) {
+static void check_queue(const Chan *ch, bool is_put) {
+  const List *queue = &ch->queues[is_put];
   uint32_t n = 0;
   for (const Link *link = queue->first; link; link = list_next(queue, link)) {
     const Waiter *w = CONTAINER_OF(link, const Waiter, link);
@@ -14,15 +15,14 @@ static uint32_t check_queue(const Chan *ch, const List *queue, bool is_put) {
     assert(link->next->prev == link);
     n++;
   }
-  return n;
+  assert(n == ch->waiting[is_put]);
 }
 
 /* Whether the two queues hold only the two sides of one alts. */
 static bool same_alt(const Chan *ch) {
-  const Alt *alt = CONTAINER_OF(ch->puts.first, const Waiter, link)->alt;
-  const List *queues[2] = {&ch->puts, &ch->takes};
+  const Alt *alt = CONTAINER_OF(ch->queues[PUTS].first, const Waiter, link)->alt;
   for (int i = 0; i < 2; i++) {
-    for (const Link *link = queues[i]->first; link; link = list_next(queues[i], link)) {
+    for (const Link *link = ch->queues[i].first; link; link = list_next(&ch->queues[i], link)) {
       if (CONTAINER_OF(link, const Waiter, link)->alt != alt) return false;
     }
   }
@@ -30,14 +30,15 @@ static bool same_alt(const Chan *ch) {
 }
 
 void chan_check(const Chan *ch) {
-  uint32_t nputs = check_queue(ch, &ch->puts, true), ntakes = check_queue(ch, &ch->takes, false);
-  assert(nputs == ch->nputs && ntakes == ch->ntakes);
+  uint32_t nputs = ch->waiting[PUTS], ntakes = ch->waiting[TAKES];
+  check_queue(ch, PUTS);
+  check_queue(ch, TAKES);
   if (chan_is_shared(ch)) return; /* of some of them the results may be in the inbox */
   assert(!(nputs && ntakes) || same_alt(ch));
   assert(!((ch->flags & CHAN_CLOSED) && ntakes));
   if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
   assert(!(ntakes && buffer_count(&ch->buf)));
-  assert(!(nputs && !buffer_full(&ch->buf)) || chan_custom_is_admitting(ch));
+  assert(!nputs || buffer_full(&ch->buf) || (chan_custom(ch) && chan_custom(ch)->is_admitting));
   if (ch->buf.kind == BUFFER_NONE) return;
   assert(ch->buf.count <= ch->buf.size);
   assert(ch->buf.count <= ch->buf.limit || chan_custom_transduces(ch));

@@ -19,14 +19,16 @@ static inline CustomChan *custom(Chan *ch) { return CONTAINER_OF(ch, CustomChan,
 
 /* ---- calling ---- */
 
-/* Calls the function at index `base` + 1 with the arguments above it. The message handler, at `base`, is replaced by
-   the result; or by the error, and then it returns false. */
-static bool call_above(lua_State *L, Chan *ch, int at, int base, const char *what) {
+/* Calls the function and the `nargs` arguments on top of L for one result. Returns false if that is an error. */
+static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
   Sched *S = ch->sched;
   const char *outer = S->inside;
+  int base = lua_gettop(L) - nargs;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
+  lua_insert(L, base);
   S->inside = what;
   custom(ch)->is_busy = true;
-  int status = lua_pcall(L, lua_gettop(L) - base - 1, 1, base);
+  int status = lua_pcall(L, nargs, 1, base);
   custom(ch)->is_busy = false;
   S->inside = outer;
   lua_replace(L, base);
@@ -35,14 +37,6 @@ static bool call_above(lua_State *L, Chan *ch, int at, int base, const char *wha
     chan_close(L, ch, at, 0);
   }
   return status == LUA_OK;
-}
-
-/* Calls the function and the `nargs` arguments on top of L for one result. Returns false if that is an error. */
-static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
-  int base = lua_gettop(L) - nargs;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
-  lua_insert(L, base);
-  return call_above(L, ch, at, base, what);
 }
 
 /* Reports the error on top of L, which is popped, to on_error. */
@@ -140,31 +134,6 @@ static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   return ask(L, ch, at, REMOVE, 0, on_error);
 }
 
-/* Protected: (channel, value): adds the value to the buffer. The channel is busy, so nothing else changes it
-   meanwhile. */
-static int store_value(lua_State *L) {
-  Chan *ch = (Chan *)lua_touserdata(L, 1);
-  chan_reserve(L, ch, 1);
-  chan_store(L, ch, 1, 2);
-  return 0;
-}
-
-/* Adds the value at index `value` to the buffer. As `ask`, but it pushes nothing if that succeeds. */
-static bool store(lua_State *L, Chan *ch, int at, int value, enum OnError on_error) {
-  bool ok;
-  if (ch->buf.kind == BUFFER_POLICY) {
-    ok = ask(L, ch, at, ADD, value, on_error);
-  } else { /* what an exception handler has returned */
-    lua_pushcfunction(L, store_value);
-    lua_pushvalue(L, at);
-    lua_pushvalue(L, value);
-    ok = call(L, ch, at, 2, "a buffer");
-    if (!ok) report(L, at);
-  }
-  if (ok) lua_pop(L, 1);
-  return ok;
-}
-
 /* Commits an alt before user code runs for it, and pushes its go block (or nil): that code may close the coroutine, and
    then nothing else keeps the go block, which has ended, alive. */
 static void commit(lua_State *L, Alt *alt) {
@@ -199,8 +168,8 @@ static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, bool is_p
 
 /* Completes waiting takes, as many as the buffer has values. */
 static void serve(lua_State *L, Chan *ch, int at) {
-  while (ch->ntakes) {
-    Waiter *w = size(L, ch, at, REPORT) > 0 ? chan_first_taker(ch) : NULL;
+  while (ch->waiting[TAKES]) {
+    Waiter *w = size(L, ch, at, REPORT) > 0 ? chan_first_waiter(ch, TAKES) : NULL;
     if (!w) return;
     /* Commits first: the policy's code may do anything to the other channels of an alts. */
     Alt *alt = w->alt;
@@ -216,21 +185,42 @@ static void serve(lua_State *L, Chan *ch, int at) {
 
 /* ---- the transducer ---- */
 
-/* Calls the exception handler with the error on top of L, which is popped; its result, if not nil, goes into the
-   buffer. Without a handler the error is reported. */
+/* In a protected call, while the channel is busy: adds the value at index `value` to the buffer. */
+static void add_value(lua_State *L, Chan *ch, int at, int value) {
+  if (ch->buf.kind == BUFFER_POLICY) {
+    lua_pushcfunction(L, call_method);
+    lua_pushinteger(L, ADD);
+    lua_getiuservalue(L, at, CHAN_VALUES);
+    lua_pushvalue(L, value);
+    lua_call(L, 3, 0);
+  } else {
+    chan_reserve(L, ch, at);
+    chan_store(L, ch, at, value);
+  }
+}
+
+/* Protected: (channel, error): calls the exception handler, whose result, if not nil, goes into the buffer. */
+static int call_handler(lua_State *L) {
+  lua_getiuservalue(L, 1, CHAN_HANDLER);
+  lua_insert(L, 2);
+  lua_call(L, 1, 1);
+  if (!lua_isnil(L, 2)) add_value(L, (Chan *)lua_touserdata(L, 1), 1, 2);
+  return 0;
+}
+
+/* Calls the exception handler with the error on top of L, which is popped. Without one, the error is reported. */
 static void handle_error(lua_State *L, Chan *ch, int at) {
+  int err = lua_gettop(L);
   if (lua_getiuservalue(L, at, CHAN_HANDLER) == LUA_TNIL) {
     lua_pop(L, 1);
     report(L, at);
     return;
   }
-  lua_insert(L, -2);
-  if (!call(L, ch, at, 1, "an exception handler")) {
-    report(L, at);
-    return;
-  }
-  if (!lua_isnil(L, -1)) store(L, ch, at, lua_gettop(L), REPORT);
-  lua_pop(L, 1);
+  lua_pushcfunction(L, call_handler);
+  lua_pushvalue(L, at);
+  lua_pushvalue(L, err);
+  if (!call(L, ch, at, 2, "an exception handler")) report(L, at);
+  lua_settop(L, err - 1);
 }
 
 /* Whether the value on top of L is a reduced value. */
@@ -246,7 +236,7 @@ static bool is_reduced(lua_State *L) {
    channel closes. */
 static void reduced(lua_State *L, Chan *ch, int at) {
   Waiter *w;
-  while ((w = chan_first_putter(ch)) != NULL) {
+  while ((w = chan_first_waiter(ch, PUTS)) != NULL) {
     ch->put_total++;
     const Alt *putter = w->alt;
     chan_complete_put(L, w, true);
@@ -263,11 +253,10 @@ static int raise_no_accumulator(lua_State *L) {
 
 /* Sends the value at index `value` through the transducer into the buffer. Does not raise. */
 static void step(lua_State *L, Chan *ch, int at, int value) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
   lua_getiuservalue(L, at, CHAN_STEP);
   lua_pushvalue(L, at);
   lua_pushvalue(L, value);
-  if (!call_above(L, ch, at, lua_gettop(L) - 3, "a transducer")) {
+  if (!call(L, ch, at, 2, "a transducer")) {
     handle_error(L, ch, at);
   } else if (LIKELY(lua_touserdata(L, -1) == ch)) {
     lua_pop(L, 1);
@@ -310,16 +299,7 @@ static int add(lua_State *L) {
   if (!custom(ch)->is_busy) {
     return luaL_error(L, "the reducing function of a channel works only within a put on it");
   }
-  if (ch->buf.kind == BUFFER_POLICY) {
-    lua_pushcfunction(L, call_method);
-    lua_pushinteger(L, ADD);
-    lua_getiuservalue(L, lua_upvalueindex(2), CHAN_VALUES);
-    lua_pushvalue(L, 2);
-    lua_call(L, 3, 0);
-  } else {
-    chan_reserve(L, ch, lua_upvalueindex(2));
-    chan_store(L, ch, lua_upvalueindex(2), 2);
-  }
+  add_value(L, ch, lua_upvalueindex(2), 2);
   lua_settop(L, 1);
   return 1;
 }
@@ -337,7 +317,7 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   alt_push_value(L, w);
   bool ok = true;
   if (custom(ch)->has_xform) step(L, ch, at, top + 2);
-  else ok = store(L, ch, at, top + 2, LEAVE);
+  else ok = ask(L, ch, at, ADD, top + 2, LEAVE);
   if (ok) {
     ch->put_total++;
     if (alt->state != ALT_DEAD) OBSERVE(ch->sched, admit, ch, alt);
@@ -350,11 +330,11 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
 
 /* Admits waiting puts while there is room. */
 static void admit_all(lua_State *L, Chan *ch, int at) {
-  while (ch->nputs && !is_full(L, ch, at, REPORT)) {
-    Waiter *w = chan_first_putter(ch);
+  while (ch->waiting[PUTS] && !is_full(L, ch, at, REPORT)) {
+    Waiter *w = chan_first_waiter(ch, PUTS);
     if (w) admit(L, ch, at, w);
   }
-  if (ch->flags & CHAN_CLOSED && !ch->nputs) finish(L, ch, at);
+  if (ch->flags & CHAN_CLOSED && !ch->waiting[PUTS]) finish(L, ch, at);
 }
 
 static PutResult put(lua_State *L, Chan *ch, int at, int value) {
@@ -362,9 +342,9 @@ static PutResult put(lua_State *L, Chan *ch, int at, int value) {
   /* If a take waits the value goes through, room or not: else the two would wait for each other. */
   bool full = is_full(L, ch, at, RAISE);
   if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
-  if ((full || (custom(ch)->is_admitting && ch->nputs)) && !ch->ntakes) return PUT_WAIT;
+  if ((full || (custom(ch)->is_admitting && ch->waiting[PUTS])) && !ch->waiting[TAKES]) return PUT_WAIT;
   if (custom(ch)->has_xform) step(L, ch, at, value);
-  else store(L, ch, at, value, RAISE);
+  else if (ask(L, ch, at, ADD, value, RAISE)) lua_pop(L, 1);
   ch->put_total++;
   serve(L, ch, at);
   chan_check(ch);
@@ -377,11 +357,11 @@ static int take(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   lua_Integer n = size(L, ch, at, RAISE);
   /* Puts may wait although nothing is buffered: the policy was full when empty, or the transducer drops values. */
-  while (n == 0 && (w = chan_first_putter(ch)) != NULL) {
+  while (n == 0 && (w = chan_first_waiter(ch, PUTS)) != NULL) {
     admit(L, ch, at, w);
     n = size(L, ch, at, RAISE);
   }
-  if (n == 0 && UNLIKELY(ch->flags & CHAN_CLOSED && !custom(ch)->is_finished && !ch->nputs)) {
+  if (n == 0 && UNLIKELY(ch->flags & CHAN_CLOSED && !custom(ch)->is_finished && !ch->waiting[PUTS])) {
     finish(L, ch, at); /* the last waiting put belonged to an alts, which has withdrawn it since the close */
     n = size(L, ch, at, RAISE);
   }
@@ -389,7 +369,7 @@ static int take(lua_State *L, Chan *ch, int at) {
     fetch(L, ch, at, RAISE);
     ch->take_total++;
     OBSERVE(ch->sched, take, ch, NULL);
-    if (ch->nputs) admit_all(L, ch, at);
+    if (ch->waiting[PUTS]) admit_all(L, ch, at);
     chan_check(ch);
     return 1;
   }
@@ -408,13 +388,13 @@ static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
     return;
   }
   chan_close_puts(L, ch);
-  if (!ch->nputs) finish(L, ch, at);
+  if (!ch->waiting[PUTS]) finish(L, ch, at);
   chan_close_end(L, ch, at);
 }
 
 static bool can(lua_State *L, Chan *ch, int at, bool is_put) {
   if (ch->buf.kind != BUFFER_POLICY) return chan_can(ch, is_put);
-  if (ch->flags & CHAN_CLOSED || (is_put ? ch->takes.first : ch->puts.first)) return true;
+  if (ch->flags & CHAN_CLOSED || ch->waiting[!is_put]) return true;
   chan_custom_check_busy(L, ch, at);
   return is_put ? !is_full(L, ch, at, RAISE) : size(L, ch, at, RAISE) > 0;
 }
@@ -446,8 +426,8 @@ void chan_custom_new(lua_State *L, Sched *S, Buffer b, int policy, int xf, int h
   int nuvalues = CHAN_HANDLER;
   if (!policy && b.limit <= CHAN_INLINE) {
     b.size = b.limit;
-    b.base = (uint8_t)(b.limit > 1 ? CHAN_HANDLER + 1 : CHAN_VALUES);
-    if (b.limit > 1) nuvalues = b.base + (int)b.limit - 1;
+    b.base = CHAN_HANDLER + 1;
+    nuvalues = CHAN_HANDLER + (int)b.limit;
   }
   Chan *ch = chan_new(L, S, sizeof(CustomChan), nuvalues);
   int at = lua_gettop(L);

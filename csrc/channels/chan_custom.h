@@ -30,9 +30,6 @@ static inline const CustomChan *chan_custom(const Chan *ch) {
 /* Whether its values go through a transducer. */
 static inline bool chan_custom_transduces(const Chan *ch) { return chan_custom(ch) && chan_custom(ch)->has_xform; }
 
-/* Whether puts may wait although there is room. */
-static inline bool chan_custom_is_admitting(const Chan *ch) { return chan_custom(ch) && chan_custom(ch)->is_admitting; }
-
 /* Pushes a new channel with a buffer of b's kind and limit, and with what is not 0 of these: the policy at index
    `policy`, for BUFFER_POLICY; the transducer at index `xf`; the exception handler at index `handler`. Raises what the
    transducer raises, or if it does not return a function. */

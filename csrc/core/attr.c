@@ -1,8 +1,9 @@
 /* attr.c: see attr.h. The table is in the user value CHAN_ATTRS. That of a go block is in SCHED_ATTRS instead: few go
    blocks have attributes, and each byte of a go block counts.
 
-   The reason of the close of a channel without a table is in CHAN_ATTRS. That of a go block is there even if it has a
-   table; but in the table if somebody else has closed its result channel while it lived. */
+   The reason of the close of a channel without a table is in CHAN_ATTRS. A table has a place for it, which holds false
+   until then: closing must not need memory. That of a go block is there even if it has a table; but in the table if
+   somebody else has closed its result channel while it lived. */
 #include "core/attr.h"
 
 bool attr_push_table(lua_State *L, int at) {
@@ -22,21 +23,20 @@ bool attr_push_table(lua_State *L, int at) {
   return true;
 }
 
-void attr_table(lua_State *L, int at) {
-  if (attr_push_table(L, at)) return;
-  lua_pop(L, 1);
-  lua_newtable(L);
-  if (attr_push_table(L, at)) { /* a finalizer has made one */
-    lua_replace(L, -2);
-    return;
-  }
+bool attr_table(lua_State *L, int at) {
+  if (attr_push_table(L, at)) return false;
   lua_pop(L, 1);
   Chan *ch = (Chan *)lua_touserdata(L, at);
+  lua_createtable(L, ch->flags & CHAN_GO ? 0 : ATTR_REASON, 0);
+  if (attr_push_table(L, at)) { /* a finalizer has made one */
+    lua_replace(L, -2);
+    return true;
+  }
+  lua_pop(L, 1);
   if (!(ch->flags & CHAN_GO)) {
-    if (ch->flags & CHAN_REASON) { /* it moves to the table */
-      lua_getiuservalue(L, at, CHAN_ATTRS);
-      lua_rawseti(L, -2, ATTR_REASON);
-    }
+    if (ch->flags & CHAN_REASON) lua_getiuservalue(L, at, CHAN_ATTRS); /* it moves to the table */
+    else lua_pushboolean(L, 0);
+    lua_rawseti(L, -2, ATTR_REASON);
     lua_pushvalue(L, -1);
     lua_setiuservalue(L, at, CHAN_ATTRS);
   } else {
@@ -47,6 +47,7 @@ void attr_table(lua_State *L, int at) {
     lua_pop(L, 1);
   }
   ch->flags |= CHAN_HAS_ATTRS;
+  return true;
 }
 
 void attr_push(lua_State *L, int at, Attr key) {

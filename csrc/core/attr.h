@@ -11,18 +11,19 @@
 
 /* Keys of the table. */
 typedef enum Attr {
-  ATTR_NAME = 1, /* the name given to it */
-  ATTR_REASON,   /* why it was closed */
-  ATTR_DONE,     /* a channel that closes when it does */
-  ATTR_ON_CLOSE, /* a function that is called when it closes */
-  ATTR_GO,       /* the name of the go block whose result channel it is */
-  ATTR_CANCEL,   /* what that go block was cancelled with: an error that is not reported */
-  ATTR_CANCEL_2, /* the same, of one that was cancelled again while its variables were being closed */
-  ATTR_THREAD    /* a userdata with the Status of the thread for which that go block receives errors (lua/thread.c) */
+  ATTR_REASON = 1, /* why it was closed. First, so that Lua keeps its place in the array of the table */
+  ATTR_NAME,       /* the name given to it */
+  ATTR_DONE,       /* a channel that closes when it does */
+  ATTR_ON_CLOSE,   /* a function that is called when it closes */
+  ATTR_GO,         /* the name of the go block whose result channel it is */
+  ATTR_CANCEL,     /* what that go block was cancelled with: an error that is not reported */
+  ATTR_CANCEL_2,   /* the same, of one that was cancelled again while its variables were being closed */
+  ATTR_THREAD      /* a userdata with the Status of the thread for which that go block receives errors (lua/thread.c) */
 } Attr;
 
-/* Pushes the table of attributes and makes it if there is none. May raise. */
-void attr_table(lua_State *L, int at);
+/* Pushes the table of attributes. Makes it if there is none, and then returns true: finalizers may have run. May
+   raise. */
+bool attr_table(lua_State *L, int at);
 
 /* Pushes the table of attributes, or nil, and returns whether there is one. Neither allocates nor raises. */
 bool attr_push_table(lua_State *L, int at);

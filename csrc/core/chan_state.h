@@ -40,15 +40,16 @@ typedef enum ChanFlag {
   CHAN_KILLED = 1 << 15  /* it dies at its next turn: somebody else has resumed its coroutine */
 } ChanFlag;
 
+/* The queues of a channel; Waiter.is_put says in which one a waiter is. */
+enum { TAKES, PUTS };
+
 struct Chan {
   const void *tag;           /* &chan_tag: a faster test for a channel than comparing metatables */
   Sched *sched;              /* the scheduler that it belongs to */
-  List puts;                 /* waiting puts, first come first served */
-  List takes;                /* waiting takes */
+  List queues[2];            /* waiting takes, and waiting puts (TAKES, PUTS), first come first served */
   uint64_t id;               /* unique in the scheduler; a go block has that of its result channel */
   uint64_t put_total;        /* puts accepted so far */
-  uint32_t ntakes;           /* how many takes wait */
-  uint32_t nputs;            /* how many puts wait */
+  uint32_t waiting[2];       /* how many takes wait, and how many puts */
   uint32_t flags;            /* of ChanFlag */
   Buffer buf;                /* the buffer's state. Without a buffer the channel's memory ends before its limit */
   uint64_t take_total;       /* values taken so far; without a buffer that is put_total */

@@ -21,8 +21,7 @@ typedef struct Observer {
   /* A go block is about to be resumed. Returns false if a finalizer has ended it meanwhile, so that it must not be
      resumed. */
   bool (*run)(lua_State *L, Sched *S, Go *go);
-  /* That go block has yielded or ended. If it has ended, `alt` may have been collected: only compare the pointer. Comes
-     only after `run`, if there still is an observer. */
+  /* That go block has yielded or ended. If it has ended, `alt` may have been collected: only compare the pointer. */
   void (*left)(lua_State *L, Sched *S, const Alt *alt);
   /* The sleep of an alt is over. */
   void (*slept)(Sched *S, const Alt *alt);

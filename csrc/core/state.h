@@ -49,6 +49,7 @@ enum {
   SCHED_GUARD,         /* the bottom of the stack of a go block's coroutine (go_close.h) */
   SCHED_CLOSER,        /* function of a coroutine that closes the variables of a dead go block; and */
   SCHED_MAKE_CLOSER,   /* the function that makes that coroutine (go_close.c) */
+  SCHED_CLOSE,         /* C function: closes a channel that needs memory for that (go.c) */
   SCHED_KEPT,          /* table: the list of what go blocks wait on (keep.h) */
   SCHED_UNHANDLED,     /* table: errors that nobody has taken yet; and */
   SCHED_ADD_UNHANDLED, /* the function that adds to it (unhandled.h) */
@@ -67,7 +68,6 @@ enum { SCHED_POOLS = 2, SCHED_POOL_BLOCKS = 64 };
 /* Pending timeouts (timer.c). */
 typedef struct Pending {
   Windows windows; /* which of them serves a request */
-  uint32_t count;  /* how many there are */
   uint32_t size;   /* slots of SCHED_TIMEOUTS in use or free */
   uint32_t free;   /* the first free one, which names the next; 0: none */
 } Pending;

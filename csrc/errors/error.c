@@ -167,7 +167,7 @@ void error_report(lua_State *L) {
   lua_settop(L, error - 1);
 }
 
-void error_call(lua_State *L, int nargs, const char *inside, int at) {
+bool error_call(lua_State *L, int nargs, const char *inside, int at) {
   int base = lua_gettop(L) - nargs;
   lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
   lua_insert(L, base);
@@ -182,6 +182,7 @@ void error_call(lua_State *L, int nargs, const char *inside, int at) {
     error_report(L);
   }
   lua_settop(L, base - 1);
+  return status == LUA_OK;
 }
 
 /* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. */

@@ -28,8 +28,8 @@ void error_report(lua_State *L);
 
 /* Calls the function below the `nargs` arguments on top of L, which are all popped. The call is protected and has no
    result. The function cannot wait; error messages say that it is `inside`. Its error is reported, as one of the
-   channel at index `at`. */
-void error_call(lua_State *L, int nargs, const char *inside, int at);
+   channel at index `at`. Returns whether there was none. */
+bool error_call(lua_State *L, int nargs, const char *inside, int at);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is unchanged; if memory runs out, nil
    instead of either. Its userdata is at index `at`. A cancelled go block gets no traceback: it would take long, and an

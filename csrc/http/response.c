@@ -80,6 +80,9 @@ static const char *error_name(const Transfer *t) {
   }
 }
 
+/* CURLE_TOO_LARGE, which libcurl has since 8.6. */
+enum { TOO_LARGE = 100 };
+
 void response_note_error(Transfer *t) {
   size_t size = sizeof t->error;
   long number = 0;
@@ -117,6 +120,10 @@ void response_note_error(Transfer *t) {
   case CURLE_OUT_OF_MEMORY: /* libcurl says the same of its own limit for a line */
     (void)snprintf(t->error, size, "not enough memory, or a line of the headers is too long");
     return;
+  case TOO_LARGE:                  /* uncovered: older releases of libcurl do not say so */
+    (void)snprintf(t->error, size, /* uncovered: see above */
+                   "the headers have too many bytes, or a line of the headers is too long");
+    return; /* uncovered: see above */
   default:
     return;
   }

@@ -193,8 +193,8 @@ static void resume(Loop *loop, Transfer *t) {
   client_unlock(t->client);
   CURLcode code = curl_easy_pause(t->easy, paused); /* may call on_body */
   if (code == CURLE_OK) return;
-  if (t->refusal) finish_transfer(loop, t, code);
-  else fail_all(loop);
+  if (t->refusal) finish_transfer(loop, t, code); /* seldom covered: on_body has refused it just then */
+  else fail_all(loop);                            /* seldom covered: see above */
 }
 
 /* The next transfer for which Lua has asked something, and what; NULL if there is none. */

@@ -196,7 +196,7 @@ static enum MHD_Result take_piece(Request *request, const char *data, size_t *si
   }
   if (request->received / PATIENCE > server->limits.body) return MHD_NO;
   if (!request->discards && !bytes_add(&request->in, data, *size)) {
-    end_request(request, WHY_MEMORY); /* uncovered: no memory is left */
+    end_request(request, WHY_MEMORY);
     return MHD_NO;
   }
   *size = 0;

@@ -32,7 +32,7 @@ static bool has_strong(const Sched *S, const List *queue) {
 static bool is_needed(lua_State *L, const Sched *S) {
   Chan *ch = (Chan *)lua_touserdata(L, -1);
   if (ch->tag == &chan_tag) { /* else a block of waiters, which begins with a link or NULL */
-    if (has_strong(S, &ch->puts) || has_strong(S, &ch->takes)) return true;
+    if (has_strong(S, &ch->queues[PUTS]) || has_strong(S, &ch->queues[TAKES])) return true;
     ch->flags &= ~(uint32_t)(CHAN_KEPT | CHAN_LISTED);
     return false;
   }

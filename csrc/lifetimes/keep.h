@@ -38,14 +38,14 @@ static inline uint32_t keep_result(const Sched *S) { return S->world.outer ? 0 :
 
 /* To be called before the go block whose result channel is at index `at` becomes a weak root. May raise. */
 static inline void keep_before_weak(lua_State *L, Chan *ch, int at) {
-  if (ch->takes.first) keep_list(L, ch, at);
+  if (ch->waiting[TAKES]) keep_list(L, ch, at);
 }
 
 /* To be called when it becomes a weak root. Returns false if somebody has begun to wait on its result channel since
    keep_before_weak. */
 static inline bool keep_when_weak(Chan *ch) {
   if (ch->flags & CHAN_LISTED) return true;
-  if (ch->takes.first) return false;
+  if (ch->waiting[TAKES]) return false;
   ch->flags &= ~(uint32_t)CHAN_KEPT;
   return true;
 }

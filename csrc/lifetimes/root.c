@@ -56,33 +56,25 @@ void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
   go->alt.flags &= (uint8_t)~ALT_WEAK;
 }
 
-/* Pushes the userdata of a weak root. */
-static void push_weak(lua_State *L, const Go *go) {
-  if (LIKELY(root_push_weak(L, go))) return;
-  lua_pop(L, 1);
-  /* The weak reference has been cleared (see root.h); but each of its channels still has it. */
-  int top = lua_gettop(L);
-  alt_push_channel(L, alt_waiters(&go->alt));
-  attr_push_table(L, top + 1);
-  lua_pushnil(L);
-  while (lua_next(L, top + 2)) {
-    lua_pop(L, 1);
-    if (lua_touserdata(L, -1) == go) break;
-  }
-  lua_replace(L, top + 1);
-  lua_settop(L, top + 1);
-}
-
 void root_promote(lua_State *L, Sched *S, Go *go) {
-  push_weak(L, go);
+  int top = lua_gettop(L);
+  if (UNLIKELY(!root_push_weak(L, go))) {
+    /* The weak reference has been cleared (see root.h); but each of its channels still has it. */
+    alt_push_channel(L, alt_waiters(&go->alt));
+    attr_push_table(L, top + 2);
+    lua_pushnil(L);
+    while (lua_next(L, top + 3)) {
+      lua_pop(L, 1);
+      if (lua_touserdata(L, -1) == go) break;
+    }
+  }
   root_make_strong(L, S, go, lua_gettop(L));
-  lua_pop(L, 1);
+  lua_settop(L, top);
 }
 
 /* Whether a strong root waits on channels only: if nobody can reach them, nothing will ever wake it. */
 static bool may_be_abandoned(const Go *go) {
   const Alt *alt = &go->alt;
-  if (alt->flags & ALT_WEAK) return false;
   if (alt->state == ALT_NEW) return true;
   if (alt->state != ALT_PARKED || alt->count == 0 || !alt_is_active(alt)) return false;
   const Others *others = go->chan.sched->others;
@@ -95,70 +87,56 @@ static bool may_be_abandoned(const Go *go) {
   return true;
 }
 
-/* Makes the tables of attributes by which the channels of a parked go block will keep it alive. */
-static void make_tables(lua_State *L, const Alt *alt) {
+/* Makes the tables of attributes by which the channels of a parked go block will keep it alive. Returns whether one was
+   missing. */
+static bool make_tables(lua_State *L, const Alt *alt) {
+  bool made = false;
   for (uint32_t i = 0; i < alt->count; i++) {
     alt_push_channel(L, &alt_waiters(alt)[i]);
-    attr_table(L, lua_gettop(L));
+    if (attr_table(L, lua_gettop(L))) made = true;
     lua_pop(L, 2);
   }
-}
-
-/* Whether all of its channels have one. */
-static bool have_tables(lua_State *L, const Alt *alt) {
-  bool have = true;
-  for (uint32_t i = 0; i < alt->count && have; i++) {
-    alt_push_channel(L, &alt_waiters(alt)[i]);
-    have = attr_push_table(L, lua_gettop(L));
-    lua_pop(L, 2);
-  }
-  return have;
+  return made;
 }
 
 /* The size of the table that keeps alive what a parked alts waits on; 0 for a single operation. */
 static uint32_t size_of_waits(const Alt *alt) { return alt->flags & ALT_SELECT ? alt->count + 1 : 0; }
 
-/* Puts the channels and the block of waiters of an alts into the table on top of the stack, which has room for them. */
-static void fill_waits(lua_State *L, const Alt *alt) {
-  lua_pushvalue(alt->co, ALT_BLOCK);
-  lua_xmove(alt->co, L, 1);
-  lua_rawseti(L, -2, alt->count + 1);
-  for (uint32_t i = 0; i < alt->count; i++) {
-    alt_push_channel(L, &alt_waiters(alt)[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-}
-
 /* Demotes the strong root on top of the stack: from now on its channels keep it and its coroutine alive. May raise half
    way: it does no harm if some of its channels keep it alive already. */
 static void demote(lua_State *L, Sched *S, Go *go) {
   Alt *alt = &go->alt;
-  int at = lua_gettop(L);
+  int at = lua_gettop(L), waits = at + 1;
   make_tables(L, alt);
   keep_before_weak(L, &go->chan, at);
   uint32_t size = size_of_waits(alt);
   if (size) lua_createtable(L, (int)size, 0);
   /* That has allocated: a finalizer may have woken the go block, which may have ended, or have parked elsewhere. */
-  if (!go->slot || !may_be_abandoned(go) || !have_tables(L, alt) || size_of_waits(alt) > size ||
+  if (!go->slot || !may_be_abandoned(go) || make_tables(L, alt) || size_of_waits(alt) > size ||
       !keep_when_weak(&go->chan)) {
     lua_settop(L, at); /* seldom covered: a finalizer ran at this very allocation */
     return;
   }
-  root_reserve_weak(L, S, at);
-  if (size_of_waits(alt)) fill_waits(L, alt);
+  bool is_alts = alt->flags & ALT_SELECT;
+  if (is_alts) {
+    lua_pushvalue(alt->co, ALT_BLOCK);
+    lua_xmove(alt->co, L, 1);
+    lua_rawseti(L, waits, alt->count + 1);
+  }
   for (uint32_t i = 0; i < alt->count; i++) {
     alt_push_channel(L, &alt_waiters(alt)[i]);
     attr_push_table(L, lua_gettop(L));
     lua_pushvalue(L, at);
     lua_getiuservalue(L, at, GO_COROUTINE);
     lua_rawset(L, -3);
-    lua_pop(L, size_of_waits(alt) ? 2 : 1);
+    lua_pop(L, 1);
+    if (is_alts) lua_rawseti(L, waits, i + 1);
   }
+  root_move_to_weak(L, S, go, at);
   if (alt->count) lua_setiuservalue(L, at, GO_WAITS); /* the table, or the one channel: instead of the coroutine */
-  root_move_to_weak(L, S, go);
   lua_settop(L, at);
   alt->flags |= ALT_WEAK;
-  if (size_of_waits(alt)) alt_waiters(alt)->is_weak = true;
+  if (is_alts) alt_waiters(alt)->is_weak = true;
 }
 
 /* ---- sweeps ---- */

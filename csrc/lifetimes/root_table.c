@@ -48,16 +48,12 @@ void root_remove(lua_State *L, Sched *S, Go *go) {
   go->slot = 0;
 }
 
-void root_reserve_weak(lua_State *L, const Sched *S, int at) {
+void root_move_to_weak(lua_State *L, Sched *S, Go *go, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
   lua_pushvalue(L, at);
   lua_rawseti(L, -2, (lua_Integer)S->roots.weak + 1); /* makes it longer, or sets an existing key */
-  lua_pop(L, 1);
-}
-
-void root_move_to_weak(lua_State *L, Sched *S, Go *go) {
   root_remove(L, S, go);
-  lua_pop(L, 2);
+  lua_pop(L, 3);
   go->slot = ++S->roots.weak;
 }
 

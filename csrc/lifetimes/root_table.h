@@ -18,12 +18,8 @@ void root_push(lua_State *L, const Go *go);
    remove, and the userdata. */
 void root_remove(lua_State *L, Sched *S, Go *go);
 
-/* Makes room in the table of weak roots for the go block at index `at`, which root_move_to_weak will move there. May
-   raise, runs no user code. */
-void root_reserve_weak(lua_State *L, const Sched *S, int at);
-
-/* Moves that strong root to the weak ones. */
-void root_move_to_weak(lua_State *L, Sched *S, Go *go);
+/* Moves the strong root at index `at` to the weak ones. May raise, and then nothing has changed. Runs no user code. */
+void root_move_to_weak(lua_State *L, Sched *S, Go *go, int at);
 
 /* Pushes the userdata of a weak root and returns true, or pushes nil if the reference to it was cleared. */
 bool root_push_weak(lua_State *L, const Go *go);

@@ -42,14 +42,14 @@ static int moving_put_while_open(lua_State *L) { return put(L, &PUT_WHILE_OPEN);
 /* Whether chan_put would complete at once without allocating and without running user code, and so cannot raise. */
 static bool put_is_plain(const Chan *ch) {
   if (ch->flags & CHAN_SPECIAL_PUT) return false;
-  if (ch->takes.first && ch->buf.kind != BUFFER_PROMISE) return true;
+  if (ch->waiting[TAKES] && ch->buf.kind != BUFFER_PROMISE) return true;
   return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
 }
 
 /* Whether a put would have to wait, if that can be told without running user code. */
 static bool is_full(const Chan *ch) {
   if (ch->flags & CHAN_SPECIAL_PUT) return false;
-  return !ch->takes.first && buffer_full(&ch->buf);
+  return !ch->waiting[TAKES] && buffer_full(&ch->buf);
 }
 
 /* put_each(chs, v, i) -> j | nil: puts v on the channels of a list, from the i-th on, until one would have to wait, or
@@ -122,6 +122,13 @@ static int moving_is_plain(lua_State *L) {
 
 /* ---- starting ---- */
 
+/* close(fed, reason): closes a channel, or the channels of a list (go_close_fed). */
+static int moving_close(lua_State *L) {
+  lua_settop(L, 2);
+  go_close_fed(L, 1, 2);
+  return 0;
+}
+
 /* go(give_up, fed, f, ...) -> result channel. If the go block dies, give_up(fed, reason, its result channel,
    is_reported) is called, which must not wait. */
 static int moving_go(lua_State *L) {
@@ -143,6 +150,7 @@ static int moving_is_cancelled(lua_State *L) {
 
 void lua_moving_open(lua_State *L) {
   static const luaL_Reg functions[] = {
+      {"close", moving_close},
       {"go", moving_go},
       {"take", moving_take},
       {"put", moving_put},

@@ -14,7 +14,7 @@ static int core_run(lua_State *L) {
   Sched *S = sched_self(L);
   sched_check_outside(L, S, "run");
   if (lua_isnone(L, 1)) {
-    sched_run(L, S);
+    (void)sched_run(L, S, NULL);
     return 0;
   }
   check_callable(L, 1, "run");

@@ -48,7 +48,7 @@ enum { AT_IN = 1, AT_OUT, AT_RESULT };
 /* The worker has got a value, which is on top of L. */
 static inline int has_value(lua_State *L, Worker *w, const Chan *in) {
   w->phase = PHASE_JOB;
-  if (LIKELY(!w->can_grow) || in->takes.first) return 1;
+  if (LIKELY(!w->can_grow) || in->waiting[TAKES]) return 1;
   lua_pushvalue(L, lua_upvalueindex(UP_GROW));
   lua_call(L, 0, 0);
   return 1;

@@ -37,13 +37,16 @@ typedef struct Limit {
 } Limit;
 
 typedef struct Beat {
-  Link link;     /* in Beats.all */
-  int64_t due;   /* when it is sent next, in ms of the monotonic clock */
-  int64_t every; /* ms */
-  char *subject; /* where to; in the memory of the beat, as the payload is */
-  char *data;    /* the payload */
-  int size;      /* its bytes */
-  Limit *limit;  /* owned; or NULL */
+  Link link;      /* in Beats.all */
+  int64_t due;    /* when it is sent next, in ms of the monotonic clock */
+  int64_t every;  /* ms */
+  char *subject;  /* where to; in the memory of the beat, as the payload is */
+  char *data;     /* the payload */
+  int size;       /* its bytes */
+  char *again;    /* the payload of the first one after a reconnect; in the memory of the beat */
+  int again_size; /* its bytes */
+  bool was_lost;  /* the connection was lost when it was due */
+  Limit *limit;   /* owned; or NULL */
 } Beat;
 
 struct Beats {
@@ -114,6 +117,16 @@ static int64_t check_limit(Beats *beats, Beat *beat, int64_t now) {
   return last;
 }
 
+/* Sends a beat that is due, or finds the connection lost. Returns after how many ms it is due again. */
+static int64_t send_beat(Beats *beats, Beat *beat) {
+  bool was_lost = beat->was_lost;
+  beat->was_lost = atomic_load(&beats->conn->outbox.is_lost);
+  if (beat->was_lost) return LOST_MS < beat->every ? LOST_MS : beat->every;
+  (void)natsConnection_Publish(beats->conn->nc, beat->subject, was_lost ? beat->again : beat->data,
+                               was_lost ? beat->again_size : beat->size);
+  return beat->every;
+}
+
 /* Sends what is due; returns when the next one is, or INT64_MAX. */
 static int64_t send_due(Beats *beats) {
   int64_t now = conn_now_ms(), next = INT64_MAX;
@@ -122,11 +135,7 @@ static int64_t send_due(Beats *beats) {
   do {
     Beat *beat = CONTAINER_OF(link, Beat, link);
     if (beat->limit && beat->limit->is_over) beat->due = INT64_MAX;
-    if (beat->due <= now) {
-      bool is_lost = atomic_load(&beats->conn->outbox.is_lost);
-      if (!is_lost) (void)natsConnection_Publish(beats->conn->nc, beat->subject, beat->data, beat->size);
-      beat->due = now + (is_lost && LOST_MS < beat->every ? LOST_MS : beat->every);
-    }
+    if (beat->due <= now) beat->due = now + send_beat(beats, beat);
     int64_t look = beat->limit ? check_limit(beats, beat, now) : INT64_MAX;
     if (look < next) next = look;
     if (beat->due < next) next = beat->due;
@@ -193,24 +202,33 @@ void beats_free(Beats *beats) {
   free(beats);
 }
 
-/* beat(subject, data, ms) -> a beat, for unbeat | nil, message [, true] */
+/* A copy of a string of Lua, with its final zero, at *at, which moves behind it. */
+static char *copy_to(char **at, const char *string, size_t size) {
+  char *copy = *at;
+  memcpy(copy, string, size + 1);
+  *at += size + 1;
+  return copy;
+}
+
+/* beat(subject, data, ms, again) -> a beat, for unbeat | nil, message [, true] */
 int conn_beat(lua_State *L) {
   Conn *conn = conn_check(L);
-  size_t length, size;
+  size_t length, size, again_size;
   const char *subject = luaL_checklstring(L, 2, &length);
   const char *data = luaL_checklstring(L, 3, &size);
   int64_t every = conn_ms(L, 4);
+  const char *again = luaL_checklstring(L, 5, &again_size);
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!subject_check(L, subject, length, false)) return conn_refuse(L, "%s", lua_tostring(L, -1));
   if (!conn->beats) conn->beats = new_beats(conn);
   Beats *beats = conn->beats;
-  Beat *beat = beats ? (Beat *)malloc(sizeof *beat + length + 1 + size) : NULL;
+  Beat *beat = beats ? (Beat *)malloc(sizeof *beat + length + size + again_size + 3) : NULL;
   if (!beat) return conn_fail(L, NATS_NO_MEMORY);
-  *beat = (Beat){.every = every, .size = (int)size};
-  beat->subject = (char *)(beat + 1);
-  beat->data = beat->subject + length + 1;
-  memcpy(beat->subject, subject, length + 1);
-  memcpy(beat->data, data, size);
+  *beat = (Beat){.every = every, .size = (int)size, .again_size = (int)again_size};
+  char *at = (char *)(beat + 1);
+  beat->subject = copy_to(&at, subject, length);
+  beat->data = copy_to(&at, data, size);
+  beat->again = copy_to(&at, again, again_size);
   (void)pthread_mutex_lock(&beats->lock);
   beat->due = conn_now_ms() + beat->every;
   list_append(&beats->all, &beat->link);
@@ -235,14 +253,6 @@ int conn_unbeat(lua_State *L) {
   (void)pthread_mutex_unlock(&beats->lock);
   beat_free(beat);
   return 0;
-}
-
-/* A copy of a string of Lua, with its final zero, at *at, which moves behind it. */
-static char *copy_to(char **at, const char *string, size_t size) {
-  char *copy = *at;
-  memcpy(copy, string, size + 1);
-  *at += size + 1;
-  return copy;
 }
 
 /* limit(beat, ms, text, subject, data): see runnel.Engine in remote.lua */

@@ -280,7 +280,7 @@ int conn_subscribe(lua_State *L) {
   conn_unblock(&old);
   io_write(conn);
   if (s == NATS_OK && !is_direct && natsSubscription_SetOnCompleteCB(sub->sub, on_complete, sub) != NATS_OK)
-    s = NATS_CONNECTION_CLOSED; /* it has ended meanwhile, and with it the subscription */
+    s = NATS_CONNECTION_CLOSED; /* seldom covered: it has ended meanwhile, with the subscription */
   if (s == NATS_OK) {
     (void)natsSubscription_SetPendingLimits(sub->sub, messages, bytes);
     if (is_direct) open_direct(sub);

@@ -78,7 +78,7 @@ static bool may_deliver(const Sched *S) {
   for (Link *link = ports->pumps.first; link; link = list_next(&ports->pumps, link)) {
     const Pump *pump = CONTAINER_OF(link, Pump, link);
     if (has_news(pump)) return true;
-    if (!port_is_closed(pump->port) && (!pump->quiet || pump->chan->ntakes)) return true;
+    if (!port_is_closed(pump->port) && (!pump->quiet || pump->chan->waiting[TAKES])) return true;
   }
   return false;
 }

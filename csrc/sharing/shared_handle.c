@@ -76,8 +76,8 @@ static int end_handle(lua_State *L) {
   if (!h || !h->hold.chan) return 0;
   Sched *S = ch->sched;
   shared_wait_busy(S->sharing);
-  abandon_all(S, &h->chan.puts);
-  abandon_all(S, &h->chan.takes);
+  abandon_all(S, &h->chan.queues[PUTS]);
+  abandon_all(S, &h->chan.queues[TAKES]);
   end_watch(S->sharing, h);
   attr_push(L, 1, ATTR_DONE);
   Chan *done = (Chan *)lua_touserdata(L, -1);
@@ -139,8 +139,8 @@ static void promote_all(lua_State *L, Sched *S, const List *queue) {
 }
 
 void shared_handle_promote(lua_State *L, const Chan *ch) {
-  promote_all(L, ch->sched, &ch->puts);
-  promote_all(L, ch->sched, &ch->takes);
+  promote_all(L, ch->sched, &ch->queues[PUTS]);
+  promote_all(L, ch->sched, &ch->queues[TAKES]);
 }
 
 /* Packer.to_chan */

@@ -126,7 +126,7 @@ const Others shared_wait_others = {
 
 /* Whether another thread may complete it, and somebody here waits for that. */
 static bool may_come(const SharedWait *wait) {
-  if (wait->is_quiet || (!wait->local && !(wait->done && wait->done->ntakes))) return false;
+  if (wait->is_quiet || (!wait->local && !(wait->done && wait->done->waiting[TAKES]))) return false;
   return is_elsewhere(wait);
 }
 

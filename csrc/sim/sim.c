@@ -56,14 +56,17 @@ static const SimRules EXPLORED = {
 
 /* ---- the end ---- */
 
-/* Drops a go block of this world that waits for nothing any more. */
+/* Drops a go block of this world that waits for nothing any more. Somebody may resume its coroutine, which then uses
+   it, and so keeps it alive from here on. */
 static void drop(lua_State *L, Sched *S, Go *go) {
   Alt *alt = &go->alt;
   alt->state = ALT_IDLE;
-  alt->nresults = 0; /* in case somebody resumes its coroutine */
+  alt->nresults = 0;
   alt->flags &= (uint8_t) ~(ALT_RAISE | ALT_CANCEL);
   root_remove(L, S, go);
-  lua_pop(L, 2);
+  if (lua_status(alt->co) == LUA_YIELD) lua_xmove(L, alt->co, 1);
+  else lua_pop(L, 1);
+  lua_pop(L, 1);
 }
 
 /* A go block was ready or asleep when its world ended. If it belongs to the outer world it goes on there, else it is

@@ -362,8 +362,8 @@ void snapshot_push_values(lua_State *L, Chan *ch, int at, lua_Integer max) {
     lua_rawseti(L, list, ++n);
   }
   lua_settop(L, list);
-  const Link *link = ch->puts.first;
-  for (uint32_t i = 0; i < ch->nputs && link && n < max; i++, link = link->next) {
+  const Link *link = ch->queues[PUTS].first;
+  for (uint32_t i = 0; i < ch->waiting[PUTS] && link && n < max; i++, link = link->next) {
     const Waiter *w = CONTAINER_OF(link, Waiter, link);
     if (!alt_is_active(w->alt)) continue;
     alt_push_value(L, w);

@@ -72,7 +72,7 @@ static void after(lua_State *L, Chan *ch, int at, int value, bool waits) {
   trace_fetch(L, TRACE_TAP);
   lua_pushvalue(L, value);
   lua_pushboolean(L, waits);
-  error_call(L, 2, "a function that is called for values on a channel", at);
+  (void)error_call(L, 2, "a function that is called for values on a channel", at);
 }
 
 /* Whether `after` has something to do for one of the channels on which an alt has parked. */

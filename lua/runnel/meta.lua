@@ -720,6 +720,11 @@ core.internal.moving = {}
 ---@return runnel.Channel<any> result
 function core.internal.moving.go(give_up, fed, f, ...) end
 
+---Closes a channel, or the channels of a list, with the reason; also if memory runs out.
+---@param fed runnel.Channel<any>|runnel.Channel<any>[]|false|nil anything else is left alone
+---@param reason any nil: none
+function core.internal.moving.close(fed, reason) end
+
 ---Takes a value; waits until there is one.
 ---@param ch runnel.Channel<any>
 ---@return any v

@@ -17,11 +17,6 @@ local operations = {}
 -- If a channel that a go block below takes from raises, the go block ends, and the channels that it feeds close with
 -- the error.
 
-local function close_both(pair, reason)
-  guard.close(pair[1], reason)
-  guard.close(pair[2], reason)
-end
-
 local function divide(pred, ch, yes, no)
   local put_yes, put_no = ends.sink(yes, "a split"), ends.sink(no, "a split")
   local ops = { yes:done(), no:done(), ch }
@@ -59,7 +54,7 @@ function operations.split(pred, ch, yes_buf, no_buf)
   check.chan(ch, "split: channel")
   local yes = check.new_chan(yes_buf, "split: first buffer")
   local no = check.new_chan(no_buf, "split: second buffer")
-  guard.started(guard.go(close_both, { yes, no }, divide, pred, ch, yes, no), "split")
+  guard.started(guard.go(guard.close, { yes, no }, divide, pred, ch, yes, no), "split")
   return yes, no
 end
 

@@ -103,8 +103,9 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
   end
 
   pool = workers.new {
-    what = what, n = n, lazy = true, job = f, timed = "pmap: a job", from = from, to = out, window = window,
-    tries = tries, retry = retry, timeout = timeout, main = work, emit = nothing, failed = failed, ended = ended,
+    what = what, n = n, lazy = true, job = f, timed = "pmap: a job", from = from, to = out, closes = out,
+    window = window, tries = tries, retry = retry, timeout = timeout, main = work, emit = nothing, failed = failed,
+    ended = ended,
   }
 
   -- Called when somebody closes the result channel.

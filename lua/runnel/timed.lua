@@ -46,7 +46,7 @@ end
 -- Starts the go block of a function of this module and returns its channel.
 local function start(what, f, ...)
   local out = chan()
-  local state = { out = out, timer = false }
+  local state = { out, out = out, timer = false }
   guard.started(guard.go(give_up, state, f, state, ...), what)
   return out
 end

@@ -134,6 +134,24 @@ describe("functions for modules of our own", function()
     assert.same({ 1, 2, 3 }, taken)
   end))
 
+  it("close a channel or those of a list, and leave alone what only closes by itself", function()
+    local close = internal.moving.close
+    local chs = { rn.chan(), rn.chan(1, rn.xf.map(tostring)), rn.shared_chan(), rn.chan():name "named" }
+    local left = { rn.timeout(50000), rn.chan():done(), 1, nil, rn.chan() }
+    close(chs, "why")
+    for _, ch in ipairs(chs) do assert.equal("why", select(2, ch:take())) end
+    close(chs, "again")
+    assert.equal("why", select(2, chs[4]:take()))
+    for _, none in ipairs { false, { left } } do close(none, "why") end
+    close(left, "why")
+    close(left[1], "why")
+    assert.is_false(left[1]:closed() or left[2]:closed() or left[5]:closed())
+    for _, ch in ipairs { rn.chan(), rn.shared_chan() } do
+      close(ch)
+      assert.same({ n = 1 }, table.pack(ch:take()))
+    end
+  end)
+
   it("call a function when a channel closes: at once, after its takers, and once", function()
     local ch, log = rn.chan(), {}
     local function first() log[#log + 1] = "first" end

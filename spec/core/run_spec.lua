@@ -166,6 +166,37 @@ describe("run", function()
       assert.matches("deadlock: alts on chan: ch1, chan: ch2, chan: ch3, chan: ch4 and 2 more would wait", err, 1, true)
     end)
 
+    it("is raised although a finalizer that waits runs while it is described", function()
+      local chs, refused, is_first = {}, 0, true
+      local function finalize()
+        if not is_first then return end
+        is_first = false
+        local _, err = pcall(function() rn.chan():take() end)
+        if err:find("would have to wait, which is impossible", 1, true) then refused = refused + 1 end
+      end
+      rn.driver {
+        wait = function() end,
+        alive = function() -- the last Lua code before the description
+          collectgarbage "stop"
+          for _ = 1, 3 do setmetatable({}, { __gc = finalize }) end
+          collectgarbage("incremental", 0, 1000, 2)
+          collectgarbage "restart" -- the collector makes a step at each allocation
+          return false
+        end,
+      }
+      for i = 1, 50 do chs[i] = rn.chan() end
+      for _ = 1, 10 do
+        is_first = true
+        local ok, err = pcall(rn.alts, chs)
+        collectgarbage("incremental", 200, 100, 13)
+        assert.is_false(ok)
+        assert.matches("deadlock: alts on", err, 1, true)
+        for i = 1, 50 do assert.equal(0, chs[i]:stats().takes) end
+      end
+      assert.is_true(refused > 0)
+      rn.driver(nil)
+    end)
+
     it("lists sixteen blocks, and how many more there are", function()
       for _ = 1, 4 do collectgarbage() end -- those that other tests have left
       local ch = rn.chan()

@@ -274,14 +274,19 @@ describe("the client of runnel.http", function()
       assert.equal("the channel of a body carries strings, got a number", err)
     end)
 
-    it("share cookies", function()
-      local url = server(function(conn)
+    -- A server that sets a cookie, and answers with those that it got.
+    local function cookie_server()
+      return server(function(conn)
         while true do
           local head = read_request(conn)
           if not head then return end
           conn:write(ok(head:match "Cookie: ([^\r]*)" or "", "Set-Cookie: a=1\r\n"))
         end
       end)
+    end
+
+    it("share cookies", function()
+      local url = cookie_server()
       local jar = http.cookies()
       assert.equal("", assert(http.get(url, { cookies = jar })).body)
       assert.equal("a=1", assert(http.get(url, { cookies = jar })).body)
@@ -290,6 +295,14 @@ describe("the client of runnel.http", function()
       local other = http.cookies()
       for _, line in ipairs(jar:all()) do other:add(line) end
       assert.equal("a=1", assert(http.get(url, { cookies = other })).body)
+    end)
+
+    it("read cookies from a file, and write into one those that they have in the end", function()
+      local url, path = cookie_server(), os.tmpname()
+      finally(function() os.remove(path) end)
+      assert.equal("", assert(http.get(url, { cookiejar = path })).body)
+      assert.equal("a=1", assert(http.get(url, { cookiefile = path })).body)
+      assert.equal("", assert(http.get(url, { cookiefile = path .. ".missing" })).body)
     end)
 
     it("take options by libcurl's names", function()
@@ -385,7 +398,7 @@ describe("the client of runnel.http", function()
     end)
 
     it("cuts the body", function()
-      fails("90 bytes remaining", answering "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789")
+      fails("90 bytes %a+ing", answering "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789")
       fails("transfer closed", answering "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
     end)
 
@@ -399,7 +412,7 @@ describe("the client of runnel.http", function()
       fails("[Cc]hunk", answering "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\n")
       fails("Content%-Length", answering "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n")
       fails("HTTP/0.9", answering "SSH-2.0-OpenSSH_9.2\r\n")
-      fails("", answering "HTTP/1.1 999999 OK\r\n\r\n")
+      fails("[Uu]nsupported", answering "HTTP/1.1 2x0 OK\r\n\r\n")
     end)
 
     it("sends headers without end", function()
@@ -410,9 +423,9 @@ describe("the client of runnel.http", function()
           while conn:write(line) do end
         end)
       end
-      fails("headers have more than", endless("HTTP/1.1 200 OK\r\n", ("X: " .. ("y"):rep(1000) .. "\r\n"):rep(20)))
+      fails("headers have ", endless("HTTP/1.1 200 OK\r\n", ("X: " .. ("y"):rep(1000) .. "\r\n"):rep(20)))
       fails("line of the headers is too long", endless("HTTP/1.1 200 OK\r\nX: ", ("y"):rep(65536)))
-      fails("headers have more than", endless("", ("HTTP/1.1 100 Continue\r\nX: y\r\n\r\n"):rep(1000)))
+      fails("headers have ", endless("", ("HTTP/1.1 100 Continue\r\nX: y\r\n\r\n"):rep(1000)))
     end)
 
     it("redirects without end, or to other schemes", function()
@@ -440,8 +453,11 @@ describe("the client of runnel.http", function()
     end)
 
     it("speaks no TLS, or has a certificate that nobody has signed", function()
-      local plain = answering("hello"):gsub("^http", "https")
-      fails("SSL", plain)
+      local plain = server(function(conn)
+        conn:read():take()
+        conn:write "hello"
+      end)
+      fails("[Ww]rong version number", (plain:gsub("^http", "https")))
       if not os.execute "command -v openssl >/dev/null" then return end
       local folder = uv_stage.path()
       os.execute("mkdir " .. folder)
@@ -579,7 +595,7 @@ describe("the client of runnel.http", function()
       pieces = http.stream(answering "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n12")
       assert.equal("12", pieces:take())
       local _, err = pieces:take()
-      assert.matches("7 bytes remaining", err)
+      assert.matches("7 bytes %a+ing", err)
       pieces, head = http.stream(answering "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops", { fail = true })
       _, err = head()
       assert.matches("the status is 500$", err)

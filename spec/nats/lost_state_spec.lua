@@ -25,21 +25,11 @@ describe("a stage whose server has lost what was acknowledged", function()
     server:close()
   end)
 
-  local function path_of(name) return server.set.dir .. "/server-store/jetstream/$G/streams/in/" .. name end
-
-  local function empty_state() assert(io.open(path_of "obs/out/o.dat", "w")):close() end
-
   -- Kills the server, which then has no state of the consumer "out" of the stream "in" any more.
   local function lose_state()
     server:kill()
-    empty_state()
+    server:empty_state("in", "out")
     server:start()
-  end
-
-  -- Copies the messages of the stream "in", and brings them back: a server that is killed forgets the last removals.
-  local function keep_messages() assert(os.execute(("cp -r '%s' '%s'"):format(path_of "msgs", path_of "kept"))) end
-  local function bring_back_messages()
-    assert(os.execute(("rm -r '%s' && mv '%s' '%s'"):format(path_of "msgs", path_of "kept", path_of "msgs")))
   end
 
   local function left() return assert(conn:stream "in"):state().messages end
@@ -117,19 +107,24 @@ describe("a stage whose server has lost what was acknowledged", function()
 
   it("gets nothing again from a work queue that has got messages back which were done", function()
     assert(conn:stream("in", { retention = "workqueue" }))
-    local sink, calls = assert(conn:sink "in"), 0
-    for i = 1, 5 do assert(sink:put(i)) end
-    keep_messages()
-    local s = assert(conn:stage(2, "in", function() calls = calls + 1 end, nil, { name = "out", ack_wait = 1000 }))
+    local sink, calls, over = assert(conn:sink "in"), 0, rn.chan()
+    local s = assert(conn:stage(2, "in", function()
+      calls = calls + 1
+      over:take()
+    end, nil, { name = "out", ack_wait = 1000 }))
+    for i = 1, 2 do assert(sink:put(i)) end
+    background.wait_until(30000, function() return calls == 2 end)
+    rn.sleep(300) -- the server writes the state of the consumer: it has delivered both
+    for _, name in ipairs { "msgs", "obs" } do server:keep("in", name) end
+    over:close()
     background.wait_until(30000, function() return left() == 0 end)
     server:kill()
-    bring_back_messages()
-    empty_state()
+    for _, name in ipairs { "msgs", "obs" } do server:bring_back("in", name) end
     server:start()
-    assert(sink:put(6))
-    wait_for(s, 6, 0)
+    assert(sink:put(3))
+    wait_for(s, 3, 0)
     background.wait_until(30000, function() return left() == 0 end)
-    assert.same({ 6, 6, 0 }, { calls, s:stats().done, left() })
+    assert.same({ 3, 3, 0 }, { calls, s:stats().done, left() })
     s:drain()
   end)
 
@@ -137,7 +132,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     assert(conn:stream("in", { retention = "workqueue" }))
     local sink = assert(conn:sink "in")
     for i = 1, 5 do assert(sink:put(i)) end
-    keep_messages()
+    server:keep("in", "msgs")
     local before = assert(nats.connect(server.url, { encoding = "msgpack" }))
     local source = assert(before:source("in", { name = "out", ack_wait = 1000 }))
     for _ = 1, 5 do
@@ -148,12 +143,51 @@ describe("a stage whose server has lost what was acknowledged", function()
     rn.sleep(300) -- the server writes the state of the consumer
     before:close()
     server:kill()
-    bring_back_messages()
+    server:bring_back("in", "msgs")
     server:start()
     local s = assert(conn:stage(2, "in", function() end, nil, { name = "out", ack_wait = 1000 }))
     wait_for(s, 1, 0)
     background.wait_until(10000, function() return left() == 0 end)
     assert.same({ 1, 0 }, { s:stats().done, left() })
     s:drain()
+  end)
+
+  it("answers a delivery that the server has forgotten so that no other message is lost", function()
+    assert(conn:stream "in")
+    local sink = assert(conn:sink "in")
+    for i = 1, 10 do assert(sink:put(i)) end
+    local ack_wait <const> = 500
+    local source = assert(conn:source("in", { name = "out", buffer = 1, ack_wait = ack_wait }))
+    local messages = {}
+    for i = 1, 5 do messages[i] = source:take() end
+    background.wait_until(30000, function() -- the source has got the next two, and asks for no more
+      return assert(jetstream.request(conn, "CONSUMER.INFO.in.out")).delivered.consumer_seq == 7
+    end)
+    lose_state()
+
+    -- Another process takes the messages again, one by one.
+    local other <close> = assert(nats.connect(server.url))
+    local inbox = other:inbox()
+    local taken = other:subscribe(inbox)
+    local function take(sequence)
+      other:publish("$JS.API.CONSUMER.MSG.NEXT.in.out", '{"batch":1}', { reply = inbox })
+      local ack = assert(rn.alts { taken, rn.timeout(10000) }, ("message %d was lost"):format(sequence)).reply
+      assert.matches(("^%%$JS%%.ACK%%.in%%.out%%.%%d+%%.%d%%."):format(sequence), ack)
+      return ack
+    end
+    for _, answer in ipairs { "-NAK", "+ACK" } do
+      for _, ack in ipairs { take(1), take(2) } do other:publish(ack, answer) end
+      rn.sleep(100) -- the server knows it before the next request
+    end
+    take(3) -- its process ends now, and so does the server
+    local answers = conn:subscribe "$JS.ACK.in.out.*.5.>"
+    assert.is_true(messages[5]:ack())
+    -- Not 5.5: the delivery of message 3 has that number now.
+    assert.matches("%.5%.0%.%d+%.%d+$", answers:take().subject)
+    rn.sleep(300) -- the server writes the state
+    server:kill()
+    server:start()
+    rn.sleep(ack_wait)
+    take(3)
   end)
 end)

@@ -155,26 +155,6 @@ describe("with limits", function()
       s:drain()
     end)
 
-    it("stays in its process when the server was away for longer than ack_wait", function()
-      stored("words", 1)
-      local calls, over, stages = { 0, 0 }, rn.chan(), {}
-      for i = 1, 2 do
-        stages[i] = assert(conn:stage(1, "words", function()
-          calls[i] = calls[i] + 1
-          over:take()
-        end, nil, { name = "n", ack_wait = 6000 }))
-        background.wait_until(10000, function() return calls[1] == 1 end)
-      end
-      server:kill()
-      rn.sleep(6100)
-      server:start()
-      rn.sleep(1700) -- the server delivers again what it has not heard of, 0.5 to 1.5 s after its start
-      assert.same({ 1, 0 }, calls)
-      over:close()
-      for _, s in ipairs(stages) do s:drain() end
-      assert.equal(1, stages[1]:stats().done)
-    end)
-
     it("is not given up because its process was killed four times, and it raises once after that", function()
       stored("words", "a")
       local function start(text)

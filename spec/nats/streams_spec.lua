@@ -555,7 +555,7 @@ describe("streams", function()
         local stage = assert(conn:stage(8, "numbers", function(v)
           rn.sleep(30)
           return ("%d"):format(tonumber(v) ^ 2)
-        end, "squares", { ack_wait = 300 }))
+        end, "squares", { ack_wait = 300, starts = 1000 }))
         stage:wait()]])
       local workers = {}
       local function start(i) workers[i] = server.set:start { os.getenv "LUA" or "lua5.4", worker, server.url } end

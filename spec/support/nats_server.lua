@@ -27,8 +27,12 @@ function nats_server.library()
   return nil, "runnel.nats is not built, because libnats was missing"
 end
 
--- Ports below those that the system gives to clients.
-local function random_port() return math.random(15000, 32000) end
+-- Ports below those that the system gives to clients. math.random may have the same seed in specs that run beside each
+-- other: one would take the port of the other's server while that is stopped.
+local function random_port()
+  local file <close> = assert(io.open("/dev/urandom", "rb"))
+  return 15000 + ("I2"):unpack(file:read(2)) % 17000
+end
 
 local function config_of(server)
   local set, options, lines = server.set, server.options, {}
@@ -102,6 +106,29 @@ end
 function Server:kill()
   self.program:signal "KILL"
   assert(self.program:wait(), "the server was not killed")
+end
+
+-- A file or a folder of a stream, in the server's store.
+local function path_of(server, stream, name)
+  return ("%s/%s-store/jetstream/$G/streams/%s/%s"):format(server.set.dir, server.name, stream, name)
+end
+
+---Copies files of a stream: "msgs", the messages, or "obs", the state of its consumers.
+function Server:keep(stream, name)
+  local path = path_of(self, stream, name)
+  assert(os.execute(("rm -rf '%s.kept' && cp -r '%s' '%s.kept'"):format(path, path, path)))
+end
+
+---Puts the files that `keep` has copied in place of the present ones: what a server that was killed may have forgotten.
+---The server must not run.
+function Server:bring_back(stream, name)
+  local path = path_of(self, stream, name)
+  assert(os.execute(("rm -r '%s' && mv '%s.kept' '%s'"):format(path, path, path)))
+end
+
+---Empties the file with the state of a consumer.
+function Server:empty_state(stream, consumer)
+  assert(io.open(path_of(self, stream, ("obs/%s/o.dat"):format(consumer)), "w")):close()
 end
 
 ---Halts the process, which keeps its connections: clients see a server that does not answer. Waits until it has halted:

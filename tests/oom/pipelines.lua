@@ -4,13 +4,18 @@ local rn = require "runnel"
 
 local N = 3
 local PIPES = 4
-local sent, got, tos = {}, {}, {}
+local sent, got, froms, tos = {}, {}, {}, {}
 for i = 1, PIPES do
   sent[i], got[i] = t.ledger(N)
-  tos[i] = false
+  froms[i], tos[i] = rn.chan(1), false
 end
 
+local results, jobs = {}, 0
+for i = 1, PIPES * N do results[i] = false end
+
 local function job(v, result)
+  jobs = jobs + 1
+  results[jobs] = result
   rn.go(function()
     rn.yield()
     result:put(v)
@@ -19,7 +24,7 @@ local function job(v, result)
 end
 
 local function feed(i)
-  local from = rn.chan(1)
+  local from = froms[i]
   t.go(function()
     for v = 1, N do
       sent[i][v] = t.TRIED
@@ -63,8 +68,13 @@ end
 
 local function check()
   rn.run()
+  for i = 1, jobs do results[i]:close() end -- its go block may have died, as may those of `froms`
   for i = 1, PIPES do
-    if tos[i] then t.settle(got[i], tos[i]) end
+    froms[i]:close()
+    if tos[i] then
+      t.settle(got[i], tos[i])
+      assert(tos[i]:closed(), "it goes on although nothing is left to do")
+    end
     for v = 1, N do
       assert(got[i][v] <= 1, "a value was doubled")
       if sent[i][v] ~= t.PUT then assert(got[i][v] == 0, "a put that raised has put") end

@@ -50,9 +50,12 @@ local function error_of(url, name, text)
   return name == "timeout" and timed_out.new(message) or message
 end
 
--- Waits until something has happened to a transfer. The channel closes if there is no memory to say so.
+-- Waits until something has happened to a transfer. Returns nil and the error if the go block that feeds it has died.
+-- The channel also closes if there is no memory to say that something has happened.
 local function wait(news)
-  if take(news) == nil then error("not enough memory", 0) end
+  local is_news, err = take(news)
+  if not is_news and err == nil then error("not enough memory", 0) end
+  return is_news, err
 end
 
 -- Why the request cannot be made, or nil.
@@ -69,18 +72,9 @@ Upload.__index = Upload
 
 function Upload:__close() cancel(self.block) end
 
--- The go block has died. The request ends with its error.
-local function feeding_failed(self, reason, block)
-  self.err = reason
-  internal.excuse(block, reason)
-  self.transfer:cancel()
-  offer(self.news, true)
-end
-
-local function feed(self)
-  local transfer, room = self.transfer, self.room
+local function feed(transfer, source, room)
   while true do
-    local piece, err = take(self.source)
+    local piece, err = take(source)
     if piece == nil then
       if err ~= nil then error(err, 0) end
       transfer:feed()
@@ -97,10 +91,15 @@ local function feed(self)
   end
 end
 
+-- The go block has died. The request ends with its error.
+local function feeding_failed(news, reason, block)
+  internal.excuse(block, reason)
+  guard.close(news, reason)
+end
+
 local function begin_upload(what, settings, transfer, news, room)
-  local self = setmetatable({ transfer = transfer, source = settings.source, news = news, room = room }, Upload)
-  self.block = guard.started(guard.go(feeding_failed, self, feed, self), what)
-  return self
+  local block = guard.started(guard.go(feeding_failed, news, feed, transfer, settings.source, room), what)
+  return setmetatable({ block = block }, Upload)
 end
 
 -- ---- requests ----
@@ -112,12 +111,12 @@ local function perform(what, url, settings, level)
   if fakes.is_used(what, level + 1) then return fakes.request(url, settings) end
   local news, room = chan(1), settings.source and chan(1)
   local transfer <close> = start(what, url, settings, news, room, level + 1)
-  local upload <close> = room and begin_upload(what, settings, transfer, news, room) or nil
+  local upload <close> = room and begin_upload(what, settings, transfer, news, room) or nil -- luacheck: ignore 211
   while true do
-    wait(news)
+    local is_news, err = wait(news)
+    if not is_news then return nil, err end
     local status, headers, body, last_url = transfer:response()
     if status then return new_response(status, headers, body, last_url) end
-    if upload and upload.err ~= nil then return nil, upload.err end
     if headers then return nil, error_of(url, headers, body) end -- these are its kind and its text
   end
 end
@@ -165,7 +164,7 @@ end
 local Stream = {}
 Stream.__index = Stream
 
--- Says that `head` is known, or will never be.
+-- Says that `head` is known.
 local function tell_head(self, head)
   self.head = head
   self.ready:close()
@@ -175,7 +174,6 @@ end
 local function fail_stream(self, err)
   self.over = true
   internal.fail(self.ch, err, nil, "http.stream")
-  tell_head(self, self.head)
 end
 
 -- Whether a status is an error, with which the stream then ends.
@@ -208,12 +206,11 @@ local function move_body(self, transfer, news)
       if not put(ch, piece) then return end
     elseif ok then
       return end_stream(self)
-    elseif self.upload and self.upload.err ~= nil then
-      return fail_stream(self, self.upload.err)
     elseif name then
       return fail_stream(self, error_of(self.url, name, text))
     else
-      wait(news)
+      local is_news, err = wait(news)
+      if not is_news then return fail_stream(self, err) end
     end
   end
 end
@@ -225,8 +222,8 @@ local Left = { __gc = function(self) self.transfer:cancel() end }
 local function run_stream(self, transfer, news, room)
   local closing <close> = transfer -- luacheck: ignore 211
   local left = setmetatable({ transfer = transfer }, Left)
-  local upload <close> = room and begin_upload("stream", self.settings, transfer, news, room) or nil
-  self.upload = upload
+  local upload <close> = -- luacheck: ignore 211
+    room and begin_upload("stream", self.settings, transfer, news, room) or nil
   move_body(self, left.transfer, news)
 end
 
@@ -249,30 +246,21 @@ local function run_fake(self)
   end_stream(self)
 end
 
--- The go block has died, or was cancelled since the channel was closed.
-local function stream_died(self, reason)
-  if not self.over then
-    self.over = true
-    guard.close(self.ch, reason)
-  end
-  self.ready:close()
-end
-
 local function begin_stream(self)
-  if fakes.is_used("stream", 3) then return guard.go(stream_died, self, run_fake, self) end
+  if fakes.is_used("stream", 3) then return guard.go(guard.close, self.ch, run_fake, self) end
   local settings = self.settings
   local news, room = chan(1), settings.source and chan(1)
   settings.is_stream = true
   local transfer = start("stream", self.url, settings, news, room, 3)
-  local ok, block = pcall(guard.go, stream_died, self, run_stream, self, transfer, news, room)
+  local ok, block = pcall(guard.go, guard.close, self.ch, run_stream, self, transfer, news, room)
   if ok then return block end
   transfer:cancel() -- memory has run out
   error(block, 0)
 end
 
--- Waits until the headers have come.
+-- Waits until the headers have come, or never will, since the channel was closed.
 local function wait_for_head(self)
-  take(self.ready)
+  if not self.head then core.alts { self.ready, self.ch:done() } end
   if self.head then return self.head end
   local _, err = self.ch:poll() -- so that it counts as taken
   return nil, err == nil and "the channel of the stream was closed" or err

@@ -51,7 +51,7 @@ local server = {}
 ---@field url string of its root, as in http://127.0.0.1:8080/
 ---@field private core any the server of the C module; nil once it is closed
 ---@field private handler fun(req: runnel.http.Request): integer, table?, any
----@field private running table<any, runnel.http.Request> requests whose go block runs
+---@field private running table<any, runnel.http.Request|false> requests whose go block runs
 ---@field private drained runnel.Channel<any> closes when the last connection has closed
 ---@field private timeout number ms
 local Server = { __name = "http server" }
@@ -91,8 +91,9 @@ local function on_events(self, id, events, lib_request)
   local req
   if events & NEW ~= 0 then
     req = request.new(id, lib_request)
-    self.running[id] = req
+    self.running[id] = false -- makes room: once the go block is there, nothing may fail
     req.block = guard.go(give_up, { self = self, req = req }, run, self, req)
+    self.running[id] = req
   else
     req = self.running[id]
     if not req then return end
@@ -132,7 +133,9 @@ function Server:close()
   self.drained:close()
   local running = self.running
   self.running = {}
-  for _, req in pairs(running) do cancel(req.block, "the server has been closed") end
+  for _, req in pairs(running) do
+    if req then cancel(req.block, "the server has been closed") end
+  end
 end
 
 Server.__close = Server.close

@@ -4,7 +4,6 @@ local core = require "runnel.core"
 local internal = core.internal
 
 local xpcall, is_cancelled = xpcall, internal.moving.is_cancelled
-local close = core.methods.close
 
 local guard = {}
 
@@ -16,7 +15,8 @@ local guard = {}
 ---cancelled (`:kill`), or because a user's function called coroutine.yield. Then `give_up(fed, reason, block,
 ---is_reported, traceback)` is called, which closes the channels that the go block feeds, so that their takers do not
 ---wait forever. `give_up` must not wait. `is_reported`: the reason will be reported as an error of the go block, unless
----`give_up` calls `internal.excuse`.
+---`give_up` calls `internal.excuse`. If it raises, since memory has run out, the core calls `guard.close` instead:
+---`fed` is a channel, or has the channels to close then at 1, 2 and so on.
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel<any>
 guard.go = internal.moving.go
 
@@ -30,12 +30,9 @@ function guard.started(block, what)
   return block
 end
 
----The usual `give_up`: closes a channel with the reason, or without it if memory runs out.
----@param ch runnel.Channel<any>|false|nil false or nil: there is no channel to close
----@param reason any
-function guard.close(ch, reason)
-  if ch and not pcall(close, ch, reason) then close(ch) end
-end
+---The usual `give_up`: closes a channel, or the channels of a list, with the reason; also if memory runs out.
+---@type fun(fed: runnel.Channel<any>|runnel.Channel<any>[]|false|nil, reason: any)
+guard.close = internal.moving.close
 
 ---A `give_up` for a go block that feeds no channel.
 function guard.nothing() end

@@ -73,20 +73,21 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   local takeover = window and chan() -- where workers wait to become the feeder
   local feeder -- the worker that takes the next value
   local workers, count, idle = {}, 0, 0 -- the workers; how many they are; how many of them wait, or are about to
-  local deliverer = queue and { to = to, result = false }
+  local closes = close ~= false and to -- what closes even if memory runs out
+  local deliverer = queue and { closes, to = to, result = false }
   local jobs = deadlock.jobs(af, queue and { [deliverer] = true } or workers, queue)
   local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
 
   local function close_to()
     if at_end then at_end() end
-    if close ~= false then guard.close(to, reason) end
+    guard.close(closes, reason)
   end
 
   -- No further value is taken: `from` has ended, with an error if `err` is not nil; or else (`source` is nil) a go
   -- block has died of it.
   local function finish(err, source)
     if over then return end
-    if err ~= nil then internal.pass_on(err, close ~= false and to, source) end
+    if err ~= nil then internal.pass_on(err, closes, source) end
     over, reason = true, err
     if takeover then takeover:close() end
   end
@@ -114,7 +115,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   end
 
   local function add_worker()
-    local self = { from = from, to = to, jobs = jobs, result = false, job = false }
+    local self = { closes, from = from, to = to, jobs = jobs, result = false, job = false }
     if not queue then
       self.partner, self.delivered = chan(), chan()
       guard.started(start_partner(self), what)

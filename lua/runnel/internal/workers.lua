@@ -39,6 +39,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field lazy? boolean start them when they are needed
 ---@field from? runnel.Channel<any>|function a channel or an iterator; nil: a source, which has one worker and one job
 ---@field to? runnel.Channel<any>|false
+---@field closes? runnel.Channel<any> closes with the error of which a worker dies if there is no memory to do more
 ---@field window? integer in order: jobs that were started and not delivered, at most
 ---@field tries? integer
 ---@field retry? number
@@ -116,8 +117,8 @@ function workers.new(spec)
   local list, origin = {}, internal.origin(spec.what)
   local pool = setmetatable({
     workers = list, origin = origin, err = nil, timed = spec.timed, n = spec.n, lazy = spec.lazy or false,
-    from = spec.from, to = spec.to or false, window = spec.window or nil, job = spec.job,
-    is_step = spec.is_step or false, is_source = spec.from == nil, is_channel = core.is_chan(spec.from),
+    from = spec.from, to = spec.to or false, closes = spec.closes or false, window = spec.window or nil,
+    job = spec.job, is_step = spec.is_step or false, is_source = spec.from == nil, is_channel = core.is_chan(spec.from),
     tries = spec.tries or 1, retry = spec.retry,
     main = spec.main, emit = spec.emit, failed = spec.failed, done = spec.done, ended = spec.ended,
     limit = spec.timeout and limit.new(list, spec.timed, spec.timeout, origin) or nil,
@@ -220,7 +221,7 @@ function Pool:add_worker()
     if #self.workers < self.n and self.newest.at ~= "main" and not self.finishing then self:add_worker() end
   end
   local worker = {
-    pool = self, number = self.numbers + 1, from = self.is_channel and self.from or nil, tried = 0,
+    self.closes, pool = self, number = self.numbers + 1, from = self.is_channel and self.from or nil, tried = 0,
     exchange = of_worker.new(add_another), block = false, put = false, to = false, job = false, step = false, at = nil,
     hand = at_rest, value = nil, seq = nil, result = nil, output = nil, next = nil, instead = nil, kept = nil,
     late = false, deadline = false, dropped = false, retired = false,

@@ -83,7 +83,7 @@ function Worker:deliver(data, ack, age)
   else
     if job.again then self.gone:forget(job.reply) end -- it is back
     if age > self.beats then self.engine:publish(ack, "+WPI") end
-    d.beat = self.engine:beat(ack, "+WPI", self.beats)
+    d.beat = self.engine:beat(ack, "+WPI", self.beats, self.back)
     self.waiting[#self.waiting + 1] = d
   end
   self:pump()

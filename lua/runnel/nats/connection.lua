@@ -325,14 +325,16 @@ function Conn:inbox() return lib.inbox() end -- luacheck: no self
 ---@param subject string one that has no beat yet
 ---@param data string
 ---@param ms number
+---@param again? string what is sent instead, once, if the connection was lost when it was due; default `data`
 ---@return true? ok
 ---@return string? err
-function Conn:beat(subject, data, ms)
+function Conn:beat(subject, data, ms, again)
   check.string(subject, "a subject", "beat")
   check.string(data, "a string", "beat")
   check.ms(ms, 1, "beat")
+  if again ~= nil then check.string(again, "a string", "beat: again") end
   if self.beats[subject] then error(("beat: %q has a beat already"):format(subject), 2) end
-  local beat, err, is_wrong = self.core:beat(subject, data, ms)
+  local beat, err, is_wrong = self.core:beat(subject, data, ms, again or data)
   if not beat then
     if is_wrong then error("beat: " .. err, 2) end
     return nil, err
@@ -372,7 +374,8 @@ end
 
 -- A server that demands a certificate of the client closes the connection after the handshake, without a reason.
 local function explained(err, settings)
-  if not settings.is_secure or settings.tls_cert or not err:find "Expected 'PONG'" then return err end
+  local is_closed = err:find "Expected 'PONG'" or err == "Connection Closed" -- libnats 3.4, and 3.10
+  if not settings.is_secure or settings.tls_cert or not is_closed then return err end
   return "the server has closed the connection after the TLS handshake; it may demand a certificate of the client "
     .. "(options tls_cert and tls_key)"
 end
@@ -384,7 +387,7 @@ local function connect_once(settings, encoding, level)
   local self = setmetatable({
     encoding = encoding, encode = values.encodings[encoding].encode, metatables = {}, subs = {}, requests = {},
     nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {},
-    ended = core.chan():name "nats end",
+    ended = core.chan():name "nats end", reconnect_wait = settings.reconnect_wait,
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
   if not handle then

@@ -49,7 +49,12 @@ local function tell(self, event)
 end
 
 -- Completes an event that comes from libnats.
-local function complete(event)
+local function complete(self, event)
+  if event.event == "disconnected" then
+    self.lost_at = core.now()
+  elseif event.event == "reconnected" then
+    event.outage, event.reconnect_wait = core.now() - (self.lost_at or core.now()), self.reconnect_wait
+  end
   if event.url then event.url = options.without_secrets(event.url) end
   local denied, subject = (event.error or ""):match '[Pp]ermissions [Vv]iolation for (%a+) to "([^"]*)"'
   if denied then event.denied, event.subject = denied == "Publish" and "publish" or "subscribe", subject end
@@ -61,7 +66,7 @@ end
 function ending.on_event(self, event)
   local name = event.event
   if self.is_abandoned then return self.core:close() end
-  complete(event)
+  complete(self, event)
   if name == "connected" or name == "failed" then return event end
   if name == "closed" then
     tell(self, event)
@@ -74,8 +79,9 @@ function ending.on_event(self, event)
 end
 
 ---Returns a new channel of the connection's events from now on: { event =, error =, subject =, denied =, url =,
----dropped = }. The event is "disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the
----server has refused something; with `denied`, "publish" or "subscribe", if a permission for the subject is missing;
+---dropped =, outage = }. The event is "disconnected"; "reconnected", with the ms in between as `outage`; "dropped": a
+---subscription has lost messages; "error": the server has refused something; with `denied`, "publish" or "subscribe",
+---if a permission for the subject is missing;
 ---"discovered": another server of the cluster; "lame_duck": the server is about to stop; or "closed". The channel
 ---closes with the connection. If nobody takes from it, the latest 64 are kept.
 ---@return runnel.Channel<table> events

@@ -199,6 +199,7 @@ function options.read(url, opts, level)
   end
   -- Without these libnats gives up after 60 attempts, and a stalled network stops the program for ever.
   if settings.max_reconnects == nil then settings.max_reconnects = -1 end
+  settings.reconnect_wait = settings.reconnect_wait or 2000 -- libnats' default
   settings.write_timeout = settings.write_timeout or 2000
   -- A connection from which nothing has come for so long is lost.
   settings.ping_interval = settings.ping_interval or 5000

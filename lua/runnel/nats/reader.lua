@@ -10,6 +10,7 @@ local put_while_open = internal.moving.put_while_open
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
+local settling = require "runnel.nats.settling"
 local tidying = require "runnel.nats.tidying"
 
 local reader = {}
@@ -59,11 +60,11 @@ end
 local replenish
 
 -- Remembers that a message was acknowledged, or given up. A server that is killed forgets that of the last ones.
-local function remember(self, ack_subject)
+local function remember(self, subject)
   if self.heard - self.remembers_from > ACKS_MS then
     self.older, self.recent, self.remembers_from = self.recent, {}, self.heard
   end
-  self.recent[#self.recent + 1] = ack_subject
+  self.recent[#self.recent + 1] = subject
 end
 
 -- Answers the delivery, once; false if it was answered already, or the connection is closed.
@@ -73,8 +74,12 @@ local function answer(self, text)
   self.is_answered = true
   of.conn:unbeat(self.ack_subject)
   if self.newer then answer(self.newer, text) end
-  if text == "+ACK" or text == "+TERM" then remember(of, self.ack_subject) end
-  local ok = of.conn.core:publish(self.ack_subject, text, nil) == true
+  local subject = self.ack_subject
+  if text == "+ACK" or text == "+TERM" then
+    subject = self.final_subject
+    remember(of, subject)
+  end
+  local ok = of.conn.core:publish(subject, text, nil) == true
   if of.holds then
     of.held = of.held - 1
     replenish(of)
@@ -119,20 +124,23 @@ function Message:progress()
   return self.reader.conn.core:publish(self.ack_subject, "+WPI", nil) == true
 end
 
-local ACK = "^%$JS%.ACK%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)$"
-local LONG_ACK = "^%$JS%.ACK%.[^.]+%.[^.]+%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)"
+local ACK = "^(%$JS%.ACK%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.)(%d+)(%.(%d+)%.(%d+))$"
+local LONG_ACK = "^(%$JS%.ACK%.[^.]+%.[^.]+%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.)(%d+)(%.(%d+)%.(%d+).*)$"
 
 -- A message as the program sees it, from the subject for its acknowledgement. Returns nil for one of another consumer.
 local function message_of(self, raw)
   local reply = raw.reply
   if not reply then return nil end
-  local consumer, deliveries, sequence, order, time, pending = reply:match(ACK)
-  if not consumer then consumer, deliveries, sequence, order, time, pending = reply:match(LONG_ACK) end
-  if not consumer or consumer ~= self.consumer then return nil end
+  local before, consumer, deliveries, sequence, order, after, time, pending = reply:match(ACK)
+  if not before then before, consumer, deliveries, sequence, order, after, time, pending = reply:match(LONG_ACK) end
+  if not before or consumer ~= self.consumer then return nil end
+  -- Its acknowledgement names 0 instead of the number of the delivery. A server that has lost state gives that number
+  -- to another delivery, and nats-server 2.9.15 to 2.10.13 would then take the messages before this one for
+  -- acknowledged.
   return setmetatable({
-    raw = raw, reader = self, ack_subject = reply, subject = raw.subject, sequence = math.tointeger(sequence),
-    order = math.tointeger(order), deliveries = math.tointeger(deliveries), time = math.tointeger(time) / 1e6,
-    pending = math.tointeger(pending),
+    raw = raw, reader = self, ack_subject = reply, final_subject = before .. "0" .. after,
+    subject = raw.subject, sequence = math.tointeger(sequence), order = math.tointeger(order),
+    deliveries = math.tointeger(deliveries), time = math.tointeger(time) / 1e6, pending = math.tointeger(pending),
   }, Message)
 end
 
@@ -183,7 +191,7 @@ end
 -- How many more messages there is room for. With `holds` those count, too, on which the program works: what waited for
 -- them here could be worked on by other processes.
 local function room_of(self)
-  if self.rests and self.rests() then return 0 end
+  if self.ask_at or self.rests and self.rests() then return 0 end
   return self.batch - self.asked - (self.holds and self.held or #self.waiting)
 end
 
@@ -266,7 +274,8 @@ end
 -- Notices requests that were lost, with the connection or with the server.
 local function watch(self)
   while not self.is_closed do
-    local event = core.alts { self.wake, core.timeout(HEARTBEAT_MS) }
+    local ms = self.ask_at and math.max(0, self.ask_at - core.now()) or HEARTBEAT_MS
+    local event = core.alts { self.wake, core.timeout(math.min(ms, HEARTBEAT_MS)) }
     if self.is_closed then return end
     local is_silent = self.asked > 0 and core.now() - self.heard > SILENCE_MS and #self.sub == 0
     if event == "refused" then
@@ -274,6 +283,10 @@ local function watch(self)
       look_after(self)
     elseif event or is_silent or self.asked == 0 and room_of(self) * 2 > self.batch then
       look_after(self)
+    end
+    if self.ask_at and self.ask_at <= core.now() then
+      self.ask_at = nil
+      replenish(self)
     end
   end
 end
@@ -299,7 +312,7 @@ local function receive(self)
       if message then
         self.asked, self.held = math.max(0, self.asked - 1), self.held + 1
         if self.name then
-          self.conn:beat(message.ack_subject, "+WPI", self.beat_ms)
+          self.conn:beat(message.ack_subject, "+WPI", self.beat_ms, self.back)
         elseif message.order ~= self.order + 1 then -- some were lost on the way
           message = nil
           self.wake:offer "lost"
@@ -368,6 +381,7 @@ function reader.open(self, what)
   local conn = self.conn
   self.asked, self.held, self.nrequests, self.oldest, self.heard, self.order = 0, 0, 0, 1, core.now(), 0
   self.older, self.recent, self.remembers_from = {}, {}, self.heard
+  self.ask_at = nil -- while the connection is lost, and for some time afterwards: when to ask for messages again
   self.defaults = self.defaults or {}
   local info, err, code = open_consumer(self)
   if not info then
@@ -377,13 +391,17 @@ function reader.open(self, what)
     return nil, ("%s: %s"):format(what, err)
   end
   self.beat_ms = math.max(1, (self.ack_ms or 30000) / 3)
+  self.back = settling.back(self.ack_ms or 30000)
   self.inbox = conn:inbox()
   local sub, subscription = conn:subscribe(self.inbox .. ".*", { buffer = 2 * self.batch, encoding = self.encoding })
   if not sub then return nil, ("%s: %s"):format(what, subscription) end
   self.sub, self.subscription, self.waiting = sub, subscription, core.chan(2 * self.batch)
   self.out, self.wake = core.chan():name(("%s %s"):format(what, self.stream)), core.chan(1)
   self.remove_listener = conn:on_event(function(event)
-    if event.event == "reconnected" then
+    if event.event == "disconnected" then
+      self.ask_at = math.huge
+    elseif event.event == "reconnected" then
+      self.ask_at = core.now() + settling.ms(event, self.ack_ms or math.huge)
       forget_requests(self)
       self.wake:offer "reconnected"
       if self.name then tidy(self) end

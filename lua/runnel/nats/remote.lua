@@ -30,7 +30,8 @@ local FIRST_AGAIN <const>, LOOK <const> = upkeep.FIRST_AGAIN, upkeep.LOOK
 ---@field publish fun(self, subject: string, bytes: string, reply?: string): boolean?, string? does not wait
 ---@field subscribe fun(self, subject: string, take: runnel.EngineTaker): runnel.Channel<any> closing it ends that
 ---@field inbox fun(self): string a new subject
----@field beat fun(self, subject: string, bytes: string, ms: number): any publishes every ms, also while Lua computes
+---@field beat fun(self, subject: string, bytes: string, ms: number, again: string): any publishes every ms, also while
+---Lua computes; `again`, once, after a reconnect
 ---@field unbeat fun(self, beat: any) ends what `beat` has returned; nothing for false
 ---@field limit fun(self, beat: any, ms: number, text: string, subject: string, bytes: string) ends the beat after ms.
 ---If Lua has not run anything since then, publishes the bytes, gives back what has other beats, says the text on

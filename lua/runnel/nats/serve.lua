@@ -20,6 +20,7 @@ local names = require "runnel.nats.names"
 local pull = require "runnel.nats.pull"
 local questions = require "runnel.nats.questions"
 local running = require "runnel.nats.running"
+local settling = require "runnel.nats.settling"
 local values = require "runnel.nats.values"
 local who = require "runnel.nats.who"
 local wire = require "runnel.nats.wire"
@@ -53,6 +54,7 @@ local go = guard.go
 ---@field private engine runnel.Engine
 ---@field private ack_wait number ms after which the server gives a job to another worker
 ---@field private beats number ms between two messages that a job goes on
+---@field private back string that message after a reconnect
 ---@field private limit number? ms that a job may take
 ---@field private rate runnel.Rate? lets jobs start
 ---@field private alive runnel.Channel<any>? the go block that says that Lua runs, with a limit
@@ -171,10 +173,24 @@ function Worker:pump()
 end
 
 local function watch(self, events)
+  local ask_at -- after a reconnect: when to ask again
   while not self.over do
-    local event, port = alts({ events, core.timeout(pull.HEARTBEAT) }, { priority = true })
+    local ms = ask_at and math.max(0, ask_at - core.now()) or pull.HEARTBEAT
+    local event, port = alts({ events, core.timeout(ms) }, { priority = true })
     if port == events and not event then return self:stop() end
-    if event and event.event == "reconnected" then self.pulls:forget() else self.pulls:look_after() end
+    local name = event and event.event
+    if name == "disconnected" then
+      ask_at = nil
+      self.pulls:pause()
+    elseif name == "reconnected" then
+      ask_at = core.now() + settling.ms(event, self.ack_wait)
+    elseif not ask_at then
+      self.pulls:look_after()
+    end
+    if ask_at and ask_at <= core.now() then
+      ask_at = nil
+      self.pulls:forget()
+    end
   end
 end
 
@@ -282,7 +298,8 @@ local function new(engine, name, n, f, opts)
   local self = setmetatable({
     first_ack = ("$JS.ACK.%s.%s.1."):format(names.stream(name), names.CONSUMER), name = name, n = n, f = f,
     engine = engine, label = opts.label, held = {},
-    ack_wait = opts.ack_wait, beats = opts.ack_wait / 3, limit = opts.limit, rate = opts.rate,
+    ack_wait = opts.ack_wait, beats = opts.ack_wait / 3, back = settling.back(opts.ack_wait),
+    limit = opts.limit, rate = opts.rate,
     waiting = {}, running = running.new(), is_paused = opts.is_paused,
     questions = questions.new(engine, base), firsts = opts.firsts or firsts.new(), told = {},
     early = cancellations.new(), open = true, over = false, ended_chan = chan(),

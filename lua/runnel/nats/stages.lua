@@ -37,7 +37,7 @@ function Engine:inbox() return self.conn:inbox() end
 
 -- As conn:beat and conn:unbeat without their checks, since there is one for each job. `unbeat` gets what `beat` has
 -- returned, or false.
-function Engine:beat(subject, bytes, ms) return self.core:beat(subject, bytes, ms) or false end
+function Engine:beat(subject, bytes, ms, again) return self.core:beat(subject, bytes, ms, again) or false end
 
 function Engine:unbeat(beat)
   if beat then self.core:unbeat(beat) end

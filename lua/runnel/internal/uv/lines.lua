@@ -151,11 +151,6 @@ function lines.split(chunks, out, emit)
   chunks:close()
 end
 
-local function close_both(pair, reason)
-  guard.close(pair[2], reason)
-  guard.close(pair[1])
-end
-
 ---Makes a channel of the lines of a channel of chunks. Closing either of the two closes the other.
 ---@param chunks runnel.Channel<string>
 ---@param max? integer
@@ -163,7 +158,7 @@ end
 ---@return runnel.Channel<string>
 function lines.of(chunks, max, name)
   local out = lines.chan(chunks:name())
-  guard.started(guard.go(close_both, { chunks, out }, lines.split, chunks, out, lines.splitter(out, max, name)),
+  guard.started(guard.go(guard.close, { out, chunks }, lines.split, chunks, out, lines.splitter(out, max, name)),
     "lines")
   return out
 end

@@ -1,0 +1,80 @@
+-- A server that is away for longer than ack_wait. When it comes back, it would give the jobs and the messages on which
+-- processes work to whoever asks first.
+local rn = require "runnel"
+local background = require "spec.support.background"
+local nats_server = require "spec.support.nats_server"
+
+local nats, missing = nats_server.library()
+if not nats then
+  describe("an outage", function() pending(missing) end)
+  return
+end
+
+local ACK_WAIT <const> = 600
+
+describe("after an outage longer than ack_wait", function()
+  local server, conns
+
+  before_each(function()
+    server, conns = nats_server.start(), {}
+    for i = 1, 2 do conns[i] = assert(nats.connect(server.url, { reconnect_wait = 20, encoding = "msgpack" })) end
+  end)
+  after_each(function()
+    for _, conn in ipairs(conns) do conn:close() end
+    server:close()
+  end)
+
+  -- Two processes can work on one thing, which the first one gets. `start(conn, f)` starts one; `put` stores the
+  -- thing. The server is away, and comes back. Checks that the thing stays where it is, and that the process that works
+  -- on it says so before anybody asks for more. Returns what `start` has returned.
+  local function stays(start, put)
+    local calls, over, started = { 0, 0 }, rn.chan(), {}
+    for i, conn in ipairs(conns) do
+      started[i] = start(conn, function(v)
+        calls[i] = calls[i] + 1
+        over:take()
+        return v
+      end)
+      if i == 1 then put() end
+      background.wait_until(10000, function() return calls[1] == 1 end)
+    end
+    rn.sleep(300) -- the server writes the state of the consumer
+    server:kill()
+    rn.sleep(ACK_WAIT + 200)
+    local all = conns[1]:subscribe(">", { buffer = 10000, encoding = "raw" })
+    local events = conns[1]:events()
+    server:start()
+    while events:take().event ~= "reconnected" do end
+    rn.sleep(2000) -- nats-server 2.9 delivers again what it has not heard of, 0.5 to 1.5 s after its start
+    assert.same({ 1, 0 }, calls)
+    local said
+    repeat
+      local message = assert(all:take())
+      said = said or message.data == ('-NAK {"delay":%d000000}'):format(ACK_WAIT)
+    until message.subject:find("$JS.API.CONSUMER.MSG.NEXT.", 1, true)
+    assert.is_true(said, "it has asked for more before that")
+    over:close()
+    return started
+  end
+
+  it("a message stays with the stage that works on it", function()
+    assert(conns[1]:stream "words")
+    local sink = assert(conns[1]:sink "words")
+    local stages = stays(function(conn, f)
+      return assert(conn:stage(1, "words", f, nil, { name = "n", ack_wait = ACK_WAIT }))
+    end, function() assert(sink:put "a") end)
+    for _, s in ipairs(stages) do s:drain() end
+    assert.equal(1, stages[1]:stats().done)
+  end)
+
+  it("a job stays with the worker that runs it", function()
+    local result
+    stays(function(conn, f)
+      return assert(conn:serve("resize", 1, f, { ack_wait = ACK_WAIT, drain_on_term = false }))
+    end, function()
+      local remote = conns[1]:remote "resize"
+      result = rn.go(function() return remote "a" end)
+    end)
+    assert.equal("a", result:take())
+  end)
+end)
