@@ -2,6 +2,7 @@
 -- processes work to whoever asks first.
 local rn = require "runnel"
 local background = require "spec.support.background"
+local names = require "runnel.nats.names"
 local nats_server = require "spec.support.nats_server"
 
 local nats, missing = nats_server.library()
@@ -25,21 +26,30 @@ describe("after an outage longer than ack_wait", function()
   end)
 
   -- Two processes can work on one thing, which the first one gets. `start(conn, f)` starts one; `put` stores the
-  -- thing. The server is away, and comes back. Checks that the thing stays where it is, and that the process that works
-  -- on it says so before anybody asks for more. Returns what `start` has returned.
-  local function stays(start, put)
-    local calls, over, started = { 0, 0 }, rn.chan(), {}
+  -- thing in the stream. The server is away, and comes back. Checks that the thing stays where it is, and that the
+  -- process that works on it says so before anybody asks for more. Returns what `start` has returned.
+  local function stays(stream, consumer, start, put)
+    local calls, over, started, unused = { 0, 0 }, rn.chan(), {}, nil
     for i, conn in ipairs(conns) do
       started[i] = start(conn, function(v)
         calls[i] = calls[i] + 1
         over:take()
         return v
       end)
-      if i == 1 then put() end
+      if i == 1 then
+        unused = background.wait_until(30000, function()
+          local size = server:state_size(stream, consumer)
+          return size > 0 and size
+        end)
+        put()
+      end
       background.wait_until(10000, function() return calls[1] == 1 end)
     end
-    rn.sleep(300) -- the server writes the state of the consumer
+    -- Without this state the server would deliver the thing as if for the first time.
+    assert(background.wait_until(30000, function() return server:state_size(stream, consumer) > unused end))
+    server:keep(stream, "obs")
     server:kill()
+    server:bring_back(stream, "obs")
     rn.sleep(ACK_WAIT + 200)
     local all = conns[1]:subscribe(">", { buffer = 10000, encoding = "raw" })
     local events = conns[1]:events()
@@ -60,7 +70,7 @@ describe("after an outage longer than ack_wait", function()
   it("a message stays with the stage that works on it", function()
     assert(conns[1]:stream "words")
     local sink = assert(conns[1]:sink "words")
-    local stages = stays(function(conn, f)
+    local stages = stays("words", "n", function(conn, f)
       return assert(conn:stage(1, "words", f, nil, { name = "n", ack_wait = ACK_WAIT }))
     end, function() assert(sink:put "a") end)
     for _, s in ipairs(stages) do s:drain() end
@@ -69,7 +79,7 @@ describe("after an outage longer than ack_wait", function()
 
   it("a job stays with the worker that runs it", function()
     local result
-    stays(function(conn, f)
+    stays(names.stream "resize", names.CONSUMER, function(conn, f)
       return assert(conn:serve("resize", 1, f, { ack_wait = ACK_WAIT, drain_on_term = false }))
     end, function()
       local remote = conns[1]:remote "resize"

@@ -126,6 +126,13 @@ function Server:bring_back(stream, name)
   assert(os.execute(("rm -r '%s' && mv '%s.kept' '%s'"):format(path, path, path)))
 end
 
+---How many bytes the server has written of a consumer's state; more once it has delivered a message. A busy disk may
+---take seconds.
+function Server:state_size(stream, consumer)
+  local file <close> = io.open(path_of(self, stream, ("obs/%s/o.dat"):format(consumer)))
+  return file and file:seek "end" or 0
+end
+
 ---Empties the file with the state of a consumer.
 function Server:empty_state(stream, consumer)
   assert(io.open(path_of(self, stream, ("obs/%s/o.dat"):format(consumer)), "w")):close()
