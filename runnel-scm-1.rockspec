@@ -206,6 +206,7 @@ build = {
     ["runnel.nats.answers"] = "lua/runnel/nats/answers.lua",
     ["runnel.nats.arrivals"] = "lua/runnel/nats/arrivals.lua",
     ["runnel.nats.cancellations"] = "lua/runnel/nats/cancellations.lua",
+    ["runnel.nats.consumers"] = "lua/runnel/nats/consumers.lua",
     ["runnel.nats.connection"] = "lua/runnel/nats/connection.lua",
     ["runnel.nats.counts"] = "lua/runnel/nats/counts.lua",
     ["runnel.nats.dead"] = "lua/runnel/nats/dead.lua",

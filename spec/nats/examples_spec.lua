@@ -56,7 +56,7 @@ describe("examples/cluster", function()
     assert.equal(here, run "machines")
     local done = 0
     for _, worker in ipairs(workers) do done = done + tonumber(stop(worker):match "(%d+) jobs done, 0 failed") end
-    assert.equal(61, done)
+    assert.is_true(done >= 61, done) -- a worker that the system halts for ack_wait loses its jobs to another one
   end)
 
   it("ends with status 1 if an error has ended the results, and says what a wrong command line lacks", function()

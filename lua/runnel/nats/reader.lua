@@ -8,6 +8,7 @@ local internal = core.internal
 local put_while_open = internal.moving.put_while_open
 
 local check = require "runnel.internal.check"
+local consumers = require "runnel.nats.consumers"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
 local settling = require "runnel.nats.settling"
@@ -154,12 +155,10 @@ local function second_of(created) return created and created:sub(1, 19) end
 local function open_consumer(self, ms)
   local conn, stream, config = self.conn, self.stream, self.config
   if self.name then
-    local verb = ("%s.%s"):format(stream, self.name)
     local all = { durable_name = self.name }
     for key, value in pairs(self.defaults) do all[key] = value end
     for key, value in pairs(config) do all[key] = value end
-    local info, err, code = jetstream.ensure(conn, "CONSUMER.INFO." .. verb, "CONSUMER.DURABLE.CREATE." .. verb,
-      { stream_name = stream, config = all })
+    local info, err, code = consumers.ensure(conn, stream, self.name, all)
     if not info then return nil, err, code end
     local difference = jetstream.difference(config, info.config)
     if difference then

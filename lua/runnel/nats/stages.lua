@@ -4,6 +4,7 @@
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
+local consumers = require "runnel.nats.consumers"
 local dead = require "runnel.nats.dead"
 local draining = require "runnel.nats.draining"
 local firsts = require "runnel.nats.firsts"
@@ -68,14 +69,6 @@ end
 
 -- ---- streams and consumers ----
 
--- Returns the configuration of a stream or consumer, and what the server says about it; makes it if it does not exist.
--- Returns nil and why if that fails.
-local function ensure(conn, what, info, create, config)
-  local answer, why, code = jetstream.ensure(conn, info, create, config)
-  if not answer then return nil, code and ("%s: %s"):format(what, why) or why end
-  return answer.config, answer
-end
-
 -- The settings that a stage depends on.
 local function wrong_setting(config, expected)
   for _, key in ipairs { "retention", "discard", "discard_new_per_subject", "max_msgs_per_subject", "ack_policy" } do
@@ -103,8 +96,9 @@ local function ensure_stream(conn, name, opts)
     storage = opts.storage, num_replicas = opts.replicas,
   }
   local what = "the stream " .. stream
-  local config, why = ensure(conn, what, "STREAM.INFO." .. stream, "STREAM.CREATE." .. stream, expected)
-  if not config then return nil, why end
+  local info, why, code = jetstream.ensure(conn, "STREAM.INFO." .. stream, "STREAM.CREATE." .. stream, expected)
+  if not info then return nil, code and ("%s: %s"):format(what, why) or why end
+  local config = info.config
   local wrong = wrong_setting(config, expected)
   if wrong then
     return nil, ("%s: %s; delete it, or use another name (nats-server 2.9 or later is needed)"):format(what, wrong)
@@ -120,13 +114,12 @@ local function ensure_consumer(conn, name, opts, of)
     max_deliver = -1, max_ack_pending = opts.max_jobs or -1, max_waiting = 8192,
   }
   local what = ("the consumer %s of the stream %s"):format(consumer, stream)
-  local config, info = ensure(conn, what, ("CONSUMER.INFO.%s.%s"):format(stream, consumer),
-    ("CONSUMER.DURABLE.CREATE.%s.%s"):format(stream, consumer), { stream_name = stream, config = expected })
-  if not config then return nil, info end
+  local info, why, code = consumers.ensure(conn, stream, consumer, expected)
+  if not info then return nil, code and ("%s: %s"):format(what, why) or why end
   of:begin(info.delivered)
-  local wrong = wrong_setting(config, { ack_policy = "explicit", max_deliver = -1, filter_subject = false })
+  local wrong = wrong_setting(info.config, { ack_policy = "explicit", max_deliver = -1, filter_subject = false })
   if wrong then return nil, ("%s: %s; delete it"):format(what, wrong) end
-  return config
+  return info.config
 end
 
 -- Which of the settings that the program gives differs from the server's; nil if none. They are in the server's words.

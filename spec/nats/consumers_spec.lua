@@ -1,0 +1,122 @@
+-- Consumers that are made while their stream is being made.
+local rn = require "runnel"
+local json = require "runnel.internal.json"
+local nats_server = require "spec.support.nats_server"
+local timed_out = require "runnel.timed_out"
+
+local nats, missing = nats_server.library()
+if not nats then
+  describe("consumers", function() pending(missing) end)
+  return
+end
+
+local consumers = require "runnel.nats.consumers"
+
+local NEXT <const>, DELETE <const> = "$JS.API.CONSUMER.MSG.NEXT.s.c", "$JS.API.CONSUMER.DELETE.s.c"
+
+-- A connection to a server that has the consumer `c`. `answer(verb, n)` is the answer to the request for messages with
+-- the number n, or of the consumer's deletion; by default the consumer is mute. Its fields: made, deleted.
+local function fake(answer)
+  local conn = { made = 1, deleted = 0, asked = 0, has_ended = false }
+  local is_there = true
+  local function info() return { data = assert(json.encode { created = "at " .. conn.made, config = {} }) } end
+  function conn:request(subject)
+    if subject == NEXT then
+      self.asked = self.asked + 1
+      local message, err = answer("next", self.asked)
+      if message or err then return message, err end
+      return nil, timed_out.new "no answer"
+    elseif subject == DELETE then
+      local message = answer "delete"
+      if message then return message end
+      self.deleted, is_there = self.deleted + 1, false
+      return { data = '{"success":true}' }
+    elseif subject == "$JS.API.CONSUMER.INFO.s.c" then
+      if not is_there then return { data = '{"error":{"err_code":10014,"description":"consumer not found"}}' } end
+      return info()
+    end
+    assert.equal("$JS.API.CONSUMER.DURABLE.CREATE.s.c", subject)
+    self.made, is_there = self.made + 1, true
+    return info()
+  end
+  return conn
+end
+
+local function nothing() end
+
+describe("a consumer", function()
+  it("that answers stays", function()
+    local conn = fake(function() return { data = "", status = "400" } end)
+    assert.equal("at 1", assert(consumers.ensure(conn, "s", "c", {})).created)
+    assert.same({ 1, 0 }, { conn.asked, conn.deleted })
+  end)
+
+  it("that is there, but does not answer twice, is made anew", function()
+    local conn = fake(function(_, n)
+      if n == 3 then return { data = "", status = "400" } end
+    end)
+    assert.equal("at 2", assert(consumers.ensure(conn, "s", "c", {})).created)
+    assert.same({ 3, 1 }, { conn.asked, conn.deleted })
+  end)
+
+  it("that answers late stays", function()
+    local conn = fake(function(_, n)
+      if n == 2 then return { data = "", status = "400" } end
+    end)
+    assert.equal("at 1", assert(consumers.ensure(conn, "s", "c", {})).created)
+    assert.equal(0, conn.deleted)
+  end)
+
+  it("that somebody else has made anew in the meantime stays", function()
+    local conn
+    conn = fake(function() conn.made = conn.made + 1 end)
+    assert(consumers.ensure(conn, "s", "c", {}))
+    assert.equal(0, conn.deleted)
+  end)
+
+  it("stays if the connection was lost or does not permit the question", function()
+    for _, err in ipairs { "the connection was lost", 'the server does not permit to publish to "..."' } do
+      local conn = fake(function() return nil, err end)
+      assert(consumers.ensure(conn, "s", "c", {}))
+      assert.equal(0, conn.deleted)
+    end
+  end)
+
+  it("that cannot be deleted, or never answers, is an error", function()
+    local denied = fake(function(verb)
+      if verb == "delete" then return { data = '{"error":{"err_code":10039,"description":"not permitted"}}' } end
+    end)
+    local info, err = consumers.ensure(denied, "s", "c", {})
+    assert.is_nil(info)
+    assert.equal('the consumer "c" of the stream "s" delivers nothing, and cannot be made anew: not permitted', err)
+    local mute = fake(nothing)
+    info, err = consumers.ensure(mute, "s", "c", {})
+    assert.is_nil(info)
+    assert.equal('the consumer "c" of the stream "s" delivers nothing; restart the server', err)
+    assert.equal(3, mute.deleted)
+  end)
+
+  it("delivers, though it was made while another program made its stream", function()
+    local server <close> = nats_server.start()
+    local a <close> = assert(nats.connect(server.url))
+    local b <close> = assert(nats.connect(server.url))
+    for i = 1, 150 do -- nats-server 2.9.10 fails once in about 100 times
+      local name = "s" .. i
+      local made = rn.go(function()
+        return a:request("$JS.API.STREAM.CREATE." .. name, { name = name, subjects = { name } }, 20000,
+          { encoding = "json" })
+      end)
+      local info
+      repeat info = consumers.ensure(b, name, "c", { durable_name = "c", ack_policy = "explicit" }) until info
+      assert(made:take())
+      assert(b:request(name, "x", 20000, { encoding = "raw" }))
+      local inbox = b:inbox()
+      local sub = b:subscribe(inbox, { encoding = "raw" })
+      assert(b:publish(("$JS.API.CONSUMER.MSG.NEXT.%s.c"):format(name), "", { reply = inbox, encoding = "raw" }))
+      local message = rn.alts { sub, rn.timeout(20000) }
+      assert.equal("x", message and message.data)
+      sub:close()
+      assert(a:request("$JS.API.STREAM.DELETE." .. name, "", 20000, { encoding = "raw" }))
+    end
+  end)
+end)
