@@ -36,18 +36,11 @@ static inline void keep_channel(lua_State *L, Chan *ch, int at) {
 /* The flag with which the result channel of a new go block is kept, a strong root. */
 static inline uint32_t keep_result(const Sched *S) { return S->world.outer ? 0 : CHAN_KEPT; }
 
-/* To be called before the go block whose result channel is at index `at` becomes a weak root. May raise. */
-static inline void keep_before_weak(lua_State *L, Chan *ch, int at) {
+/* To be called when the go block whose result channel is at index `at` is about to become a weak root: the channel is
+   then kept as any other. As keep_add. */
+static inline void keep_weak_result(lua_State *L, Chan *ch, int at) {
   if (ch->waiting[TAKES]) keep_list(L, ch, at);
-}
-
-/* To be called when it becomes a weak root. Returns false if somebody has begun to wait on its result channel since
-   keep_before_weak. */
-static inline bool keep_when_weak(Chan *ch) {
-  if (ch->flags & CHAN_LISTED) return true;
-  if (ch->waiting[TAKES]) return false;
-  ch->flags &= ~(uint32_t)CHAN_KEPT;
-  return true;
+  else if (!(ch->flags & CHAN_LISTED)) ch->flags &= ~(uint32_t)CHAN_KEPT;
 }
 
 /* Makes sure that a block of waiters, at index `at`, is in the list. */

@@ -108,15 +108,14 @@ static void demote(lua_State *L, Sched *S, Go *go) {
   Alt *alt = &go->alt;
   int at = lua_gettop(L), waits = at + 1;
   make_tables(L, alt);
-  keep_before_weak(L, &go->chan, at);
   uint32_t size = size_of_waits(alt);
   if (size) lua_createtable(L, (int)size, 0);
   /* That has allocated: a finalizer may have woken the go block, which may have ended, or have parked elsewhere. */
-  if (!go->slot || !may_be_abandoned(go) || make_tables(L, alt) || size_of_waits(alt) > size ||
-      !keep_when_weak(&go->chan)) {
+  if (!go->slot || !may_be_abandoned(go) || make_tables(L, alt) || size_of_waits(alt) > size) {
     lua_settop(L, at); /* seldom covered: a finalizer ran at this very allocation */
     return;
   }
+  keep_weak_result(L, &go->chan, at);
   bool is_alts = alt->flags & ALT_SELECT;
   if (is_alts) {
     lua_pushvalue(alt->co, ALT_BLOCK);
