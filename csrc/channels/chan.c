@@ -181,9 +181,8 @@ static void serve_promise(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   while ((w = chan_first_waiter(ch, TAKES)) != NULL) {
     chan_fetch(L, ch, at);
-    const Alt *taker = w->alt;
     chan_complete_take(L, w);
-    OBSERVE(ch->sched, serve, ch, taker);
+    OBSERVE(ch->sched, serve, ch, w->alt);
   }
 }
 
@@ -195,9 +194,8 @@ static void admit(lua_State *L, Chan *ch, int at) {
     chan_store(L, ch, at, lua_gettop(L));
     lua_pop(L, 1);
     ch->put_total++;
-    const Alt *putter = w->alt;
     chan_complete_put(L, w, true);
-    OBSERVE(ch->sched, admit, ch, putter);
+    OBSERVE(ch->sched, admit, ch, w->alt);
   }
 }
 
@@ -216,11 +214,10 @@ again:
   Waiter *w = chan_first_waiter(ch, TAKES);
   if (w && ch->buf.kind != BUFFER_PROMISE) {
     ch->put_total++;
-    const Alt *taker = w->alt;
     lua_pushvalue(L, value);
     chan_complete_take(L, w);
     chan_check(ch);
-    OBSERVE(ch->sched, put, L, ch, at, value, taker);
+    OBSERVE(ch->sched, put, L, ch, at, value, w->alt);
     return PUT_DONE;
   }
   if (buffer_full(&ch->buf)) return PUT_WAIT;
@@ -250,9 +247,8 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   if (w) {
     alt_push_value(L, w);
     ch->put_total++; /* there is no buffer, so that counts the take, too */
-    const Alt *putter = w->alt;
     chan_complete_put(L, w, true);
-    OBSERVE(ch->sched, take, ch, putter);
+    OBSERVE(ch->sched, take, ch, w->alt);
     chan_check(ch);
     return 1;
   }

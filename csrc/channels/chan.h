@@ -170,10 +170,11 @@ static inline Waiter *chan_first_waiter(Chan *ch, bool is_put) {
   }
 }
 
-/* Hands the value on top of L, which is popped, to a waiting take, and wakes its owner. */
+/* Hands the value on top of L, which is popped, to a waiting take, and wakes its owner. The waiter can be read until
+   the owner runs. */
 void chan_complete_take(lua_State *L, Waiter *w);
 
-/* Wakes the owner of a waiting put, whose value was accepted or not. */
+/* Wakes the owner of a waiting put, whose value was accepted or not. The same holds for this waiter. */
 void chan_complete_put(lua_State *L, Waiter *w, bool accepted);
 
 /* Whether fewer than CHAN_MAX_PENDING of the waiting puts, or takes, count. Takes time in proportion to their number.

@@ -238,9 +238,8 @@ static void reduced(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   while ((w = chan_first_waiter(ch, PUTS)) != NULL) {
     ch->put_total++;
-    const Alt *putter = w->alt;
     chan_complete_put(L, w, true);
-    OBSERVE(ch->sched, admit, ch, putter);
+    OBSERVE(ch->sched, admit, ch, w->alt);
   }
   chan_close(L, ch, at, 0);
 }
