@@ -49,8 +49,10 @@ static void release(lua_State *L, const Go *go, int at) {
 }
 
 void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
-  if (LIKELY(root_push_weak(L, go))) root_remove_weak(L, S, go->slot); /* else see root.h */
-  lua_pop(L, 1);
+  if (LIKELY(root_push_weak(L, go))) { /* else see root.h */
+    root_remove_weak(L, S, go->slot);
+    lua_pop(L, 1);
+  }
   root_add_strong(L, S, go, at);
   release(L, go, at);
   go->alt.flags &= (uint8_t)~ALT_WEAK;
@@ -61,9 +63,9 @@ void root_promote(lua_State *L, Sched *S, Go *go) {
   if (UNLIKELY(!root_push_weak(L, go))) {
     /* The weak reference has been cleared (see root.h); but each of its channels still has it. */
     alt_push_channel(L, alt_waiters(&go->alt));
-    attr_push_table(L, top + 2);
+    attr_push_table(L, top + 1);
     lua_pushnil(L);
-    while (lua_next(L, top + 3)) {
+    while (lua_next(L, top + 2)) {
       lua_pop(L, 1);
       if (lua_touserdata(L, -1) == go) break;
     }

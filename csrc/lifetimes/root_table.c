@@ -62,7 +62,6 @@ bool root_push_weak(lua_State *L, const Go *go) {
   lua_replace(L, -2);
   if (LIKELY(lua_touserdata(L, -1) == go)) return true;
   lua_pop(L, 1);
-  lua_pushnil(L);
   return false;
 }
 

@@ -21,7 +21,7 @@ void root_remove(lua_State *L, Sched *S, Go *go);
 /* Moves the strong root at index `at` to the weak ones. May raise, and then nothing has changed. Runs no user code. */
 void root_move_to_weak(lua_State *L, Sched *S, Go *go, int at);
 
-/* Pushes the userdata of a weak root and returns true, or pushes nil if the reference to it was cleared. */
+/* Pushes the userdata of a weak root and returns true; or, if the reference to it was cleared, pushes nothing. */
 bool root_push_weak(lua_State *L, const Go *go);
 
 /* Removes an entry of the weak roots. May raise if it was cleared. */
