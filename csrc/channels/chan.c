@@ -68,19 +68,12 @@ bool chan_few_count(const Chan *ch, bool is_put) {
 }
 
 int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
+  const char *advice = is_put ? "puts wait, which is the limit; give the channel a buffer; if the puts come from a "
+                                "callback, a windowed one (sliding_buffer, dropping_buffer)"
+                              : "takes wait, which is the limit; give each taker a channel of its own (mult), or let "
+                                "fewer go blocks take";
   attr_push_name(L, ch, at);
-  const char *name = lua_tostring(L, -1);
-  if (is_put) {
-    lua_pushfstring(L,
-                    "%s: %d puts wait, which is the limit; give the channel a buffer; if the puts come from a "
-                    "callback, a windowed one (sliding_buffer, dropping_buffer)",
-                    name, CHAN_MAX_PENDING);
-  } else {
-    lua_pushfstring(L,
-                    "%s: %d takes wait, which is the limit; give each taker a channel of its own (mult), or let "
-                    "fewer go blocks take",
-                    name, CHAN_MAX_PENDING);
-  }
+  lua_pushfstring(L, "%s: %d %s", lua_tostring(L, -1), CHAN_MAX_PENDING, advice);
   return error_raise(L);
 }
 
