@@ -34,22 +34,22 @@ static void check_room(lua_State *L, Chan *ch, bool is_put) {
   if (is_full) chan_no_room(L, ch, 1, is_put);
 }
 
-/* The arguments of `op` are all that is on L. Returns whether the channel was open, as far as is known. */
-static bool begin(lua_State *L, Chan *ch, const Operation *op, bool on_caller) {
+bool async_begin(lua_State *L, Chan *ch, bool is_put, bool on_caller) {
+  const Operation *op = is_put ? &PUT : &TAKE;
   Sched *S = ch->sched;
   int nargs = lua_gettop(L);
   bool may_call = on_caller && S->nested < MAX_NESTED, is_open = true;
-  int n = may_call ? chan_try(L, ch, 1, op->is_put) : 0;
+  int n = may_call ? chan_try(L, ch, 1, is_put) : 0;
   if (n) {
     is_open = lua_toboolean(L, -1);
     call_now(L, S, nargs, n);
     return is_open;
   }
-  check_room(L, ch, op->is_put); /* before there is a go block for it */
+  check_room(L, ch, is_put); /* before there is a go block for it */
   for (int i = 1; i <= nargs; i++) lua_pushvalue(L, i);
   Alt *alt = &go_spawn_waiting(L, S, nargs)->alt;
-  n = chan_try(L, ch, 1, op->is_put); /* again, since that may have run finalizers */
-  if (!n) check_room(L, ch, op->is_put);
+  n = chan_try(L, ch, 1, is_put); /* again, since that may have run finalizers */
+  if (!n) check_room(L, ch, is_put);
   alt_commit(L, S, alt); /* a sweep may have made it a weak root */
   const ChanOps *ops = chan_ops(ch);
   if (!n && ops && ops->wait) n = ops->wait(L, ch, 1, alt, AT_CHAN, op);
@@ -63,7 +63,3 @@ static bool begin(lua_State *L, Chan *ch, const Operation *op, bool on_caller) {
   chan_check(ch);
   return is_open;
 }
-
-void async_take(lua_State *L, Chan *ch, bool on_caller) { begin(L, ch, &TAKE, on_caller); }
-
-bool async_put(lua_State *L, Chan *ch, bool on_caller) { return begin(L, ch, &PUT, on_caller); }
