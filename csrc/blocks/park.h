@@ -12,13 +12,17 @@
 /* The slow path of park_begin: outside any go block, or where it raises. */
 Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op);
 
+/* Whether the caller is a go block that can park, and was not cancelled. */
+static inline bool park_is_usual(lua_State *L, const Sched *S) {
+  const Go *go = S->current;
+  return LIKELY(go && go->alt.co == L && !S->inside && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL))) &&
+         LIKELY(lua_isyieldable(L));
+}
+
 /* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
    its mailbox. Raises where waiting is impossible; and in a go block that was cancelled, what it was cancelled with. */
 static inline Alt *park_begin(lua_State *L, Sched *S, const Operation *op) {
-  Go *go = S->current;
-  bool can_park = go && go->alt.co == L && !S->inside && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL));
-  if (LIKELY(can_park && lua_isyieldable(L))) return &go->alt;
-  return park_begin_elsewhere(L, S, op);
+  return park_is_usual(L, S) ? &S->current->alt : park_begin_elsewhere(L, S, op);
 }
 
 /* Waits until the alt, which has been enqueued, put to sleep or made ready, is committed. Returns the number of
@@ -41,13 +45,11 @@ int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFu
    constant `op` the compiler removes most of the tests. */
 static ALWAYS_INLINE int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
-  Go *go = S->current;
   uint32_t kept = op->waiter & WAITER_KEPT ? 0 : CHAN_KEPT;
-  bool is_usual = go && go->alt.co == L && !S->inside && !S->on_park &&
-                  !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) && (ch->flags & (kept | CHAN_SPECIAL)) == kept &&
+  bool is_usual = !S->on_park && (ch->flags & (kept | CHAN_SPECIAL)) == kept &&
                   (op->waiter & WAITER_UNCOUNTED || ch->waiting[op->is_put] < CHAN_MAX_PENDING);
-  if (UNLIKELY(!is_usual || !lua_isyieldable(L))) return park_on_unusual(L, ch, at, op, k);
-  Alt *alt = &go->alt;
+  if (UNLIKELY(!is_usual) || !park_is_usual(L, S)) return park_on_unusual(L, ch, at, op, k);
+  Alt *alt = &S->current->alt;
   alt_enqueue_single(ch, alt, at, op);
   alt->since = S->world.looked;
   chan_check(ch);
