@@ -1,16 +1,15 @@
 /* alts.h: alts: many operations, of which exactly one happens.
 
-   1. alts_try finds the operations that can complete at once and does one of them: each is equally likely, or with
-   `priority` the first. Nothing is enqueued yet, so two operations of one alts cannot complete each other. 2. If none
-   can complete, alts_wait enqueues a waiter for each, parks, and returns the results of the one that completes.
+   alts_try finds the operations that can complete at once and does one of them: each is equally likely, or with
+   `priority` the first. Nothing is enqueued yet, so two operations of one alts cannot complete each other. If none can
+   complete, alts_wait enqueues a waiter for each, parks, and returns the results of the one that completes.
 
    Operations on shared channels are enqueued first, under the locks of all their channels (wait_shared).
 
    If user code runs between trying and enqueueing, all operations are tried again: a buffer policy that was asked, or a
    finalizer that an allocation ran, may have used channels that were tried before.
 
-   The stack of the caller (ALT_BLOCK, ALT_FIRST_OP) has nil at ALT_BLOCK, the place of the block of waiters, and from
-   ALT_FIRST_OP on two slots for each operation: the channel, and the value of a put or nil. */
+   The caller's stack is that of an alts (alt_state.h), with nil at ALT_BLOCK. */
 #ifndef RUNNEL_ALTS_H
 #define RUNNEL_ALTS_H
 

@@ -1,7 +1,6 @@
-/* attr.h: attributes of a channel: what few channels have, in a table that is made when it is first needed. Its name,
-   why it was closed, its done() channel, the function that is called when it closes, and of a go block's result channel
-   the go block's name, what it was cancelled with, and the thread that it stands for. The table also holds the go
-   blocks that only this channel keeps alive (root.h), with their userdata as keys and their coroutines as values.
+/* attr.h: attributes of a channel: what few channels have, in a table that is made when it is first needed. The table
+   also holds the go blocks that only this channel keeps alive (root.h), with their userdata as keys and their
+   coroutines as values.
 
    `at` is the absolute index of the channel's userdata in L. */
 #ifndef RUNNEL_ATTR_H
