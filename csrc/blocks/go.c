@@ -362,7 +362,7 @@ int go_kill(lua_State *L, Go *go) {
 static bool is_cancellable(const Go *go) {
   const Alt *alt = &go->alt;
   if (!go->slot || alt->state == ALT_NEW) return false;
-  if (alt->state == ALT_SLEEPING || (alt->state == ALT_PARKED && alt->count)) return alt_is_active(alt);
+  if (alt->state == ALT_SLEEPING || alt->count) return alt_is_active(alt);
   return !(alt->flags & ALT_CALLBACK);
 }
 
@@ -375,8 +375,7 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   lua_pushvalue(L, reason);
   lua_rawseti(L, -2, go->chan.flags & CHAN_DYING ? ATTR_CANCEL_2 : ATTR_CANCEL);
   lua_pop(L, 1);
-  /* If it is parked but in no queue, it has been committed, and whoever completes it is calling user code. */
-  bool is_parked = alt->state == ALT_PARKED && alt->count;
+  bool is_parked = alt->count > 0; /* not if it has been committed, and whoever completes it is calling user code */
   if (UNLIKELY(alt->shared) && !shared_wait_withdraw(S, alt)) {
     /* Another thread has completed its operation: it gets that result first. */
     shared_inbox_drain(L, S); /* seldom covered: another thread completes it just then */
@@ -399,7 +398,7 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
 
 bool go_withdraw_take(lua_State *L, Sched *S, Go *go, const Chan *ch) {
   Alt *alt = &go->alt;
-  bool waits = go->slot && alt->state == ALT_PARKED && alt->count == 1 && !(alt->flags & (ALT_SELECT | ALT_CALLBACK));
+  bool waits = go->slot && alt->count == 1 && !(alt->flags & (ALT_SELECT | ALT_CALLBACK));
   if (!waits || alt->own.waiter.chan != ch || alt->own.waiter.is_put || !alt_is_active(alt)) return false;
   if (alt->shared && !shared_wait_withdraw(S, alt)) return false; /* another thread has completed it */
   lua_pushnil(alt->co);

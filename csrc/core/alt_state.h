@@ -66,7 +66,7 @@ struct Alt {
   int64_t since;             /* when it parked, as of the loop's last look at the clock */
   lua_State *co;             /* where values and results are; NULL once dead */
   struct SharedWait *shared; /* its operations on shared channels while it waits on any, else NULL (shared_wait.h) */
-  uint32_t count;            /* waiters that are in queues */
+  uint32_t count;            /* waiters that are in queues: none unless it is parked, and none once it is committed */
   uint16_t nresults;         /* results (or a first resume's arguments) on top of co's stack, when ready */
   uint8_t state;             /* an AltState */
   uint8_t flags;             /* of AltFlag */

@@ -38,7 +38,7 @@ static int inspect_world(lua_State *L) {
   lua_pushboolean(L, shared_wait_is_alive(S));
   lua_setfield(L, -2, "shared");
   const Alt *alt = &S->outside;
-  if (alt->state != ALT_PARKED || alt->count == 0) return 1;
+  if (alt->count == 0) return 1;
   lua_pushstring(L, alt->flags & ALT_SELECT ? "alts" : alt_waiters(alt)->is_put ? "put" : "take");
   lua_setfield(L, -2, "main");
   (void)inspect_push_channels(L, alt);

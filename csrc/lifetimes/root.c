@@ -78,7 +78,7 @@ void root_promote(lua_State *L, Sched *S, Go *go) {
 static bool may_be_abandoned(const Go *go) {
   const Alt *alt = &go->alt;
   if (alt->state == ALT_NEW) return true;
-  if (alt->state != ALT_PARKED || alt->count == 0 || !alt_is_active(alt)) return false;
+  if (alt->count == 0 || !alt_is_active(alt)) return false;
   const Others *others = go->chan.sched->others;
   if (UNLIKELY(alt->shared) && others->is_open(alt)) return false; /* another state may wake it */
   for (uint32_t i = 0; i < alt->count; i++) {

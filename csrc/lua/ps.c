@@ -64,7 +64,7 @@ void ps_push_entry(lua_State *L, Go *go, int at) {
   lua_pushvalue(L, at);
   lua_setfield(L, -2, "result");
   if (set_thread(L, at)) return;
-  if (alt->state == ALT_PARKED && alt->count && alt_is_active(alt)) inspect_set_operation(L, alt);
+  if (alt->count && alt_is_active(alt)) inspect_set_operation(L, alt);
   if (alt->state == ALT_PARKED || alt->state == ALT_SLEEPING) {
     set_waited(L, alt->flags & ALT_BARE ? 0 : clock_now(&go->chan.sched->world.clock) - alt->since);
   }

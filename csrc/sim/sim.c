@@ -38,7 +38,7 @@ static int raise_deadlock(lua_State *L) {
 
 /* SimRules.raise_deadlock: as the main program's operation does outside a simulation. */
 static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
-  if (awaited->alt.state != ALT_PARKED || !awaited->alt.count) return false;
+  if (!awaited->alt.count) return false;
   Explore *explore = S->world.explore;
   if (explore && explore->on_choice) explore->on_choice(explore, CHOICE_NONE, 0, 0);
   lua_pushvalue(L, SCHED_SELF);

@@ -177,7 +177,7 @@ static void add_edge(lua_State *L, Snapshot *s, uint64_t chan, uint32_t name, bo
 
 /* Fills in what an alt waits for, and adds its channels: nothing, if all of them are hidden. */
 static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const Alt *alt) {
-  if (alt->state != ALT_PARKED || !alt->count || !alt_is_active(alt)) return;
+  if (!alt->count || !alt_is_active(alt)) return;
   for (uint32_t i = 0; i < alt->count; i++) { /* an allocation may end it: hence the question each time */
     const Waiter *w = &alt_waiters(alt)[i];
     if (chan_is_hidden(w->chan)) continue;
@@ -325,7 +325,7 @@ bool snapshot_push_go(lua_State *L, Sched *S, uint64_t id) {
 
 /* The same for a channel among those that an alt waits on. */
 static bool push_waited(lua_State *L, const Alt *alt, uint64_t id) {
-  if (alt->state != ALT_PARKED || !alt->count || !alt_is_active(alt)) return false;
+  if (!alt->count || !alt_is_active(alt)) return false;
   for (uint32_t i = 0; i < alt->count; i++) {
     const Waiter *w = &alt_waiters(alt)[i];
     if (w->chan->id != id) continue;

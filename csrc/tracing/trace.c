@@ -77,7 +77,6 @@ static void after(lua_State *L, Chan *ch, int at, int value, bool waits) {
 
 /* Whether `after` has something to do for one of the channels on which an alt has parked. */
 static bool needs_lua(const Trace *t, const Alt *alt) {
-  if (alt->state != ALT_PARKED) return false;
   for (uint32_t i = 0; i < alt->count; i++) {
     const Chan *ch = alt_waiters(alt)[i].chan;
     if (UNLIKELY(t->tapped == ch || !(ch->buf.label || ch->flags & UNLISTED))) return true;
@@ -89,7 +88,7 @@ static bool needs_lua(const Trace *t, const Alt *alt) {
    again. */
 static void after_park(lua_State *L, const Alt *alt) {
   int top = lua_gettop(L);
-  for (uint32_t i = 0; alt->state == ALT_PARKED && i < alt->count && alt_is_active(alt); i++) {
+  for (uint32_t i = 0; i < alt->count && alt_is_active(alt); i++) {
     const Waiter *w = &alt_waiters(alt)[i];
     if (!lua_checkstack(L, LUA_MINSTACK) || !lua_checkstack(alt->co, 2)) return;
     lua_pushvalue(alt->co, w->at);

@@ -205,7 +205,7 @@ void trace_list_scan(lua_State *L, Trace *t) {
     if (go) {
       trace_list_label_go(L, t, go, top + 1);
       const Alt *alt = &go->alt;
-      for (uint32_t i = 0; alt->state == ALT_PARKED && i < alt->count && alt_is_active(alt); i++) {
+      for (uint32_t i = 0; i < alt->count && alt_is_active(alt); i++) {
         alt_push_channel(L, &alt_waiters(alt)[i]);
         trace_list_add(L, t, top + 2); /* may run finalizers: the alt is looked at again */
         lua_settop(L, top + 1);

@@ -75,7 +75,7 @@ static inline int64_t trace_now(const Sched *S) {
 /* Records what a parked alt waits for. */
 static inline void trace_record_park(const Sched *S, TraceActor who, const Alt *alt) {
   Trace *t = S->tracer;
-  if (alt->state == ALT_PARKED && alt->count) {
+  if (alt->count) {
     const Waiter *w = alt_waiters(alt);
     int what = alt->flags & ALT_SELECT ? TRACE_ON_ALTS : w->is_put ? TRACE_ON_PUT : TRACE_ON_TAKE;
     trace_record(t, TRACE_PARK, who, (uint32_t)w->chan->id, alt->count, what);
