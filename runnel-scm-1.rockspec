@@ -245,6 +245,7 @@ build = {
     ["runnel.nats.source"] = "lua/runnel/nats/source.lua",
     ["runnel.nats.stage"] = "lua/runnel/nats/stage.lua",
     ["runnel.nats.stream"] = "lua/runnel/nats/stream.lua",
+    ["runnel.nats.stream_message"] = "lua/runnel/nats/stream_message.lua",
     ["runnel.nats.streams"] = "lua/runnel/nats/streams.lua",
     ["runnel.operations"] = "lua/runnel/operations.lua",
     ["runnel.pipe"] = "lua/runnel/pipe.lua",

@@ -7,11 +7,11 @@ local core = require "runnel.core"
 local internal = core.internal
 local put_while_open = internal.moving.put_while_open
 
-local check = require "runnel.internal.check"
 local consumers = require "runnel.nats.consumers"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
 local settling = require "runnel.nats.settling"
+local stream_message = require "runnel.nats.stream_message"
 local tidying = require "runnel.nats.tidying"
 
 local reader = {}
@@ -26,124 +26,11 @@ local REFUSED_MS <const> = 100
 -- How long the server may take to answer whether the consumer is there. A cluster without a leader does not answer.
 local LOOK_MS <const> = 2000
 
--- For how long at least acknowledgements are remembered while the server is there.
-local ACKS_MS <const> = 2000
-
 -- How long messages may be on their way when a source is closed.
 local DRAIN_MS <const> = 2000
 
 -- How long the server keeps a consumer without a name that nobody uses.
 local UNUSED_MS <const> = 60000
-
--- ---- messages ----
-
----A message of a stream.
----@class runnel.nats.StreamMessage
----@field value any the bytes decoded by the encoding
----@field data string its bytes
----@field subject string
----@field sequence integer its number in the stream
----@field time number when the stream has stored it: ms since 1970
----@field deliveries integer how often it was delivered, this time included
----@field pending integer how many messages the consumer has after it
----@field headers? table<string, string>
----@field private raw runnel.nats.Message
----@field private reader table
----@field private newer? runnel.nats.StreamMessage another delivery of it
-local Message = { __name = "stream message" }
-
-function Message:__index(key)
-  local method = Message[key]
-  if method ~= nil then return method end
-  if key == "value" or key == "data" or key == "headers" then return self.raw[key] end
-end
-
-local replenish
-
--- Remembers that a message was acknowledged, or given up. A server that is killed forgets that of the last ones.
-local function remember(self, subject)
-  if self.heard - self.remembers_from > ACKS_MS then
-    self.older, self.recent, self.remembers_from = self.recent, {}, self.heard
-  end
-  self.recent[#self.recent + 1] = subject
-end
-
--- Answers the delivery, once; false if it was answered already, or the connection is closed.
-local function answer(self, text)
-  local of = self.reader
-  if self.is_answered or not of.name then return false end
-  self.is_answered = true
-  of.conn:unbeat(self.ack_subject)
-  if self.newer then answer(self.newer, text) end
-  local subject = self.ack_subject
-  if text == "+ACK" or text == "+TERM" then
-    subject = self.final_subject
-    remember(of, subject)
-  end
-  local ok = of.conn.core:publish(subject, text, nil) == true
-  if of.holds then
-    of.held = of.held - 1
-    replenish(of)
-  end
-  return ok
-end
-
----The server has delivered it again while the program works on it: what is answered holds for that delivery, too. False
----if it was answered before: the answer is lost, or it was given back.
----@param newer runnel.nats.StreamMessage
----@return boolean
-function Message:delivered_again(newer)
-  if self.is_answered then return false end
-  if self.newer then return self.newer:delivered_again(newer) end
-  self.newer = newer
-  return true
-end
-
----Acknowledges it: it will not be delivered again. False if it was answered already, or the source does not
----acknowledge.
----@return boolean
-function Message:ack() return self.reader.acks == "explicit" and answer(self, "+ACK") end
-
----Gives it back, to be delivered again: at once, or after `ms`.
----@param ms? number
----@return boolean
-function Message:nak(ms)
-  if ms ~= nil then check.ms(ms, 1, "nak: ms") end
-  if self.reader.acks ~= "explicit" then return false end
-  if ms == nil then return answer(self, "-NAK") end
-  return answer(self, ('-NAK {"delay":%d}'):format(jetstream.ns(ms)))
-end
-
----Gives it up: it will not be delivered again, although it was not processed.
----@return boolean
-function Message:term() return self.reader.acks == "explicit" and answer(self, "+TERM") end
-
----Reports that work on it goes on: ack_wait starts anew.
----@return boolean
-function Message:progress()
-  if self.is_answered or self.reader.acks ~= "explicit" then return false end
-  return self.reader.conn.core:publish(self.ack_subject, "+WPI", nil) == true
-end
-
-local ACK = "^(%$JS%.ACK%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.)(%d+)(%.(%d+)%.(%d+))$"
-local LONG_ACK = "^(%$JS%.ACK%.[^.]+%.[^.]+%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.)(%d+)(%.(%d+)%.(%d+).*)$"
-
--- A message as the program sees it, from the subject for its acknowledgement. Returns nil for one of another consumer.
-local function message_of(self, raw)
-  local reply = raw.reply
-  if not reply then return nil end
-  local before, consumer, deliveries, sequence, order, after, time, pending = reply:match(ACK)
-  if not before then before, consumer, deliveries, sequence, order, after, time, pending = reply:match(LONG_ACK) end
-  if not before or consumer ~= self.consumer then return nil end
-  -- Its acknowledgement names 0 instead of the number of the delivery. A server that has lost state gives that number
-  -- to another delivery, and nats-server 2.9.15 to 2.10.13 would then take the messages before this one for
-  -- acknowledged.
-  return setmetatable({
-    raw = raw, reader = self, ack_subject = reply, final_subject = before .. "0" .. after,
-    subject = raw.subject, sequence = math.tointeger(sequence), order = math.tointeger(order),
-    deliveries = math.tointeger(deliveries), time = math.tointeger(time) / 1e6, pending = math.tointeger(pending),
-  }, Message)
-end
 
 -- ---- consumers ----
 
@@ -196,7 +83,7 @@ end
 
 -- Asks for as many messages as there is room for, but not for less than half a batch; with `holds`, while others are
 -- still to come.
-function replenish(self)
+local function replenish(self)
   if self.is_closed then return end
   local room = room_of(self)
   local may_be_few = self.holds and self.asked == 0
@@ -234,20 +121,6 @@ local function replace_consumer(self)
   return open_consumer(self, LOOK_MS)
 end
 
--- Acknowledges again what was acknowledged before the connection was lost, and waits until the server knows it.
-local function acknowledge_again(self)
-  local last
-  local older, recent = self.older, self.recent
-  self.older, self.recent = {}, {}
-  for _, list in ipairs { older, recent } do
-    for _, subject in ipairs(list) do
-      self.conn.core:publish(subject, "+ACK", nil)
-      last = subject
-    end
-  end
-  if last then self.conn:request(last, "+ACK", LOOK_MS, { encoding = "raw" }) end
-end
-
 -- Nothing comes any more: repeats the requests, if the consumer is there.
 local function look_after(self)
   forget_requests(self)
@@ -265,7 +138,7 @@ local function look_after(self)
     end
     return -- the server is away: the next round tries again
   end
-  if self.name and second_of(info.created) == self.created then acknowledge_again(self) end
+  if self.name and second_of(info.created) == self.created then self.memory:send_again(self.conn, LOOK_MS) end
   forget_requests(self)
   replenish(self)
 end
@@ -307,7 +180,7 @@ local function receive(self)
     if raw.status then
       on_status(self, raw)
     else
-      local message = message_of(self, raw)
+      local message = stream_message.new(self, raw)
       if message then
         self.asked, self.held = math.max(0, self.asked - 1), self.held + 1
         if self.name then
@@ -332,10 +205,10 @@ local function hand_over(self)
   for message in self.waiting do
     if not self.is_closed and put_while_open(out, self.wrap and self.wrap(message) or message) then
       if self.name and not holds then self.conn:unbeat(message.ack_subject) end
-      if takes then answer(message, "+ACK") end
+      if takes then stream_message.answer(message, "+ACK") end
       replenish(self)
     else
-      answer(message, "-NAK")
+      stream_message.answer(message, "-NAK")
     end
   end
 end
@@ -379,7 +252,13 @@ function reader.go_on(self) replenish(self) end
 function reader.open(self, what)
   local conn = self.conn
   self.asked, self.held, self.nrequests, self.oldest, self.heard, self.order = 0, 0, 0, 1, core.now(), 0
-  self.older, self.recent, self.remembers_from = {}, {}, self.heard
+  self.memory = stream_message.memory(self.heard)
+  if self.holds then
+    function self.answered()
+      self.held = self.held - 1
+      replenish(self)
+    end
+  end
   self.ask_at = nil -- while the connection is lost, and for some time afterwards: when to ask for messages again
   self.defaults = self.defaults or {}
   local info, err, code = open_consumer(self)

@@ -1,0 +1,164 @@
+---A message of a stream, as a program gets it: what it says, and the answer to its delivery.
+
+local check = require "runnel.internal.check"
+local jetstream = require "runnel.nats.jetstream"
+
+local stream_message = {}
+
+-- For how long at least acknowledgements are remembered while the server is there.
+local ACKS_MS <const> = 2000
+
+-- ---- what was acknowledged ----
+
+---The acknowledgements of the last seconds. A server that is killed forgets them.
+---@class runnel.nats.AckMemory
+---@field private older string[] subjects
+---@field private recent string[] subjects
+---@field private since number when `recent` was begun
+local Memory = {}
+Memory.__index = Memory
+
+---@param now number
+---@return runnel.nats.AckMemory
+function stream_message.memory(now) return setmetatable({ older = {}, recent = {}, since = now }, Memory) end
+
+---Remembers an acknowledgement.
+---@param subject string
+---@param heard number when the server was last heard of
+function Memory:add(subject, heard)
+  if heard - self.since > ACKS_MS then self.older, self.recent, self.since = self.recent, {}, heard end
+  self.recent[#self.recent + 1] = subject
+end
+
+---Sends all of them again, and waits until the server knows them, for at most `ms`. Forgets them.
+---@param conn runnel.nats.Connection
+---@param ms number
+function Memory:send_again(conn, ms)
+  local last
+  local older, recent = self.older, self.recent
+  self.older, self.recent = {}, {}
+  for _, list in ipairs { older, recent } do
+    for _, subject in ipairs(list) do
+      conn.core:publish(subject, "+ACK", nil)
+      last = subject
+    end
+  end
+  if last then conn:request(last, "+ACK", ms, { encoding = "raw" }) end
+end
+
+-- ---- messages ----
+
+---What messages need of their reader (runnel.nats.reader).
+---@class runnel.nats.MessageOwner
+---@field conn runnel.nats.Connection
+---@field name? string of the consumer, if messages are acknowledged
+---@field consumer? string its name at the server
+---@field acks? "explicit"|"taken" who acknowledges: the program, or the reader
+---@field heard number when the server was last heard of
+---@field memory runnel.nats.AckMemory
+---@field answered? fun() called after each answer
+
+---A message of a stream.
+---@class runnel.nats.StreamMessage
+---@field value any the bytes decoded by the encoding
+---@field data string its bytes
+---@field subject string
+---@field sequence integer its number in the stream
+---@field time number when the stream has stored it: ms since 1970
+---@field deliveries integer how often it was delivered, this time included
+---@field pending integer how many messages the consumer has after it
+---@field headers? table<string, string>
+---@field private raw runnel.nats.Message
+---@field private reader runnel.nats.MessageOwner
+---@field private newer? runnel.nats.StreamMessage another delivery of it
+local Message = { __name = "stream message" }
+
+function Message:__index(key)
+  local method = Message[key]
+  if method ~= nil then return method end
+  if key == "value" or key == "data" or key == "headers" then return self.raw[key] end
+end
+
+---Answers the delivery, once; false if it was answered already, or the connection is closed.
+---@param self runnel.nats.StreamMessage
+---@param text string in the server's words
+---@return boolean
+function stream_message.answer(self, text)
+  local of = self.reader
+  if self.is_answered or not of.name then return false end
+  self.is_answered = true
+  of.conn:unbeat(self.ack_subject)
+  if self.newer then stream_message.answer(self.newer, text) end
+  local subject = self.ack_subject
+  if text == "+ACK" or text == "+TERM" then
+    subject = self.final_subject
+    of.memory:add(subject, of.heard)
+  end
+  local ok = of.conn.core:publish(subject, text, nil) == true
+  if of.answered then of.answered() end
+  return ok
+end
+local answer = stream_message.answer
+
+---The server has delivered it again while the program works on it: what is answered holds for that delivery, too. False
+---if it was answered before: the answer is lost, or it was given back.
+---@param newer runnel.nats.StreamMessage
+---@return boolean
+function Message:delivered_again(newer)
+  if self.is_answered then return false end
+  if self.newer then return self.newer:delivered_again(newer) end
+  self.newer = newer
+  return true
+end
+
+---Acknowledges it: it will not be delivered again. False if it was answered already, or the source does not
+---acknowledge.
+---@return boolean
+function Message:ack() return self.reader.acks == "explicit" and answer(self, "+ACK") end
+
+---Gives it back, to be delivered again: at once, or after `ms`.
+---@param ms? number
+---@return boolean
+function Message:nak(ms)
+  if ms ~= nil then check.ms(ms, 1, "nak: ms") end
+  if self.reader.acks ~= "explicit" then return false end
+  if ms == nil then return answer(self, "-NAK") end
+  return answer(self, ('-NAK {"delay":%d}'):format(jetstream.ns(ms)))
+end
+
+---Gives it up: it will not be delivered again, although it was not processed.
+---@return boolean
+function Message:term() return self.reader.acks == "explicit" and answer(self, "+TERM") end
+
+---Reports that work on it goes on: ack_wait starts anew.
+---@return boolean
+function Message:progress()
+  if self.is_answered or self.reader.acks ~= "explicit" then return false end
+  return self.reader.conn.core:publish(self.ack_subject, "+WPI", nil) == true
+end
+
+local ACK = "^(%$JS%.ACK%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.)(%d+)(%.(%d+)%.(%d+))$"
+local LONG_ACK = "^(%$JS%.ACK%.[^.]+%.[^.]+%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.)(%d+)(%.(%d+)%.(%d+).*)$"
+
+---Makes a message from what the server sent, by the subject for its acknowledgement. Returns nil for one of another
+---consumer.
+---@param owner runnel.nats.MessageOwner
+---@param raw runnel.nats.Message
+---@return runnel.nats.StreamMessage?
+function stream_message.new(owner, raw)
+  local reply = raw.reply
+  if not reply then return nil end
+  local before, consumer, deliveries, sequence, order, after, time, pending = reply:match(ACK)
+  if not before then before, consumer, deliveries, sequence, order, after, time, pending = reply:match(LONG_ACK) end
+  if not before or consumer ~= owner.consumer then return nil end
+  -- Its acknowledgement names 0 instead of the number of the delivery. A server that has lost state gives that number
+  -- to another delivery, and nats-server 2.9.15 to 2.10.13 would then take the messages before this one for
+  -- acknowledged.
+  return setmetatable({
+    raw = raw, reader = owner, ack_subject = reply, final_subject = before .. "0" .. after,
+    subject = raw.subject, sequence = math.tointeger(sequence), order = math.tointeger(order),
+    deliveries = math.tointeger(deliveries), time = math.tointeger(time) / 1e6, pending = math.tointeger(pending),
+  }, Message)
+end
+
+return stream_message
