@@ -325,6 +325,20 @@ describe("a remote stage", function()
     assert.equal(0, asked())
   end))
 
+  it("asks for no jobs while others reconnect, although the server has refused a request before", within(function()
+    local server = reliable()
+    local _, connection = worker(server, 1, function(v) return v end)
+    rn.sleep(100)
+    local request = table.remove(server.requests)
+    server:send(request.reply, { subject = request.reply, data = "", status = "409" })
+    rn.sleep(10)
+    connection:cut(450)
+    rn.sleep(450 + 300) -- it has looked for the stream, 500 ms after the refusal
+    assert.equal(0, #server.requests)
+    rn.sleep(100)
+    assert.equal(1, #server.requests)
+  end))
+
   it("runs a job once, however long it takes", within(function()
     local server = reliable()
     local starts = 0

@@ -327,10 +327,14 @@ end
 function Connection:cut(ms)
   if not self.up or not self.alive then return end
   self.up = false
+  local function tell(event)
+    for _, ch in ipairs(self.listeners) do ch:offer(event) end
+  end
+  tell { event = "disconnected" }
   rn.go(function()
     rn.sleep(ms)
     self.up = true
-    for _, ch in ipairs(self.listeners) do ch:offer { event = "reconnected" } end
+    tell { event = "reconnected", outage = ms, reconnect_wait = 50 }
   end)
 end
 

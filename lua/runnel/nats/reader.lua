@@ -77,7 +77,7 @@ end
 -- How many more messages there is room for. With `holds` those count, too, on which the program works: what waited for
 -- them here could be worked on by other processes.
 local function room_of(self)
-  if self.ask_at or self.rests and self.rests() then return 0 end
+  if not self.settling:may_ask() or self.rests and self.rests() then return 0 end
   return self.batch - self.asked - (self.holds and self.held or #self.waiting)
 end
 
@@ -146,8 +146,7 @@ end
 -- Notices requests that were lost, with the connection or with the server.
 local function watch(self)
   while not self.is_closed do
-    local ms = self.ask_at and math.max(0, self.ask_at - core.now()) or HEARTBEAT_MS
-    local event = core.alts { self.wake, core.timeout(math.min(ms, HEARTBEAT_MS)) }
+    local event = core.alts { self.wake, core.timeout(self.settling:look_in(HEARTBEAT_MS)) }
     if self.is_closed then return end
     local is_silent = self.asked > 0 and core.now() - self.heard > SILENCE_MS and #self.sub == 0
     if event == "refused" then
@@ -156,10 +155,7 @@ local function watch(self)
     elseif event or is_silent or self.asked == 0 and room_of(self) * 2 > self.batch then
       look_after(self)
     end
-    if self.ask_at and self.ask_at <= core.now() then
-      self.ask_at = nil
-      replenish(self)
-    end
+    if self.settling:ends() then replenish(self) end
   end
 end
 
@@ -259,7 +255,6 @@ function reader.open(self, what)
       replenish(self)
     end
   end
-  self.ask_at = nil -- while the connection is lost, and for some time afterwards: when to ask for messages again
   self.defaults = self.defaults or {}
   local info, err, code = open_consumer(self)
   if not info then
@@ -270,16 +265,15 @@ function reader.open(self, what)
   end
   self.beat_ms = math.max(1, (self.ack_ms or 30000) / 3)
   self.back = settling.back(self.ack_ms or 30000)
+  self.settling = settling.new(self.ack_ms)
   self.inbox = conn:inbox()
   local sub, subscription = conn:subscribe(self.inbox .. ".*", { buffer = 2 * self.batch, encoding = self.encoding })
   if not sub then return nil, ("%s: %s"):format(what, subscription) end
   self.sub, self.subscription, self.waiting = sub, subscription, core.chan(2 * self.batch)
   self.out, self.wake = core.chan():name(("%s %s"):format(what, self.stream)), core.chan(1)
   self.remove_listener = conn:on_event(function(event)
-    if event.event == "disconnected" then
-      self.ask_at = math.huge
-    elseif event.event == "reconnected" then
-      self.ask_at = core.now() + settling.ms(event, self.ack_ms or math.huge)
+    self.settling:hear(event)
+    if event.event == "reconnected" then
       forget_requests(self)
       self.wake:offer "reconnected"
       if self.name then tidy(self) end

@@ -55,6 +55,7 @@ local go = guard.go
 ---@field private ack_wait number ms after which the server gives a job to another worker
 ---@field private beats number ms between two messages that a job goes on
 ---@field private back string that message after a reconnect
+---@field private settling runnel.nats.Settling after an outage
 ---@field private limit number? ms that a job may take
 ---@field private rate runnel.Rate? lets jobs start
 ---@field private alive runnel.Channel<any>? the go block that says that Lua runs, with a limit
@@ -167,29 +168,23 @@ function Worker:pump()
     d.since = core.now()
     d.block = go(run_died, d, run, self, d)
   end
-  if self.open and not self.running.lone then
+  if self.open and not self.running.lone and self.settling:may_ask() then
     self.pulls:ask(self.n, self.n - self.running.count - #self.waiting)
   end
 end
 
 local function watch(self, events)
-  local ask_at -- after a reconnect: when to ask again
+  local wait = self.settling
   while not self.over do
-    local ms = ask_at and math.max(0, ask_at - core.now()) or pull.HEARTBEAT
-    local event, port = alts({ events, core.timeout(ms) }, { priority = true })
+    local event, port = alts({ events, core.timeout(wait:look_in(pull.HEARTBEAT)) }, { priority = true })
     if port == events and not event then return self:stop() end
-    local name = event and event.event
-    if name == "disconnected" then
-      ask_at = nil
+    if event then wait:hear(event) end
+    if event and event.event == "disconnected" then
       self.pulls:pause()
-    elseif name == "reconnected" then
-      ask_at = core.now() + settling.ms(event, self.ack_wait)
-    elseif not ask_at then
-      self.pulls:look_after()
-    end
-    if ask_at and ask_at <= core.now() then
-      ask_at = nil
+    elseif wait:ends() then
       self.pulls:forget()
+    elseif wait:may_ask() then
+      self.pulls:look_after()
     end
   end
 end
@@ -299,6 +294,7 @@ local function new(engine, name, n, f, opts)
     first_ack = ("$JS.ACK.%s.%s.1."):format(names.stream(name), names.CONSUMER), name = name, n = n, f = f,
     engine = engine, label = opts.label, held = {},
     ack_wait = opts.ack_wait, beats = opts.ack_wait / 3, back = settling.back(opts.ack_wait),
+    settling = settling.new(opts.ack_wait),
     limit = opts.limit, rate = opts.rate,
     waiting = {}, running = running.new(), is_paused = opts.is_paused,
     questions = questions.new(engine, base), firsts = opts.firsts or firsts.new(), told = {},

@@ -4,6 +4,7 @@
 ---about a second after its start). So nobody asks until the others have had the time to reconnect, too, and to say with
 ---a beat that they work on their messages.
 
+local core = require "runnel.core"
 local jetstream = require "runnel.nats.jetstream"
 
 local settling = {}
@@ -11,13 +12,43 @@ local settling = {}
 -- Beats are sent up to 100 ms after a reconnect; libnats adds up to 100 ms to reconnect_wait.
 local MARGIN_MS <const> = 300
 
----How long a process that takes messages waits after a reconnect before it asks for more.
----@param event { outage?: number, reconnect_wait?: number } the event "reconnected"
----@param ack_ms number ack_wait
+---The wait of one that asks for messages: from a lost connection until some time after the reconnect.
+---@class runnel.nats.Settling
+---@field private ack_ms number
+---@field private ask_at? number when one may ask again: math.huge while the connection is lost
+local Settling = {}
+Settling.__index = Settling
+
+---@param ack_ms? number ack_wait; without it, the wait ends with the reconnect
+---@return runnel.nats.Settling
+function settling.new(ack_ms) return setmetatable({ ack_ms = ack_ms or math.huge }, Settling) end
+
+---Hears an event of the connection.
+---@param event { event: string, outage?: number, reconnect_wait?: number }
+function Settling:hear(event)
+  if event.event == "disconnected" then
+    self.ask_at = math.huge
+  elseif event.event == "reconnected" then
+    local is_short = (event.outage or 0) * 2 < self.ack_ms
+    self.ask_at = core.now() + (is_short and 0 or event.reconnect_wait + MARGIN_MS)
+  end
+end
+
+---Whether one may ask now.
+---@return boolean
+function Settling:may_ask() return not self.ask_at end
+
+---When to look again, for one that looks every `ms`.
+---@param ms number
 ---@return number ms
-function settling.ms(event, ack_ms)
-  if (event.outage or 0) * 2 < ack_ms then return 0 end
-  return event.reconnect_wait + MARGIN_MS
+function Settling:look_in(ms) return self.ask_at and math.max(0, math.min(ms, self.ask_at - core.now())) or ms end
+
+---Ends the wait if its time is over. Returns whether it has just ended.
+---@return boolean
+function Settling:ends()
+  if not self.ask_at or self.ask_at > core.now() then return false end
+  self.ask_at = nil
+  return true
 end
 
 ---What says, after a reconnect, that work on a message goes on: redeliver it, but only after ack_wait. nats-server 2.10
