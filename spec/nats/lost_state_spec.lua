@@ -114,7 +114,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     end, nil, { name = "out", ack_wait = 1000 }))
     for i = 1, 2 do assert(sink:put(i)) end
     background.wait_until(30000, function() return calls == 2 end)
-    rn.sleep(300) -- the server writes the state of the consumer: it has delivered both
+    server:wait_until_written("in", "out", 2, 2)
     for _, name in ipairs { "msgs", "obs" } do server:keep("in", name) end
     over:close()
     background.wait_until(30000, function() return left() == 0 end)
@@ -140,7 +140,7 @@ describe("a stage whose server has lost what was acknowledged", function()
       if m.value > 1 then m:ack() end
     end
     background.wait_until(30000, function() return left() == 1 end)
-    rn.sleep(300) -- the server writes the state of the consumer
+    server:wait_until_written("in", "out", 5, 1)
     before:close()
     server:kill()
     server:bring_back("in", "msgs")
@@ -176,15 +176,16 @@ describe("a stage whose server has lost what was acknowledged", function()
       return ack
     end
     for _, answer in ipairs { "-NAK", "+ACK" } do
-      for _, ack in ipairs { take(1), take(2) } do other:publish(ack, answer) end
-      rn.sleep(100) -- the server knows it before the next request
+      -- It replies when it knows the answer; so it does before the next request.
+      for _, ack in ipairs { take(1), take(2) } do assert(other:request(ack, answer, 30000)) end
     end
     take(3) -- its process ends now, and so does the server
     local answers = conn:subscribe "$JS.ACK.in.out.*.5.>"
     assert.is_true(messages[5]:ack())
     -- Not 5.5: the delivery of message 3 has that number now.
     assert.matches("%.5%.0%.%d+%.%d+$", answers:take().subject)
-    rn.sleep(300) -- the server writes the state
+    rn.sleep(300) -- if it took this for an acknowledgement of message 3, it would write that
+    server:wait_until_written("in", "out", 3, 1)
     server:kill()
     server:start()
     rn.sleep(ack_wait)

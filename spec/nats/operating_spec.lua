@@ -45,13 +45,12 @@ describe("operating", function()
       for _ = 1, n do assert.is_true(stored:take()) end
     end
 
-    -- Takes and acknowledges messages; then the server writes which are acknowledged, and is killed. It has forgotten
-    -- which were removed. Closes the source, which would acknowledge the last ones again.
-    local function lose(name, source, n)
+    -- Takes and acknowledges n messages, all of the consumer's but `left`; then the server writes that, and is killed.
+    -- It has forgotten which were removed. Closes the source, which would acknowledge the last ones again.
+    local function lose(name, consumer, source, n, left)
       server:keep(name, "msgs")
       for _ = 1, n do source:take():ack() end
-      assert(conn:flush())
-      rn.sleep(400) -- the server writes the state of a consumer after 0.1 s
+      server:wait_until_written(name, consumer, assert(conn:stream(name)):state().last, left)
       source:close()
       server:kill()
       server:bring_back(name, "msgs")
@@ -63,7 +62,7 @@ describe("operating", function()
       local stream = assert(conn:stream("work", { retention = "workqueue", discard = "new", max_messages = 200 }))
       fill("work", nil, 200)
       local source = assert(conn:source("work", { name = "w", ack_wait = 1000 }))
-      lose("work", source, 199)
+      lose("work", "w", source, 199, 1)
       assert.equal(200, stream:state().messages)
       source = assert(conn:source("work", { name = "w", ack_wait = 1000 }))
       rn.go(function()
@@ -79,7 +78,7 @@ describe("operating", function()
       fill("work", "work.b", 20)
       fill("work", "work.a", 60)
       local source = assert(conn:source("work", { name = "a", subject = "work.a", ack_wait = 1000 }))
-      lose("work", source, 60)
+      lose("work", "a", source, 60, 0)
       assert.equal(80, stream:state().messages)
       source = assert(conn:source("work", { name = "a", subject = "work.a", ack_wait = 1000 }))
       wait_for(function() return stream:state().messages == 20 end)

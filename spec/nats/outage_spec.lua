@@ -29,24 +29,18 @@ describe("after an outage longer than ack_wait", function()
   -- thing in the stream. The server is away, and comes back. Checks that the thing stays where it is, and that the
   -- process that works on it says so before anybody asks for more. Returns what `start` has returned.
   local function stays(stream, consumer, start, put)
-    local calls, over, started, unused = { 0, 0 }, rn.chan(), {}, nil
+    local calls, over, started = { 0, 0 }, rn.chan(), {}
     for i, conn in ipairs(conns) do
       started[i] = start(conn, function(v)
         calls[i] = calls[i] + 1
         over:take()
         return v
       end)
-      if i == 1 then
-        unused = background.wait_until(30000, function()
-          local size = server:state_size(stream, consumer)
-          return size > 0 and size
-        end)
-        put()
-      end
+      if i == 1 then put() end
       background.wait_until(10000, function() return calls[1] == 1 end)
     end
     -- Without this state the server would deliver the thing as if for the first time.
-    assert(background.wait_until(30000, function() return server:state_size(stream, consumer) > unused end))
+    server:wait_until_written(stream, consumer, 1, 1)
     server:keep(stream, "obs")
     server:kill()
     server:bring_back(stream, "obs")

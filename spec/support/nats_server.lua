@@ -126,11 +126,31 @@ function Server:bring_back(stream, name)
   assert(os.execute(("rm -r '%s' && mv '%s.kept' '%s'"):format(path, path, path)))
 end
 
----How many bytes the server has written of a consumer's state; more once it has delivered a message. A busy disk may
----take seconds.
-function Server:state_size(stream, consumer)
-  local file <close> = io.open(path_of(self, stream, ("obs/%s/o.dat"):format(consumer)))
-  return file and file:seek "end" or 0
+-- What the server has written of a consumer's state; nil before it has written any.
+local function written(self, stream, consumer)
+  local file <close> = io.open(path_of(self, stream, ("obs/%s/o.dat"):format(consumer)), "rb")
+  local text, at, numbers = file and file:read "a" or "", 3, {} -- a magic number and the version come first
+  for i = 1, 5 do -- each has 7 bits in a byte, the lowest first; the last byte is below 128
+    local bytes = text:match("^[\x80-\xff]*[\0-\x7f]", at)
+    if not bytes then return nil end
+    numbers[i], at = 0, at + #bytes
+    for k = #bytes, 1, -1 do numbers[i] = numbers[i] << 7 | bytes:byte(k) & 0x7f end
+  end
+  return { delivered = numbers[4], pending = numbers[5] }
+end
+
+---Waits until the server has written that a consumer has delivered the stream's messages up to a number, and how many
+---of them are not acknowledged. A busy disk may take seconds.
+---@param delivered integer
+---@param pending integer
+function Server:wait_until_written(stream, consumer, delivered, pending)
+  local state
+  local is_written = background.wait_until(30000, function()
+    state = written(self, stream, consumer)
+    return state and state.delivered == delivered and state.pending == pending
+  end)
+  local found = state and ("%d delivered, %d pending"):format(state.delivered, state.pending) or "nothing"
+  assert(is_written, "the server has written: " .. found)
 end
 
 ---Empties the file with the state of a consumer.
