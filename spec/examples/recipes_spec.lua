@@ -2,6 +2,7 @@
 
 local rn = require "runnel"
 local background = require "spec.support.background"
+local free_port = require "spec.support.free_port"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
 
@@ -234,9 +235,7 @@ describe("the recipes", function()
   if background.has_command "redis-server" then
     it("redis: shares a connection", function()
       local dir <close> = background.set()
-      local probe, port = uv.listen("127.0.0.1", 0)
-      probe:close()
-      rn.sleep(1)
+      local port = free_port()
       dir:start { "redis-server", "--port", tostring(port), "--save", "", "--appendonly", "no" }
       local function is_up()
         local conn = uv.connect("127.0.0.1", port)

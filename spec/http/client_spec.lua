@@ -2,6 +2,7 @@
 -- over plain sockets, so that they can misbehave.
 
 local rn = require "runnel"
+local free_port = require "spec.support.free_port"
 local raises = require "spec.support.raises"
 local http_stage = require "spec.support.http_stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -464,8 +465,7 @@ describe("the client of runnel.http", function()
       assert(os.execute(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 " ..
         "-subj /CN=localhost -keyout %s/key " ..
         "-addext subjectAltName=DNS:localhost -out %s/cert 2>/dev/null"):format(folder, folder)))
-      local conns, port = assert(uv.listen("127.0.0.1", 0))
-      conns:close() -- the port is free again
+      local port = free_port()
       local tls = uv.spawn { "openssl", "s_server", "-quiet", "-www", "-accept", "127.0.0.1:" .. port,
         "-key", folder .. "/key", "-cert", folder .. "/cert", stdout = false, stderr = false }
       local killing <close> = setmetatable({}, { __close = function() -- luacheck: ignore 211

@@ -7,6 +7,7 @@
 ---    server:start()    -- again, on the same port, with the same store
 
 local background = require "spec.support.background"
+local free_port = require "spec.support.free_port"
 
 local nats_server = {}
 
@@ -25,13 +26,6 @@ function nats_server.library()
   local is_built, nats = pcall(require, "runnel.nats")
   if is_built then return nats end
   return nil, "runnel.nats is not built, because libnats was missing"
-end
-
--- Ports below those that the system gives to clients. math.random may have the same seed in specs that run beside each
--- other: one would take the port of the other's server while that is stopped.
-local function random_port()
-  local file <close> = assert(io.open("/dev/urandom", "rb"))
-  return 15000 + ("I2"):unpack(file:read(2)) % 17000
 end
 
 local function config_of(server)
@@ -64,7 +58,7 @@ end
 
 -- Chooses the port, which stays the same until the end.
 local function choose_port(server)
-  server.port = random_port()
+  server.port = free_port()
   local who = server.options.user and server.options.user .. ":" .. server.options.password .. "@"
     or server.options.token and server.options.token .. "@" or ""
   server.url = ("%s://%s127.0.0.1:%d"):format(server.options.tls and "tls" or "nats", who, server.port)
@@ -215,7 +209,7 @@ function nats_server.cluster(n, options)
     for i = 1, n or 3 do
       local server = new_server(set, "server" .. i, options or {})
       choose_port(server)
-      server.cluster_port = random_port()
+      server.cluster_port = free_port()
       cluster.servers[i], urls[i] = server, server.url
       routes[i] = ("nats://127.0.0.1:%d"):format(server.cluster_port)
     end
@@ -267,7 +261,7 @@ nats_server.has_proxy = pcall(require, "luv")
 ---clients read whole messages.
 function nats_server.proxy(server)
   for _ = 1, 20 do
-    local port = random_port()
+    local port = free_port()
     local control = server.set.dir .. "/proxy" .. port
     local program = server.set:start { os.getenv "LUA" or "lua5.4", PROXY, port, server.port, control }
     if program:says "ready" then

@@ -1,6 +1,7 @@
 ---Certificates and servers that speak TLS, for specs; with openssl and nghttpd.
 
 local rn = require "runnel"
+local free_port = require "spec.support.free_port"
 local process = require "spec.support.process"
 local uv = require "runnel.uv"
 
@@ -40,20 +41,21 @@ end
 ---@return integer port
 ---@return { program: runnel.uv.Process } server a to-be-closed variable ends it
 function tls.serve(command)
-  local conns, port = assert(uv.listen("127.0.0.1", 0))
-  conns:close() -- the port is free again
-  local server = { program = assert(uv.spawn(command(port))) }
+  local server = {}
   setmetatable(server, { __close = function()
     server.program:kill "kill"
     server.program.exit:take()
   end })
-  for _ = 1, 600 do
-    local conn = uv.connect("127.0.0.1", port)
-    if conn then
-      conn:close()
-      return port, server
+  for _ = 1, 10 do
+    local port = free_port()
+    server.program = assert(uv.spawn(command(port)))
+    for _ = 1, 600 do
+      local conn = uv.connect("127.0.0.1", port)
+      if conn then conn:close() end
+      if server.program.exit:poll() then break end -- another program has the port
+      if conn then return port, server end
+      rn.sleep(50)
     end
-    rn.sleep(50)
   end
   error "the server does not listen"
 end
