@@ -34,7 +34,8 @@ describe("queues", function()
     end, opts or { drain_on_term = false })
   end
 
-  local function wait_for(condition) assert.is_truthy(background.wait_until(30000, condition)) end
+  -- Waits for longer than a request for messages lasts: a message that the server has missed comes with the next one.
+  local function wait_for(condition) assert.is_truthy(background.wait_until(60000, condition), debug.traceback()) end
 
   local function values_of(worker)
     local list = {}
