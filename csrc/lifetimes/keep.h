@@ -37,7 +37,7 @@ static inline void keep_channel(lua_State *L, Chan *ch, int at) {
 static inline uint32_t keep_result(const Sched *S) { return S->world.outer ? 0 : CHAN_KEPT; }
 
 /* To be called when the go block whose result channel is at index `at` is about to become a weak root: the channel is
-   then kept as any other. As keep_add. */
+   then kept as any other. Raises if memory runs out; runs no user code. */
 static inline void keep_weak_result(lua_State *L, Chan *ch, int at) {
   if (ch->waiting[TAKES]) keep_list(L, ch, at);
   else if (!(ch->flags & CHAN_LISTED)) ch->flags &= ~(uint32_t)CHAN_KEPT;

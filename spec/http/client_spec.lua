@@ -2,9 +2,9 @@
 -- over plain sockets, so that they can misbehave.
 
 local rn = require "runnel"
-local free_port = require "spec.support.free_port"
 local raises = require "spec.support.raises"
 local http_stage = require "spec.support.http_stage"
+local tls = require "spec.support.tls"
 local uv_stage = require "spec.support.uv_stage"
 
 describe("the client of runnel.http", function()
@@ -465,14 +465,8 @@ describe("the client of runnel.http", function()
       assert(os.execute(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 " ..
         "-subj /CN=localhost -keyout %s/key " ..
         "-addext subjectAltName=DNS:localhost -out %s/cert 2>/dev/null"):format(folder, folder)))
-      local port = free_port()
-      local tls = uv.spawn { "openssl", "s_server", "-quiet", "-www", "-accept", "127.0.0.1:" .. port,
-        "-key", folder .. "/key", "-cert", folder .. "/cert", stdout = false, stderr = false }
-      local killing <close> = setmetatable({}, { __close = function() -- luacheck: ignore 211
-        tls:kill "kill"
-        tls.exit:take()
-        os.execute("rm -r " .. folder)
-      end })
+      finally(function() os.execute("rm -r " .. folder) end)
+      local port, running <close> = tls.serve(tls.s_server { path = folder }) -- luacheck: ignore 211
       local url = ("https://localhost:%d/"):format(port)
       local opts = {
         resolve = { ("localhost:%d:127.0.0.1"):format(port) }, forbid_reuse = true, connect_timeout = 60000,

@@ -11,8 +11,8 @@ function shell.contents(path)
   return file:read "a"
 end
 
--- A command ends before the time of its spec is over: the spec would go on, but its process would wait for the command
--- in the end. Without a limit for specs, commands have none either.
+-- A command ends before its spec reaches its time limit. The watchdog interrupts only Lua: the process of the spec
+-- would wait for the command when it ends. Without a limit for specs, commands have none either.
 local SPEC_LIMIT <const> = tonumber(os.getenv "SPEC_LIMIT" or 120)
 local SHELL = SPEC_LIMIT == 0 and "sh" or ("timeout -k 1 %d sh"):format(math.max(1, SPEC_LIMIT - 10))
 

@@ -56,7 +56,9 @@ function tls.serve(command)
       if conn then return port, server end
       rn.sleep(50)
     end
+    if not server.program.exit:poll() then break end
   end
+  server.program:kill "kill"
   error "the server does not listen"
 end
 

@@ -1,6 +1,7 @@
 ---How a worker (runnel.nats.serve) answers the deliveries of jobs: with a result, or by giving a job back to the
 ---server. These are methods of workers.
 
+local jetstream = require "runnel.nats.jetstream"
 local jobs = require "runnel.nats.job"
 local wire = require "runnel.nats.wire"
 
@@ -30,7 +31,7 @@ function Worker:give_back(d, ms)
   if job and (d.asked or d.again ~= "again") then
     self.engine:publish(job.reply, wire.line("-", "returned", job.number, d.ack, d.asked and "asked" or "first"))
   end
-  self:answer(d, ms and ('-NAK {"delay":%d}'):format(ms * 1000000) or "-NAK")
+  self:answer(d, jetstream.nak(ms))
 end
 
 ---Gives back all jobs that have not started.

@@ -1,9 +1,8 @@
 ---Makes the consumers of streams that have a name, and makes sure that they deliver.
 ---
----A server that makes a consumer while another program makes its stream may leave the consumer without the queue for
----what it sends (nats-server 2.9; not any more in 2.12). Such a consumer counts messages as delivered, and does so
----again and again, but nobody gets any; the API says that all is well. So a consumer is asked something that it must
----answer itself.
+---If nats-server 2.9.10 makes a consumer while it still makes the stream for another program, the consumer may have no
+---queue for what it sends. It then counts messages as delivered, again and again, but nobody gets any, and the API says
+---nothing of it. So `ensure` sends the consumer a request that only the consumer itself can answer.
 
 local jetstream = require "runnel.nats.jetstream"
 local timed_out = require "runnel.timed_out"

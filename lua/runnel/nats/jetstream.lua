@@ -29,6 +29,11 @@ jetstream.UNKNOWN = 0
 ---@return integer
 function jetstream.ns(ms) return math.tointeger(ms * 1e6 // 1) end
 
+---The answer that gives a message back, to be delivered again: at once, or after `ms`.
+---@param ms? number
+---@return string
+function jetstream.nak(ms) return ms and ('-NAK {"delay":%d}'):format(jetstream.ns(ms)) or "-NAK" end
+
 -- ---- names ----
 
 ---Checks the name of a stream, a consumer or a bucket. An error names the line that called the function whose argument

@@ -79,9 +79,6 @@ end
 -- The requests that were sent do not count any more. `asked`: how many jobs may come nevertheless.
 local function forget(self, asked) self.valid, self.asked = self.last + 1, asked end
 
----Asks for nothing until `forget`.
-function Pulls:pause() forget(self, HUGE) end
-
 ---Forgets the requests that were sent: they may have been lost with the connection.
 function Pulls:forget()
   forget(self, 0)

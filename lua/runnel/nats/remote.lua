@@ -13,6 +13,7 @@
 local backoff = require "runnel.internal.backoff"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
+local jetstream = require "runnel.nats.jetstream"
 local names = require "runnel.nats.names"
 local upkeep = require "runnel.nats.upkeep"
 local values = require "runnel.nats.values"
@@ -185,8 +186,7 @@ function Remote:tried(job, ack, outcome)
   if answers[ack] == "over" then return end
   answers[ack], job.raises = "over", job.raises + 1
   if job.raises < self.tries then
-    local pause = math.tointeger(backoff.pause(self.retry, job.raises) * 1000000 // 1)
-    return self.engine:publish(ack, ('-NAK {"delay":%d}'):format(pause))
+    return self.engine:publish(ack, jetstream.nak(backoff.pause(self.retry, job.raises)))
   end
   self.engine:publish(ack, "+ACK")
   if self.tries > 1 then self:fail(job, outcome) else self:finish(job, outcome) end

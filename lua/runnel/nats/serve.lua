@@ -179,9 +179,7 @@ local function watch(self, events)
     local event, port = alts({ events, core.timeout(wait:look_in(pull.HEARTBEAT)) }, { priority = true })
     if port == events and not event then return self:stop() end
     if event then wait:hear(event) end
-    if event and event.event == "disconnected" then
-      self.pulls:pause()
-    elseif wait:ends() then
+    if wait:ends() then
       self.pulls:forget()
     elseif wait:may_ask() then
       self.pulls:look_after()

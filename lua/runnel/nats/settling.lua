@@ -55,6 +55,6 @@ end
 ---would redeliver a message that is due in spite of "+WPI".
 ---@param ack_ms number ack_wait
 ---@return string
-function settling.back(ack_ms) return ('-NAK {"delay":%d}'):format(jetstream.ns(ack_ms)) end
+function settling.back(ack_ms) return jetstream.nak(ack_ms) end
 
 return settling

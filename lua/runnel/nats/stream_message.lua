@@ -122,8 +122,7 @@ function Message:ack() return self.reader.acks == "explicit" and answer(self, "+
 function Message:nak(ms)
   if ms ~= nil then check.ms(ms, 1, "nak: ms") end
   if self.reader.acks ~= "explicit" then return false end
-  if ms == nil then return answer(self, "-NAK") end
-  return answer(self, ('-NAK {"delay":%d}'):format(jetstream.ns(ms)))
+  return answer(self, jetstream.nak(ms))
 end
 
 ---Gives it up: it will not be delivered again, although it was not processed.
