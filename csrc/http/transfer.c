@@ -33,10 +33,23 @@ void bytes_free(Bytes *bytes) {
 
 /* ---- holds ---- */
 
+/* Whether libcurl has sent the request again because the server had closed the connection, which was used before. It
+   counts that for each easy handle, as long as that is used, and fails at the sixth time. */
+static bool was_sent_again(const Transfer *t) {
+#if LIBCURL_VERSION_NUM >= 0x075000
+  long redirects = 0;
+  (void)curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_COUNT, &redirects);
+  return t->requests > redirects + 1;
+#else
+  (void)t;
+  return true; /* not known */
+#endif
+}
+
 /* Keeps an easy handle for others; false if it must be freed. */
 static bool keep_easy(Transfer *t) {
   Client *client = t->client;
-  if (t->is_special || t->code != CURLE_OK || !t->easy) return false;
+  if (t->is_special || t->code != CURLE_OK || !t->easy || was_sent_again(t)) return false;
   client_lock(client);
   bool is_kept = client->nspare < SPARE_HANDLES;
   if (is_kept) client->spare[client->nspare++] = t->easy;
@@ -202,6 +215,16 @@ static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_s
 #endif
 }
 
+#if LIBCURL_VERSION_NUM >= 0x075000
+/* CURLOPT_PREREQFUNCTION: there is a connection, and the request is about to be sent. */
+static int before_request(void *data, char *to, char *from, int to_port, int from_port) {
+  Transfer *t = (Transfer *)data;
+  (void)to, (void)from, (void)to_port, (void)from_port;
+  t->requests++;
+  return CURL_PREREQFUNC_OK;
+}
+#endif
+
 void transfer_set_callbacks(Transfer *t) {
   CURL *easy = t->easy;
   (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, (void *)t);
@@ -211,6 +234,10 @@ void transfer_set_callbacks(Transfer *t) {
   (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, (void *)t);
   (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
   (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, (void *)t);
+#if LIBCURL_VERSION_NUM >= 0x075000
+  (void)curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, before_request);
+  (void)curl_easy_setopt(easy, CURLOPT_PREREQDATA, (void *)t);
+#endif
   if (!t->is_fed && t->file < 0) return;
   (void)curl_easy_setopt(easy, CURLOPT_READFUNCTION, t->is_fed ? read_fed : read_file);
   (void)curl_easy_setopt(easy, CURLOPT_READDATA, (void *)t);

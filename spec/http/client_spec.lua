@@ -398,6 +398,20 @@ describe("the client of runnel.http", function()
       fails("Empty reply from server$", server(function(conn) read_request(conn) end))
     end)
 
+    it("closes each connection when it is used again, and the request is sent anew", function()
+      local answered, dead = 0, 0
+      local url = server(function(conn)
+        if not read_request(conn) then return end
+        conn:write(ok "hello")
+        answered = answered + 1
+        if read_request(conn) then dead = dead + 1 end
+        conn:close()
+      end)
+      for _ = 1, 30 do assert.equal("hello", assert(http.get(url)).body) end
+      assert.equal(30, answered)
+      assert.is_true(dead > 6) -- libcurl gives up when an easy handle has met that 5 times
+    end)
+
     it("cuts the body", function()
       fails("90 bytes %a+ing", answering "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789")
       fails("transfer closed", answering "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
