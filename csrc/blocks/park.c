@@ -4,12 +4,12 @@
 #include <lauxlib.h>
 
 #include "blocks/go.h"
-#include "blocks/inspect.h"
 #include "blocks/sched.h"
 #include "channels/alt.h"
 #include "channels/chan.h"
 #include "core/attr.h"
 #include "errors/error.h"
+#include "errors/inspect.h"
 #include "lifetimes/keep.h"
 #include "lifetimes/root.h"
 #include "sharing/shared_inbox.h"

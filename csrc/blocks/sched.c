@@ -7,13 +7,13 @@
 #include "blocks/driver.h"
 #include "blocks/go.h"
 #include "blocks/go_close.h"
-#include "blocks/inspect.h"
 #include "blocks/timer.h"
 #include "channels/alt.h"
 #include "core/observe.h"
 #include "core/setup.h"
 #include "core/sim_rules.h"
 #include "errors/error.h"
+#include "errors/inspect.h"
 #include "errors/unhandled.h"
 #include "lifetimes/keep.h"
 #include "lifetimes/root.h"
@@ -75,7 +75,7 @@ static void wait_in_family(lua_State *L, Sched *S, Member *member) {
     if (sharing->patience < SHORTEST) sharing->patience = SHORTEST;
     driver_wait(L, S, sharing->patience);
     bool is_over = S->stop || S->world.ready.first || shared_wait_has_news(S) || !sharing->go_on;
-    sharing->is_stuck = !is_over && family_is_stuck(member);
+    S->is_stuck = !is_over && family_is_stuck(member);
     sharing->patience = is_over ? 0 : sharing->patience < LONGEST / 2 ? sharing->patience * 2 : LONGEST;
   }
   shared_wait_busy(sharing);
@@ -116,8 +116,8 @@ static int64_t next_deadline(const Sched *S) {
 static bool wait(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock);
-  bool is_stuck = S->sharing && S->sharing->is_stuck;
-  if (is_stuck) S->sharing->is_stuck = false;
+  bool is_stuck = S->is_stuck;
+  S->is_stuck = false;
   root_maintain(L, S);
   do_due(L, S, now);
   if (S->stop || w->ready.first) return true;
@@ -125,7 +125,7 @@ static bool wait(lua_State *L, Sched *S) {
   if (!first && (is_stuck || !driver_alive(L))) {
     /* If it is no deadlock, the program goes on and may take the errors. */
     bool is_deadlock = S->awaited || S->outside.state == ALT_PARKED;
-    if (is_stuck) S->sharing->is_stuck = true; /* for the message */
+    S->is_stuck = is_stuck; /* for the message */
     if (!w->unhandled || !is_deadlock) return false;
     unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and its handler may end it */
     return true;
@@ -194,10 +194,8 @@ static int call_protected(lua_State *L, Sched *S, int n) {
      program waits for. */
   OBSERVE(S, main_leaves, L, S);
   shared_wait_awake(S);
-  if (UNLIKELY(S->sharing)) {
-    S->sharing->is_stuck = false;
-    shared_wait_looked(S, clock_now(&S->world.clock));
-  }
+  S->is_stuck = false;
+  if (UNLIKELY(S->sharing)) shared_wait_looked(S, clock_now(&S->world.clock));
   int status = lua_pcall(L, n, 1, 0);
   S->running = false;
   if (UNLIKELY(S->sharing)) shared_wait_busy(S->sharing); /* the driver may have raised an error */

@@ -131,6 +131,7 @@ struct Sched {
   uint32_t moves;                  /* values that the library has moved since a go block was resumed (lua/moving.h) */
   bool running;                    /* the loop is running, further down on the C stack */
   bool stop;                       /* what the loop waits for has come */
+  bool is_stuck;                   /* no other thread will end this wait: all wait for each other (family.h) */
   bool errors_pass;                /* errors that were printed do not change the exit status (--errors=warn) */
   bool gives_up;                   /* a give_up function is running, since a go block has died (go.c) */
   Kept kept;                       /* bookkeeping of SCHED_KEPT */

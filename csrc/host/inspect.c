@@ -4,7 +4,7 @@
 #include <lauxlib.h>
 
 #include "blocks/driver.h"
-#include "blocks/inspect.h"
+#include "errors/inspect.h"
 #include "host/core.h"
 #include "sharing/shared_wait.h"
 

@@ -1,11 +1,9 @@
-/* lua/moving.c: core.internal.moving: how the library starts its own go blocks (those of pipes, pipelines, mults and so
-   on), and the operations with which they move values. These differ from the public ones in two points: any number of
-   them may wait on a channel, since a value that the library has taken must not be lost when the limit of waiting
-   operations is reached; and they let the other go blocks run now and then (moving.h). */
+/* lua/moving.c: core.internal.moving: the operations with which the library's own go blocks (those of pipes, pipelines,
+   mults and so on) move values. They differ from the public ones in two points: any number of them may wait on a
+   channel, since a value that the library has taken must not be lost when the limit of waiting operations is reached;
+   and they let the other go blocks run now and then (moving.h). */
 #include "lua/moving.h"
 #include "blocks/alts.h"
-#include "blocks/go.h"
-#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
@@ -120,47 +118,11 @@ static int moving_is_plain(lua_State *L) {
   return 1;
 }
 
-/* ---- starting ---- */
-
-/* close(fed, reason): closes a channel, or the channels of a list (go_close_fed). */
-static int moving_close(lua_State *L) {
-  lua_settop(L, 2);
-  go_close_fed(L, 1, 2);
-  return 0;
-}
-
-/* go(give_up, fed, f, ...) -> result channel. If the go block dies, give_up(fed, reason, its result channel,
-   is_reported) is called, which must not wait. */
-static int moving_go(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  check_callable(L, 3, "go");
-  go_spawn_feeding(L, sched_self(L), lua_gettop(L) - 3);
-  return 1;
-}
-
-/* is_cancelled(err) -> whether err is what the running go block was cancelled with */
-static int moving_is_cancelled(lua_State *L) {
-  const Sched *S = sched_self(L);
-  lua_settop(L, 1);
-  if (!S->current) return 0;
-  root_push(L, S->current);
-  lua_pushboolean(L, go_is_cancellation(L, 2, 1));
-  return 1;
-}
-
 void lua_moving_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"close", moving_close},
-      {"go", moving_go},
-      {"take", moving_take},
-      {"put", moving_put},
-      {"put_while_open", moving_put_while_open},
-      {"put_each", moving_put_each},
-      {"next", moving_next},
-      {"alts", module_moving_alts},
-      {"is_plain", moving_is_plain},
-      {"is_cancelled", moving_is_cancelled},
-      {NULL, NULL},
+      {"take", moving_take},         {"put", moving_put},   {"put_while_open", moving_put_while_open},
+      {"put_each", moving_put_each}, {"next", moving_next}, {"alts", module_moving_alts},
+      {"is_plain", moving_is_plain}, {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "blocks/inspect.h"
 #include "core/attr.h"
+#include "errors/inspect.h"
 #include "errors/name.h"
 #include "lifetimes/root.h"
 #include "shared/status.h"

@@ -70,7 +70,6 @@ typedef struct Sharing {
   Member *member;      /* what it is to the threads that it has started, and that have started it; or NULL */
   GoOn *go_on;         /* not NULL: idle, so other threads may look at this (family.h); shared_wait_busy calls it */
   int64_t patience;    /* of the first member: how long it waits before it looks for a deadlock, in ns */
-  bool is_stuck;       /* it has found one: nothing that other threads do will end its wait */
 } Sharing;
 
 /* To be called before the lists of handles or of waits change, at which other threads look while this state is idle: it

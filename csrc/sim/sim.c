@@ -5,11 +5,11 @@
 
 #include "base/random.h"
 #include "blocks/go.h"
-#include "blocks/inspect.h"
 #include "blocks/sched.h"
 #include "blocks/timer.h"
 #include "channels/alt.h"
 #include "core/sim_rules.h"
+#include "errors/inspect.h"
 #include "errors/name.h"
 #include "errors/unhandled.h"
 #include "lifetimes/root.h"

@@ -707,23 +707,28 @@ function core.internal.find_chan(id) end
 ---@return any[] values
 function core.internal.peek(ch, max) end
 
----Operations for the library's own go blocks. Any number of them may wait on a channel. They let the other go
----blocks run once theirs has moved 128 values since it last waited.
----@class runnel.moving
-core.internal.moving = {}
-
 ---Starts a go block. If it dies, from an error or in any other way, `give_up` is called, which must not wait.
 ---@param give_up runnel.GiveUp
 ---@param fed any the first argument of `give_up`
 ---@param f function
 ---@param ... any
 ---@return runnel.Channel<any> result
-function core.internal.moving.go(give_up, fed, f, ...) end
+function core.internal.go_feeding(give_up, fed, f, ...) end
 
 ---Closes a channel, or the channels of a list, with the reason; also if memory runs out.
 ---@param fed runnel.Channel<any>|runnel.Channel<any>[]|false|nil anything else is left alone
 ---@param reason any nil: none
-function core.internal.moving.close(fed, reason) end
+function core.internal.close_fed(fed, reason) end
+
+---Whether an error is the reason with which the running go block was cancelled.
+---@param err any
+---@return boolean
+function core.internal.is_cancelled(err) end
+
+---Operations for the library's own go blocks. Any number of them may wait on a channel. They let the other go
+---blocks run once theirs has moved 128 values since it last waited.
+---@class runnel.moving
+core.internal.moving = {}
 
 ---Takes a value; waits until there is one.
 ---@param ch runnel.Channel<any>
@@ -773,11 +778,6 @@ function core.internal.moving.is_plain(ch) end
 ---@return integer i the number
 ---@return any err
 function core.internal.moving.alts(ops, opts) end
-
----Whether an error is the reason with which the running go block was cancelled.
----@param err any
----@return boolean
-function core.internal.moving.is_cancelled(err) end
 
 ---What a worker of runnel.internal.workers does for each value (lua/worker.c).
 core.internal.worker = {}

@@ -9,7 +9,7 @@ local pacer = require "runnel.internal.pacer"
 local moving = core.internal.moving
 
 local chan, now, sleep, cancel = core.chan, core.now, core.sleep, core.cancel
-local alts, is_cancelled, put_while_open = moving.alts, moving.is_cancelled, moving.put_while_open
+local alts, is_cancelled, put_while_open = moving.alts, core.internal.is_cancelled, moving.put_while_open
 local PRIORITY = { priority = true }
 
 local NANOSECOND = 1e-6 -- in ms: the clock's unit. The difference of two equal times may be a little off 0, by rounding

@@ -135,7 +135,7 @@ describe("functions for modules of our own", function()
   end))
 
   it("close a channel or those of a list, and leave alone what only closes by itself", function()
-    local close = internal.moving.close
+    local close = internal.close_fed
     local chs = { rn.chan(), rn.chan(1, rn.xf.map(tostring)), rn.shared_chan(), rn.chan():name "named" }
     local left = { rn.timeout(50000), rn.chan():done(), 1, nil, rn.chan() }
     close(chs, "why")

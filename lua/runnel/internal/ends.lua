@@ -7,7 +7,7 @@ local guard = require "runnel.internal.guard"
 local internal = core.internal
 
 local next_value, is_plain, move = internal.moving.next, internal.moving.is_plain, internal.job.deliver
-local put_while_open, is_cancelled = internal.moving.put_while_open, internal.moving.is_cancelled
+local put_while_open, is_cancelled = internal.moving.put_while_open, internal.is_cancelled
 local pass_on = internal.pass_on
 
 local ends = {}

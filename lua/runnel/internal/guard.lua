@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local internal = core.internal
 
-local xpcall, is_cancelled = xpcall, internal.moving.is_cancelled
+local xpcall, is_cancelled = xpcall, internal.is_cancelled
 
 local guard = {}
 
@@ -18,7 +18,7 @@ local guard = {}
 ---`give_up` calls `internal.excuse`. If it raises, since memory has run out, the core calls `guard.close` instead:
 ---`fed` is a channel, or has the channels to close then at 1, 2 and so on.
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel<any>
-guard.go = internal.moving.go
+guard.go = internal.go_feeding
 
 ---Names a go block, for rn.ps and messages, after the library function that the program called and the line of that
 ---call. Go blocks that it starts get the same name. To be called while that library function runs.
@@ -32,7 +32,7 @@ end
 
 ---The usual `give_up`: closes a channel, or the channels of a list, with the reason; also if memory runs out.
 ---@type fun(fed: runnel.Channel<any>|runnel.Channel<any>[]|false|nil, reason: any)
-guard.close = internal.moving.close
+guard.close = internal.close_fed
 
 ---A `give_up` for a go block that feeds no channel.
 function guard.nothing() end

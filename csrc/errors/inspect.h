@@ -1,7 +1,7 @@
 /* inspect.h: what an operation waits for, and the error of a deadlock. The texts of errors that list what waits are
-   written in Lua (internal/reports.lua), by functions of the table SCHED_REPORTS. */
-#ifndef RUNNEL_CORE_INSPECT_H
-#define RUNNEL_CORE_INSPECT_H
+   written in Lua (lua/runnel/internal/reports.lua), by functions of the table SCHED_REPORTS. */
+#ifndef RUNNEL_INSPECT_H
+#define RUNNEL_INSPECT_H
 
 #include "core/state.h"
 

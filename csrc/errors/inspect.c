@@ -1,12 +1,11 @@
 /* inspect.c: see inspect.h. */
-#include "blocks/inspect.h"
+#include "errors/inspect.h"
 
 #include <lauxlib.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "errors/error.h"
-#include "sharing/shared_wait.h"
 
 lua_Integer inspect_push_channels(lua_State *L, const Alt *alt) {
   lua_Integer n = 0;
@@ -73,7 +72,7 @@ bool inspect_write_report(lua_State *L, const char *name, int n) {
 int inspect_raise_deadlock(lua_State *L, const char *what) {
   const Sched *S = sched_self(L);
   lua_pushstring(L, what);
-  lua_pushboolean(L, S->sharing && S->sharing->is_stuck);
+  lua_pushboolean(L, S->is_stuck);
   if (!inspect_write_report(L, "deadlock", 3)) lua_pushfstring(L, "deadlock: %s would wait for ever", what);
   return error_raise(L);
 }
