@@ -190,7 +190,10 @@ describe("the list of go blocks", function()
     collectgarbage "incremental"
     assert.equal(0, twice)
     assert.is_true(ran > 100)
+    collectgarbage "stop" -- else a finalizer may wake one more
     rn.yield()
-    assert.equal(201, #rn.ps())
+    local left = #rn.ps()
+    collectgarbage "restart"
+    assert.equal(201, left)
   end))
 end)

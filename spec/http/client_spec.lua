@@ -574,6 +574,23 @@ describe("the client of runnel.http", function()
       assert.is_nil(pieces:take())
     end)
 
+    it("tell the head also if it comes together with the first piece", function()
+      local methods = debug.getregistry()["runnel.http.curl.transfer"].__index
+      local head, take, has_taken = methods.head, methods.take, false
+      finally(function() methods.head, methods.take = head, take end)
+      methods.head = function(transfer)
+        if has_taken then return head(transfer) end
+      end
+      methods.take = function(transfer)
+        local piece = take(transfer)
+        has_taken = has_taken or piece ~= nil
+        return piece
+      end
+      local pieces, wait_for_head = http.stream(answering(ok "hello"))
+      assert.equal(200, assert(wait_for_head()).status)
+      assert.equal("hello", pieces:take())
+    end)
+
     it("let the server wait for a slow reader", function()
       local written = 0
       local url = server(function(conn)

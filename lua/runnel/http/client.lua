@@ -193,6 +193,7 @@ local function move_body(self, transfer, news)
   local ch = self.ch
   while true do
     local ok, name, text = transfer:result() -- before `take`: then all that has come is there
+    local piece = transfer:take() -- before `head`: then that of a piece has come
     if not self.head then
       local status, headers = transfer:head()
       if status then
@@ -201,7 +202,6 @@ local function move_body(self, transfer, news)
         tell_head(self, head)
       end
     end
-    local piece = transfer:take()
     if piece then
       if not put(ch, piece) then return end
     elseif ok then
