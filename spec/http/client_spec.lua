@@ -472,7 +472,7 @@ describe("the client of runnel.http", function()
         conn:read():take()
         conn:write "hello"
       end)
-      fails("[Ww]rong version number", (plain:gsub("^http", "https")))
+      fails("[Ww]rong version number", (plain:gsub("^http", "https")), { connect_timeout = 60000 })
       if not os.execute "command -v openssl >/dev/null" then return end
       local folder = uv_stage.path()
       os.execute("mkdir " .. folder)

@@ -564,7 +564,9 @@ describe("a connection to NATS", function()
       end
       victim:resume()
       assert.is_nil(ok)
-      assert.equal("Timeout", err)
+      -- The other one if libnats's own thread was the first whose write failed: what is published then is kept, up to
+      -- a limit, until it has reconnected.
+      assert.is_true(err == "Timeout" or err == "Insufficient Buffer", err)
       event_of(events, "reconnected")
       assert.is_true(other:flush())
     end)
