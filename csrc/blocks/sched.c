@@ -63,32 +63,16 @@ static void check_clock(lua_State *L, Sched *S) {
   }
 }
 
-/* Waits in the driver until another thread has news. Meanwhile the first member of the family checks whether all of its
-   threads wait for each other: see family.h. */
-static void wait_in_family(lua_State *L, Sched *S, Member *member) {
-  static const int64_t SHORTEST = 100 * CLOCK_MS, LONGEST = 1000 * CLOCK_MS;
-  Sharing *sharing = S->sharing;
-  family_idle(sharing);
-  if (!member->is_first) {
-    driver_wait(L, S, -1);
-  } else {
-    if (sharing->patience < SHORTEST) sharing->patience = SHORTEST;
-    driver_wait(L, S, sharing->patience);
-    bool is_over = S->stop || S->world.ready.first || shared_wait_has_news(S) || !sharing->go_on;
-    S->is_stuck = !is_over && family_is_stuck(member);
-    sharing->patience = is_over ? 0 : sharing->patience < LONGEST / 2 ? sharing->patience * 2 : LONGEST;
-  }
-  shared_wait_busy(sharing);
-}
-
 /* Waits in the driver, or at the inbox, for at most `ns`, unless that is negative; or until another thread has news. */
 static void wait_for_others(lua_State *L, Sched *S, int64_t ns) {
   /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
   if (shared_wait_spin(S, ns) || !shared_wait_sleep(S) || (ns < 0 && !driver_alive(L))) return;
-  Member *member = S->sharing->member;
-  bool is_last = ns < 0 && member && !driver_has_ports(S) && !driver_has_events(L);
-  if (UNLIKELY(is_last)) wait_in_family(L, S, member);
-  else driver_wait(L, S, ns);
+  bool is_last = ns < 0 && S->sharing->member && !driver_has_ports(S) && !driver_has_events(L);
+  driver_wait(L, S, UNLIKELY(is_last) ? family_wait_begins(S->sharing) : ns);
+  if (UNLIKELY(is_last)) {
+    bool is_over = S->stop || S->world.ready.first || shared_wait_has_news(S);
+    S->is_stuck = family_wait_ends(S->sharing, is_over);
+  }
   shared_wait_looked(S, clock_now(&S->world.clock));
 }
 

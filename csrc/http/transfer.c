@@ -217,6 +217,7 @@ static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_s
 
 #if LIBCURL_VERSION_NUM >= 0x075000
 /* CURLOPT_PREREQFUNCTION: there is a connection, and the request is about to be sent. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): that is its type */
 static int before_request(void *data, char *to, char *from, int to_port, int from_port) {
   Transfer *t = (Transfer *)data;
   (void)to, (void)from, (void)to_port, (void)from_port;

@@ -63,11 +63,6 @@ static void go_on(Sharing *sharing) {
   set_idle(sharing->member, NULL);
 }
 
-void family_idle(Sharing *sharing) {
-  sharing->go_on = go_on;
-  set_idle(sharing->member, sharing);
-}
-
 /* ---- what a member waits for ---- */
 
 static Member *member_of(Link *link) { return CONTAINER_OF(link, Member, link); }
@@ -192,15 +187,36 @@ static bool narrow(const Family *family, Member *first, Held *held) {
   return true;
 }
 
-bool family_is_stuck(Member *first) {
+/* Whether the first member, which is idle, is part of a deadlock. */
+static bool is_stuck(Member *first) {
   Family *family = first->family;
   Held held = {0};
   (void)pthread_mutex_lock(&family->lock);
   for (Link *link = family->members.first; link; link = list_next(&family->members, link)) {
     member_of(link)->is_stuck = member_of(link)->is_idle;
   }
-  bool is_stuck = narrow(family, first, &held);
+  bool is_part = narrow(family, first, &held);
   (void)pthread_mutex_unlock(&family->lock);
   free((void *)held.chans);
-  return is_stuck;
+  return is_part;
+}
+
+/* ---- waiting ---- */
+
+/* How long the first member waits before it looks, in ns: twice as long each time. */
+static const int64_t SHORTEST = 100 * CLOCK_MS, LONGEST = 1000 * CLOCK_MS;
+
+int64_t family_wait_begins(Sharing *sharing) {
+  sharing->go_on = go_on;
+  set_idle(sharing->member, sharing);
+  if (sharing->patience < SHORTEST) sharing->patience = SHORTEST;
+  return sharing->member->is_first ? sharing->patience : -1;
+}
+
+bool family_wait_ends(Sharing *sharing, bool is_over) {
+  is_over = is_over || !sharing->go_on;
+  bool is_part = !is_over && sharing->member->is_first && is_stuck(sharing->member);
+  sharing->patience = is_over ? 0 : sharing->patience < LONGEST / 2 ? sharing->patience * 2 : LONGEST;
+  shared_wait_busy(sharing);
+  return is_part;
 }

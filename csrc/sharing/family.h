@@ -41,8 +41,13 @@ Member *family_add(Family *family, SharedChan *const chans[MEMBER_CHANS]);
 /* Removes the member, and frees it. In its own thread, or before that has begun. */
 void family_leave(Member *member);
 
-/* Notes that the member whose state has this Sharing is idle, until it calls shared_wait_busy. */
-void family_idle(Sharing *sharing);
+/* Notes that the member whose state has this Sharing is idle, until family_wait_ends or shared_wait_busy is called.
+   Returns how long it may wait, in ns: the first member looks for a deadlock then; -1: without limit. */
+int64_t family_wait_begins(Sharing *sharing);
+
+/* That wait has ended, because there is something to do (`is_over`), or after that time: then the first member looks.
+   Returns whether it is part of a deadlock. */
+bool family_wait_ends(Sharing *sharing, bool is_over);
 
 /* What a member waits for: a take from a shared channel, or a put on it. */
 typedef struct MemberWait {
@@ -53,8 +58,5 @@ typedef struct MemberWait {
 /* What the member with this owner waits for on channels that the state `own` does not have: writes at most `most` of
    these, and returns how many there are. 0 if that member is not idle. `own` is the state that asks. */
 uint32_t family_waits(const Sharing *own, const Owner *owner, MemberWait *waits, uint32_t most);
-
-/* For the first member, which is idle: whether it is part of a deadlock. */
-bool family_is_stuck(Member *first);
 
 #endif
