@@ -22,9 +22,18 @@ local function remove_each(conn, stream, subject, first, last)
   end
 end
 
+-- The position up to which all messages are finished, as far as the consumer shows it; or nil. The server advances its
+-- floor by the numbers of deliveries. If some messages were delivered in another order the second time, and the server
+-- was killed since, the floor passes others on which processes still work. It counts messages as delivered again until
+-- they are finished.
+local function finished_up_to(info)
+  if not info or not info.ack_floor or (info.num_redelivered or 0) > 0 then return nil end
+  return info.ack_floor.stream_seq
+end
+
 ---Removes the messages of a stream that are finished, if it is a work queue: those up to the first that its consumer
 ---has not finished. Those behind it that are finished too have to wait. So it looks until all is finished that was
----delivered before. Parks.
+---delivered before, and while no message was delivered again. Parks.
 ---@param conn runnel.nats.Connection
 ---@param stream string
 ---@param consumer string
@@ -36,7 +45,7 @@ function tidying.run(conn, stream, consumer, is_over)
     core.sleep(ms)
     if is_over() then return end
     local info = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(stream, consumer))
-    local floor = info and info.ack_floor and info.ack_floor.stream_seq
+    local floor = finished_up_to(info)
     if floor then
       delivered = delivered or info.delivered.stream_seq
       local whole = jetstream.request(conn, "STREAM.INFO." .. stream)
