@@ -212,6 +212,27 @@ describe("with limits", function()
       assert.is_true(count(kept.output(), "Lua does not come back") >= 2)
     end)
 
+    it("has not failed because its result was stored only after the limit", function()
+      assert(conn:stream "out")
+      stored("words", "a")
+      local calls = 0
+      local s = assert(conn:stage(1, "words", function(v)
+        calls = calls + 1
+        rn.go(function()
+          rn.sleep(1000)
+          server:resume()
+        end)
+        server:pause()
+        return v .. "!"
+      end, "out", { name = "n", limit = 200, tries = 1, ack_wait = 5000 }))
+      local results <close> = assert(conn:source "out")
+      assert.equal("a!", results:take().value)
+      background.wait_until(10000, function() return s:stats().done == 1 end)
+      assert.same({ 1, 1, 0, 0 }, { calls, s:stats().done, s:stats().failed, s:stats().given_up })
+      assert.equal(0, conn:dead("n"):count())
+      s:drain()
+    end)
+
     it("that was given up is listed, shown, replayed for its stage only, and dropped", function()
       local mended, others = false, 0
       stored("words", "a", "b")

@@ -169,6 +169,15 @@ local function on_status(self, raw)
   self.wake:offer "refused"
 end
 
+---Tells the server again and again that work on a message goes on. Replaces the beat that the message has; the new one
+---has no limit.
+---@param self table
+---@param message runnel.nats.StreamMessage
+function reader.beat(self, message)
+  self.conn:unbeat(message.ack_subject)
+  self.conn:beat(message.ack_subject, "+WPI", self.beat_ms, self.back)
+end
+
 -- Puts what arrives on the channel `waiting`, which has room for all that was asked for.
 local function receive(self)
   for raw in self.sub do
@@ -180,7 +189,7 @@ local function receive(self)
       if message then
         self.asked, self.held = math.max(0, self.asked - 1), self.held + 1
         if self.name then
-          self.conn:beat(message.ack_subject, "+WPI", self.beat_ms, self.back)
+          reader.beat(self, message)
         elseif message.order ~= self.order + 1 then -- some were lost on the way
           message = nil
           self.wake:offer "lost"

@@ -42,11 +42,6 @@ local function store_results(self, message, ...)
   end
 end
 
-local function work(self, message)
-  local f, value = self.f, message.value
-  if self.sink then store_results(self, message, f(value, message)) else f(value, message) end
-end
-
 -- A message on which the stage works.
 ---@class runnel.StageCall
 ---@field message runnel.nats.StreamMessage
@@ -153,11 +148,19 @@ local function may_start(self, call, again)
   return true
 end
 
--- Calls the function, as xpcall does.
+-- The function has returned, or raised (xpcall): stores what it has returned, for as long as that takes. Returns what
+-- xpcall does.
+local function store_if_ok(self, message, ok, ...)
+  if not ok or not self.sink then return ok, ... end
+  if self.limit and self.conn.beats[message.ack_subject] then reader.beat(self.reader, message) end
+  return xpcall(store_results, guard.handler, self, message, ...)
+end
+
+-- Calls the function, as xpcall does, and stores its results.
 local function try(self, call)
   local message, ms = call.message, self.limit
   if self.rate then self.rate:wait() end
-  if not ms then return xpcall(work, guard.handler, self, message) end
+  if not ms then return store_if_ok(self, message, xpcall(self.f, guard.handler, message.value, message)) end
   local late = limit.text("stage " .. self.name, ms)
   local count = call.count or { starts = 1, raises = 0 }
   local beat = self.conn.beats[message.ack_subject]
@@ -166,7 +169,7 @@ local function try(self, call)
       starts = count.starts, raises = count.raises + 1, error = late,
     }))
   end
-  return limit.call(ms, late, work, self, message)
+  return store_if_ok(self, message, limit.call(ms, late, self.f, message.value, message))
 end
 
 -- The end of a call, also if its go block is cancelled.
