@@ -11,12 +11,12 @@ local guard = {}
 
 ---@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel<any>, is_reported: boolean, trace: string?)
 
----Starts a go block of the library. All of them start here. Such a go block may die: from an error, because it was
----cancelled (`:kill`), or because a user's function called coroutine.yield. Then `give_up(fed, reason, block,
----is_reported, traceback)` is called, which closes the channels that the go block feeds, so that their takers do not
----wait forever. `give_up` must not wait. `is_reported`: the reason will be reported as an error of the go block, unless
----`give_up` calls `internal.excuse`. If it raises, since memory has run out, the core calls `guard.close` instead:
----`fed` is a channel, or has the channels to close then at 1, 2 and so on.
+---Starts a go block of the library that feeds channels, or that must not die unnoticed. It may die from an error,
+---because it was cancelled (`:kill`), or because a user's function called coroutine.yield. Then `give_up(fed, reason,
+---block, is_reported, traceback)` is called, which closes the channels that the go block feeds, so that their takers do
+---not wait forever. `give_up` must not wait. `is_reported`: the reason will be reported as an error of the go block,
+---unless `give_up` calls `internal.excuse`. If it raises, since memory has run out, the core calls `guard.close`
+---instead: `fed` is a channel, or has the channels to close then at 1, 2 and so on.
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel<any>
 guard.go = internal.go_feeding
 
