@@ -222,6 +222,7 @@ static int before_request(void *data, char *to, char *from, int to_port, int fro
   Transfer *t = (Transfer *)data;
   (void)to, (void)from, (void)to_port, (void)from_port;
   t->requests++;
+  *t->error = 0; /* libcurl keeps the first text: that of the dead connection on which it was sent before */
   return CURL_PREREQFUNC_OK;
 }
 #endif

@@ -42,7 +42,7 @@ describe("small flows, in every order,", function()
     local handler = rn.on_error(function() end)
     local result = sim.explore(f, { seconds = long.times(1, 20) })
     rn.on_error(handler)
-    assert(result.all or result.schedules > 50, tostring(result))
+    assert(result.all or result.schedules > 10, tostring(result)) -- as many as a slow machine runs
   end
 
   local function check(got, left, n)

@@ -107,7 +107,8 @@ describe("the client of runnel.http with TLS", function()
     it("has large pages at once, though one is not read", function()
       local folder <close> = tls.folder()
       local port, server <close> = serve(folder) -- luacheck: ignore 211
-      local url, opts = ("https://localhost:%d/long"):format(port), { cainfo = folder.path .. "/ca" }
+      local url = ("https://localhost:%d/long"):format(port)
+      local opts = { cainfo = folder.path .. "/ca", connect_timeout = 60000 }
       local waiting = http.stream(url, opts)
       assert.is_string(waiting:take())
       local blocks = {}
