@@ -109,7 +109,7 @@ typedef struct Transfer {
   Link active;         /* in the list of those that libcurl has */
   curl_off_t received; /* bytes of the body until now */
   size_t header_bytes; /* of all headers until now */
-  long requests;       /* how often it was sent: once, for each redirect, and again if a used connection was dead */
+  long requests;       /* how often it was sent: also for redirects, and again after a connection was closed */
   Refusal refusal;     /* why a function of this module has refused */
 
   /* Set in the thread. Lua reads `head` and `status` once `has_head` is set, all once `has_ended` is. */

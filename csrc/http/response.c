@@ -83,6 +83,16 @@ static const char *error_name(const Transfer *t) {
 /* CURLE_TOO_LARGE, which libcurl has since 8.6. */
 enum { TOO_LARGE = 100 };
 
+/* The body has ended too early. */
+static void note_missing(Transfer *t) {
+  curl_off_t length = -1, size = 0;
+  (void)curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+  (void)curl_easy_getinfo(t->easy, CURLINFO_SIZE_DOWNLOAD_T, &size);
+  if (length <= size) return; /* uncovered: a body in chunks has no length */
+  (void)snprintf(t->error, sizeof t->error, "transfer closed with %lld bytes remaining to read",
+                 (long long)(length - size));
+}
+
 void response_note_error(Transfer *t) {
   size_t size = sizeof t->error;
   long number = 0;
@@ -108,6 +118,9 @@ void response_note_error(Transfer *t) {
       char why[128] = "";
       if (strerror_r((int)number, why, sizeof why) == 0) (void)snprintf(t->error, size, "cannot connect: %s", why);
     }
+    return;
+  case CURLE_PARTIAL_FILE:
+    if (!*t->error) note_missing(t); /* libcurl has told only of a connection that was closed before (transfer.c) */
     return;
   case CURLE_FILESIZE_EXCEEDED:
     (void)snprintf(t->error, size, "the body has more than %lld bytes", (long long)t->max);

@@ -1,5 +1,6 @@
 /* transfer.c: one request: what it holds, and the functions that libcurl calls in the thread. See client.h. */
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -33,17 +34,12 @@ void bytes_free(Bytes *bytes) {
 
 /* ---- holds ---- */
 
-/* Whether libcurl has sent the request again because the server had closed the connection, which was used before. It
-   counts that for each easy handle, as long as that is used, and fails at the sixth time. */
+/* Whether libcurl has sent the request again, because the server had closed a connection that libcurl had kept. It
+   counts these times for as long as the easy handle is used, and fails at the sixth. */
 static bool was_sent_again(const Transfer *t) {
-#if LIBCURL_VERSION_NUM >= 0x075000
   long redirects = 0;
   (void)curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_COUNT, &redirects);
   return t->requests > redirects + 1;
-#else
-  (void)t;
-  return true; /* not known */
-#endif
 }
 
 /* Keeps an easy handle for others; false if it must be freed. */
@@ -222,9 +218,16 @@ static int before_request(void *data, char *to, char *from, int to_port, int fro
   Transfer *t = (Transfer *)data;
   (void)to, (void)from, (void)to_port, (void)from_port;
   t->requests++;
-  *t->error = 0; /* libcurl keeps the first text: that of the dead connection on which it was sent before */
+  *t->error = 0; /* libcurl keeps the first text: that of the connection that was closed */
   return CURL_PREREQFUNC_OK;
 }
+
+static void count_requests(Transfer *t) {
+  (void)curl_easy_setopt(t->easy, CURLOPT_PREREQFUNCTION, before_request);
+  (void)curl_easy_setopt(t->easy, CURLOPT_PREREQDATA, (void *)t);
+}
+#else
+static void count_requests(Transfer *t) { t->requests = LONG_MAX; } /* not known: as if it was sent again */
 #endif
 
 void transfer_set_callbacks(Transfer *t) {
@@ -236,10 +239,7 @@ void transfer_set_callbacks(Transfer *t) {
   (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, (void *)t);
   (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
   (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, (void *)t);
-#if LIBCURL_VERSION_NUM >= 0x075000
-  (void)curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, before_request);
-  (void)curl_easy_setopt(easy, CURLOPT_PREREQDATA, (void *)t);
-#endif
+  count_requests(t);
   if (!t->is_fed && t->file < 0) return;
   (void)curl_easy_setopt(easy, CURLOPT_READFUNCTION, t->is_fed ? read_fed : read_file);
   (void)curl_easy_setopt(easy, CURLOPT_READDATA, (void *)t);

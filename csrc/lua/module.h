@@ -30,9 +30,9 @@ bool module_push_sched(lua_State *L);
 /* Whether no other copy of the core, from another library, is open in the state. */
 bool module_is_ours(lua_State *L);
 
-/* Each adds its part to the module on top of L: the last one the table `internal`, to which
-   lua_internal_go_open, lua_moving_open, lua_job_open, lua_worker_open, lua_packing_open, lua_thread_open, lua_pool_open, lua_watch_open, lua_trace_open,
-   lua_term_open and lua_explore_open add. */
+/* Each adds its part to the module on top of L: the last one the table `internal`, to which lua_internal_go_open,
+   lua_moving_open, lua_job_open, lua_worker_open, lua_packing_open, lua_thread_open, lua_pool_open, lua_watch_open,
+   lua_trace_open, lua_term_open and lua_explore_open add. */
 void lua_chan_open(lua_State *L);
 void lua_buffer_open(lua_State *L);
 void lua_alts_open(lua_State *L);

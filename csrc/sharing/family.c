@@ -203,7 +203,7 @@ static bool is_stuck(Member *first) {
 
 /* ---- waiting ---- */
 
-/* How long the first member waits before it looks, in ns: twice as long each time. */
+/* How long the first member waits before it looks, in ns: SHORTEST at first, then twice as long each time. */
 static const int64_t SHORTEST = 100 * CLOCK_MS, LONGEST = 1000 * CLOCK_MS;
 
 int64_t family_wait_begins(Sharing *sharing) {

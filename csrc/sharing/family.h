@@ -42,11 +42,11 @@ Member *family_add(Family *family, SharedChan *const chans[MEMBER_CHANS]);
 void family_leave(Member *member);
 
 /* Notes that the member whose state has this Sharing is idle, until family_wait_ends or shared_wait_busy is called.
-   Returns how long it may wait, in ns: the first member looks for a deadlock then; -1: without limit. */
+   Returns for how long it may wait, in ns, before it must call family_wait_ends; -1: without limit. */
 int64_t family_wait_begins(Sharing *sharing);
 
-/* That wait has ended, because there is something to do (`is_over`), or after that time: then the first member looks.
-   Returns whether it is part of a deadlock. */
+/* That wait has ended. `is_over`: there is something to do. If not, the first member looks for a deadlock. Returns whether
+   it is part of one. */
 bool family_wait_ends(Sharing *sharing, bool is_over);
 
 /* What a member waits for: a take from a shared channel, or a put on it. */

@@ -22,9 +22,9 @@ local function remove_each(conn, stream, subject, first, last)
   end
 end
 
--- The position up to which all messages are finished, as far as the consumer shows it; or nil. The server advances its
--- floor by the numbers of deliveries. If some messages were delivered in another order the second time, and the server
--- was killed since, the floor passes others on which processes still work. It counts messages as delivered again until
+-- The position up to which all messages are finished; or nil if the server does not show it. The server finds its floor
+-- by the numbers of deliveries. If messages are delivered again in another order, and the server is killed, the floor can
+-- pass messages on which processes still work. All of these were delivered again, and num_redelivered counts them until
 -- they are finished.
 local function finished_up_to(info)
   if not info or not info.ack_floor or (info.num_redelivered or 0) > 0 then return nil end
@@ -32,8 +32,8 @@ local function finished_up_to(info)
 end
 
 ---Removes the messages of a stream that are finished, if it is a work queue: those up to the first that its consumer
----has not finished. Those behind it that are finished too have to wait. So it looks until all is finished that was
----delivered before, and while no message was delivered again. Parks.
+---has not finished. Those behind it that are finished too have to wait. It removes nothing while the consumer counts
+---messages that were delivered again. It looks until all is finished that was delivered before. Parks.
 ---@param conn runnel.nats.Connection
 ---@param stream string
 ---@param consumer string
