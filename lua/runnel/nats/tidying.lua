@@ -23,9 +23,9 @@ local function remove_each(conn, stream, subject, first, last)
 end
 
 -- The position up to which all messages are finished; or nil if the server does not show it. The server finds its floor
--- by the numbers of deliveries. If messages are delivered again in another order, and the server is killed, the floor can
--- pass messages on which processes still work. All of these were delivered again, and num_redelivered counts them until
--- they are finished.
+-- by the numbers of deliveries. If messages are delivered again in another order, and the server is killed, the floor
+-- can pass messages on which processes still work. All of these were delivered again, and num_redelivered counts them
+-- until they are finished.
 local function finished_up_to(info)
   if not info or not info.ack_floor or (info.num_redelivered or 0) > 0 then return nil end
   return info.ack_floor.stream_seq
