@@ -50,6 +50,8 @@ local WORKLOADS = {
     figures = { { "ns", "a sleeping go block cancelled, ns" } } },
   { name = "raise", floor = "raise_floor", sizes = THOUSAND_TO_MILLION, law = "O(1)", bytes = 1600,
     figures = { { "ns", "an error, beside n parked go blocks, ns" } } },
+  { name = "explore", sizes = THOUSAND_TO_MILLION, law = "O(1)", bytes = 1600,
+    figures = { { "ns", "a schedule of sim.explore, beside n parked go blocks, ns" } } },
   { name = "waiters", sizes = { 1, 32, 1024 }, law = "O(1)",
     figures = { { "ns", "a message, while n wait on the channel, ns" } } },
   { name = "withdraw", sizes = { 1, 32, 1024 }, law = "O(1)",

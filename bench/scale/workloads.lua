@@ -246,6 +246,26 @@ function workloads.raise_floor()
   return keep
 end
 
+-- Schedules of a small program that sim.explore searches, beside n parked go blocks that are none of its own.
+function workloads.explore()
+  local keep, runs = {}, 0
+  for i = 1, n do
+    if i % 1000 == 1 then keep[#keep + 1] = rn.chan() end
+    rn.go(keep[#keep].take, keep[#keep])
+  end
+  rn.yield()
+  in_use()
+  local start = os.clock()
+  sim.explore(function()
+    runs = runs + 1
+    local ch = rn.chan()
+    for i = 1, 8 do rn.go(function() ch:put(i) end) end
+    for _ = 1, 8 do ch:take() end
+  end, { seconds = 0.5 })
+  add("ns", (os.clock() - start) / runs * 1e9)
+  return keep
+end
+
 -- Messages through one channel on which n go blocks wait.
 function workloads.waiters()
   local count = 300000

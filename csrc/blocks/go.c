@@ -38,6 +38,7 @@ static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   }
   go_close_guard(L, co);
   root_add(L, S, go, at); /* the last call that may raise */
+  S->world.living++;
   lua_insert(L, at - n);
   lua_xmove(L, co, n);
   return go;
@@ -153,6 +154,7 @@ static void begin_result(Chan *ch) {
    none). Allocates nothing, and so does not raise. */
 static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   root_remove(L, S, go);
+  if (sched_is_of_world(S, go)) S->world.living--;
   int at = lua_gettop(L);
   go->alt.state = ALT_DEAD;
   go->alt.co = NULL;

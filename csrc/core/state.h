@@ -76,6 +76,8 @@ typedef struct Pending {
 typedef struct World {
   struct World *outer;          /* the world that goes on when this one is over, or NULL */
   uint64_t first_id;            /* go blocks of this world have ids from here on */
+  uint32_t living;              /* how many of these are roots; more if the collector has taken some, or if they ended
+                                   in an inner world */
   Clock clock;                  /* the time */
   Heap heap;                    /* sleepers and timeouts */
   Pending pending;              /* the timeouts among them */

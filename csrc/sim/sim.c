@@ -64,6 +64,7 @@ static void drop(lua_State *L, Sched *S, Go *go) {
   alt->nresults = 0;
   alt->flags &= (uint8_t) ~(ALT_RAISE | ALT_CANCEL);
   root_remove(L, S, go);
+  S->world.living--;
   if (lua_status(alt->co) == LUA_YIELD) lua_xmove(L, alt->co, 1);
   else lua_pop(L, 1);
   lua_pop(L, 1);
@@ -88,10 +89,9 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
    take a value of the next run. */
 static void drop_parked(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
-  for (uint32_t i = root_count(S); i > 0; i--) { /* backwards: the last root takes the place of one that is removed */
-    Go *go = root_push_at(L, i);
-    bool is_parked = go && sched_is_of_world(S, go) && go->alt.state != ALT_READY;
-    if (is_parked && go->alt.state != ALT_SLEEPING) {
+  RootWalk walk = root_walk(S);
+  for (Go *go; (go = root_walk_next(L, &walk)) != NULL;) {
+    if (go->alt.state != ALT_READY && go->alt.state != ALT_SLEEPING) {
       if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, lua_gettop(L));
       alt_stop_waiting(S, &go->alt);
       drop(L, S, go);
@@ -115,6 +115,7 @@ static void end_world(lua_State *L, Sched *S) {
     if (timer->is_timeout) timer_forget(timer);
     else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
   }
+  world->outer->living += world->living; /* those that are left are roots there */
   S->world = *world->outer;
 }
 
@@ -137,9 +138,9 @@ static bool come_to_rest(lua_State *L, Sched *S) {
 static void check_leaks(lua_State *L, bool rests) {
   const Sched *S = sched_self(L);
   bool is_leak = false; /* looked for first: there is seldom a leak, and a list would take longer than the program */
-  for (uint32_t i = root_count(S); i > 0 && !is_leak; i--) {
-    const Go *go = root_push_at(L, i);
-    is_leak = go && sched_is_of_world(S, go) && !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);
+  RootWalk walk = root_walk(S);
+  for (const Go *go; !is_leak && (go = root_walk_next(L, &walk)) != NULL;) {
+    is_leak = !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);
     lua_pop(L, 1);
   }
   if (!is_leak) return;
