@@ -13,15 +13,16 @@
 #include "lifetimes/keep.h"
 
 enum {
-  CHUNK = 512,         /* roots that a sweep visits when a go block is started: 0.2 ms if it demotes all of them */
-  CHUNK_EVERY = 64,    /* strong roots that park between two such sweeps */
+  AT_SPAWN = 4,        /* roots that are visited when a go block is started: 2 us if all of them are demoted */
+  CHUNK = 512,         /* roots that the loop visits in a millisecond: 0.2 ms if it demotes all of them */
   PARKED_LEAST = 1024, /* with fewer parked strong roots only the collector's cycle sweeps */
-  CYCLE_LEAST = 8192   /* roots that a cycle of the collector visits; the loop visits the rest, CHUNK in a ms */
+  CYCLE_LEAST = 8192   /* roots that a cycle of the collector visits; the loop visits the rest */
 };
 
-/* So each go block that is started and parks causes CHUNK / CHUNK_EVERY visits. Abandoned go blocks that were not
-   visited yet are then at most a seventh of the strong roots that cannot be demoted. They must be few: the collector
-   cannot free them, and the memory that they use delays its next cycle. */
+/* Each go block that is started and parks causes AT_SPAWN visits. Abandoned go blocks that were not visited yet are
+   then at most a third of the strong roots that cannot be demoted. They must be few: the collector cannot free them,
+   and the memory that they use delays its next cycle. However many were parked at once, each visit is paid for by a go
+   block that is started later, a few by each: none of them takes long. */
 
 /* ---- strong and weak ---- */
 
@@ -191,7 +192,6 @@ static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   Roots *r = &S->roots;
   if (r->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
   r->sweeping = true;
-  uint32_t late = idle(S) > r->limit ? idle(S) - r->limit : 0; /* so many more are parked than when it was due */
   r->is_cycle = is_cycle;
   lua_getiuservalue(L, SCHED_SELF, SCHED_SWEEP);
   lua_pushinteger(L, n);
@@ -199,12 +199,12 @@ static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   if (r->failed) lua_pop(L, 1);
   r->sweeping = false;
   keep_trim(L, S, n); /* what weak roots wait on is not needed in the list any more */
-  uint32_t limit = idle(S) + CHUNK_EVERY;
-  r->limit = limit > late + PARKED_LEAST ? limit - late : PARKED_LEAST;
+  uint32_t limit = idle(S) < r->limit ? idle(S) : r->limit;
+  r->limit = limit < PARKED_LEAST ? PARKED_LEAST : limit + 1;
 }
 
 void root_add(lua_State *L, Sched *S, Go *go, int at) {
-  if (UNLIKELY(idle(S) >= S->roots.limit)) sweep(L, S, CHUNK, false);
+  if (UNLIKELY(idle(S) >= S->roots.limit)) sweep(L, S, AT_SPAWN, false);
   root_add_strong(L, S, go, at);
 }
 

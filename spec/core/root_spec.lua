@@ -108,6 +108,25 @@ describe("after a moment with many go blocks", function()
     end)
   end)
 
+  it("one that starts visits only a few of those that have parked at once", function()
+    rn.run(function()
+      for _ = 1, MANY do
+        local ch = rn.chan()
+        rn.go(function() ch:take() end)
+      end
+      rn.yield()
+      collectgarbage "stop"
+      local large = 0 -- a go block that is visited allocates a table for its channel
+      for _ = 1, 200 do
+        local before = collectgarbage "count"
+        rn.go(rn.yield)
+        if collectgarbage "count" - before > 5 then large = large + 1 end
+      end
+      collectgarbage "restart"
+      assert.is_true(large <= 5, large .. " of 200") -- now and then a table of all go blocks has grown
+    end)
+  end)
+
   it("new ones start as before", function()
     rn.run(function()
       for _ = 1, 2 do
