@@ -101,9 +101,9 @@ NATS_SOURCES  = $(wildcard csrc/nats/*.c)
 NATS_OBJECTS  = $(NATS_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/base/loaded.o $(BUILD)/obj/base/wakeup.o
 NATS_MODULE   = $(if $(NATS),$(BUILD)/runnel/nats/core.so)
 
-# The C module under the client of runnel.http, if the system has libcurl; likewise.
-CURL         := $(shell $(CC) -E -include curl/curl.h -x c /dev/null >/dev/null 2>&1 && echo yes)
-CURL_LIBS    ?= -lcurl
+# The C module under the client of runnel.http, if the system has libcurl and zlib; likewise.
+CURL         := $(shell $(CC) -E -include curl/curl.h -include zlib.h -x c /dev/null >/dev/null 2>&1 && echo yes)
+CURL_LIBS    ?= -lcurl -lz
 HTTP_SOURCES  = $(wildcard csrc/http/*.c)
 HTTP_OBJECTS  = $(HTTP_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/base/loaded.o $(BUILD)/obj/base/wakeup.o
 HTTP_MODULE   = $(if $(CURL),$(BUILD)/runnel/http/curl.so)
@@ -143,8 +143,8 @@ all: programs library ## build the module, the executable and the library into b
 NO_EDITOR = left out: the line editor of bin/runnel's prompt. It needs the headers of libedit (Debian: libedit-dev); \
 install them and run make again
 NO_NATS   = left out: runnel.nats. It needs libnats and its headers (Debian: libnats-dev); install them and run make again
-NO_CURL   = left out: the client of runnel.http. It needs libcurl and its headers (Debian: libcurl4-openssl-dev); \
-install them and run make again
+NO_CURL   = left out: the client of runnel.http. It needs libcurl, zlib and their headers (Debian: \
+libcurl4-openssl-dev, zlib1g-dev); install them and run make again
 NO_MONITOR = left out: the monitor (runnel --monitor) and http.serve. They need the headers of libmicrohttpd (Debian: \
 libmicrohttpd-dev); install them and run make again
 

@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <zlib.h>
 
 #include "base/list.h"
 #include "base/wakeup.h"
@@ -36,9 +37,15 @@
    or who feeds it, waits. */
 enum { ENOUGH = 256 * 1024 };
 
-/* The headers of all responses to one request, redirects included, are together at most so long. Newer releases of
-   libcurl have a limit of 300 KB themselves. */
+/* The headers of all responses to one request, redirects and trailers included, are together at most so long. Newer
+   releases of libcurl have a limit of 300 KB themselves. */
 enum { HEADERS_MAX = 256 * 1024 };
+
+/* Bytes that a server sends and that are neither headers nor body, at most: what else is between chunks, bodies of
+   redirects, compressed bytes that hold nothing. Each byte of headers and body allows for WASTE_EACH more, as do
+   WASTE_EACH bytes of an upload for one: HTTP/2 and TLS put some around each piece. Between pieces a server of HTTP/2
+   may send a ping of 39 bytes every 15 s, say; so the limit is so high that these do not reach it in two months. */
+enum { WASTE_MAX = 16 << 20, WASTE_EACH = 64 };
 
 typedef struct Bytes {
   char *start;     /* from malloc; NULL if there have never been any */
@@ -84,7 +91,20 @@ typedef struct Client {
 enum { CLIENT_TRANSFERS = 1, CLIENT_EVENTS, CLIENT_OFFER, CLIENT_CLOSE, CLIENT_VALUES = CLIENT_CLOSE };
 
 /* Why a transfer has failed, where libcurl only knows that a function of this module has refused. */
-typedef enum Refusal { REFUSED_NOT, REFUSED_BODY, REFUSED_HEADERS, REFUSED_MEMORY, REFUSED_FILE } Refusal;
+typedef enum Refusal {
+  REFUSED_NOT,
+  REFUSED_BODY,    /* it is too long */
+  REFUSED_HEADERS, /* they are too long */
+  REFUSED_WASTE,   /* too much that is neither */
+  REFUSED_MEMORY,  /* there is none */
+  REFUSED_FILE,    /* the file to send cannot be read */
+  REFUSED_CODING,  /* the body is compressed in a way that is not known */
+  REFUSED_DAMAGED, /* the compressed body is wrong */
+  REFUSED_CUT      /* the end of the compressed body is missing */
+} Refusal;
+
+/* What a redirect does to a request depends on its method. */
+typedef enum Method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_OTHER } Method;
 
 typedef struct Transfer {
   atomic_uint holds; /* the userdata's, the thread's, that of Client.told */
@@ -92,7 +112,8 @@ typedef struct Transfer {
 
   /* Set before it starts, used in the thread from then on. */
   CURL *easy;                  /* owned; NULL once it has ended */
-  struct curl_slist *lists[3]; /* what the options have that are lists, such as the headers to send; owned */
+  struct curl_slist *headers;  /* lines to send, owned; or NULL */
+  struct curl_slist *lists[2]; /* what libcurl's options have that are lists; owned */
   size_t nlists;               /* how many they are */
   struct Cookies *cookies;     /* with a hold; or NULL */
   curl_mime *mime;             /* a multipart body, owned; or NULL */
@@ -102,13 +123,20 @@ typedef struct Transfer {
   bool is_special;             /* it has settings that further uses of its easy handle must not have */
   bool follows;                /* redirects are followed */
   bool logs_in;                /* a response 401 or 407 may be answered with a further request */
+  bool has_cookie;             /* it has libcurl's option "cookie" */
+  bool is_decoded;             /* libcurl decompresses the body, since codings were asked for that decode.c does not know */
   int file;                    /* descriptor of the file to send, or -1 */
   off_t file_start, file_at;   /* where in the file the body begins, and where to read next */
 
   /* Used in the thread only. */
   Link active;         /* in the list of those that libcurl has */
-  curl_off_t received; /* bytes of the body until now */
+  Method method;       /* of the last request; set with the options */
+  curl_off_t received; /* bytes of the body until now, decompressed */
   size_t header_bytes; /* of all headers until now */
+  curl_off_t waste;    /* bytes that have come, less those of headers and body and what these allow for; see WASTE_MAX */
+  bool has_body;       /* a part of the body has come */
+  z_stream *inflater;  /* decompresses the body, owned; or NULL */
+  bool is_inflated;    /* it has come to the end of the compressed bytes */
   long requests;       /* how often it was sent: also for redirects, and again after a connection was closed */
   Refusal refusal;     /* why a function of this module has refused */
 
@@ -119,7 +147,7 @@ typedef struct Transfer {
   CURLcode code;               /* the result */
   char *url;                   /* the last one, after redirects; or NULL */
   char error[CURL_ERROR_SIZE]; /* libcurl's text for the error */
-  Bytes head;                  /* the lines of the last response's headers */
+  Bytes head;                  /* the lines of the last response's headers, without its status */
   Bytes body;                  /* of the response; of a stream, what Lua has not taken: then Client.lock guards it */
 
   /* Client.lock guards these. */
@@ -171,6 +199,32 @@ void transfer_set_callbacks(Transfer *transfer);
 /* Frees what the easy handle needs, and the handle, unless it is kept for others. */
 void transfer_free_easy(Transfer *transfer);
 
+/* Takes a part of the body, decompressed. False if it is refused. */
+bool transfer_keep_body(Transfer *transfer, const char *from, size_t size);
+
+/* For a callback, whose result says that it has failed: notes why. Returns 0, or false. */
+static inline size_t transfer_refuse(Transfer *transfer, Refusal why) {
+  transfer->refusal = why;
+  return 0;
+}
+
+/* Sets up the decompression that the headers ask for, before the first part of the body. False if it is refused, as the
+   next one. */
+bool decode_begin(Transfer *transfer);
+
+/* Decompresses a part of the body. */
+bool decode_body(Transfer *transfer, const char *from, size_t size);
+
+/* Whether the end of a compressed body is missing. */
+bool decode_is_cut(const Transfer *transfer);
+
+/* Frees what decompresses. */
+void decode_end(Transfer *transfer);
+
+/* The headers are those of a redirect that is followed: makes the next request what the Fetch standard says. False if it
+   is refused. */
+bool redirect_prepare(Transfer *transfer);
+
 /* Notes that Lua has to know that something has happened to a transfer. Without Client.lock, as the next one. */
 void events_tell(Transfer *transfer);
 
@@ -199,6 +253,9 @@ void options_push_limits(lua_State *L);
 
 /* Pushes the table of headers. */
 void response_push_headers(lua_State *L, const Bytes *head);
+
+/* The value of the first header with a name, and its size; or NULL. */
+const char *response_find(const Bytes *head, const char *name, size_t *size);
 
 /* Pushes the short name of the error and its text, for a transfer that has failed. */
 void response_push_error(lua_State *L, const Transfer *transfer);

@@ -1,6 +1,8 @@
 /* cookies.c: a jar of cookies that several requests share: a share handle of libcurl. Transfers use it in the client's
    thread, Lua in its own; so libcurl gets functions that lock. Counted: the userdata has a hold, and each transfer. */
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include "http/client.h"
 
@@ -98,14 +100,54 @@ static int cookies_all(lua_State *L) {
   return 1;
 }
 
-/* jar:add(line): adds a cookie: a line as above, or a header "Set-Cookie: ...". */
+static bool is_header(const char *line) { return strncasecmp(line, "Set-Cookie:", 11) == 0; }
+
+/* Makes a cookie one that does not expire. */
+static void keep(char *line) {
+  if (is_header(line)) { /* what libcurl does not know, it ignores: "xxpires=" */
+    for (char *at = strchr(line, ';'); at; at = strchr(at, ';')) {
+      at += 1 + strspn(at + 1, " \t");
+      if (strncasecmp(at, "expires", 7) == 0 || strncasecmp(at, "max-age", 7) == 0) *at = 'x';
+    }
+    return;
+  }
+  char *at = line;
+  for (int i = 0; i < 4 && at; i++) at = strchr(at, '\t') ? strchr(at, '\t') + 1 : NULL;
+  for (; at && *at >= '0' && *at <= '9'; at++) *at = '0';
+}
+
+/* Whether libcurl takes a line for a cookie. It does not say so: a jar of its own tells. One that has expired is a cookie,
+   too, but is in no jar. */
+static bool is_cookie(const char *line) {
+  char *copy = strdup(line);
+  CURL *easy = curl_easy_init();
+  struct curl_slist *cookies = NULL;
+  if (copy) keep(copy);
+  if (copy && easy && curl_easy_setopt(easy, CURLOPT_COOKIELIST, copy) == CURLE_OK)
+    (void)curl_easy_getinfo(easy, CURLINFO_COOKIELIST, &cookies);
+  bool is = cookies != NULL;
+  curl_slist_free_all(cookies);
+  curl_easy_cleanup(easy);
+  free(copy);
+  return is;
+}
+
+/* jar:add(line): adds a cookie: a line as above, or a header "Set-Cookie: ...". Raises if it is none. */
 static int cookies_add(lua_State *L) {
   const Cookies *jar = check(L, 1);
-  const char *line = luaL_checkstring(L, 2);
+  size_t size;
+  const char *line = luaL_checklstring(L, 2, &size);
+  /* Without a tab it may be a command of libcurl's. */
+  if (strlen(line) != size || (!is_header(line) && !strchr(line, '\t')) || !is_cookie(line)) {
+    return luaL_error(L,
+                      "add: no cookie, one that is too long, or not enough memory: \"%s\"; a line as of jar:all(), or "
+                      "\"Set-Cookie: name=value; domain=example.org\", expected",
+                      lua_pushlstring(L, line, size < 60 ? size : 60));
+  }
   CURL *easy = open_jar(jar);
   CURLcode code = easy ? curl_easy_setopt(easy, CURLOPT_COOKIELIST, line) : CURLE_OUT_OF_MEMORY;
   curl_easy_cleanup(easy);
-  if (code != CURLE_OK) return luaL_error(L, "cookies: %s", curl_easy_strerror(code));
+  if (code != CURLE_OK) return luaL_error(L, "add: %s", curl_easy_strerror(code));
   return 0;
 }
 

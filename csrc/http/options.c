@@ -133,10 +133,9 @@ static void add_line(lua_State *L, struct curl_slist **list, const char *line) {
   *list = longer;
 }
 
-/* Sets an option to the list of strings on top of the stack. */
-static void set_list(lua_State *L, const char *name, CURLoption option, Transfer *t) {
+/* Sets an option to the list of strings on top of the stack, which is copied to `list`. */
+static void set_list(lua_State *L, const char *name, CURLoption option, Transfer *t, struct curl_slist **list) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
-  struct curl_slist **list = &t->lists[t->nlists++];
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, -1, i);
     add_line(L, list, luaL_checkstring(L, -1));
@@ -163,10 +162,20 @@ static void set_choice(lua_State *L, const Option *option, Transfer *t) {
   luaL_error(L, "%s: one of %s expected, got \"%s\"", option->name, lua_tostring(L, -1), name);
 }
 
+/* The string on top of the stack names the codings that are asked for. Leaves decompressing to libcurl if decode.c does
+   not know one of them; "" stands for all that libcurl knows. */
+static void choose_decoder(lua_State *L, Transfer *t) {
+  const char *codings = luaL_checkstring(L, -1);
+  t->is_decoded = !*codings || strstr(codings, "br") || strstr(codings, "zstd");
+  must(L, "accept_encoding", curl_easy_setopt(t->easy, CURLOPT_HTTP_CONTENT_DECODING, t->is_decoded ? 1L : 0L));
+}
+
 /* Sets an option to the value on top of the stack. */
 static void set_option(lua_State *L, const Option *option, Transfer *t) {
   CURLcode code = CURLE_OK;
   if (option->choices == LOGINS) t->logs_in = true;
+  if (option->option == CURLOPT_COOKIE) t->has_cookie = true;
+  if (option->option == CURLOPT_ACCEPT_ENCODING) choose_decoder(L, t);
   switch (option->kind) {
   case STRING:
     code = curl_easy_setopt(t->easy, option->option, luaL_checkstring(L, -1));
@@ -185,7 +194,7 @@ static void set_option(lua_State *L, const Option *option, Transfer *t) {
     code = curl_easy_setopt(t->easy, option->option, (curl_off_t)luaL_checkinteger(L, -1));
     break;
   case LIST:
-    set_list(L, option->name, option->option, t);
+    set_list(L, option->name, option->option, t, &t->lists[t->nlists++]);
     break;
   case CHOICE:
     set_choice(L, option, t);
@@ -212,17 +221,29 @@ static bool get_boolean(lua_State *L, int at, const char *name) {
   return is;
 }
 
+static Method method_of(const char *name) {
+  if (strcmp(name, "GET") == 0) return METHOD_GET;
+  if (strcmp(name, "HEAD") == 0) return METHOD_HEAD;
+  return strcmp(name, "POST") == 0 ? METHOD_POST : METHOD_OTHER;
+}
+
 /* The method, and what libcurl does for it. A method of its own name is sent again after a redirect. */
 static void set_method(lua_State *L, int at, Transfer *t) {
   (void)field(L, at, "method");
   const char *method = luaL_optstring(L, -1, "GET");
   CURL *easy = t->easy;
   CURLcode code = CURLE_OK;
-  if (strcmp(method, "GET") == 0) code = curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
-  else if (strcmp(method, "HEAD") == 0) code = curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
-  else if (strcmp(method, "POST") == 0) code = curl_easy_setopt(easy, CURLOPT_POST, 1L);
+  t->method = method_of(method);
+  if (t->method == METHOD_GET) code = curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+  else if (t->method == METHOD_HEAD) code = curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+  else if (t->method == METHOD_POST) code = curl_easy_setopt(easy, CURLOPT_POSTFIELDS, ""); /* else it reads stdin */
   else code = curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
   must(L, "method", code);
+  /* To libcurl, whatever has a body is a POST, which a redirect makes a GET unless it is told otherwise. */
+  if (t->method != METHOD_POST) {
+    long kept = CURL_REDIR_POST_301 | CURL_REDIR_POST_302 | (t->method == METHOD_OTHER ? 0L : CURL_REDIR_POST_303);
+    must(L, "method", curl_easy_setopt(easy, CURLOPT_POSTREDIR, kept));
+  }
   lua_pop(L, 1);
 }
 
@@ -234,11 +255,14 @@ static void keep_method(lua_State *L, int at, Transfer *t, const char *usual) {
   lua_pop(L, 1);
 }
 
-/* A body of a known or unknown size that a function of transfer.c reads. */
+/* A body of a known or unknown size that a function of transfer.c reads. Only as a POST becomes it a GET by a redirect. */
 static void set_upload(lua_State *L, int at, Transfer *t, curl_off_t size) {
-  must(L, "body", curl_easy_setopt(t->easy, CURLOPT_UPLOAD, 1L));
-  if (size >= 0) must(L, "body", curl_easy_setopt(t->easy, CURLOPT_INFILESIZE_LARGE, size));
-  keep_method(L, at, t, "PUT");
+  bool is_post = t->method == METHOD_POST;
+  CURLoption size_option = is_post ? CURLOPT_POSTFIELDSIZE_LARGE : CURLOPT_INFILESIZE_LARGE;
+  if (is_post) must(L, "body", curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, NULL));
+  else must(L, "body", curl_easy_setopt(t->easy, CURLOPT_UPLOAD, 1L));
+  if (size >= 0) must(L, "body", curl_easy_setopt(t->easy, size_option, size));
+  keep_method(L, at, t, is_post ? "POST" : "PUT");
 }
 
 /* The rest of a file that Lua has opened; read by a descriptor of its own, so that Lua may close it. */
@@ -330,7 +354,8 @@ static CURLcode set_usual(CURL *easy) {
   /* Without it, the end of a transfer waits for the thread that resolves the name. */
   if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 #endif
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, ""); /* whatever libcurl knows */
+  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L); /* decode.c does it */
   if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_USERAGENT, "runnel/" RUNNEL_VERSION);
   if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   return code;
@@ -347,7 +372,6 @@ static void set_limits(lua_State *L, int at, Transfer *t) {
   CURL *easy = t->easy;
   must(L, "redirects", curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, t->follows ? 1L : 0L));
   must(L, "redirects", curl_easy_setopt(easy, CURLOPT_MAXREDIRS, redirects));
-  must(L, "max", curl_easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, t->max));
   must(L, "timeout", curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout));
   must(L, "connect_timeout", curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_timeout));
 }
@@ -358,7 +382,7 @@ static bool set_rest(lua_State *L, int at, Transfer *t) {
   set_method(L, at, t);
   set_body(L, at, t);
   set_multipart(L, at, t);
-  if (field(L, at, "headers") == LUA_TTABLE) set_list(L, "headers", CURLOPT_HTTPHEADER, t);
+  if (field(L, at, "headers") == LUA_TTABLE) set_list(L, "headers", CURLOPT_HTTPHEADER, t, &t->headers);
   if (field(L, at, "cookies") == LUA_TUSERDATA) cookies_use(L, t);
   if (field(L, at, "libcurl") == LUA_TTABLE) {
     lua_pushnil(L);

@@ -1,6 +1,7 @@
 /* response.c: what a transfer gives to Lua: headers as a table, and errors in words. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "http/client.h"
 
@@ -47,23 +48,49 @@ static void add(lua_State *L) {
   lua_rawset(L, -3);
 }
 
+/* A header. */
+typedef struct Header {
+  const char *name, *value;
+  size_t name_size, value_size;
+} Header;
+
+/* Moves from one line of the headers to the next; false behind the last. A line without a colon has a name of no bytes. */
+static bool next_line(const char **at, const char *end, Header *header) {
+  if (*at >= end) return false;
+  const char *newline = (const char *)memchr(*at, '\n', (size_t)(end - *at)), *last = newline ? newline + 1 : end;
+  const char *colon = (const char *)memchr(*at, ':', (size_t)(last - *at)), *value = colon ? colon + 1 : last;
+  *header = (Header){.name = *at, .name_size = colon ? (size_t)(colon - *at) : 0};
+  *at = last;
+  while (value < last && is_space(*value)) value++;
+  while (last > value && is_space(last[-1])) last--;
+  header->value = value;
+  header->value_size = (size_t)(last - value);
+  return true;
+}
+
 void response_push_headers(lua_State *L, const Bytes *head) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   lua_createtable(L, 0, 8); /* about as many as there are */
   const char *at = head->start, *end = at ? at + head->size : at;
-  while (at < end) {
-    const char *newline = (const char *)memchr(at, '\n', (size_t)(end - at)), *next = newline ? newline + 1 : end;
-    const char *colon = (const char *)memchr(at, ':', (size_t)(next - at));
-    if (colon && colon > at && !is_space(*at)) { /* else the status line, or a continued line */
-      const char *value = colon + 1, *last = next;
-      while (value < last && is_space(*value)) value++;
-      while (last > value && is_space(last[-1])) last--;
-      push_name(L, at, (size_t)(colon - at));
-      lua_pushlstring(L, value, (size_t)(last - value));
-      add(L);
-    }
-    at = next;
+  Header header;
+  while (next_line(&at, end, &header)) {
+    if (header.name_size == 0) continue;
+    push_name(L, header.name, header.name_size);
+    lua_pushlstring(L, header.value, header.value_size);
+    add(L);
   }
+}
+
+const char *response_find(const Bytes *head, const char *name, size_t *size) {
+  const char *at = head->start, *end = at ? at + head->size : at;
+  size_t name_size = strlen(name);
+  Header header;
+  while (next_line(&at, end, &header)) {
+    if (header.name_size != name_size || strncasecmp(header.name, name, name_size) != 0) continue;
+    *size = header.value_size;
+    return header.value;
+  }
+  return NULL;
 }
 
 /* ---- errors ---- */
@@ -103,11 +130,27 @@ void response_note_error(Transfer *t) {
   case REFUSED_HEADERS:
     (void)snprintf(t->error, size, "the headers have more than %d bytes", HEADERS_MAX);
     return;
+  case REFUSED_WASTE:
+    (void)snprintf(t->error, size, "the server has sent more than %d bytes that are neither headers nor body", WASTE_MAX);
+    return;
   case REFUSED_MEMORY:
     (void)snprintf(t->error, size, "not enough memory");
     return;
   case REFUSED_FILE: /* uncovered: the disk has failed */
     (void)snprintf(t->error, size, "the file to send cannot be read");
+    return;
+  case REFUSED_CODING: {
+    size_t length = 0;
+    const char *coding = response_find(&t->head, "Content-Encoding", &length);
+    (void)snprintf(t->error, size, "the body has the Content-Encoding \"%.*s\", which cannot be decompressed",
+                   length < 40 ? (int)length : 40, coding ? coding : "");
+    return;
+  }
+  case REFUSED_DAMAGED:
+    (void)snprintf(t->error, size, "the compressed body is damaged: %s", t->inflater->msg ? t->inflater->msg : "");
+    return;
+  case REFUSED_CUT:
+    (void)snprintf(t->error, size, "the end of the compressed body is missing");
     return;
   case REFUSED_NOT:
     break;
@@ -122,8 +165,10 @@ void response_note_error(Transfer *t) {
   case CURLE_PARTIAL_FILE:
     if (!*t->error) note_missing(t); /* libcurl has told only of a connection that was closed before (transfer.c) */
     return;
-  case CURLE_FILESIZE_EXCEEDED:
-    (void)snprintf(t->error, size, "the body has more than %lld bytes", (long long)t->max);
+  case CURLE_SEND_FAIL_REWIND:
+    (void)snprintf(t->error, size,
+                   "a redirect wants the body again, and what came from a channel can be sent only once: send it to the "
+                   "URL behind the redirect, or as a string or a file");
     return;
   case CURLE_SSL_CACERT_BADFILE:
     (void)snprintf(t->error, size,

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 #include "base/loaded.h"
@@ -23,11 +24,18 @@ enum { KEPT_CONNECTIONS = 256 };
 /* A transfer has so many sockets at most: two attempts to connect, and the pipe of a thread that resolves the name. */
 enum { SOCKETS_EACH = 4 };
 
+/* A socket that is ready. */
+typedef struct Ready {
+  struct pollfd poll;
+  Transfer *owner; /* whose it is, or NULL */
+} Ready;
+
 typedef struct Loop {
   Client *client;       /* whose thread this is */
   CURLM *multi;         /* NULL if there was no memory */
   struct pollfd *polls; /* [0] is the wakeup, then come the sockets of libcurl */
-  struct pollfd *ready; /* memory for a copy of those that are ready */
+  Transfer **owners;    /* whose these sockets are; NULL for those of libcurl itself */
+  Ready *ready;         /* memory for a copy of those that are ready */
   size_t count;         /* how many sockets there are */
   size_t capacity;      /* for how many there is memory, beside the wakeup */
   size_t kept;          /* of this memory, what transfers under way may need */
@@ -48,13 +56,13 @@ static int64_t now_ms(void) {
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *socket_data) {
   Loop *loop = (Loop *)data;
   uintptr_t at = (uintptr_t)socket_data;
-  (void)easy;
   if (what == CURL_POLL_REMOVE) {
     if (!at) return 0; /* uncovered: it was never added */
-    struct pollfd *last = &loop->polls[loop->count--];
-    if (last == &loop->polls[at]) return 0;
-    loop->polls[at] = *last;
-    (void)curl_multi_assign(loop->multi, last->fd, (void *)at);
+    size_t last = loop->count--;
+    if (last == at) return 0;
+    loop->polls[at] = loop->polls[last];
+    loop->owners[at] = loop->owners[last];
+    (void)curl_multi_assign(loop->multi, loop->polls[at].fd, (void *)at);
     return 0;
   }
   if (!at) {
@@ -63,6 +71,8 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *s
     (void)curl_multi_assign(loop->multi, fd, (void *)at);
   }
   loop->polls[at] = (struct pollfd){.fd = fd};
+  loop->owners[at] = NULL;
+  (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&loop->owners[at]);
   if (what & CURL_POLL_IN) loop->polls[at].events |= POLLIN;
   if (what & CURL_POLL_OUT) loop->polls[at].events |= POLLOUT;
   return 0;
@@ -114,6 +124,10 @@ static void end_transfer(Transfer *t, CURLcode code) {
   t->url = size ? (char *)malloc(size) : NULL;
   if (t->url) memcpy(t->url, url, size);
   else if (code == CURLE_OK) code = CURLE_OUT_OF_MEMORY;
+  if (code == CURLE_OK && decode_is_cut(t)) {
+    t->refusal = REFUSED_CUT;
+    code = CURLE_PARTIAL_FILE;
+  }
   t->code = code; /* Lua reads it when has_ended is true, as `error` and `url` */
   if (code != CURLE_OK) response_note_error(t);
   leave_transfer(t, status);
@@ -131,6 +145,9 @@ static void drop_transfer(Transfer *t) {
 /* Takes it from libcurl. */
 static void remove_transfer(Loop *loop, Transfer *t) {
   (void)curl_multi_remove_handle(loop->multi, t->easy);
+  for (size_t i = 1; i <= loop->count; i++) {
+    if (loop->owners[i] == t) loop->owners[i] = NULL; /* libcurl closes a connection without telling whose it was */
+  }
   list_remove(&loop->active, &t->active);
   loop->kept -= SOCKETS_EACH;
 }
@@ -139,12 +156,14 @@ static void remove_transfer(Loop *loop, Transfer *t) {
 static bool make_room(Loop *loop) {
   size_t needed = loop->kept + SOCKETS_EACH;
   if (needed > loop->capacity) {
-    size_t capacity = 2 * needed, size = (capacity + 1) * sizeof(struct pollfd);
-    struct pollfd *polls = (struct pollfd *)realloc(loop->polls, size);
+    size_t capacity = 2 * needed, n = capacity + 1;
+    struct pollfd *polls = (struct pollfd *)realloc(loop->polls, n * sizeof *polls);
     if (polls) loop->polls = polls;
-    struct pollfd *ready = (struct pollfd *)realloc(loop->ready, size);
+    Transfer **owners = (Transfer **)realloc(loop->owners, n * sizeof *owners);
+    if (owners) loop->owners = owners;
+    Ready *ready = (Ready *)realloc(loop->ready, n * sizeof *ready);
     if (ready) loop->ready = ready;
-    if (!polls || !ready) return false;
+    if (!polls || !owners || !ready) return false;
     loop->capacity = capacity;
   }
   loop->kept = needed;
@@ -248,20 +267,44 @@ static int patience(const Loop *loop) {
   return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
+/* Counts the bytes that are about to be read from a socket. */
+static void count_bytes(const Ready *ready) {
+  int n = 0;
+  if (ready->owner && ioctl(ready->poll.fd, FIONREAD, &n) == 0) ready->owner->waste += n;
+}
+
+/* Whether too many bytes have come that are neither headers nor body. */
+static bool is_wasteful(Transfer *t) {
+  curl_off_t sent = 0;
+  if (!t || t->waste <= WASTE_MAX) return false;
+  client_lock(t->client);
+  if (t->no_receive) t->waste = 0; /* what comes now is kept until the transfer goes on */
+  client_unlock(t->client);
+  (void)curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
+  return t->waste - sent / WASTE_EACH > WASTE_MAX;
+}
+
 /* Lets libcurl work on what is ready. */
 static void work(Loop *loop) {
   size_t nready = 0;
   int running = 0;
   CURLMcode code = CURLM_OK;
   for (size_t i = 1; i <= loop->count; i++) {
-    if (loop->polls[i].revents) loop->ready[nready++] = loop->polls[i]; /* copied, since libcurl changes the array */
+    if (loop->polls[i].revents) /* copied, since libcurl changes the array */
+      loop->ready[nready++] = (Ready){.poll = loop->polls[i], .owner = loop->owners[i]};
   }
   for (size_t i = 0; i < nready && code == CURLM_OK; i++) {
-    int what = 0;
-    if (loop->ready[i].revents & (POLLIN | POLLHUP)) what |= CURL_CSELECT_IN;
-    if (loop->ready[i].revents & POLLOUT) what |= CURL_CSELECT_OUT;
-    if (loop->ready[i].revents & (POLLERR | POLLNVAL)) what |= CURL_CSELECT_ERR;
-    code = curl_multi_socket_action(loop->multi, loop->ready[i].fd, what, &running);
+    const Ready *ready = &loop->ready[i];
+    int what = 0, events = ready->poll.revents;
+    if (events & (POLLIN | POLLHUP)) what |= CURL_CSELECT_IN;
+    if (events & POLLOUT) what |= CURL_CSELECT_OUT;
+    if (events & (POLLERR | POLLNVAL)) what |= CURL_CSELECT_ERR;
+    if (events & POLLIN) count_bytes(ready);
+    code = curl_multi_socket_action(loop->multi, ready->poll.fd, what, &running);
+    if (code != CURLM_OK || !is_wasteful(ready->owner)) continue;
+    ready->owner->refusal = REFUSED_WASTE;
+    finish_transfer(loop, ready->owner, CURLE_ABORTED_BY_CALLBACK);
+    break; /* what else is ready may have been its own; the next poll says so again */
   }
   if (code == CURLM_OK && loop->due <= now_ms()) {
     loop->due = INT64_MAX;
@@ -316,6 +359,7 @@ static void *run(void *data) {
   while ((t = next_asked(loop.client, &asks)) != NULL) drop_transfer(t); /* it has not begun */
   close_multi(&loop);
   free(loop.polls);
+  free(loop.owners);
   free(loop.ready);
   return NULL;
 }

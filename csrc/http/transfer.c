@@ -22,7 +22,7 @@ bool bytes_append(Bytes *bytes, const void *from, size_t size) {
     bytes->start = start;
     bytes->capacity = capacity;
   }
-  memcpy(bytes->start + bytes->size, from, size);
+  if (size > 0) memcpy(bytes->start + bytes->size, from, size); /* else `start` may be NULL */
   bytes->size += size;
   return true;
 }
@@ -60,6 +60,9 @@ void transfer_free_easy(Transfer *t) {
   t->cookies = NULL;
   curl_mime_free(t->mime);
   t->mime = NULL;
+  decode_end(t);
+  curl_slist_free_all(t->headers);
+  t->headers = NULL;
   for (; t->nlists > 0; t->nlists--) curl_slist_free_all(t->lists[t->nlists - 1]);
   if (t->file >= 0) (void)close(t->file);
   t->file = -1;
@@ -84,80 +87,105 @@ static bool begins_with(const char *line, size_t size, const char *start) {
   return size >= n && strncasecmp(line, start, n) == 0;
 }
 
-/* Whether a header is among those that have come. */
-static bool has_header(const Bytes *head, const char *name) {
-  const char *at = head->start, *end = at + head->size;
-  while (at < end) {
-    if (begins_with(at, (size_t)(end - at), name)) return true;
-    const char *newline = (const char *)memchr(at, '\n', (size_t)(end - at));
-    if (!newline) return false; /* uncovered: each ends with one */
-    at = newline + 1;
-  }
-  return false;
-}
-
-/* Whether the response whose headers are complete is one that libcurl does not answer with a further request, as far as
-   can be told now: if it is not known, the first byte of the body tells. */
-static bool is_last(const Transfer *t) {
-  long status = 0;
-  (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-  if (status < 200) return false;
-  if (status >= 300 && status < 400 && t->follows && has_header(&t->head, "Location:")) return false;
-  return !(t->logs_in && (status == 401 || status == 407));
-}
-
 /* The headers of the last response are complete. */
-static void end_head(Transfer *t) {
-  long status = 0;
-  (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+static void end_head(Transfer *t, long status) {
   t->status = status;
   atomic_store(&t->has_head, true);
   if (t->is_stream) events_tell(t);
 }
 
-/* For a callback, whose result says that it has failed. */
-static size_t refuse(Transfer *t, Refusal why) {
-  t->refusal = why;
-  return 0;
+static long status_of(const Transfer *t) {
+  long status = 0;
+  (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+  return status;
+}
+
+/* The headers of a response are complete. It may be one that libcurl answers with a further request; where that is not
+   known, the first byte of the body tells. False if it is refused. */
+static bool end_response_head(Transfer *t) {
+  long status = status_of(t);
+  size_t size;
+  if (status < 200) return true;
+  if (status >= 300 && status < 400 && t->follows && response_find(&t->head, "Location", &size))
+    return redirect_prepare(t);
+  if (!t->logs_in || (status != 401 && status != 407)) end_head(t, status);
+  return true;
+}
+
+/* Headers or a part of the body have come. */
+static void allow_waste(Transfer *t, size_t size) {
+  curl_off_t more = (curl_off_t)size * WASTE_EACH;
+  t->waste = t->waste > more ? t->waste - more : 0;
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+/* Adds a line to the headers. One that begins with a space continues the line before: RFC 9112, 5.2, has a space in place
+   of what divides them. */
+static bool add_line(Bytes *head, const char *line, size_t size) {
+  if (is_blank(*line)) {
+    while (head->size > 0 && strchr(" \t\r\n", head->start[head->size - 1])) head->size--;
+    for (; size > 0 && is_blank(*line); size--) line++;
+    if (!bytes_append(head, " ", 1)) return false;
+  }
+  return bytes_append(head, line, size);
 }
 
 /* CURLOPT_HEADERFUNCTION: a line of the headers, with its end. */
 static size_t on_header(char *line, size_t one, size_t size, void *data) {
   Transfer *t = (Transfer *)data;
   (void)one;
-  if (atomic_load(&t->has_head)) return size; /* a trailer, after a chunked body */
   t->header_bytes += size;
-  if (t->header_bytes > HEADERS_MAX) return refuse(t, REFUSED_HEADERS);
-  if (begins_with(line, size, "HTTP/")) bytes_clear(&t->head);
-  else if (size <= 2 && (*line == '\r' || *line == '\n')) {
-    if (is_last(t)) end_head(t);
+  if (t->header_bytes > HEADERS_MAX) return transfer_refuse(t, REFUSED_HEADERS);
+  allow_waste(t, size);
+  if (atomic_load(&t->has_head)) return size; /* a trailer, after a chunked body */
+  if (begins_with(line, size, "HTTP/")) { /* the status line of a response */
+    bytes_clear(&t->head);
     return size;
   }
-  return bytes_append(&t->head, line, size) ? size : refuse(t, REFUSED_MEMORY);
+  if (size <= 2 && (*line == '\r' || *line == '\n')) return end_response_head(t) ? size : 0;
+  return add_line(&t->head, line, size) ? size : transfer_refuse(t, REFUSED_MEMORY);
 }
 
-/* The same for a stream: Lua takes what has come, or the transfer is paused. */
-static size_t stream_body(Transfer *t, const char *from, size_t size) {
+bool transfer_keep_body(Transfer *t, const char *from, size_t size) {
+  if (t->max && (curl_off_t)size > t->max - t->received) return transfer_refuse(t, REFUSED_BODY);
+  t->received += (curl_off_t)size;
+  allow_waste(t, size);
+  if (!t->is_stream) return bytes_append(&t->body, from, size) || transfer_refuse(t, REFUSED_MEMORY);
   client_lock(t->client);
-  bool is_first = t->body.size == 0, waits = t->body.size >= ENOUGH;
-  t->no_receive = waits;
-  bool is_kept = waits || bytes_append(&t->body, from, size);
+  bool is_first = t->body.size == 0, is_kept = bytes_append(&t->body, from, size);
   client_unlock(t->client);
-  if (waits) t->received -= (curl_off_t)size; /* libcurl will give it again */
-  if (waits) return CURL_WRITEFUNC_PAUSE;
   if (is_kept && is_first) events_tell(t);
-  return is_kept ? size : refuse(t, REFUSED_MEMORY);
+  return is_kept || transfer_refuse(t, REFUSED_MEMORY);
+}
+
+/* The body begins. False if it is refused. */
+static bool begin_body(Transfer *t) {
+  t->has_body = true;
+  if (!atomic_load(&t->has_head)) end_head(t, status_of(t));
+  if (!decode_begin(t)) return false;
+  curl_off_t length = -1; /* libcurl's own limit counts also what a response to HEAD only announces */
+  (void)curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+  return !t->max || length <= t->max || t->inflater || transfer_refuse(t, REFUSED_BODY);
+}
+
+/* Whether a stream has to wait until Lua has taken what has come. */
+static bool waits(Transfer *t) {
+  client_lock(t->client);
+  t->no_receive = t->body.size >= ENOUGH;
+  bool is_paused = t->no_receive;
+  client_unlock(t->client);
+  return is_paused;
 }
 
 /* CURLOPT_WRITEFUNCTION: a part of the body. */
 static size_t on_body(char *from, size_t one, size_t size, void *data) {
   Transfer *t = (Transfer *)data;
   (void)one;
-  if (!atomic_load(&t->has_head)) end_head(t);
-  if (t->max && (curl_off_t)size > t->max - t->received) return refuse(t, REFUSED_BODY);
-  t->received += (curl_off_t)size;
-  if (t->is_stream) return stream_body(t, from, size);
-  return bytes_append(&t->body, from, size) ? size : refuse(t, REFUSED_MEMORY);
+  if (!t->has_body && !begin_body(t)) return 0;
+  if (t->is_stream && waits(t)) return CURL_WRITEFUNC_PAUSE;
+  bool is_kept = t->inflater ? decode_body(t, from, size) : transfer_keep_body(t, from, size);
+  return is_kept ? size : 0;
 }
 
 /* CURLOPT_READFUNCTION for what Lua feeds. */

@@ -32,7 +32,7 @@ static inline bool bytes_add(Bytes *bytes, const char *data, size_t size) {
     bytes->start = start;
     bytes->capacity = capacity;
   }
-  memcpy(bytes->start + bytes->to, data, size);
+  if (size) memcpy(bytes->start + bytes->to, data, size); /* else `start` may be NULL */
   bytes->to += size;
   return true;
 }

@@ -6,6 +6,9 @@ local json = require "runnel.internal.json"
 
 local answer = {}
 
+-- No name and no value of a header has these.
+local NOT_IN_A_HEADER <const> = "[\r\n\0]"
+
 -- What a response is if its function has not said it.
 local TEXT <const>, JSON <const> = "text/plain; charset=utf-8", "application/json"
 
@@ -17,8 +20,12 @@ local function add(list, name, value)
   if type(value) ~= "string" and type(value) ~= "number" then
     wrong("the header %s: a string expected, got %s", name, check.article(value))
   end
+  value = tostring(value)
+  if name:find(NOT_IN_A_HEADER) or value:find(NOT_IN_A_HEADER) then
+    wrong("the header %q has a line break or a zero byte: remove or encode it", name)
+  end
   list[#list + 1] = name
-  list[#list + 1] = tostring(value)
+  list[#list + 1] = value
 end
 
 -- The headers as a list of names and values in turn; and the value of Content-Length, which is not in it.
@@ -83,7 +90,8 @@ local function send(req, status, headers, body)
       check.describe(status))
   end
   if headers ~= nil and type(headers) ~= "table" then
-    wrong("headers: a table or nil expected, got %s", check.article(headers))
+    wrong("the function returned %d and %s where headers belong: it must return a status, a table of headers or nil, and "
+      .. "a body, as in: return %d, nil, \"text\"", status, check.describe(headers), status)
   end
   if core.is_chan(body) then return pump(req, body, status, headers or {}) end
   local kind = TEXT

@@ -14,7 +14,7 @@ local need = require "runnel.internal.need"
 local timed_out = require "runnel.timed_out"
 
 local lib = need("runnel.http.curl",
-  "install libcurl and its headers, on Debian libcurl4-openssl-dev, and run make again")
+  "install libcurl, zlib and their headers, on Debian libcurl4-openssl-dev and zlib1g-dev, and run make again")
 
 local fakes = require "runnel.http.fake"
 local options = require "runnel.http.options"
@@ -60,6 +60,7 @@ end
 
 -- Why the request cannot be made, or nil.
 local function refuse(url)
+  if find(url, "\0", 1, true) then return ("not a URL, since it has a zero byte: %q"):format(url) end
   if find(url, "^https?://") or find(url:lower(), "^https?://") then return nil end
   return "not an http:// or https:// URL: " .. url
 end

@@ -116,8 +116,9 @@ local function check_parts(parts)
     if type(part) ~= "table" then fail("multipart: part %d: a table expected, got %s", i, check.article(part)) end
     for key, value in pairs(part) do
       if not PART_KEYS[key] then fail("multipart: part %d: %s", i, check.unknown(key, PART_KEYS)) end
-      if type(value) ~= "string" then
-        fail("multipart: part %d: %s: a string expected, got %s", i, key, check.article(value))
+      if type(value) ~= "string" or key ~= "data" and value:find "\0" then
+        fail("multipart: part %d: %s: %s expected, got %s", i, key,
+          key == "data" and "a string" or "a string without zero bytes", check.describe(value))
       end
     end
     if not part.name or (part.data == nil) == (part.file == nil) then
@@ -178,16 +179,17 @@ end
 local function is_list(value)
   if type(value) ~= "table" then return false end
   for _, one in ipairs(value) do
-    if type(one) ~= "string" then return false end
+    if type(one) ~= "string" or one:find "\0" then return false end
   end
   return true
 end
 
 local KINDS = {
-  string = { function(value) return type(value) == "string" and not value:find "\0" end, "a string" },
+  string = { function(value) return type(value) == "string" and not value:find "\0" end,
+    "a string without zero bytes" },
   boolean = { function(value) return type(value) == "boolean" end, "true or false" },
   integer = { function(value) return math.type(value) == "integer" and value >= 0 end, "an integer of at least 0" },
-  list = { is_list, "a list of strings" },
+  list = { is_list, "a list of strings without zero bytes" },
 }
 
 local function check_libcurls(name, value)
@@ -265,6 +267,9 @@ local function read(what, url, opts)
   s.method, s.cookies = opts.method and opts.method:upper(), opts.cookies
   local lines, given = header_lines(opts.headers)
   set_sent(s, opts, lines, given)
+  if (opts.range or given.range) and not opts.accept_encoding and not given["accept-encoding"] then
+    lines[#lines + 1] = "Accept-Encoding:" -- a part of a compressed body cannot be decompressed
+  end
   if #lines > 0 then s.headers = lines end
   s.has_more = (s.libcurl or s.method or s.cookies or s.headers) and true
   return opts.query ~= nil and with_query(url, opts.query) or url, s

@@ -1,0 +1,71 @@
+/* redirect.c: what a redirect changes in a request. libcurl follows it, but keeps what the Fetch standard, which browsers
+   follow, has changed: called once the headers of a redirect are complete, this sets the options of the next request.
+   See client.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "http/client.h"
+
+/* Whether the next request is a GET: after 303, but for HEAD; and after 301 and 302 in place of a POST. */
+static bool becomes_get(const Transfer *t, long status) {
+  if (t->method == METHOD_GET || t->method == METHOD_HEAD) return false;
+  return status == 303 || (t->method == METHOD_POST && (status == 301 || status == 302));
+}
+
+/* A body is no longer sent, nor are the headers that tell of it. */
+static bool drop_body(Transfer *t) {
+  struct curl_slist *kept = NULL;
+  for (const struct curl_slist *line = t->headers; line; line = line->next) {
+    if (strncasecmp(line->data, "Content-", 8) == 0 || strncasecmp(line->data, "Transfer-Encoding:", 18) == 0) continue;
+    struct curl_slist *longer = curl_slist_append(kept, line->data);
+    if (!longer) {
+      curl_slist_free_all(kept);
+      return transfer_refuse(t, REFUSED_MEMORY);
+    }
+    kept = longer;
+  }
+  (void)curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, kept);
+  curl_slist_free_all(t->headers);
+  t->headers = kept;
+  (void)curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, NULL);
+  t->method = METHOD_GET;
+  return true;
+}
+
+/* Whether two URLs have the same of a part. */
+static bool is_same(CURLU *one, CURLU *other, CURLUPart part) {
+  char *a = NULL, *b = NULL;
+  bool is = curl_url_get(one, part, &a, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+            curl_url_get(other, part, &b, CURLU_DEFAULT_PORT) == CURLUE_OK && strcasecmp(a, b) == 0;
+  curl_free(a);
+  curl_free(b);
+  return is;
+}
+
+/* Whether a redirect leads to the same scheme, host and port. False also if there is no memory. */
+static bool stays(const Transfer *t, const char *location, size_t size) {
+  const char *url = NULL;
+  (void)curl_easy_getinfo(t->easy, CURLINFO_EFFECTIVE_URL, &url);
+  CURLU *from = curl_url(), *to = curl_url();
+  char *target = strndup(location, size);
+  bool is = from && to && target && curl_url_set(from, CURLUPART_URL, url, 0) == CURLUE_OK &&
+            curl_url_set(to, CURLUPART_URL, url, 0) == CURLUE_OK &&
+            curl_url_set(to, CURLUPART_URL, target, CURLU_URLENCODE) == CURLUE_OK &&
+            is_same(from, to, CURLUPART_SCHEME) && is_same(from, to, CURLUPART_HOST) &&
+            is_same(from, to, CURLUPART_PORT);
+  free(target);
+  curl_url_cleanup(from);
+  curl_url_cleanup(to);
+  return is;
+}
+
+bool redirect_prepare(Transfer *t) {
+  long status = 0;
+  size_t size = 0;
+  (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+  const char *location = response_find(&t->head, "Location", &size);
+  /* libcurl itself keeps passwords and the header Cookie from other servers, but not this option. */
+  if (t->has_cookie && !stays(t, location, size)) (void)curl_easy_setopt(t->easy, CURLOPT_COOKIE, NULL);
+  return !becomes_get(t, status) || drop_body(t);
+}
