@@ -83,6 +83,8 @@ int luaopen_runnel_http_curl(lua_State *L) {
   luaL_newlibtable(L, functions);
   lua_pushlightuserdata(L, (void *)(uintptr_t)rn); /* only ever read through a const pointer */
   luaL_setfuncs(L, functions, 1);
+  lua_pushinteger(L, (lua_Integer)curl_version_info(CURLVERSION_NOW)->version_num);
+  lua_setfield(L, -2, "version"); /* libcurl's, as 0x075801 for 7.88.1 */
   options_push(L);
   lua_setfield(L, -2, "options");
   options_push_limits(L);

@@ -123,6 +123,19 @@ describe("the client of runnel.http", function()
       assert.equal(304, assert(http.get(answering "HTTP/1.1 304 Not Modified\r\n\r\n")).status) -- leads nowhere
     end)
 
+    it("may announce a body that does not come: after HEAD, and with 304", function()
+      local url = answering "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 100000000000\r\n\r\n"
+      local page = assert(http.request { url = url, method = "HEAD" })
+      assert.same({ 200, "100000000000", "" }, { page.status, page.headers["content-length"], page.body })
+      page = assert(http.get(answering "HTTP/1.1 304 Not Modified\r\nContent-Length: 100000000000\r\n\r\n"))
+      assert.same({ 304, "" }, { page.status, page.body })
+    end)
+
+    it("may have headers that go on in the next line, which a space replaces", function()
+      local page = assert(http.get(answering(ok("", "X: a \r\n \t b\r\n\tc\r\nY:\r\n d\r\nZ: e\r\n \r\n"))))
+      assert.same({ "a b c", "d", "e" }, { page.headers.x, page.headers.y, page.headers.z })
+    end)
+
     it("use a connection again", function()
       local connections = 0
       local url = server(function(conn)
@@ -154,6 +167,182 @@ describe("the client of runnel.http", function()
         assert.equal(tostring(total), page.body)
       end
       assert.equal(500, total)
+    end)
+  end)
+
+  describe("compressed bodies", function()
+    -- What gzip makes of a text.
+    local function gzip(text)
+      local pipe <close> = assert(io.popen("gzip -c " .. uv_stage.path(text)))
+      return pipe:read "a"
+    end
+
+    local function compressed(body) return ok(body, "Content-Encoding: gzip\r\n") end
+
+    local TEXT <const> = ("hello"):rep(20000)
+
+    it("are asked for and decompressed", function()
+      local asked
+      local url = server(function(conn)
+        asked = read_request(conn)
+        conn:write(compressed(gzip(TEXT)))
+      end)
+      assert.equal(TEXT, assert(http.get(url)).body)
+      assert.matches("\r\nAccept%-Encoding: gzip\r\n", asked)
+      assert.equal(TEXT, table.concat(rn.into({}, (http.stream(url))):take()))
+    end)
+
+    it("may have several members", function()
+      assert.equal("onetwo", assert(http.get(answering(compressed(gzip "one" .. gzip "two")))).body)
+    end)
+
+    it("may be empty", function() assert.equal("", assert(http.get(answering(compressed ""))).body) end)
+
+    it("may be of another kind, which libcurl knows, if the program asks for it", function()
+      local url = answering(compressed(gzip(TEXT)))
+      assert.equal(TEXT, assert(http.get(url, { accept_encoding = "" })).body)
+      assert.equal(TEXT, assert(http.get(url, { accept_encoding = "br, gzip" })).body)
+      assert.equal(TEXT, assert(http.get(url, { accept_encoding = "gzip" })).body)
+    end)
+
+    it("are not asked for if only a part is wanted, which is not decompressed", function()
+      for _, opts in ipairs { { range = "0-2" }, { headers = { Range = "bytes=0-2" } } } do
+        local asked
+        local url = server(function(conn)
+          asked = read_request(conn)
+          conn:write "HTTP/1.1 206 Partial Content\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08"
+        end)
+        assert.equal("\x1f\x8b\x08", assert(http.get(url, opts)).body)
+        assert.is_nil(asked:find "Accept%-Encoding")
+      end
+    end)
+
+    it("are errors if their end is missing, however they end", function()
+      local whole = gzip(TEXT)
+      for _, left in ipairs { #whole - 1, #whole - 8, #whole - 10, 5, 1 } do
+        local cut = whole:sub(1, left)
+        for _, text in ipairs {
+          compressed(cut),
+          "HTTP/1.1 200 OK\r\nContent-Encoding: x-gzip\r\n\r\n" .. cut,
+          ("HTTP/1.1 200 OK\r\nContent-Encoding: GZIP\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n")
+            :format(#cut, cut),
+          compressed(gzip "one" .. cut),
+        } do
+          local page, err = http.get(answering(text))
+          assert.is_nil(page)
+          assert.matches("^127%.0%.0%.1:%d+: the end of the compressed body is missing$", err)
+        end
+      end
+      local pieces, err = http.stream(answering(compressed(whole:sub(1, -2))))
+      repeat
+        local piece, why = pieces:take()
+        err = why
+      until piece == nil
+      assert.matches("the end of the compressed body is missing$", err)
+    end)
+
+    it("are errors if they are damaged, or compressed in an unknown way", function()
+      local whole = gzip(TEXT)
+      for _, text in ipairs { compressed("no" .. whole), compressed(whole .. "more"),
+        compressed(whole:sub(1, -9) .. "00000000") } do
+        local page, err = http.get(answering(text))
+        assert.is_nil(page)
+        assert.matches("the compressed body is damaged: %a+", err)
+      end
+      local _, err = http.get(answering(ok("x", "Content-Encoding: shrink\r\n")))
+      assert.matches('the body has the Content%-Encoding "shrink", which cannot be decompressed$', err)
+    end)
+  end)
+
+  describe("redirects", function()
+    -- A server that redirects to the path /target, with the status that is the path of a request. Returns its URL, and a
+    -- table whose fields are of the last request to /target.
+    local function redirecting()
+      local got = {}
+      return server(function(conn)
+        while true do
+          local head, body = read_request(conn)
+          if not head then return end
+          local method, path = head:match "^(%u+) /(%w+)"
+          if path == "target" then
+            got.request = ("%s %s %s"):format(method, body, head:match "[Cc]ontent%-[Tt]ype: (%S+)")
+            conn:write(ok "here")
+          else
+            conn:write(("HTTP/1.1 %s See\r\nLocation: /target\r\nContent-Length: 0\r\n\r\n"):format(path))
+          end
+        end
+      end), got
+    end
+
+    -- What arrives behind a redirect: method, body and type.
+    local function arrives(status, opts)
+      local url, got = redirecting()
+      opts.url = url .. status
+      assert(http.request(opts))
+      return got.request
+    end
+
+    it("make a GET without a body of POST at 301 and 302, and of all but HEAD at 303, as in browsers", function()
+      for _, status in ipairs { 301, 302, 303 } do
+        for _, body in ipairs { "text", rn.to_chan { "te", "xt" }, assert(io.open(uv_stage.path "text")) } do
+          assert.equal("GET  nil", arrives(status, { body = body, headers = { ["content-type"] = "text/x" } }))
+        end
+        assert.equal("GET  nil", arrives(status, { form = { a = 1 } }))
+        assert.equal("GET  nil", arrives(status, { multipart = { { name = "a", data = "b" } } }))
+        assert.equal("GET  nil", arrives(status, { method = "POST" }))
+        assert.equal("HEAD  nil", arrives(status, { method = "HEAD" }))
+      end
+      for _, method in ipairs { "PUT", "PATCH", "DELETE" } do
+        assert.equal("GET  nil", arrives(303, { method = method, json = { 1 } }))
+        assert.equal("GET  nil", arrives(303, { method = method, body = rn.to_chan { "text" } }))
+        assert.equal("GET  nil", arrives(303, { method = method }))
+      end
+    end)
+
+    it("keep method, body and type otherwise", function()
+      for _, status in ipairs { 301, 302, 307, 308 } do
+        for _, method in ipairs { "PUT", "PATCH", "DELETE" } do
+          assert.equal(method .. " [1] application/json", arrives(status, { method = method, json = { 1 } }))
+        end
+        local file <close> = assert(io.open(uv_stage.path "in a file"))
+        assert.equal("PUT in a file nil", arrives(status, { method = "PUT", body = file }))
+        assert.equal("DELETE  nil", arrives(status, { method = "DELETE" }))
+      end
+      for _, status in ipairs { 307, 308 } do
+        assert.equal("POST [1] application/json", arrives(status, { json = { 1 } }))
+        assert.equal("POST a=1 application/x-www-form-urlencoded", arrives(status, { form = { a = 1 } }))
+      end
+      assert.equal("GET text nil", arrives(302, { method = "GET", body = "text" }))
+    end)
+
+    it("are errors if what came from a channel has to be sent again", function()
+      for _, opts in ipairs { { method = "PUT", status = 302 }, { method = "POST", status = 307 } } do
+        local url = redirecting()
+        local page, err = http.request { url = url .. opts.status, method = opts.method, body = rn.to_chan { "a", "b" } }
+        assert.is_nil(page)
+        assert.matches("a redirect wants the body again, and what came from a channel can be sent only once", err)
+      end
+    end)
+
+    it("do not pass the option cookie on to another server, but to the same one", function()
+      local cookies = {}
+      local function noting(location)
+        return function(conn)
+          while true do
+            local head = read_request(conn)
+            if not head then return end
+            cookies[#cookies + 1] = head:match "Cookie: ([^\r]*)" or "none"
+            local to = head:find "^GET /end" and "200 OK\r\n" or "302 Found\r\nLocation: " .. location .. "\r\n"
+            conn:write(("HTTP/1.1 %sContent-Length: 0\r\n\r\n"):format(to))
+          end
+        end
+      end
+      local other = server(noting "/end")
+      assert(http.get(server(noting(other .. "on")), { cookie = "secret=1" }))
+      assert.same({ "secret=1", "none", "none" }, cookies)
+      cookies = {}
+      assert(http.get(server(noting "end"), { cookie = "secret=1" }))
+      assert.same({ "secret=1", "secret=1" }, cookies)
     end)
   end)
 
@@ -298,6 +487,33 @@ describe("the client of runnel.http", function()
       assert.equal("a=1", assert(http.get(url, { cookies = other })).body)
     end)
 
+    it("add only cookies to a jar, and say what is none", function()
+      local jar = http.cookies()
+      jar:add "Set-Cookie: a=1; domain=example.org"
+      for _, line in ipairs { "nonsense", "", "Set-Cookie: b=2", "set-cookie:", "# a comment\tof a file", "a\tb",
+        "Set-Cookie: c=" .. ("v"):rep(5000) .. "; domain=example.org", "Set-Cookie: d=1\0; domain=example.org",
+        "ALL", "all", "SESS", "FLUSH", "RELOAD" } do
+        raises("^add: no cookie, one that is too long, or not enough memory: .* expected$", function() jar:add(line) end)
+        assert.equal(1, #jar:all())
+      end
+      -- One that has expired is none of the jar's, but no mistake.
+      jar:add "Set-Cookie: e=1; domain=example.org; Max-Age=0"
+      jar:add "Set-Cookie: e=1; domain=example.org; expires=Thu, 01 Jan 1970 00:00:00 GMT"
+      assert.equal(1, #jar:all())
+      jar:add "Set-Cookie: a=; domain=example.org; Max-Age=0" -- which deletes it
+      assert.equal(0, #jar:all())
+      jar:add "example.org\tFALSE\t/\tFALSE\t1000\te\t1"
+    end)
+
+    it("send no body if they have none, whatever their method is", function()
+      for _, method in ipairs { "POST", "PUT", "PATCH", "DELETE" } do
+        local head, body = sent_by { method = method }
+        assert.matches("^" .. method .. " ", head)
+        assert.is_nil(head:find "chunked")
+        assert.equal("", body)
+      end
+    end)
+
     it("read cookies from a file, and write into one those that they have in the end", function()
       local url, path = cookie_server(), os.tmpname()
       finally(function() os.remove(path) end)
@@ -336,11 +552,15 @@ describe("the client of runnel.http", function()
         ["cookies: what http.cookies"] = { cookies = true }, ["query: a table"] = { query = "x" },
         ["query: a: a string, a number or a boolean"] = { query = { a = print } },
         ["http_version: one of 1.0, 1.1, 2"] = { http_version = "3000" },
-        ["cainfo: a string expected"] = { cainfo = 1 }, ["resolve: a list of strings"] = { resolve = "x" },
+        ["cainfo: a string without zero bytes expected"] = { cainfo = 1 }, ["resolve: a list of strings"] = { resolve = "x" },
         ["low_speed_time: an integer of at least 0"] = { low_speed_time = 0.5 },
         ["fresh_connect: true or false"] = { fresh_connect = "yes" },
         ["method: a name"] = { method = "A B" }, ["json: a function cannot be sent"] = { json = print },
         ["multipart: a list of parts"] = { multipart = {} }, ["multipart: part 1: `name`"] = { multipart = { {} } },
+        ["multipart: part 1: name: a string without zero bytes"] = { multipart = { { name = "a\0b", data = "" } } },
+        ["multipart: part 1: data: a string expected"] = { multipart = { { name = "a", data = 1 } } },
+        ["userpwd: a string without zero bytes expected"] = { userpwd = "a\0b" },
+        ["resolve: a list of strings without zero bytes"] = { resolve = { "a:80:127.0.0.1\0" } },
         ["multipart: part 1: unknown option"] = { multipart = { { nmae = "x" } } },
         ["multipart: the file /none cannot be read"] = { multipart = { { name = "x", file = "/none" } } },
         ["body: a string, a channel of strings or an open file"] = { body = 5 },
@@ -358,6 +578,7 @@ describe("the client of runnel.http", function()
         ["file:///etc/passwd"] = "^not an http:// or https:// URL: file:///etc/passwd$",
         ["example.org"] = "^not an http", ["http://"] = "URL", ["http://a b/"] = "URL",
         ["http://127.0.0.1:99999/"] = "^127.0.0.1:99999: ",
+        ["http://127.0.0.1/admin\0/x.png"] = "^not a URL, since it has a zero byte: ",
       } do
         local page, err = http.get(url)
         assert.is_nil(page, url)
@@ -457,6 +678,40 @@ describe("the client of runnel.http", function()
       fails("headers have ", endless("HTTP/1.1 200 OK\r\n", ("X: " .. ("y"):rep(1000) .. "\r\n"):rep(20)))
       fails("line of the headers is too long", endless("HTTP/1.1 200 OK\r\nX: ", ("y"):rep(65536)))
       fails("headers have ", endless("", ("HTTP/1.1 100 Continue\r\nX: y\r\n\r\n"):rep(1000)))
+    end)
+
+    it("sends a zero byte in a header", function()
+      fails("[Nn]u?l ?l? byte in header", answering(ok("", "X: a\0b\r\n")))
+    end)
+
+    -- The URL of a server that sends a beginning, then a part without end.
+    local function endless(beginning, part)
+      return server(function(conn)
+        read_request(conn)
+        conn:write(beginning)
+        while conn:write(part) do end
+      end)
+    end
+
+    it("sends trailers without end", function()
+      fails("headers have more than 262144 bytes$", endless(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", ("T: " .. ("x"):rep(1000) .. "\r\n"):rep(100)))
+    end)
+
+    it("sends what is neither headers nor body, without end", function()
+      local WASTE <const>, part = "has sent more than 16777216 bytes that are neither headers nor body$", ("a"):rep(65536)
+      local chunked, zipped = "Transfer-Encoding: chunked\r\n\r\n", "Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08"
+      for _, way in ipairs {
+        { "200 OK\r\n" .. chunked .. "5;", part }, -- an extension of a chunk
+        { "302 Found\r\nLocation: /\r\n" .. chunked, "10000\r\n" .. part .. "\r\n" }, -- the body of a redirect
+        { "200 OK\r\n" .. zipped .. "\x08" .. ("\0"):rep(6), part }, -- the name of a compressed file
+        { "200 OK\r\n" .. zipped .. ("\0"):rep(7), ("\0\0\0\xff\xff"):rep(10000) }, -- blocks of nothing
+      } do
+        local url = endless("HTTP/1.1 " .. way[1], way[2])
+        fails(WASTE, url)
+        local _, err = http.stream(url):take()
+        assert.matches(WASTE, err)
+      end
     end)
 
     it("redirects without end, or to other schemes", function()

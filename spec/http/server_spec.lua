@@ -165,6 +165,12 @@ describe("http.serve", function()
       assert.match("Content%-Length: 3", headers)
     end)
 
+    it("come from a channel, whose first piece may be empty", function()
+      local server <close> = serve(function() return 200, nil, rn.to_chan { "", "a" } end)
+      local status, body = ask(server, "GET /")
+      assert.same({ 200, "1\r\na\r\n0\r\n\r\n" }, { status, body })
+    end)
+
     it("come from a channel, as fast as the client reads", function()
       local puts = 0
       local server <close> = serve(function()
@@ -222,7 +228,10 @@ describe("http.serve", function()
         ["boom"] = function() error "boom" end,
         ["status from 200 to 599"] = function() return "text" end,
         ["got 99 as the status"] = function() return 99 end,
-        ["headers: a table or nil expected"] = function() return 200, "text/html" end,
+        ["headers: a table or nil expected, got a string: the function returned 200 and that; to send a body without "
+          .. "headers, return 200, nil, body"] = function() return 200, "text/html" end,
+        ["the header \"Y\" cannot be set: it has a line break or a zero byte"] = function() return 200, { Y = "a\0b" } end,
+        ["cannot be set: it has a line break or a zero byte"] = function() return 200, { ["Y\0"] = "a" } end,
         ["body: a string, a channel of strings"] = function() return 200, nil, 42 end,
         ["as JSON"] = function() return 200, nil, { f = print } end,
         ["the header \"X\" cannot be set"] = function() return 200, { X = "a\r\nSet-Cookie: b" } end,

@@ -2,6 +2,7 @@
 
 local rn = require "runnel"
 local http_stage = require "spec.support.http_stage"
+local uv = require "runnel.uv"
 
 describe("the client of runnel.http with TLS", function()
   if http_stage.missing then return pending(http_stage.missing) end
@@ -58,6 +59,51 @@ describe("the client of runnel.http with TLS", function()
     page, err = http.get(url, { cainfo = ca, pinnedpublickey = other, fresh_connect = true })
     assert.is_nil(page)
     assert.matches("public key", err)
+  end)
+
+  it("tells a body that ends with the connection from one that was cut", function()
+    local folder <close> = tls.folder()
+    local port, server <close> = tls.serve(tls.s_server(folder, "-tls1_2")) -- luacheck: ignore 211
+    local ALERT <const> = 21 -- the kind of a record; the server sends one to say that it closes the connection
+    local passes_alerts
+
+    -- Moves the server's records to the client, each when all of it has come.
+    local function move_records(from, to)
+      local held = ""
+      while true do
+        local kind, size = held:byte(1), #held >= 5 and string.unpack(">I2", held, 4) + 5
+        if size and #held >= size then
+          if kind == ALERT and not passes_alerts then return end
+          to:write(held:sub(1, size))
+          held = held:sub(size + 1)
+        else
+          local chunk = from:read():take()
+          if not chunk then return end
+          held = held .. chunk
+        end
+      end
+    end
+
+    local relay = http_stage.serve(function(conn)
+      local there <close> = assert(uv.connect("127.0.0.1", port))
+      local up = rn.go(function()
+        for chunk in conn:read() do there:write(chunk) end
+      end)
+      move_records(there, conn)
+      conn:shutdown()
+      up:take()
+    end)
+
+    local url, opts = ("https://localhost:%d/"):format(relay), { cainfo = folder.path .. "/ca" }
+    passes_alerts = true
+    local page = assert(http.get(url, opts))
+    assert.is_nil(page.headers["content-length"])
+    assert.matches("</HTML>", page.body)
+    passes_alerts = false
+    local cut, err = http.get(url, opts)
+    if require("runnel.http.curl").version < 0x080700 then return assert.is_nil(err) end -- libcurl does not tell
+    assert.is_nil(cut)
+    assert.matches("^localhost:%d+: .*unexpected eof", err)
   end)
 
   describe("and HTTP/2", function()

@@ -22,7 +22,7 @@ local function add(list, name, value)
   end
   value = tostring(value)
   if name:find(NOT_IN_A_HEADER) or value:find(NOT_IN_A_HEADER) then
-    wrong("the header %q has a line break or a zero byte: remove or encode it", name)
+    wrong("the header %q cannot be set: it has a line break or a zero byte", name)
   end
   list[#list + 1] = name
   list[#list + 1] = value
@@ -90,8 +90,8 @@ local function send(req, status, headers, body)
       check.describe(status))
   end
   if headers ~= nil and type(headers) ~= "table" then
-    wrong("the function returned %d and %s where headers belong: it must return a status, a table of headers or nil, and "
-      .. "a body, as in: return %d, nil, \"text\"", status, check.describe(headers), status)
+    wrong("headers: a table or nil expected, got %s: the function returned %d and that; to send a body without headers, "
+      .. "return %d, nil, body", check.article(headers), status, status)
   end
   if core.is_chan(body) then return pump(req, body, status, headers or {}) end
   local kind = TEXT
