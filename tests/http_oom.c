@@ -124,6 +124,16 @@ static bool send_chunks(int fd) {
   return send_text(fd, "0\r\n\r\n");
 }
 
+/* "hello", compressed. */
+static bool send_gzip(int fd) {
+  static const unsigned char BODY[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xcb, 0x48, 0xcd,
+                                       0xc9, 0xc9, 0x07, 0x00, 0x86, 0xa6, 0x10, 0x36, 0x05, 0x00, 0x00, 0x00};
+  char head[128];
+  int size = snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n",
+                      (int)sizeof BODY);
+  return send_all(fd, head, (size_t)size) && send_all(fd, (const char *)BODY, sizeof BODY);
+}
+
 /* Answers with the number of bytes that were sent, as they came, chunks included. */
 static bool send_count(int fd, size_t count) {
   char number[24], answer[128];
@@ -187,6 +197,7 @@ static bool answer(Input *in) {
   if (count < 0) return false;
   if (strcmp(path, "count") == 0) return send_count(in->fd, (size_t)count);
   if (strcmp(path, "chunks") == 0) return send_chunks(in->fd);
+  if (strcmp(path, "gzip") == 0) return send_gzip(in->fd);
   if (strcmp(path, "redirect") == 0)
     return send_text(in->fd, "HTTP/1.1 302 Found\r\nLocation: /text\r\nContent-Length: 0\r\n\r\n");
   if (strcmp(path, "silence") == 0) return receive(in);

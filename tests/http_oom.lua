@@ -71,6 +71,12 @@ local SCENARIOS = {
     assert(not page or page.url == BASE .. "text", "the wrong URL")
   end },
 
+  { "a redirect that drops a body", function()
+    check("hello", http.request { url = BASE .. "redirect", json = { LONG }, cookie = "c=1", headers = { A = "1" } })
+  end },
+
+  { "a compressed body", function() check("hello", http.get(BASE .. "gzip")) end },
+
   { "libcurl's options", function()
     check("hello", http.get("http://other/text", { connect_to = { ("other:80:127.0.0.1:%d"):format(port) },
       useragent = "me", userpwd = "a:b", httpauth = "basic", timeout = 50000, max = 100, fail = true }))

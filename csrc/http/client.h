@@ -124,21 +124,21 @@ typedef struct Transfer {
   bool follows;                /* redirects are followed */
   bool logs_in;                /* a response 401 or 407 may be answered with a further request */
   bool has_cookie;             /* it has libcurl's option "cookie" */
-  bool is_decoded;             /* libcurl decompresses the body, since codings were asked for that decode.c does not know */
-  int file;                    /* descriptor of the file to send, or -1 */
-  off_t file_start, file_at;   /* where in the file the body begins, and where to read next */
+  bool is_decoded; /* libcurl decompresses the body, since codings were asked for that decode.c does not know */
+  int file;        /* descriptor of the file to send, or -1 */
+  off_t file_start, file_at; /* where in the file the body begins, and where to read next */
 
   /* Used in the thread only. */
   Link active;         /* in the list of those that libcurl has */
   Method method;       /* of the last request; set with the options */
   curl_off_t received; /* bytes of the body until now, decompressed */
   size_t header_bytes; /* of all headers until now */
-  curl_off_t waste;    /* bytes that have come, less those of headers and body and what these allow for; see WASTE_MAX */
-  bool has_body;       /* a part of the body has come */
-  z_stream *inflater;  /* decompresses the body, owned; or NULL */
-  bool is_inflated;    /* it has come to the end of the compressed bytes */
-  long requests;       /* how often it was sent: also for redirects, and again after a connection was closed */
-  Refusal refusal;     /* why a function of this module has refused */
+  curl_off_t waste;   /* bytes that have come, less those of headers and body and what these allow for; see WASTE_MAX */
+  bool has_body;      /* a part of the body has come */
+  z_stream *inflater; /* decompresses the body, owned; or NULL */
+  bool is_inflated;   /* it has come to the end of the compressed bytes */
+  long requests;      /* how often it was sent: also for redirects, and again after a connection was closed */
+  Refusal refusal;    /* why a function of this module has refused */
 
   /* Set in the thread. Lua reads `head` and `status` once `has_head` is set, all once `has_ended` is. */
   atomic_bool has_head;        /* the headers of the last response are complete */
@@ -221,9 +221,9 @@ bool decode_is_cut(const Transfer *transfer);
 /* Frees what decompresses. */
 void decode_end(Transfer *transfer);
 
-/* The headers are those of a redirect that is followed: makes the next request what the Fetch standard says. False if it
-   is refused. */
-bool redirect_prepare(Transfer *transfer);
+/* The headers are those of a redirect that is followed, with that status and Location: makes the next request what the
+   Fetch standard says. False if it is refused. */
+bool redirect_prepare(Transfer *transfer, long status, const char *location, size_t size);
 
 /* Notes that Lua has to know that something has happened to a transfer. Without Client.lock, as the next one. */
 void events_tell(Transfer *transfer);

@@ -60,11 +60,7 @@ static bool stays(const Transfer *t, const char *location, size_t size) {
   return is;
 }
 
-bool redirect_prepare(Transfer *t) {
-  long status = 0;
-  size_t size = 0;
-  (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-  const char *location = response_find(&t->head, "Location", &size);
+bool redirect_prepare(Transfer *t, long status, const char *location, size_t size) {
   /* libcurl itself keeps passwords and the header Cookie from other servers, but not this option. */
   if (t->has_cookie && !stays(t, location, size)) (void)curl_easy_setopt(t->easy, CURLOPT_COOKIE, NULL);
   return !becomes_get(t, status) || drop_body(t);

@@ -131,7 +131,8 @@ void response_note_error(Transfer *t) {
     (void)snprintf(t->error, size, "the headers have more than %d bytes", HEADERS_MAX);
     return;
   case REFUSED_WASTE:
-    (void)snprintf(t->error, size, "the server has sent more than %d bytes that are neither headers nor body", WASTE_MAX);
+    (void)snprintf(t->error, size, "the server has sent more than %d bytes that are neither headers nor body",
+                   WASTE_MAX);
     return;
   case REFUSED_MEMORY:
     (void)snprintf(t->error, size, "not enough memory");
@@ -166,9 +167,10 @@ void response_note_error(Transfer *t) {
     if (!*t->error) note_missing(t); /* libcurl has told only of a connection that was closed before (transfer.c) */
     return;
   case CURLE_SEND_FAIL_REWIND:
-    (void)snprintf(t->error, size,
-                   "a redirect wants the body again, and what came from a channel can be sent only once: send it to the "
-                   "URL behind the redirect, or as a string or a file");
+    (void)snprintf(
+        t->error, size,
+        "a redirect wants the body again, and what came from a channel can be sent only once: send it to the "
+        "URL behind the redirect, or as a string or a file");
     return;
   case CURLE_SSL_CACERT_BADFILE:
     (void)snprintf(t->error, size,

@@ -104,10 +104,11 @@ static long status_of(const Transfer *t) {
    known, the first byte of the body tells. False if it is refused. */
 static bool end_response_head(Transfer *t) {
   long status = status_of(t);
-  size_t size;
   if (status < 200) return true;
-  if (status >= 300 && status < 400 && t->follows && response_find(&t->head, "Location", &size))
-    return redirect_prepare(t);
+  size_t size = 0;
+  const char *location =
+      t->follows && status >= 300 && status < 400 ? response_find(&t->head, "Location", &size) : NULL;
+  if (location) return redirect_prepare(t, status, location, size);
   if (!t->logs_in || (status != 401 && status != 407)) end_head(t, status);
   return true;
 }
@@ -139,7 +140,7 @@ static size_t on_header(char *line, size_t one, size_t size, void *data) {
   if (t->header_bytes > HEADERS_MAX) return transfer_refuse(t, REFUSED_HEADERS);
   allow_waste(t, size);
   if (atomic_load(&t->has_head)) return size; /* a trailer, after a chunked body */
-  if (begins_with(line, size, "HTTP/")) { /* the status line of a response */
+  if (begins_with(line, size, "HTTP/")) {     /* the status line of a response */
     bytes_clear(&t->head);
     return size;
   }

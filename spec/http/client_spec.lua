@@ -496,13 +496,12 @@ describe("the client of runnel.http", function()
         raises("^add: no cookie, one that is too long, or not enough memory: .* expected$", function() jar:add(line) end)
         assert.equal(1, #jar:all())
       end
-      -- One that has expired is none of the jar's, but no mistake.
-      jar:add "Set-Cookie: e=1; domain=example.org; Max-Age=0"
+      -- One that has expired is a cookie, too. Some releases of libcurl list it, until they clean up.
+      jar:add "Set-Cookie: a=; domain=example.org; Max-Age=0"
       jar:add "Set-Cookie: e=1; domain=example.org; expires=Thu, 01 Jan 1970 00:00:00 GMT"
-      assert.equal(1, #jar:all())
-      jar:add "Set-Cookie: a=; domain=example.org; Max-Age=0" -- which deletes it
-      assert.equal(0, #jar:all())
       jar:add "example.org\tFALSE\t/\tFALSE\t1000\te\t1"
+      jar:add "Set-Cookie: f=1; domain=example.org"
+      assert.equal(1, #jar:all())
     end)
 
     it("send no body if they have none, whatever their method is", function()

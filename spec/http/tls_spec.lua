@@ -101,7 +101,7 @@ describe("the client of runnel.http with TLS", function()
     assert.matches("</HTML>", page.body)
     passes_alerts = false
     local cut, err = http.get(url, opts)
-    if require("runnel.http.curl").version < 0x080700 then return assert.is_nil(err) end -- libcurl does not tell
+    if require("runnel.http.curl").version < 0x080e00 then return assert.is_nil(err) end -- libcurl does not tell
     assert.is_nil(cut)
     assert.matches("^localhost:%d+: .*unexpected eof", err)
   end)
