@@ -7,6 +7,13 @@
 
 #include "http/client.h"
 
+/* How libcurl reads the URL of a redirect. */
+#if defined(CURLU_ALLOW_SPACE)
+enum { REDIRECT_FLAGS = CURLU_URLENCODE | CURLU_ALLOW_SPACE };
+#else
+enum { REDIRECT_FLAGS = CURLU_URLENCODE };
+#endif
+
 /* Whether the next request is a GET: after 303, but for HEAD; and after 301 and 302 in place of a POST. */
 static bool becomes_get(const Transfer *t, long status) {
   if (t->method == METHOD_GET || t->method == METHOD_HEAD) return false;
@@ -51,7 +58,7 @@ static bool stays(const Transfer *t, const char *location, size_t size) {
   char *target = strndup(location, size);
   bool is = from && to && target && curl_url_set(from, CURLUPART_URL, url, 0) == CURLUE_OK &&
             curl_url_set(to, CURLUPART_URL, url, 0) == CURLUE_OK &&
-            curl_url_set(to, CURLUPART_URL, target, CURLU_URLENCODE) == CURLUE_OK &&
+            curl_url_set(to, CURLUPART_URL, target, REDIRECT_FLAGS) == CURLUE_OK &&
             is_same(from, to, CURLUPART_SCHEME) && is_same(from, to, CURLUPART_HOST) &&
             is_same(from, to, CURLUPART_PORT);
   free(target);

@@ -159,7 +159,7 @@ static bool make_room(Loop *loop) {
     size_t capacity = 2 * needed, n = capacity + 1;
     struct pollfd *polls = (struct pollfd *)realloc(loop->polls, n * sizeof *polls);
     if (polls) loop->polls = polls;
-    Transfer **owners = (Transfer **)realloc(loop->owners, n * sizeof *owners);
+    Transfer **owners = (Transfer **)realloc((void *)loop->owners, n * sizeof(void *));
     if (owners) loop->owners = owners;
     Ready *ready = (Ready *)realloc(loop->ready, n * sizeof *ready);
     if (ready) loop->ready = ready;

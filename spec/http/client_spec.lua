@@ -210,7 +210,8 @@ describe("the client of runnel.http", function()
         local asked
         local url = server(function(conn)
           asked = read_request(conn)
-          conn:write "HTTP/1.1 206 Partial Content\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08"
+          conn:write("HTTP/1.1 206 Partial Content\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n" ..
+            "\x1f\x8b\x08")
         end)
         assert.equal("\x1f\x8b\x08", assert(http.get(url, opts)).body)
         assert.is_nil(asked:find "Accept%-Encoding")
@@ -233,10 +234,10 @@ describe("the client of runnel.http", function()
           assert.matches("^127%.0%.0%.1:%d+: the end of the compressed body is missing$", err)
         end
       end
-      local pieces, err = http.stream(answering(compressed(whole:sub(1, -2))))
+      local pieces = http.stream(answering(compressed(whole:sub(1, -2))))
+      local piece, err
       repeat
-        local piece, why = pieces:take()
-        err = why
+        piece, err = pieces:take()
       until piece == nil
       assert.matches("the end of the compressed body is missing$", err)
     end)
@@ -255,8 +256,8 @@ describe("the client of runnel.http", function()
   end)
 
   describe("redirects", function()
-    -- A server that redirects to the path /target, with the status that is the path of a request. Returns its URL, and a
-    -- table whose fields are of the last request to /target.
+    -- A server that redirects to the path /target, with the status that is the path of a request. Returns its URL, and
+    -- a table whose field `request` is the last request to /target.
     local function redirecting()
       local got = {}
       return server(function(conn)
@@ -318,7 +319,8 @@ describe("the client of runnel.http", function()
     it("are errors if what came from a channel has to be sent again", function()
       for _, opts in ipairs { { method = "PUT", status = 302 }, { method = "POST", status = 307 } } do
         local url = redirecting()
-        local page, err = http.request { url = url .. opts.status, method = opts.method, body = rn.to_chan { "a", "b" } }
+        local body = rn.to_chan { "a", "b" }
+        local page, err = http.request { url = url .. opts.status, method = opts.method, body = body }
         assert.is_nil(page)
         assert.matches("a redirect wants the body again, and what came from a channel can be sent only once", err)
       end
@@ -341,7 +343,7 @@ describe("the client of runnel.http", function()
       assert(http.get(server(noting(other .. "on")), { cookie = "secret=1" }))
       assert.same({ "secret=1", "none", "none" }, cookies)
       cookies = {}
-      assert(http.get(server(noting "end"), { cookie = "secret=1" }))
+      assert(http.get(server(noting "end of it"), { cookie = "secret=1" }))
       assert.same({ "secret=1", "secret=1" }, cookies)
     end)
   end)
@@ -493,7 +495,9 @@ describe("the client of runnel.http", function()
       for _, line in ipairs { "nonsense", "", "Set-Cookie: b=2", "set-cookie:", "# a comment\tof a file", "a\tb",
         "Set-Cookie: c=" .. ("v"):rep(5000) .. "; domain=example.org", "Set-Cookie: d=1\0; domain=example.org",
         "ALL", "all", "SESS", "FLUSH", "RELOAD" } do
-        raises("^add: no cookie, one that is too long, or not enough memory: .* expected$", function() jar:add(line) end)
+        raises("^add: no cookie, one that is too long, or not enough memory: .* expected$", function()
+          jar:add(line)
+        end)
         assert.equal(1, #jar:all())
       end
       -- One that has expired is a cookie, too. Some releases of libcurl list it, until they clean up.
@@ -551,7 +555,8 @@ describe("the client of runnel.http", function()
         ["cookies: what http.cookies"] = { cookies = true }, ["query: a table"] = { query = "x" },
         ["query: a: a string, a number or a boolean"] = { query = { a = print } },
         ["http_version: one of 1.0, 1.1, 2"] = { http_version = "3000" },
-        ["cainfo: a string without zero bytes expected"] = { cainfo = 1 }, ["resolve: a list of strings"] = { resolve = "x" },
+        ["cainfo: a string without zero bytes expected"] = { cainfo = 1 },
+        ["resolve: a list of strings"] = { resolve = "x" },
         ["low_speed_time: an integer of at least 0"] = { low_speed_time = 0.5 },
         ["fresh_connect: true or false"] = { fresh_connect = "yes" },
         ["method: a name"] = { method = "A B" }, ["json: a function cannot be sent"] = { json = print },
@@ -694,11 +699,13 @@ describe("the client of runnel.http", function()
 
     it("sends trailers without end", function()
       fails("headers have more than 262144 bytes$", endless(
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", ("T: " .. ("x"):rep(1000) .. "\r\n"):rep(100)))
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
+        ("T: " .. ("x"):rep(1000) .. "\r\n"):rep(100)))
     end)
 
     it("sends what is neither headers nor body, without end", function()
-      local WASTE <const>, part = "has sent more than 16777216 bytes that are neither headers nor body$", ("a"):rep(65536)
+      local WASTE <const> = "has sent more than 16777216 bytes that are neither headers nor body$"
+      local part = ("a"):rep(65536)
       local chunked, zipped = "Transfer-Encoding: chunked\r\n\r\n", "Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08"
       for _, way in ipairs {
         { "200 OK\r\n" .. chunked .. "5;", part }, -- an extension of a chunk

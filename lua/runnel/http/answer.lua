@@ -90,8 +90,8 @@ local function send(req, status, headers, body)
       check.describe(status))
   end
   if headers ~= nil and type(headers) ~= "table" then
-    wrong("headers: a table or nil expected, got %s: the function returned %d and that; to send a body without headers, "
-      .. "return %d, nil, body", check.article(headers), status, status)
+    wrong("headers: a table or nil expected, got %s: the function returned %d and that; to send a body without "
+      .. "headers, return %d, nil, body", check.article(headers), status, status)
   end
   if core.is_chan(body) then return pump(req, body, status, headers or {}) end
   local kind = TEXT
