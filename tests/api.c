@@ -573,6 +573,11 @@ static void go_from_c(void) {
 
 /* ---- ports, in one thread ---- */
 
+static void set_shared(lua_State *L, const char *name, runnel_shared *sh) {
+  OK(runnel_shared_push(L, sh));
+  lua_setglobal(L, name);
+}
+
 static int push_pair(lua_State *L, void *data) {
   lua_createtable(L, 2, 0);
   lua_pushinteger(L, *(int *)data);
@@ -702,6 +707,66 @@ static void port_closes_with_its_channel(void) {
   /* The channel is already closed. */
   IS(RUNNEL_CLOSED, runnel_port_open(L, chan(L, "ch"), 3, RUNNEL_LEAVE_OPEN, &port));
   lua_close(L);
+}
+
+/* Its channel closes: posts are refused from then on, before any step, whoever closes it and whatever the port is
+   doing. */
+static void port_closes_at_once(void) {
+  lua_State *L = open_state();
+  for (int by_script = 0; by_script <= 1; by_script++) {
+    for (int posts = 0; posts <= 4; posts++) {
+      for (int stepped = 0; stepped <= 1; stepped++) {
+        runnel_port *port = NULL, *second = NULL;
+        int drops = 0;
+        lua(L, "ch = rn.chan(1)");
+        runnel_chan *ch = chan(L, "ch");
+        OK(runnel_port_open(L, ch, 4, RUNNEL_CLOSE_CHANNEL, &port));
+        OK(runnel_port_open(L, ch, 4, RUNNEL_LEAVE_OPEN, &second));
+        for (int i = 0; i < posts; i++) OK(runnel_post_call(port, push_pair, count_drop, &drops));
+        if (stepped) OK(runnel_step(L, 10, NULL));
+        if (by_script) lua(L, "ch:close()");
+        else OK(runnel_chan_close(L, ch, "why"));
+        for (int i = 0; i < 5; i++) IS(RUNNEL_CLOSED, runnel_post_integer(port, i));
+        IS(RUNNEL_CLOSED, runnel_post_integer(second, 1));
+        IS(RUNNEL_CLOSED, runnel_port_wait(port));
+        IS(RUNNEL_IDLE, runnel_step(L, 10, NULL));
+        lua(L, "taken = 0 while ch:take() ~= nil do taken = taken + 1 end");
+        int delivered = stepped ? posts < 2 ? posts : 2 : 0; /* the buffer has one, and a put waits with another */
+        CHECK(global(L, "taken") == delivered);
+        settle(L);
+        CHECK(drops == posts - delivered);
+        lua(L, "assert(#rn.ps() == 0)");
+        OK(runnel_port_release(port));
+        OK(runnel_port_release(second));
+        OK(runnel_chan_release(L, ch));
+      }
+    }
+  }
+  lua_close(L);
+}
+
+/* A shared channel: by this state at once, by another one as soon as the scheduler runs. */
+static void port_closes_with_a_shared_channel(void) {
+  for (int here = 0; here <= 1; here++) {
+    for (int posts = 0; posts <= 3; posts++) {
+      lua_State *L = open_state();
+      runnel_port *port = NULL;
+      runnel_shared *sh = NULL;
+      OK(runnel_shared_new(RUNNEL_FIXED, 1, &sh));
+      set_shared(L, "ch", sh);
+      OK(runnel_port_open(L, chan(L, "ch"), 3, RUNNEL_LEAVE_OPEN, &port));
+      for (int i = 0; i < posts; i++) OK(runnel_post_integer(port, i));
+      OK(runnel_step(L, 10, NULL));
+      if (here) lua(L, "ch:close()");
+      else OK(runnel_shared_close(sh, NULL));
+      if (!here) CHECK(runnel_step(L, 10, NULL) >= RUNNEL_OK);
+      for (int i = 0; i < 4; i++) IS(RUNNEL_CLOSED, runnel_post_integer(port, i));
+      IS(RUNNEL_CLOSED, runnel_port_wait(port));
+      OK(runnel_port_release(port));
+      OK(runnel_shared_release(sh));
+      lua_close(L);
+    }
+  }
 }
 
 static void port_outlives_the_state(void) {
@@ -1018,11 +1083,6 @@ static runnel_shared *shared(lua_State *L, const char *name) {
   OK(runnel_shared_get(L, -1, &sh));
   lua_pop(L, 1);
   return sh;
-}
-
-static void set_shared(lua_State *L, const char *name, runnel_shared *sh) {
-  OK(runnel_shared_push(L, sh));
-  lua_setglobal(L, name);
 }
 
 static void shared_between_states(void) {
@@ -1359,6 +1419,40 @@ static void threads_lose_the_state(void) {
   }
 }
 
+/* The channel closes while threads post, and some wait for room: all of them learn of it without another step, and each
+   message is delivered or dropped. */
+static void threads_lose_the_channel(void) {
+  for (int round = 0; round < 10; round++) {
+    lua_State *L = open_state();
+    runnel_port *port = NULL;
+    atomic_store(&pushed, 0);
+    atomic_store(&dropped, 0);
+    lua(L, "ch = rn.chan(1); rn.go(function() for i = 1, 1000 do ch:take() end end)");
+    runnel_chan *ch = chan(L, "ch");
+    OK(runnel_port_open(L, ch, 20, RUNNEL_LEAVE_OPEN, &port));
+    Poster posters[POSTERS];
+    pthread_t threads[POSTERS];
+    for (int i = 0; i < POSTERS; i++) {
+      posters[i] = (Poster){.port = port, .number = i, .posts = 1000000, .waits = true, .releases = true};
+      OK(runnel_port_hold(port));
+    }
+    OK(runnel_port_release(port));
+    for (int i = 0; i < POSTERS; i++) threads[i] = start(i % 2 ? post_owned : post_many, &posters[i]);
+    for (int i = 0; i < 10 * round; i++) CHECK(runnel_step(L, 100, NULL) >= RUNNEL_OK);
+    OK(runnel_chan_close(L, ch, NULL));
+    int accepted = 0;
+    for (int i = 0; i < POSTERS; i++) {
+      join(threads[i]);
+      if (i % 2) accepted += posters[i].accepted;
+    }
+    lua(L, "for _ in ch do end");
+    settle(L);
+    CHECK(atomic_load(&pushed) + atomic_load(&dropped) == accepted);
+    lua(L, "assert(#rn.ps() == 0)");
+    lua_close(L);
+  }
+}
+
 /* Posts one message after a while. */
 static void *post_later(void *arg) {
   pause_ms(30);
@@ -1550,6 +1644,8 @@ static const Test TESTS[] = {
     TEST(port_carries),
     TEST(port_is_bounded),
     TEST(port_closes_with_its_channel),
+    TEST(port_closes_at_once),
+    TEST(port_closes_with_a_shared_channel),
     TEST(port_outlives_the_state),
     TEST(port_is_alive),
     TEST(port_may_be_quiet),
@@ -1570,6 +1666,7 @@ static const Test TESTS[] = {
     TEST(threads_post),
     TEST(threads_close),
     TEST(threads_lose_the_state),
+    TEST(threads_lose_the_channel),
     TEST(threads_wake),
     TEST(threads_put_shared),
     TEST(threads_put_in_vain),

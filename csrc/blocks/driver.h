@@ -7,17 +7,11 @@
    Other threads may have news for the scheduler: a message that was posted through a port (csrc/port), or an operation
    on a shared channel that they have completed (chan_shared.h). They signal the scheduler's wakeup. That ends the wait
    of the built-in driver, and of a driver that waits by driver_wait_readable. Other drivers get short waits while there
-   may be such news. The core does not depend on ports: it calls a hook, which the first port sets. */
+   may be such news. */
 #ifndef RUNNEL_DRIVER_H
 #define RUNNEL_DRIVER_H
 
-#include "core/state.h"
-
-/* The scheduler's view of messages from other threads. The functions are called in the scheduler's thread. */
-typedef struct PortHook {
-  void (*poll)(lua_State *L, Sched *S); /* makes the go blocks ready that deliver messages; must not raise */
-  bool (*alive)(const Sched *S);        /* whether a port is open, or has messages that nobody delivers yet */
-} PortHook;
+#include "core/others.h"
 
 /* PortHook.alive; false without a hook. */
 static inline bool driver_has_ports(const Sched *S) { return UNLIKELY(S->port_hook) && S->port_hook->alive(S); }

@@ -151,8 +151,10 @@ enum {
 enum { RUNNEL_PORT_MAX = 0x7fffffff }; /* the highest limit */
 
 /* Opens a port to the channel for at most `limit` messages, 1 or more. The caller gets one reference to it. The port
-   closes on runnel_port_close, when its channel closes, when its last reference is released, or on lua_close. Lua
-   thread. */
+   closes on runnel_port_close, when its channel closes, when its last reference is released, or on lua_close. When the
+   channel closes, posts are refused at once (after another thread has closed a shared channel: once the scheduler has
+   run), and the messages that are still in the port are dropped. An open port keeps its channel from being collected.
+   Lua thread. */
 RUNNEL_API int runnel_port_open(lua_State *L, runnel_chan *ch, size_t limit, int end, runnel_port **port);
 
 /* Adds a reference, for a thread that may use the port for longer than the thread that passed it on. Any thread that

@@ -281,6 +281,7 @@ void chan_notify_closed(lua_State *L, int at) {
   int top = lua_gettop(L);
   attr_push(L, at, ATTR_DONE);
   Chan *done = (Chan *)lua_touserdata(L, -1);
+  if (done && done->flags & CHAN_DONE_PORT) done->sched->port_hook->closed((Chan *)lua_touserdata(L, at));
   if (done) chan_close(L, done, top + 1, 0);
   lua_settop(L, top);
   attr_push(L, at, ATTR_ON_CLOSE);

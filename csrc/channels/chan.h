@@ -91,8 +91,8 @@ void chan_close_puts(lua_State *L, Chan *ch);
 /* Completes the waiting takes with nil, and calls chan_notify_closed. */
 void chan_close_end(lua_State *L, Chan *ch, int at);
 
-/* For a closed channel: closes its done() channel and calls the function that is to be called when it closes
-   (ATTR_ON_CLOSE), if there are any. Does not raise. */
+/* For a closed channel: closes its ports and its done() channel, and calls the function that is to be called when it
+   closes (ATTR_ON_CLOSE), if there are any. Does not raise. */
 void chan_notify_closed(lua_State *L, int at);
 
 /* Its statistics. Runs no user code, so the count of a policy is 0. Raises in a finalizer that uses a handle that has

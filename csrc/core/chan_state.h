@@ -31,6 +31,7 @@ typedef enum ChanFlag {
   CHAN_CLOSES_ITSELF = 1 << 8, /* what done() returns, or a timeout: no program closes it, and it is its own done() */
   CHAN_TIMEOUT = 1 << 9,       /* a pending timeout: the timer will close it */
   CHAN_DONE_SHARED = 1 << 10,  /* what done() returns of a shared channel, whose handle is in CHAN_VALUES */
+  CHAN_DONE_PORT = 1 << 16,    /* what done() returns of a channel to which there are ports, or were */
 
   /* ---- of the result channels of go blocks (go_state.h) ---- */
   CHAN_GO = 1 << 11,     /* of a go block, live or not */

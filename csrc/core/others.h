@@ -1,10 +1,11 @@
-/* others.h: what the core asks about operations that other threads may complete (sharing/shared_wait.h). S->others has
-   the answers; it is NULL until the state has a channel that it shares with another one. None of them raises. */
+/* others.h: what the core asks and tells about other threads. None of these functions raises. */
 #ifndef RUNNEL_OTHERS_H
 #define RUNNEL_OTHERS_H
 
 #include "core/state.h"
 
+/* Operations that other threads may complete (sharing/shared_wait.h): S->others, or NULL until the state has a channel
+   that it shares with another one. */
 typedef struct Others {
   /* Withdraws an alt, which has alt->shared, from its shared channels and returns true. Returns false if another thread
      has completed it: its result will come, and cannot be undone. */
@@ -16,5 +17,12 @@ typedef struct Others {
   /* Whether another thread may close a channel with CHAN_DONE_SHARED. */
   bool (*may_close)(const Chan *done);
 } Others;
+
+/* Messages that other threads post (port/pump.h): S->port_hook, or NULL until there is a port. */
+typedef struct PortHook {
+  void (*poll)(lua_State *L, Sched *S); /* makes the go blocks ready that deliver messages */
+  bool (*alive)(const Sched *S);        /* whether a port is open, or has messages that nobody delivers yet */
+  void (*closed)(const Chan *ch);       /* closes the ports to a channel that has closed */
+} PortHook;
 
 #endif

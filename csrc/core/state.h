@@ -146,7 +146,7 @@ struct Sched {
   struct Wakeup *wakeup;       /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
   bool wakeup_is_watched;      /* the driver's waits end when the wakeup is signalled */
   bool input_is_watched;       /* they end when standard input is readable, too: the host's prompt waits for it */
-  struct PortHook *port_hook;  /* messages from other threads (driver.h), or NULL without a port */
+  struct PortHook *port_hook;  /* messages from other threads (others.h), or NULL without a port */
   struct runnel_task *tasks;   /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
   struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */

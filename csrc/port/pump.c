@@ -83,6 +83,15 @@ static bool may_deliver(const Sched *S) {
   return false;
 }
 
+/* PortHook.closed: posts are refused from now on. The pumps find the channel closed at their next turn. */
+static void close_ports(const Chan *ch) {
+  const Ports *ports = ports_of(ch->sched);
+  for (Link *link = ports->pumps.first; link; link = list_next(&ports->pumps, link)) {
+    const Pump *pump = CONTAINER_OF(link, Pump, link);
+    if (pump->chan == ch) port_close(pump->port);
+  }
+}
+
 /* Gives the userdata on top of the stack metamethods with the scheduler as their upvalue. */
 static void set_metamethods(lua_State *L, const luaL_Reg *metamethods) {
   lua_newtable(L);
@@ -94,7 +103,7 @@ static void set_metamethods(lua_State *L, const luaL_Reg *metamethods) {
 /* Pushes a new Ports. */
 static Ports *new_ports(lua_State *L) {
   Ports *ports = (Ports *)lua_newuserdatauv(L, sizeof *ports, PORTS_HELD);
-  *ports = (Ports){.hook = {.poll = poll_ports, .alive = may_deliver}};
+  *ports = (Ports){.hook = {.poll = poll_ports, .alive = may_deliver, .closed = close_ports}};
   lua_newtable(L);
   lua_setiuservalue(L, -2, PORTS_HELD);
   return ports;
@@ -281,6 +290,7 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
   lua_pushvalue(L, at);
   lua_pushnil(L);
   chan_push_done(L, ch, at);
+  ((Chan *)lua_touserdata(L, -1))->flags |= CHAN_DONE_PORT;
   pump->chan = ch;
   pump->closes = flags & PUMP_CLOSES;
   pump->quiet = flags & PUMP_QUIET;
@@ -302,5 +312,6 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
     return NULL;
   }
   list_append(&ports->pumps, &pump->link);
+  if (chan_is_closed(ch)) port_close(pump->port); /* seldom covered: by a finalizer, or another thread, meanwhile */
   return pump->port;
 }
