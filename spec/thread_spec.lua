@@ -1371,6 +1371,65 @@ describe("the end of a program", function()
       check(1, output, status, "lost 1", "lost 3")
     end)
 
+  -- The thread returns before the go block that it has just started gets a turn; `rn.exit()` may then already have asked
+  -- it to end.
+  for what, call in pairs {
+    ["has returned"] = [[
+      assert(rn.thread(fails, 1):take() == 1)
+      rn.exit()
+    ]],
+    ["was asked to end"] = [[
+      local begun = rn.shared_chan(1)
+      rn.thread(function(n, begun)
+        begun:put(true)
+        os.execute "sleep 0.1" -- the program ends meanwhile
+        require "runnel".go(error, "lost " .. n, 0)
+      end, 1, begun)
+      begun:take()
+      rn.exit()
+    ]],
+    ["was asked to end, in a pool"] = [[
+      local begun, pool = rn.shared_chan(1), rn.threads(1, function(begun)
+        begun:put(true)
+        os.execute "sleep 0.1"
+        require "runnel".go(error, "lost 1", 0)
+      end)
+      rn.go(pool, begun)
+      begun:take()
+      rn.exit()
+    ]],
+    ["is in a pool"] = [[
+      assert(rn.threads(1, fails)(1) == 1)
+      rn.exit()
+    ]],
+  } do
+    it("reports the error of a go block that a thread starts as its last act, if it " .. what, function()
+      local output, status = stage.script([[
+        local rn = require "runnel"
+        local function fails(n)
+          require "runnel".go(error, "lost " .. n, 0)
+          return n
+        end
+      ]] .. call)
+      check(1, output, status, "lost 1")
+    end)
+  end
+
+  it("does not begin the jobs that wait for a thread which was asked to end", function()
+    local output, status = stage.script [[
+      local rn = require "runnel"
+      local begun, pool = rn.shared_chan(9), rn.threads(1, function(begun)
+        begun:put(true)
+        os.execute "sleep 0.1"
+        io.stderr:write "a job\n"
+      end)
+      for _ = 1, 5 do rn.go(pool, begun) end
+      begun:take()
+      rn.exit()
+    ]]
+    assert.same({ "a job\n", 0 }, { output, status or 0 })
+  end)
+
   it("reports the errors in threads that threads have started", function()
     local output, status = stage.script [[
       local rn = require "runnel"

@@ -181,11 +181,18 @@ void core_end_trace(lua_State *L) {
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
+bool core_is_well(void) { return !sched || errors_pass || sched->printed == 0; }
+
 /* Replaces os.exit, which may exit without closing the state: ends threads, reports unhandled errors, ends the trace,
-   and exits.
+   and exits. Without a status it is that of the end of the script.
    Upvalue: Lua's os.exit. */
 static int exit_after_reports(lua_State *L) {
   core_finish(L);
+  if (lua_isnoneornil(L, 1)) {
+    lua_settop(L, 2);
+    lua_pushboolean(L, core_is_well());
+    lua_replace(L, 1);
+  }
   core_end_trace(L);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);

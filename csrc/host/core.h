@@ -36,4 +36,7 @@ void core_report_unhandled(lua_State *L);
 /* The program ends: ends its threads, and reports the unhandled errors, also theirs. */
 void core_finish(lua_State *L);
 
+/* Whether no unhandled error was written to stderr, or the options allow that. */
+bool core_is_well(void);
+
 #endif

@@ -229,20 +229,19 @@ static int drain(lua_State *L) {
   return 1;
 }
 
-/* Whether no unhandled error was written to stderr, or the options allow that. */
-static bool all_handled(lua_State *L, const Options *o) {
+static bool all_handled(lua_State *L) {
   core_finish(L);
-  return o->errors_pass || core_sched()->printed == 0;
+  return core_is_well();
 }
 
 bool script_drain(lua_State *L, const Options *o) {
   if (!core_sched()) return true;
-  if (o->no_drain) return all_handled(L, o);
+  if (o->no_drain) return all_handled(L);
   lua_pushcfunction(L, drain);
   if (!succeeded(L, o, script_call(L, 0, 1))) return false;
   const char *text = o->deadlock == DEADLOCK_IGNORE ? NULL : lua_tostring(L, -1);
   if (text) script_complain(o->program, text);
   bool fails = text && o->deadlock == DEADLOCK_ERROR;
   lua_pop(L, 1);
-  return all_handled(L, o) && !fails;
+  return all_handled(L) && !fails;
 }

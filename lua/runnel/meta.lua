@@ -562,6 +562,10 @@ function core.internal.current_driver() end
 ---@type string?
 core.internal.thread_name = nil
 
+---Whether that thread was asked to end.
+---@type boolean?
+core.internal.thread_stops = nil
+
 ---Requires a module on the main thread. Libraries such as luv call back on the coroutine that loaded them, and that
 ---must not be a go block's.
 ---@param name string

@@ -300,6 +300,20 @@ describe("runnel, the executable", function()
       end
     end)
 
+    it("makes os.exit without a status exit with 1", function()
+      for _, how in ipairs { "os.exit()", "os.exit(nil, true)" } do
+        assert.equal(1, script(text .. how).status)
+        assert.equal(0, script(text .. how, "", "--errors=warn").status)
+        assert.equal(0, script(how).status)
+      end
+      assert.equal(1, script [[
+        local rn = require "runnel"
+        rn.thread(function() require "runnel".go(error, "lost") return 1 end):take()
+        os.exit()
+      ]].status)
+      assert.equal(0, script(text .. "os.exit(true)").status)
+    end)
+
     it("succeeds if the script has a handler, or takes the error", function()
       assert.same({ out = "lost\n", err = "", status = 0 }, script(text .. "rn.on_error(function(err) "
         .. "print(err) end)"))

@@ -171,6 +171,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
   end
 
   local function next_job()
+    if internal.thread_stops then return nil end
     local job = unrung_since and poll(jobs)
     if job then return job end
     if unrung_since then ring() end -- before this thread sleeps

@@ -56,13 +56,19 @@ return function(job)
   end):name(job.name)
   -- Not control:done(), which would count as something that may still happen: a deadlock must be noticed.
   local stopped = rn.chan()
-  core.internal.on_close(job.control, function() stopped:close() end)
+  core.internal.on_close(job.control, function()
+    core.internal.thread_stops = true
+    stopped:close()
+  end)
   local ok, err
   repeat
     ok, err = pcall(rn.alts, { main, stopped })
     local is_deadlock = not ok and type(err) == "string" and err:find("deadlock: ", 1, true)
   until not (is_deadlock and stuck.fail and stuck.fail(err))
   if not ok then fail(err) end
+  -- What the function has started just before it returned, or was about to go on, gets a turn: if it fails, the program
+  -- is told, whether or not this thread has heard meanwhile that the program ends.
+  pcall(core.yield)
   local start = package.loaded["runnel.internal.start"] -- if it has started threads itself
   if start then start.finish() end
   core.internal.report_unhandled()
