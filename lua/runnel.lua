@@ -12,7 +12,6 @@
 ---once, for a program that cannot read files later: because it changes its directory, or may run out of descriptors.
 
 local core = require "runnel.core"
-core.internal.library()
 require "runnel.internal.reports"
 
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub

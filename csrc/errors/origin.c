@@ -79,16 +79,14 @@ void origin_set(lua_State *L, int at, const char *what) {
   if (number && go->slot) go->origin = number; /* a finalizer may have ended it */
 }
 
-void origin_set_library(lua_State *L) {
+void origin_set_library(lua_State *L, const char *name) {
   lua_Debug ar;
   if (!lua_getstack(L, 1, &ar)) return;
   lua_getinfo(L, "S", &ar);
-  size_t length = strlen(ar.source);
-  if (length < 4 || strcmp(ar.source + length - 4, ".lua") != 0) return;
+  size_t length = strlen(ar.source), rest = strlen(name);
+  if (length < rest || strcmp(ar.source + length - rest, name) != 0) return;
   lua_getiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
-  lua_pushlstring(L, ar.source, length - 4);
-  lua_pushliteral(L, "/");
-  lua_concat(L, 2);
+  lua_pushlstring(L, ar.source, length - rest);
   lua_rawseti(L, -2, LIBRARY);
   lua_pop(L, 1);
 }

@@ -27,8 +27,8 @@ uint32_t origin_of_caller(lua_State *L, const char *what);
    ended, nothing changes. May raise. */
 void origin_set(lua_State *L, int at, const char *what);
 
-/* Makes the calling function's source, NAME.lua, and all files below NAME/ belong to the library. */
-void origin_set_library(lua_State *L);
+/* Makes all files below a folder belong to the library, in which the calling function's source is `name`. */
+void origin_set_library(lua_State *L, const char *name);
 
 /* Sets up the table of origins; the scheduler's userdata is at SCHED_SELF. */
 void origin_open(lua_State *L);

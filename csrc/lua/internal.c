@@ -188,9 +188,9 @@ static int internal_error_text(lua_State *L) {
 
 /* ---- the rest ---- */
 
-/* library(): says that the caller's source, NAME.lua, and all files below NAME/ belong to the library. */
+/* library(name): says that all files below a folder belong to the library, in which the caller's source is `name`. */
 static int internal_library(lua_State *L) {
-  origin_set_library(L);
+  origin_set_library(L, luaL_checkstring(L, 1));
   return 0;
 }
 

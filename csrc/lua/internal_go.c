@@ -42,13 +42,16 @@ static int internal_started(lua_State *L) {
   return 1;
 }
 
-/* origin(what) -> number: stands for `what`, the function of the library that the program has called, and the line of
-   that call; 0 if the program has not called it. */
+/* origin(what) -> number, text: stands for `what`, the function of the library that the program has called, and the
+   line of that call; 0 if the program has not called it. The text is "WHAT at FILE:LINE"; with 0 that of the running go
+   block, if it has one. */
 static int internal_origin(lua_State *L) {
+  const Sched *S = sched_self(L);
   const char *what = luaL_checkstring(L, 1);
   lua_settop(L, 1);
-  lua_pushinteger(L, origin_of_caller(L, what));
-  return 1;
+  uint32_t number = origin_of_caller(L, what);
+  lua_pushinteger(L, number);
+  return origin_push(L, number || !S->current ? number : S->current->origin) ? 2 : 1;
 }
 
 /* ---- what the running one does ---- */

@@ -393,6 +393,7 @@ function core.internal.withdraw_take(result, ch) end
 ---program has not called it. For `started`.
 ---@param what string
 ---@return integer number
+---@return string? text as in "pipe at job.lua:2"; with 0 that of the running go block, if it has one
 function core.internal.origin(what) end
 
 ---What rn.ps lists for one go block, or nil if it has ended.
@@ -494,8 +495,9 @@ function core.internal.seed(n) end
 ---@param ch runnel.Channel<any> the shared channel
 function core.internal.unhandled(err, traceback, where, ch) end
 
----Declares that the caller's file NAME.lua, and the files in the directory NAME, belong to the library.
-function core.internal.library() end
+---Declares that all files below a folder belong to the library, in which the caller's file is `name`.
+---@param name string
+function core.internal.library(name) end
 
 ---Reports all errors of go blocks that nobody has taken.
 ---@param is_end? boolean the program ends: within a simulation, those of the outer world are reported as well

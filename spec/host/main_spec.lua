@@ -399,6 +399,59 @@ describe("runnel, the executable", function()
       assert.matches("\nno deadlock: a timer is due in 3%d%d%d%d%d%d ms\n$", result.err)
     end)
 
+    it("names what keeps luv's loop running, and the lines that have made it", function()
+      local result = interrupted [[
+        local rn = require "runnel"
+        local uv = require "runnel.uv"
+        local changes = rn.debounce(uv.watch ".", 200)
+        local conns, port = uv.listen("127.0.0.1", 0)
+        local conn = uv.connect("127.0.0.1", port)
+        local other = conns:take()
+        local input, theirs = conn:read(), other:read()
+        local lines = uv.follow "script.lua"
+        local sleeps = uv.spawn { "sleep", "100", stdin = false, stderr = false }
+        local typed = uv.lines(0)
+        local signals = uv.signal "usr1"
+        rn.go(function() for _ in lines do end end)
+        rn.go(function() signals:take() end)
+        rn.go(function() typed:take() end)
+        rn.go(function() result = uv.run { "sleep", "100", stdin = "", timeout = 100000 } end)
+        require "luv".new_timer():start(100000, 0, print)
+        rn.sleep(200)
+        io.stderr:write("port ", port, "\n")
+        print "ready" io.stdout:flush()
+        rn.chan():take()
+      ]]
+      local port = result.err:match "port (%d+)"
+      local listed = {}
+      for line in result.err:match "\nno deadlock: the driver may still have events:(\n.*)$":gmatch "\n  ([^\n]*)" do
+        listed[line:gsub(" %(%d handles%)$", "")] = true
+      end
+      assert.same({
+        ['uv.watch "." (made at script.lua:3)'] = true,
+        [('uv.listen "127.0.0.1:%s" (made at script.lua:4)'):format(port)] = true,
+        [('uv.connect "127.0.0.1:%s" (made at script.lua:5)'):format(port)] = true,
+        [('a connection to uv.listen "127.0.0.1:%s" (made at script.lua:4)'):format(port)] = true,
+        ['uv.follow "script.lua" (made at script.lua:8)'] = true,
+        ['uv.spawn "sleep" (made at script.lua:9)'] = true,
+        ['uv.signal "usr1" (made at script.lua:11)'] = true,
+        ['uv.spawn "sleep" (made at script.lua:15)'] = true,
+        ['uv.run "sleep" (made at script.lua:15)'] = true,
+        ["a handle of luv: timer"] = true,
+      }, listed)
+    end)
+
+    it("names a watch that alone keeps a script running after its end", function()
+      local result = interrupted [[
+        local uv = require "runnel.uv"
+        changes = uv.watch "."
+        print "ready" io.stdout:flush()
+      ]]
+      assert.matches('\nno deadlock: the driver may still have events:\n  uv.watch "." %(made at script.lua:2%)\n$',
+        result.err)
+      assert.equal(130, result.status)
+    end)
+
     it("ends a loop that never waits", function()
       local result = interrupted([[print "ready" io.stdout:flush() while true do end]], "computes")
       assert.matches("runnel: interrupted!\nstack traceback:\n\tscript.lua:1: in main chunk", result.err)

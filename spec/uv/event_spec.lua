@@ -195,6 +195,25 @@ describe("runnel.uv", function()
       changes:close()
     end)
 
+    it("has no go block while nobody waits for a change, and then one that is named after the call", function()
+      local path = uv_stage.path "text"
+      local changes
+      rn.go(function()
+        rn.rename "a go block of the program"
+        changes = uv.watch(path)
+      end):take()
+      assert.same({}, rn.ps())
+      touch(path)
+      while #rn.ps() == 0 do rn.sleep(1) end
+      local list = rn.ps()
+      assert.equal(1, #list)
+      assert.matches("^uv.watch at [^\n]*event_spec.lua:%d+ %-> chan: " .. path:gsub("%p", "%%%0"), list[1].name)
+      assert.equal(path, changes:take().path)
+      changes:close()
+      rn.yield()
+      assert.same({}, rn.ps())
+    end)
+
     it("reports the files that are created and removed in a directory", function()
       local path, clear = directory()
       local changes = uv.watch(path)

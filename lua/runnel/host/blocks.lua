@@ -63,19 +63,27 @@ local function listed(entries, most)
   return table.concat(lines)
 end
 
--- The handles of luv that keep its loop alive, as in " (signal, 2 tcp)".
+-- What luv's loop waits for: a line for each call of runnel.uv, as in `uv.watch "in" (made at job.lua:3)`, and for each
+-- kind of handles that the program has made itself.
 local function handles()
-  local uv = package.loaded.luv
+  local uv, named = package.loaded.luv, package.loaded["runnel.internal.uv.loop"]
   if not uv then return "" end
-  local counts, kinds = {}, {}
+  local counts, texts = {}, {}
   uv.walk(function(handle)
     if handle:is_closing() or not handle:is_active() or not handle:has_ref() then return end
-    local kind = tostring(handle):match "^uv_(%w+)_t" or "handle"
-    if not counts[kind] then kinds[#kinds + 1] = kind end
-    counts[kind] = (counts[kind] or 0) + 1
+    local text = named and named.purpose(handle)
+    if text == false then return end
+    text = text or "a handle of luv: " .. (tostring(handle):match "^uv_([%w_]+)_t" or "of an unknown kind")
+    if not counts[text] then texts[#texts + 1] = text end
+    counts[text] = (counts[text] or 0) + 1
   end)
-  for i, kind in ipairs(kinds) do kinds[i] = counts[kind] == 1 and kind or counts[kind] .. " " .. kind end
-  return #kinds > 0 and " (" .. table.concat(kinds, ", ") .. ")" or ""
+  local lines = {}
+  for i = 1, math.min(#texts, LISTED) do
+    local n = counts[texts[i]]
+    lines[i] = ("\n  %s%s"):format(texts[i], n > 1 and (" (%d handles)"):format(n) or "")
+  end
+  if #texts > LISTED then lines[#lines + 1] = ("\n  and %d more"):format(#texts - LISTED) end
+  return #lines > 0 and ":" .. table.concat(lines) or ": a request of luv is under way"
 end
 
 -- Why no deadlock is reported, although go blocks may wait for ever; nil if nothing prevents it.

@@ -3,6 +3,8 @@
 local core = require "runnel.core"
 local internal = core.internal
 
+internal.library "internal/guard.lua" -- also in a program that requires one of the modules only, such as runnel.uv
+
 local xpcall, is_cancelled = xpcall, internal.is_cancelled
 
 local guard = {}

@@ -7,20 +7,13 @@ local loop = require "runnel.internal.uv.loop"
 local signals = require "runnel.internal.uv.signals"
 
 local uv = loop.uv
-local chan, offer = core.chan, core.methods.offer
+local internal = core.internal
+local chan, offer, put_while_open = core.chan, core.methods.offer, internal.moving.put_while_open
 
 -- How many signals are kept until somebody takes them; later ones are dropped.
 local SIGNALS = 16
 -- For how many names changes are kept until somebody takes them; later ones are merged into one change without a name.
 local CHANGES = 256
-
--- Closes a handle when the channel closes.
-local function close_with(ch, handle)
-  ch:done():take_async(function()
-    handle:stop()
-    loop.close(handle)
-  end)
-end
 
 ---@class runnel.uv.event
 local event = {}
@@ -69,8 +62,14 @@ end
 -- name are merged while they wait.
 local function queue(ch, path)
   local waiting, first, last, by_name, busy = {}, 1, 0, {}, false
+  local origin = internal.origin "uv.watch"
+  local deliver
 
-  local function deliver()
+  local function put(change)
+    if put_while_open(ch, change) then deliver() end
+  end
+
+  function deliver()
     busy = false
     while first <= last do
       local change = waiting[first]
@@ -81,7 +80,7 @@ local function queue(ch, path)
       if taken == false then return end
       if taken == nil then
         busy = true
-        ch:put_async(change, deliver, false)
+        internal.started(guard.go(guard.close, ch, put, change), origin)
         return
       end
     end
@@ -109,8 +108,11 @@ end
 function event.watch(path)
   check.string(path, "a path", "watch")
   loop.check "watch"
-  local ch, handle = chan(), uv.new_fs_event()
-  close_with(ch, handle)
+  local ch, handle = loop.chan(path), loop.made(uv.new_fs_event(), "uv.watch", path)
+  internal.on_close(ch, function()
+    handle:stop()
+    loop.close(handle)
+  end)
   local add = queue(ch, path)
   local ok, err, name = handle:start(path, {}, function(problem, file, what)
     if loop.over then return end
@@ -142,7 +144,7 @@ function event.ticker(ms)
   end
   local ch = chan()
   local ticking = guard.started(guard.go(guard.close, ch, tick, ch, ms), "uv.ticker")
-  ch:done():take_async(function() core.cancel(ticking) end)
+  internal.on_close(ch, function() core.cancel(ticking) end)
   return ch
 end
 

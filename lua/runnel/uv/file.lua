@@ -45,6 +45,7 @@ local function stream_over(d, readable)
   if busy and busy.handle then return nil, d.name .. " is in use already" end
   local handle, err = new_handle(kind, d.fd, readable)
   if not handle then return nil, loop.message(err, d.name) end
+  loop.made(handle, readable and "uv.read" or "uv.write", d.name)
   local fd = d:give()
   local over = stream.new(handle, d.name, true)
   over.standard = fd <= 2 and kind ~= "tty"

@@ -25,13 +25,15 @@ local function id_of(stat) return stat and ("%d %d"):format(stat.dev, stat.ino) 
 local Watch = {}
 Watch.__index = Watch
 
-local function watch(out)
+local function watch(out, path)
   local wake = core.chan(core.sliding_buffer(1))
-  out:done():take_async(function() wake:close() end)
+  core.internal.on_close(out, function() wake:close() end)
   local function on_event()
     if not loop.over then wake:offer(true) end
   end
-  return setmetatable({ wake = wake, on_event = on_event, event = uv.new_fs_event(), timer = uv.new_timer() }, Watch)
+  local event, timer = loop.made(uv.new_fs_event(), "uv.follow", path), uv.new_timer()
+  loop.made_with(timer, event)
+  return setmetatable({ wake = wake, on_event = on_event, event = event, timer = timer }, Watch)
 end
 
 -- Watches the file at this path from now on. If that fails, waits end only by time.
@@ -138,7 +140,7 @@ local function open(path, seen, last)
 end
 
 local function follow_into(out, path, seen, last, max)
-  local watching <close> = watch(out)
+  local watching <close> = watch(out, path)
   local begun = false
   repeat
     local opened, pos = open(path, seen, last)

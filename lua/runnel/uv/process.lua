@@ -166,7 +166,7 @@ local function pipe_for(name, what)
   if not fds then return nil, err end
   local ours, theirs = fds.read, fds.write
   if name == "stdin" then ours, theirs = theirs, ours end
-  local handle = uv.new_pipe(false)
+  local handle = loop.made(uv.new_pipe(false), "uv.spawn", what)
   local ok
   ok, err = handle:open(ours)
   if not ok then
@@ -255,6 +255,7 @@ local function begin_grace(self, ms)
   self.guard = self.guard or setmetatable({ process = self }, Guard)
   self.deadline = core.now() + grace
   self.timer = self.timer or uv.new_timer()
+  if self.handle then loop.made_with(self.timer, self.handle) end
   self.timer:start(grace, 0, function()
     if not loop.over then signal_to(self, "sigkill") end
   end)
@@ -340,7 +341,7 @@ local function start(self, file, for_luv)
     local what = for_luv.cwd and ("%s, in %s"):format(file, for_luv.cwd) or file
     return loop.message(pid, what), err
   end
-  self.handle, self.pid = handle, pid
+  self.handle, self.pid = loop.made(handle, "uv.spawn", file), pid
   running[exit] = self
 end
 

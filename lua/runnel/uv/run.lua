@@ -76,10 +76,10 @@ end }
 
 -- Returns a channel that gets a value after so many ms, and an object that stops the timer when it is closed. The timer
 -- is luv's because that can be stopped; rn.run would wait for an rn.timeout.
-local function set_alarm(ms)
+local function set_alarm(ms, command)
   local ch = core.chan(1)
   if not ms or ms == math.huge then return ch, nil end
-  local timer = loop.uv.new_timer()
+  local timer = loop.made(loop.uv.new_timer(), "uv.run", command)
   timer:start(math.ceil(math.min(ms, FOREVER_MS)), 0, function() ch:offer(true) end)
   return ch, setmetatable({ timer = timer }, Alarm)
 end
@@ -160,7 +160,7 @@ function run.run(options)
   local p <close> = process
   p.kill_at_exit = setmetatable({ process = p }, KillAtExit)
   if p.streams.stdin then p.streams.stdin.tells_source_error = true end
-  local late, alarm = set_alarm(options.timeout)
+  local late, alarm = set_alarm(options.timeout, tostring(options[1]))
   local _ <close> = alarm
   local status, texts, problem = gather(p, late, options)
   if not status then return nil, problem end

@@ -118,6 +118,7 @@ end }
 
 -- Waits until `begin` has called back, or `late` closes. Returns the connection, or nil and the error.
 local function attempt(handle, name, late, begin)
+  loop.made(handle, "uv.connect", name)
   local answers = chan(1)
   local pending <close> = setmetatable({ conn = new_connection(handle, name) }, Attempt)
   local req, err = begin(function(status) answers:offer(status or true) end)
@@ -208,6 +209,7 @@ local function acceptor(new_handle, path)
   local function accept(self)
     slot.waiting = false
     local handle = new_handle()
+    loop.made_by(handle, self.handle)
     if not self.handle:accept(handle) then return loop.close(handle) end
     local conn = new_connection(handle, name_of(handle, path))
     if offer(self.ch, conn) then return end
@@ -238,17 +240,20 @@ local function start(handle, new_handle, path)
     release(self)
     return nil, name or err
   end
-  self.ch:done():take_async(function()
+  core.internal.on_close(self.ch, function()
     release(self)
     slot.listener = nil
-    for conn in self.ch do conn:close() end -- nobody has taken these
+    repeat
+      local conn = self.ch:poll() -- one that nobody has taken
+      if conn then conn:close() end
+    until not conn
   end)
   return self.ch
 end
 
 local function listen_unix(path, mode)
   if too_long(path) then return nil, nil, too_long(path) end
-  local handle = uv.new_pipe(false)
+  local handle = loop.made(uv.new_pipe(false), "uv.listen", path)
   local ok, err = with_address(handle, "bind", path)
   if ok and mode then ok, err = uv.fs_chmod(path, mode) end -- before listen, while nobody can connect
   local ch
@@ -265,7 +270,11 @@ local function listen_tcp(host, port)
     if ok then
       local ch
       ch, err = start(handle, uv.new_tcp)
-      if ch then return ch, handle:getsockname().port end
+      if ch then
+        local actual = handle:getsockname().port
+        loop.made(handle, "uv.listen", host .. ":" .. actual)
+        return ch, actual
+      end
     else
       loop.close(handle)
     end

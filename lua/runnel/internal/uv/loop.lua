@@ -52,6 +52,57 @@ function loop.chan(where, n)
   return ch:name(name:sub(1, LONGEST_NAME))
 end
 
+-- ---- what handles are for ----
+
+-- What the program has called to make a handle, for messages about what keeps the loop running.
+---@class runnel.uv.Made
+---@field what string as in "uv.watch", or "a connection to uv.listen"
+---@field name string the path, address, or command
+---@field where? string the line of the call
+---@field accepted? runnel.uv.Made the same of the connections that a listener accepts
+
+local made = setmetatable({}, { __mode = "k" }) ---@type table<userdata, runnel.uv.Made>
+
+---Says what a handle is for. To be called by the go block, or in the call, that stands for the program's call.
+---@param handle userdata
+---@param what string the function that the program has called
+---@param name string the path, address or command
+---@return any handle
+function loop.made(handle, what, name)
+  local _, origin = internal.origin(what)
+  local by, where = (origin or what):match "^(.-) at (.*)$"
+  made[handle] = { what = by or what, name = name, where = where }
+  return handle
+end
+
+---Says that a handle is for the same as another one.
+---@param handle userdata
+---@param other userdata
+function loop.made_with(handle, other) made[handle] = made[other] end
+
+---Says that a handle is a connection that a listener has accepted.
+---@param handle userdata
+---@param listener userdata
+function loop.made_by(handle, listener)
+  local by = made[listener]
+  if not by then return end
+  by.accepted = by.accepted or { what = "a connection to " .. by.what, name = by.name, where = by.where }
+  made[handle] = by.accepted
+end
+
+local sweeper
+
+---What a handle is for, as in `uv.watch "in" (made at job.lua:3)`; nil if runnel.uv has not made it; false if that is of
+---no interest to the program.
+---@param handle userdata
+---@return string|false|nil
+function loop.purpose(handle)
+  if handle == sweeper then return false end
+  local by = made[handle]
+  if not by then return nil end
+  return ("%s %q%s"):format(by.what, by.name, by.where and (" (made at %s)"):format(by.where) or "")
+end
+
 -- ---- closing handles ----
 
 -- When the Lua state closes, luv frees the memory of handles that are being closed, although libuv will still use it.
@@ -61,7 +112,7 @@ local settled = {} -- channels to close when those handles are closed
 local due = false -- whether the sweeper is active
 -- It is not a timer, because some timers run after the end of a turn. It is made now, because finalizers use it when
 -- the Lua state closes.
-local sweeper = uv.new_idle()
+sweeper = uv.new_idle()
 
 local function sweep()
   sweeper:stop()

@@ -74,7 +74,7 @@ end
 function signals.catch(ch, wanted)
   local weak = setmetatable({ ch = ch }, { __mode = "v" })
   local handles = {}
-  for i in ipairs(wanted) do handles[i] = uv.new_signal() end
+  for i, signal in ipairs(wanted) do handles[i] = loop.made(uv.new_signal(), "uv.signal", signal.name) end
   -- Gets its finalizer after the handles: it then runs before theirs when the state is closed.
   local catch = setmetatable({ handles = handles, weak = weak, ch = ch, ignored = false, catches_int = false }, Catch)
   weak.catch = catch
