@@ -460,11 +460,14 @@ static void begin_row(void) {
 }
 
 LineEnd editor_read(lua_State *L, const char *prompt) {
-  (void)mbstowcs(ed.prompt, prompt, LONGEST_PROMPT - 1);
+  size_t length = mbstowcs(ed.prompt, prompt, LONGEST_PROMPT - 1);
+  if (length == (size_t)-1) length = 0; /* the locale has no such characters */
+  ed.prompt[length] = L'\0';
   /* libedit shows what is between two \1 together with the character behind it. */
-  size_t length = wcslen(ed.prompt);
-  (void)swprintf(ed.coloured, LONGEST_PROMPT + COLOUR, ed.colours ? L"\1\033[1;32m\1%.*ls\1\033[0m\1%ls" : L"%.*ls%ls",
-                 (int)length - 1, ed.prompt, ed.prompt + length - 1);
+  size_t before_last = length ? length - 1 : 0;
+  (void)swprintf(ed.coloured, LONGEST_PROMPT + COLOUR,
+                 ed.colours && length ? L"\1\033[1;32m\1%.*ls\1\033[0m\1%ls" : L"%.*ls%ls", (int)before_last,
+                 ed.prompt, ed.prompt + before_last);
   ed.L = L;
   free(ed.block);
   ed.block = NULL;

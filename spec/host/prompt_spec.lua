@@ -92,6 +92,19 @@ describe("the prompt #slow", function()
       term:expect '\n{ "a" }\n'
     end)
 
+    it("at the prompts that _PROMPT and _PROMPT2 are, as lua5.4 does", function()
+      open("-e '_PROMPT, _PROMPT2 = \"\\27[32mmine\\27[0m\\n>\", \"and: \"' -i", { prompt = "mine >" })
+      term:enter "x = {"
+      term:enter "}"
+      term:enter "#x"
+      term:expect "\nmine >x = {\n *and: }\nmine >#x\n0\nmine >$"
+      term:enter "_PROMPT = ''"
+      term:enter "1 + 1"
+      term:expect "\nmine >_PROMPT = ''\n1 %+ 1\n2$"
+      term:enter "_PROMPT = nil"
+      term:expect "\n%[%d+%]>$"
+    end)
+
     it("invalid UTF-8, and loses nothing of it", function()
       open()
       term:type("('a"):bytes("\xff\xc3("):enter "'):byte(1, -1)"
@@ -580,6 +593,27 @@ describe("a prompt that reads a pipe (-i)", function()
       .. "for i = 1, 2 do\nprint(i)\nend\n")
     assert.matches("%[1%]> %[2%]> 2\n%[3%]> late\n%[4%]>   >>   >> 1\n2\n%[5%]>", result.out)
     assert.equal("", result.err)
+    assert.equal(0, result.status)
+  end)
+
+  it("has the prompts that _PROMPT and _PROMPT2 are", function()
+    local result = prompt "_PROMPT, _PROMPT2 = 'a> ', setmetatable({}, { __tostring = error })\n1\nfor"
+    assert.matches("%[1%]> a> 1\na>   >> $", result.out)
+    assert.equal("the input has ended in the middle of a statement\n", result.err)
+    assert.equal("", prompt("_PROMPT = false\n1\n").err)
+  end)
+
+  it("continues without print, and prints by what the program has set instead", function()
+    local result = prompt "own, print = print\n1\nprint = error\n2\nfunction print(v) own('<' .. v .. '>') end\n3\n"
+    assert.equal("error calling 'print' (attempt to call a nil value)\nerror calling 'print' (2)\n", result.err)
+    assert.matches("> <3>\n", result.out)
+    assert.equal(0, result.status)
+  end)
+
+  it("continues after errors of its own, because the program has removed what it needs", function()
+    local result = prompt "own, select = select\n1\nselect = own\n2\nio = nil\nerror 'oops'\n3\ntable = nil\n4\n"
+    assert.matches("attempt to call a nil value %(global 'select'%)\n.*oops\n.*%(global 'table'%)\n$", result.err)
+    assert.matches("> 2\n.*> 3\n", result.out)
     assert.equal(0, result.status)
   end)
 

@@ -25,17 +25,34 @@ end
 ---@field ui runnel.internal.prompt.Interface
 ---@field commands runnel.internal.prompt.Commands
 ---@field held string the lines read so far of an incomplete chunk
+---@field reads integer how many lines were read
 local Prompt = {}
 Prompt.__index = Prompt
 
-local function complain(message) io.stderr:write(message, "\n") end
+-- What follows works also if the program sets these globals to something else.
+local error_text, pcall, stderr = require("runnel.core").internal.error_text, pcall, io.stderr
+
+local function complain(message) stderr:write(message, "\n") end
+
+-- Prints by the program's own `print`, as lua5.4 does.
+local function show(text)
+  local ok, err = pcall(print, text)
+  if not ok then complain(("error calling 'print' (%s)"):format(error_text(err))) end
+end
+
+-- What the program has set as a prompt, as for lua5.4; or the default. A line without control characters.
+local function prompt_text(own, default)
+  local ok, text = pcall(error_text, own)
+  if own == nil or not ok then return default end
+  return (text:gsub("\27%[[%d;]*%a", ""):gsub("%c", " "))
+end
 
 -- The interface of the prompt for its commands.
 local function interface(own_session)
   local columns = select(2, terminal.size())
   local style = pretty.style(columns, terminal.colours())
   return {
-    session = own_session, style = style, keys = KEYS, print = print, complain = complain,
+    session = own_session, style = style, keys = KEYS, print = show, complain = complain,
     size = terminal.size, key = terminal.key, trace = recorder.tap, files = terminal.files,
     call = function(f)
       local results = table.pack(terminal.run(f))
@@ -62,7 +79,7 @@ function Prompt:show(is_expression, ok, ...)
   if n == 0 then return false end
   local style = self.ui.style
   style.width = select(2, terminal.size())
-  print(pretty.values(style, ...))
+  show(pretty.values(style, ...))
   if is_expression then self.session:keep((...)) end
   return false
 end
@@ -100,12 +117,13 @@ end
 
 -- Reads commands or a chunk, and runs them; returns whether the session ends.
 function Prompt:turn()
-  local prompt = self.session:name() .. "> "
-  local continued = (" "):rep(#prompt - 3) .. ">> "
+  local default = self.session:name() .. "> "
+  local prompt, continued = prompt_text(_PROMPT, default), prompt_text(_PROMPT2, (" "):rep(#default - 3) .. ">> ")
   local read = self.session:reader()
   self.held = ""
   while true do
     local text = terminal.read(self.held == "" and prompt or continued)
+    self.reads = self.reads + 1
     if not text then
       if text == nil and self.held ~= "" then complain "the input has ended in the middle of a statement" end
       return text == nil -- otherwise it was Ctrl-C
@@ -136,11 +154,20 @@ return function(program)
   rn = runnel -- luacheck: ignore 111
   local own = session.new()
   local ui = interface(own)
-  local self = setmetatable({ session = own, ui = ui, commands = commands.new(ui), held = "" }, Prompt)
+  local self = setmetatable({ session = own, ui = ui, commands = commands.new(ui), held = "", reads = 0 }, Prompt)
   local edits = terminal.edit(program, function(line) return complete(ui, line, self.held) end)
   terminal.describe(function(err) return pretty.value(err, ui.style) end)
-  if edits then print ":help lists the commands; Ctrl-D ends the session." end
+  if edits then show ":help lists the commands; Ctrl-D ends the session." end
   for _, text in ipairs(history.load()) do terminal.remember(text) end
-  repeat until self:turn()
+  -- What the program has done to the globals may break the prompt itself: it says so, and goes on as long as it can
+  -- read, so that the program can be mended.
+  repeat
+    local before = self.reads
+    local ok, ends = pcall(self.turn, self)
+    if not ok then
+      complain(error_text(ends))
+      ends = self.reads == before
+    end
+  until ends
   own.locals:close(complain)
 end
