@@ -32,6 +32,7 @@ local store <close> = rn.threads(1, function(job)
   if not _G.connection then
     _G.environment = require("luasql.sqlite3").sqlite3()
     _G.connection = assert(_G.environment:connect(job.database))
+    assert(_G.connection:execute "PRAGMA busy_timeout = 10000"):close() -- ms to wait for other programs
     assert(_G.connection:execute "CREATE TABLE IF NOT EXISTS readings (name TEXT, value REAL)")
     _G.connection:setautocommit(false)
   end

@@ -24,6 +24,7 @@ local inserts = rn.shared_chan(4)
 local writer = rn.thread(function(file, queue)
   local rows <close> = queue -- closes it on an error, too, so that nobody waits
   local conn = assert(require("luasql.sqlite3").sqlite3():connect(file))
+  assert(conn:execute "PRAGMA busy_timeout = 10000"):close() -- ms to wait for programs that read, or write
   assert(conn:execute "CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, name TEXT, value REAL)")
   local n = 0
   for list in rows do n = n + assert(conn:execute("INSERT INTO events VALUES " .. list)) end

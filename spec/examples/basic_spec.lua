@@ -270,8 +270,9 @@ describe("examples/pipeline.lua", function()
       assert.is_true(row[3] >= row[4])
     end
     assert.equal(2, #rows[2])
-    assert.same({ "ordered", 3, 3, 130 }, { rows[2][1].variant, rows[2][1][1], rows[2][1][2], rows[2][1][4] })
+    assert.same({ "ordered", 3, 3, 100 }, { rows[2][1].variant, rows[2][1][1], rows[2][1][2], rows[2][1][4] })
     assert.same({ "unordered", 3, 3, 100 }, { rows[2][2].variant, rows[2][2][1], rows[2][2][2], rows[2][2][4] })
+    for _, row in ipairs(rows[2]) do assert.is_true(row[3] >= row[4]) end
     assert.is_true(rows[2][1][5] >= 100) -- the first result in order is that of the slow job
     assert.is_true(rows[2][2][5] >= 10)
   end)
@@ -289,8 +290,8 @@ describe("examples/pipeline.lua", function()
     for _, row in ipairs(rows_of(output_of(pipeline, "--ms", "0.5", "1", "2", "3", "4", "10", "20"))[2]) do
       expected[row.variant][row[1]] = row[4] / 0.5
     end
-    assert.same({ [1] = 19, [2] = 14, [3] = 13, [4] = 12, [10] = 10, [20] = 10 }, expected.ordered)
-    assert.same({ [1] = 19, [2] = 10, [3] = 10, [4] = 10, [10] = 10, [20] = 10 }, expected.unordered)
+    local in_theory = { [1] = 19, [2] = 10, [3] = 10, [4] = 10, [10] = 10, [20] = 10 }
+    assert.same({ ordered = in_theory, unordered = in_theory }, expected)
   end)
 
   it("reports each job", function()

@@ -3,6 +3,7 @@
 local rn = require "runnel"
 local background = require "spec.support.background"
 local free_port = require "spec.support.free_port"
+local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
 
@@ -141,6 +142,28 @@ describe("the recipes", function()
       assert.equal(0, code)
     end)
 
+    it("ratelimited: keeps to the rate, also with what it repeats", function()
+      local times, printed = {}, {}
+      local _ <close> = setmetatable({}, { __close = function() http.fake(nil) end })
+      local program = assert(loadfile("examples/recipes/ratelimited.lua", "t", setmetatable({
+        arg = { "2", "http://a/1", "http://a/2", "http://a/3" },
+        io = { write = function(text) table.insert(printed, text) end, stderr = io.stderr },
+      }, { __index = _G })))
+      local tries = {}
+      sim.run(function()
+        http.fake(function(req)
+          table.insert(times, sim.elapsed())
+          tries[req.path] = (tries[req.path] or 0) + 1
+          if tries[req.path] < 3 then return 503 end
+          return 200, nil, req.path
+        end)
+        program()
+      end)
+      assert.same({ "/1", "/2", "/3" }, printed)
+      assert.equal(9, #times)
+      for i = 3, #times do assert.is_true(times[i] - times[i - 2] >= 1000, table.concat(times, " ")) end
+    end)
+
     it("logwatch: posts new lines that are like the pattern, and again if the receiver fails", function()
       local path, got, n = uv_stage.path "ERROR one\n", {}, 0
       local receiver = serve(function(req)
@@ -227,6 +250,28 @@ describe("the recipes", function()
       out, err, code = run("etl", uv_stage.path(table.concat(lines):rep(20)), "/nowhere/db")
       assert.same({ "", 1 }, { out, code })
       assert.match("^[^\n]+unable to open database file\nstack traceback:\n", err) -- no other error comes of it
+    end)
+
+    it("etl: waits while another program reads the table", function()
+      local db = uv_stage.path()
+      assert.same({ "1 rows\n", "", 0 }, { run("etl", uv_stage.path '{"id":1,"name":"x","value":1}\n', db) })
+      local reader = assert(sqlite.sqlite3():connect(db))
+      assert(reader:execute "BEGIN")
+      local cursor = assert(reader:execute "SELECT * FROM events")
+      assert(cursor:fetch()) -- until the cursor is closed nothing can be written
+      local program = start("etl", uv_stage.path '{"id":2,"name":"y","value":1}\n', db)
+      -- In a process of its own, since SQLite does not ask the system for a second lock of the same process.
+      local other = { RUNNEL, "-e", ([[
+        local conn = require("luasql.sqlite3").sqlite3():connect(%q)
+        os.exit(conn:execute "SELECT count(*) FROM events" ~= nil)
+      ]]):format(db) }
+      wait_for(function() -- the program waits for the reader, and lets no further one in; or it has failed
+        return program.exit:poll() or assert(uv.run(other)).code ~= 0
+      end)
+      cursor:close()
+      assert(reader:execute "COMMIT")
+      assert.same({ 0, "1 rows" }, { program.exit:take().code, program.stdout:take() })
+      reader:close()
     end)
   else
     pending "lua-cjson or luasql-sqlite3 is not installed: etl"
