@@ -1,8 +1,8 @@
 # runnel: the commands for building, testing and installing; `make help` lists them. `make demo` and `make test` install
 # what is missing (scripts/setup), so they need only make and a package manager.
 #
-# To override: LUA, CC, CFLAGS, PREFIX, DESTDIR. V=1 shows each command. To run some of the specs only: SPEC (files or
-# folders) and BUSTED_FLAGS, for example
+# To override: LUA, CC, CFLAGS, PREFIX, DESTDIR; LUA_CFLAGS and LUA_LIBS for another Lua. V=1 shows each command. To run
+# some of the specs only: SPEC (files or folders) and BUSTED_FLAGS, for example
 #   make test SPEC=spec/core/chan_spec.lua BUSTED_FLAGS=--filter=close
 # LONG=1 runs the long form of a check or of the specs (spec/support/long.lua).
 
@@ -19,8 +19,10 @@ LUADIR  = $(ROOT)/share/lua/5.4
 # Where the system has Lua 5.4 for C. Its name in pkg-config differs from one distribution to the next.
 lua_config  = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
                 pkg-config $(1) "$$name" 2>/dev/null && exit; done; echo "$(2)")
-LUA_PACKAGE = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
-                pkg-config --exists "$$name" 2>/dev/null && echo "$$name" && exit; done)
+# With LUA_LIBS all parts are linked with the Lua that the user has chosen, since a program must not have two.
+LUA_CHOSEN := $(filter-out undefined,$(origin LUA_LIBS))
+LUA_PACKAGE = $(if $(LUA_CHOSEN),,$(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
+                pkg-config --exists "$$name" 2>/dev/null && echo "$$name" && exit; done))
 LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua5.4)
 LUA_LIBS   ?= $(call lua_config,--libs,-llua5.4)
 LIBS        = $(LUA_LIBS) $(SYSTEM_LIBS)
@@ -82,7 +84,7 @@ MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'l
 archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(LIBRARY_PATHS)))))
 all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
 LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
-HOST_LUA_LIBS  ?= $(or $(call archives,lua5.4),$(LUA_LIBS)) -lm
+HOST_LUA_LIBS  ?= $(or $(if $(LUA_CHOSEN),,$(call archives,lua5.4)),$(LUA_LIBS)) -lm
 EDIT_PARTS      = edit bsd md tinfo
 EDIT           := $(shell $(CC) -E -include histedit.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,$(EDIT_PARTS))),-ledit))

@@ -63,8 +63,7 @@ run-asserts:
 	@scripts/asserting_lua '$(ASSERTING)' || { [ $$? = 77 ] && \
 	  echo '0 successes / 0 failures / 0 errors / 1 pending : without a Lua that asserts'; }
 	@[ ! -x '$(ASSERTING)/lua' ] || $(MAKE) --no-print-directory run-specs LUA='$(ASSERTING)/lua' \
-	  LUA_CFLAGS='-I$(ASSERTING)/include' LUA_LIBS='$(ASSERTING)/liblua5.4.a' \
-	  HOST_LUA_LIBS='$(ASSERTING)/liblua5.4.a -lm'
+	  LUA_CFLAGS='-I$(ASSERTING)/include' LUA_LIBS='$(ASSERTING)/liblua5.4.a'
 
 # The watchdog sets no limit under valgrind.
 check-valgrind: ## the specs under valgrind's memcheck, with the core's assertions

@@ -9,7 +9,7 @@
 
 local need = require "runnel.internal.need"
 
-local lib = need("runnel.nats.core", "install libnats and its headers, on Debian libnats-dev, and run make again")
+local lib = need("runnel.nats.core", "libnats and its headers, on Debian libnats-dev")
 
 local connection = require "runnel.nats.connection"
 local hand_back = require "runnel.nats.hand_back"

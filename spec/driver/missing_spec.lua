@@ -29,6 +29,21 @@ describe("a driver whose library is missing", function()
     end)
   end
 
+  it("says what the user of a rock must do about C modules of this library: LuaRocks does not build them", function()
+    for module, library in pairs { ["runnel.http.client"] = "curl", ["runnel.http.server"] = "microhttpd",
+      ["runnel.nats"] = "nats" } do
+      local output = stage.script(([[
+        package.cpath = package.cpath:match "[^;]*/%%?%%.so" -- of the tree, for the core
+        require "runnel.core"
+        package.cpath = ""
+        print(pcall(function() require "%s" end))
+      ]]):format(module))
+      assert.matches("^false\t[^\n]+:4: the library runnel%.[^\n]+ is needed here %(install lib" .. library
+        .. " and its headers, on Debian lib[^\n]*%-dev, and run make in runnel's sources, then make install; "
+        .. "LuaRocks does not build this module%): it is not installed\n$", output)
+    end
+  end)
+
   it("says why an installed library cannot be loaded", function()
     local output = stage.script [[
       package.preload.luv = function() error("this luv is broken", 0) end

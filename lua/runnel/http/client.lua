@@ -14,7 +14,7 @@ local need = require "runnel.internal.need"
 local timed_out = require "runnel.timed_out"
 
 local lib = need("runnel.http.curl",
-  "install libcurl, zlib and their headers, on Debian libcurl4-openssl-dev and zlib1g-dev, and run make again")
+  "libcurl, zlib and their headers, on Debian libcurl4-openssl-dev and zlib1g-dev")
 
 local fakes = require "runnel.http.fake"
 local options = require "runnel.http.options"

@@ -16,8 +16,7 @@ local need = require "runnel.internal.need"
 local request = require "runnel.http.request"
 local timed_out = require "runnel.timed_out"
 
-local lib = need("runnel.httpd.core",
-  "install libmicrohttpd's headers, on Debian libmicrohttpd-dev, and run make again")
+local lib = need("runnel.httpd.core", "libmicrohttpd and its headers, on Debian libmicrohttpd-dev")
 
 local internal = core.internal
 local cancel, chan = core.cancel, core.chan

@@ -5,8 +5,12 @@ local core = require "runnel.core"
 -- How the sources of the library's modules begin.
 local LIBRARY = debug.getinfo(1, "S").source:gsub("internal/need%.lua$", "")
 
+-- What to do about a C module of this library.
+local BUILD = "install %s, and run make in runnel's sources, then make install; LuaRocks does not build this module"
+
 ---@param library string the name to require
----@param packages string which packages to install, for the error message
+---@param packages string which packages to install, for the error message; for a C module of this library, what it is
+---built with
 ---@return any library
 ---If that fails, an error is raised at the program's line that has led here.
 local function need(library, packages)
@@ -20,6 +24,7 @@ local function need(library, packages)
     level = level + 1
     info = debug.getinfo(level, "S")
   end
+  if library:find "^runnel%." then packages = BUILD:format(packages) end
   local why = tostring(found)
   if why:find("^module '" .. library:gsub("%p", "%%%0") .. "' not found") then why = "it is not installed" end
   error(("the library %s is needed here (%s): %s"):format(library, packages, why), level)

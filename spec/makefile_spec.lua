@@ -1,0 +1,30 @@
+-- What the Makefile would do, as `make -n` prints it.
+
+describe("the Makefile", function()
+  -- The commands for some files, none of which exists, with these variables of make.
+  local function commands(files, variables)
+    local names = files:gsub("%S+", "build/nothing/%0")
+    local pipe <close> = assert(io.popen(("env -u MAKEFLAGS -u MAKELEVEL -u LUA_LIBS -u LUA_CFLAGS -u HOST_LUA_LIBS "
+      .. "make -n BUILD=build/nothing %s %s 2>&1"):format(variables, names)))
+    return pipe:read "a"
+  end
+
+  it("links all parts with the Lua that LUA_LIBS names, and with no other one", function()
+    local printed = commands("bin/runnel librunnel.so.0 runnel.pc", "LUA_LIBS=/chosen/liblua.a")
+    local links = 0
+    for line in printed:gmatch "[^\n]+" do
+      local is_link = line:find "%-o build/nothing/bin/runnel " or line:find "%-o build/nothing/librunnel"
+      if is_link then
+        links = links + 1
+        assert.matches(" /chosen/liblua%.a", line)
+      end
+    end
+    assert.equal(2, links, printed)
+    assert.is_nil(printed:find "%-llua" or printed:find "liblua5%.4%.a" or printed:find "Requires: lua")
+  end)
+
+  it("links the executable with the system's Lua otherwise", function()
+    local line = commands("bin/runnel", ""):match "[^\n]*%-o build/nothing/bin/runnel [^\n]*"
+    assert.is_truthy(line:find "/liblua5%.4%.a" or line:find "%-llua")
+  end)
+end)
