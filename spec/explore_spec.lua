@@ -154,10 +154,69 @@ describe("sim.explore", function()
       assert.equal(8, n)
     end)
 
+    it("which of several operations on one channel an alts that waits does, and nothing else of it", function()
+      local function seen_of(operations)
+        local seen = {}
+        local explored = sim.explore(function()
+          local a, b = rn.chan(), rn.chan()
+          rn.go(rn.alt, operations(a, b, function(_, _) end))
+          rn.yield()
+          seen[tostring((a:take()))] = true
+        end, { leaks = false })
+        local names = {}
+        for name in pairs(seen) do names[#names + 1] = name end
+        table.sort(names)
+        return explored.schedules, explored.all, table.concat(names, " ")
+      end
+      local function orders(...) return { seen_of(...) } end
+      local alone = orders(function(a, b, f) return { { { a, 1 }, f }, { { b, 2 }, f } } end)
+      assert.same({ alone[1], true, "1" }, alone)
+      assert.same({ alone[1], true, "1" }, orders(function(a, b, f) return { { { a, 1 }, f }, { b, f }, { a, f } } end))
+      local three = orders(function(a, b, f) return { { { a, 1 }, f }, { { b, 0 }, f }, { { a, 2 }, f }, { { a, 3 }, f } } end)
+      assert.same({ true, "1 2 3" }, { three[2], three[3] })
+      assert.is_true(three[1] > alone[1] and three[1] <= 3 * alone[1], three[1])
+    end)
+
+    it("a cancelled go block that catches it in a loop: it ends, and no value is lost", function()
+      local ends, explored = {}, nil
+      explored = sim.explore(function()
+        local ch, results, runs = rn.chan(), rn.chan(4), 0
+        local sent, told = 0, false
+        local worker = rn.go(function()
+          for i = 1, 3 do
+            local before = runs
+            local ok, accepted = pcall(ch.put, ch, i)
+            if ok and accepted then sent = sent + 1 end
+            assert(not told or runs == before, "it has waited again")
+            told = told or not ok
+          end
+          local ok = pcall(results.put, results, "has room") -- which needs not wait
+          assert(ok)
+          return sent
+        end)
+        local got = 0
+        local reader = rn.go(function()
+          for _ in ch do
+            got, runs = got + 1, runs + 1
+          end
+        end)
+        if sim.choose(2) == 2 then rn.yield() end
+        rn.cancel(worker, "enough")
+        local said, err = worker:take()
+        ch:close()
+        reader:take()
+        assert(said == got and err == nil and results:take() == "has room", "a value was lost, or came twice")
+        ends[got] = true
+      end)
+      assert.is_true(explored.all)
+      assert.is_true(ends[0] and (ends[1] or ends[2] or ends[3]))
+    end)
+
     it("say what was proved as text", function()
-      assert.equal("all 1 schedule", tostring(sim.explore(function() end)))
-      assert.equal("all 24 schedules", tostring(sim.explore(function() for _ = 1, 4 do rn.go(function() end) end end)))
-      assert.equal("1 schedule, not all", tostring(sim.explore(function() sim.choose(2) end, { seconds = 0 })))
+      assert.equal("all 1 schedule of its go blocks", tostring(sim.explore(function() end)))
+      local function four() for _ = 1, 4 do rn.go(function() end) end end
+      assert.equal("all 24 schedules of its go blocks", tostring(sim.explore(four)))
+      assert.equal("1 schedule of its go blocks, not all", tostring(sim.explore(function() sim.choose(2) end, { seconds = 0 })))
       local explored = setmetatable({ schedules = 1234567, all = false }, getmetatable(sim.explore(function() end)))
       assert.equal("1,234,567 schedules, not all", tostring(explored))
     end)

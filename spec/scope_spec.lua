@@ -12,10 +12,11 @@ local function closing(f) return setmetatable({}, { __close = f }) end
 -- Sleeps; appends its name and the error to the log when it is cancelled, after some more time.
 local function sleeper(log, name, cleanup)
   return function()
-    local ok, err = pcall(rn.sleep, FOREVER)
-    rn.sleep(cleanup or 0)
-    log[#log + 1] = name .. " " .. tostring(err)
-    error(err, ok and 1 or 0)
+    local _ <close> = closing(function(_, err)
+      if cleanup then rn.sleep(cleanup) end
+      log[#log + 1] = name .. " " .. tostring(err)
+    end)
+    rn.sleep(FOREVER)
   end
 end
 
@@ -113,17 +114,15 @@ describe("scope", function()
     end))
 
     it("go blocks whose errors have a traceback and that name", stage.sim(function()
-      local child = stage.here(7)
+      local child = stage.here(6)
       pcall(rn.scope, function(s)
         s:go(function()
           pcall(rn.sleep, FOREVER)
-          rn.sleep(1)
           error("first", 0)
         end)
-        s:go(function() -- 7 below
+        s:go(function() -- 6 below
           local function inner() error "second" end
           pcall(rn.sleep, FOREVER)
-          rn.sleep(2)
           inner()
         end)
         rn.sleep(1)
@@ -159,7 +158,7 @@ describe("scope", function()
   end)
 
   describe("with an error", function()
-    it("of a go block cancels the rest, waits for them, and raises it, once", stage.sim(function()
+    since_5_4_3("of a go block cancels the rest, waits for them, and raises it, once", stage.sim(function()
       local log, problem, seen = {}, { "problem" }, nil
       local ok, err = pcall(rn.scope, function(s)
         s:go(function()
@@ -184,7 +183,7 @@ describe("scope", function()
       assert_none_left()
     end))
 
-    it("of the body cancels its go blocks", stage.sim(function()
+    since_5_4_3("of the body cancels its go blocks", stage.sim(function()
       local log = {}
       local ok, err = pcall(rn.scope, function(s)
         s:go(sleeper(log, "child", 5))
@@ -308,7 +307,7 @@ describe("scope", function()
   end)
 
   describe("with a timeout", function()
-    it("cancels all and raises", stage.sim(function()
+    since_5_4_3("cancels all and raises", stage.sim(function()
       local log = {}
       local ok, err = pcall(rn.scope, function(s)
         s:go(sleeper(log, "child", 7))
@@ -402,10 +401,14 @@ describe("scope", function()
       assert_none_left()
     end))
 
-    it("goes on when its caller was cancelled, and cancels again those that go on", stage.sim(function()
+    since_5_4_3("goes on when its caller was cancelled, and cancels again those that clean up", stage.sim(function()
       local seen = {}
       local result = rn.go(rn.scope, function()
-        for i = 1, 2 do seen[i] = tostring(select(2, pcall(rn.sleep, FOREVER))) .. " at " .. rn.now() end
+        local _ <close> = closing(function(_, err)
+          seen[1] = tostring(err) .. " at " .. rn.now()
+          seen[2] = tostring(select(2, pcall(rn.sleep, FOREVER))) .. " at " .. rn.now()
+        end)
+        rn.sleep(FOREVER)
       end, { timeout = 20 })
       rn.sleep(5)
       rn.cancel(result, "enough")
@@ -442,11 +445,11 @@ describe("scope", function()
       assert.equal("at once", rn.scope(function() return "at once" end, { timeout = 0 }))
     end))
 
-    it("does not come out when an error was first", stage.sim(function()
+    since_5_4_3("does not come out when an error was first", stage.sim(function()
       local ok, err = pcall(rn.scope, function(s)
         s:go(function()
-          pcall(rn.sleep, FOREVER)
-          rn.sleep(100) -- is cancelled by the timeout, too
+          local _ <close> = closing(function() rn.sleep(100) end) -- is cancelled by the timeout, too
+          rn.sleep(FOREVER)
         end)
         rn.sleep(5)
         error("first", 0)
@@ -456,13 +459,16 @@ describe("scope", function()
       assert.same({}, stage.heard())
     end))
 
-    it("cancels once when the time of an outer scope is up at the same moment", stage.sim(function()
+    since_5_4_3("cancels once when the time of an outer scope is up at the same moment", stage.sim(function()
       local caught, went_on
       local ok = pcall(rn.scope, function()
         rn.scope(function()
-          caught = not pcall(rn.sleep, FOREVER)
-          for _ = 1, 100 do rn.yield() end
-          went_on = true
+          local _ <close> = closing(function(_, err)
+            caught = err ~= nil
+            for _ = 1, 100 do rn.yield() end
+            went_on = true
+          end)
+          rn.sleep(FOREVER)
         end, { timeout = 20 })
       end, { timeout = 20 })
       assert.same({ false, true, true }, { ok, caught, went_on })
@@ -516,9 +522,11 @@ describe("scope", function()
           rn.sleep(FOREVER)
         end)
         s:go(function()
-          pcall(rn.sleep, FOREVER)
-          rn.sleep(10) -- is not disturbed by the error of the other
-          cleaned = true
+          local _ <close> = closing(function()
+            rn.sleep(10) -- is not disturbed by the error of the other
+            cleaned = true
+          end)
+          rn.sleep(FOREVER)
         end)
         rn.yield()
         s:cancel()
@@ -529,14 +537,15 @@ describe("scope", function()
       assert.same({}, stage.heard())
     end))
 
-    it("again reaches those that went on", stage.sim(function()
+    since_5_4_3("again reaches those that clean up", stage.sim(function()
       local seen = {}
       rn.scope(function(s)
         s:go(function()
-          for i = 1, 2 do
-            local _, err = pcall(rn.sleep, FOREVER)
-            seen[i] = err
-          end
+          local _ <close> = closing(function(_, first)
+            local _, second = pcall(rn.sleep, FOREVER)
+            seen = { first, second }
+          end)
+          rn.sleep(FOREVER)
         end)
         rn.go(function()
           for i = 1, 2 do
@@ -560,7 +569,7 @@ describe("scope", function()
   end)
 
   describe("cancelled from outside", function()
-    it("cancels its go blocks, waits for them, and raises the reason", stage.sim(function()
+    since_5_4_3("cancels its go blocks, waits for them, and raises the reason", stage.sim(function()
       local log, reason, after = {}, {}, nil
       local result = rn.go(function()
         local _, err = pcall(rn.scope, function(s)
@@ -612,13 +621,14 @@ describe("scope", function()
       assert_none_left()
     end))
 
-    it("again passes that on", stage.sim(function()
+    since_5_4_3("again passes that on", stage.sim(function()
       local seen = {}
       local result = rn.go(rn.scope, function()
-        for i = 1, 3 do
-          local _, err = pcall(rn.sleep, FOREVER)
-          seen[i] = err
-        end
+        local _ <close> = closing(function(_, first)
+          seen[1] = first
+          for i = 2, 3 do seen[i] = select(2, pcall(rn.sleep, FOREVER)) end
+        end)
+        rn.sleep(FOREVER)
       end)
       for i = 1, 3 do
         rn.sleep(1)
@@ -660,7 +670,7 @@ describe("scope", function()
   end)
 
   describe("outside any go block", function()
-    it("cancels its go blocks when they wait for ever, and raises that", function()
+    since_5_4_3("cancels its go blocks when they wait for ever, and raises that", function()
       local log, closed = {}, nil
       local ok, err = pcall(rn.scope, function(s)
         s:go(function()
@@ -668,9 +678,11 @@ describe("scope", function()
           rn.chan():name("jobs"):take()
         end)
         s:go(function()
-          pcall(rn.chan().take, rn.chan())
-          rn.sleep(2)
-          log[#log + 1] = "cleaned up"
+          local _ <close> = closing(function()
+            rn.sleep(2)
+            log[#log + 1] = "cleaned up"
+          end)
+          rn.chan():take()
         end)
       end)
       assert.is_false(ok)
@@ -680,22 +692,23 @@ describe("scope", function()
       assert_none_left()
     end)
 
-    it("gives up when they do so again", function()
-      local result
+    since_5_4_3("gives up when they do so again", function()
+      local result, last
       local ok, err = pcall(rn.scope, function(s)
         result = s:go(function()
           local ch = rn.chan()
-          while true do
-            local _, why = pcall(ch.take, ch)
-            if why == "really" then return "at last" end
-          end
+          local _ <close> = closing(function()
+            repeat last = select(2, pcall(ch.take, ch)) until last == "really"
+          end)
+          ch:take()
         end)
       end)
       assert.is_false(ok)
       assert.matches("^deadlock", err)
       rn.yield() -- it learns of the second time, too
       rn.cancel(result, "really")
-      assert.equal("at last", result:take())
+      assert.matches("^deadlock", select(2, result:take()))
+      assert.equal("really", last)
     end)
   end)
 

@@ -30,6 +30,27 @@ describe("rn.thread", function()
     assert.is_true(result:closed())
   end)
 
+  it("gives nil and an error that the function returns, and reports nothing", function()
+    local result = rn.thread(function() return nil, "no such host" end)
+    assert.same({ nil, "no such host", n = 2 }, table.pack(result:take()))
+    rn.run()
+    assert.same({}, stage.heard())
+  end)
+
+  it("says why a global function of the program is nil in a thread", function()
+    helper = print -- luacheck: ignore
+    local cure = "helper'%): a thread has its own globals, not those of the program; put 'helper' into a module"
+    local _, err = rn.thread(function() helper() end):take() -- luacheck: ignore
+    assert.matches(cure, err)
+    local pool = rn.threads(1, function() return helper.x end) -- luacheck: ignore
+    local ok, problem = pcall(pool, 1)
+    assert.is_false(ok)
+    assert.matches("attempt to index a nil value %(global '" .. cure, tostring(problem))
+    helper = nil -- luacheck: ignore
+    rn.run()
+    assert.is_true(#stage.heard() <= 1)
+  end)
+
   it("has go blocks, channels and timers of its own, beside those here", function()
     local jobs, results = rn.shared_chan(), rn.shared_chan(3)
     for _ = 1, 2 do

@@ -90,7 +90,8 @@ static const char *check_go(const Go *go) {
   MUST(alt->state != ALT_DEAD, "a dead go block is a root");
   MUST(alt->state != ALT_IDLE, "a go block neither runs nor waits");
   MUST(alt->co, "a live go block has no coroutine");
-  MUST(!(alt->flags & ALT_CANCEL) || alt->state == ALT_READY, "a go block that was cancelled waits");
+  MUST(!(alt->flags & ALT_CANCEL) || alt->state == ALT_READY || go->chan.flags & CHAN_TOLD,
+       "a go block waits that was cancelled, and has not got the error");
   MUST(go->chan.flags & CHAN_RESULT, "a live go block's result channel is like any other");
   for (uint32_t i = 0; i < alt->count; i++) {
     const Waiter *w = &alt_waiters(alt)[i];

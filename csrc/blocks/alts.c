@@ -165,12 +165,40 @@ static int wait_shared(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
   return chan_shared_do(L, S, wait, alt, a->op->flags);
 }
 
+/* Of the operations on the same channel of an alt that was just enqueued, which are the last ones in its queue, the first
+   gets what comes: makes it each of them with the same probability. */
+NOINLINE static void draw_firsts(Sched *S, Alt *alt) {
+  const SimRules *rules = S->world.rules;
+  for (uint32_t i = 0; i < alt->count; i++) {
+    Link *last = &alt_waiters(alt)[i].link;
+    Waiter *w = CONTAINER_OF(last, Waiter, link);
+    const Link *head = w->chan->queues[w->is_put].first;
+    bool is_all_same = !w->is_put && !(alt->flags & ALT_INDEX); /* takes with the same port */
+    if (head->prev != last || is_all_same || chan_is_shared(w->chan)) continue;
+    uint32_t n = 1;
+    for (; &w->link != head; n++) {
+      Waiter *before = CONTAINER_OF(w->link.prev, Waiter, link);
+      if (before->alt != alt) break;
+      w = before;
+    }
+    if (n == 1) continue;
+    const Link *link = &w->link;
+    uint32_t k = rules && rules->choose_operation ? rules->choose_operation(S, n) : random_below(&S->world.random, n);
+    while (k-- > 0) link = link->next;
+    Waiter *drawn = CONTAINER_OF(link, Waiter, link);
+    int at = w->at;
+    w->at = drawn->at;
+    drawn->at = at;
+  }
+}
+
 /* Enqueues a waiter for each operation. If a queue has no room, nothing is enqueued and it raises. */
-static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) {
+static void enqueue_all(lua_State *L, Sched *S, Alt *alt, Waiter *waiters, const Alts *a) {
   const AltsOp *ops = a->ops;
   const Operation *what = a->op;
   const int n = a->n;
   const bool has_room = what->waiter & WAITER_UNCOUNTED || a->mixed;
+  bool compete = false; /* some are on the same channel */
   alt->state = ALT_PARKED;
   alt->flags |= what->flags;
   alt->own.alts.waiters = waiters;
@@ -182,9 +210,12 @@ static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) 
       alt->flags &= (uint8_t)~what->flags;
       chan_no_room(L, ops[i].ch, alts_at(i), ops[i].is_put);
     }
+    const Link *head = ops[i].ch->queues[ops[i].is_put].first;
+    if (UNLIKELY(head != NULL) && CONTAINER_OF(head->prev, const Waiter, link)->alt == alt) compete = true;
     alt_enqueue(ops[i].ch, &waiters[i], alt, alts_at(i), ops[i].is_put, what->waiter);
     alt->count++;
   }
+  if (UNLIKELY(compete) && !a->priority) draw_firsts(S, alt);
 }
 
 int alts_wait(lua_State *L, Sched *S, Alts *a) {
@@ -209,7 +240,7 @@ int alts_wait(lua_State *L, Sched *S, Alts *a) {
       return results;
     }
   }
-  enqueue_all(L, alt, waiters, a);
+  enqueue_all(L, S, alt, waiters, a);
   int results = park_wait(L, S, alt, a->op, resumed);
   release_block(L, S, a->n); /* it gets here outside any go block only */
   return results;

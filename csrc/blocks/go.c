@@ -164,23 +164,25 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
   if (reason) go->chan.flags |= CHAN_ERROR_KNOWN;
   chan_close(L, &go->chan, at, reason);
-  OBSERVE(S, end, S, go, reason && !go_is_cancellation(L, at, reason));
+  OBSERVE(S, end, S, go, reason && !result && !go_is_cancellation(L, at, reason));
   if (go == S->awaited) S->stop = true;
 }
 
-/* A go block's function has returned `n` values, which are on its stack. */
+/* A go block's function has returned `n` values, which are on its stack: its result, or nil and an error. */
 static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
   lua_State *co = go->alt.co;
-  int top = lua_gettop(L), result = 0;
+  int top = lua_gettop(L), result = 0, reason = 0;
   if (LIKELY(go != S->awaited)) {
     if (n > 0 && !(go->alt.flags & ALT_CALLBACK)) {
-      if (n > 1) lua_settop(co, -n); /* the first result is on top */
-      lua_xmove(co, L, 1);
+      int kept = n > 1 && lua_isnil(co, -n) && !lua_isnil(co, 1 - n) ? 2 : 1;
+      if (n > kept) lua_settop(co, kept - n - 1); /* the last one that is kept is on top */
+      lua_xmove(co, L, kept);
       result = top + 1;
+      if (kept == 2) reason = top + 2;
     }
     go_close_finish(S, go, co);
   } /* else the caller of sched_run takes all results from the coroutine, which it keeps alive */
-  end(L, S, go, result, 0);
+  end(L, S, go, result, reason);
   lua_settop(L, top);
 }
 
@@ -188,6 +190,15 @@ void go_excuse(lua_State *L, int at, int err) {
   if (lua_isnil(L, err)) lua_pushlightuserdata(L, L); /* nil cannot be stored */
   else lua_pushvalue(L, err);
   attr_set(L, at, ATTR_CANCEL);
+}
+
+void go_push_cancellation(lua_State *L, const Go *go) {
+  root_push(L, go);
+  int at = lua_gettop(L);
+  attr_push(L, at, ATTR_CANCEL_2);
+  if (lua_isnil(L, -1)) attr_push(L, at, ATTR_CANCEL);
+  lua_replace(L, at);
+  lua_settop(L, at);
 }
 
 bool go_is_cancellation(lua_State *L, int at, int err) {
@@ -236,10 +247,11 @@ static int dies(lua_State *L, Sched *S, Go *go) {
   root_push(L, go);
   /* If it was cancelled and has not got that error yet, this one counts as the cancellation: whoever cancels a go block
      does not want its errors. The attribute exists, so nothing is allocated. */
-  if (go->alt.flags & ALT_CANCEL && !(go->chan.flags & CHAN_DYING)) go_excuse(L, err + 1, err);
+  if (go->chan.flags & CHAN_TOLD) go->alt.flags &= (uint8_t)~ALT_CANCEL; /* its variables may wait as they close */
+  else if (go->alt.flags & ALT_CANCEL && !(go->chan.flags & CHAN_DYING)) go_excuse(L, err + 1, err);
   error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));
   lua_remove(L, err + 1); /* error, traceback, name */
-  go->chan.flags = (go->chan.flags | CHAN_DYING) & ~(uint32_t)CHAN_KILLED;
+  go->chan.flags = (go->chan.flags | CHAN_DYING) & ~(uint32_t)(CHAN_KILLED | CHAN_TOLD);
   int n = go_close_start(L, S, go);
   if (n == 0) ended_badly(L, S, go);
   return n;
@@ -258,7 +270,8 @@ static int yielded(lua_State *L, Sched *S, Go *go, int n) {
   go->alt.flags |= ALT_CALLBACK; /* it cannot park any more if a finalizer resumes it before it is closed */
   if (go->chan.flags & CHAN_KILLED) {
     go->alt.flags &= (uint8_t)~ALT_RAISE; /* that of the operation that it does not complete */
-    lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
+    if (go->chan.flags & CHAN_TOLD) go_push_cancellation(L, go);
+    else lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
   } else {
     lua_pushcfunction(L, raise_yielded);
     lua_pcall(L, 0, 0, 0);
@@ -373,10 +386,11 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   if (go->slot) attr_table(L, at);         /* which may run finalizers, and so comes before the checks */
   else go->chan.flags |= CHAN_ERROR_TAKEN; /* it has ended: its error, if it has one, is given up */
   if (!is_cancellable(go)) return false;
-  if (alt->flags & ALT_CANCEL) return true;
+  if (alt->flags & ALT_CANCEL && !(go->chan.flags & CHAN_TOLD)) return true;
   lua_pushvalue(L, reason);
   lua_rawseti(L, -2, go->chan.flags & CHAN_DYING ? ATTR_CANCEL_2 : ATTR_CANCEL);
   lua_pop(L, 1);
+  go->chan.flags &= ~(uint32_t)CHAN_TOLD;
   bool is_parked = alt->count > 0; /* not if it has been committed, and whoever completes it is calling user code */
   if (UNLIKELY(alt->shared) && !shared_wait_withdraw(S, alt)) {
     /* Another thread has completed its operation: it gets that result first. */

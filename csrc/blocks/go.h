@@ -44,6 +44,9 @@ bool go_withdraw_take(lua_State *L, Sched *S, Go *go, const Chan *ch);
    raise. */
 void go_excuse(lua_State *L, int at, int err);
 
+/* Pushes what a go block was last cancelled with. */
+void go_push_cancellation(lua_State *L, const Go *go);
+
 /* Whether the error at index `err` is what the go block whose userdata is at index `at` was cancelled with. Such an
    error is not reported. */
 bool go_is_cancellation(lua_State *L, int at, int err);
@@ -84,7 +87,7 @@ static inline void go_resume(lua_State *L, Sched *S, Alt *alt) {
     return;
   }
   S->current = go;
-  S->moves = 0;
+  S->moves = S->vain = 0;
   alt->state = ALT_IDLE;
   int status = lua_resume(alt->co, go_resumer(L), alt->nresults, &n);
   if (UNLIKELY(status != LUA_YIELD || alt->state == ALT_IDLE)) go_left(L, S, go, status, n);

@@ -2,6 +2,7 @@
 #include "blocks/go_close.h"
 
 #include <lauxlib.h>
+#include <string.h>
 
 #include "core/setup.h"
 #include "lifetimes/root.h"
@@ -25,6 +26,24 @@ void go_close_finish(Sched *S, Go *go, lua_State *co) {
   if (BEFORE_LUA_5_4_4 || UNLIKELY(!lua_checkstack(co, LUA_MINSTACK + CALL_OF_CLOSE + 1))) close_coroutine(co);
   lua_settop(co, 0);
   S->current = NULL;
+}
+
+bool go_close_is_running(lua_State *L) {
+  enum { RESULT = 1, HANDLER = 2 }; /* what pcall and xpcall have on their stacks besides the call */
+  const Sched *S = sched_self(L);
+  int top = lua_gettop(L);
+  luaL_checkstack(L, 3, NULL);
+  bool is = false;
+  lua_Debug ar;
+  for (int level = 0; !is && lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "nf", &ar);
+    lua_CFunction f = lua_tocfunction(L, -1);
+    is = ar.name && strcmp(ar.namewhat, "metamethod") == 0 && strcmp(ar.name, "close") == 0;
+    if (f && f == S->pcall) is = lua_getlocal(L, &ar, RESULT + 1) != NULL;
+    if (f && f == S->xpcall) is = lua_getlocal(L, &ar, RESULT + HANDLER + 1) != NULL;
+    lua_settop(L, top);
+  }
+  return is;
 }
 
 /* ---- the closer ---- */
@@ -171,6 +190,16 @@ int go_close_start(lua_State *L, Sched *S, Go *go) {
 }
 
 void go_close_open(lua_State *L) {
+  Sched *S = sched_self(L);
+  int top = lua_gettop(L);
+  lua_pushglobaltable(L);
+  lua_pushliteral(L, "pcall");
+  lua_rawget(L, top + 1);
+  S->pcall = lua_tocfunction(L, -1);
+  lua_pushliteral(L, "xpcall");
+  lua_rawget(L, top + 1);
+  S->xpcall = lua_tocfunction(L, -1);
+  lua_settop(L, top);
   setup_keep_function(L, SCHED_CLOSER, closer);
   setup_keep_function(L, SCHED_MAKE_CLOSER, make_closer);
 }

@@ -31,6 +31,11 @@ void go_close_finish(Sched *S, Go *go, lua_State *co);
    many values to resume it. Otherwise returns 0, and the error may have been replaced. Does not raise. */
 int go_close_start(lua_State *L, Sched *S, Go *go);
 
+/* Whether the go block whose coroutine is L runs the `__close` of a variable: at the end of a block; or called by pcall
+   or xpcall, after an error, above what the function that has raised it has left on their stack. Of the `__close` that
+   another C function calls after an error it knows nothing. May raise. */
+bool go_close_is_running(lua_State *L);
+
 /* Sets up the guard and the closer's functions; the scheduler's userdata is at SCHED_SELF. */
 void go_close_open(lua_State *L);
 

@@ -4,12 +4,13 @@
 #include <lauxlib.h>
 
 #include "blocks/go.h"
+#include "blocks/go_close.h"
 #include "blocks/sched.h"
 #include "channels/alt.h"
 #include "channels/chan.h"
-#include "core/attr.h"
 #include "errors/error.h"
 #include "errors/inspect.h"
+#include "errors/name.h"
 #include "lifetimes/keep.h"
 #include "lifetimes/root.h"
 #include "sharing/shared_inbox.h"
@@ -20,35 +21,48 @@
 #endif
 
 /* Raises an error: the operation cannot wait where it was called. */
-static int cannot_wait(lua_State *L, const Operation *op, const char *where) {
+static int cannot_wait(lua_State *L, const Operation *op, const char *where, const char *advice) {
   lua_pushfstring(L,
-                  "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or "
+                  "%s would have to wait, which is impossible %s: %suse offer or poll, or put_async or take_async, or "
                   "do it in a go block of its own (rn.go)",
-                  op->name, where);
+                  op->name, where, advice);
   return error_raise(L);
 }
 
-/* Raises what the running go block was cancelled with. */
+/* Raises what the running go block was cancelled with. If the program has started it, ALT_CANCEL stays, and each later
+   wait raises it, too: a pcall in a loop must not keep a cancelled go block alive. The library's go blocks know what
+   they do, what is dying waits only to clean up, and the function of a simulation gets deadlocks in this way. */
 static int raise_cancelled(lua_State *L, Go *go) {
-  go->alt.flags &= (uint8_t)~ALT_CANCEL;
-  root_push(L, go);
-  int at = lua_gettop(L);
-  attr_push(L, at, ATTR_CANCEL_2);
-  if (lua_isnil(L, -1)) attr_push(L, at, ATTR_CANCEL);
+  bool is_told_once = go->chan.flags & CHAN_DYING || go == go->chan.sched->awaited || name_is_library(L, go);
+  if (is_told_once) go->alt.flags &= (uint8_t)~ALT_CANCEL;
+  else go->chan.flags |= CHAN_TOLD;
+  go_push_cancellation(L, go);
   return lua_error(L);
+}
+
+/* The same for one that has got that error before. Raising it in an endless loop would stop all other go blocks: after
+   a number of times the go block dies of it, which no pcall catches. */
+static int raise_cancelled_again(lua_State *L, Go *go) {
+  go->chan.sched->vain += PARK_VAIN / 1000;
+  return go->chan.sched->vain < PARK_VAIN ? raise_cancelled(L, go) : go_kill(L, go);
 }
 
 Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op) {
   Go *go = S->current;
-  if (S->inside) cannot_wait(L, op, lua_pushfstring(L, "inside %s", S->inside));
+  if (S->inside) cannot_wait(L, op, lua_pushfstring(L, "inside %s", S->inside), "");
   if (go && go->alt.co != L) {
-    cannot_wait(L, op, "inside a coroutine of your own within a go block: only the go block itself can park");
+    cannot_wait(L, op, "inside a coroutine of your own within a go block: only the go block itself can park", "");
   }
-  if (S->running && (!go || go->alt.flags & ALT_CALLBACK)) cannot_wait(L, op, "inside a callback");
-  if (go && go->alt.flags & ALT_CANCEL && lua_isyieldable(L)) raise_cancelled(L, go);
+  if (S->running && (!go || go->alt.flags & ALT_CALLBACK)) cannot_wait(L, op, "inside a callback", "");
+  if (go && go->alt.flags & ALT_CANCEL && lua_isyieldable(L)) {
+    if (!(go->chan.flags & CHAN_TOLD)) raise_cancelled(L, go);
+    if (op->cleans_up || go_close_is_running(L)) return &go->alt;
+    raise_cancelled_again(L, go);
+  }
   if (go) {
     cannot_wait(L, op,
-                "across a C call (a metamethod, table.sort, string.gsub, or another C function that called back)");
+                "across a C call (a metamethod, table.sort, string.gsub, or another C function that called back)",
+                "do it before that call, and let the function use what it has got; or ");
   }
   Alt *alt = &S->outside;
   int n = lua_gettop(L);
@@ -67,7 +81,9 @@ int park_resumed(lua_State *L, Alt *alt) {
     alt->flags &= (uint8_t)~ALT_RAISE;
     return lua_error(L);
   }
-  if (UNLIKELY(alt->flags & ALT_CANCEL) && alt->nresults == 0) return raise_cancelled(L, sched_go(alt));
+  if (UNLIKELY(alt->flags & ALT_CANCEL) && alt->nresults == 0 && !(sched_go(alt)->chan.flags & CHAN_TOLD)) {
+    return raise_cancelled(L, sched_go(alt));
+  }
   return alt->nresults;
 }
 
@@ -116,7 +132,7 @@ static void wake_taker(lua_State *L, Sched *S) {
 int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
 #ifdef RUNNEL_DEBUG
   for (uint32_t i = 0; i < alt->count; i++) chan_check(alt_waiters(alt)[i].chan);
-  assert(!(alt->flags & ALT_CANCEL));
+  assert(!(alt->flags & ALT_CANCEL) || sched_go(alt)->chan.flags & CHAN_TOLD);
 #endif
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, op);
   alt->since = S->world.looked;
@@ -142,6 +158,10 @@ int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFu
 }
 
 int park_yield(lua_State *L, Sched *S, const Operation *op, int n, lua_KFunction k) {
+  if (n && !park_is_usual(L, S)) { /* its results must not be lost */
+    S->current->alt.nresults = (uint16_t)n;
+    return k ? k(L, LUA_YIELD, (lua_KContext)&S->current->alt) : n;
+  }
   Alt *alt = park_begin(L, S, op);
   alt->nresults = (uint16_t)n;
   alt_make_ready(S, alt);

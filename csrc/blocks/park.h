@@ -9,6 +9,9 @@
 #include "channels/chan.h"
 #include "core/state.h"
 
+/* So many operations that came to nothing, such as polls, without the loop between them, are an error. */
+enum { PARK_VAIN = 100000 };
+
 /* The slow path of park_begin: outside any go block, or where it raises. */
 Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op);
 
@@ -20,7 +23,8 @@ static inline bool park_is_usual(lua_State *L, const Sched *S) {
 }
 
 /* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
-   its mailbox. Raises where waiting is impossible; and in a go block that was cancelled, what it was cancelled with. */
+   its mailbox. Raises where waiting is impossible; and in a go block that was cancelled, what it was
+   cancelled with, unless it has got that and only cleans up. */
 static inline Alt *park_begin(lua_State *L, Sched *S, const Operation *op) {
   return park_is_usual(L, S) ? &S->current->alt : park_begin_elsewhere(L, S, op);
 }
@@ -57,7 +61,7 @@ static ALWAYS_INLINE int park_on(lua_State *L, Chan *ch, int at, const Operation
 }
 
 /* Lets the other ready go blocks run, and then returns the `n` values on top of L, the results of an operation that has
-   completed; `k` as of park_wait. */
+   completed; `k` as of park_wait. If there are some, but the go block cannot wait now, returns them at once. */
 int park_yield(lua_State *L, Sched *S, const Operation *op, int n, lua_KFunction k);
 
 #endif

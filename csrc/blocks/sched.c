@@ -37,6 +37,7 @@ static inline Alt *next_ready(lua_State *L, Sched *S) {
 /* Does what is due at `now`: the debug hook, results from other threads, timers, reports, and the call for a watch. */
 static void do_due(lua_State *L, Sched *S, int64_t now) {
   S->world.looked = now;
+  S->vain = 0;
   shared_wait_looked(S, now);
   driver_check_hook(L);
   shared_inbox_poll(L, S);

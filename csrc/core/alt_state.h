@@ -48,7 +48,8 @@ typedef enum AltFlag {
   ALT_RAISE = 8,    /* resumes by raising its one result */
   ALT_INDEX = 16,   /* an alts that returns the number of the operation instead of its port */
   ALT_BARE = 32,    /* co is not suspended in an operation: a mailbox, or a coroutine that has not started */
-  ALT_CANCEL = 64,  /* of a go block that was cancelled and has not got the error: never while it is parked or asleep */
+  ALT_CANCEL = 64,  /* of a go block that was cancelled: its next wait raises the error. While it is parked or asleep
+                       only together with CHAN_TOLD */
   ALT_LOOP = 128    /* a for loop's take, which drops the error with which the channel is closed */
 } AltFlag;
 
@@ -98,6 +99,7 @@ typedef struct Operation {
   const char *name; /* its name in messages */
   bool is_put;      /* a put, else a take, if it is on a single channel */
   bool is_quiet;    /* on a shared channel: does not count as something that may still happen (driver_alive) */
+  bool cleans_up;   /* a go block that was cancelled, and has got the error, may wait in it */
   uint8_t waiter;   /* of WaiterFlag, for its waiters; WAITER_GIVES_UP only on a single channel */
   uint8_t flags;    /* of AltFlag, for the alt while it waits */
 } Operation;

@@ -38,7 +38,8 @@ typedef enum ChanFlag {
   CHAN_RESULT = 1 << 12, /* of a live one: without a buffer yet */
   CHAN_FEEDS = 1 << 13,  /* of one with GO_GIVE_UP and GO_FED */
   CHAN_DYING = 1 << 14,  /* it has died, and its variables are being closed (go_close.h) */
-  CHAN_KILLED = 1 << 15  /* it dies at its next turn: somebody else has resumed its coroutine */
+  CHAN_KILLED = 1 << 15, /* it dies at its next turn: somebody else has resumed its coroutine */
+  CHAN_TOLD = 1 << 16    /* it has got the error of the last cancel (park.c) */
 } ChanFlag;
 
 /* The queues of a channel; Waiter.is_put says in which one a waiter is. */

@@ -37,7 +37,7 @@ enum {
   SCHED_TRACEBACK,   /* that traceback */
   SCHED_POOL,        /* tables, SCHED_POOLS of them: blocks of waiters for alts, to use again (alts.c) */
   SCHED_POOL_END = SCHED_POOL + 1,
-  SCHED_ATTRS,         /* weak table: go block -> its attributes as a channel */
+  SCHED_ATTRS,         /* weak table: go block -> its attributes as a channel; policy of a channel -> true */
   SCHED_RUN,           /* C function: the protected part of sched_run and of sched_step */
   SCHED_REPORT,        /* C function: passes an error to on_error or writes it */
   SCHED_DESCRIBE,      /* C function: describes a go block that has raised */
@@ -131,6 +131,7 @@ struct Sched {
   Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
   Alt outside;                     /* the operation that waits outside any go block; its results go to the mailbox */
   uint32_t moves;                  /* values that the library has moved since a go block was resumed (lua/moving.h) */
+  uint32_t vain;                   /* operations that came to nothing since the loop has run (park.h) */
   bool running;                    /* the loop is running, further down on the C stack */
   bool stop;                       /* what the loop waits for has come */
   bool is_stuck;                   /* no other thread will end this wait: all wait for each other (family.h) */
@@ -140,6 +141,7 @@ struct Sched {
   int nested;                      /* callbacks that are being called within one another (take_async, put_async) */
   lua_State *closing;          /* coroutine of a dead go block whose variables are being moved (go_close.h), or NULL */
   lua_State *closer;           /* coroutine to which variables are moved while that of a go block is closed, or NULL */
+  lua_CFunction pcall, xpcall; /* of the standard library, or NULL */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
   Roots roots;                 /* bookkeeping of SCHED_STRONG */

@@ -81,14 +81,17 @@ _Noreturn static void bad_field(lua_State *L, const Operation *what) {
   abort(); /* uncovered: raise does not return */
 }
 
-/* Raises if the list has a key other than 1 to n: an alts of `{ c, default = x }` would wait for ever. Called only
-   before waiting, since lua_next is 2 % of an alts. The list must have no metatable, and an n-th element. */
+/* Raises if the list has a key other than 1 to n: an alts of `{ c, default = x }` would wait for ever, and so would one
+   of `{ c, nil, d, nil }`. Called only before waiting, since lua_next is 2 % of an alts. The list must have no metatable,
+   and an n-th element. */
 static void check_fields(lua_State *L, int n, const Operation *what) {
   if (n > 0) lua_pushinteger(L, n);
   else lua_pushnil(L);
   while (lua_next(L, OPS)) {
     lua_pop(L, 1);
     if (!lua_isinteger(L, -1)) bad_field(L, what);
+    lua_Integer key = lua_tointeger(L, -1);
+    if (key < 1 || key > n) bad_op(L, n + 1, "is nil, although the list goes on", what);
   }
 }
 
@@ -167,6 +170,7 @@ static inline int alts(lua_State *L, const Operation *what) {
   int results = alts_try(L, S, &a);
   if (results) return results;
   if (options.has_default) {
+    if (!a.mixed) check_vain(L, S, what->name, "leave out the default, so that it waits");
     lua_pushvalue(L, options.default_at);
     lua_pushliteral(L, "default");
     return 2;

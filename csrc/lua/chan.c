@@ -10,6 +10,7 @@
 #include "lua/module.h"
 #include "sharing/chan_shared.h"
 #include "sharing/shared_handle.h"
+#include "tracing/trace.h"
 #include "tracing/trace_list.h"
 
 /* The metatable's name, which messages of Lua itself use. */
@@ -94,13 +95,24 @@ static int chan_lua_put(lua_State *L) {
   return park_on(L, ch, 1, &PUT, NULL);
 }
 
+/* An offer or a poll comes to nothing. Other threads use a shared channel, even if this one runs no go block. */
+static void in_vain(lua_State *L, const Chan *ch, const char *what, const char *cure) {
+  if (UNLIKELY(ch->sched->observer != NULL)) trace_vain(ch->sched, ch, *what == 'o');
+  if (!chan_is_shared(ch)) check_vain(L, ch->sched, what, cure);
+}
+
 /* ch:offer(v) -> true | nil (not now) | false (closed) */
 static int chan_lua_offer(lua_State *L) {
   Chan *ch = check_chan(L, 1, "offer", "ch:offer(v)");
   check_value(L, 2, "offer");
   PutResult result = chan_put(L, ch, 1, 2);
-  if (result == PUT_WAIT) lua_pushnil(L);
-  else lua_pushboolean(L, result == PUT_DONE);
+  if (result != PUT_WAIT) {
+    ch->sched->vain = 0;
+    lua_pushboolean(L, result == PUT_DONE);
+    return 1;
+  }
+  in_vain(L, ch, "offer", "use ch:put(v), which waits for room");
+  lua_pushnil(L);
   return 1;
 }
 
@@ -108,7 +120,11 @@ static int chan_lua_offer(lua_State *L) {
 static int chan_lua_poll(lua_State *L) {
   Chan *ch = check_chan(L, 1, "poll", "ch:poll()");
   int n = chan_take(L, ch, 1);
-  if (n != TAKE_WAIT) return n;
+  if (n != TAKE_WAIT) {
+    ch->sched->vain = 0;
+    return n;
+  }
+  in_vain(L, ch, "poll", "use ch:take(), which waits for a value");
   lua_pushnil(L);
   return 1;
 }
@@ -290,6 +306,31 @@ static inline Buffer fixed_buffer(lua_Integer n) {
   return (Buffer){.kind = n ? BUFFER_FIXED : BUFFER_NONE, .limit = (uint32_t)n};
 }
 
+/* Whether the argument at index 1, a buffer or a policy, is the buffer of a channel. */
+static bool is_in_use(lua_State *L) {
+  const Buffer *given = check_buffer(L, 1);
+  if (given) return given->label != 0;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ATTRS);
+  lua_pushvalue(L, 1);
+  bool is = lua_rawget(L, -2) != LUA_TNIL;
+  lua_pop(L, 2);
+  return is;
+}
+
+/* Remembers that the argument at index 1 is, if it is a buffer or a policy. May raise. */
+static void set_in_use(lua_State *L) {
+  if (lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) return;
+  if (check_buffer(L, 1)) {
+    ((Buffer *)lua_touserdata(L, 1))->label = 1;
+    return;
+  }
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ATTRS);
+  lua_pushvalue(L, 1);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+}
+
 /* The buffer's kind and limit from the argument at index 1. Pushes it if it is a policy object, else nil. */
 static Buffer read_buffer(lua_State *L, const char *what) {
   Buffer b = {.kind = BUFFER_NONE};
@@ -309,12 +350,16 @@ static Buffer read_buffer(lua_State *L, const char *what) {
   default:
     break;
   }
+  if (is_in_use(L)) {
+    luaL_error(L, "%s: this buffer belongs to another channel; make a new one for each channel", what);
+  }
   const Buffer *given = check_buffer(L, 1);
   if (given) return *given;
   static const char *const methods[] = {"full", "add", "remove", "count"};
-  if (lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) {
+  const char *got = check_got(L, 1);
+  if ((lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) || strncmp(got, "the module", 10) == 0) {
     luaL_error(L, "%s: a buffer size, a buffer, or an object with full, add, remove and count expected, got %s", what,
-               check_got(L, 1));
+               got);
   }
   for (int i = 0; i < 4; i++) {
     if (chan_to(L, 1) || lua_getfield(L, 1, methods[i]) == LUA_TNIL) {
@@ -361,7 +406,9 @@ static int core_chan(lua_State *L) {
   }
   lua_settop(L, 3);
   Buffer b = read_buffer(L, "chan");
-  return new_chan(L, b, 4, 2, 3);
+  new_chan(L, b, 4, 2, 3);
+  set_in_use(L);
+  return 1;
 }
 
 /* shared_chan(n or buffer) -> ch: a channel that other states can have, too. */
@@ -385,6 +432,7 @@ static int core_shared_chan(lua_State *L) {
                          "sliding buffer expected");
   }
   shared_handle_new(L, sched_self(L), (BufferKind)b.kind, b.limit);
+  set_in_use(L);
   return 1;
 }
 

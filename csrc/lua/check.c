@@ -4,11 +4,18 @@
 #include <lauxlib.h>
 #include <math.h>
 
+#include "lifetimes/root.h"
 #include "sharing/shared_handle.h"
 
 const char *check_got(lua_State *L, int i) {
   if (lua_isnone(L, i)) return "nothing";
-  return chan_to(L, i) ? "a channel" : luaL_typename(L, i);
+  if (chan_to(L, i)) return "a channel";
+  lua_pushvalue(L, i);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_getfield(L, -1, "runnel");
+  bool is_module = lua_istable(L, -1) && lua_rawequal(L, -1, -3);
+  lua_pop(L, 3);
+  return is_module ? "the module (call its functions with a dot, as rn.go(f), not with a colon)" : luaL_typename(L, i);
 }
 
 int check_raise_not_chan(lua_State *L, int i, const char *what, const char *usage) {
@@ -40,6 +47,13 @@ int64_t check_ms(lua_State *L, int i, const char *what) {
 void check_push_ms(lua_State *L, int64_t ns) {
   if (ns % CLOCK_MS == 0) lua_pushinteger(L, (lua_Integer)(ns / CLOCK_MS));
   else lua_pushnumber(L, (lua_Number)ns / (lua_Number)CLOCK_MS);
+}
+
+void check_raise_vain(lua_State *L, Sched *S, const char *what, const char *cure) {
+  S->vain = 0;
+  if (!root_count(S)) return;
+  luaL_error(L, "%s: it has come to nothing %d times, and meanwhile no other go block could run: %s, or call rn.yield() "
+                "in the loop", what, PARK_VAIN, cure);
 }
 
 void check_callable(lua_State *L, int i, const char *what) {

@@ -3,9 +3,10 @@
 #ifndef RUNNEL_LUA_CHECK_H
 #define RUNNEL_LUA_CHECK_H
 
-#include "core/state.h"
+#include "blocks/park.h"
 
-/* What the argument at index `i` is, for a message: the name of its type, "a channel" or "nothing". */
+/* What the argument at index `i` is, for a message: the name of its type, "a channel", "nothing", or the module, if a
+   function of it was called with a colon. */
 const char *check_got(lua_State *L, int i);
 
 /* Raises an error: argument `i` of `what` is not a channel; `usage` says how to call it. */
@@ -29,6 +30,15 @@ int64_t check_ms(lua_State *L, int i, const char *what);
 
 /* Pushes a time in ns as ms: an integer if it is a whole number. */
 void check_push_ms(lua_State *L, int64_t ns);
+
+/* Raises an error, if there are go blocks: operations that came to nothing, the last of them `what`, keep all of these
+   from running. `cure` says what to do. */
+void check_raise_vain(lua_State *L, Sched *S, const char *what, const char *cure);
+
+/* Counts an operation that does not wait, and came to nothing (PARK_VAIN). */
+static inline void check_vain(lua_State *L, Sched *S, const char *what, const char *cure) {
+  if (UNLIKELY(++S->vain >= PARK_VAIN)) check_raise_vain(L, S, what, cure);
+}
 
 /* Checks that the value at index `i` can be called. */
 void check_callable(lua_State *L, int i, const char *what);

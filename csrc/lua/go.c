@@ -55,15 +55,24 @@ static int core_yield(lua_State *L) {
   return park_yield(L, S, &yield, 0, NULL);
 }
 
-/* sleep(ms) */
-static int core_sleep(lua_State *L) {
+static int sleep_for_ms(lua_State *L, const Operation *op) {
   Sched *S = sched_self(L);
   int64_t ns = check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
   timer_reserve(L, S);
-  static const Operation sleep = {.name = "sleep"};
-  Alt *alt = park_begin(L, S, &sleep);
+  Alt *alt = park_begin(L, S, op);
   timer_sleep(S, alt, clock_after(now, ns));
-  return park_wait(L, S, alt, &sleep, NULL);
+  return park_wait(L, S, alt, op, NULL);
+}
+
+/* sleep(ms) */
+static int core_sleep(lua_State *L) {
+  static const Operation sleep = {.name = "sleep"};
+  return sleep_for_ms(L, &sleep);
+}
+
+int module_sleep_at_end(lua_State *L) {
+  static const Operation sleep = {.name = "a scope", .cleans_up = true};
+  return sleep_for_ms(L, &sleep);
 }
 
 /* now() -> ms */

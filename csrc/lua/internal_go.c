@@ -69,11 +69,11 @@ static int internal_self(lua_State *L) {
   return 1;
 }
 
-/* join(ch): waits until ch closes. */
+/* join(ch): waits until ch closes; also in a go block that was cancelled, and has got the error. */
 static int internal_join(lua_State *L) {
   Chan *ch = check_chan(L, 1, "join", "join(ch)");
   if (ch->flags & CHAN_CLOSED) return 0;
-  static const Operation join = {.name = "a scope", .waiter = WAITER_UNCOUNTED};
+  static const Operation join = {.name = "a scope", .waiter = WAITER_UNCOUNTED, .cleans_up = true};
   return park_on(L, ch, 1, &join, NULL);
 }
 
@@ -213,6 +213,7 @@ void lua_internal_go_open(lua_State *L) {
       {"join", internal_join},
       {"origin", internal_origin},
       {"self", internal_self},
+      {"sleep_at_end", module_sleep_at_end},
       {"started", internal_started},
       {"state", internal_state},
       {"wake", internal_wake},

@@ -15,6 +15,9 @@ void module_register(lua_State *L, const luaL_Reg *functions);
    alts_index(ops, opts): alts that returns the number of the operation instead of its port. */
 int module_alts_index(lua_State *L);
 
+/* sleep_at_end(ms): a sleep also in a go block that was cancelled, and has got the error. */
+int module_sleep_at_end(lua_State *L);
+
 /* alts_index(ops, opts) for the library's own go blocks: see lua/moving.c. */
 int module_moving_alts(lua_State *L);
 

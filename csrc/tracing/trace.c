@@ -249,6 +249,15 @@ static void on_take(Chan *ch, const Alt *putter) {
   moved(S, ch, trace_current(S), false, how);
 }
 
+void trace_vain(const Sched *S, const Chan *ch, bool is_offer) {
+  Trace *t = S->tracer;
+  if (!t || !t->story || trace_label(ch) == TRACE_HIDDEN) return;
+  TraceActor who = trace_current(S);
+  if (who.label == TRACE_HIDDEN) return;
+  story_add(t->story, is_offer ? STORY_OFFER_VAIN : STORY_POLL_VAIN, who.id, who.label, (uint32_t)ch->id, 0,
+            (ch->flags & CHAN_GO) || ch->buf.kind != BUFFER_NONE);
+}
+
 static void on_admit(Chan *ch, const Alt *putter) {
   moved(ch->sched, ch, trace_owner(ch->sched, putter), true, TRACE_WAITED);
 }

@@ -25,4 +25,7 @@
    Sched.births while the list is held. */
 extern const Observer trace_observer;
 
+/* An offer, or a poll, on the channel came to nothing. Only a story hears of it. */
+void trace_vain(const Sched *S, const Chan *ch, bool is_offer);
+
 #endif

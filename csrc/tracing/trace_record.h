@@ -79,6 +79,9 @@ static inline void trace_record_park(const Sched *S, TraceActor who, const Alt *
     const Waiter *w = alt_waiters(alt);
     int what = alt->flags & ALT_SELECT ? TRACE_ON_ALTS : w->is_put ? TRACE_ON_PUT : TRACE_ON_TAKE;
     trace_record(t, TRACE_PARK, who, (uint32_t)w->chan->id, alt->count, what);
+    for (uint32_t i = 1; UNLIKELY(t->story != NULL) && i < alt->count && i < STORY_NAMED; i++) {
+      story_add(t->story, STORY_PARK_TOO, who.id, who.label, (uint32_t)w[i].chan->id, 0, 0);
+    }
   } else {
     trace_record(t, TRACE_PARK, who, 0, 0, alt->state == ALT_SLEEPING ? TRACE_ON_SLEEP : TRACE_ON_YIELD);
   }

@@ -39,7 +39,10 @@ function select_alt.alt(clauses)
     ports[i] = type(op) == "table" and op[1] or op
   end
   for key in next, clauses, #clauses > 0 and #clauses or nil do
-    if key ~= "priority" and key ~= "default" and not math.tointeger(key) then
+    local number = math.tointeger(key)
+    if number and (number < 1 or number > #clauses) then
+      error(("alt: clause %d is nil, although the list goes on"):format(#clauses + 1), 2)
+    elseif not number and key ~= "priority" and key ~= "default" then
       error("alt: " .. check.unknown(key, { default = true, priority = true }), 2)
     end
   end

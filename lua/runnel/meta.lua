@@ -354,9 +354,13 @@ function core.internal.self(what) end
 ---@return fun()? before the function that was set before
 function core.internal.on_close(ch, f) end
 
----Waits until a channel closes. Nothing may be put on it.
+---Waits until a channel closes, also in a go block that was cancelled, and has got the error. Nothing may be put on it.
 ---@param ch runnel.Channel<any>
 function core.internal.join(ch) end
+
+---A sleep, also in a go block that was cancelled, and has got the error.
+---@param ms number
+function core.internal.sleep_at_end(ms) end
 
 ---Ends the sleep of a go block, or of the caller outside any go block. Does nothing if it does not sleep.
 ---@param block? runnel.Channel<any>

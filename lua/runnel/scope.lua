@@ -15,7 +15,7 @@ local check = require "runnel.internal.check"
 local timed_out = require "runnel.timed_out"
 local internal = core.internal
 
-local now, sleep, max = core.now, core.sleep, math.max
+local now, sleep, max = core.now, internal.sleep_at_end, math.max
 
 -- What the scope raises if a guard is closed without an error although its function has not returned. The go block's
 -- own error, if any, is reported.
@@ -188,7 +188,7 @@ end
 ---@param ... any its arguments
 ---@return runnel.Channel<R> result as rn.go returns it
 function Scope:go(f, ...)
-  check.object(self, Scope, "a scope", "scope:go")
+  check.object(self, Scope, "a scope", "scope:go", "s:go(f, ...)")
   check.callable(f, "scope:go")
   if self.over then
     error("scope:go: the scope has ended; start go blocks before its last one ends, or with rn.go", 2)
@@ -203,7 +203,7 @@ end
 ---@param reason? any the error that the go blocks get; by default "cancelled"
 ---@return boolean alive false if they had all ended already
 function Scope:cancel(reason)
-  check.object(self, Scope, "a scope", "scope:cancel")
+  check.object(self, Scope, "a scope", "scope:cancel", "s:cancel(reason)")
   if self.over then return false end
   if reason == nil then reason = "cancelled" end
   if not self.cancelled then self.reason = reason end

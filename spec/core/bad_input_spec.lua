@@ -50,6 +50,66 @@ describe("bad input", function()
     "this one has no count$", function() rn.chan { full = print, add = print, remove = print } end,
   })
 
+  it("to a function that was called with a colon", each_raises {
+    "^chan: .* expected, got the module %(call its functions with a dot, as rn.go%(f%), not with a colon%)$",
+    function() rn:chan(3) end, -- luacheck: ignore
+    "^go: a function expected, got the module %(call its functions with a dot", function() rn:go(print) end,
+    "^sleep: .* got the module %(", function() rn:sleep(3) end,
+    "^pmap: n: .* got the module %(call", function() rn:pmap(3, print, {}) end,
+  })
+
+  it("to chan: a buffer that another channel has", within(function()
+    local has = "^%w+: this buffer belongs to another channel; make a new one for each channel$"
+    for _, make in ipairs {
+      function() return rn.buffer(2) end, function() return rn.dropping_buffer(2) end,
+      function() return rn.sliding_buffer(2) end, function() return rn.priority_buffer(2) end,
+      function() return policy.new() end,
+    } do
+      local buffer = make()
+      raises("^chan: transducer", function() rn.chan(buffer, 42) end)
+      local first = rn.chan(buffer) -- since the last one failed
+      raises(has, function() rn.chan(buffer) end)
+      raises(has, function() rn.chan(buffer, rn.xf.map(tostring)) end)
+      first:put "kept"
+      assert.equal("kept", (first:take()))
+    end
+    local buffer = rn.sliding_buffer(2)
+    rn.shared_chan(buffer)
+    raises("^shared_" .. has:sub(4), function() rn.shared_chan(buffer) end)
+    raises("^pmap: buffer: this buffer belongs", function() rn.pmap(1, print, { 1 }, { buffer = buffer }) end)
+  end)) -- the map of buffers is weak: those that are not used any more are collected
+
+  it("to polls, offers and alts with a default that keep all go blocks from running", function()
+    local block = rn.go(function() rn.yield() end)
+    local full, other = rn.chan(), rn.chan()
+    for _, where in ipairs { "outside", "in a go block" } do
+      local function attempt()
+        raises("^poll: it has come to nothing 100000 times, and meanwhile no other go block could run: use ch:take%(%)",
+          function() while full:poll() == nil do end end)
+        raises("^offer: it has come to nothing 100000 times.*use ch:put", function() while not full:offer(1) do end end)
+        raises("^alts: it has come to nothing 100000 times.*leave out the default, so that it waits, or call rn.yield",
+          function() while rn.alts({ full, other }, { default = 0 }) == 0 do end end)
+        raises("^alt: it has come to nothing", function() while not rn.alt { { full, print }, default = print } do end end)
+      end
+      if where == "outside" then attempt() else assert.is_nil(select(2, rn.go(attempt):take())) end
+    end
+    block:take()
+  end)
+
+  it("nothing to polls of which each finds a value, or after which others run, however many they are", function()
+    local block, feeder, empty = rn.go(rn.chan().take, rn.chan()), rn.chan(1), rn.chan()
+    for i = 1, 250000 do
+      empty:poll()
+      if i % 90000 == 0 then rn.yield() end
+    end
+    for i = 1, 250000 do
+      assert(empty:poll() == nil and feeder:offer(i) and feeder:poll() == i)
+    end
+    local shared = rn.shared_chan()
+    for _ = 1, 110000 do shared:poll() end -- another thread may put on it
+    rn.cancel(block)
+  end)
+
   it("to chan: transducers and exception handlers", each_raises {
     "^chan: a transducer needs a buffer; give a size of 1 or more$", function() rn.chan(nil, print) end,
     "^chan: a transducer needs a buffer", function() rn.chan(0, print) end,
@@ -193,6 +253,9 @@ describe("bad input", function()
     function() rn.alt { ch } end,
     "^alt: clause 2 is a function; write", function() rn.alt { { ch, print }, print } end,
     "^alt: clause 1 has no operation; write", function() rn.alt { { nil, print }, { ch, print } } end,
+    "^alts: operation 2 is nil", function() rn.alts { ch, nil, rn.chan(), nil } end,
+    "^alts: operation 2 is nil, although the list goes on; write", function() rn.alts { [1] = ch, [3] = rn.chan() } end,
+    "^alt: clause 2 ", function() rn.alt { [1] = { ch, print }, [3] = { ch, print } } end,
     "^alt: clause 1: a function expected, got nothing$", function() rn.alt { { ch } } end,
     "^alt: clause 2: a function expected, got a number$", function() rn.alt { { ch, print }, { ch, 42 } } end,
     "^alt: operation 1 is not a channel; write", function() rn.alt { { 42, print } } end,

@@ -80,23 +80,47 @@ describe("cancel", function()
         assert_idle(ch)
       end))
 
-      it(("in %s is caught by pcall once, and later operations work"):format(name), stage.sim(function()
-        local ch, after = rn.chan(), rn.chan()
-        local result = rn.go(function()
-          local ok, err = pcall(park, ch)
-          assert.is_false(ok)
-          assert.equal("enough", err)
-          rn.sleep(5)
+      it(("in %s is caught by pcall, and raised again by each later operation that would wait"):format(name),
+        stage.sim(function()
+          local ch, full = rn.chan(), rn.chan(1)
+          local result = rn.go(function()
+            for _ = 1, 3 do assert.same({ false, "enough" }, { pcall(park, ch) }) end
+            each_park(function(_, other) assert.same({ false, "enough" }, { pcall(other, ch) }) end)
+            assert.is_true(full:put "needs not wait")
+            assert.same({ false, "enough" }, { pcall(full.put, full, "would wait") })
+            assert.equal("needs not wait", full:take())
+            return "went on"
+          end)
           rn.yield()
-          return after:take()
+          rn.cancel(result, "enough")
+          assert.equal("went on", result:take())
+          assert.same({}, stage.heard())
+          assert_idle(ch)
+        end))
+    end)
+
+    it("ends it at last if it catches that in an endless loop, with its variables closed and nothing reported",
+      stage.sim(function()
+        local ch, seen, others = rn.chan(), nil, 0
+        local result = rn.go(function()
+          local _ <close> = closing(function(_, err) seen = err end)
+          while true do pcall(ch.put, ch, "a value") end
+        end)
+        rn.go(function()
+          for _ = 1, 3 do
+            others = others + 1
+            rn.yield()
+          end
         end)
         rn.yield()
         rn.cancel(result, "enough")
-        after:put "went on"
-        assert.equal("went on", result:take())
+        assert.same({ nil, "enough" }, { result:take() })
+        assert.equal("enough", seen)
+        rn.sleep(10000)
+        assert.equal(3, others)
+        assert.same({}, stage.heard())
         assert_idle(ch)
       end))
-    end)
 
     it("takes any value but nil for a reason", stage.sim(function()
       for _, reason in ipairs { false, true, 0, 0.5, "", "text", print } do
@@ -409,7 +433,8 @@ describe("cancel", function()
         local ch = rn.chan()
         local result = rn.go(function()
           local _, err = pcall(park, ch)
-          rn.sleep(1) -- not a second time
+          local _, again = pcall(rn.sleep, 1)
+          assert.equal(err, again)
           return err
         end)
         rn.yield()
@@ -426,42 +451,57 @@ describe("cancel", function()
       assert.equal("first", result:take())
     end))
 
-    it("after the go block has got the first error raises again", stage.sim(function()
-      local log = {}
-      local result = rn.go(function()
-        for i = 1, 3 do
-          local _, err = pcall(rn.sleep, FOREVER)
-          log[i] = err
+    -- Where a go block may wait to clean up: variables of what pcall or xpcall calls, and of a block that ends well.
+    for name, clean_up in pairs {
+      ["that pcall closes"] = function(close)
+        pcall(function()
+          local _ <close> = closing(close)
+          rn.sleep(FOREVER)
+        end)
+      end,
+      ["that xpcall closes"] = function(close)
+        xpcall(function()
+          local _ <close> = closing(close)
+          rn.sleep(FOREVER)
+        end, debug.traceback)
+      end,
+      ["of a function that a pcall within pcall calls"] = function(close)
+        pcall(function()
+          local _ <close> = closing(function(...) pcall(close, ...) end)
+          pcall(rn.sleep, FOREVER)
+          error "another one"
+        end)
+      end,
+      ["of a block that ends"] = function(close)
+        pcall(rn.sleep, FOREVER)
+        do
+          local _ <close> = closing(close)
         end
-        return "stubborn"
-      end)
-      for i = 1, 3 do
+      end,
+    } do
+      since_5_4_3("lets it wait while it closes variables " .. name .. ", and raises its reason there", stage.sim(function()
+        local log, line = {}, rn.chan()
+        local result = rn.go(function()
+          clean_up(function()
+            rn.sleep(20)
+            rn.yield()
+            line:put "goodbye"
+            log[1] = select(2, pcall(rn.sleep, FOREVER))
+            rn.sleep(20)
+          end)
+          log[2] = select(2, pcall(rn.sleep, FOREVER))
+          return "stubborn"
+        end)
         rn.yield()
-        assert.is_true(rn.cancel(result, i))
-      end
-      assert.equal("stubborn", result:take())
-      assert.same({ 1, 2, 3 }, log)
-    end))
-
-    it("reaches it while it cleans up", stage.sim(function()
-      local log = {}
-      local result = rn.go(function()
-        local _, err = pcall(rn.sleep, FOREVER)
-        log[1] = err
-        _, err = pcall(rn.sleep, 100) -- cleans up
-        log[2] = err
-        error(log[1], 0)
-      end)
-      rn.yield()
-      rn.cancel(result, "first")
-      rn.sleep(50)
-      rn.cancel(result, "second")
-      local value, err = result:take()
-      assert.is_nil(value)
-      assert.equal("first", err)
-      assert.same({ "first", "second" }, log)
-      assert.equal(50, rn.now())
-    end))
+        assert.is_true(rn.cancel(result, "first"))
+        assert.equal("goodbye", line:take())
+        rn.sleep(30)
+        assert.is_true(rn.cancel(result, "second"))
+        assert.equal("stubborn", result:take())
+        assert.same({ "second", "second" }, log)
+        assert.equal(70, rn.now())
+      end))
+    end
   end)
 
   describe("of a go block with variables to be closed", function()
@@ -793,15 +833,17 @@ describe("cancel", function()
   end)
 
   describe("and memory", function()
-    it("collects a cancelled go block that waits on an unreachable channel", stage.sim(function()
+    since_5_4_3("collects a cancelled go block that waits on an unreachable channel", stage.sim(function()
       local alive = setmetatable({}, { __mode = "k" })
       for _ = 1, 100 do
         local result = rn.go(function()
           local mine = {}
           alive[mine] = true
-          local _, reason = pcall(rn.sleep, FOREVER)
-          alive[reason] = true
-          rn.chan():take()
+          local _ <close> = closing(function(_, reason)
+            alive[reason] = true
+            rn.chan():take()
+          end)
+          rn.sleep(FOREVER)
           return mine
         end)
         rn.yield()
@@ -832,8 +874,8 @@ describe("cancel", function()
     end))
   end)
 
-  -- Go blocks that put, take and choose at random, each value once, are cancelled at any time and go on. What a put has
-  -- said to have put is taken once, and nothing else is.
+  -- Go blocks that put, take and choose at random, each value once, are cancelled at any time; some catch that and go on,
+  -- and others take their places. What a put has said to have put is taken once, and nothing else is.
   it("loses no value and doubles none, whenever it comes", function()
     local cancels, caught = 0, 0
     local function program(seed)
@@ -868,17 +910,21 @@ describe("cancel", function()
         rn.yield,
       }
       local workers = {}
-      for i = 1, 8 do
-        workers[i] = rn.go(function()
-          for _ = 1, 20 do
-            local ok, err = pcall(acts[random(#acts)])
-            if not ok then
-              assert(err == i, err)
-              caught = caught + 1
+      local function work(i, left)
+        for n = left - 1, 0, -1 do
+          local ok, err = pcall(acts[random(#acts)])
+          if not ok then
+            assert(err == i, err)
+            caught = caught + 1
+            assert(not pcall(rn.yield))
+            if random(3) > 1 then
+              workers[i] = rn.go(work, i, n)
+              return
             end
           end
-        end)
+        end
       end
+      for i = 1, 8 do workers[i] = rn.go(work, i, 20) end
       for _ = 1, 60 do
         if random(3) == 1 then rn.sleep(1) end
         local i = random(#workers)

@@ -60,13 +60,29 @@ describe("go", function()
     end))
 
     it("closes empty without a result, and with nil for one", stage.sim(function()
-      for _, f in ipairs { function() end, function() return nil end, function() return nil, 2 end } do
+      for _, f in ipairs { function() end, function() return nil end, function() return nil, nil, 2 end } do
         assert.equal(1, select("#", rn.go(f):take()))
         local result = rn.go(f)
         rn.yield()
         assert.is_true(result:closed())
         assert.equal(0, #result)
       end
+    end))
+
+    it("gives nil and an error to every take, and reports nothing: nothing was raised", stage.sim(function()
+      for _, err in ipairs { "no such host", false, 2 } do
+        local result = rn.go(function() return nil, err, "more" end)
+        for _ = 1, 2 do assert.same({ nil, err, n = 2 }, table.pack(result:take())) end
+        result = rn.go(function() return nil, err end)
+        rn.yield()
+        assert.is_true(result:closed())
+        assert.same({ nil, result, err, n = 3 }, table.pack(rn.alts { result }))
+        rn.go(function() return nil, err end) -- nobody takes it
+        rn.scope(function(s) assert.same({ nil, err }, { s:go(function() return nil, err end):take() }) end)
+      end
+      assert.same({ "value", n = 1 }, table.pack(rn.go(function() return "value", "not an error" end):take()))
+      rn.sleep(10000)
+      assert.same({}, stage.heard())
     end))
 
     it("takes a callable object for its function", stage.sim(function()

@@ -22,10 +22,14 @@ local USAGE = {
   transduce = "transduce(xf, f, init, ch)",
 }
 
+-- What a function got that was called as rn:f(...).
+local MODULE = "the module (call its functions with a dot, as rn.go(f), not with a colon)"
+
 ---What was passed, for a message: "a string", "a channel", "nothing".
 ---@return string
 function check.article(value)
   if value == nil then return "nothing" end
+  if value == package.loaded.runnel then return MODULE end
   return core.is_chan(value) and "a channel" or "a " .. type(value)
 end
 
@@ -164,9 +168,11 @@ end
 ---An object of the library.
 ---@param class table its metatable
 ---@param kind string what the message calls it, as in "a mult"
-function check.object(value, class, kind, what)
+---@param usage? string how the method is called, with a colon
+function check.object(value, class, kind, what, usage)
   if getmetatable(value) ~= class then
-    error(("%s: %s expected, got %s"):format(what, kind, check.article(value)), CALLER)
+    local cure = usage and "; call " .. usage .. ", with a colon" or ""
+    error(("%s: %s expected, got %s%s"):format(what, kind, check.article(value), cure), CALLER)
   end
 end
 

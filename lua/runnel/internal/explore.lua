@@ -291,14 +291,15 @@ local function grouped(n)
   return (text:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
 end
 
----What sim.explore returns; tostring gives "all 142 schedules" or "18,758 schedules, not all".
+---What sim.explore returns; tostring gives "all 142 schedules of its go blocks" or "18,758 schedules of its go blocks,
+---not all".
 ---@class runnel.Explored
 ---@field schedules integer how many were run; or, of all, how many there are
 ---@field all boolean whether the program has no other schedule
 local Explored = {}
 
 function Explored:__tostring()
-  local text = grouped(self.schedules) .. (self.schedules == 1 and " schedule" or " schedules")
+  local text = grouped(self.schedules) .. (self.schedules == 1 and " schedule" or " schedules") .. " of its go blocks"
   return self.all and "all " .. text or text .. ", not all"
 end
 

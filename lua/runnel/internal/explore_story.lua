@@ -4,10 +4,12 @@ local recorder = require "runnel.core".internal.trace
 
 local RUN, PARK, SPAWN, END, PUT, TAKE, CLOSE = 1, 2, 3, 4, 6, 7, 8 -- TraceKind in tracing/trace_state.h
 local READY, ALTS, CHOSEN, DEADLOCK = 33, 34, 35, 36 -- tracing/story.h
+local OFFER_VAIN, POLL_VAIN, PARK_TOO = 40, 41, 42
 local DIRECT, WAITED, RESULT, TIMEOUT = 1, 4, 8, 16 -- TraceHow
 local ON_TAKE, ON_PUT, ON_ALTS, ON_SLEEP = 0, 1, 2, 3 -- TraceWhat
 
 local MOST = 100 -- steps; of a longer story, the end
+local NAMED = 4 -- go blocks whose values fill a channel, at most
 
 local story = {}
 
@@ -28,6 +30,11 @@ end
 -- The low half of an id, which records have.
 local function low(id) return id & 0xFFFFFFFF end
 
+local NAMES_CHANNEL = {
+  [PUT] = true, [TAKE] = true, [CLOSE] = true, [PARK] = true, [OFFER_VAIN] = true, [POLL_VAIN] = true,
+  [PARK_TOO] = true,
+}
+
 -- What is in the events: the names of go blocks and channels.
 local function survey(event)
   local gos, labels, timeouts, seen = {}, {}, {}, {}
@@ -37,7 +44,7 @@ local function survey(event)
     if kind == SPAWN or kind == RUN and #gos == 0 then gos[#gos + 1] = kind == SPAWN and low(seq) or go end
     if go ~= 0 and label ~= 0 then labels[go] = label end
     if kind == CLOSE and how & TIMEOUT ~= 0 then timeouts[ch] = true end
-    if kind == PUT or kind == TAKE or kind == CLOSE or kind == PARK then seen[ch] = true end
+    if NAMES_CHANNEL[kind] then seen[ch] = true end
   end
   local found = { timeouts = timeouts }
   found.gos = number(gos, function(id)
@@ -63,14 +70,17 @@ local function channel(found, id)
   return found.timeouts[id] and "a timeout" or "a channel"
 end
 
--- What a parked go block waits for.
-local function wait(found, how, ch, n, place)
+-- What a parked go block waits for. `chs` are the channels of an alts, at most four of the n.
+local function wait(found, how, chs, n, place)
+  local ch = chs[1]
   if how == ON_TAKE then return ("waits to take from %s%s"):format(channel(found, ch), place) end
   if how == ON_PUT then return ("waits to put on %s%s"):format(channel(found, ch), place) end
   if how == ON_SLEEP then return "sleeps" .. place end
   if how ~= ON_ALTS then return "yields" .. place end
-  local more = n > 1 and (" and %d more"):format(n - 1) or ""
-  return ("waits in alts on %s%s%s"):format(channel(found, ch), more, place)
+  local names = {}
+  for i, each in ipairs(chs) do names[i] = channel(found, each) end
+  local more = n > #chs and (" and %d more"):format(n - #chs) or ""
+  return ("waits in alts on %s%s%s"):format(table.concat(names, ", "), more, place)
 end
 
 -- What a go block does in an event, or nil.
@@ -78,6 +88,10 @@ local function deed(found, kind, ch, seq, how, place)
   if kind == PUT then return ("puts on %s%s"):format(channel(found, ch), place) end
   if kind == TAKE then return ("takes from %s%s"):format(channel(found, ch), place) end
   if kind == CLOSE then return ("closes %s%s"):format(channel(found, ch), place) end
+  if kind == OFFER_VAIN then
+    return ("offers on %s%s: %s, dropped"):format(channel(found, ch), place, how == 0 and "nobody waits" or "it is full")
+  end
+  if kind == POLL_VAIN then return ("polls %s%s: nothing there"):format(channel(found, ch), place) end
   if kind == SPAWN then return ("starts %s"):format(found.gos[low(seq)] or "a go block") end
   if kind == END then return how == 0 and "ends" or "ends with an error" end
   if kind == ALTS then return ("does the ready operation %d of %d%s"):format(ch + 1, seq, place) end
@@ -87,13 +101,28 @@ end
 -- What a go block did, with the name of the go block that this has woken (nil: none).
 local function woken(did, who) return did and who and ("%s, which wakes %s"):format(did, who) or did end
 
--- The steps: each has who, is_marked, time, and did, a list. And what each go block waits for at the end.
+-- The channels of an alts that has parked in event i.
+local function channels_of(event, i, first)
+  local chs = { first }
+  for j = i + 1, math.huge do
+    local kind, _, _, ch = event(j)
+    if kind ~= PARK_TOO then return chs end
+    chs[#chs + 1] = ch
+  end
+end
+
+-- The steps: each has who, is_marked, time, and did, a list. And what each go block waits for at the end: `text`, and
+-- of a put `on`, its channel; and the go blocks whose values each channel holds then, in order.
 local function steps_of(event, found, kind_of_failure)
-  local list, waits, step, is_marked, wakes = {}, {}, nil, false, nil
+  local list, waits, holds, step, is_marked, wakes = {}, {}, {}, nil, false, nil
   for i = 1, math.huge do
     local kind, time, go, ch, seq, how, _, where = event(i)
     if not kind or kind == DEADLOCK and kind_of_failure == "deadlock" then break end
     local place = where and (" (%s)"):format(short(where)) or ""
+    if kind == PUT or kind == TAKE then
+      holds[ch] = holds[ch] or {}
+      if kind == PUT then table.insert(holds[ch], go) else table.remove(holds[ch], 1) end
+    end
     if kind == READY then
       is_marked = ch > 0
     elseif kind == RUN and go ~= 0 then
@@ -101,8 +130,8 @@ local function steps_of(event, found, kind_of_failure)
       list[#list + 1] = step
       waits[go], is_marked = nil, false
     elseif step and kind == PARK and go == step.go then
-      step.did[#step.did + 1] = wait(found, how, ch, seq, place)
-      waits[go] = step.did[#step.did]
+      step.did[#step.did + 1] = wait(found, how, channels_of(event, i, ch), seq, place)
+      waits[go] = { text = step.did[#step.did], on = how == ON_PUT and ch or nil }
     elseif step and (kind == PUT or kind == TAKE) and how & WAITED ~= 0 and go ~= step.go then
       -- A put that waited is recorded before the take, a take after the put.
       local last = #step.did
@@ -114,7 +143,22 @@ local function steps_of(event, found, kind_of_failure)
       wakes = nil
     end
   end
-  return list, waits
+  return list, waits, holds
+end
+
+-- What a go block waits for at the end. Of a put on a full channel: whose values fill it, and what these wait for.
+local function last_wait(found, waits, holds, id)
+  local wait_of = waits[id]
+  local text = wait_of.text:gsub("^waits", "waits for ever")
+  local owners = {}
+  for _, owner in ipairs(wait_of.on and holds[wait_of.on] or {}) do
+    if #owners < NAMED and found.gos[owner] and owner ~= id then
+      local its = waits[owner]
+      owners[#owners + 1] = ("%s has put what is in it, and %s"):format(found.gos[owner], its and its.text or "has ended")
+    end
+  end
+  if #owners == 0 then return text end
+  return ("%s: %s"):format(text, table.concat(owners, "; "))
 end
 
 ---@param event fun(i: integer): integer?, number?, integer?, integer?, integer?, integer?, integer?, string?
@@ -122,7 +166,7 @@ end
 ---@return { text: string, has_marks: boolean }
 function story.tell(event, kind)
   local found = survey(event)
-  local steps, waits = steps_of(event, found, kind)
+  local steps, waits, holds = steps_of(event, found, kind)
   local width, has_marks, lines, time = 0, false, {}, 0
   for _, step in ipairs(steps) do width = math.max(width, #step.who) end
   if #steps > MOST then lines[1] = ("  ... %d steps, then:"):format(#steps - MOST) end
@@ -141,7 +185,7 @@ function story.tell(event, kind)
     if #ids > 0 then lines[#lines + 1] = "At the end:" end
     for _, id in ipairs(ids) do
       lines[#lines + 1] = ("      %-" .. width .. "s  %s"):format(found.gos[id] or "a callback",
-        (waits[id]:gsub("^waits", "waits for ever")))
+        last_wait(found, waits, holds, id))
     end
   end
   return { text = table.concat(lines, "\n"), has_marks = has_marks }

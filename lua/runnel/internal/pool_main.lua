@@ -4,6 +4,7 @@
 local core = require "runnel.core"
 local far = require "runnel.internal.far"
 local guard = require "runnel.internal.guard"
+local sendable = require "runnel.internal.sendable"
 local stuck = require "runnel.internal.stuck"
 local thread_function = require "runnel.internal.thread_function"
 local internal = core.internal
@@ -35,6 +36,12 @@ local function traceback_of(err, trace)
   return ("in %s, %s"):format(internal.thread_name, far.add(err, trace))
 end
 
+-- The error of a job as its caller gets it.
+local function told(err)
+  if err == nil then return RAISED_NIL end
+  return type(err) == "string" and sendable(err) or err
+end
+
 -- Calls the function of a job that gets a channel for its results.
 local function call_async(self, f, value, result)
   local ok, failure = xpcall(f, guard.handler, value, result)
@@ -42,7 +49,7 @@ local function call_async(self, f, value, result)
   local err, trace = guard.caught(failure)
   if result:closed() then return internal.report(err, trace, A_JOB) end
   self.trace = traceback_of(err, trace)
-  guard.close(result, err == nil and RAISED_NIL or err)
+  guard.close(result, told(err))
 end
 
 ---@param what table see runnel.internal.thread_function
@@ -99,8 +106,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
   end
 
   local function send_error(number, started, err, trace)
-    if err == nil then err = RAISED_NIL end
-    send(number, started, err, true, trace)
+    send(number, started, told(err), true, trace)
   end
 
   -- ---- jobs ----

@@ -44,14 +44,15 @@ return function(job)
   local main = rn.go(function()
     rn.rename(job.name)
     local traceback
-    local ok, value = xpcall(function()
-      return (thread_function(job)(table.unpack(job.args, 1, job.args.n)))
+    local ok, value, problem = xpcall(function()
+      return thread_function(job)(table.unpack(job.args, 1, job.args.n))
     end, function(err)
       traceback = debug.traceback(nil, 2)
       return err
     end)
     if ok and value ~= nil then ok, value = pcall(result.put, result, value) end
-    if not ok then fail(value, traceback) end
+    if not ok then fail(value, traceback)
+    elseif value == nil and problem ~= nil then result:close(sendable(problem)) end
     has_returned = true
   end):name(job.name)
   -- Not control:done(), which would count as something that may still happen: a deadlock must be noticed.

@@ -3,6 +3,7 @@
 local rn = require "runnel"
 local width = require "runnel.internal.prompt.width"
 
+local NAMED = 4 -- channels of an alts, at most
 local ALIKE = 3 -- so many similar entries are folded into one line
 
 ---@class runnel.internal.prompt.views
@@ -85,8 +86,12 @@ local function waits_of(entry)
     for i, wait in ipairs(entry.waits) do list[i] = wait.operation .. " on " .. chan_name(wait.channel) end
     return table.concat(list, ", ")
   end
-  local waits = entry.operation or ""
-  return entry.channel and waits .. " on " .. chan_name(entry.channel) or waits
+  local waits, names = entry.operation or "", {}
+  local chs = entry.channels or { entry.channel }
+  for i = 1, math.min(#chs, NAMED) do names[i] = chan_name(chs[i]) end
+  if #names == 0 then return waits end
+  local more = #chs > NAMED and (" and %d more"):format(#chs - NAMED) or ""
+  return ("%s on %s%s"):format(waits, table.concat(names, ", "), more)
 end
 
 ---The go blocks, one line each, below a line of headings. With `room` there are at most so many lines: the newest go
