@@ -216,9 +216,10 @@ describe("sim.explore", function()
       assert.equal("all 1 schedule of its go blocks", tostring(sim.explore(function() end)))
       local function four() for _ = 1, 4 do rn.go(function() end) end end
       assert.equal("all 24 schedules of its go blocks", tostring(sim.explore(four)))
-      assert.equal("1 schedule of its go blocks, not all", tostring(sim.explore(function() sim.choose(2) end, { seconds = 0 })))
+      local cut = sim.explore(function() sim.choose(2) end, { seconds = 0 })
+      assert.equal("1 schedule of its go blocks, not all", tostring(cut))
       local explored = setmetatable({ schedules = 1234567, all = false }, getmetatable(sim.explore(function() end)))
-      assert.equal("1,234,567 schedules, not all", tostring(explored))
+      assert.equal("1,234,567 schedules of its go blocks, not all", tostring(explored))
     end)
   end)
 
@@ -230,7 +231,7 @@ sim.explore: leak: 1 go block waits for ever (schedule SOME)
              starts asks
              starts stops
              ends
-  2 * stops  waits in alts on stop and 1 more (explore_spec.lua:LINE)
+  2 * stops  waits in alts on stop, done (explore_spec.lua:LINE)
   3   node   takes from stop (explore_spec.lua:LINE), which wakes stops
              closes done (explore_spec.lua:LINE)
              ends
@@ -425,8 +426,8 @@ At the end:
       local program = [[
         local rn, sim = require "runnel", require "runnel.sim"
         print(sim.explore(function() for _ = 1, 9 do rn.go(function() rn.yield() end) end end, { seconds = %s }))]]
-      assert.equal("1 schedule, not all\n", script(program:format "0"))
-      assert.equal("1 schedule, not all\n", script(program:format "1000", "RUNNEL_EXPLORE_SECONDS=0"))
+      assert.equal("1 schedule of its go blocks, not all\n", script(program:format "0"))
+      assert.equal("1 schedule of its go blocks, not all\n", script(program:format "1000", "RUNNEL_EXPLORE_SECONDS=0"))
       assert.matches("sim.explore: RUNNEL_EXPLORE_SECONDS: a number expected, got \"soon\"",
         script(program:format "1", "RUNNEL_EXPLORE_SECONDS=soon"))
     end)

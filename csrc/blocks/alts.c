@@ -162,32 +162,31 @@ static int wait_shared(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
     const AltsOp *op = &a->ops[i];
     if (chan_is_shared(op->ch)) chan_shared_add(L, wait, alts_at(i), alts_at(i), op->is_put, a->op);
   }
+  for (uint32_t i = shared; !a->priority && i > 1; i--) { /* those on the same channel compete */
+    SharedWaiter *one = &wait->ops[i - 1], *other = &wait->ops[random_below(&S->world.random, i)], last = *one;
+    *one = *other;
+    *other = last;
+  }
   return chan_shared_do(L, S, wait, alt, a->op->flags);
 }
+
+static inline Waiter *waiter_of(Link *link) { return CONTAINER_OF(link, Waiter, link); }
 
 /* Of the operations on the same channel of an alt that was just enqueued, which are the last ones in its queue, the first
    gets what comes: makes it each of them with the same probability. */
 NOINLINE static void draw_firsts(Sched *S, Alt *alt) {
   const SimRules *rules = S->world.rules;
-  for (uint32_t i = 0; i < alt->count; i++) {
-    Link *last = &alt_waiters(alt)[i].link;
-    Waiter *w = CONTAINER_OF(last, Waiter, link);
-    const Link *head = w->chan->queues[w->is_put].first;
-    bool is_all_same = !w->is_put && !(alt->flags & ALT_INDEX); /* takes with the same port */
-    if (head->prev != last || is_all_same || chan_is_shared(w->chan)) continue;
-    uint32_t n = 1;
-    for (; &w->link != head; n++) {
-      Waiter *before = CONTAINER_OF(w->link.prev, Waiter, link);
-      if (before->alt != alt) break;
-      w = before;
-    }
+  for (uint32_t i = 0, n = 1; i < alt->count; i++, n = 1) {
+    Waiter *first = &alt_waiters(alt)[i], *drawn = first;
+    const Link *head = first->chan->queues[first->is_put].first;
+    bool is_all_same = !first->is_put && !(alt->flags & ALT_INDEX); /* takes with the same port */
+    if (head->prev != &first->link || is_all_same || chan_is_shared(first->chan)) continue;
+    for (; &first->link != head && waiter_of(first->link.prev)->alt == alt; n++) first = waiter_of(first->link.prev);
     if (n == 1) continue;
-    const Link *link = &w->link;
     uint32_t k = rules && rules->choose_operation ? rules->choose_operation(S, n) : random_below(&S->world.random, n);
-    while (k-- > 0) link = link->next;
-    Waiter *drawn = CONTAINER_OF(link, Waiter, link);
-    int at = w->at;
-    w->at = drawn->at;
+    while (++k < n) drawn = waiter_of(drawn->link.prev); /* back from the last one */
+    int at = first->at;
+    first->at = drawn->at;
     drawn->at = at;
   }
 }
@@ -211,7 +210,7 @@ static void enqueue_all(lua_State *L, Sched *S, Alt *alt, Waiter *waiters, const
       chan_no_room(L, ops[i].ch, alts_at(i), ops[i].is_put);
     }
     const Link *head = ops[i].ch->queues[ops[i].is_put].first;
-    if (UNLIKELY(head != NULL) && CONTAINER_OF(head->prev, const Waiter, link)->alt == alt) compete = true;
+    if (UNLIKELY(head != NULL) && waiter_of(head->prev)->alt == alt) compete = true;
     alt_enqueue(ops[i].ch, &waiters[i], alt, alts_at(i), ops[i].is_put, what->waiter);
     alt->count++;
   }

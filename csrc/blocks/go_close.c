@@ -29,7 +29,7 @@ void go_close_finish(Sched *S, Go *go, lua_State *co) {
 }
 
 bool go_close_is_running(lua_State *L) {
-  enum { RESULT = 1, HANDLER = 2 }; /* what pcall and xpcall have on their stacks besides the call */
+  enum { BELOW = 1, BELOW_X = 2 }; /* what pcall has on its stack below the call, and what xpcall has besides */
   const Sched *S = sched_self(L);
   int top = lua_gettop(L);
   luaL_checkstack(L, 3, NULL);
@@ -39,8 +39,7 @@ bool go_close_is_running(lua_State *L) {
     lua_getinfo(L, "nf", &ar);
     lua_CFunction f = lua_tocfunction(L, -1);
     is = ar.name && strcmp(ar.namewhat, "metamethod") == 0 && strcmp(ar.name, "close") == 0;
-    if (f && f == S->pcall) is = lua_getlocal(L, &ar, RESULT + 1) != NULL;
-    if (f && f == S->xpcall) is = lua_getlocal(L, &ar, RESULT + HANDLER + 1) != NULL;
+    for (int i = 0; f && i < 2; i++) is |= f == S->pcalls[i] && lua_getlocal(L, &ar, BELOW + i * BELOW_X + 1);
     lua_settop(L, top);
   }
   return is;
@@ -190,16 +189,14 @@ int go_close_start(lua_State *L, Sched *S, Go *go) {
 }
 
 void go_close_open(lua_State *L) {
-  Sched *S = sched_self(L);
-  int top = lua_gettop(L);
   lua_pushglobaltable(L);
-  lua_pushliteral(L, "pcall");
-  lua_rawget(L, top + 1);
-  S->pcall = lua_tocfunction(L, -1);
-  lua_pushliteral(L, "xpcall");
-  lua_rawget(L, top + 1);
-  S->xpcall = lua_tocfunction(L, -1);
-  lua_settop(L, top);
+  for (int i = 0; i < 2; i++) {
+    lua_pushstring(L, i ? "xpcall" : "pcall");
+    lua_rawget(L, -2);
+    sched_self(L)->pcalls[i] = lua_tocfunction(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
   setup_keep_function(L, SCHED_CLOSER, closer);
   setup_keep_function(L, SCHED_MAKE_CLOSER, make_closer);
 }

@@ -141,7 +141,7 @@ struct Sched {
   int nested;                      /* callbacks that are being called within one another (take_async, put_async) */
   lua_State *closing;          /* coroutine of a dead go block whose variables are being moved (go_close.h), or NULL */
   lua_State *closer;           /* coroutine to which variables are moved while that of a go block is closed, or NULL */
-  lua_CFunction pcall, xpcall; /* of the standard library, or NULL */
+  lua_CFunction pcalls[2];     /* pcall and xpcall of the standard library, or NULL */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
   Roots roots;                 /* bookkeeping of SCHED_STRONG */

@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 #include <math.h>
 
+#include "errors/error.h"
 #include "lifetimes/root.h"
 #include "sharing/shared_handle.h"
 
@@ -52,8 +53,11 @@ void check_push_ms(lua_State *L, int64_t ns) {
 void check_raise_vain(lua_State *L, Sched *S, const char *what, const char *cure) {
   S->vain = 0;
   if (!root_count(S)) return;
-  luaL_error(L, "%s: it has come to nothing %d times, and meanwhile no other go block could run: %s, or call rn.yield() "
-                "in the loop", what, PARK_VAIN, cure);
+  lua_pushfstring(L,
+                  "%s: it has come to nothing %d times, and meanwhile no other go block could run: %s, or call "
+                  "rn.yield() in the loop",
+                  what, PARK_VAIN, cure);
+  error_raise(L);
 }
 
 void check_callable(lua_State *L, int i, const char *what) {

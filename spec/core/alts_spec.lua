@@ -307,6 +307,18 @@ describe("alts", function()
       for i = 1, 4 do assert.is_true(counts[i] > n / 4 * 0.8 and counts[i] < n / 4 * 1.2, counts[i]) end
     end))
 
+    it("twice, if it is shared, puts one value, either; with priority the first", function()
+      local first, n, ch = 0, 400, rn.shared_chan()
+      for i = 1, 2 * n do
+        local putter = rn.go(function() return rn.alts({ { ch, "a" }, { ch, "b" } }, { priority = i > n }) end)
+        rn.yield()
+        local value = ch:take()
+        assert.is_true((putter:take()))
+        if i > n then assert.equal("a", value) elseif value == "a" then first = first + 1 end
+      end
+      assert.is_true(first > n * 0.4 and first < n * 0.6, first)
+    end)
+
     it("with priority puts the first value", within(function()
       local ch = rn.chan()
       for _ = 1, 50 do
@@ -1077,6 +1089,7 @@ describe("alts with buffer policies", function()
     local v, port = rn.alts({ other, { rn.chan(policy), 1 } }, { priority = true })
     assert.same({ "put meanwhile", true }, { v, port == other })
     local closing = rn.chan()
+    policy = fickle { true }
     policy.full = function()
       closing:close()
       return true

@@ -63,7 +63,7 @@ describe("bad input", function()
     for _, make in ipairs {
       function() return rn.buffer(2) end, function() return rn.dropping_buffer(2) end,
       function() return rn.sliding_buffer(2) end, function() return rn.priority_buffer(2) end,
-      function() return policy.new() end,
+      function() return policy.queue(2) end,
     } do
       local buffer = make()
       raises("^chan: transducer", function() rn.chan(buffer, 42) end)
@@ -75,9 +75,9 @@ describe("bad input", function()
     end
     local buffer = rn.sliding_buffer(2)
     rn.shared_chan(buffer)
-    raises("^shared_" .. has:sub(4), function() rn.shared_chan(buffer) end)
+    raises("^shared_chan: this buffer belongs to another channel", function() rn.shared_chan(buffer) end)
     raises("^pmap: buffer: this buffer belongs", function() rn.pmap(1, print, { 1 }, { buffer = buffer }) end)
-  end)) -- the map of buffers is weak: those that are not used any more are collected
+  end))
 
   it("to polls, offers and alts with a default that keep all go blocks from running", function()
     local block = rn.go(function() rn.yield() end)
@@ -376,7 +376,7 @@ describe("bad input", function()
 end)
 
 describe("waiting is impossible", function()
-  local INSTEAD = "use offer or poll, or put_async or take_async, or do it in a go block of its own %(rn%.go%)$"
+  local INSTEAD = ".*use offer or poll, or put_async or take_async, or do it in a go block of its own %(rn%.go%)$"
 
   before_each(function() ch = rn.chan():name "jobs" end)
 
