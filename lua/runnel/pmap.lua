@@ -45,8 +45,8 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
   local over = false -- `out` is closed
   local reason -- the error with which `out` is to close
   -- Where the reason comes from: the go block of the worker that died of it, which is reported unless somebody takes
-  -- it; false if the reason is not that of a worker's go block, so that nothing reports it yet; nil if it came from
-  -- `source`.
+  -- it or the go block was cancelled; false if the reason is not that of a worker's go block, so that nothing reports it
+  -- yet; nil if it came from `source`.
   local origin
   local has_failed = false -- some job, with an error that nobody has handled
 
@@ -77,7 +77,7 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
   end
 
   local function failed(_, failure)
-    local at, err, block, v = failure.phase, failure.err, failure.block, failure.value
+    local at, err, v, block = failure.phase, failure.err, failure.value, failure.block or failure.cancelled
     if over then return nil end
     if at == "take" then
       pool:finish()

@@ -28,6 +28,7 @@ local internal = core.internal
 
 local chan, cancel, go, take = core.chan, core.cancel, guard.go, internal.moving.take
 local hide, withdraw, of_worker = internal.trace.hide, internal.withdraw_take, internal.worker
+local at_rest = jobs.at_rest
 local phase_of, set_off = of_worker.phase, of_worker.set_off
 
 ---@class runnel.internal.WorkersSpec
@@ -58,6 +59,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field traceback? string
 ---@field tries integer
 ---@field block runnel.Channel<any>|false the go block that has died of it, if that is to be reported
+---@field cancelled runnel.Channel<any>|false the go block that has died of it, if it was cancelled
 
 ---A worker. While it runs, `hand` returns what it has in hand: what it does (or nil: see `at`), the value of its job,
 ---the number of that job, and in a put the result and its output. `from` and `to` are for reports of deadlocks, too.
@@ -101,9 +103,6 @@ local Pool = {}
 Pool.__index = Pool
 
 local workers = { FINISHED = jobs.FINISHED }
-
--- What a worker has in hand between two go blocks: as `hand`.
-local function at_rest(worker) return nil, worker.value, worker.seq, worker.result, worker.output end
 
 -- Whether only one of n workers takes at a time.
 local function needs_order(pool, n)
@@ -242,10 +241,11 @@ function Pool:call_next()
   if self.order then self.order.call_next() end
 end
 
--- Makes a worker call taking.next_value, also if it waits for a value.
+-- Makes a worker call taking.next_value, also if it waits for a value. One whose go block has just died does so anyway.
 local function nudge(worker)
   local pool = worker.pool
   set_off(worker.exchange, true)
+  if not worker.block then return end
   local at = pool:state_of(worker)
   if at == "idle" then withdraw(worker.block, pool.order.calls)
   elseif at == "take" and pool.is_channel then withdraw(worker.block, pool.from) end

@@ -7,6 +7,8 @@ local internal = core.internal
 
 local excuse, is_cancellation = internal.excuse, internal.is_cancellation
 
+local at_rest = jobs.at_rest
+
 local failure = {}
 
 -- In which phase the failure counts; else it is what the worker does.
@@ -31,7 +33,7 @@ local function what_next(worker, one, is_cancelled)
   local late, phase, err, pool = worker.late, one.phase, one.err, worker.pool
   if late then
     if one.block then excuse(one.block, err) end
-    one.err, one.block, worker.late = late_error(late, err), false, false
+    one.err, one.block, one.cancelled, worker.late = late_error(late, err), false, false, false
   end
   if worker.dropped then return nil end
   if err == jobs.FINISHED and (pool.is_source or phase == "take") then return "end" end
@@ -61,11 +63,12 @@ function failure.decide(worker, err, block, is_reported, trace)
   end
   worker.value, worker.seq, worker.result, worker.output = value, seq, result, output
   worker.kept, worker.block, worker.deadline = nil, false, false
+  worker.hand = at_rest -- what follows may ask for its state, which is not that of the go block any more
 
   local is_cancelled = is_cancellation(block, err)
   local one = {
     phase = phase, value = value, seq = seq, err = err, traceback = trace, tries = worker.tried + 1,
-    block = is_reported and block,
+    block = is_reported and block, cancelled = is_cancelled and block,
   }
   if err == nil or not (is_reported or is_cancelled) then
     one.err = pool.timed .. " raised nil, called coroutine.yield, or had its coroutine closed"

@@ -17,6 +17,10 @@ jobs.NOTHING, jobs.PARCEL = NOTHING, PARCEL
 ---What ends a source after its put, or where it waits, if its pool is to finish. No error.
 jobs.FINISHED = setmetatable({}, { __tostring = function() return "a source has to end" end })
 
+---What a worker has in hand while no go block of it works on that: its field `hand` then.
+---@param worker runnel.internal.Worker
+function jobs.at_rest(worker) return nil, worker.value, worker.seq, worker.result, worker.output end
+
 ---A parcel with a result of a job, or with none.
 ---@param result any
 ---@param output any
