@@ -284,7 +284,7 @@ describe("onto_chan", function()
     local done = rn.onto_chan(other, { 1, 2, 3, 4 })
     rn.yield()
     other:close()
-    assert.same({ 1, 2 }, stage.drain(other))
+    assert.same({ 1 }, stage.drain(other)) -- what was put before; the put that waited gave up
     done:take()
     assert.same({}, stage.others())
   end))

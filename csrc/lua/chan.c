@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "blocks/async.h"
+#include "blocks/go.h"
 #include "blocks/park.h"
 #include "blocks/timer.h"
 #include "channels/chan_custom.h"
 #include "errors/unhandled.h"
+#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "sharing/chan_shared.h"
@@ -167,7 +169,16 @@ static int chan_lua_put_async(lua_State *L) {
 
 /* ---- closing ---- */
 
-/* ch:close(err); also __close(ch, err), when the scope of `local ch <close>` ends, by an error or not. */
+/* Whether the value at index 2 is what the running go block was cancelled with. */
+static bool is_own_cancellation(lua_State *L, const Sched *S) {
+  if (lua_isnoneornil(L, 2) || !S->current) return false;
+  root_push(L, S->current);
+  return go_is_cancellation(L, lua_gettop(L), 2);
+}
+
+/* ch:close(err); also __close(ch, err), when the scope of `local ch <close>` ends, by an error or not. If that is the
+   cancellation of the go block, takers get it, but it is not reported: whoever cancels a go block wants no errors of
+   it. */
 static int chan_lua_close(lua_State *L) {
   Chan *ch = check_chan(L, 1, "close", "ch:close(err)");
   if (UNLIKELY(ch->flags & CHAN_TIMEOUT)) {
@@ -177,7 +188,9 @@ static int chan_lua_close(lua_State *L) {
   if (UNLIKELY((ch->flags & (CHAN_CLOSES_ITSELF | CHAN_CLOSED)) == CHAN_CLOSES_ITSELF)) {
     return luaL_error(L, "close: a channel that done() returns closes when its channel closes; close that channel");
   }
+  bool is_quiet = !chan_is_closed(ch) && is_own_cancellation(L, ch->sched);
   chan_close(L, ch, 1, lua_isnoneornil(L, 2) ? 0 : 2);
+  if (is_quiet) ch->flags |= CHAN_ERROR_KNOWN; /* no loop that waits for it has run since */
   return 0;
 }
 

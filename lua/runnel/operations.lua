@@ -54,7 +54,7 @@ function operations.split(pred, ch, yes_buf, no_buf)
   check.chan(ch, "split: channel")
   local yes = check.new_chan(yes_buf, "split: first buffer")
   local no = check.new_chan(no_buf, "split: second buffer")
-  guard.started(guard.go(guard.close, { yes, no }, divide, pred, ch, yes, no), "split")
+  guard.started(guard.go_while_open({ yes, no }, guard.close, { yes, no }, divide, pred, ch, yes, no), "split")
   return yes, no
 end
 
@@ -121,7 +121,7 @@ function operations.map(f, chs, buf)
   check.callable(f, "map: function")
   check.chans(chs, "map: channels")
   local out = check.new_chan(buf, "map: buffer")
-  guard.started(guard.go(guard.close, out, map_values, f, table.move(chs, 1, #chs, 1, {}), out), "map")
+  guard.started(guard.go_while_open(out, guard.close, out, map_values, f, table.move(chs, 1, #chs, 1, {}), out), "map")
   return out
 end
 

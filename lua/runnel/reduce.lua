@@ -6,17 +6,19 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 
 local chan, is_reduced = core.chan, core.is_reduced
-local take, put = core.internal.moving.take, core.internal.moving.put
+local take, put_while_open = core.internal.moving.take, core.internal.moving.put_while_open
+
 ---@class runnel.reduce
 local reducers = {}
 
 -- Calls `f(...)` in a go block and returns a channel of its result. `f` returns a value, or nil and the error that `ch`
 -- closed with; the result channel then closes with that error, which counts as not taken until somebody takes it there.
+-- Closing that channel ends the go block.
 local function answer(what, ch, f, ...)
   local out = chan(1)
-  guard.started(guard.go(guard.close, out, function(...)
+  guard.started(guard.go_while_open(out, guard.close, out, function(...)
     local value, err = f(...)
-    if value ~= nil then put(out, value) end
+    if value ~= nil then put_while_open(out, value) end
     ends.close(out, err, ch)
   end, ...), what)
   return out
@@ -97,14 +99,16 @@ end
 
 local function copy(ch, next_value, closing)
   for value in next_value do
-    if not put(ch, value) then break end
+    if not put_while_open(ch, value) then break end
   end
   if closing then closing:close() end
 end
 
-local function onto(what, ch, next_value, close)
+-- Puts the values of an iterator on a channel, in a go block. One of the program's, unlike that over a list, may wait.
+local function onto(what, ch, next_value, is_list, close)
   local closing = close ~= false and ch
-  return guard.started(guard.go(guard.close, closing, copy, ch, next_value, closing), what)
+  if is_list then return guard.started(guard.go(guard.close, closing, copy, ch, next_value, closing), what) end
+  return guard.started(guard.go_while_open(ch, guard.close, closing, copy, ch, next_value, closing), what)
 end
 
 ---Puts all elements of a list, or all values of an iterator, on a channel. Source: core.async's onto-chan!.
@@ -117,7 +121,8 @@ end
 function reducers.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
   check.close(close, "onto_chan")
-  return onto("onto_chan", ch, values_of(source, "onto_chan"), close)
+  local next_value = values_of(source, "onto_chan")
+  return onto("onto_chan", ch, next_value, next_value ~= source, close)
 end
 
 ---Makes a channel of the elements of a list, or the values of an iterator. It closes after the last one. Source:
@@ -126,8 +131,8 @@ end
 ---@param source T[]|fun(): T? as for onto_chan
 ---@return runnel.Channel<T> ch
 function reducers.to_chan(source)
-  local ch = core.chan()
-  onto("to_chan", ch, values_of(source, "to_chan"))
+  local ch, next_value = chan(), values_of(source, "to_chan")
+  onto("to_chan", ch, next_value, next_value ~= source)
   return ch
 end
 

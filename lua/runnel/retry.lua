@@ -35,14 +35,12 @@ function Leftover:__close()
   if self.timer then cancel(self.timer) end
 end
 
-local function wait(ms) sleep(ms) end
-
 -- Makes one try, in a go block of its own, since the time limit must be able to end it wherever it waits. Returns its
 -- results; or nil and its error. `caller` is nil outside any go block.
 local function try(caller, timeout, f, ...)
   local self, late = setmetatable({ results = false }, Try), nil
   local block = core.go(internal.guarded, self, f, ...)
-  local timer = timeout and guard.started(guard.go(guard.nothing, nil, wait, timeout), "retry") or nil
+  local timer = timeout and guard.timer(timeout) or nil
   local leftover <close> = setmetatable({ block = block, timer = timer }, Leftover) -- luacheck: ignore 211
   local ops = { block, timer }
   while true do

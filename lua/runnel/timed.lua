@@ -8,7 +8,7 @@ local guard = require "runnel.internal.guard"
 local pacer = require "runnel.internal.pacer"
 local moving = core.internal.moving
 
-local chan, now, sleep, cancel = core.chan, core.now, core.sleep, core.cancel
+local chan, now, cancel = core.chan, core.now, core.cancel
 local alts, is_cancelled, put_while_open = moving.alts, core.internal.is_cancelled, moving.put_while_open
 local PRIORITY = { priority = true }
 
@@ -21,14 +21,10 @@ local timed = {}
 
 -- What a go block below has:
 --   out     the channel that it feeds
---   timer   the result channel of the go block that is its timer, or false
--- A timer is not an rn.timeout: that may be late, and keeps the program running when nobody waits for it any more.
-
--- A function of the library, so that its go block has the name of the one that it serves.
-local function wait(ms) sleep(ms) end
+--   timer   its timer (guard.timer), or false
 
 local function start_timer(state, ms)
-  state.timer = guard.go(guard.nothing, nil, wait, ms)
+  state.timer = guard.timer(ms)
   return state.timer
 end
 

@@ -103,9 +103,7 @@ end
 
 -- ---- servers ----
 
-local function wait(ms) core.sleep(ms) end
-
--- A go block that waits: a timeout would keep the program running until it is due.
+-- A timeout would keep the program running until it is due.
 local Timer = { __close = function(self) cancel(self.block) end }
 
 ---Accepts no more connections, and waits until the requests that run have been answered and all connections have
@@ -116,7 +114,7 @@ function Server:drain(ms)
   if ms ~= nil then check.ms(ms, 0, "drain") end
   if not self.core then return true end
   self.core:quiesce()
-  local timer <close> = setmetatable({ block = guard.go(guard.nothing, nil, wait, ms or 10000) }, Timer)
+  local timer <close> = setmetatable({ block = guard.timer(ms or 10000) }, Timer)
   local _, port = core.alts({ self.drained, timer.block }, { priority = true })
   self:close()
   return port == self.drained

@@ -5,7 +5,8 @@ local internal = core.internal
 
 internal.library "internal/guard.lua" -- also in a program that requires one of the modules only, such as runnel.uv
 
-local xpcall, is_cancelled = xpcall, internal.is_cancelled
+local hide, xpcall = internal.trace.hide, xpcall
+local is_cancelled, has_ended, is_closed = internal.is_cancelled, internal.has_ended, core.methods.closed
 
 local guard = {}
 
@@ -38,6 +39,73 @@ guard.close = internal.close_fed
 
 ---A `give_up` for a go block that feeds no channel.
 function guard.nothing() end
+
+-- ---- timers ----
+
+local function wait(ms) core.sleep(ms) end
+
+---Starts a timer: a go block, hidden like what else only the library uses, so that no program cancels it. Unlike an
+---rn.timeout it is exact, and can be cancelled, so that it keeps no program running when nobody waits for it any more.
+---@param ms number
+---@return runnel.Channel<any> timer closes after that time
+function guard.timer(ms) return hide(guard.go(guard.nothing, nil, wait, ms)) end
+
+-- ---- ending ----
+
+local CLOSED = "the channel that this go block feeds was closed"
+
+-- The go blocks that end with a channel, by that channel: a table from them to what they feed, in which those that have
+-- ended stay until they are collected.
+local ending_with = setmetatable({}, { __mode = "k" })
+
+-- Whether a channel, or each of a list, is closed.
+local function are_closed(fed)
+  for _, ch in ipairs(core.is_chan(fed) and { fed } or fed) do
+    if not is_closed(ch) then return false end
+  end
+  return true
+end
+
+-- Cancels go blocks, in the order in which they were started, so that a simulation can be replayed.
+local function cancel_all(blocks)
+  local list = {}
+  for block, fed in pairs(blocks) do
+    if not has_ended(block) and are_closed(fed) then list[#list + 1] = block end
+  end
+  table.sort(list, function(a, b) return a:stats().id < b:stats().id end)
+  for _, block in ipairs(list) do core.cancel(block, CLOSED) end
+end
+
+local function blocks_of(ch)
+  local blocks = ending_with[ch]
+  if blocks then return blocks end
+  blocks = setmetatable({}, { __mode = "k" })
+  local before
+  before = internal.on_close(ch, function()
+    cancel_all(blocks)
+    if before then before() end
+  end)
+  ending_with[ch] = blocks
+  return blocks
+end
+
+-- It registers itself: if there is no memory for that, it dies, and so closes what it feeds.
+local function run_while_open(fed, f, ...)
+  local block = internal.self "a go block of the library"
+  for _, ch in ipairs(core.is_chan(fed) and { fed } or fed) do blocks_of(ch)[block] = fed end
+  if are_closed(fed) then return end
+  return f(...)
+end
+
+---Like guard.go, for a go block that may wait for something else than the channels that it feeds, such as in a function
+---of the user's: once all of them are closed, it is cancelled.
+---@param chs runnel.Channel<any>|runnel.Channel<any>[]
+---@param give_up runnel.GiveUp
+---@param fed any
+---@param f function
+---@param ... any
+---@return runnel.Channel<any> block
+function guard.go_while_open(chs, give_up, fed, f, ...) return guard.go(give_up, fed, run_while_open, chs, f, ...) end
 
 -- ---- calling ----
 

@@ -120,7 +120,7 @@ function workers.new(spec)
     job = spec.job, is_step = spec.is_step or false, is_source = spec.from == nil, is_channel = core.is_chan(spec.from),
     tries = spec.tries or 1, retry = spec.retry,
     main = spec.main, emit = spec.emit, failed = spec.failed, done = spec.done, ended = spec.ended,
-    limit = spec.timeout and limit.new(list, spec.timed, spec.timeout, origin) or nil,
+    limit = spec.timeout and limit.new(list, spec.timed, spec.timeout) or nil,
     keeps = spec.timeout ~= nil or spec.tries ~= nil and spec.tries > 1, numbers = 0, newest = nil,
     paused = false, finishing = false, gate = nil, early = early.new(), got = 0, order = nil,
   }, Pool)

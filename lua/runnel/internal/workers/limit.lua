@@ -4,7 +4,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.timed_out"
 
-local now, sleep, cancel = core.now, core.sleep, core.cancel
+local now, sleep, cancel, hide = core.now, core.sleep, core.cancel, core.internal.trace.hide
 
 local NANOSECOND = 1e-6 -- in ms: the clock's unit. The difference of two equal times may be a little off 0, by rounding
 
@@ -12,7 +12,6 @@ local NANOSECOND = 1e-6 -- in ms: the clock's unit. The difference of two equal 
 ---@field package workers runnel.internal.Worker[] those of the pool; their field `deadline` is set while they have one
 ---@field package what string what takes too long, in messages
 ---@field package ms number
----@field package origin any
 ---@field package watcher runnel.Channel<any>|nil the go block, while there may be a deadline
 local Limit = {}
 Limit.__index = Limit
@@ -22,10 +21,9 @@ local limit = {}
 ---@param workers runnel.internal.Worker[]
 ---@param what string
 ---@param ms number
----@param origin any names the go block
 ---@return runnel.internal.Limit
-function limit.new(workers, what, ms, origin)
-  return setmetatable({ workers = workers, what = what, ms = ms, origin = origin, watcher = nil }, Limit)
+function limit.new(workers, what, ms)
+  return setmetatable({ workers = workers, what = what, ms = ms, watcher = nil }, Limit)
 end
 
 local function next_late(self)
@@ -58,7 +56,7 @@ local function forget(self) self.watcher = nil end
 ---@param worker runnel.internal.Worker
 function Limit:begin(worker)
   worker.deadline = now() + self.ms
-  if not self.watcher then self.watcher = core.internal.started(guard.go(forget, self, watch, self), self.origin) end
+  if not self.watcher then self.watcher = hide(guard.go(forget, self, watch, self)) end -- so no program cancels it
 end
 
 ---There are no jobs any more.
