@@ -122,6 +122,12 @@ static int internal_pass_on(lua_State *L) {
   return 0;
 }
 
+/* is_error_known(ch) -> whether the error with which the channel was closed needs no further report (unhandled.h) */
+static int internal_is_error_known(lua_State *L) {
+  lua_pushboolean(L, check_chan(L, 1, "is_error_known", "is_error_known(ch)")->flags & CHAN_ERROR_KNOWN);
+  return 1;
+}
+
 /* fail(ch, err, traceback, where) -> whether ch was open: closes ch with err, which somebody must take from it: as the
    error of a go block it is reported otherwise, once. For what the library feeds without a go block, such as a stream
    that has failed. If ch is closed, the program wants nothing more from it, and nothing happens. `where` is the name in
@@ -234,6 +240,7 @@ void lua_internal_open(lua_State *L) {
       {"error_text", internal_error_text},
       {"fail", internal_fail},
       {"grace", internal_grace},
+      {"is_error_known", internal_is_error_known},
       {"is_simulation", internal_is_simulation},
       {"is_well", internal_is_well},
       {"library", internal_library},

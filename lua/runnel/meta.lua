@@ -556,6 +556,12 @@ function core.internal.job_of(block) end
 ---@return any ...
 function core.internal.simulate(seed, shuffle, leaks, f, ...) end
 
+---Whether the error with which a channel was closed needs no further report: it is in the list of errors that must be
+---taken already, or that of a go block that was cancelled.
+---@param ch runnel.Channel<any>
+---@return boolean
+function core.internal.is_error_known(ch) end
+
 ---Whether a simulation is running. For runnel.uv.
 ---@return boolean
 function core.internal.is_simulation() end

@@ -82,6 +82,11 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
     if at == "take" then
       pool:finish()
       reason, origin = err, block
+      if not source then -- another worker may wait in the iterator
+        for _, worker in ipairs { table.unpack(pool.workers) } do
+          if worker.block and pool:state_of(worker) == "take" then pool:drop(worker, err) end
+        end
+      end
     elseif ex_handler and at == "job" then
       return function() return ex_handler(err, v) end
     else

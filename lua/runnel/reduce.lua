@@ -5,7 +5,8 @@ local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 
-local chan, is_reduced = core.chan, core.is_reduced
+local chan, cancel, is_reduced = core.chan, core.cancel, core.is_reduced
+local on_close, has_ended = core.internal.on_close, core.internal.has_ended
 local take, put_while_open = core.internal.moving.take, core.internal.moving.put_while_open
 
 ---@class runnel.reduce
@@ -117,12 +118,17 @@ end
 ---@param source T[]|fun(): T? a list (up to its first nil), or an iterator, which is called until it returns nil
 ---@param close? boolean false: leave `ch` open at the end; true or nil: close it, with the error if the iterator raises
 ---one
----@return runnel.Channel<any> ch a channel that closes when all values have been put, or `ch` has closed
+---@return runnel.Channel<any> ch a channel that closes when all values have been put, or `ch` has closed; closing it ends
+---the puts
 function reducers.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
   check.close(close, "onto_chan")
   local next_value = values_of(source, "onto_chan")
-  return onto("onto_chan", ch, next_value, next_value ~= source, close)
+  local block = onto("onto_chan", ch, next_value, next_value ~= source, close)
+  pcall(on_close, block, function() -- if memory has run out, closing it has no effect
+    if not has_ended(block) then cancel(block, "the channel that onto_chan has returned was closed") end
+  end)
+  return block
 end
 
 ---Makes a channel of the elements of a list, or the values of an iterator. It closes after the last one. Source:

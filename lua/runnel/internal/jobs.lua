@@ -19,6 +19,7 @@ local guard = require "runnel.internal.guard"
 local internal = core.internal
 
 local chan, take, put_free = core.chan, internal.moving.take, internal.moving.put
+local is_cancellation, is_error_known = internal.is_cancellation, internal.is_error_known
 local call, new_result = internal.job.call, internal.job.result
 
 -- The capacity of a channel at most: more would not fit into memory.
@@ -29,12 +30,13 @@ local function ask(ex_handler, err)
   if ok then return value end
 end
 
--- Returns the value to put for a job that has ended with an error, or nil. The handler runs in a go block of its own,
--- so that nothing it does can end the caller.
+-- Returns the value to put for a job that has ended with an error, or nil; and the error with which the handler was
+-- cancelled, if it was. The handler runs in a go block of its own, so that nothing it does can end the caller.
 local function instead_of(err, trace, ex_handler)
   if ex_handler then
     local block = guard.go(guard.nothing, nil, ask, ex_handler, err)
     local value, failure = take(block)
+    if is_cancellation(block, failure) then return nil, failure end
     ends.close(nil, failure, block) -- the handler's go block has died: that is reported
     return value
   end
@@ -92,9 +94,14 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     if takeover then takeover:close() end
   end
 
-  -- A job has ended with an error, after its results.
-  local function end_with(err)
-    local value = instead_of(err, nil, ex_handler)
+  local stop
+
+  -- A job has ended with an error, after its results: with that its result channel was closed. If a go block that was
+  -- cancelled has closed it, the error is not reported.
+  local function end_with(err, result)
+    if not ex_handler and is_error_known(result) then return ends.close(nil, err, result) end
+    local value, why = instead_of(err, nil, ex_handler)
+    if why ~= nil then stop(why) end
     if value ~= nil then put(to, value) end
   end
 
@@ -102,7 +109,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   -- every job passes: a call more is one percent of a job.
   local function deliver(result)
     local _, err = deliver_values(result, to)
-    if err ~= nil then end_with(err) end
+    if err ~= nil then end_with(err, result) end
   end
 
   -- ---- workers ----
@@ -132,9 +139,15 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     if queue then queue:close() else close_to() end
   end
 
-  -- A go block that has no job has died: starts no further job, and ends the workers that wait for a value.
-  local function stop(why)
-    if over then return end
+  -- A go block that has no job has died, or was cancelled: starts no further job, and ends the workers that wait for a
+  -- value.
+  function stop(why)
+    if over then
+      if reason ~= nil then return end -- `from` had ended, or another one has died
+      internal.pass_on(why, closes)
+      reason = why
+      return
+    end
     finish(why)
     for worker in pairs(workers) do
       if not worker.job then pcall(core.cancel, worker.block, why) end
@@ -148,7 +161,8 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     if ex_handler and not result:closed() then
       guard.close(result, err) -- who delivers the results calls the handler
     else
-      instead_of(err, trace, ex_handler)
+      local _, why = instead_of(err, trace, ex_handler)
+      if why ~= nil then stop(why) end
       result:close()
     end
   end
@@ -165,8 +179,16 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     until not take(self.partner)
   end
 
+  -- A job that was cancelled, unlike one that has failed, ends the pipeline; unless the handler decides about it.
+  local function ends_all(why, block) return not ex_handler and is_cancellation(block, why) end
+
   local function partner_died(self, why, block)
-    if self.job == "helped" then guard.close(self.result, why) else stop(why) end
+    if self.job ~= "helped" then stop(why)
+    elseif not ends_all(why, block) then guard.close(self.result, why)
+    else
+      stop(why)
+      self.result:close()
+    end
     local ok, successor = pcall(start_partner, self)
     if ok then return pcall(internal.started, successor, block) end
     stop(why) -- memory has run out
@@ -199,7 +221,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
       else
         self.job = "delivers"
         _, err = deliver_values(result, to)
-        if err ~= nil then end_with(err) end
+        if err ~= nil then end_with(err, result) end
       end
       self.job, idle = false, idle + 1
     end
@@ -246,7 +268,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
 
   -- Another go block takes the place of one that had a job, and reports the error.
   function worker_died(self, why, block, _, trace)
-    if self.job then
+    if self.job and not ends_all(why, block) then
       self.err, self.trace = why, trace
       if pcall(start_worker, self) then
         if takeover then takeover:offer(true) end -- the feeder has a job: another worker replaces it
@@ -266,7 +288,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     while result do
       self.result = result
       local _, err = deliver_values(result, to)
-      if err ~= nil then end_with(err) end
+      if err ~= nil then end_with(err, result) end
       self.result = false
       result = take(queue)
     end
@@ -276,7 +298,6 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   -- Starts no further job; another go block delivers what is left, and closes `to` with the error.
   local function deliverer_died(self, why, block)
     stop(why)
-    if reason == nil then reason = why end -- `from` had ended
     local ok, successor = pcall(guard.go, deliverer_died, self, deliver_all, self)
     if ok then return pcall(internal.started, successor, block) end
     for result in core.methods.poll, queue do guard.close(result, why) end -- memory has run out
