@@ -344,6 +344,41 @@ describe("runnel, the executable", function()
       assert.equal(0, result.status)
     end)
 
+    it("is silent if only the library's are left, which nothing can reach any more", function()
+      local result = script [[
+        local rn = require "runnel"
+        local t <close> = rn.rate(rn.to_chan(function() return true end), 10, 100)
+        print(t:take())
+        rn.mult(rn.chan()):tap(rn.chan())
+        local ch = rn.to_chan(function() return 1 end)
+        ch:take()
+        rn.yield()
+        ch:close()
+      ]]
+      assert.same({ out = "true\n", err = "", status = 0 }, result)
+    end)
+
+    it("but warns of what can still be reached, and of results that nobody has ever taken", function()
+      local result = script [[
+        local rn = require "runnel"
+        events = rn.chan():name "events"
+        rn.mult(events):tap(rn.chan())
+        rn.pmap(1, function(v) return v end, { 1 })
+      ]]
+      assert.matches("ended, and 3 go blocks are parked for ever:\n[^\n]*mult[^\n]*take on chan: events", result.err)
+      assert.matches("%(pmap at [^\n]*: put on chan: ", result.err)
+    end)
+
+    it("and of all, where the program has started one of them", function()
+      local result = script [[
+        local rn = require "runnel"
+        local ch = rn.chan()
+        rn.pipe(rn.chan(), ch)
+        rn.go(function() rn.rename "reader" ch:take() end)
+      ]]
+      assert.matches("ended, and 2 go blocks are parked for ever:\n[^\n]*pipe[^\n]*\n[^\n]*reader", result.err)
+    end)
+
     it("fails with --deadlock=error, and is silent with --deadlock=ignore", function()
       local result = script(text, "", "--deadlock=error")
       assert.matches("7 go blocks are parked for ever", result.err)

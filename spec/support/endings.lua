@@ -21,6 +21,7 @@ local VALUES = 20
 ---@field close? fun() ends it; nil: closing all that it feeds does
 ---@field ends_with_source? boolean it ends when its sources close, too, and not before
 ---@field is_shared? boolean its go blocks feed some channels each, so cancelling one closes these
+---@field is_finite? boolean it may have given all its values when a go block is cancelled
 ---@field is_handled? boolean a handler decides what follows where the go block of a job is cancelled
 ---@field jobs_finish? boolean calls of functions that run when it is closed end by themselves
 
@@ -83,7 +84,7 @@ end
 operations["onto_chan of a list"] = function()
   local ch = rn.chan()
   rn.onto_chan(ch, list())
-  return { outs = { ch } }
+  return { outs = { ch }, is_finite = true }
 end
 
 operations["onto_chan, of which the other result is closed"] = function(s)
@@ -101,7 +102,7 @@ end
 
 function operations.to_chan(s) return { outs = { rn.to_chan(numbers(s)) } } end
 
-operations["to_chan of a list"] = function() return { outs = { rn.to_chan(list()) } } end
+operations["to_chan of a list"] = function() return { outs = { rn.to_chan(list()) }, is_finite = true } end
 
 function operations.split(s)
   return { outs = { rn.split(function(v) return s.f(v) % 2 == 0 end, s.source()) } }
@@ -152,7 +153,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
   end
 
   operations[name .. " with a handler"] = function(s)
-    return { outs = { rn[name](3, function(v) error(v, 0) end, s.source(), { ex_handler = s.f }) } }
+    return { outs = { rn[name](3, function(v) error(v, 0) end, s.source(), { ex_handler = s.f }) }, is_handled = true }
   end
 end
 
@@ -160,7 +161,7 @@ function operations.frontier(s)
   return { outs = { rn.frontier(3, function(v, add)
     if v < VALUES then add(v + 1) end
     return s.f(v)
-  end, { 1 }) } }
+  end, { 1 }) }, is_finite = true }
 end
 
 for _, name in ipairs { "pipeline_async", "pipeline_async_unordered" } do

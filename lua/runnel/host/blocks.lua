@@ -52,13 +52,14 @@ function blocks.doing(entry)
   return (entry.operation or entry.state) .. on(channels_of(entry)) .. (entry.where and " at " .. entry.where or "")
 end
 
+local function line_of(entry)
+  return entry.line or ("\n  #%d (%s): %s"):format(entry.id, entry.name, blocks.doing(entry))
+end
+
 -- The list of some go blocks, a line each.
 local function listed(entries, most)
   local lines = {}
-  for i = 1, math.min(#entries, most) do
-    local entry = entries[i]
-    lines[i] = ("\n  #%d (%s): %s"):format(entry.id, entry.name, blocks.doing(entry))
-  end
+  for i = 1, math.min(#entries, most) do lines[i] = line_of(entries[i]) end
   if #entries > most then lines[#lines + 1] = ("\n  and %d more"):format(#entries - most) end
   return table.concat(lines)
 end
@@ -149,6 +150,43 @@ local function waits_for_signal(entry)
   return false
 end
 
+-- The go blocks that wait when nothing can come any more, but for those that may; and whether the library has started
+-- all of them.
+local function parked()
+  local entries, are_library = {}, true
+  for _, entry in ipairs(core.internal.waits()) do
+    if not is_idle_port(entry) and not waits_for_signal(entry) then
+      entries[#entries + 1] = entry
+      are_library = are_library and entry.is_library or false
+    end
+  end
+  return entries, are_library
+end
+
+local CYCLES = 4 -- of the collector: some note what was parked, the others collect it, and what that kept
+
+-- Whether nobody has ever taken what a go block of the library puts: a mistake, rather than a reader that has had enough.
+local function is_unused(entry)
+  return entry.operation == "put" and entry.channel ~= nil and entry.channel:stats().take_total == 0
+end
+
+-- Forgets the go blocks that are garbage, since they wait on channels that nothing else can reach: the source of a
+-- stream that was closed, a mult of events.
+-- The list must not keep them alive meanwhile.
+local function without_garbage(list)
+  local unused = {}
+  while #list > 0 do
+    local entry = table.remove(list)
+    if is_unused(entry) then unused[entry.id] = { id = entry.id, line = line_of(entry) } end
+  end
+  for _ = 1, CYCLES do collectgarbage() end
+  local left = parked()
+  for _, entry in ipairs(left) do unused[entry.id] = nil end
+  for _, entry in pairs(unused) do left[#left + 1] = entry end
+  table.sort(left, function(a, b) return a.id < b.id end)
+  return left
+end
+
 ---Runs go blocks until none is ready, no timer is pending and no event can come; and reports unhandled errors.
 ---@return string? text lists the go blocks that are parked then
 function blocks.drain()
@@ -157,10 +195,8 @@ function blocks.drain()
   core.run()
   core.internal.report_unhandled()
   core.run() -- runs go blocks that the error handler has started
-  local entries = {}
-  for _, entry in ipairs(core.ps()) do
-    if not is_idle_port(entry) and not waits_for_signal(entry) then entries[#entries + 1] = entry end
-  end
+  local entries, are_library = parked()
+  if #entries > 0 and are_library then entries = without_garbage(entries) end
   if #entries == 0 then return nil end
   return ("the script has ended, and %s parked for ever:%s"):format(
     #entries == 1 and "a go block is" or #entries .. " go blocks are", listed(entries, LISTED_UNASKED))
