@@ -45,8 +45,8 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
   local over = false -- `out` is closed
   local reason -- the error with which `out` is to close
   -- Where the reason comes from: the go block of the worker that died of it, which is reported unless somebody takes
-  -- it or the go block was cancelled; false if the reason is not that of a worker's go block, so that nothing reports it
-  -- yet; nil if it came from `source`.
+  -- it, or the go block was cancelled; false if the reason is not that of a worker's go block, so that nothing reports
+  -- it yet; nil if it came from `source`.
   local origin
   local has_failed = false -- some job, with an error that nobody has handled
 

@@ -118,8 +118,8 @@ end
 ---@param source T[]|fun(): T? a list (up to its first nil), or an iterator, which is called until it returns nil
 ---@param close? boolean false: leave `ch` open at the end; true or nil: close it, with the error if the iterator raises
 ---one
----@return runnel.Channel<any> ch a channel that closes when all values have been put, or `ch` has closed; closing it ends
----the puts
+---@return runnel.Channel<any> ch a channel that closes when all values have been put, or `ch` has closed; closing it
+---ends the puts
 function reducers.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
   check.close(close, "onto_chan")

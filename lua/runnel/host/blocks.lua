@@ -165,7 +165,8 @@ end
 
 local CYCLES = 4 -- of the collector: some note what was parked, the others collect it, and what that kept
 
--- Whether nobody has ever taken what a go block of the library puts: a mistake, rather than a reader that has had enough.
+-- Whether nobody has ever taken what a go block of the library puts: that is a mistake, not a reader that has had
+-- enough.
 local function is_unused(entry)
   return entry.operation == "put" and entry.channel ~= nil and entry.channel:stats().take_total == 0
 end
