@@ -161,6 +161,13 @@ describe("runnel.uv", function()
       assert.is_true(background.wait_until(30000, function() return #stage.others() == 0 end))
     end)
 
+    it("of a whole file end when the channel is closed while a put waits", function()
+      local chunks = uv.read(uv_stage.path(("line\n"):rep(100000)))
+      assert.is_true(background.wait_until(30000, function() return chunks:stats().puts > 0 end))
+      chunks:close()
+      assert.is_true(background.wait_until(30000, function() return #stage.others() == 0 end))
+    end)
+
     it("end when the channel is closed", function()
       local path = fifo()
       local lines = uv.lines(path)

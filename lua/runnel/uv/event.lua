@@ -143,8 +143,7 @@ function event.ticker(ms)
     error("ticker: a number of ms above 0 expected, got " .. tostring(ms), 2)
   end
   local ch = chan()
-  local ticking = guard.started(guard.go(guard.close, ch, tick, ch, ms), "uv.ticker")
-  internal.on_close(ch, function() core.cancel(ticking) end)
+  guard.started(guard.go_while_open(ch, guard.close, ch, tick, ch, ms), "uv.ticker")
   return ch
 end
 

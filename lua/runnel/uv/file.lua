@@ -9,7 +9,7 @@ local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
-local fail = core.internal.fail
+local fail, put_while_open = core.internal.fail, core.internal.moving.put_while_open
 local uv = loop.uv
 local O = uv.constants
 
@@ -87,7 +87,7 @@ local function read_into(out, where, emitter)
     err = each_chunk(d, emit)
     emit(nil)
   else
-    err = each_chunk(d, function(chunk) return out:put(chunk) end)
+    err = each_chunk(d, function(chunk) return put_while_open(out, chunk) end)
   end
   out:close(err)
 end

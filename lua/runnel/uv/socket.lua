@@ -320,7 +320,7 @@ function socket.resolve(host)
   check.string(host, "the name of a host", "resolve")
   loop.check "resolve"
   local out = core.chan()
-  guard.started(guard.go(guard.close, out, resolve_into, out, host), "uv.resolve")
+  guard.started(guard.go_while_open(out, guard.close, out, resolve_into, out, host), "uv.resolve")
   return out
 end
 
