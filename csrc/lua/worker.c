@@ -21,9 +21,12 @@ static const char *const phase_names[] = {"job", "send", "put", "take", "off"};
 
 /* The state of a worker: a userdata, an upvalue of its functions. */
 typedef struct Worker {
-  bool is_off;   /* its exchanges return at once, and its puts are done by the function for special ones */
-  bool can_grow; /* its exchanges call a function if nobody else waits for a value */
-  uint8_t phase; /* a Phase */
+  Sched *sched;
+  uint64_t block; /* the id of its go block */
+  uint64_t since; /* go blocks with lower ids were there before its job began */
+  bool is_off;    /* its exchanges return at once, and its puts are done by the function for special ones */
+  bool can_grow;  /* its exchanges call a function if nobody else waits for a value */
+  uint8_t phase;  /* a Phase */
 } Worker;
 
 /* Upvalues of an exchange function and of a put function; SCHED_SELF is the first one. */
@@ -31,6 +34,11 @@ enum { UP_WORKER = 2, UP_GROW, UP_OUT = UP_GROW, UP_SPECIAL };
 
 /* The worker of the running function. */
 static inline Worker *worker_self(lua_State *L) { return (Worker *)lua_touserdata(L, lua_upvalueindex(UP_WORKER)); }
+
+static inline void begin_job(Worker *w) {
+  w->phase = PHASE_JOB;
+  w->since = w->sched->next_id;
+}
 
 static int worker_exchange(lua_State *L);
 
@@ -47,7 +55,7 @@ enum { AT_IN = 1, AT_OUT, AT_RESULT };
 
 /* The worker has got a value, which is on top of L. */
 static inline int has_value(lua_State *L, Worker *w, const Chan *in) {
-  w->phase = PHASE_JOB;
+  begin_job(w);
   if (LIKELY(!w->can_grow) || in->waiting[TAKES]) return 1;
   lua_pushvalue(L, lua_upvalueindex(UP_GROW));
   lua_call(L, 0, 0);
@@ -126,7 +134,7 @@ static int worker_exchange(lua_State *L) { return exchange(L, LUA_OK, 0); }
 
 /* ---- puts of a job ---- */
 
-/* A job may let another go block put, or keep the function for later: then the phase tells what the worker does. */
+/* A job may do something else between two exchanges: then the phase tells of that. */
 static inline void begin_put(lua_State *L) {
   Worker *w = worker_self(L);
   if (w->phase == PHASE_JOB) w->phase = PHASE_SEND;
@@ -155,6 +163,24 @@ static int put_specially(lua_State *L, int value) {
   return was_put(L);
 }
 
+/* Another go block than the worker's own puts a value. The phase tells of the worker's own, so it stays. */
+static int helper_has_put(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static int put_by_helper(lua_State *L, const Worker *w, const Go *go) {
+  lua_settop(L, 2);
+  lua_pushvalue(L, lua_upvalueindex(UP_SPECIAL));
+  lua_insert(L, 1);
+  lua_pushboolean(L, 1);
+  lua_pushboolean(L, go && go->chan.id > w->block && go->chan.id < w->since);
+  lua_callk(L, 4, 0, 0, helper_has_put);
+  return helper_has_put(L, LUA_OK, 0);
+}
+
 /* The output is at index 1, the value at 2, nil at 3, and whether the value was accepted on top of L. */
 static int put_if_refused(lua_State *L) { return LIKELY(lua_toboolean(L, -1)) ? was_put(L) : put_specially(L, 2); }
 
@@ -179,15 +205,18 @@ static int job_put(lua_State *L) {
   if (UNLIKELY(lua_isnoneornil(L, 1))) {
     return luaL_error(L, "put: nil cannot be put; put false, or a value of your own that stands for nothing");
   }
+  Worker *w = worker_self(L);
+  const Go *go = w->sched->current;
+  if (UNLIKELY(!go || go->chan.id != w->block)) return put_by_helper(L, w, go);
   bool is_usual = lua_gettop(L) == 1 || lua_isnoneornil(L, 2);
   lua_settop(L, 2 - is_usual);
   Chan *out = (Chan *)lua_touserdata(L, lua_upvalueindex(UP_OUT)); /* worker_bind has checked it */
-  if (UNLIKELY(!out || worker_self(L)->is_off || !is_usual)) {
+  if (UNLIKELY(!out || w->is_off || !is_usual)) {
     lua_settop(L, 2);
     return put_specially(L, 1);
   }
-  if (chan_only_stores(out) && out->sched->moves < MOVES) {
-    out->sched->moves++;
+  if (chan_only_stores(out) && w->sched->moves < MOVES) {
+    w->sched->moves++;
     chan_just_store(L, out, lua_upvalueindex(UP_OUT));
     chan_check(out);
     lua_pushboolean(L, 1);
@@ -200,8 +229,10 @@ static int job_put(lua_State *L) {
 }
 
 /* put(exchange, special) -> a function put(v, output) for the jobs of the worker, which puts v on the channel that it is
-   bound to. special(v, output) does it instead while the worker is off, the function is bound to no channel, or the
-   output is named; and if the channel has refused v, because it is closed. */
+   bound to. special(v, output, is_helper, is_older) does it instead while the worker is off, the function is bound to no
+   channel, or the output is named; if the channel has refused v, because it is closed; and, with `is_helper`, for other
+   go blocks than the worker's own. `is_older`: that go block was started since the worker's own was, but before its
+   present job began. */
 static int worker_put(lua_State *L) {
   check_callable(L, 2, "put");
   lua_settop(L, 2);
@@ -232,7 +263,7 @@ static int worker_new(lua_State *L) {
   lua_settop(L, 1);
   lua_pushvalue(L, SCHED_SELF);
   Worker *w = (Worker *)lua_newuserdatauv(L, sizeof(Worker), 0);
-  *w = (Worker){.can_grow = can_grow};
+  *w = (Worker){.sched = sched_self(L), .can_grow = can_grow};
   lua_pushvalue(L, 1);
   lua_pushcclosure(L, worker_exchange, UP_GROW);
   return 1;
@@ -250,9 +281,12 @@ static int worker_phase(lua_State *L) {
   return 1;
 }
 
-/* begin(exchange): its worker begins with a job. For one whose go block has died, and is started anew. */
+/* begin(exchange, [block]): its worker begins with a job; with a go block: that is its own from now on. */
 static int worker_begin(lua_State *L) {
-  push_worker(L, 1)->phase = PHASE_JOB;
+  const Chan *block = lua_isnoneornil(L, 2) ? NULL : check_chan(L, 2, "begin", "begin(exchange, block)");
+  Worker *w = push_worker(L, 1);
+  if (block) w->block = block->id;
+  begin_job(w);
   return 0;
 }
 

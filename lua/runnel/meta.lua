@@ -807,9 +807,11 @@ core.internal.worker = {}
 function core.internal.worker.new(grow) end
 
 ---Makes the function with which the jobs of a worker put. `special` puts instead while the worker is off, the function
----is bound to no channel, or the output is named; and if the channel has refused the value, because it is closed.
+---is bound to no channel, or the output is named; if the channel has refused the value, because it is closed; and, with
+---`is_helper`, where another go block than the worker's own puts; `is_older`: one that was there before the present job
+---began.
 ---@param exchange function
----@param special fun(v: any, output: any)
+---@param special fun(v: any, output: any, is_helper: boolean|nil, is_older: boolean|nil)
 ---@return fun(v: any, output: any): true put
 function core.internal.worker.put(exchange, special) end
 

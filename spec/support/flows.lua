@@ -2,8 +2,9 @@
 ---taps, connects, disconnects, changes the numbers of workers, and kills go blocks, at random times. What each stage
 ---gets and puts is written down, and compared at the end:
 ---
----1. What a stage has put is once with each stage behind it, or was left for it. A put that was killed is with all of
----   them or with none. What a failed try has put, where that is to be kept back, is nowhere.
+---1. What a stage has put is once with each stage behind it, or was left for it, also what go blocks of its calls have
+---   put. A put that was killed is with all of them or with none. What a failed try has put, where that is to be kept
+---   back, is nowhere, and neither is what was put after the call had ended.
 ---2. A value that a stage has got was done once, or is once in an error, or was left once.
 ---3. What a stage that keeps the order puts comes in the order of its values.
 ---4. After `replace` only the new function is called; a stage that is paused takes nothing.
@@ -96,6 +97,22 @@ local function note_put(log, stage, value, output, from, try)
   return entry
 end
 
+-- A go block puts that its call does not wait for. If that has ended before, the put raises, and has not put. If it ends
+-- meanwhile, the value has no certain place in the order.
+local function put_late(log, stage, value, put, try)
+  local result = ("%s>%s/lt%d"):format(value, stage.name, try)
+  local entry = note_put(log, stage, result, "out", value, try)
+  entry.is_late = true
+  rn.go(function()
+    wait_at_random()
+    local ok, err = pcall(put, result)
+    entry.done, entry.was_refused = ok, not ok
+    if ok then return count(log, "puts by go blocks") end
+    count(log, "late puts")
+    if not err:find("the value was not put: flow: a call of .- has ended") then problem(log, "late put: %s", err) end
+  end)
+end
+
 -- The function of a stage, as a function or as a step.
 local function behaviour(log, stage, version)
   local function go_on(value, try)
@@ -119,7 +136,7 @@ local function behaviour(log, stage, version)
     local try = begin(log, stage, value, version)
     wait_at_random()
     local n = fate(stage, value) == "nothing" and 0 or hash(value) % (age(value) > OLD and 2 or 3)
-    for i = 1, n do
+    local function put_one(i)
       local output = stage.outs and hash(value .. i) % 2 == 0 and stage.outs[1] or nil
       local result = ("%s>%s/%dt%d"):format(value, stage.name, i, try)
       local entry = note_put(log, stage, result, output or "out", value, try)
@@ -127,6 +144,15 @@ local function behaviour(log, stage, version)
       entry.done = true
       wait_at_random()
     end
+    if stage.has_helpers then
+      rn.scope(function(scope)
+        for i = 1, n do scope:go(put_one, i) end
+        wait_at_random()
+      end)
+    else
+      for i = 1, n do put_one(i) end
+    end
+    if stage.has_late_puts and chance(40) then put_late(log, stage, value, put, try) end
     go_on(value, try)
     add(log.stages[stage.name].returned, value)
     if n == 0 or age(value) > OLD and n == 1 then return nil end
@@ -152,6 +178,8 @@ local function make_stage(name, plan)
   stage.keeps = (stage.tries or 1) > 1 or stage.timeout ~= nil
   stage.has_state = chance(30)
   if stage.is_step and chance(40) then stage.outs = { "odd" } end
+  stage.has_helpers = stage.is_step and chance(40)
+  stage.has_late_puts = stage.has_helpers and chance(30)
   stage.buffer = pick { 0, 1, 2, 16 }
   plan[#plan + 1] = stage
   return stage
@@ -482,7 +510,7 @@ local function check_puts(log, came)
         n = n + (came[edge.to.name][entry.value] or 0)
       end
     end
-    local want = counts(log, entry) and #targets or 0
+    local want = counts(log, entry) and not entry.was_refused and #targets or 0
     local is_open = not entry.done -- it was killed, or the flow was stopped, in the put
     if n ~= want and not (is_open and n == 0) then
       problem(log, "%s, put by %s on %s (%s): %d times with %s instead of %d", entry.value, entry.stage.name,
@@ -535,7 +563,8 @@ local function check_order(log, plan)
         local origin = {}
         for i, entry in ipairs(log.puts) do
           local is_injected = entry.value:find "^b"
-          if entry.stage == stage and entry.output == edge.output and not is_injected and counts(log, entry) then
+          local is_of_edge = entry.stage == stage and entry.output == edge.output
+          if is_of_edge and not (is_injected or entry.is_late) and counts(log, entry) then
             origin[entry.value] = stage.is_source and i or from[entry.from]
           end
         end

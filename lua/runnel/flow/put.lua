@@ -28,6 +28,7 @@ function Copies.__close(copies, err)
   end
   -- What is not put by the program's function is put again by the worker's next go block.
   local worker = copies.worker
+  if copies.is_helper then return end
   worker.was_put = worker.is_emitting or copies.pool:state_of(worker) == "put"
 end
 
@@ -55,7 +56,8 @@ end
 ---@param value any
 ---@param output string|nil
 ---@param worker table
-function putting.emit(stage, value, output, worker)
+---@param is_helper? boolean a go block puts that the worker's call has started
+function putting.emit(stage, value, output, worker, is_helper)
   local edges = stage.outs[output or "out"]
   if not edges then
     if output == nil or stage.outputs[output] then return end
@@ -63,12 +65,13 @@ function putting.emit(stage, value, output, worker)
     local level = stage.pool:state_of(worker) == "put" and 0 or 7
     error(graph.no_output(stage, output, "put"), level)
   end
-  if worker.was_put then
+  if worker.was_put and not is_helper then
     worker.was_put = false
     return
   end
   local copies <close> = setmetatable({
     pool = stage.pool, worker = worker, edges = edges, value = value, i = 1, counted = false,
+    is_helper = is_helper,
   }, Copies)
   for i = 1, #edges do
     copies.i = i

@@ -119,7 +119,7 @@ function Stage:prepare()
     window = spec.ordered ~= false and (self.n < math.maxinteger // AHEAD and self.n * AHEAD or math.maxinteger),
     tries = spec.tries, retry = spec.retry, timeout = spec.timeout,
     main = function(one, run) worker.main(self, one, run) end,
-    emit = function(value, output, one) putting.emit(self, value, output, one) end,
+    emit = function(value, output, one, is_helper) putting.emit(self, value, output, one, is_helper) end,
     failed = function(one, failure) return worker.failed(self, one, failure) end,
     done = group and function() cycle.leave(group) end or nil,
     ended = function() self:finish() end,

@@ -46,7 +46,8 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field retry? number
 ---@field timeout? number
 ---@field main fun(worker: runnel.internal.Worker, run: function) calls run(worker); may wait
----@field emit fun(value: any, output: any, worker: runnel.internal.Worker) gets what cannot simply be put; may wait
+---@field emit fun(value: any, output: any, worker: runnel.internal.Worker, is_helper: boolean|nil) gets what cannot
+---simply be put, by a go block that a job has started if is_helper; may wait
 ---@field failed fun(worker: runnel.internal.Worker, failure: runnel.internal.Failure): function|"again"|"hold"|nil
 ---@field done? fun() a value, and all that it led to, is done
 ---@field ended fun(err: any) all workers have ended
@@ -69,6 +70,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field block runnel.Channel<any>|false its go block
 ---@field exchange function puts a result and takes the next value (lua/worker.c)
 ---@field put fun(value: any, output: any): true the put function of its jobs
+---@field call table|false stands for the calls that have got that function
 ---@field to runnel.Channel<any>|false where results go; false: `emit` gets them
 ---@field job function|false what it calls with a value, if nothing else is to be done
 ---@field step function|false the same for a step
@@ -99,6 +101,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field limit runnel.internal.Limit|nil
 ---@field got integer how many values were taken, but from a channel
 ---@field keeps boolean what a step puts leaves when it returns
+---@field renews_put boolean each call gets a put function of its own
 local Pool = {}
 Pool.__index = Pool
 
@@ -122,8 +125,9 @@ function workers.new(spec)
     main = spec.main, emit = spec.emit, failed = spec.failed, done = spec.done, ended = spec.ended,
     limit = spec.timeout and limit.new(list, spec.timed, spec.timeout) or nil,
     keeps = spec.timeout ~= nil or spec.tries ~= nil and spec.tries > 1, numbers = 0, newest = nil,
-    paused = false, finishing = false, gate = nil, early = early.new(), got = 0, order = nil,
+    paused = false, finishing = false, gate = nil, early = early.new(), got = 0, order = nil, renews_put = false,
   }, Pool)
+  pool.renews_put = pool.is_step and pool.keeps
   if needs_order(pool, pool.n) then pool.order = in_turn.new(pool, pool.window) end
   return pool
 end
@@ -141,6 +145,7 @@ local function run(worker)
     ends = pool.is_source or taking.is_over(worker)
   end
   if pool.is_source then pool.finishing = true end
+  if pool.renews_put then pool:renew_put(worker) end -- for what `main` calls
   worker.at = "main"
 end
 
@@ -188,10 +193,11 @@ local function died(worker, ...)
 end
 
 function spawn(worker)
-  of_worker.begin(worker.exchange)
+  worker.pool:renew_put(worker)
   set_off(worker.exchange, not worker.pool.is_source) -- so it first calls taking.next_value
   worker.at, worker.hand = "main", at_rest
   worker.block = go(died, worker, body, worker)
+  of_worker.begin(worker.exchange, worker.block)
   internal.started(worker.block, worker.pool.origin)
 end
 
@@ -208,7 +214,7 @@ local function work_with(worker)
   local pool = worker.pool
   local is_special = worker.dropped or pool.limit or pool.done
   worker.job = not (is_special or pool.is_step) and pool.job
-  worker.step = not (is_special or pool.keeps) and pool.is_step and pool.job
+  worker.step = not (is_special or pool.keeps or pool.renews_put) and pool.is_step and pool.job
 end
 
 ---Adds a worker.
@@ -221,18 +227,39 @@ function Pool:add_worker()
   end
   local worker = {
     self.closes, pool = self, number = self.numbers + 1, from = self.is_channel and self.from or nil, tried = 0,
-    exchange = of_worker.new(add_another), block = false, put = false, to = false, job = false, step = false, at = nil,
-    hand = at_rest, value = nil, seq = nil, result = nil, output = nil, next = nil, instead = nil, kept = nil,
+    exchange = of_worker.new(add_another), block = false, put = false, call = false, to = false, job = false, step = false,
+    at = nil, hand = at_rest, value = nil, seq = nil, result = nil, output = nil, next = nil, instead = nil, kept = nil,
     late = false, deadline = false, dropped = false, retired = false,
   }
-  worker.put = of_worker.put(worker.exchange, function(value, output) jobs.put(worker, value, output) end)
-  put_on(worker)
   work_with(worker)
   spawn(worker)
   self.numbers = worker.number
   self.workers[#self.workers + 1] = worker
   self.newest = worker
   return worker
+end
+
+---Gives a worker a new put function. The go blocks of an earlier call cannot put by theirs any more.
+---@package
+---@param worker runnel.internal.Worker
+function Pool:renew_put(worker)
+  if not (self.is_step or self.is_source) and worker.put then return end
+  local call = {}
+  worker.put = of_worker.put(worker.exchange, function(value, output, is_helper, is_older)
+    if is_helper then jobs.expect_helper(worker, call, is_older) end
+    jobs.put(worker, call, value, output, is_helper)
+  end)
+  worker.call = call
+  put_on(worker)
+end
+
+---A job has started go blocks that put: from now on each call has a put function of its own. That costs as much as two
+---puts, so the calls before the first such put share one; but for those whose puts are kept.
+---@package
+function Pool:expect_helpers()
+  if self.renews_put then return end
+  self.renews_put = true
+  for _, worker in ipairs(self.workers) do work_with(worker) end
 end
 
 ---In order: lets a worker take the next value.

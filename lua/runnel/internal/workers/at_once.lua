@@ -10,7 +10,7 @@ local call_job, raise_if_nil, send_results = jobs.call, jobs.raise_if_nil, jobs.
 ---Works until the worker is to end, or the pool gets an order.
 ---@param worker runnel.internal.Worker
 return function(worker)
-  local pool, exchange, job_put = worker.pool, worker.exchange, worker.put
+  local pool, exchange = worker.pool, worker.exchange
   local from, is_source = pool.from, pool.is_source
   local value, result, output = worker.value, worker.result, worker.output
   worker.hand = function() return nil, value, nil, result, output end
@@ -21,6 +21,7 @@ return function(worker)
   elseif is_source then result, output = call_job(worker) end
   if puts or result ~= nil or output then send_results(worker, result, output) end
   result, output = nil, nil
+  local job_put = worker.put
   while not is_source do
     value = exchange(from, worker.to, result)
     if value == nil then

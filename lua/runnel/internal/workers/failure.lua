@@ -58,7 +58,7 @@ function failure.decide(worker, err, block, is_reported, trace)
   local at, value, seq, result, output = pool:state_of(worker)
   local phase = at == "gate" and value ~= nil and "job" or PHASES[at] or at
   if order then
-    order.died(worker, at, seq)
+    order.died(worker, at)
     if phase ~= "take" and phase ~= "main" then seq = seq or order.number() end
   end
   worker.value, worker.seq, worker.result, worker.output = value, seq, result, output

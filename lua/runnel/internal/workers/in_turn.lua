@@ -23,8 +23,9 @@ local in_turn = {}
 ---@field work fun(worker: runnel.internal.Worker) works until the worker is to end
 ---@field call_next fun() lets a worker take the next value, an idle one or a new one, unless one is about to
 ---@field number fun(): integer|nil the number of a job that has begun before there was an order
----@field wait fun(worker: runnel.internal.Worker, seq: integer) a job that puts waits until those before it have ended
----@field died fun(worker: runnel.internal.Worker, at: string, seq: integer|nil) a go block has died
+---@field wait fun(worker: runnel.internal.Worker, seq: integer, is_helper: boolean|nil) a job that puts waits until
+---those before it have ended; is_helper: a go block that the job has started does
+---@field died fun(worker: runnel.internal.Worker, at: string) a go block has died
 
 ---@param pool runnel.internal.Pool
 ---@param window integer|nil in order: jobs that were started and not delivered, at most; nil: not in order
@@ -38,7 +39,8 @@ function in_turn.new(pool, window, first)
   -- they wait.
   local taker, called, idle, calls = first, false, 0, hide(chan(1))
   -- In order: how many jobs were started; of how many the results have left; the results that wait, by the number of
-  -- their job, and their parcels; where steps wait that put before their turn, and whether any ever did.
+  -- their job, and their parcels; where steps and their go blocks wait that put before their turn, and whether any ever
+  -- did.
   local started, delivered, results, parcels, turns, has_turns = 0, 0, {}, {}, {}, false
 
   local function call_next()
@@ -57,17 +59,18 @@ function in_turn.new(pool, window, first)
     return started
   end
 
-  local function wait(worker, seq)
+  local function wait(worker, seq, is_helper)
     if seq == delivered + 1 then return end
+    turns[seq], has_turns = turns[seq] or hide(chan()), true
+    if is_helper then return take(turns[seq]) end
     local at = worker.at
-    worker.at, turns[seq], has_turns = "turn", hide(chan()), true
+    worker.at = "turn"
     take(turns[seq])
     worker.at = at
   end
 
-  local function died(worker, at, seq)
-    if at == "idle" then idle = idle - 1
-    elseif at == "turn" then turns[seq] = nil end
+  local function died(worker, at)
+    if at == "idle" then idle = idle - 1 end
     called = false -- maybe it was this one; nothing is wrong if another one is called, too
     if taker == worker then taker = nil end
   end
@@ -130,6 +133,10 @@ function in_turn.new(pool, window, first)
           if output then send_results(worker, result, output)
           elseif result ~= nil and not (to and put(to, result)) then emit(result, nil, worker) end
           delivered, value, seq = seq, nil, seq + 1
+          if has_turns and turns[seq] then
+            turns[seq]:close()
+            turns[seq] = nil
+          end
           result, output = results[seq], nil
           if result == nil then break end
           if not (taker or called) then call_next() end
@@ -137,10 +144,6 @@ function in_turn.new(pool, window, first)
           if result == NOTHING then result = nil
           elseif result == PARCEL then output, parcels[seq] = parcels[seq], nil end
         until false
-        if has_turns and turns[seq] then
-          turns[seq]:close()
-          turns[seq] = nil
-        end
       elseif output then
         results[seq], parcels[seq] = PARCEL, result == PARCEL and output or jobs.parcel(result, output)
       else

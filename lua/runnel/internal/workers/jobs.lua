@@ -51,6 +51,7 @@ function jobs.call(worker, value)
   local pool = worker.pool
   local job = pool.job
   local result, output
+  if pool.renews_put then pool:renew_put(worker) end
   if pool.limit then pool.limit:begin(worker) end
   if pool.is_source then result, output = job(worker.put, worker.state)
   elseif pool.is_step then result, output = job(value, worker.put, worker.state)
@@ -98,10 +99,10 @@ function jobs.call_again(worker, value)
   return result, output
 end
 
-local function send(worker, value, output)
+local function send(worker, value, output, is_helper)
   local to = worker.to
   if output == nil and to and put(to, value) then return end
-  worker.pool.emit(value, output, worker)
+  worker.pool.emit(value, output, worker, is_helper)
 end
 
 ---Puts the results of a job.
@@ -124,11 +125,34 @@ function jobs.send_results(worker, result, output)
   if done then done() end
 end
 
+-- What a worker does while a call may put.
+local CALLS = { job = true, send = true, turn = true, gate = true, main = true }
+
+-- Raises where a go block puts that the call has started, if the call has ended: its value has no place any more.
+local function check_call(worker, call, is_older)
+  if worker.call == call and CALLS[worker.pool:state_of(worker)] and not is_older then return end
+  error(("put: the value was not put: %s has ended; let it wait for the go blocks that put, as by rn.scope")
+    :format(worker.pool.timed), 5)
+end
+
+---Another go block than the worker's own is about to put. If calls still share their put functions, the age of the go
+---block tells whether it is one of an earlier call.
+---@param worker runnel.internal.Worker
+---@param call table
+---@param is_older boolean the go block was there before the present call
+function jobs.expect_helper(worker, call, is_older)
+  local pool = worker.pool
+  check_call(worker, call, is_older and not pool.renews_put)
+  pool:expect_helpers()
+end
+
 ---Puts a value of a step or a source where the worker's put function cannot.
 ---@param worker runnel.internal.Worker
+---@param call table stands for the call whose put function this is (renew_put)
 ---@param value any
 ---@param output any
-function jobs.put(worker, value, output)
+---@param is_helper boolean|nil it is not the worker's own go block that puts
+function jobs.put(worker, call, value, output, is_helper)
   local pool = worker.pool
   if pool.keeps and worker.at == nil and not pool.is_source then
     worker.kept = worker.kept or { at = 1, last = 0 }
@@ -136,12 +160,15 @@ function jobs.put(worker, value, output)
     return
   end
   if pool.is_source then
-    while pool.paused and not pool.finishing do taking.wait_resumed(worker) end
+    while pool.paused and not pool.finishing do taking.wait_resumed(worker, is_helper) end
     set_off(worker.exchange, pool.finishing)
   end
   local _, _, seq = worker.hand(worker)
-  if seq then pool.order.wait(worker, seq) end
-  send(worker, value, output)
+  if seq then
+    pool.order.wait(worker, seq, is_helper)
+    if is_helper then check_call(worker, call) end
+  end
+  send(worker, value, output, is_helper)
   if pool.is_source and pool.finishing then error(jobs.FINISHED, 0) end
 end
 

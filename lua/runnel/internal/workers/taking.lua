@@ -33,7 +33,9 @@ end
 
 ---Waits for the end of a pause.
 ---@param worker runnel.internal.Worker
-function taking.wait_resumed(worker)
+---@param is_helper? boolean it is not the worker's own go block that waits
+function taking.wait_resumed(worker, is_helper)
+  if is_helper then return take(worker.pool.gate) end
   local at = worker.at
   worker.at = "gate"
   take(worker.pool.gate)
