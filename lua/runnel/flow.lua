@@ -39,7 +39,7 @@ local TAPPED = 100
 ---@field package by_name table<string, runnel.flow.Stage>
 ---@field package state "new"|"running"|"draining"|"ended"
 ---@field package living integer how many stages have not ended
----@field package over runnel.Channel<any> closes when all have
+---@field package over runnel.Channel<any> closes when all have; with an error if memory has run out as one ended
 ---@field package left runnel.FlowLeft[]
 ---@field package draining boolean
 ---@field package stopped boolean
@@ -150,8 +150,10 @@ function Flow:stage_holds(record)
 end
 
 ---@package
-function Flow:stage_ended()
-  self.living = self.living - 1
+---@param stage runnel.flow.Stage
+function Flow:stage_ended(stage)
+  if not stage.counted then self.living = self.living - 1 end
+  stage.counted = true
   if self.living > 0 then return end
   self.state = "ended"
   living.remove(self)
@@ -181,7 +183,7 @@ local Waiting = { __close = function(one) one.flow.waits = one.flow.waits - 1 en
 local function wait(self)
   self.waits = self.waits + 1
   local waiting <close> = setmetatable({ flow = self }, Waiting) -- luacheck: ignore 211
-  while self.state ~= "ended" do
+  while not self.over:closed() do
     local record = held(self)
     if record then error(record, 0) end
     core.alts { self.over, self.news }
@@ -195,7 +197,7 @@ end
 function Flow:wait()
   if self.state == "new" then self:start() end
   signals.wait(function() wait(self) end, function() ending.begin(self) end)
-  return #self.left == 0, self.left
+  return ending.result(self)
 end
 
 ---A channel that closes when the flow has ended.
@@ -203,7 +205,8 @@ end
 function Flow:done() return self.over:done() end
 
 ---Ends the flow in good order: sources are cancelled where they wait, after a put that has begun; nothing can be
----injected into stages with `input = true`; all other values go through. Stages that are paused, or hold, stay so.
+---injected into stages with `input = true`; all other values go through. Sources that hold end. Other stages that hold,
+---or are paused, stay so: resume them, or give a time.
 ---@param ms? number after this time the flow is stopped; default never
 ---@return boolean done true: no value was left
 ---@return runnel.FlowLeft[] left

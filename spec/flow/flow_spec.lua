@@ -676,6 +676,29 @@ describe("flow: the end", function()
     end)
   end)
 
+  it("drain ends a source that holds, or fails meanwhile, since it could put nothing any more", function()
+    quietly(function()
+      for _, stages in ipairs {
+        { source = function(put)
+          put(1)
+          error("no", 0)
+        end },
+        { source = function() end, init = function() error("no", 0) end },
+        { source = function(put) -- it raises an error of its own where it is told to end
+          put(1)
+          if not pcall(rn.sleep, 1e6) then error("no", 0) end
+        end },
+      } do
+        local f = flow("job", { a = stages, b = function() end, "a > b" }):start()
+        rn.sleep(5)
+        local waiting = rn.go(function() return f:drain() end)
+        rn.sleep(1)
+        assert.is_true(waiting:poll())
+        assert.is_true(f:done():closed())
+      end
+    end)
+  end)
+
   it("stop flushes and stops the states, and a held value is left with its error", function()
     quietly(function()
       local stopped = 0

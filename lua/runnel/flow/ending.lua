@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local graph = require "runnel.flow.graph"
 local guard = require "runnel.internal.guard"
+local living = require "runnel.flow.living"
 local stages = require "runnel.flow.stage"
 local worker = require "runnel.flow.worker"
 local workers = require "runnel.internal.workers"
@@ -39,6 +40,20 @@ end
 ---@return runnel.FlowLeft[]
 function ending.left() return setmetatable({}, Left) end
 
+---Waits until a flow has ended. Raises if memory has run out, so that not all of its stages could be ended.
+---@param flow runnel.Flow
+---@return boolean done
+---@return runnel.FlowLeft[] left
+function ending.result(flow)
+  local _, err = flow.over:take()
+  if err ~= nil then
+    flow.state = "ended"
+    living.remove(flow)
+    error(err, 0)
+  end
+  return #flow.left == 0, flow.left
+end
+
 -- ---- draining ----
 
 local PUTS = { put = true }
@@ -62,11 +77,16 @@ local function cancel_where_it_waits(stage)
   end
 end
 
+local function nothing() end
+
 local function end_source(stage)
   if stage.closed then return end
-  stage.closed = true
+  stage.closed, stage.held = true, nil
   stage:route()
   stage.pool:finish()
+  for _, one in ipairs { table.unpack(stage.pool.workers) } do
+    if one.held then stage.pool:release(one, nothing) end -- it could put nothing any more if it was called again
+  end
   if not stage.input then guard.go(guard.nothing, nil, cancel_where_it_waits, stage) end
 end
 
@@ -91,15 +111,11 @@ function ending.drain(flow, ms)
   if ms then
     alts({ flow.over, timeout(ms) }, { priority = true })
     if not flow.over:closed() then ending.stop(flow) end
-  else
-    flow.over:take()
   end
-  return #flow.left == 0, flow.left
+  return ending.result(flow)
 end
 
 -- ---- stopping ----
-
-local function nothing() end
 
 local function lose_all(flow, stage, list)
   for _, value in ipairs(list) do
@@ -140,8 +156,7 @@ function ending.stop(flow)
       for _, one in ipairs { table.unpack(stage.pool.workers) } do stop_worker(flow, stage, one) end
     end
   end
-  flow.over:take()
-  return flow.left
+  return select(2, ending.result(flow))
 end
 
 return ending

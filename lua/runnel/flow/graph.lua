@@ -9,6 +9,7 @@ local raise = core.internal.raise
 ---@field to runnel.flow.Stage|nil nil: a tap
 ---@field tap runnel.Channel<any>|nil
 ---@field grows boolean|nil puts on it never wait
+---@field is_over boolean|nil the stage that it leads from has ended, and does not count as a feeder any more
 
 local graph = {}
 
@@ -253,14 +254,17 @@ end
 ---What led to a stage has ended, or does not lead there any more.
 ---@param stage runnel.flow.Stage
 ---@param from? runnel.flow.Stage
-function graph.unfeed(stage, from)
+---@param edge? runnel.flow.Edge counts once only, in case memory runs out and this is called again
+function graph.unfeed(stage, from, edge)
   local group = stage.cycle
-  if not group then
-    stage.feeders = stage.feeders - 1
-    if stage.feeders == 0 then stage:close_input() end
-  elseif not (from and from.cycle == group) then
-    group.feeders = group.feeders - 1
+  if group and from and from.cycle == group then return end
+  local target = group or stage
+  if not (edge and edge.is_over) then target.feeders = target.feeders - 1 end
+  if edge then edge.is_over = true end
+  if group then
     cycle.look(group)
+  elseif stage.feeders == 0 then
+    stage:close_input()
   end
 end
 

@@ -45,6 +45,7 @@ local AHEAD = 16
 ---@field held runnel.FlowError|nil the first error for which there was no edge, until it is resumed
 ---@field closed boolean its input has ended
 ---@field ended boolean
+---@field counted boolean the flow knows that it has ended
 ---@field errors integer
 ---@field timer runnel.Channel<any>|false
 local Stage = {}
@@ -102,7 +103,7 @@ function stage.new(flow, name, spec, is_led)
     is_input = spec.input or false, is_step = spec.kind == "step", is_timed = spec.is_timed or false, outs = {},
     outputs = spec.outputs, feeders = 0,
     cycle = nil, n = spec.n, init = spec.init, flush = spec.flush, stop = spec.stop, is_dirty = true, quiet = nil,
-    paused = false, held = nil, closed = false, ended = false, errors = 0, timer = false,
+    paused = false, held = nil, closed = false, ended = false, counted = false, errors = 0, timer = false,
   }, Stage)
 end
 
@@ -115,7 +116,7 @@ function Stage:prepare()
   local group = self.cycle
   self.pool = workers.new {
     what = title, timed = "flow: a call of " .. title, n = self.n, from = from, to = false, job = job,
-    is_step = is_step,
+    is_step = is_step, closes = self.flow.over,
     window = spec.ordered ~= false and (self.n < math.maxinteger // AHEAD and self.n * AHEAD or math.maxinteger),
     tries = spec.tries, retry = spec.retry, timeout = spec.timeout,
     main = function(one, run) worker.main(self, one, run) end,
@@ -253,18 +254,17 @@ function Stage:empty_input()
   return list
 end
 
--- All workers have ended.
+-- All workers have ended. Does nothing twice: if memory runs out, it is called again.
 function Stage:finish()
   self.ended, self.closed = true, true
   self:call_after(nil)
   for _, edges in pairs(self.outs) do
     for _, edge in ipairs(edges) do
-      if edge.tap then edge.tap:close() end
+      if edge.to then graph.unfeed(edge.to, self, edge) else edge.tap:close() end
     end
   end
-  graph.each(self, function(edge) graph.unfeed(edge.to, self) end)
   if self.channel then self.channel:close() end
-  self.flow:stage_ended()
+  self.flow:stage_ended(self)
 end
 
 return stage

@@ -169,6 +169,8 @@ function worker.failed(stage, self, failure)
   elseif stage.outs.error then
     if stage.is_source then stage.pool:finish() end
     return function() return record, "error" end
+  elseif stage.is_source and stage.closed then
+    return nil -- the engine reports it; nothing would be put if it was called again
   end
   stage:hold(record)
   return "hold"

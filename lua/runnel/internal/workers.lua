@@ -149,6 +149,7 @@ local function run(worker)
   worker.at = "main"
 end
 
+-- The end of a worker. Does nothing twice: if memory runs out, it is called again.
 local function leave(worker)
   local pool = worker.pool
   local list = pool.workers
@@ -180,16 +181,23 @@ local function go_on(worker, ...)
   return what ~= nil
 end
 
--- The give_up of a worker's go block.
-local function died(worker, ...)
+local nudge
+
+-- The give_up of a worker's go block. If memory has run out, the pool ends. All look what is next then, also if the
+-- worker could not call the next one, or has died while it told them that the input has ended.
+local function died(worker, err, ...)
   local pool = worker.pool
-  local ok, goes_on = pcall(go_on, worker, ...)
-  if ok and goes_on then return pool:call_next() end
-  if not ok then -- memory has run out
+  local ok, goes_on = worker.at ~= "end", err -- where a worker leaves nothing but lack of memory raises
+  if ok then ok, goes_on = pcall(go_on, worker, err, ...) end
+  if not ok then
     pool.finishing = true
     if pool.err == nil then pool.err = goes_on end
   end
-  leave(worker)
+  local was_called = goes_on and pcall(pool.call_next, pool)
+  if pool.finishing or goes_on and not was_called then
+    for i = 1, #pool.workers do pcall(nudge, pool.workers[i]) end
+  end
+  if not (ok and goes_on) then leave(worker) end
 end
 
 function spawn(worker)
@@ -269,7 +277,7 @@ function Pool:call_next()
 end
 
 -- Makes a worker call taking.next_value, also if it waits for a value. One whose go block has just died does so anyway.
-local function nudge(worker)
+function nudge(worker)
   local pool = worker.pool
   set_off(worker.exchange, true)
   if not worker.block then return end
