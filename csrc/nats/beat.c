@@ -15,9 +15,6 @@
 #include "base/cond.h"
 #include "nats/conn.h"
 
-/* How long the server may take to accept the last messages of a process that ends, in ms. */
-enum { LAST_MS = 500 };
-
 /* While the connection is lost, a beat that is due is tried again after so many ms. After an outage that was longer than
    ack_wait, the server delivers the message to another process unless a beat comes at once. */
 enum { LOST_MS = 100 };
@@ -73,8 +70,8 @@ static void beat_free(Beat *beat) {
 
 /* Publishes the last messages of a process that ends: the job that is over its limit has failed, the others go back to
    the server. If several are over it, one of them keeps the others from ending, and nobody knows which: then all go
-   back. */
-static void publish_last(Beats *beats) {
+   back. Returns whether the server has got them, within write_timeout. */
+static bool publish_last(Beats *beats) {
   /* Not at once: as long as the server does not know that this process has ended, it could get them again. */
   static const char BACK[] = "-NAK {\"delay\":300000000}";
   natsConnection *nc = beats->conn->nc;
@@ -93,15 +90,18 @@ static void publish_last(Beats *beats) {
     else (void)natsConnection_Publish(nc, beat->subject, BACK, sizeof BACK - 1);
     link = link->next;
   } while (link != beats->all.first);
-  (void)natsConnection_FlushTimeout(nc, LAST_MS);
+  return natsConnection_FlushTimeout(nc, beats->conn->io.write_timeout) == NATS_OK;
 }
 
 /* Ends the process: Lua has not come back within the limit of a beat. */
 static _Noreturn void end_process(Beats *beats, const Limit *limit) {
-  if (!atomic_load(&beats->conn->outbox.is_lost)) publish_last(beats);
-  static const char END[] = ", and Lua does not come back: this process ends\n";
+  bool has_told = !atomic_load(&beats->conn->outbox.is_lost) && publish_last(beats);
+  static const char END[] = ", and Lua does not come back: this process ends";
+  static const char UNTOLD[] = "; the server has not answered, and gives its jobs to others after ack_wait";
   (void)!write(STDERR_FILENO, limit->text, strlen(limit->text));
   (void)!write(STDERR_FILENO, END, sizeof END - 1);
+  if (!has_told) (void)!write(STDERR_FILENO, UNTOLD, sizeof UNTOLD - 1);
+  (void)!write(STDERR_FILENO, "\n", 1);
   _exit(EXIT_FAILURE);
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,12 +168,13 @@ static void wait_for_threads(Conn *conn) {
   (void)pthread_mutex_unlock(&conn->lock);
 }
 
-static void close_conn(lua_State *L, Conn *conn) {
+/* Returns how many bytes, about, could not be sent. */
+static size_t close_conn(lua_State *L, Conn *conn) {
   sub_destroy_spent(conn);
   sub_close_all(conn);
   beats_free(conn->beats);
   conn->beats = NULL;
-  if (conn->is_connected) io_finish(conn);
+  size_t left = conn->nc && conn->is_connected ? io_finish(conn) : 0;
   io_end(conn); /* before libnats closes the socket from which it reads */
   if (conn->nc) {
     natsConnection_Close(conn->nc);
@@ -184,13 +186,15 @@ static void close_conn(lua_State *L, Conn *conn) {
   events_close(conn);
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
+  return left;
 }
 
-/* conn:close(): no callback is called after it, and nothing posted by them delivered, but messages of subscriptions. */
+/* conn:close() -> how many bytes, about, could not be sent. No callback is called after it, and nothing posted by them
+   delivered, but messages of subscriptions. */
 static int conn_close(lua_State *L) {
   Conn *conn = *(Conn **)luaL_checkudata(L, 1, CONN_TYPE);
-  if (conn) close_conn(L, conn);
-  return 0;
+  lua_pushinteger(L, conn ? (lua_Integer)close_conn(L, conn) : 0);
+  return 1;
 }
 
 static int conn_gc(lua_State *L) {
@@ -198,7 +202,11 @@ static int conn_gc(lua_State *L) {
   Conn *conn = *at;
   if (!conn) return 0;
   *at = NULL;
-  close_conn(L, conn);
+  size_t left = close_conn(L, conn);
+  if (left) /* the state is being closed: there is no handler of errors any more */
+    (void)fprintf(stderr, "runnel: nats: the program has ended before %zu bytes were sent that it had published; "
+                  "conn:close() writes for at most write_timeout (%lld ms)\n", left,
+                  (long long)conn->io.write_timeout);
   conn_release(conn);
   return 0;
 }

@@ -63,6 +63,9 @@ void outbox_send(Outbox *outbox, natsConnection *nc);
    status is an error. */
 natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept);
 
+/* How many bytes, about, are kept. */
+size_t outbox_bytes(Outbox *outbox);
+
 /* The thread of a connection, and what it and the Lua thread share: see io.c. */
 typedef struct Io {
   pthread_t thread;        /* the thread, for joining it */
@@ -173,8 +176,9 @@ void io_set_options(Conn *conn);
 /* Starts the thread, which connects and calls `connected` with the result. Returns an error number. */
 int io_start(Conn *conn);
 
-/* Writes what waits, for at most half a second. In the Lua thread, as the rest. */
-void io_finish(Conn *conn);
+/* Writes what waits, and waits until it has left this machine, for at most write_timeout. Returns how many bytes, about,
+   are left; 0 if all was sent. In the Lua thread, as the rest. */
+size_t io_finish(Conn *conn);
 
 /* Ends the thread. */
 void io_end(Conn *conn);

@@ -11,12 +11,16 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#ifdef __linux__
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
 
 #include "nats/conn.h"
 
-/* How often the thread looks while messages arrive; how long it waits for the network before it gives the connection up,
-   beyond write_timeout; and how long closing a connection may write, in ms. */
-enum { TICK_MS = 2, GRACE_MS = 1000, FINISH_MS = 500 };
+/* How often the thread looks while messages arrive; and how long it waits for the network before it gives the connection
+   up, beyond write_timeout, in ms. */
+enum { TICK_MS = 2, GRACE_MS = 1000 };
 
 /* From so many bytes on, what the Lua thread has published is written at once; it waits for the network if libnats has
    more than the second number. */
@@ -97,12 +101,13 @@ static void write_some(Io *io) {
   atomic_store(&io->is_full, atomic_load(&io->wants_write));
 }
 
-/* In the Lua thread: writes; or leaves it to the connection's thread, if that is reading or writing now. With TLS that may
-   hold the lock until more bytes arrive; without, waiting for the lock would cost more than the write. */
-static void write_now(Io *io) {
+/* In the Lua thread: writes; or leaves it to the connection's thread, if that is reading or writing now, and returns
+   false. With TLS that may hold the lock until more bytes arrive; without, waiting for the lock would cost more than the
+   write. */
+static bool write_now(Io *io) {
   io->unsent = 0;
   atomic_store(&io->must_write, true);
-  if (pthread_mutex_trylock(&io->lock) != 0) return; /* it looks at must_write afterwards */
+  if (pthread_mutex_trylock(&io->lock) != 0) return false; /* it looks at must_write afterwards */
   sigset_t old;
   conn_block(&old); /* for the thread that libnats starts if the connection is found lost */
   write_some(io);
@@ -110,13 +115,15 @@ static void write_now(Io *io) {
   bool is_full = atomic_load(&io->is_full);
   (void)pthread_mutex_unlock(&io->lock);
   if (is_full) wakeup_signal(io->wakeup); /* it waits until there is room */
+  return true;
 }
 
-/* In the Lua thread: waits for room in the network, but not for long, and writes. */
+/* In the Lua thread: waits for room in the network, but not for long, and writes. If the connection's thread has the
+   lock, lets it run: on a busy machine, that thread may not have had a processor since. */
 static void wait_and_write(Io *io) {
   struct pollfd fd = {.fd = atomic_load(&io->fd), .events = POLLOUT};
   (void)poll(&fd, 1, TICK_MS);
-  write_now(io);
+  if (!write_now(io)) (void)poll(NULL, 0, TICK_MS);
 }
 
 /* In the Lua thread: waits until libnats has less than BACKLOG bytes. */
@@ -136,7 +143,7 @@ static natsStatus wait_for_network(Conn *conn) {
 /* runnel_task.run: the Lua thread has nothing else to do. */
 void io_write_published(void *data) {
   Io *io = &((Conn *)data)->io;
-  if (atomic_load(&io->wants_write)) write_now(io);
+  if (atomic_load(&io->wants_write)) (void)write_now(io);
 }
 
 void io_publish(Conn *conn) { atomic_store(&conn->io.lua_publishes, true); }
@@ -151,22 +158,45 @@ natsStatus io_published(lua_State *L, Conn *conn, size_t size) {
   if (may_wait && atomic_load(&io->ticks)) {
     if (io->task.list || conn->rn->task_add(L, &io->task) == RUNNEL_OK || io->collects) return NATS_OK;
   }
-  write_now(io);
+  (void)write_now(io);
   return atomic_load(&io->is_full) ? wait_for_network(conn) : NATS_OK;
 }
 
 void io_write(Conn *conn) {
   Io *io = &conn->io;
   atomic_store(&io->lua_publishes, false);
-  if (atomic_load(&io->wants_write)) write_now(io);
+  if (atomic_load(&io->wants_write)) (void)write_now(io);
 }
 
-void io_finish(Conn *conn) {
+/* How many bytes libnats has to write, and the system has not yet brought to the server's machine. */
+static size_t count_unsent(Conn *conn) {
+  Io *io = &conn->io;
+  int buffered = atomic_load(&io->wants_write) ? natsConnection_Buffered(conn->nc) : 0, queued = 0;
+#ifdef __linux__
+  (void)pthread_mutex_lock(&io->fd_lock);
+  if (atomic_load(&io->fd) < 0 || ioctl(atomic_load(&io->fd), SIOCOUTQ, &queued) != 0) queued = 0;
+  (void)pthread_mutex_unlock(&io->fd_lock);
+#endif
+  return (size_t)(buffered > 0 ? buffered : 0) + (size_t)queued;
+}
+
+size_t io_finish(Conn *conn) {
   Io *io = &conn->io;
   (void)conn->rn->task_cancel(&io->task);
-  int64_t until = conn_now_ms() + FINISH_MS;
-  if (atomic_load(&io->wants_write) && atomic_load(&io->fd) >= 0) write_now(io);
-  while (atomic_load(&io->wants_write) && atomic_load(&io->fd) >= 0 && conn_now_ms() < until) wait_and_write(io);
+  int64_t until = conn_now_ms() + io->write_timeout;
+  if (atomic_load(&io->wants_write)) (void)write_now(io);
+  for (;;) {
+    if (atomic_load(&conn->outbox.is_lost)) return outbox_bytes(&conn->outbox); /* libnats may hold its lock for long */
+    if (!atomic_load(&io->wants_write) || atomic_load(&io->fd) < 0 || conn_now_ms() >= until) break;
+    wait_and_write(io);
+  }
+  size_t left = count_unsent(conn);
+  if (left == 0) return 0;
+  /* What the system has accepted is not safe yet: if the server sends anything to a socket that is closed, the system
+     drops what it still has. The answer to a ping shows that the server has read everything. */
+  int64_t rest = until - conn_now_ms();
+  if (natsConnection_FlushTimeout(conn->nc, rest > 0 ? rest : 1) == NATS_OK) return 0;
+  return atomic_load(&io->fd) >= 0 ? count_unsent(conn) : left;
 }
 
 /* ---- the thread ---- */

@@ -82,3 +82,10 @@ natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept) {
   (void)pthread_mutex_unlock(&outbox->lock);
   return s;
 }
+
+size_t outbox_bytes(Outbox *outbox) {
+  (void)pthread_mutex_lock(&outbox->lock);
+  size_t bytes = outbox->bytes;
+  (void)pthread_mutex_unlock(&outbox->lock);
+  return bytes;
+}

@@ -23,25 +23,90 @@ describe("a connection to a server that fails", function()
     return conn:stats().buffered_bytes >= before
   end
 
-  -- Publishes until the network accepts no more bytes.
+  -- Publishes until the network accepts no more bytes. Returns how many messages that were.
   local function fill(conn)
     assert(conn:flush())
     server:pause()
     local data = ("x"):rep(10000)
-    for _ = 1, 10000 do
+    for i = 1, 10000 do
       assert(conn:publish("a", data))
-      if is_full(conn) then return end
+      if is_full(conn) then return i end
     end
     error "the network accepts everything"
   end
 
-  it("closes although the server takes nothing", function()
-    local conn = assert(nats.connect(server.url, { write_timeout = 60000 }))
-    fill(conn)
-    local before = rn.now()
-    conn:close()
-    assert.is_true(rn.now() - before < 20000)
-    assert.equal("closed", conn:stats().status)
+  describe("when it is closed,", function()
+    it("writes for at most write_timeout, and returns how many bytes are left", function()
+      local conn = assert(nats.connect(server.url, { write_timeout = 300 }))
+      local published = fill(conn) * 10000
+      local before = rn.now()
+      local sent, left = conn:close()
+      assert.is_false(sent)
+      assert.is_true(left > 900000 and left < published * 1.01, left)
+      assert.is_true(rn.now() - before >= 300)
+      assert.equal("closed", conn:stats().status)
+      assert.is_true(conn:close())
+    end)
+
+    it("sends everything to a server that accepts it again within write_timeout", function()
+      local conn = assert(nats.connect(server.url, { write_timeout = 60000 }))
+      local other <close> = assert(nats.connect(server.url))
+      local heard = other:subscribe "a"
+      assert(other:flush())
+      local count = fill(conn)
+      server.set:start { "sh", "-c", ("sleep 1; kill -CONT %d"):format(server.program.pid) }
+      assert.is_true(conn:close()) -- Lua does not run meanwhile
+      for i = 1, count do assert(heard:take(), i) end
+    end)
+
+    it("returns how many bytes are left that were published while it was lost", function()
+      local conn = assert(nats.connect(server.url))
+      local events = conn:events()
+      assert(conn:flush())
+      server:kill()
+      assert.equal("disconnected", events:take().event)
+      assert(conn:publish("a", ("x"):rep(1000)))
+      local sent, left = conn:close()
+      assert.is_false(sent)
+      assert.is_true(left >= 1000 and left < 1500)
+    end)
+
+    it("by the end of a variable, reports how many bytes are left", function()
+      local reported = {}
+      local before = rn.on_error(function(err) reported[#reported + 1] = err end)
+      do
+        local conn <close> = assert(nats.connect(server.url, { write_timeout = 100 }))
+        fill(conn)
+      end
+      rn.on_error(before)
+      assert.equal(1, #reported)
+      assert.matches("^nats: the connection was closed before %d+ bytes were sent", reported[1])
+    end)
+
+    it("by the end of the program, sends what it can, and says how many bytes are left", function()
+      local path = server.set:write("end.lua", [[
+        local conn = assert(require("runnel.nats").connect(arg[1], { write_timeout = 200 }))
+        assert(conn:flush())
+        conn:publish("a", "sent")
+        if arg[2] then
+          os.execute("kill -STOP " .. arg[2])
+          while conn:stats().buffered_bytes < 500000 do conn:publish("a", ("x"):rep(10000)) end
+        end
+      ]])
+      local LUA = os.getenv "LUA" or "lua5.4"
+      local conn <close> = assert(nats.connect(server.url))
+      local heard = conn:subscribe "a"
+      assert(conn:flush())
+      local program = server.set:start { LUA, path, server.url }
+      assert.equal("sent", heard:take().data)
+      assert.equal(0, program:wait())
+      assert.equal("", program:output())
+      program = server.set:start { LUA, path, server.url, server.program.pid }
+      assert.equal(0, program:wait())
+      assert.matches("^runnel: nats: the program has ended before %d+ bytes were sent that it had published; "
+        .. "conn:close%(%) writes for at most write_timeout %(200 ms%)\n$", program:output())
+      server:resume()
+    end)
   end)
 
   it("gives the network up when it takes nothing for long, also if nothing more is published", function()

@@ -30,17 +30,18 @@ local function remover(list, f)
   end
 end
 
--- The connection has ended, with an error if the program has not asked for it.
+-- The connection has ended, with an error if the program has not asked for it. Returns how many bytes could not be sent.
 local function finish(self, err)
-  if self.has_ended then return end
+  if self.has_ended then return 0 end
   self.has_ended = true
-  self.core:close()
+  local left = self.core:close()
   self.beats = {}
   self.end_reason = err or "the connection is closed"
   for _, request in pairs(self.requests) do request.replies:close(self.end_reason) end
   call_each(self.closers, "on_close", err)
   self.ended:close()
   for _, ch in ipairs(self.event_channels) do ch:close() end
+  return left
 end
 
 -- Puts an event on the channels of the program.
@@ -121,13 +122,23 @@ end
 
 -- ---- the end ----
 
----Closes the connection: the channels of its subscriptions close, requests get an error. Closing it again does nothing.
+---Closes the connection: the channels of its subscriptions close, requests get an error. First writes what was published,
+---for at most `write_timeout` (an option of nats.connect), which holds up the program. The server may still lose what it
+---was sent; conn:flush and conn:drain wait until it has received all. Closing it again does nothing, and returns true.
+---@return boolean sent false: the connection is lost, or the network has not accepted all within that time
+---@return integer? left how many bytes, about, were not sent
 function Conn:close()
-  if self.has_ended then return end
-  finish(self, nil)
+  local left = finish(self, nil)
+  if left > 0 then return false, left end
+  return true
 end
 
-function Conn:__close() self:close() end
+function Conn:__close()
+  local sent, left = self:close()
+  if sent then return end
+  internal.report(("nats: the connection was closed before %d bytes were sent that the program had published; "
+    .. "closing it writes for at most write_timeout"):format(left), nil, tostring(self))
+end
 
 ---Registers a function for conn:drain to call first, with the time that it has left in ms, and to wait for. It may
 ---park. Several are possible.
