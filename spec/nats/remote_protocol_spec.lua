@@ -195,7 +195,7 @@ describe("a remote stage", function()
       end)
     end)
     assert.equal(2, #reports)
-    assert.equal("remote job: the stream has refused a job: maximum bytes exceeded", reports[1].err)
+    assert.equal("remote job: its stream does not accept jobs for now: maximum bytes exceeded", reports[1].err)
     assert.equal("serve job: no jobs for now: no leader", reports[2].err)
   end)
 
@@ -299,9 +299,41 @@ describe("a remote stage", function()
       end)
     end)
     assert.is_true(took < 54000)
-    assert.same({ "remote job: the stream has refused a job: insufficient resources" },
+    assert.same({ "remote job: its stream does not accept jobs for now: insufficient resources" },
       { #reports == 1 and tostring(reports[1].err) or #reports })
   end)
+
+  it("has jobs that were lost on their way to the stream run within 1 s, however many they are", within(function()
+    for _, n in ipairs { 50, 1000 } do
+      local server = reliable()
+      worker(server, n, function(v) return v end)
+      local receive, is_away = server.receive, true
+      function server:receive(subject, data, reply) -- as if the server that leads the stream were stopped
+        if not (is_away and subject:find "^runnel%.jobs%.") then receive(self, subject, data, reply) end
+      end
+      local job, done = submitter(server), rn.chan(n)
+      for i = 1, n do rn.go(function() done:put(job(i)) end) end
+      rn.sleep(100)
+      is_away = false
+      local before = rn.now() - 100
+      for _ = 1, n do done:take() end
+      assert.is_true(rn.now() - before < (n == 50 and 1010 or 1510), rn.now() - before)
+    end
+  end))
+
+  it("does not send all jobs again that wait for a worker", within(function()
+    local server = reliable()
+    local count, receive = 0, server.receive
+    function server:receive(subject, data, reply)
+      if subject:find "^runnel%.jobs%." and reply then count = count + 1 end
+      receive(self, subject, data, reply)
+    end
+    local job = submitter(server)
+    for i = 1, 5000 do rn.go(pcall, job, i) end
+    rn.sleep(5000)
+    assert.is_true(count >= 64 and count <= 64 * 4 * 5, count)
+    job:close()
+  end))
 
   it("asks again for the jobs that a request has not got in its time", within(function()
     local server = reliable()

@@ -3,9 +3,9 @@
 
 local answers = require "runnel.nats.answers"
 local core = require "runnel.core"
+local tell = require "runnel.nats.tell"
 local wire = require "runnel.nats.wire"
 
-local internal = core.internal
 local find, match, tointeger = string.find, string.match, math.tointeger
 
 local arrivals = {}
@@ -17,11 +17,7 @@ arrivals.methods = Worker
 ---Reports what is wrong, once for each key.
 ---@param message string
 ---@param key string
-function Worker:tell(message, key)
-  if self.told[key] then return end
-  self.told[key] = true
-  internal.report(("serve %s: %s"):format(self.name, message), nil, "serve " .. self.name)
-end
+function Worker:tell(message, key) tell(self, "serve", message, key) end
 
 -- The job is for a worker of another version.
 local function leave(self, d, version, reply)

@@ -53,9 +53,12 @@ end
 ---@param message runnel.nats.StreamMessage
 ---@param count runnel.Count
 ---@return boolean ok whether they are stored
+---@return string? err why not
 function Counts:put(message, count)
-  local bucket = self:open()
-  return bucket ~= nil and bucket:put(key(self, message), count) ~= nil
+  local bucket, err = self:open()
+  if not bucket then return false, err end
+  local revision, why = bucket:put(key(self, message), count)
+  return revision ~= nil, why
 end
 
 ---The message has ended.

@@ -185,7 +185,9 @@ end
 
 -- ---- storing ----
 
-local TRY_MS = 2000 -- for the answer to one try
+-- For the answer to the first try, twice that for the second, and so on: a server that is stopped loses what is on its
+-- way to it, and one that is slow need not get everything again and again.
+local TRY_MS <const>, MOST_TRY_MS <const> = 1000, 8000
 
 -- Errors that may pass: no connection, no leader at the moment, a server that is starting.
 local PASSING = { [10008] = true, [10023] = true, [10118] = true, [10074] = true, [10029] = true }
@@ -223,10 +225,11 @@ function jetstream.store(conn, subject, value, opts)
   local headers = { ["Nats-Msg-Id"] = opts.id or new_id(conn), ["Nats-Expected-Stream"] = opts.stream }
   for name, text in pairs(opts.headers or {}) do headers[name] = text end
   local with = { headers = headers, encoding = opts.encoding, until_reconnect = true }
-  local deadline = core.now() + opts.timeout
+  local deadline, patience = core.now() + opts.timeout, TRY_MS
   while true do
     local left = deadline - core.now()
-    local message, err = try(conn, subject, value, math.max(1, math.min(TRY_MS, left)), with, opts.level)
+    local message, err = try(conn, subject, value, math.max(1, math.min(patience, left)), with, opts.level)
+    patience = math.min(2 * patience, MOST_TRY_MS)
     local code
     if message then
       local answer = json.decode(message.data)

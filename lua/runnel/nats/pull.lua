@@ -17,11 +17,12 @@ local HUGE <const> = math.huge
 local pull = {}
 
 ---How often the server sends something for a request, in ms.
-pull.HEARTBEAT = 2000
+pull.HEARTBEAT = 400
 
 -- A request for jobs ends after LASTS ms. If nothing comes for SILENCE ms, the requests are lost, and perhaps the
--- stream is gone.
-local LASTS <const>, SILENCE <const> = 30000, 5000
+-- stream is gone: a server of a cluster that is stopped does not say that it forgets them, and until the worker asks
+-- again, it gets no jobs.
+local LASTS <const>, SILENCE <const> = 30000, 1000
 
 -- While Lua computes, the worker does not take what the server sends. Before it decides that the server is silent, it
 -- gives itself CATCH_UP ms to take what has arrived.

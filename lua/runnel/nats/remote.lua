@@ -15,6 +15,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
 local names = require "runnel.nats.names"
+local tell = require "runnel.nats.tell"
 local upkeep = require "runnel.nats.upkeep"
 local values = require "runnel.nats.values"
 local wire = require "runnel.nats.wire"
@@ -64,7 +65,7 @@ local FIRST_AGAIN <const>, LOOK <const> = upkeep.FIRST_AGAIN, upkeep.LOOK
 ---@field remote runnel.Remote
 ---@field out runnel.Channel<runnel.Outcome>? where its caller waits
 ---@field finish? fun(outcome: runnel.Outcome) called with the outcome, where nobody waits
-local Job = { is_async = false, starts = 1, raises = 0, again_after = FIRST_AGAIN } -- at first
+local Job = { is_async = false, starts = 1, raises = 0, again_after = upkeep.THEN_AGAIN } -- at first
 Job.__index = Job
 
 -- The go block that waits is cancelled: so is the job.
@@ -88,6 +89,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private ticking boolean whether a go block looks for jobs to be sent again
 ---@field private told table<string, boolean> reports that were made already
 ---@field private looks_at number when to look next whether there are workers
+---@field private some_were_lost? boolean a job that was sent again was not in the stream
 ---@field private reason any why it is closed; nil while it is open
 ---@field private stream runnel.JobStream
 ---@field private base string the subject below which the inbox is
@@ -219,12 +221,7 @@ end
 -- ---- what workers and the server send ----
 
 -- Reports what is wrong, once for each key.
-function Remote:tell(message, key)
-  key = key or message
-  if self.told[key] then return end
-  self.told[key] = true
-  internal.report(("remote %s: %s"):format(self.name, message), nil, "remote " .. self.name)
-end
+function Remote:tell(message, key) tell(self, "remote", message, key) end
 
 local receive = {}
 

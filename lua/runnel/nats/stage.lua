@@ -206,7 +206,9 @@ function stage.stage(conn, n, from, f, to, opts)
     calls = {}, counts = { done = 0, failed = 0, given_up = 0, redelivered = 0, duplicates = 0 },
   }, Stage)
   if to then
-    local out, err = sink.sink(conn, to, { encoding = encoding, subject = opts.to_subject })
+    local out, err = sink.sink(conn, to, {
+      encoding = encoding, subject = opts.to_subject, timeout = stage_message.TELL_MS, -- then the stage puts it again
+    })
     if not out then return nil, "stage: " .. err:gsub("^sink: ", "") end
     if out.retention ~= "limits" and not opts.at_least_once then return nil, FORGETS:format(to, out.retention) end
     self.sink = out

@@ -12,24 +12,37 @@ local jetstream = require "runnel.nats.jetstream"
 local limit = require "runnel.nats.limit"
 local reader = require "runnel.nats.reader"
 local running = require "runnel.nats.running"
+local tell = require "runnel.nats.tell"
 
 local stage_message = {}
 
 -- How long to wait before storing again, while the stream of results, or the disk, is full, or the server away.
 local FULL_MS <const> = 200
 
+---After how many ms to report that results cannot be stored: one attempt must not take longer.
+stage_message.TELL_MS = 5000
+local TELL_MS <const> = stage_message.TELL_MS
+
+-- What is reported then: that results are not stored; or how often messages were started, without which those that were
+-- delivered before cannot start.
+local NOT_STORED <const> = "its stream does not accept results for now: "
+local NOT_COUNTED <const> = "the server does not store the starts of messages for now: "
+
 -- When to try again after the server has not said, or stored, how often a message was started.
 local UNKNOWN_MS <const> = 1000
 
 -- Stores one result, however long that is not possible. Raises if it never will be.
 local function store(self, value, id)
+  local since = core.now()
   while true do
     local ok, err, code = self.sink:put(value, { id = id, subject = self.to_subject })
     if ok then
       if code then self.counts.duplicates = self.counts.duplicates + 1 end
+      self.told[NOT_STORED] = nil -- the next time is reported as well
       return
     end
     if code ~= jetstream.FULL and code ~= jetstream.UNKNOWN then error(err, 0) end
+    if core.now() - since >= TELL_MS then tell(self, "stage", NOT_STORED .. err, NOT_STORED) end
     core.sleep(FULL_MS)
   end
 end
@@ -91,8 +104,8 @@ local function failed(self, call, err, trace)
   local count, why = call.count or { starts = 1, raises = 0 }, hand_back.reason(err)
   call.count = count
   if why then
-    if not self.told[why] then internal.report("a message was handed back: " .. why, nil, "stage " .. self.name) end
-    self.told[why], count.starts = true, count.starts - 1
+    tell(self, "stage", "a message was handed back: " .. why, why)
+    count.starts = count.starts - 1
     self.starts_of:put(call.message, count)
     return call.message:nak(hand_back.MS)
   end
@@ -109,15 +122,19 @@ local function delay_of(message)
   return ms and ms > 0 and ms or nil
 end
 
+-- The server has not said, or stored, how often a message was started: it is tried again later. Returns false.
+local function wait_for_counts(self, message, why)
+  tell(self, "stage", NOT_COUNTED .. tostring(why), NOT_COUNTED)
+  message:nak(UNKNOWN_MS)
+  return false
+end
+
 -- Counts the start of a message that was or may have been delivered before, and waits until nothing else runs if it
 -- must run alone. Returns false if it cannot start; it is answered then.
 local function may_start(self, call, again)
   local message = call.message
   local count, err = self.starts_of:get(message)
-  if err then
-    message:nak(UNKNOWN_MS)
-    return false
-  end
+  if err then return wait_for_counts(self, message, err) end
   -- The first delivery may have been started, unless it was only to wait.
   local only_waited = message.deliveries <= 2 and message.headers and message.headers["Runnel-At"]
   local was_started = again == "again" and not only_waited
@@ -140,10 +157,9 @@ local function may_start(self, call, again)
     self.running:wait(1)
   end
   count.starts = count.starts + 1
-  if not self.starts_of:put(message, count) then
-    message:nak(UNKNOWN_MS)
-    return false
-  end
+  local ok, why = self.starts_of:put(message, count)
+  if not ok then return wait_for_counts(self, message, why) end
+  self.told[NOT_COUNTED] = nil
   if again == "again" then self.counts.redelivered = self.counts.redelivered + 1 end
   return true
 end

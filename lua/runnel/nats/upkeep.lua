@@ -8,16 +8,25 @@ local now, sleep = core.now, core.sleep
 
 local upkeep = {}
 
----A job without a result is sent again after FIRST_AGAIN ms. If the stream answers that it has the job, the next time
----is FIRST_AGAIN ms later, then twice that, and so on up to MOST_AGAIN. Without an answer it is after WITHOUT_ANSWER
----ms.
-upkeep.FIRST_AGAIN = 5000
-local FIRST_AGAIN <const>, MOST_AGAIN <const>, WITHOUT_ANSWER <const> = upkeep.FIRST_AGAIN, 40000, 2000
+---A job without a result is sent again after FIRST_AGAIN ms, since it may be lost: for example, a server of a cluster
+---that is stopped loses what is on its way to the streams that it leads. If the stream answers that it has the job, the
+---next time is THEN_AGAIN ms later, then twice that, and so on up to MOST_AGAIN. Without an answer it is after
+---WITHOUT_ANSWER ms.
+upkeep.FIRST_AGAIN, upkeep.THEN_AGAIN = 750, 4250
+local FIRST_AGAIN <const>, THEN_AGAIN <const> = upkeep.FIRST_AGAIN, upkeep.THEN_AGAIN
+local MOST_AGAIN <const>, WITHOUT_ANSWER <const> = 40000, 1000
+
+-- How often to look for jobs to send again, in ms; and how many are sent then, at most. Most jobs that take long are not
+-- lost, and would be sent twice: so only some are sent, and GROWTH times as many the next time if one of them was lost.
+local OFTEN <const>, AT_ONCE <const>, GROWTH <const> = 250, 64, 8
+
+-- After how many ms without a result to say why nobody works on a job.
+local IDLE <const> = 5000
 
 -- After this many failed attempts to make the stream, report it. A cluster that has lost a server needs some time.
 local PATIENCE <const> = 3
 
----How often to look for jobs to send again, in ms.
+---How long to wait before sending or making again what could not be sent or made, in ms.
 upkeep.LOOK = 1000
 local LOOK <const> = upkeep.LOOK
 
@@ -32,18 +41,20 @@ upkeep.methods = Remote
 
 ---The jobs that satisfy a condition, in their order.
 ---@param condition fun(job: runnel.Job): boolean
+---@param most? integer how many at most
 ---@return runnel.Job[]
-function Remote:jobs_where(condition)
+function Remote:jobs_where(condition, most)
   local list = {}
   for _, job in pairs(self.jobs) do
+    if #list == most then break end
     if condition(job) then list[#list + 1] = job end
   end
   table.sort(list, function(a, b) return a.number < b.number end)
   return list
 end
 
-local function send_due(self, time)
-  for _, job in ipairs(self:jobs_where(function(job) return job.again_at <= time end)) do
+local function send_due(self, time, most)
+  for _, job in ipairs(self:jobs_where(function(job) return job.again_at <= time end, most)) do
     job.again_at = time + WITHOUT_ANSWER
     self:send(job, true)
   end
@@ -51,9 +62,11 @@ end
 
 -- Looks for jobs to be sent again as long as there are jobs.
 local function look(self)
+  local most = AT_ONCE
   while self.reason == nil do
-    sleep(LOOK)
-    send_due(self, now())
+    sleep(OFTEN)
+    most, self.some_were_lost = self.some_were_lost and most * GROWTH or AT_ONCE, false
+    send_due(self, now(), most)
     if next(self.jobs) == nil then break end
   end
   self.ticking = false
@@ -68,7 +81,7 @@ end
 
 ---Sends all jobs again.
 function Remote:send_all()
-  for _, job in pairs(self.jobs) do job.again_at, job.again_after = 0, FIRST_AGAIN end
+  for _, job in pairs(self.jobs) do job.again_at, job.again_after = 0, THEN_AGAIN end
   send_due(self, now())
 end
 
@@ -108,8 +121,8 @@ end
 
 local function repaired(self) self.repairing = false end
 
--- The stream has had a job for FIRST_AGAIN ms or more. If nobody works on the stage, says so, once: the program may
--- wait for workers on purpose, so it is not an error.
+-- A job has had no result for IDLE ms or more. If nobody works on the stage, says so, once: the program may wait for
+-- workers on purpose, so it is not an error.
 local function look_for_workers(self)
   local why = self.stream:why_idle()
   if why and self.reason == nil and not self.told.workers then
@@ -131,15 +144,16 @@ function Remote:stored(data, subject, status)
   local has_it = data:find('"err_code":10077', 1, true) ~= nil
   local is_refused = not has_it and data:find('"error"', 1, true) ~= nil
   if job and not status and not is_refused then
+    if not has_it then self.some_were_lost = true end
     job.again_at = now() + job.again_after
     job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
   end
   if job and has_it then
-    if not self.told.workers and now() >= self.looks_at then
-      self.looks_at = now() + FIRST_AGAIN
+    if not self.told.workers and now() - job.since >= IDLE and now() >= self.looks_at then
+      self.looks_at = now() + IDLE
       guard.started(guard.go(guard.nothing, nil, look_for_workers, self), "remote " .. self.name)
     end
-    if job.again_after > 2 * FIRST_AGAIN then
+    if job.again_after > 4 * THEN_AGAIN then
       guard.started(guard.go(guard.nothing, nil, look_after, self, job), "remote " .. self.name)
     end
   elseif status then
@@ -150,8 +164,8 @@ function Remote:stored(data, subject, status)
       sleep(LOOK)
       self.repairing = false
     end), "remote " .. self.name)
-  elseif job and is_refused then -- perhaps for a short time: it is sent again after WITHOUT_ANSWER ms
-    self:tell("the stream has refused a job: " .. (data:match '"description":"([^"]*)"' or data))
+  elseif job and is_refused and now() - job.since >= IDLE then -- it is sent again after WITHOUT_ANSWER ms
+    self:tell("its stream does not accept jobs for now: " .. (data:match '"description":"([^"]*)"' or data))
   end
 end
 
