@@ -127,12 +127,13 @@ run-soak: $(BUILD)/runner
 	$(BUILD)/runner tests/soak.lua $(if $(LONG),600,10) $(SEED)
 	$(BUILD)/runner tests/soak_io.lua $(if $(LONG),600,10) $(SEED)
 
-check-soak-machines: ## random kills of workers, submitters and servers for 20 s (LONG=1: 28 minutes): nothing is lost
+check-soak-machines: ## random kills of workers, submitters and servers for 30 s (LONG=1: 34 minutes): nothing is lost
 check-soak-machines: NEEDED = cluster
 check-soak-machines: BUILT  =
 run-soak-machines: programs
 	$(LUA) tests/soak_machines.lua $(if $(LONG),800,20) $(or $(SEED),0) 1
 	$(if $(LONG),$(LUA) tests/soak_machines.lua 800 $(or $(SEED),0) 3)
+	$(LUA) tests/soak_jobs.lua $(if $(LONG),300,10) $(or $(SEED),0)
 
 check-api: check-api-clang check-api-races ## the C API: tests/api.c with the address and thread sanitizers
 check-api-clang: BUILT = CC=clang BUILD=build/checked-clang CFLAGS='-O2 -g -fno-omit-frame-pointer $(SANITIZED)'

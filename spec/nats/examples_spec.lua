@@ -101,7 +101,12 @@ describe("examples/cluster", function()
   end)
 
   it("has a compose file, a unit and a configuration that Docker, systemd and nats-server accept", function()
-    local conf = server.set:write("three.conf", (contents("nats.conf"):gsub("/store\n", server.set.dir .. "/three\n")))
+    local text, count = contents("nats.conf"):gsub("/store\n", server.set.dir .. "/three\n")
+    assert.equal(1, count)
+    -- nats-server 2.9, Debian 12's, cannot sync at once.
+    if shell.run("nats-server --version"):find "v2%.9%." then text, count = text:gsub("\n  sync_interval: always[^\n]*", "") end
+    assert.equal(1, count)
+    local conf = server.set:write("three.conf", text)
     local out, err, status = shell.run("nats-server -t -c " .. conf)
     assert.equal(0, status, out .. err)
     if background.has_command "docker-compose" then
@@ -109,7 +114,7 @@ describe("examples/cluster", function()
       assert.equal(0, status, out .. err)
     end
     if not background.has_command "systemd-analyze" then return end
-    local text = contents("worker@.service"):gsub("/usr/bin/lua5%.4", "/bin/sh") -- which every machine has
+    text = contents("worker@.service"):gsub("/usr/bin/lua5%.4", "/bin/sh") -- which every machine has
     local path = server.set:write("worker@1.service", text)
     out, err, status = shell.run("systemd-analyze verify " .. path)
     assert.equal(0, status, out .. err)

@@ -134,6 +134,30 @@ describe("queues", function()
     assert.is_false(assert(conn:queue "resize").paused)
   end)
 
+  it("have the workers that answer in time, whose limit the program gives", function()
+    local path = server.set:write("busy.lua", [[
+      local rn = require "runnel"
+      local conn = assert(require("runnel.nats").connect(arg[1]))
+      conn:serve("busy", 1, function()
+        print "begins"
+        io.stdout:flush()
+        local before = rn.now()
+        while rn.now() - before < 1500 do end
+      end):wait()
+    ]])
+    local busy = conn:remote "busy"
+    local program = server.set:start { os.getenv "LUA" or "lua5.4", path, server.url }
+    local job = rn.go(busy, 1)
+    assert(program:says "begins")
+    assert.equal(0, #assert(conn:queues(1))[1].workers)
+    local queue = assert(conn:queues(6000))[1]
+    assert.equal(1, #queue.workers)
+    assert.equal(1, queue:pause(3000))
+    job:take()
+    raises("^queues: ms: a number of milliseconds, at least 1, expected, got 0$", function() conn:queues(0) end)
+    raises('^pause: ms: a number of milliseconds, at least 1, expected, got "x"$', function() queue:pause "x" end)
+  end)
+
   it("that are paused end in good order", function()
     assert(conn:stream "orders")
     local stage = assert(other:stage(1, "orders", function() end, nil, { name = "count" }))

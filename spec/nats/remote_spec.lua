@@ -122,4 +122,23 @@ describe("remote jobs", function()
     assert.is_false(stream:is_stuck "runnel.jobs.x.nothing")
     job:close()
   end))
+
+  it("that run are not sent again, although the server's floor has passed them", each_test(function(_, conn)
+    local job = conn:remote "x"
+    rn.go(pcall, job, 5)
+    background.wait_until(10000, function() return jobs_left(conn, "x") == 1 end)
+    local info = {}
+    function conn.request(self, subject, ...)
+      if subject ~= "$JS.API.CONSUMER.INFO.runnel-jobs-x.workers" then
+        return getmetatable(self).request(self, subject, ...)
+      end
+      return { data = ('{"ack_floor":{"stream_seq":%d},"num_redelivered":%d}'):format(info[1], info[2]) }
+    end
+    for _, case in ipairs { { 9, 1, false }, { 9, 0, true }, { 1, 0, true }, { 0, 0, false } } do
+      info = case
+      assert.equal(case[3], job.stream:is_stuck(job:subject(job.jobs["1"])))
+    end
+    conn.request = nil
+    job:close()
+  end))
 end)

@@ -11,7 +11,8 @@ local who = require "runnel.nats.who"
 
 local queues = {}
 
--- How long programs may take to answer who works, in ms: those of which the Lua state computes for longer are missing.
+-- How long programs may take to answer who works, in ms, by default: those of which the Lua state computes for longer, or
+-- whose machine is too busy, are missing.
 local ANSWERS_MS <const> = 500
 
 -- How many requests to the server are under way at a time.
@@ -84,8 +85,8 @@ local function all_of(conn, verb, field)
 end
 
 -- Asks who works. Returns a function that waits for the answers and returns them: for each name of a queue a list.
-local function ask_all(conn, question)
-  local inbox, found, quiet = conn:inbox(), {}, core.timeout(ANSWERS_MS)
+local function ask_all(conn, ms, question)
+  local inbox, found, quiet = conn:inbox(), {}, core.timeout(ms or ANSWERS_MS)
   local ended = core.chan()
   local ch, err = conn:subscribe(inbox, { encoding = "raw" }, function(data, _, _, _, status)
     local report = data ~= "" and json.decode(data)
@@ -193,12 +194,14 @@ end
 -- Whether a stream holds what the library needs for itself.
 local function is_own(name) return name:find "^runnel%-%l+%-" and not names.stage_of(name) or name:find "^KV_" end
 
----All queues of the server (of the account), sorted by name: a table for each. Takes half a second, in which programs
----answer who works.
+---All queues of the server (of the account), sorted by name: a table for each. Waits for the programs that answer who
+---works; a program that takes longer than `ms` is missing.
 ---@param conn runnel.nats.Connection
+---@param ms? number how long to wait for them (500)
 ---@return runnel.nats.Queue[]? queues, string? err
-function queues.queues(conn)
-  local answers, problem = ask_all(conn)
+function queues.queues(conn, ms)
+  if ms ~= nil then check.ms(ms, 1, "queues: ms") end
+  local answers, problem = ask_all(conn, ms)
   if not answers then return nil, problem end
   local streams, err = all_of(conn, "STREAM.LIST", "streams")
   if not streams then return nil, err end
@@ -262,11 +265,12 @@ local function change_consumer(queue, changes)
   return true
 end
 
-local function set_paused(queue, is_paused)
+local function set_paused(queue, is_paused, ms)
+  if ms ~= nil then check.ms(ms, 1, (is_paused and "pause" or "resume") .. ": ms", 4) end
   local ok, err = change_consumer(queue, { description = is_paused and who.PAUSED or "" })
   if not ok then return nil, err end
   queue.paused = is_paused
-  local answers, problem = ask_all(queue.conn, { queue = queue.name, paused = is_paused })
+  local answers, problem = ask_all(queue.conn, ms, { queue = queue.name, paused = is_paused })
   if not answers then return nil, problem end
   queue.workers = answers()[queue.name] or {}
   return #queue.workers
@@ -274,14 +278,22 @@ end
 
 ---Pauses the queue: its workers start no more calls until `resume`, also those that start later. Calls that run go on.
 ---What a worker has got and not started waits there.
+---@param ms? number how long to wait for their answers (500)
 ---@return integer? workers how many have answered that they have paused
 ---@return string? err
-function Queue:pause() return set_paused(self, true) end
+function Queue:pause(ms)
+  local count, err = set_paused(self, true, ms)
+  return count, err
+end
 
 ---Ends a pause.
+---@param ms? number as for pause
 ---@return integer? workers how many have answered
 ---@return string? err
-function Queue:resume() return set_paused(self, false) end
+function Queue:resume(ms)
+  local count, err = set_paused(self, false, ms)
+  return count, err
+end
 
 local JOBS = { replicas = true, max_age = true, ack_wait = true, max_jobs = true }
 local MESSAGES = { ack_wait = true, max_ack_pending = true, tries = true }

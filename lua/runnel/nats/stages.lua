@@ -14,6 +14,7 @@ local names = require "runnel.nats.names"
 local rate = require "runnel.nats.rate"
 local running = require "runnel.nats.running"
 local served = require "runnel.nats.served"
+local tidying = require "runnel.nats.tidying"
 local values = require "runnel.nats.values"
 local who = require "runnel.nats.who"
 
@@ -180,12 +181,14 @@ function JobStream:why_idle()
 end
 
 -- Whether the stream has a message that it will not deliver, since the server counts it as acknowledged. This happens
--- if the server was killed, because it writes messages and acknowledgements to different files.
+-- if the server was killed, because it writes messages and acknowledgements to different files. Not known while jobs
+-- were delivered again: the job may be one of them, and run.
 function JobStream:is_stuck(subject)
   local position = self:position(subject)
   if not position then return false end
   local answer = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, names.CONSUMER))
-  return (answer and answer.ack_floor and answer.ack_floor.stream_seq >= position) == true
+  local floor = tidying.finished_up_to(answer)
+  return floor ~= nil and floor >= position
 end
 
 -- Removes the message of a subject. (Not by purging the subject: the consumers of nats-server 2.9 then skip messages of

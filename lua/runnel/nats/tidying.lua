@@ -22,11 +22,13 @@ local function remove_each(conn, stream, subject, first, last)
   end
 end
 
--- The position up to which all messages are finished; or nil if the server does not show it. The server finds its floor
--- by the numbers of deliveries. If messages are delivered again in another order, and the server is killed, the floor
--- can pass messages on which processes still work. All of these were delivered again, and num_redelivered counts them
--- until they are finished.
-local function finished_up_to(info)
+---The position up to which all messages are finished; or nil if the server does not show it. The server finds its floor
+---by the numbers of deliveries. If messages are delivered again in another order, and the server is killed, the floor
+---can pass messages on which processes still work. All of these were delivered again, and num_redelivered counts them
+---until they are finished.
+---@param info table? what the server says about the consumer
+---@return integer? position
+function tidying.finished_up_to(info)
   if not info or not info.ack_floor or (info.num_redelivered or 0) > 0 then return nil end
   return info.ack_floor.stream_seq
 end
@@ -45,7 +47,7 @@ function tidying.run(conn, stream, consumer, is_over)
     core.sleep(ms)
     if is_over() then return end
     local info = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(stream, consumer))
-    local floor = finished_up_to(info)
+    local floor = tidying.finished_up_to(info)
     if floor then
       delivered = delivered or info.delivered.stream_seq
       local whole = jetstream.request(conn, "STREAM.INFO." .. stream)
