@@ -1,6 +1,6 @@
 -- Long remote jobs for some time, while workers and the server are killed at random: the submitter may not replace the
--- message of a job that runs in a worker that lives. Workers that are killed have their jobs delivered again, in another
--- order; a server that is killed then counts jobs as finished that run (runnel.nats.tidying), and a submitter that
+-- message of a job that runs in a worker that lives. The jobs of workers that are killed are delivered again, in any
+-- order; a server that is killed then may count jobs as finished that run (runnel.nats.tidying), and a submitter that
 -- believed it would remove them from the stream and send them again. At the end all jobs have results, also those that
 -- the server really does not deliver any more.
 --
@@ -70,14 +70,15 @@ local submitted, came, stop = 0, 0, false
 local results = rn.pmap_unordered(WORKERS * SLOTS * 3 // 4, soak, rn.to_chan(function()
   if stop then return nil end
   submitted = submitted + 1
-  return { submitted, math.random(40) == 1 and math.random(20000, 60000) or math.random(100, 2000) }
+  local is_long = math.random(40) == 1
+  return { submitted, is_long and math.random(20000, 60000) or math.random(100, 2000) }
 end))
 local taking = rn.go(function()
   for _ in results do came = came + 1 end
   return true
 end)
 
--- Kills several workers, whose jobs are delivered again in any order; and the server, when some of these have ended. Then
+-- Kills several workers, whose jobs are delivered again in any order; and the server, while some of these end. Then
 -- nothing for longer than the submitter waits until it looks at its old jobs.
 local kills, restarts = 0, 0
 background.wait_until(30000, function() return #workers == WORKERS end)
@@ -90,11 +91,13 @@ while rn.now() - start < seconds * 1000 do
       workers[i]:signal "KILL"
     end
   end
-  rn.sleep(math.random(1000, 6000))
-  restarts = restarts + 1
-  server:kill()
-  rn.sleep(math.random(50, 500))
-  server:start()
+  for _ = 1, 3 do
+    rn.sleep(math.random(300, 2000))
+    restarts = restarts + 1
+    server:kill()
+    rn.sleep(math.random(50, 500))
+    server:start()
+  end
   rn.sleep(math.random(3) == 1 and 1000 or 18000)
 end
 stop = true
@@ -124,9 +127,10 @@ for line in io.lines(log_path) do
     end
   end
 end
-print(("%d jobs, %d results, %d starts, %d of them while the job ran elsewhere; kills of workers: %d, of the server: %d; "
-  .. "jobs replaced: %d; %.1f s after the end"):format(submitted, came, starts, beside, kills, restarts, replaced,
-  (rn.now() - finishing) / 1000))
+print(("%d jobs, %d results, %d starts, %d of them while the job ran elsewhere; %d jobs replaced")
+  :format(submitted, came, starts, beside, replaced))
+print(("kills of workers: %d, of the server: %d; %.1f s after the end")
+  :format(kills, restarts, (rn.now() - finishing) / 1000))
 if wrong > 0 or came ~= submitted then
   print "soak_jobs: FAILED"
   server:close()

@@ -204,9 +204,10 @@ static int conn_gc(lua_State *L) {
   *at = NULL;
   size_t left = close_conn(L, conn);
   if (left) /* the state is being closed: there is no handler of errors any more */
-    (void)fprintf(stderr, "runnel: nats: the program has ended before %zu bytes were sent that it had published; "
-                  "conn:close() writes for at most write_timeout (%lld ms)\n", left,
-                  (long long)conn->io.write_timeout);
+    (void)fprintf(stderr,
+                  "runnel: nats: the program has ended before %zu bytes were sent that it had published; "
+                  "conn:close() writes for at most write_timeout (%lld ms)\n",
+                  left, (long long)conn->io.write_timeout);
   conn_release(conn);
   return 0;
 }

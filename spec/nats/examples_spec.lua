@@ -104,7 +104,9 @@ describe("examples/cluster", function()
     local text, count = contents("nats.conf"):gsub("/store\n", server.set.dir .. "/three\n")
     assert.equal(1, count)
     -- nats-server 2.9, Debian 12's, cannot sync at once.
-    if shell.run("nats-server --version"):find "v2%.9%." then text, count = text:gsub("\n  sync_interval: always[^\n]*", "") end
+    if shell.run("nats-server --version"):find "v2%.9%." then
+      text, count = text:gsub("\n  sync_interval: always[^\n]*", "")
+    end
     assert.equal(1, count)
     local conf = server.set:write("three.conf", text)
     local out, err, status = shell.run("nats-server -t -c " .. conf)

@@ -68,12 +68,15 @@ describe("a stage whose results cannot be stored", function()
   end)
 
   it("says at once that the starts of a message that was delivered before cannot be stored", function()
-    local self = { name = "s", tries = 1, starts = 5, told = {}, running = running.new(), counts = {},
-      firsts = firsts.new { consumer_seq = 0 }, reader = {}, starts_of = counts.new({}, "s", { created = "", config = {} }) }
+    local self = {
+      name = "s", tries = 1, starts = 5, told = {}, running = running.new(), counts = {}, reader = {},
+      firsts = firsts.new { consumer_seq = 0 }, starts_of = counts.new({}, "s", { created = "", config = {} }),
+    }
     function self.starts_of.get() end
     function self.starts_of.put() return false, "the disk is full" end
     local delays = {}
-    local message = { sequence = 1, order = 1, deliveries = 2, nak = function(_, ms) delays[#delays + 1] = ms or "left" end }
+    local message = { sequence = 1, order = 1, deliveries = 2 }
+    function message.nak(_, ms) delays[#delays + 1] = ms or "left" end
     local reports = stage.reports(function()
       sim.run(function() for _ = 1, 3 do stage_message.work_on(self, message) end end)
     end)

@@ -30,7 +30,7 @@ local function remover(list, f)
   end
 end
 
--- The connection has ended, with an error if the program has not asked for it. Returns how many bytes could not be sent.
+-- The connection has ended, with an error if the program has not asked for it. Returns how many bytes were not sent.
 local function finish(self, err)
   if self.has_ended then return 0 end
   self.has_ended = true
@@ -122,9 +122,9 @@ end
 
 -- ---- the end ----
 
----Closes the connection: the channels of its subscriptions close, requests get an error. First writes what was published,
----for at most `write_timeout` (an option of nats.connect), which holds up the program. The server may still lose what it
----was sent; conn:flush and conn:drain wait until it has received all. Closing it again does nothing, and returns true.
+---Closes the connection: the channels of its subscriptions close, requests get an error. First sends what was
+---published, which holds up the program for at most `write_timeout` (an option of nats.connect). That the server has
+---received all is known only after conn:flush or conn:drain. Closing it again does nothing, and returns true.
 ---@return boolean sent false: the connection is lost, or the network has not accepted all within that time
 ---@return integer? left how many bytes, about, were not sent
 function Conn:close()

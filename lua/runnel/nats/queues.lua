@@ -11,8 +11,8 @@ local who = require "runnel.nats.who"
 
 local queues = {}
 
--- How long programs may take to answer who works, in ms, by default: those of which the Lua state computes for longer, or
--- whose machine is too busy, are missing.
+-- How long programs may take to answer who works, in ms, by default: those of which the Lua state computes for longer,
+-- or whose machine is too busy, are missing.
 local ANSWERS_MS <const> = 500
 
 -- How many requests to the server are under way at a time.
@@ -218,8 +218,8 @@ function queues.queues(conn, ms)
     queue.workers = workers[queue.name] or {}
     queue.given_up = dead[queue.kind == "jobs" and queue.name or queue.consumer] or 0
     local last = before[queue.name]
-    local ms = last and queue.counted_at - last.counted_at or 0
-    if ms > 0 then queue.rate = math.max(0, queue.done - last.done) * 1000 / ms end
+    local passed = last and queue.counted_at - last.counted_at or 0
+    if passed > 0 then queue.rate = math.max(0, queue.done - last.done) * 1000 / passed end
     conn.queues_before[queue.name] = { done = queue.done, counted_at = queue.counted_at }
   end
   table.sort(list, function(a, b) return a.name < b.name end)
@@ -282,8 +282,8 @@ end
 ---@return integer? workers how many have answered that they have paused
 ---@return string? err
 function Queue:pause(ms)
-  local count, err = set_paused(self, true, ms)
-  return count, err
+  local workers, err = set_paused(self, true, ms)
+  return workers, err
 end
 
 ---Ends a pause.
@@ -291,8 +291,8 @@ end
 ---@return integer? workers how many have answered
 ---@return string? err
 function Queue:resume(ms)
-  local count, err = set_paused(self, false, ms)
-  return count, err
+  local workers, err = set_paused(self, false, ms)
+  return workers, err
 end
 
 local JOBS = { replicas = true, max_age = true, ack_wait = true, max_jobs = true }

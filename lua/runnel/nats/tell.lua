@@ -1,5 +1,5 @@
----Reports what is wrong with a remote stage, a worker or a durable stage, and passes by itself or not: once for each key,
----since it would be reported at each attempt.
+---Reports what is wrong with a remote stage, a worker or a durable stage: once for each key, since it would be reported
+---at each attempt.
 
 local internal = require("runnel.core").internal
 

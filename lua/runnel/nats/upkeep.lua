@@ -13,11 +13,10 @@ local upkeep = {}
 ---next time is THEN_AGAIN ms later, then twice that, and so on up to MOST_AGAIN. Without an answer it is after
 ---WITHOUT_ANSWER ms.
 upkeep.FIRST_AGAIN, upkeep.THEN_AGAIN = 750, 4250
-local FIRST_AGAIN <const>, THEN_AGAIN <const> = upkeep.FIRST_AGAIN, upkeep.THEN_AGAIN
-local MOST_AGAIN <const>, WITHOUT_ANSWER <const> = 40000, 1000
+local THEN_AGAIN <const>, MOST_AGAIN <const>, WITHOUT_ANSWER <const> = upkeep.THEN_AGAIN, 40000, 1000
 
--- How often to look for jobs to send again, in ms; and how many are sent then, at most. Most jobs that take long are not
--- lost, and would be sent twice: so only some are sent, and GROWTH times as many the next time if one of them was lost.
+-- How often to look for jobs to send again, in ms; and how many are sent then, at most. Most jobs that take long are
+-- not lost, and would be sent twice: so only some are sent, and GROWTH times as many the next time if one was lost.
 local OFTEN <const>, AT_ONCE <const>, GROWTH <const> = 250, 64, 8
 
 -- After how many ms without a result to say why nobody works on a job.
