@@ -1,6 +1,7 @@
 -- The engine of workers (runnel.internal.workers). What pmap makes of it is in pmap_spec.lua, flows in spec/flow.
 
 local core = require "runnel.core"
+local limit = require "runnel.internal.workers.limit"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -282,6 +283,68 @@ describe("the engine of workers", function()
     end
     table.sort(names)
     assert.same({ "chan: from", "chan: to" }, names)
+  end))
+
+  it("lets a worker leave at the same cost, however many there are", function()
+    -- VM instructions of a worker from the end of its work on. The last one that was started leaves first.
+    local function cost(n)
+      local count, to = 0, nil
+      sim.run(function()
+        local pool
+        pool, to = pool_of { n = n, values = n, to = rn.chan(n), job = function(v)
+          rn.sleep(n - v)
+          return v
+        end, main = function(worker, run)
+          run(worker)
+          debug.sethook(function() count = count + 1 end, "", 1)
+        end }
+        pool:start()
+        assert.equal(n, #stage.drain(to))
+      end)
+      return count / n
+    end
+    local few, many = cost(50), cost(500)
+    assert.is_true(many < 1.5 * few, ("%.0f instructions among 50, %.0f among 500"):format(few, many))
+  end)
+
+  it("finds the jobs that are late at the same cost, however many run", function()
+    -- How often the limit looks at the deadline of a worker.
+    local function cost(n)
+      local reads, cancelled = 0, 0
+      sim.run(function()
+        local late = limit.new("a job", n, "a spec")
+        for _ = 1, n do
+          local fields = { block = rn.go(function()
+            local _ <close> = setmetatable({}, { __close = function() cancelled = cancelled + 1 end })
+            rn.sleep(3 * n)
+          end) }
+          late:begin(setmetatable({}, { __newindex = fields, __index = function(_, key)
+            if key == "deadline" then reads = reads + 1 end
+            return fields[key]
+          end }))
+          rn.sleep(1)
+        end
+        rn.sleep(n + 1)
+      end)
+      assert.equal(n, cancelled)
+      return reads / n
+    end
+    local few, many = cost(50), cost(500)
+    assert.is_true(many < 1.5 * few, ("%.0f reads among 50, %.0f among 500"):format(few, many))
+  end)
+
+  it("keeps as many workers as it is to have, whichever have left", stage.sim(function()
+    local pool, to = pool_of { n = 4, values = 20, job = function(v)
+      rn.sleep(v == 1 and 1 or 10)
+      if v == 1 then error("ends its worker", 0) end
+      return v
+    end, failed = function(_, failure) internal.excuse(failure.block, failure.err) end }
+    pool:start()
+    rn.yield()
+    pool:resize(2) -- two end after their jobs
+    rn.sleep(5) -- the first one has ended
+    pool:resize(1)
+    assert.equal(19, #stage.drain(to))
   end))
 
   it("is no bottleneck while it is paused", stage.sim(function()

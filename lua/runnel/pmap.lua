@@ -68,7 +68,7 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
     lose_reason() -- an earlier one is that of a later value
     has_failed, reason, origin = true, err, block
     pool:finish()
-    for _, worker in ipairs { table.unpack(pool.workers) } do
+    for _, worker in ipairs(pool:all_workers()) do
       local at, _, number = pool:state_of(worker)
       -- One that takes waits in an iterator, or was handed a value and has not run since.
       local is_later = at == "take" or not seq or number and number > seq
@@ -119,7 +119,7 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
     lose_reason()
     over = true
     pool:finish()
-    for _, worker in ipairs { table.unpack(pool.workers) } do pool:drop(worker, CLOSED) end
+    for _, worker in ipairs(pool:all_workers()) do pool:drop(worker, CLOSED) end
   end)
 
   pool:start()

@@ -153,7 +153,7 @@ function ending.stop(flow)
     end
     for _, stage in ipairs(flow.stages) do
       stage.pool:finish()
-      for _, one in ipairs { table.unpack(stage.pool.workers) } do stop_worker(flow, stage, one) end
+      for _, one in ipairs(stage.pool:all_workers()) do stop_worker(flow, stage, one) end
     end
   end
   return select(2, ending.result(flow))

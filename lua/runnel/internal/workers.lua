@@ -67,6 +67,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@class runnel.internal.Worker
 ---@field pool runnel.internal.Pool
 ---@field number integer counts the workers of a pool
+---@field place integer|false where in the list of workers it is
 ---@field block runnel.Channel<any>|false its go block
 ---@field exchange function puts a result and takes the next value (lua/worker.c)
 ---@field put fun(value: any, output: any): true the put function of its jobs
@@ -84,6 +85,8 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field kept table|nil what its step has put, until that returns
 ---@field tried integer how often the value was tried
 ---@field deadline number|false of its job
+---@field before any the worker with the deadline before its own, or the limit; false: it is not in the ring of the limit
+---@field after any the one after its own
 ---@field late any|false the error of its job, which was cancelled because it is late
 ---@field held? runnel.internal.Failure
 ---@field dropped boolean the result of its job is dropped, and its failure, too
@@ -123,7 +126,7 @@ function workers.new(spec)
     job = spec.job, is_step = spec.is_step or false, is_source = spec.from == nil, is_channel = core.is_chan(spec.from),
     tries = spec.tries or 1, retry = spec.retry,
     main = spec.main, emit = spec.emit, failed = spec.failed, done = spec.done, ended = spec.ended,
-    limit = spec.timeout and limit.new(list, spec.timed, spec.timeout) or nil,
+    limit = spec.timeout and limit.new(spec.timed, spec.timeout) or nil,
     keeps = spec.timeout ~= nil or spec.tries ~= nil and spec.tries > 1, numbers = 0, newest = nil,
     paused = false, finishing = false, gate = nil, early = early.new(), got = 0, order = nil, renews_put = false,
   }, Pool)
@@ -154,11 +157,11 @@ local function leave(worker)
   local pool = worker.pool
   local list = pool.workers
   worker.at, worker.block = "end", false
-  for i = 1, #list do
-    if list[i] == worker then
-      table.remove(list, i)
-      break
-    end
+  -- The last one takes its place, so that this costs the same however many there are.
+  local place, last = worker.place, list[#list]
+  if place then
+    list[place], last.place = last, place
+    list[#list], worker.place = nil, false
   end
   pool:call_next()
   if #list > 0 or not pool.finishing then return end
@@ -237,12 +240,15 @@ function Pool:add_worker()
     self.closes, pool = self, number = self.numbers + 1, from = self.is_channel and self.from or nil, tried = 0,
     exchange = of_worker.new(add_another), block = false, put = false, call = false, to = false, job = false, step = false,
     at = nil, hand = at_rest, value = nil, seq = nil, result = nil, output = nil, next = nil, instead = nil, kept = nil,
-    late = false, deadline = false, dropped = false, retired = false,
+    late = false, deadline = false, dropped = false, retired = false, place = false,
+    before = false, after = false,
   }
   work_with(worker)
   spawn(worker)
   self.numbers = worker.number
-  self.workers[#self.workers + 1] = worker
+  local place = #self.workers + 1
+  self.workers[place] = worker
+  worker.place = place
   self.newest = worker
   return worker
 end
@@ -311,6 +317,10 @@ function Pool:drop(worker, reason) -- luacheck: ignore 212
   cancel(worker.block, reason)
 end
 
+---The workers, in a list that stays the same when some of them leave.
+---@return runnel.internal.Worker[]
+function Pool:all_workers() return table.move(self.workers, 1, #self.workers, 1, {}) end
+
 -- ---- the whole ----
 
 ---Starts the workers.
@@ -345,7 +355,7 @@ function Pool:resume()
     self.gate:close()
     self.gate = nil
   end
-  for _, worker in ipairs { table.unpack(self.workers) } do
+  for _, worker in ipairs(self:all_workers()) do
     if worker.held then revive(worker) end
   end
   self:call_next()
@@ -364,9 +374,13 @@ function Pool:resize(count)
     for _, worker in ipairs(self.workers) do put_on(worker) end
   end
   self.n = count
-  for i = count + 1, #self.workers do
-    self.workers[i].retired = true
-    nudge(self.workers[i])
+  local stay = 0
+  for _, worker in ipairs(self.workers) do
+    if not worker.retired then stay = stay + 1 end
+    if stay > count and not worker.retired then
+      worker.retired = true
+      nudge(worker)
+    end
   end
   if self.order then
     self:nudge_all()

@@ -8,8 +8,12 @@ local now, sleep, cancel, hide = core.now, core.sleep, core.cancel, core.interna
 
 local NANOSECOND = 1e-6 -- in ms: the clock's unit. The difference of two equal times may be a little off 0, by rounding
 
+---The workers that have begun a job are in a ring, in the order in which they have begun, which is that of their
+---deadlines. A worker whose job has ended stays in it until it begins another one or comes to the front, so that a job
+---costs the same however many workers there are.
 ---@class runnel.internal.Limit
----@field package workers runnel.internal.Worker[] those of the pool; their field `deadline` is set while they have one
+---@field package after runnel.internal.Limit|runnel.internal.Worker the first worker in the ring; itself: there is none
+---@field package before runnel.internal.Limit|runnel.internal.Worker the last one
 ---@field package what string what takes too long, in messages
 ---@field package ms number
 ---@field package watcher runnel.Channel<any>|nil the go block, while there may be a deadline
@@ -18,20 +22,29 @@ Limit.__index = Limit
 
 local limit = {}
 
----@param workers runnel.internal.Worker[]
 ---@param what string
 ---@param ms number
 ---@return runnel.internal.Limit
-function limit.new(workers, what, ms)
-  return setmetatable({ workers = workers, what = what, ms = ms, watcher = nil }, Limit)
+function limit.new(what, ms)
+  local self = setmetatable({ what = what, ms = ms, watcher = nil, after = nil, before = nil }, Limit)
+  self.after, self.before = self, self
+  return self
 end
 
+-- Takes a worker out of the ring, if it is in it.
+local function unlink(worker)
+  local before, after = worker.before, worker.after
+  if not before then return end
+  before.after, after.before = after, before
+  worker.before, worker.after = false, false
+end
+
+-- The worker with the next deadline; nil if there is none.
 local function next_late(self)
-  local found
-  for _, worker in ipairs(self.workers) do
-    if worker.deadline and (not found or worker.deadline < found.deadline) then found = worker end
+  while self.after ~= self do
+    if self.after.deadline then return self.after end
+    unlink(self.after)
   end
-  return found
 end
 
 local function watch(self)
@@ -55,7 +68,9 @@ local function forget(self) self.watcher = nil end
 ---A worker begins with a job. It sets its field `deadline` to false when that has ended.
 ---@param worker runnel.internal.Worker
 function Limit:begin(worker)
-  worker.deadline = now() + self.ms
+  unlink(worker)
+  worker.deadline, worker.before, worker.after = now() + self.ms, self.before, self
+  self.before.after, self.before = worker, worker
   if not self.watcher then self.watcher = hide(guard.go(forget, self, watch, self)) end -- so no program cancels it
 end
 
