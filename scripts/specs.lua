@@ -3,10 +3,11 @@
 -- stands for all *_spec.lua in it. The options are busted's. UNDER is a command to run each process under, for
 -- example valgrind.
 --
--- Prints a line for each file, in order, with busted's messages about specs that failed, and at the end the sum. It is
--- an error if a process ends before its last spec has ended, or fails although all its specs have passed.
+-- Prints a line for each file, in order, with the seconds that it took and the CPU time of its processes, with busted's
+-- messages about specs that failed, and at the end the sum. It is an error if a process ends before its last spec has
+-- ended, or fails although all its specs have passed.
 
-local SUM = "%d successes / %d failures / %d errors / %d pending : %.1f seconds"
+local SUM = "%d successes / %d failures / %d errors / %d pending : %.1f seconds, %.1f of CPU time"
 local TIMES = (os.getenv "BUILD" or "build") .. "/spec_times" -- how long each file took the last time
 
 local function lines_of(command)
@@ -79,12 +80,24 @@ number=$1 work=%s
 exec 3>&1 >"$work/$number.out" 2>&1
 start=$(date +%%s.%%N)
 SPEC_RESULTS=$work/$number.results %s %s scripts/busted.lua %s "$(cat "$work/$number.file")" 3>&-
-echo "$number $? $start $(date +%%s.%%N)" >&3
+status=$?
+times >"$work/$number.times"
+echo "$number $status $start $(date +%%s.%%N)" >&3
 ]]
+
+-- The CPU time of a file's processes, in seconds: the user's and the system's, from the second line of the shell's times.
+-- It leaves out processes for which none of the others has waited.
+local function cpu_of(number)
+  local sum = 0
+  local line = contents(("%s/%d.times"):format(work, number)):match "\n([^\n]*)" or ""
+  for minutes, seconds in line:gmatch "(%d+)m([%d.]+)s" do sum = sum + 60 * minutes + seconds end
+  return sum
+end
 
 -- The result of a file whose process has ended.
 local function result_of(number, status, seconds)
-  local result = { seconds = seconds, counts = { 0, 0, 0, 0 }, out = contents(("%s/%d.out"):format(work, number)) }
+  local result = { seconds = seconds, cpu = cpu_of(number), counts = { 0, 0, 0, 0 },
+    out = contents(("%s/%d.out"):format(work, number)) }
   local current, ended
   for line in contents(("%s/%d.results"):format(work, number)):gmatch "[^\n]+" do
     local name, counts = line:match "^begin (.*)", { line:match "^count (%d+) (%d+) (%d+) (%d+)" }
@@ -113,8 +126,9 @@ local is_filtered = table.concat(options, " "):find "%-%-filter" or table.concat
 local function show(number, result)
   local successes, failures, errors, pending = table.unpack(result.counts)
   if is_filtered and successes + failures + errors + pending == 0 and result.out == "" then return end
-  io.write(("%-4s %4d in %5.1f s  %s\n"):format(failures + errors > 0 and "FAIL" or "ok", successes + failures + errors,
-    result.seconds, files[number] .. (pending > 0 and (" (%d pending)"):format(pending) or "")))
+  io.write(("%-4s %4d in %5.1f s, CPU %5.1f s  %s\n"):format(failures + errors > 0 and "FAIL" or "ok",
+    successes + failures + errors, result.seconds, result.cpu,
+    files[number] .. (pending > 0 and (" (%d pending)"):format(pending) or "")))
   io.write(result.out)
   if result.out ~= "" and result.out:sub(-1) ~= "\n" then io.write "\n" end
   io.flush()
@@ -127,7 +141,7 @@ local function run()
   for i, path in ipairs(files) do write(("%s/%d.file"):format(work, i), path) end
   local command = ("xargs -P %s -n 1 sh %s <%s"):format(jobs, quote(work .. "/run"), quote(work .. "/order"))
   local pipe = assert(io.popen(command))
-  local results, shown, sum = {}, 0, { 0, 0, 0, 0 }
+  local results, shown, sum = {}, 0, { 0, 0, 0, 0, cpu = 0 }
 
   local function take(number, result)
     results[number] = result
@@ -135,6 +149,7 @@ local function run()
       shown = shown + 1
       show(shown, results[shown])
       for i = 1, 4 do sum[i] = sum[i] + results[shown].counts[i] end
+      sum.cpu = sum.cpu + results[shown].cpu
     end
   end
 
@@ -149,7 +164,7 @@ local function run()
   for number = 1, #files do
     if not results[number] then
       local out = ("Error: %s: it did not run to its end\n"):format(files[number])
-      take(number, { seconds = 0, counts = { 0, 0, 1, 0 }, out = out })
+      take(number, { seconds = 0, cpu = 0, counts = { 0, 0, 1, 0 }, out = out })
     end
   end
   return sum
@@ -167,5 +182,5 @@ for path, seconds in pairs(times) do list_of_times[#list_of_times + 1] = ("%s %.
 table.sort(list_of_times)
 pcall(write, TIMES, table.concat(list_of_times))
 
-print(SUM:format(sum[1], sum[2], sum[3], sum[4], seconds_now() - start))
+print(SUM:format(sum[1], sum[2], sum[3], sum[4], seconds_now() - start, sum.cpu))
 os.exit(sum[2] + sum[3] == 0)

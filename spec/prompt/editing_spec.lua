@@ -78,7 +78,7 @@ describe("the prompt in a terminal #slow", function()
       local lines = {}
       for i = 1, 3000 do lines[i] = ("\t%q,"):format("line " .. i) end
       term:paste_unmarked("t = {\n" .. table.concat(lines, "\n") .. "\n}\n#t\n")
-      term:expect("\n3000\n%[5%]>$", 60)
+      term:expect("\n3000\n%[5%]>$")
     end)
 
     it("of the README and the tutorial, one snippet after the other", function()

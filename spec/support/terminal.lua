@@ -14,26 +14,69 @@ local function capture(command)
   return text
 end
 
+-- How long a screen may take to look as expected, in s.
+local PATIENCE = 60
+
 ---Whether terminals are available.
 terminal.available = os.execute "command -v tmux >/dev/null 2>&1" == true
 
----Starts a command in a terminal of its own.
+---Starts a command in a terminal of its own. tmux runs in its control mode: it reads commands and answers each of them
+---between the lines %begin and %end, and says what happens in between, above all %output when a program has written.
+---So a spec waits for what the program does, without a process for each look at the screen.
 ---@param command string
 ---@param opts? { columns?: integer, rows?: integer }
 function terminal.open(command, opts)
   local columns, rows = opts and opts.columns or 80, opts and opts.rows or 24
   local socket = os.tmpname()
-  local tmux = "tmux -u -f /dev/null -S " .. socket .. " "
-  local term = {}
-
-  local function run(arguments) assert(os.execute(tmux .. arguments .. " 2>/dev/null")) end
-
+  local answers = socket .. ".answers"
+  assert(os.execute("mkfifo " .. answers))
   -- Keeps the screen after the program has ended, until the terminal is closed.
   local script = command .. "; echo \"[ended $?]\"; exec sleep 600"
-  run(("new-session -d -x %d -y %d %s"):format(columns, rows, quote(script)))
+  local to_tmux = assert(io.popen(("exec tmux -C -u -f /dev/null -S %s new-session -x %d -y %d %s >%s 2>&1"):format(
+    socket, columns, rows, quote(script), answers), "w"))
+  local from_tmux = assert(io.open(answers))
+  os.remove(answers)
+  to_tmux:setvbuf "line"
+  local term = {}
+
+  local function next_line() return from_tmux:read "l" or error "tmux has ended" end
+
+  -- The lines that answer a command; raises if it fails. Passes over what tmux says before.
+  local function answer()
+    local number, line
+    repeat number = next_line():match "^%%begin (.*)$" until number
+    local lines = {}
+    while true do
+      line = next_line()
+      if line == "%end " .. number then return table.concat(lines, "\n") end
+      if line == "%error " .. number then error("tmux: " .. table.concat(lines, "\n"), 3) end
+      lines[#lines + 1] = line
+    end
+  end
+
+  local function run(arguments)
+    assert(not arguments:find "\n", "a command of tmux is one line")
+    to_tmux:write(arguments, "\n")
+    return answer()
+  end
+
+  answer() -- of new-session
+  run "set -g destroy-unattached on" -- also when the process of the spec is killed
+  -- Each second tmux says something, so that a wait for what does not come ends.
+  run "set -g @second '%S'"
+  run "refresh-client -B 'second::#{T:@second}'"
+
+  ---Types bytes.
+  function term:bytes(bytes)
+    for at = 1, #bytes, 200 do
+      run("send-keys -H " .. bytes:sub(at, at + 199):gsub(".", function(c) return ("%02x "):format(c:byte()) end))
+    end
+    return self
+  end
 
   ---Types a text, as it is.
   function term:type(text)
+    if text:find "\n" then return self:bytes(text) end
     run("send-keys -l -- " .. quote(text))
     return self
   end
@@ -46,12 +89,6 @@ function terminal.open(command, opts)
 
   ---Types a text and the Enter key.
   function term:enter(text) return self:type(text):press "Enter" end
-
-  ---Types bytes.
-  function term:bytes(bytes)
-    run("send-keys -H " .. bytes:gsub(".", function(c) return ("%02x "):format(c:byte()) end))
-    return self
-  end
 
   local function paste(text, options)
     local path = os.tmpname()
@@ -77,59 +114,59 @@ function terminal.open(command, opts)
 
   ---What is on the screen, without blank lines at the end; with `colours` as escape sequences.
   function term.screen(_, colours)
-    return (capture(tmux .. "capture-pane -p " .. (colours and "-e" or "") .. " 2>/dev/null"):gsub("[ \n]+$", ""))
+    return (run("capture-pane -p" .. (colours and " -e" or "")):gsub("[ \n]+$", ""))
+  end
+
+  -- Looks at the screen each time that something has happened, until f likes it. An error after a minute.
+  local function wait_for(f)
+    local deadline = rn.now() + PATIENCE * 1000
+    while true do
+      local screen = term:screen()
+      if f(screen) then return screen end
+      if rn.now() > deadline then return nil, screen end
+      repeat local line = next_line() until line:find "^%%[%a-]+"
+    end
   end
 
   ---Waits until the screen matches the pattern, and returns it.
   ---@param pattern string
-  ---@param seconds? number
-  function term:expect(pattern, seconds)
-    local deadline = rn.now() + (seconds or 60) * 1000
-    local screen
-    repeat
-      screen = self:screen()
-      if screen:find(pattern) then return screen end
-      rn.sleep(5)
-    until rn.now() > deadline
-    error(("nothing on the screen matches %q:\n%s"):format(pattern, screen), 2)
+  function term.expect(_, pattern)
+    local screen, last = wait_for(function(screen) return screen:find(pattern) end)
+    return screen or error(("nothing on the screen matches %q:\n%s"):format(pattern, last), 2)
   end
 
   ---Waits until the screen matches the pattern, and another pattern only once, and returns it. It may be seen while it
   ---is being drawn.
   ---@param pattern string
   ---@param once string
-  function term:expect_once(pattern, once)
-    local deadline = rn.now() + 60000
-    local screen, n
-    repeat
-      screen = self:screen()
+  function term.expect_once(_, pattern, once)
+    local n
+    local screen, last = wait_for(function(screen)
       n = select(2, screen:gsub(once, ""))
-      if n == 1 and screen:find(pattern) then return screen end
-      rn.sleep(5)
-    until rn.now() > deadline
-    error(("nothing on the screen matches %q, and %d times %q:\n%s"):format(pattern, n, once, screen), 2)
+      return n == 1 and screen:find(pattern)
+    end)
+    return screen or error(("nothing on the screen matches %q, and %d times %q:\n%s"):format(pattern, n, once, last), 2)
   end
 
   ---Changes the size; given several widths, through all of them, as somebody does who drags the edge of a window.
   ---@param widths integer|integer[]
   ---@param new_rows integer
   function term.resize(_, widths, new_rows)
-    local commands = {}
     for n, width in ipairs(type(widths) == "table" and widths or { widths }) do
-      commands[n] = ("resize-window -x %d -y %d"):format(width, new_rows)
+      if n > 1 then run "run-shell 'sleep 0.01'" end
+      run(("resize-window -x %d -y %d"):format(width, new_rows))
     end
-    run(table.concat(commands, " ';' run-shell 'sleep 0.01' ';' "))
   end
 
   ---The process that runs in it.
-  function term.pid()
-    local shell = capture(tmux .. "display-message -p '#{pane_pid}'"):match "%d+"
-    return capture("pgrep -P " .. shell):match "%d+"
-  end
+  function term.pid() return capture("pgrep -P " .. run "display-message -p '#{pane_pid}'"):match "%d+" end
 
   ---Closes the terminal.
   function term.close()
-    os.execute(tmux .. "kill-server 2>/dev/null")
+    if io.type(to_tmux) ~= "file" then return end
+    to_tmux:write "kill-server\n"
+    to_tmux:close()
+    from_tmux:close()
     os.remove(socket)
   end
 
