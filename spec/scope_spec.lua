@@ -821,7 +821,12 @@ describe("scope", function()
       return os.clock() - start
     end
     seconds(1000)
-    assert.is_true(seconds(20000) < 40 * seconds(2000)) -- it would be 100 times as long
+    local ratio
+    for _ = 1, 3 do -- other programs make memory slower
+      ratio = seconds(10000) / seconds(1000)
+      if ratio < 40 then return end -- it would be 100
+    end
+    error("ten times as many take " .. ratio .. " times as long", 0)
   end))
 
   -- Trees of scopes, in which go blocks end, raise, are cancelled, or catch that and go on for a while, and scopes have

@@ -272,10 +272,10 @@ describe("rn.thread", function()
   end)
 
   it("can be started by the thousand #slow", function()
-    local go_on, results = rn.shared_chan(), {}
-    for i = 1, 1000 do results[i] = rn.thread(function(ch, n) return ch:take() == nil and n end, go_on, i) end
+    local go_on, results, n = rn.shared_chan(), {}, long.times(300, 1000)
+    for i = 1, n do results[i] = rn.thread(function(ch, number) return ch:take() == nil and number end, go_on, i) end
     go_on:close()
-    for i = 1, 1000 do assert.equal(i, results[i]:take()) end
+    for i = 1, n do assert.equal(i, results[i]:take()) end
   end)
 
   it("that the system refuses is an error at the caller's line, and others go on #slow", function()
@@ -292,7 +292,7 @@ describe("rn.thread", function()
       return output
     end
     -- No memory for another stack.
-    assert.matches("^true\n[^\n]*:4: thread: cannot start a thread: [^\n]+\n$", limited("-v 500000", [[
+    assert.matches("^true\n[^\n]*:4: thread: cannot start a thread: [^\n]+\n$", limited("-v 200000", [[
       local rn = require "runnel"
       local go_on, list, ok, t = rn.shared_chan(), {}
       repeat
@@ -324,9 +324,9 @@ describe("rn.thread", function()
       print(list[1]:take())
     ]]))
     -- No memory for a large value.
-    assert.equal("true\tput: value: not enough memory\n1\t250000000\n", limited("-v 700000", [[
+    assert.equal("true\tput: value: not enough memory\n1\t60000000\n", limited("-v 200000", [[
       local rn = require "runnel"
-      local ch, large = rn.shared_chan(2), ("x"):rep(250000000)
+      local ch, large = rn.shared_chan(2), ("x"):rep(60000000)
       ch:put(large)
       local ok, err = pcall(ch.put, ch, large)
       print(not ok, err)

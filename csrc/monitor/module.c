@@ -23,7 +23,7 @@ static Server *running(lua_State *L) {
   return server;
 }
 
-/* start(watch, port, control, program) -> server, url; or nil and why not */
+/* start(watch, port, control, program[, period]) -> server, url; or nil and why not */
 static int start(lua_State *L) {
   Watch *watch = (Watch *)lua_touserdata(L, 1);
   char why[256];
@@ -33,12 +33,13 @@ static int start(lua_State *L) {
   int port = (int)luaL_checkinteger(L, 2);
   bool control = lua_toboolean(L, 3);
   const char *program = luaL_checkstring(L, 4);
+  int period = (int)luaL_optinteger(L, 5, SERVER_PERIOD);
   Server **slot = (Server **)lua_newuserdatauv(L, sizeof(Server *), 1);
   *slot = NULL;
   luaL_setmetatable(L, META);
   lua_pushvalue(L, 1); /* keeps the Watch */
   lua_setiuservalue(L, -2, 1);
-  *slot = server_start(watch, port, control, program, why);
+  *slot = server_start(watch, port, control, program, period, why);
   if (*slot) {
     lua_pushstring(L, (*slot)->url);
     return 2;

@@ -11,12 +11,12 @@
 #include "httpd/daemon.h"
 #include "monitor/summary.h"
 
-/* How often the scheduler is asked for a snapshot, in ms; and how much longer than filling the last one took the time
-   until the next is, at least, so that watching costs a twentieth of the program's time at most. */
-enum { PERIOD = 500, SHARE = 20 };
+/* Two snapshots are at least SHARE times as far apart as filling one takes, so that watching costs at most a twentieth of
+   the program's time. */
+enum { SHARE = 20 };
 
-/* Bytes that a page is sent in a second, and in one message. */
-enum { BYTES_A_SECOND = 62 * 1024, BYTES_A_MESSAGE = BYTES_A_SECOND * PERIOD / 1000 };
+/* Bytes that a page is sent in a second. */
+enum { BYTES_A_SECOND = 62 * 1024 };
 
 /* How long pages may take to read their last message, in ms. */
 enum { LAST_WORDS = 300 };
@@ -59,8 +59,8 @@ static int64_t owed_since(const Server *server) {
 /* Sends a page the rows that have changed, if it has read its last message. */
 static void feed_page(Server *server, Page *page, int64_t now) {
   if (page->gone || !page_is_idle(page)) return;
-  int64_t ms = page->last_sent ? (now - page->last_sent) / CLOCK_MS : PERIOD;
-  size_t budget = (size_t)(ms < PERIOD ? ms * BYTES_A_SECOND / 1000 : BYTES_A_MESSAGE);
+  int64_t ms = page->last_sent ? (now - page->last_sent) / CLOCK_MS : server->period;
+  size_t budget = (size_t)((ms < server->period ? ms : server->period) * BYTES_A_SECOND / 1000);
   Text *to = &page->message;
   text_clear(to);
   text_puts(to, "data: {");
@@ -108,7 +108,7 @@ static void wait_for_news(Server *server, int ms) {
 static void ask_if_due(Server *server, int64_t now) {
   if (now < server->due && !server->site.has_new_page) return;
   server->site.has_new_page = false;
-  int64_t share = server->site.desk.shown->taken * SHARE, period = PERIOD * CLOCK_MS;
+  int64_t share = server->site.desk.shown->taken * SHARE, period = server->period * CLOCK_MS;
   server->due = now + (share > period ? share : period);
   if (!server->site.pages) return;
   if (atomic_load(&server->site.desk.watch->asked)) {
@@ -140,7 +140,7 @@ static void *run(void *data) {
   Desk *desk = &server->site.desk;
   for (;;) {
     int64_t left = server->site.has_new_page ? 0 : (server->due - now_ns()) / CLOCK_MS + 1;
-    wait_for_news(server, left < 0 ? 0 : left > PERIOD ? PERIOD : (int)left);
+    wait_for_news(server, left < 0 ? 0 : left > server->period ? server->period : (int)left);
     (void)wakeup_consume(desk->news);
     drop_closed_pages(server);
     pthread_mutex_lock(&desk->mutex);
@@ -180,7 +180,7 @@ static struct MHD_Daemon *start_daemon(Server *server, int fd) {
                           http_completed, &server->site, MHD_OPTION_END);
 }
 
-Server *server_start(Watch *watch, int port, bool control, const char *program, char why[256]) {
+Server *server_start(Watch *watch, int port, bool control, const char *program, int period, char why[256]) {
   Server *server = calloc(1, sizeof *server);
   int fd = -1;
   (void)snprintf(why, 256, "the server cannot be started");
@@ -189,6 +189,7 @@ Server *server_start(Watch *watch, int port, bool control, const char *program, 
     return NULL;
   }
   server->site.control = control;
+  server->period = period;
   (void)snprintf(server->program, sizeof server->program, "%s", program);
   fd = daemon_listen("127.0.0.1", port, &server->site.port, why, 256);
   if (fd >= 0 && make_token(server->site.token)) {

@@ -8,6 +8,9 @@
 #include "monitor/http.h"
 #include "monitor/view.h"
 
+/* The usual time between two snapshots, in ms. */
+enum { SERVER_PERIOD = 500 };
+
 /* Fields that server_start sets do not change afterwards. The others belong to the server's thread. */
 typedef struct Server {
   Site site;                 /* what requests are answered from */
@@ -15,6 +18,7 @@ typedef struct Server {
   pthread_t thread;          /* runs the daemon and feeds the pages */
   char url[96];              /* where the page is, with the token */
   char program[128];         /* the program's name */
+  int period;                /* how often the scheduler is asked for a snapshot, in ms */
   View view;                 /* the snapshot that is shown, as rows */
   bool has_view;             /* there has been one */
   int64_t asked;             /* when a snapshot was asked for last, in ns */
@@ -22,8 +26,8 @@ typedef struct Server {
 } Server;
 
 /* Starts a server on a port, or on any that is free if that is 0. `watch` must stay until the server has stopped, and
-   `program` is copied. Returns NULL, with a message in `why`, if that fails. */
-Server *server_start(Watch *watch, int port, bool control, const char *program, char why[256]);
+   `program` is copied; a snapshot is asked for every `period` ms. Returns NULL, with a message in `why`, if that fails. */
+Server *server_start(Watch *watch, int port, bool control, const char *program, int period, char why[256]);
 
 /* Ends the pages' streams and the thread, and frees the server. */
 void server_stop(Server *server);

@@ -134,7 +134,7 @@ describe("functions for modules of our own", function()
     assert.same({ 1, 2, 3 }, taken)
   end))
 
-  it("close a channel or those of a list, and leave alone what only closes by itself", function()
+  it("close a channel or those of a list, and leave alone what only closes by itself", stage.sim(function()
     local close = internal.close_fed
     local chs = { rn.chan(), rn.chan(1, rn.xf.map(tostring)), rn.shared_chan(), rn.chan():name "named" }
     local left = { rn.timeout(50000), rn.chan():done(), 1, nil, rn.chan() }

@@ -1,5 +1,6 @@
 -- docs/flow.md: what it shows of a prompt is what the prompt of the executable shows.
 
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 
 local PAGE = "docs/flow.md"
@@ -35,7 +36,7 @@ describe(PAGE, function()
     local typed, shown = session()
     assert.is_true(#typed >= 30)
     dir:write("session", table.concat(typed, "\n") .. "\n")
-    local result = process.run(dir.path, ("timeout -s KILL 60 %s -i <session 2>&1"):format(process.runnel))
+    local result = process.run(dir.path, ("timeout -s KILL %d %s -i <session 2>&1"):format(patience.seconds(60), process.runnel))
     local lines = {}
     for line in (result.out .. "\n"):gsub("%[%d+%]> ", ""):gmatch "(.-)\n" do lines[#lines + 1] = line end
     table.remove(lines, 1) -- the version

@@ -2,6 +2,7 @@
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local pages = require "spec.support.pages"
 local snippets = require "spec.support.snippets"
@@ -33,7 +34,7 @@ describe("the manual", function()
 
       it("has code that ends if it is a whole program: " .. snippet.name, function()
         dir:write("job.lua", 'local rn = require "runnel"\n' .. snippet.code .. "\n")
-        local result = process.run(dir.path, ("timeout -s KILL 60 %s job.lua </dev/null"):format(process.runnel))
+        local result = process.run(dir.path, ("timeout -s KILL %d %s job.lua </dev/null"):format(patience.seconds(60), process.runnel))
         assert.not_matches("parked for ever", result.err)
         assert.equal(0, result.status)
       end)

@@ -36,24 +36,35 @@ for name, setup in pairs(DRIVERS) do
         rn.thread(function(ch) return ch:take() end, jobs)
         local pool <close> = rn.threads(2, function(v) return v end)
         for _ in rn.pmap(2, pool, { 1, 2, 3 }) do end
-        local before = os.clock()
-        rn.sleep(2000)
-        print(os.clock() - before)
+        local used
+        for _ = 1, 10 do -- what has just run may still be at work, and is not what is meant
+          local before = os.clock()
+          rn.sleep(500)
+          used = os.clock() - before
+          if used < 0.1 then break end
+        end
+        print(used)
         jobs:close()
       ]])
-      assert.is_true(used < 0.4, used) -- three threads that spin use up to 2 s on each processor
+      assert.is_true(used < 0.1, used) -- three threads that spin use up to 0.5 s on each processor
     end)
 
     it("an idle prompt uses no CPU time #slow", function()
       if not terminal.available then return pending "tmux is missing" end
       local dir <close> = process.directory()
       local term <close> = setmetatable(terminal.runnel(dir), { __close = function(self) self:close() end })
-      term:enter(setup .. " before = os.clock()")
+      term:enter(setup .. " function used() return ('used %.2f'):format(os.clock() - before) end")
       term:expect "%[2%]>$"
-      os.execute "sleep 2"
-      term:enter "('used %.1f'):format(os.clock() - before)"
-      local used = tonumber(term:expect('"used [%d.]+"'):match '"used ([%d.]+)"')
-      assert.is_true(used < 0.4, used)
+      local used
+      for round = 1, 10 do -- as above
+        term:enter("before = os.clock() -- " .. round)
+        os.execute "sleep 0.5"
+        term:enter "used()"
+        local last = ('"used ([%%d.]+)"\n%%[%d%%]>$'):format(2 * round + 2)
+        used = tonumber(term:expect(last):match(last))
+        if used < 0.1 then break end
+      end
+      assert.is_true(used < 0.1, used)
     end)
   end)
 end
@@ -67,12 +78,16 @@ describe("runnel.uv", function()
         local pool <close> = rn.threads(2, function(v) return v end)
         local before = os.clock()
         local n = 0
-        local function count() n = n + 1 return n <= 50000 and n or nil end
+        local function count() n = n + 1 return n <= 20000 and n or nil end
         for _ in rn.pmap(8, pool, count) do end
         print(os.clock() - before)
       ]])
     end
-    local without, with = cost "", cost(DRIVERS.luv)
-    assert.is_true(with < 3 * without + 0.5, ("%.2f s, and %.2f without it"):format(with, without))
+    local without, with
+    for _ = 1, 3 do -- threads of a busy machine wait for each other, at a cost
+      without, with = cost "", cost(DRIVERS.luv)
+      if with < 3 * without + 0.2 then return end
+    end
+    error(("%.2f s, and %.2f without it"):format(with, without), 0)
   end)
 end)

@@ -1,20 +1,27 @@
 -- Ctrl-C and SIGTERM while the main program waits for a flow, each in a process of its own.
 
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 require "runnel" -- its C modules need it
 
 local PROGRAM = [[
 local rn, flow = require "runnel", require "runnel.flow"
 local n = 0
+local function mark(name) io.open(name, "w"):close() end
 local f = flow("job", {
   count = { source = function(put)
+    local _ <close> = setmetatable({}, { __close = function() mark "drains" end })
     for i = 1, math.huge do
       put(i)
       if i == 3 then io.popen "kill -%s $PPID":close() end -- os.execute would ignore it
       rn.sleep(5)
     end
   end },
-  save = { function() rn.sleep(%d) n = n + 1 end },
+  save = { function()
+    rn.sleep(%d)
+    n = n + 1
+    if n == 11 then mark "eleven" end
+  end },
   "count > save",
 })
 print(f:wait())
@@ -28,8 +35,11 @@ describe("a flow that the main program waits for", function()
 
   local function run(signal, ms, host)
     dir:write("job.lua", PROGRAM:format(signal, ms))
-    return process.run(dir.path, ("timeout -s KILL 20 %s job.lua"):format(host or process.runnel))
+    return process.run(dir.path, ("timeout -s KILL %d %s job.lua"):format(patience.seconds(20), host or process.runnel))
   end
+
+  -- A shell command that waits until the program has marked an event.
+  local function when(event) return ("until [ -e %s ]; do sleep 0.01; done; rm %s"):format(event, event) end
 
   -- How many values were saved, if nothing was left.
   local function drained(result)
@@ -51,7 +61,7 @@ describe("a flow that the main program waits for", function()
 
   it("ends with the second Ctrl-C or SIGTERM", function()
     for _, signal in ipairs { "INT", "TERM" } do
-      local result = run(("%s $PPID; (sleep 0.3; kill -%s $PPID) & true"):format(signal, signal), 100000)
+      local result = run(("%s $PPID; (%s; kill -%s $PPID) & true"):format(signal, when "drains", signal), 100000)
       assert.not_equal(0, result.status)
       assert.equal("", result.out)
     end
@@ -59,7 +69,7 @@ describe("a flow that the main program waits for", function()
 
   it("goes on after a SIGTERM that the program ignores, until Ctrl-C", function()
     local host = [[sh -c 'trap "" TERM; exec "$0" "$@"' ]] .. process.runnel
-    assert.is_true(drained(run("TERM $PPID; (sleep 1; kill -INT $PPID) & true", 1, host)) > 10)
+    assert.is_true(drained(run(("TERM $PPID; (%s; kill -INT $PPID) & true"):format(when "eleven"), 1, host)) > 10)
   end)
 
   it("is not what SIGTERM ends when it has ended", function()
@@ -89,7 +99,7 @@ describe("a flow that the main program waits for", function()
       end
       print(job(3))
       print(job())]])
-    local result = process.run(dir.path, "timeout -s KILL 20 " .. process.runnel .. " job.lua")
+    local result = process.run(dir.path, ("timeout -s KILL %d %s job.lua"):format(patience.seconds(20), process.runnel))
     assert.same({ ("true\tnothing left\n"):rep(2), 0 }, { result.out, result.status })
   end)
 
@@ -97,7 +107,7 @@ describe("a flow that the main program waits for", function()
     dir:write("job.lua", [[
       local never = require "runnel".chan()
       require "runnel.flow" ("one", { a = { from = never }, b = print, "a > b" }):wait()]])
-    local result = process.run(dir.path, "timeout -s KILL 20 " .. process.runnel .. " job.lua")
+    local result = process.run(dir.path, ("timeout -s KILL %d %s job.lua"):format(patience.seconds(20), process.runnel))
     assert.equal(1, result.status)
     assert.matches("deadlock: .*%(one.a at job.lua:2 %-> chan: one.b%): take on chan: #%d+ at job.lua:2\n", result.err)
   end)

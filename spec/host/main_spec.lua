@@ -1,3 +1,4 @@
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 
 local runnel = process.runnel
@@ -263,7 +264,8 @@ describe("runnel, the executable", function()
       end)
       print(require "runnel.host.terminal".key(10))
     ]])
-    local result = process.run(dir.path, "mkfifo in && exec 3<>in && timeout 10 " .. runnel .. " script.lua <&3")
+    local result = process.run(dir.path, ("mkfifo in && exec 3<>in && timeout %d %s script.lua <&3"):format(
+      patience.seconds(10), runnel))
     assert.same({ out = "nil\n", err = "", status = 0 }, result)
   end)
 
@@ -399,7 +401,7 @@ describe("runnel, the executable", function()
       dir:write("script.lua", text)
       return process.run(dir.path, ([[
         mkfifo ready
-        timeout 60 %s script.lua >ready &
+        timeout %d %s script.lua >ready &
         read line <ready
         pid=$(pgrep -P $!)
         %s
@@ -407,7 +409,7 @@ describe("runnel, the executable", function()
         wait $!
         status=$?
         rm ready
-        exit $status]]):format(runnel, computes and "" or process.until_it_sleeps "$pid"))
+        exit $status]]):format(patience.seconds(60), runnel, computes and "" or process.until_it_sleeps "$pid"))
     end
 
     it("reports where the main thread was, and the go blocks", function()
@@ -690,14 +692,14 @@ describe("runnel, the executable", function()
       dir:write("script.lua", text)
       return process.run(dir.path, ([[
         mkfifo ready
-        timeout -s KILL 60 %s --trace=out.json script.lua >ready &
+        timeout -s KILL %d %s --trace=out.json script.lua >ready &
         read line <ready
         for signal in %s; do kill -$signal $(pgrep -P $!); done
         wait $!
         status=$?
         rm -f ready
         cat out.json
-        exit $status]]):format(runnel, signal))
+        exit $status]]):format(patience.seconds(60), runnel, signal))
     end
 
     local sleeps = [[
@@ -748,7 +750,7 @@ describe("runnel, the executable", function()
       local asleep = process.until_it_sleeps "$pid"
       return process.run(dir.path, ([[
         mkfifo ready
-        timeout 60 %s script.lua >ready &
+        timeout %d %s script.lua >ready &
         {
           read line
           pid=$(pgrep -P $!)
@@ -761,7 +763,7 @@ describe("runnel, the executable", function()
         wait $!
         status=$?
         rm -f ready done
-        exit $status]]):format(runnel, computes and "" or asleep,
+        exit $status]]):format(patience.seconds(60), runnel, computes and "" or asleep,
         computes and "touch done" or asleep .. "\nkill -INT $pid"))
     end
 

@@ -2,6 +2,7 @@
 
 local monitored = require "spec.support.monitored"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 
 if not (pcall(require, "runnel.monitor")) then
   describe("runnel.monitor", function() pending "libmicrohttpd is not installed" end)
@@ -26,7 +27,7 @@ describe("runnel.monitor", function()
 
   -- The ids of the go block and the channel with these names.
   local function ids(p, go, chan)
-    local rows, texts = monitored.rows_of(monitored.messages(p:events(2)))
+    local rows, texts = monitored.rows_of(monitored.messages(p:events_until(("\"%s\""):format(go or chan))))
     local go_id, chan_id
     for _, row in pairs(rows[2]) do go_id = texts[row[3]] == go and row[11] or go_id end
     for id, row in pairs(rows[0]) do chan_id = texts[row[3]] == chan and id or chan_id end
@@ -190,13 +191,8 @@ describe("runnel.monitor", function()
     assert.equal(200, (p:get "/?"))
     os.execute("kill " .. pid)
     holding:close()
-    local tries, n = 0, 0
-    while n == 0 and tries < 50 do
-      tries = tries + 1
-      os.execute "sleep 0.2" -- until the server has noticed it
-      n = #monitored.messages(p:events(2))
-    end
-    assert.equal(2, n)
+    local function has_room() return #monitored.messages(p:events(2)) == 2 end
+    assert.is_true(patience.wait_until(10000, has_room)) -- the server has to notice that they are gone
   end)
 
   it("shows the queues of the program's connection, without values by default", function()
@@ -204,18 +200,18 @@ describe("runnel.monitor", function()
     if not nats then return pending(missing) end
     local server <close> = nats_server.start()
     local p = start(([[
-      local m = listen(0)
-      local conn = assert(require("runnel.nats").connect "%s")
-      conn:serve("resize", 2, function() rn.sleep(600000) end, { drain_on_term = false })
+      local conn, begun = assert(require("runnel.nats").connect "%s"), rn.chan()
+      conn:serve("resize", 2, function() begun:close() rn.sleep(600000) end, { drain_on_term = false })
       local stage = conn:remote "resize"
       rn.go(function() stage "secret" end)
+      begun:take()
+      local m = listen(0)
       while not told() do rn.sleep(20) end
       rn.exit(0)]]):format(server.url))
-    local stream = p:open_stream "redelivered"
-    for _ = 1, 15 do -- the first answers say that it looks
+    local stream, has_come = p:open_stream "redelivered"
+    repeat -- the first answers say that it looks
       assert.equal(202, (p:post("/queues?", "id=0")))
-      os.execute "sleep 0.2"
-    end
+    until has_come()
     local text
     for _, message in ipairs(monitored.messages(stream())) do
       for _, result in ipairs(message.r) do

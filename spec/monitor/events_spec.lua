@@ -12,14 +12,14 @@ describe("runnel.monitor", function()
   after_each(stop)
 
   it("sends go blocks and channels, and then what has changed", function()
-    local p = start [[
+    local p = start([[
       local m = listen(0)
       local jobs, idle = rn.chan(3):name "jobs", rn.chan():name "idle"
       rn.go(function() rn.rename "feeder" for i = 1, 1000 do jobs:put(i) end end)
       rn.go(function() rn.rename "idler" idle:take() end)
       rn.go(function() rn.rename "worker" for _ in jobs do rn.sleep(10) end end)
       rn.sleep(600000)
-    ]]
+    ]], 500)
     local list = monitored.messages(p:events(4))
     local rows, texts = monitored.rows_of(list)
     local chans, gos = {}, {}
@@ -39,7 +39,7 @@ describe("runnel.monitor", function()
   end)
 
   it("sends at most 64 KB a second when 1000 channels change, and all of them in turn #slow", function()
-    local p = start [[
+    local p = start([[
       local m = listen(0)
       local chs = {}
       for i = 1, 1000 do
@@ -54,7 +54,7 @@ describe("runnel.monitor", function()
         end
       end)
       rn.sleep(600000)
-    ]]
+    ]], 500)
     local text = p:events(12)
     local list = monitored.messages(text)
     local bytes, seconds = #text - #text:match "[^\n]+", (list[12].t - list[1].t) / 1000
@@ -69,7 +69,7 @@ describe("runnel.monitor", function()
   end)
 
   it("folds go blocks that do the same if there are very many, and the program goes on #slow", function()
-    local p = start [[
+    local p = start([[
       local m = listen(0)
       local done = 0
       local chs = {}
@@ -77,7 +77,7 @@ describe("runnel.monitor", function()
       for i = 1, 100000 do rn.go(function() rn.rename "waiter" chs[i % 100 + 1]:take() end) end
       rn.go(function() while done < 300 or not told() do rn.sleep(10) done = done + 1 end end):take()
       print("turns: " .. done)
-    ]]
+    ]], 500)
     local list = monitored.messages(p:events_until '"gos":100001')
     assert.equal(100001, list[#list].gos)
     local rows = monitored.rows_of(list)
@@ -162,7 +162,7 @@ describe("runnel.monitor", function()
       rn.sleep(600000)
       stays:put(1)
     ]]
-    local stream = p:open_stream([["chans":[0-9],.*"d":\[.*\]}$]], [["chans":1500,.*\]}$]])
+    local stream = p:open_stream([["chans":[0-9],.*"d":\[.*\]}$]], [["chans":1500,[^\n]*%]}\n]])
     p:tell() -- the page has all of them
     local list = monitored.messages(stream())
     local was_cut, gone = false, 0

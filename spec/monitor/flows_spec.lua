@@ -144,9 +144,21 @@ describe("flows in runnel.monitor", function()
         end
       end }, drop = function() end, "count > drop" })
       f:start()
+      rn.go(function() -- says when the source has waited in its put for a while
+        local seen = 0
+        repeat
+          rn.sleep(10)
+          seen = seen + 1
+          for _, entry in ipairs(rn.ps()) do
+            if entry.name:find "^alone.count" and entry.operation ~= "put" then seen = 0 end
+          end
+        until seen == 5
+        print "waits"
+        io.stdout:flush()
+      end)
       print("ended", f:done():take())]]
     assert.equal(202, (p:post("/flow_pause?", "id=1.2")))
-    os.execute "sleep 0.5" -- until the source waits in its put
+    assert.equal("waits", p.out:read())
     assert.equal(202, (p:post("/flow_resume?", "id=1.2")))
     local out = p:finish()
     assert.matches("ended\tnil", out)
@@ -156,11 +168,8 @@ describe("flows in runnel.monitor", function()
   it("show the error that a stage holds", function()
     local p = start(FED:format "true")
     p:post("/flow_inject?", "id=1.1&type=string&text=secret")
-    local stream = p:open_stream "held"
-    for _ = 1, 20 do
-      p:post("/flows?", "id=0")
-      os.execute "sleep 0.1"
-    end
+    local stream, has_come = p:open_stream "held"
+    repeat p:post("/flows?", "id=0") until has_come()
     assert.matches("attempt to mul a 'number' with a 'string'\\u0009> save", stream())
     assert.matches("at the end\trunning\theld\t.*attempt", p:finish())
   end)

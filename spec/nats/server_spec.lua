@@ -3,6 +3,7 @@
 
 local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local shell = require "spec.support.shell"
 
 describe("programs for specs", function()
@@ -19,8 +20,8 @@ describe("a nats-server for specs", function()
 
   -- What a server sends to a client that has connected.
   local function greeting(port)
-    local client = [[timeout 2 bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d; read -r line <&3 && echo "$line"']]
-    return (shell.run(client:format(port)))
+    local client = [[timeout %d bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d; read -r line <&3 && echo "$line"']]
+    return (shell.run(client:format(patience.seconds(2), port)))
   end
 
   it("greets clients, keeps its port and its store when it starts again, and is gone in the end", function()

@@ -5,6 +5,7 @@ local background = require "spec.support.background"
 local counts = require "runnel.nats.counts"
 local jetstream = require "runnel.nats.jetstream"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local restarted = require "spec.support.restarted"
 local stage = require "spec.support.stage"
 
@@ -157,16 +158,17 @@ describe("with limits", function()
 
     it("is not given up because its process was killed four times, and it raises once after that", function()
       stored("words", "a")
+      local ack_wait = math.ceil(200 * patience.factor())
       local function start(text)
         local path = server.set:write("one.lua", ([[
           local rn = require "runnel"
           local conn = assert(require("runnel.nats").connect(arg[1], { encoding = "msgpack" }))
-          conn:stage(1, "words", function(v)
+          assert(conn:stage(1, "words", function(v)
             print "begins"
             io.stdout:flush()
             %s
-          end, nil, { name = "n", ack_wait = 200, tries = 2, retry = 20, starts = 9 }):wait()
-        ]]):format(text))
+          end, nil, { name = "n", ack_wait = %d, tries = 2, retry = 20, starts = 9 })):wait()
+        ]]):format(text, ack_wait))
         return server.set:start { LUA, path, server.url }
       end
       for _ = 1, 4 do
@@ -216,15 +218,16 @@ describe("with limits", function()
       assert(conn:stream "out")
       stored("words", "a")
       local calls = 0
+      local limit = math.ceil(300 * patience.factor()) -- in which the server is paused
       local s = assert(conn:stage(1, "words", function(v)
         calls = calls + 1
         rn.go(function()
-          rn.sleep(1000)
+          rn.sleep(limit + 500)
           server:resume()
         end)
         server:pause()
         return v .. "!"
-      end, "out", { name = "n", limit = 200, tries = 1, ack_wait = 5000 }))
+      end, "out", { name = "n", limit = limit, tries = 1, ack_wait = 20 * limit }))
       local results <close> = assert(conn:source "out")
       assert.equal("a!", results:take().value)
       background.wait_until(10000, function() return s:stats().done == 1 end)
@@ -268,16 +271,16 @@ describe("with limits", function()
 
     it("waits until the time of its put", function()
       local sink = stored "words"
+      local start, order, times = rn.now(), {}, {}
       assert(sink:put("late", { delay = 1500 }))
       assert(sink:put("later", { at = os.time() * 1000 + 2500 }))
       assert(sink:put "now")
-      local start, order, times = rn.now(), {}, {}
       local s = assert(conn:stage(1, "words", function(v)
         order[#order + 1], times[v] = v, rn.now() - start
       end, nil, { name = "n" }))
       background.wait_until(30000, function() return s:stats().done == 3 and s:stats().running == 0 end)
       assert.same({ "now", "late", "later" }, order)
-      assert.is_true(times.late > 400, times.late) -- clocks of seconds
+      assert.is_true(times.late > 500, times.late) -- clocks of seconds
       assert.same({ done = 3, failed = 0, given_up = 0, redelivered = 2, running = 0, waiting = 0, duplicates = 0 },
         s:stats())
       s:drain()

@@ -1,6 +1,7 @@
 -- The operator's walk of docs/machines.md does what it says.
 
 local background = require "spec.support.background"
+local free_port = require "spec.support.free_port"
 local nats_server = require "spec.support.nats_server"
 local pages = require "spec.support.pages"
 local process = require "spec.support.process"
@@ -25,9 +26,13 @@ describe("the operator's walk", function()
   it("ends with all results, and a dead letter that was replayed #slow", function()
     local set <close> = background.set()
     local text, count = commands(), 0
-    -- Ports of its own: for clients, for the cluster and for monitoring.
-    local first = math.random(1500, 3190)
-    local ports = { ["4"] = first, ["6"] = first + 1, ["8"] = first + 2 }
+    -- Ports of its own, without the last digit: for clients, for the cluster and for monitoring.
+    local ports, taken = {}, {}
+    for _, kind in ipairs { "4", "6", "8" } do
+      local first
+      repeat first = free_port(10) // 10 until not taken[first]
+      ports[kind], taken[first] = first, true
+    end
     text = text:gsub("/tmp/walk", set.dir .. "/walk"):gsub("6000", "600")
       :gsub("127%.0%.0%.1:([468])22", function(kind)
         count = count + 1

@@ -5,7 +5,7 @@
 ---    server:signal "KILL"
 ---    server:wait(1000)
 
-local rn = require "runnel"
+local patience = require "spec.support.patience"
 
 local background = {}
 
@@ -21,19 +21,7 @@ local function contents(path)
   return file and file:read "a"
 end
 
----Waits until f returns something true, and returns it; nil after ms.
----@param ms number
----@param f fun(): any
----@return any
-function background.wait_until(ms, f)
-  local deadline = rn.now() + ms
-  repeat
-    local value = f()
-    if value then return value end
-    rn.sleep(5)
-  until rn.now() > deadline
-  return f()
-end
+background.wait_until = patience.wait_until
 
 ---Whether the system has a command.
 ---@param name string

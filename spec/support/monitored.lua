@@ -2,6 +2,7 @@
 ---connections, so that no library is needed.
 
 local json = require "dkjson"
+local patience = require "spec.support.patience"
 
 local monitored = {}
 
@@ -10,7 +11,7 @@ local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 -- Runs a script of bash with TARGET, the address, for at most some seconds; returns what it prints.
 local function bash(port, seconds, script)
   local command = ("exec 3<>/dev/tcp/127.0.0.1/%d && %s"):format(port, script)
-  local pipe <close> = assert(io.popen(("timeout %g bash -c %s 2>&1"):format(seconds, quote(command))))
+  local pipe <close> = assert(io.popen(("timeout %d bash -c %s 2>&1"):format(patience.seconds(seconds), quote(command))))
   return pipe:read "a"
 end
 
@@ -35,6 +36,11 @@ function monitored.request(port, head, body, seconds)
   return math.tointeger(tonumber(answer:match "^HTTP/1.1 (%d+)")), answer
 end
 
+local function contents(path)
+  local file <close> = io.open(path)
+  return file and file:read "a"
+end
+
 ---@class spec.Monitored
 local Program = {}
 Program.__index = Program
@@ -42,11 +48,15 @@ Program.__index = Program
 ---Runs a program, whose text may use `rn` and `monitor`, and must begin with a call of `listen(port, opts)`. It can
 ---wait for the spec: told() says whether the spec has called the program's `tell`.
 ---@param text string
+---@param period? integer ms between two snapshots; by default a tenth of the usual time
 ---@return spec.Monitored
-function monitored.start(text)
+function monitored.start(text, period)
   local prelude = [[
     local rn = require "runnel"
     local monitor = require "runnel.monitor"
+    local server_module = require "runnel.monitor.core"
+    local start = server_module.start
+    function server_module.start(watch, port, control, program) return start(watch, port, control, program, %d) end
     local function listen(...)
       local m = assert(monitor.listen(...))
       print(m.url)
@@ -61,7 +71,7 @@ function monitored.start(text)
   local sign = os.tmpname()
   os.remove(sign)
   local lua = os.getenv "LUA" or "lua5.4"
-  local out = io.popen(("echo $$; exec %s -e %s 2>&1"):format(lua, quote(prelude:format(sign) .. text)))
+  local out = io.popen(("echo $$; exec %s -e %s 2>&1"):format(lua, quote(prelude:format(period or 50, sign) .. text)))
   local pid, url = out:read(), out:read()
   local port, token = (url or ""):match "^http://127%.0%.0%.1:(%d+)/%?token=(%x+)$"
   if not port then error("no URL: " .. tostring(url)) end
@@ -106,7 +116,7 @@ function Program:stream(command)
   -- HTTP/1.0 has no chunks, whose marks would be in the text.
   local head = ("GET /events?token=%s HTTP/1.0\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n"):format(self.token, self.port)
   local script = ("exec 3<>/dev/tcp/127.0.0.1/%d; printf '%s' >&3; %s"):format(self.port, head, command)
-  local pipe = io.popen("timeout 90 bash -c " .. quote(script))
+  local pipe = io.popen(("timeout %d bash -c %s"):format(patience.seconds(90), quote(script)))
   return function()
     local text = pipe:read "a"
     pipe:close()
@@ -117,13 +127,15 @@ end
 ---Opens the stream of events, and returns once the first has come: from then on it has the results of commands. The
 ---rest is as for `stream`, up to a line with this pattern of sed.
 ---@param pattern string
----@param first? string a pattern of grep for the first event; by default any
+---@param first? string a pattern of Lua for the first event; by default any
+---@return fun(): string finish
+---@return fun(): boolean has_come whether the line with the pattern has come
 function Program:open_stream(pattern, first)
   local path = os.tmpname()
-  local finish = self:stream(("tee %s <&3 | sed -u '/%s/q'"):format(path, pattern))
-  bash(self.port, 60, ("until grep -q '%s' %s; do sleep 0.05; done"):format(first or "^data", path))
-  os.remove(path)
-  return finish
+  local finish = self:stream(("tee %s <&3 | { sed -u '/%s/q'; rm %s; }"):format(path, pattern, path))
+  local function has_come() return contents(path) == nil end
+  assert(patience.wait_until(60000, function() return has_come() or contents(path):find(first or "\ndata") end))
+  return finish, has_come
 end
 
 ---The events up to a line with this pattern of sed.
@@ -147,26 +159,30 @@ function Program:wait()
   return text
 end
 
+-- Whether the process has ended: it is gone, or only not waited for.
+local function has_ended(pid)
+  local file <close> = io.open(("/proc/%d/stat"):format(pid))
+  return not file or file:read("a"):find "^%d+ %b() Z" ~= nil
+end
+
 ---Ends the program, unless it has ended: as Ctrl-C does, so that it closes its state, or by force after some seconds.
 function Program:close()
   if io.type(self.out) ~= "file" then return end
-  os.execute(([[kill -INT %d 2>/dev/null || exit 0
-    for i in $(seq 100); do
-      case $(ps -o stat= -p %d) in '' | Z*) exit 0 ;; esac # gone, or only not waited for
-      sleep 0.05
-    done
-    kill %d]]):format(self.pid, self.pid, self.pid))
+  if not has_ended(self.pid) then
+    os.execute("kill -INT " .. self.pid)
+    if not patience.wait_until(5000, function() return has_ended(self.pid) end) then os.execute("kill " .. self.pid) end
+  end
   os.remove(self.sign)
   self.out:close()
 end
 
 ---For a spec: a function that starts a program, and one to call after each test, which closes it.
----@return fun(text: string): table start
+---@return fun(text: string, period: integer?): table start
 ---@return fun() stop
 function monitored.starter()
   local program
-  local function start(text)
-    program = monitored.start(text)
+  local function start(text, period)
+    program = monitored.start(text, period)
     return program
   end
   local function stop()

@@ -2,6 +2,11 @@
 
 local process = {}
 
+-- Whether the system shows a process's state as a file, which a shell reads without another process.
+local stat = io.open "/proc/self/stat"
+local has_proc = stat ~= nil
+if stat then stat:close() end
+
 ---The executable that is under test.
 process.runnel = os.getenv "RUNNEL" or "build/bin/runnel"
 
@@ -64,7 +69,9 @@ end
 ---@param pid string as in "$pid"
 ---@return string command
 function process.until_it_sleeps(pid)
-  return ("while case $(ps -o stat= -p %s) in S* | Z* | '') false ;; esac; do sleep 0.01; done"):format(pid)
+  local read_state = has_proc and [[state=; { read -r _ _ state _ <"/proc/%s/stat"; } 2>/dev/null]]
+    or "state=$(ps -o stat= -p %s)"
+  return ("while %s; case $state in S* | Z* | '') false ;; esac; do sleep 0.01; done"):format(read_state:format(pid))
 end
 
 ---A command for a program's os.execute: the program gets SIGINT when it sleeps, or at once after the command if it

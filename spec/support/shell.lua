@@ -1,5 +1,6 @@
 ---Shell commands for specs that run programs as a person does.
 
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 
 local shell = {}
@@ -14,7 +15,7 @@ end
 -- A command ends before its spec reaches its time limit. The watchdog interrupts only Lua: the process of the spec
 -- would wait for the command when it ends. Without a limit for specs, commands have none either.
 local SPEC_LIMIT <const> = tonumber(os.getenv "SPEC_LIMIT" or 120)
-local SHELL = SPEC_LIMIT == 0 and "sh" or ("timeout -k 1 %d sh"):format(math.max(1, SPEC_LIMIT - 10))
+local function limit(seconds) return SPEC_LIMIT == 0 and "" or ("timeout -k 1 %d "):format(patience.seconds(seconds)) end
 
 ---Runs a shell command. In it, `lua` runs the interpreter and kills it after a minute; $LUA is the interpreter itself,
 ---for commands that need its process.
@@ -26,10 +27,10 @@ local SHELL = SPEC_LIMIT == 0 and "sh" or ("timeout -k 1 %d sh"):format(math.max
 function shell.run(command)
   local script, errors = os.tmpname(), os.tmpname()
   local file <close> = assert(io.open(script, "w"))
-  file:write(('LUA="%s"; lua() { timeout -k 1 60 $LUA "$@"; }\n%s\n'):format(LUA, command))
+  file:write(('LUA="%s"; lua() { %s$LUA "$@"; }\n%s\n'):format(LUA, limit(60), command))
   file:close()
   local start = rn.now()
-  local pipe = assert(io.popen(("%s %s 2>%s"):format(SHELL, script, errors)))
+  local pipe = assert(io.popen(("%ssh %s 2>%s"):format(limit(math.max(1, SPEC_LIMIT - 10)), script, errors)))
   local output = pipe:read "a"
   local _, _, status = pipe:close()
   local complaints = shell.contents(errors)

@@ -5,6 +5,7 @@
 
 local rn = require "runnel"
 local core = require "runnel.core"
+local remains = require "spec.support.remains"
 local process = require "spec.support.process"
 local sim = require "runnel.sim"
 
@@ -17,7 +18,7 @@ coroutine.resume(died)
 stage.is_5_4_3 = not coroutine.close(died)
 
 local heard = {}
-local previous_handler, previous_driver
+local previous_handler, previous_driver, before
 
 -- The id of the newest channel or go block when the test began. Go blocks with lower ids belong to earlier tests:
 -- abandoned ones stay until the next collection.
@@ -34,14 +35,18 @@ function stage.open()
   end)
   previous_driver = rn.driver(nil)
   stage.forget()
+  before = remains.now()
 end
 
----For after_each: restores what was there, and fails for errors that the test has not asked for.
+---For after_each: restores what was there, and fails for errors that the test has not asked for, and for what it leaves
+---behind.
 function stage.close()
-  local left = stage.heard()
+  local errors = stage.heard()
+  local rest = remains.since(before)
   rn.on_error(previous_handler)
   rn.driver(previous_driver)
-  if #left > 0 then error("an error that the test did not expect: " .. tostring(left[1].err), 0) end
+  if #errors > 0 then error("an error that the test did not expect: " .. tostring(errors[1].err), 0) end
+  if rest then error("the test leaves behind: " .. rest, 0) end
 end
 
 ---The errors that were reported to on_error since the last call. First reports those that nobody has taken yet.

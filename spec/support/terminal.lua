@@ -1,7 +1,7 @@
 ---Runs a program in a terminal of tmux, so that specs can type and see the screen.
 
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
-local rn = require "runnel"
 
 local terminal = {}
 
@@ -14,8 +14,8 @@ local function capture(command)
   return text
 end
 
--- How long a screen may take to look as expected, in s.
-local PATIENCE = 60
+-- How long a screen may take to look as expected, in ms.
+local PATIENCE = 60000
 
 ---Whether terminals are available.
 terminal.available = os.execute "command -v tmux >/dev/null 2>&1" == true
@@ -117,13 +117,14 @@ function terminal.open(command, opts)
     return (run("capture-pane -p" .. (colours and " -e" or "")):gsub("[ \n]+$", ""))
   end
 
-  -- Looks at the screen each time that something has happened, until f likes it. An error after a minute.
+  -- Looks at the screen each time that something has happened, until f likes it. If it never does, returns nil and what
+  -- was there at last.
   local function wait_for(f)
-    local deadline = rn.now() + PATIENCE * 1000
+    local is_over = patience.limit(PATIENCE)
     while true do
       local screen = term:screen()
       if f(screen) then return screen end
-      if rn.now() > deadline then return nil, screen end
+      if is_over() then return nil, screen end
       repeat local line = next_line() until line:find "^%%[%a-]+"
     end
   end

@@ -1,0 +1,61 @@
+-- .ci/run: counts what its checks say, and fails if one of them does. `make` and scripts/setup are stand-ins here.
+
+local process = require "spec.support.process"
+
+describe(".ci/run", function()
+  local dir
+  before_each(function()
+    dir = process.directory()
+    os.execute(("mkdir -p '%s/.ci' '%s/scripts' '%s/bin' && cp .ci/run '%s/.ci'"):format(dir.path, dir.path, dir.path,
+      dir.path))
+    dir:write("scripts/setup", "#!/bin/sh\n")
+  end)
+  after_each(function() dir:remove() end)
+
+  -- A run in which the specs have these sums, and `fails` is a pattern of the shell for the targets that fail. git says
+  -- that the commit is `commit`.
+  local function run(specs, fails, commit)
+    dir:write("bin/make", ([[#!/bin/sh
+      echo "$1" >>%s/made
+      case $1 in test | check-san-*) echo '%s : 1.0 seconds, 2.0 of CPU time' ;; esac
+      case $1 in %s) exit 1 ;; skipped) ;; esac
+    ]]):format(dir.path, specs, fails or "none"))
+    dir:write("bin/git", ("#!/bin/sh\necho %s\n"):format(commit or "000000ff"))
+    os.execute(("chmod +x '%s'/bin/* '%s/scripts/setup'"):format(dir.path, dir.path))
+    local result = process.run(dir.path, "PATH=$PWD/bin:$PATH .ci/run")
+    return result.out:match "([^\n]*)\n$", result.status, result.out
+  end
+
+  local GOOD = "7 successes / 0 failures / 0 errors / 1 pending"
+
+  it("counts each spec, and each check that is not only a run of specs", function()
+    -- Twice the specs, the run with sanitizers, lint, check-oom, docs and check-fresh.
+    assert.same({ "19 passed, 0 failed, 2 skipped", 0 }, { run(GOOD) })
+  end)
+
+  it("counts each check that fails, and goes on with the others", function()
+    local targets = { "test", "lint", "check-san-gcc", "check-oom", "docs", "check-fresh" }
+    local line, status, out = run(GOOD, table.concat(targets, " | "))
+    assert.same({ "14 passed, 6 failed, 2 skipped", 1 }, { line, status }, out)
+    for _, target in ipairs(targets) do
+      assert.is_truthy(out:find("FAILED: make " .. target .. "\n", 1, true), out)
+    end
+  end)
+
+  it("fails if a spec does, or if no specs ran", function()
+    local line, status = run "6 successes / 1 failure / 2 errors / 0 pending"
+    assert.same({ "15 passed, 7 failed", 1 }, { line, status })
+    line, status = run "nothing"
+    assert.same({ "4 passed, 2 failed", 1 }, { line, status })
+  end)
+
+  it("has a part that depends on the commit", function()
+    for commit, targets in pairs { ["000000"] = { "check-fresh" }, ["000001"] = { "check-browser", "check-trace-viewers" },
+      ["000007"] = { "check-model", "check-gc", "check-adversary" } } do
+      run(GOOD, nil, commit .. "ff")
+      local made = dir:read "made"
+      for _, target in ipairs(targets) do assert.is_truthy(made:find(target .. "\n", 1, true), made) end
+      os.remove(dir.path .. "/made")
+    end
+  end)
+end)

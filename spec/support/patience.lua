@@ -1,0 +1,58 @@
+---How long specs wait for what must come. A limit is meant for an idle machine; where more programs want to run than
+---there are processors, each gets a part of one, and the limit grows with their number. So a limit ends a spec that hangs,
+---and none that is only slow. scripts/watchdog does the same.
+
+local rn = require "runnel"
+
+local patience = {}
+
+local processors
+
+local function count_processors()
+  local file <close> = io.open "/proc/cpuinfo"
+  local n = 0
+  for line in file and file:lines() or function() end do
+    if line:find "^processor%s*:" then n = n + 1 end
+  end
+  return math.max(1, n)
+end
+
+---How many programs share a processor, according to the load of the last minute; at least 1.
+---@return number
+function patience.factor()
+  processors = processors or count_processors()
+  local file <close> = io.open "/proc/loadavg"
+  return math.max(1, (file and file:read "n" or 0) / processors)
+end
+
+---The seconds that a command may take now, for `timeout`.
+---@param seconds number on an idle machine
+---@return integer
+function patience.seconds(seconds) return math.ceil(seconds * patience.factor()) end
+
+---A function that says whether a limit that begins now has passed.
+---@param ms number on an idle machine
+---@return fun(): boolean
+function patience.limit(ms)
+  local start = rn.now()
+  return function()
+    local passed = rn.now() - start
+    return passed > ms and passed > ms * patience.factor()
+  end
+end
+
+---Waits until f returns something true, and returns it; what it returns at last, if that takes more than ms.
+---@param ms number on an idle machine
+---@param f fun(): any
+---@return any
+function patience.wait_until(ms, f)
+  local is_over = patience.limit(ms)
+  repeat
+    local value = f()
+    if value then return value end
+    rn.sleep(5)
+  until is_over()
+  return f()
+end
+
+return patience

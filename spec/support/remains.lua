@@ -1,0 +1,80 @@
+---What a test leaves behind: go blocks, timers, descriptors and child processes that were not there when it began.
+
+local patience = require "spec.support.patience"
+local rn = require "runnel"
+
+local remains = {}
+
+-- The processes that this thread has started and not waited for, as a set; empty where the system does not say.
+local function children()
+  local set = {}
+  local file <close> = io.open "/proc/thread-self/children"
+  for pid in (file and file:read "a" or ""):gmatch "%d+" do set[pid] = true end
+  return set
+end
+
+-- Luv that scripts/busted.lua has loaded. It reads a directory without a process, and without `require` of a test.
+local luv = debug.getregistry()["luv, kept for all specs"]
+
+-- The open descriptors, as a set of what they are: two lists differ if there are other descriptors in them, too.
+local function descriptors()
+  local set = {}
+  local list = luv and luv.fs_scandir "/proc/self/fd"
+  while list do
+    local fd = luv.fs_scandir_next(list)
+    if not fd then break end
+    set[fd] = luv.fs_readlink("/proc/self/fd/" .. fd) -- none for the directory that was read
+  end
+  return set
+end
+
+-- The go blocks that wait, of the ids above a number.
+local function go_blocks(mark)
+  local set = {}
+  for _, entry in ipairs(rn.ps()) do
+    if entry.id > mark and entry.state ~= "running" then
+      set[entry.id] = ("%s: %s at %s"):format(entry.name, entry.operation or entry.state, entry.where or "?")
+    end
+  end
+  return set
+end
+
+---What there is now, to be compared with.
+---@return table before
+function remains.now() return { id = rn.chan():stats().id, children = children(), descriptors = descriptors() } end
+
+local function added(list, what, now, before)
+  for key, value in pairs(now) do
+    if not before[key] then list[#list + 1] = ("%s %s"):format(what, value == true and key or value) end
+  end
+end
+
+local function list_since(before)
+  local list = {}
+  added(list, "child process", children(), before.children)
+  added(list, "descriptor", descriptors(), before.descriptors)
+  added(list, "go block", go_blocks(before.id), {})
+  local ms = rn.step()
+  if ms and ms > 0 and ms < math.huge then list[#list + 1] = ("timer of %.0f ms"):format(ms) end
+  table.sort(list)
+  return list
+end
+
+---What has come since, as a text; nil if nothing has. First lets what ends by itself end: what nobody can reach any more,
+---and what closing has begun, as threads end. A timer does not.
+---@param before table from remains.now
+---@return string?
+function remains.since(before)
+  local list = list_since(before)
+  if #list == 0 then return nil end
+  local is_over = patience.limit(5000)
+  repeat
+    collectgarbage()
+    list = list_since(before)
+    if #list == 0 then return nil end
+    rn.sleep(1)
+  until is_over()
+  return table.concat(list, "; ", 1, math.min(#list, 5))
+end
+
+return remains
