@@ -324,7 +324,7 @@ describe("rn.thread", function()
       print(list[1]:take())
     ]]))
     -- No memory for a large value.
-    assert.equal("true\tput: value: not enough memory\n1\t60000000\n", limited("-v 200000", [[
+    assert.equal("true\tput: value: not enough memory\n1\t60000000\n", limited("-v 180000", [[
       local rn = require "runnel"
       local ch, large = rn.shared_chan(2), ("x"):rep(60000000)
       ch:put(large)

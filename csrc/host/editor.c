@@ -26,6 +26,7 @@
 #include "host/screen.h"
 #include "host/utf8.h"
 #include "host/wait.h"
+#include "host/width.h"
 
 enum { HISTORY = 1000, LONGEST_PROMPT = 64, COLOUR = 16 };
 
@@ -38,6 +39,10 @@ enum { PASTED = 16 };
 /* How long the size of the screen must have been the same before the line is drawn again. A terminal that is being resized
    by hand wraps the line anew many times a second, and tmux gives programs the new size up to 250 ms later. */
 static const int64_t SETTLE_NS = 300 * CLOCK_MS;
+
+/* How long the terminal may take to say its width, and how often it is asked while it differs from what the kernel says. */
+static const int64_t ANSWER_NS = 1000 * CLOCK_MS;
+enum { ASK_AT_MOST = 20 };
 
 /* A line that is hidden by output is drawn again after this time even while more comes. */
 static const int64_t HIDDEN_NS = 30 * CLOCK_MS;
@@ -59,6 +64,10 @@ static struct {
   bool interrupted;                          /* Ctrl-C ended the line */
   bool settling;                             /* the size of the screen has changed, and the line was not drawn since */
   int64_t resized_at;                        /* when it did */
+  int64_t asked_at;                          /* when the terminal was asked for its width since, or 0 */
+  int times_asked;                           /* how often it was, since the size changed */
+  bool answers;                              /* it has answered before */
+  bool is_mute;                              /* it does not answer */
   char *block;           /* a paste that is a chunk of its own, with what stood around it in the line; or NULL */
   struct termios before; /* how the terminal was */
   Utf8Reader reader;     /* makes characters of bytes */
@@ -127,6 +136,28 @@ static void show(void) {
   output_before(hide);
 }
 
+/* Whether the kernel knows the size that the screen has. A terminal may take long to say it, and nothing may be drawn
+   before: where the line began on the screen would be reckoned wrongly, and a part of it would stay there. */
+static bool size_is_known(void) {
+  int rows, columns;
+  if (ed.is_mute) return true;
+  if (ed.asked_at == 0) {
+    ed.asked_at = now();
+    width_ask(ed.screen);
+    return false;
+  }
+  if (width_answer() == 0) {
+    ed.is_mute = !ed.answers && now() - ed.asked_at > ANSWER_NS;
+    return now() - ed.asked_at > ANSWER_NS;
+  }
+  ed.answers = true;
+  screen_size(&rows, &columns);
+  if (width_answer() == columns || ++ed.times_asked >= ASK_AT_MOST) return true;
+  ed.asked_at = 0;
+  ed.resized_at = now(); /* the kernel will be told */
+  return false;
+}
+
 /* Draws the line for the size that the screen has now. */
 static void settle(void) {
   if (!ed.settling) return;
@@ -143,8 +174,10 @@ static void redraw(void *ud, bool busy) {
     resized = 0;
     ed.settling = true;
     ed.resized_at = now();
+    ed.asked_at = 0;
+    ed.times_asked = 0;
   }
-  if (ed.settling && now() - ed.resized_at < SETTLE_NS) return;
+  if (ed.settling && (now() - ed.resized_at < SETTLE_NS || !size_is_known())) return;
   settle();
   if (continued) {
     continued = 0;
@@ -165,14 +198,19 @@ static wchar_t *get_prompt(EditLine *el) {
 /* The next byte, or -1 when there is none any more. */
 static int next_byte(void *ud) {
   (void)ud;
-  Waited waited;
-  do waited = wait_input(ed.L, ed.settling || resized ? SETTLE_NS : -1, redraw, NULL);
-  while (waited == WAITED_SIGNAL || waited == WAITED_TIME);
-  if (waited == WAITED_INTERRUPT || interrupt_pending()) {
-    ed.interrupted = true;
-    return -1;
+  for (;;) {
+    Waited waited;
+    int kept = width_next();
+    if (kept >= 0) return kept;
+    do waited = wait_input(ed.L, ed.settling || resized ? SETTLE_NS : -1, redraw, NULL);
+    while (waited == WAITED_SIGNAL || waited == WAITED_TIME);
+    if (waited == WAITED_INTERRUPT || interrupt_pending()) {
+      ed.interrupted = true;
+      return -1;
+    }
+    int byte = wait_read_byte();
+    if (byte < 0 || !width_takes(byte)) return byte;
   }
-  return wait_read_byte();
 }
 
 /* Lets go blocks run until the screen has settled: what is drawn before that, for a size that is no longer the
@@ -182,7 +220,10 @@ static void wait_to_settle(void) {
   while (ed.settling || resized) {
     (void)nanosleep(&pause, NULL);
     wait_run_first();
-    (void)wait_input(ed.L, 0, redraw, NULL);
+    if (wait_input(ed.L, 0, redraw, NULL) != WAITED_INPUT || !width_has_room()) continue;
+    int byte = wait_read_byte(); /* of the terminal's answer, or of a key to be read afterwards */
+    if (byte < 0) break;
+    if (!width_takes(byte)) width_keep(byte);
   }
 }
 

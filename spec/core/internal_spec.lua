@@ -150,7 +150,7 @@ describe("functions for modules of our own", function()
       close(ch)
       assert.same({ n = 1 }, table.pack(ch:take()))
     end
-  end)
+  end))
 
   it("call a function when a channel closes: at once, after its takers, and once", function()
     local ch, log = rn.chan(), {}

@@ -330,6 +330,19 @@ describe("the prompt in a terminal #slow", function()
       end
     end)
 
+    it("once, although the program learns of the screen's size later than the terminal has wrapped the line", function()
+      open { columns = 80, rows = 20 }
+      term:enter "'above'"
+      term:type(("abcdefghi "):rep(15))
+      term:expect "> abcdefghi [a-i \n]+$"
+      term:set_size_of_program(200, 20) -- the terminal still has 80 columns
+      os.execute "sleep 0.8" -- for what would be drawn then: nothing
+      term:resize(60, 20)
+      term:type "end"
+      local screen = term:expect_once("abcdefghi end$", "%[2%]> abc")
+      assert.matches('\n"above"\n%[2%]> abc', screen)
+    end)
+
     it("at the beginning of a row, after typeahead or output of another process", function()
       open()
       term:enter "print 'it runs' repeat rn.sleep(10) until io.open 'typed'"

@@ -159,6 +159,12 @@ function terminal.open(command, opts)
     end
   end
 
+  ---Tells the program another size than the terminal has, as it is while the terminal has not told the new one.
+  function term.set_size_of_program(_, width, rows_of_program)
+    local tty = run "display-message -p '#{pane_tty}'"
+    assert(os.execute(("stty -F %s columns %d rows %d"):format(tty, width, rows_of_program)))
+  end
+
   ---The process that runs in it.
   function term.pid() return capture("pgrep -P " .. run "display-message -p '#{pane_pid}'"):match "%d+" end
 
