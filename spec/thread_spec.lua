@@ -271,7 +271,7 @@ describe("rn.thread", function()
     assert.same({ nil, "all are cancelled" }, { result:take() })
   end)
 
-  it("can be started by the thousand #slow", function()
+  it("can be started by hundreds, and in the long form by the thousand #slow", function()
     local go_on, results, n = rn.shared_chan(), {}, long.times(300, 1000)
     for i = 1, n do results[i] = rn.thread(function(ch, number) return ch:take() == nil and number end, go_on, i) end
     go_on:close()

@@ -1,6 +1,7 @@
 ## Checks
 
-# A release runs all checks; CI runs a part of them for each commit (.ci/run). LONG=1 runs the long form of a check.
+# A release runs all checks. CI (.ci/run) runs the specs, plain and with gcc's sanitizers, check-oom, and in turn most of the
+# others; not valgrind, coverage, asserts, soaks, specs-long and analyzer. LONG=1 runs the long form of a check.
 
 # The programs in tests/ are linked with the core, and built with its assertions and with sanitizers.
 TEST_CFLAGS = -O1 -DRUNNEL_DEBUG -g -fno-omit-frame-pointer
@@ -284,7 +285,7 @@ LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts cove
               check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-spin check-soak \
               check-soak-machines check-api check-host check-embed check-install check-analyzer
 .PHONY: check-long
-check-long: ## all checks that take long; CI runs a part of them for each commit
+check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)
 
 .PHONY: check-analyzer

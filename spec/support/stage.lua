@@ -42,6 +42,7 @@ end
 ---behind.
 function stage.close()
   local errors = stage.heard()
+  rn.driver(nil) -- the test may have closed its own
   local rest = remains.since(before)
   rn.on_error(previous_handler)
   rn.driver(previous_driver)
