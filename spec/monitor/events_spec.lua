@@ -162,7 +162,7 @@ describe("runnel.monitor", function()
       rn.sleep(600000)
       stays:put(1)
     ]]
-    local stream = p:open_stream([["chans":[0-9],.*"d":\[.*\]}$]], [["chans":1500,[^\n]*%]}\n]])
+    local stream = p:open_stream([["chans":[0-9],.*"d":\[.*\]}$]], '"chans":1500,[^\n]*%]}\n')
     p:tell() -- the page has all of them
     local list = monitored.messages(stream())
     local was_cut, gone = false, 0

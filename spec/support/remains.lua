@@ -16,8 +16,12 @@ end
 -- Luv that scripts/busted.lua has loaded. It reads a directory without a process, and without `require` of a test.
 local luv = debug.getregistry()["luv, kept for all specs"]
 
--- The open descriptors, but for the eventfds, by which the library's threads wake each other: the first are made when they
--- are needed, and stay.
+-- What a library opens when it is first needed and keeps: the eventfds by which threads wake each other, epoll and inotify
+-- of an event loop, and the /dev/null that libuv holds while it listens.
+local KEPT = { ["anon_inode:[eventfd]"] = true, ["anon_inode:[eventpoll]"] = true, ["anon_inode:inotify"] = true,
+  ["anon_inode:[timerfd]"] = true, ["/dev/null"] = true }
+
+-- The open descriptors, but for those.
 local function descriptors()
   local set = {}
   local list = luv and luv.fs_scandir "/proc/self/fd"
@@ -25,7 +29,7 @@ local function descriptors()
     local fd = luv.fs_scandir_next(list)
     if not fd then break end
     local what = luv.fs_readlink("/proc/self/fd/" .. fd) -- none for the directory that was read
-    if what and not what:find "eventfd" then set[fd] = what end
+    if what and not KEPT[what] then set[fd] = what end
   end
   return set
 end
@@ -69,7 +73,7 @@ end
 function remains.since(before)
   local list = list_since(before)
   if #list == 0 then return nil end
-  local is_over = patience.limit(5000)
+  local is_over = patience.limit(2000)
   repeat
     collectgarbage()
     list = list_since(before)
