@@ -85,8 +85,8 @@ times >"$work/$number.times"
 echo "$number $status $start $(date +%%s.%%N)" >&3
 ]]
 
--- The CPU time of a file's processes, in seconds: the user's and the system's, from the second line of the shell's times.
--- It leaves out processes for which none of the others has waited.
+-- The CPU time of a file's processes, in seconds: the user's and the system's, from the second line of the shell's
+-- times. It leaves out processes for which none of the others has waited.
 local function cpu_of(number)
   local sum = 0
   local line = contents(("%s/%d.times"):format(work, number)):match "\n([^\n]*)" or ""

@@ -36,7 +36,8 @@ describe(PAGE, function()
     local typed, shown = session()
     assert.is_true(#typed >= 30)
     dir:write("session", table.concat(typed, "\n") .. "\n")
-    local result = process.run(dir.path, ("timeout -s KILL %d %s -i <session 2>&1"):format(patience.seconds(60), process.runnel))
+    local command = "timeout -s KILL %d %s -i <session 2>&1"
+    local result = process.run(dir.path, command:format(patience.seconds(60), process.runnel))
     local lines = {}
     for line in (result.out .. "\n"):gsub("%[%d+%]> ", ""):gmatch "(.-)\n" do lines[#lines + 1] = line end
     table.remove(lines, 1) -- the version

@@ -34,7 +34,8 @@ describe("the manual", function()
 
       it("has code that ends if it is a whole program: " .. snippet.name, function()
         dir:write("job.lua", 'local rn = require "runnel"\n' .. snippet.code .. "\n")
-        local result = process.run(dir.path, ("timeout -s KILL %d %s job.lua </dev/null"):format(patience.seconds(60), process.runnel))
+        local command = "timeout -s KILL %d %s job.lua </dev/null"
+        local result = process.run(dir.path, command:format(patience.seconds(60), process.runnel))
         assert.not_matches("parked for ever", result.err)
         assert.equal(0, result.status)
       end)

@@ -11,7 +11,8 @@ local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 -- Runs a script of bash with TARGET, the address, for at most some seconds; returns what it prints.
 local function bash(port, seconds, script)
   local command = ("exec 3<>/dev/tcp/127.0.0.1/%d && %s"):format(port, script)
-  local pipe <close> = assert(io.popen(("timeout %d bash -c %s 2>&1"):format(patience.seconds(seconds), quote(command))))
+  local limited = ("timeout %d bash -c %s 2>&1"):format(patience.seconds(seconds), quote(command))
+  local pipe <close> = assert(io.popen(limited))
   return pipe:read "a"
 end
 

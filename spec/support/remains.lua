@@ -16,8 +16,8 @@ end
 -- Luv that scripts/busted.lua has loaded. It reads a directory without a process, and without `require` of a test.
 local luv = debug.getregistry()["luv, kept for all specs"]
 
--- What a library opens when it is first needed and keeps: the eventfds by which threads wake each other, epoll and inotify
--- of an event loop, and the /dev/null that libuv holds while it listens.
+-- What a library opens when it is first needed and keeps: the eventfds by which threads wake each other, epoll and
+-- inotify of an event loop, and the /dev/null that libuv holds while it listens.
 local KEPT = { ["anon_inode:[eventfd]"] = true, ["anon_inode:[eventpoll]"] = true, ["anon_inode:inotify"] = true,
   ["anon_inode:[timerfd]"] = true, ["/dev/null"] = true }
 
@@ -66,8 +66,8 @@ local function list_since(before)
   return list
 end
 
----What has come since, as a text; nil if nothing has. First lets what ends by itself end: what nobody can reach any more,
----and what closing has begun, as threads end. A timer does not.
+---What has come since, as a text; nil if nothing has. First lets what ends by itself end: what nobody can reach any
+---more, and what closing has begun, as threads end. A timer does not.
 ---@param before table from remains.now
 ---@return string?
 function remains.since(before)

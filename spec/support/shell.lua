@@ -15,7 +15,9 @@ end
 -- A command ends before its spec reaches its time limit. The watchdog interrupts only Lua: the process of the spec
 -- would wait for the command when it ends. Without a limit for specs, commands have none either.
 local SPEC_LIMIT <const> = tonumber(os.getenv "SPEC_LIMIT" or 120)
-local function limit(seconds) return SPEC_LIMIT == 0 and "" or ("timeout -k 1 %d "):format(patience.seconds(seconds)) end
+local function limit(seconds)
+  return SPEC_LIMIT == 0 and "" or ("timeout -k 1 %d "):format(patience.seconds(seconds))
+end
 
 ---Runs a shell command. In it, `lua` runs the interpreter and kills it after a minute; $LUA is the interpreter itself,
 ---for commands that need its process.
