@@ -106,6 +106,8 @@ describe("the library's go blocks", function()
       for i = 1, N do from:put(i) end
       rn.yield()
       assert.equal(N, #to)
+      from:close()
+      rn.yield()
     end))
 
     it("they do not count: others may wait until there are 1024 of those", stage.sim(function()
@@ -123,6 +125,8 @@ describe("the library's go blocks", function()
       rn.yield()
       for _ = 1, 1024 do from:take_async(same) end
       assert.error_matches(function() from:take() end, "1024 takes wait")
+      from:close()
+      rn.yield()
     end))
   end)
 
