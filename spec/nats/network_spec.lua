@@ -14,8 +14,8 @@ describe("a connection to a server that fails", function()
   before_each(function() server = nats_server.start { jetstream = false } end)
   after_each(function() server:close() end)
 
-  -- Whether the network accepts no bytes: the thread that writes has not written any for a while, or has given up (there
-  -- is no number of bytes then).
+  -- Whether the network accepts no bytes: the thread that writes has not written any for a while, or has given up
+  -- (there is no number of bytes then).
   local function is_full(conn)
     local function bytes() return conn:stats().buffered_bytes or math.huge end
     local before = bytes()

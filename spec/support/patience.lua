@@ -1,6 +1,6 @@
 ---How long specs wait for what must come. A limit is meant for an idle machine; where more programs want to run than
----there are processors, each gets a part of one, and the limit grows with their number. So a limit ends a spec that hangs,
----and none that is only slow. scripts/watchdog does the same.
+---there are processors, each gets a part of one, and the limit grows with their number. So a limit ends a spec that
+---hangs, and none that is only slow. scripts/watchdog does the same.
 
 local rn = require "runnel"
 

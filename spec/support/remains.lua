@@ -61,7 +61,7 @@ local function list_since(before)
   added(list, "descriptor", descriptors(), before.descriptors)
   added(list, "go block", go_blocks(before.id), {})
   local ms = rn.step()
-  if ms and ms > 0 and ms < math.huge then list[#list + 1] = ("timer of %.0f ms"):format(ms) end
+  if not before.timers and ms and ms > 0 and ms < math.huge then list[#list + 1] = ("timer of %.0f ms"):format(ms) end
   table.sort(list)
   return list
 end
