@@ -54,14 +54,15 @@ describe("the client of runnel.http", function()
     return ("HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s"):format(headers or "", #body, body)
   end
 
-  -- The URL of a server that never answers, and a channel that gets a value for each connection that has ended.
+  -- The URL of a server that never answers, and two channels: one gets a value for each connection that has ended,
+  -- the other for each request that has come.
   local function silent()
-    local gone = rn.chan(10)
+    local gone, came = rn.chan(20), rn.chan(20)
     return server(function(conn)
-      read_request(conn)
+      if read_request(conn) then came:put(true) end
       for _ in conn:read() do end
       gone:put(true)
-    end), gone
+    end), gone, came
   end
 
   -- The request that a call sends.
@@ -808,9 +809,9 @@ describe("the client of runnel.http", function()
     end)
 
     it("tells the server at once", function()
-      local url, gone = silent()
+      local url, gone, came = silent()
       local block = rn.go(http.get, url)
-      rn.sleep(20)
+      came:take()
       rn.cancel(block)
       assert.is_true(gone:take())
     end)
@@ -987,7 +988,7 @@ describe("the client of runnel.http", function()
   end)
 
   it("ends with Ctrl-C in the middle", function()
-    local url, gone = silent()
+    local url, gone, came = silent()
     local path = uv_stage.path(([[
       local rn = require "runnel"
       local http = require "runnel.http"
@@ -998,9 +999,9 @@ describe("the client of runnel.http", function()
     ]]):format(url, url))
     local process = uv.spawn { os.getenv "RUNNEL" or "build/bin/runnel", path, stdout = "lines", stderr = false }
     assert.equal("started", process.stdout:take())
-    rn.sleep(50)
+    for _ = 1, 11 do came:take() end
     process:kill "int"
     assert.equal(130, process.exit:take().code)
-    for _ = 1, 10 do assert.is_true(gone:take()) end
+    for _ = 1, 11 do assert.is_true(gone:take()) end
   end)
 end)
