@@ -1392,8 +1392,7 @@ describe("the end of a program", function()
       check(1, output, status, "lost 1", "lost 3")
     end)
 
-  -- The thread returns before the go block that it has just started gets a turn; `rn.exit()` may then already have asked
-  -- it to end.
+  -- The thread returns before the go block that it has just started gets a turn; rn.exit may then have asked it to end.
   for what, call in pairs {
     ["has returned"] = [[
       assert(rn.thread(fails, 1):take() == 1)

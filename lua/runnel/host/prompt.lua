@@ -118,7 +118,7 @@ end
 -- Reads commands or a chunk, and runs them; returns whether the session ends.
 function Prompt:turn()
   local default = self.session:name() .. "> "
-  local prompt, continued = prompt_text(_PROMPT, default), prompt_text(_PROMPT2, (" "):rep(#default - 3) .. ">> ")
+  local prompt, continued = prompt_text(_G._PROMPT, default), prompt_text(_G._PROMPT2, (" "):rep(#default - 3) .. ">> ")
   local read = self.session:reader()
   self.held = ""
   while true do

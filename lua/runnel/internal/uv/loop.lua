@@ -92,8 +92,8 @@ end
 
 local sweeper
 
----What a handle is for, as in `uv.watch "in" (made at job.lua:3)`; nil if runnel.uv has not made it; false if that is of
----no interest to the program.
+---What a handle is for, as in `uv.watch "in" (made at job.lua:3)`; nil if runnel.uv has not made it; false if the
+---program need not know of it.
 ---@param handle userdata
 ---@return string|false|nil
 function loop.purpose(handle)
