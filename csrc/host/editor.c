@@ -507,8 +507,8 @@ LineEnd editor_read(lua_State *L, const char *prompt) {
   /* libedit shows what is between two \1 together with the character behind it. */
   size_t before_last = length ? length - 1 : 0;
   (void)swprintf(ed.coloured, LONGEST_PROMPT + COLOUR,
-                 ed.colours && length ? L"\1\033[1;32m\1%.*ls\1\033[0m\1%ls" : L"%.*ls%ls", (int)before_last,
-                 ed.prompt, ed.prompt + before_last);
+                 ed.colours && length ? L"\1\033[1;32m\1%.*ls\1\033[0m\1%ls" : L"%.*ls%ls", (int)before_last, ed.prompt,
+                 ed.prompt + before_last);
   ed.L = L;
   free(ed.block);
   ed.block = NULL;
