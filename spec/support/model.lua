@@ -258,11 +258,16 @@ local function show(results)
   return table.concat(list, ",")
 end
 
--- Called before a go block waits: if it was cancelled, it gets the error instead.
-local function about_to_wait(block)
-  local reason = block.cancel
-  block.cancel = nil
-  if reason then error(reason, 0) end
+-- The error of a cancelled go block, which gets it now and at each later wait.
+local function tell(block)
+  block.told, block.cancel = block.cancel, nil
+  return block.told
+end
+
+-- Called before a go block waits: if it was cancelled, it gets the error instead. `cleans_up`: not if it has got it.
+local function about_to_wait(block, cleans_up)
+  if block.cancel then error(tell(block), 0) end
+  if block.told and not cleans_up then error(block.told, 0) end
 end
 
 local function enqueue(ch, is_put, value, alt, index)
@@ -334,7 +339,13 @@ function operations.alts(m, block, op)
   if op.default ~= nil or op.nowait then return { n = 2, op.default, "default" } end
   about_to_wait(block)
   local alt = { block = block }
-  for i, ch in ipairs(chs) do enqueue(ch, op.ops[i].value ~= nil, op.ops[i].value, alt, i) end
+  local function add(i) enqueue(chs[i], op.ops[i].value ~= nil, op.ops[i].value, alt, i) end
+  -- Of operations on the same channel, any may be the first.
+  local first_one = not op.priority and m.choices[block.name .. ":" .. block.pc] or nil
+  if first_one then add(first_one) end
+  for i = 1, #chs do
+    if i ~= first_one then add(i) end
+  end
 end
 
 function operations.sleep(m, block, op)
@@ -440,7 +451,7 @@ end
 -- The caller waits until all have ended, or the time is up.
 local function join(m, s)
   if s.over then return outcome(s) end
-  about_to_wait(s.caller)
+  about_to_wait(s.caller, true)
   if not s.ms then
     s.caller.alt = { block = s.caller }
     return
@@ -464,7 +475,7 @@ local function resumed_in_scope(m, s, results)
   local reason = s.caller.cancel
   if results.n > 0 then return outcome(s) end
   if reason then
-    s.caller.cancel = nil
+    tell(s.caller)
   elseif s.over then
     return outcome(s)
   else
@@ -575,8 +586,7 @@ function Machine:resume(entry)
   end
   if results and entry.index then results = alts_results(op, entry.index, results) end
   if results and results.n == 0 and block.cancel then
-    results = { raise = block.cancel }
-    block.cancel = nil
+    results = { raise = tell(block) }
   end
   while true do
     if results and results.raise then
