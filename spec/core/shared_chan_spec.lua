@@ -285,10 +285,10 @@ describe("alts over shared and local channels", function()
     stage.assert_no_waiters(ch)
   end))
 
-  it("wait for their operations in the order given", within(function()
+  it("with priority wait for their operations in the order given", within(function()
     local ch = rn.shared_chan()
     for _ = 1, 20 do
-      rn.go(function() rn.alts { { ch, "first" }, { ch, "second" } } end)
+      rn.go(function() rn.alts({ { ch, "first" }, { ch, "second" } }, { priority = true }) end)
       rn.yield()
       assert.equal("first", ch:take())
     end

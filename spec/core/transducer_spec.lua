@@ -563,10 +563,10 @@ describe("a channel with a transducer", function()
         function(ch) rn.alts { ch } end, function(ch) rn.alts { { ch, 1 } } end, function(ch) ch:put_async(1) end,
         function(ch) ch:take_async(print) end,
       }
-      for _, buffer in ipairs { 5, rn.dropping_buffer(5), rn.priority_buffer(5) } do
+      for _, make in ipairs { function() return 5 end, rn.dropping_buffer, rn.priority_buffer } do
         for _, operation in ipairs(operations) do
           local ch
-          ch = rn.chan(buffer, xforms.map(function(v)
+          ch = rn.chan(make(5), xforms.map(function(v)
             if v == 2 then operation(ch) end
             return v
           end)):name "jobs"
