@@ -124,7 +124,8 @@ static int internal_pass_on(lua_State *L) {
 
 /* is_error_known(ch) -> whether the error with which the channel was closed needs no further report (unhandled.h) */
 static int internal_is_error_known(lua_State *L) {
-  lua_pushboolean(L, check_chan(L, 1, "is_error_known", "is_error_known(ch)")->flags & CHAN_ERROR_KNOWN);
+  const Chan *ch = check_chan(L, 1, "is_error_known", "is_error_known(ch)");
+  lua_pushboolean(L, (ch->flags & CHAN_ERROR_KNOWN) != 0);
   return 1;
 }
 
