@@ -172,14 +172,16 @@ describe("sim.explore", function()
       local alone = orders(function(a, b, f) return { { { a, 1 }, f }, { { b, 2 }, f } } end)
       assert.same({ alone[1], true, "1" }, alone)
       assert.same({ alone[1], true, "1" }, orders(function(a, b, f) return { { { a, 1 }, f }, { b, f }, { a, f } } end))
-      local three = orders(function(a, b, f) return { { { a, 1 }, f }, { { b, 0 }, f }, { { a, 2 }, f }, { { a, 3 }, f } } end)
+      local three = orders(function(a, b, f)
+        return { { { a, 1 }, f }, { { b, 0 }, f }, { { a, 2 }, f }, { { a, 3 }, f } }
+      end)
       assert.same({ true, "1 2 3" }, { three[2], three[3] })
       assert.is_true(three[1] > alone[1] and three[1] <= 3 * alone[1], three[1])
     end)
 
     it("a cancelled go block that catches it in a loop: it ends, and no value is lost", function()
-      local ends, explored = {}, nil
-      explored = sim.explore(function()
+      local ends = {}
+      local explored = sim.explore(function()
         local ch, results, runs = rn.chan(), rn.chan(4), 0
         local sent, told = 0, false
         local worker = rn.go(function()

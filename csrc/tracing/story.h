@@ -10,7 +10,7 @@
 
 /* Kinds of events besides those of a trace (TraceKind). */
 enum {
-  STORY_CHOICE = 32,    /* + a ChoiceKind: a choice; `chan` is the number that was chosen, of `seq` */
+  STORY_CHOICE = 32,     /* + a ChoiceKind: a choice; `chan` is the number that was chosen, of `seq` */
   STORY_OFFER_VAIN = 40, /* nobody has got what was offered on `chan`, which had no room */
   STORY_POLL_VAIN,       /* there was nothing to poll on `chan` */
   STORY_PARK_TOO         /* after a TRACE_PARK of an alts: `chan` is one more channel of it */

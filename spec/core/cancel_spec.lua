@@ -99,6 +99,21 @@ describe("cancel", function()
         end))
     end)
 
+    it("that has not got it yet keeps what the library takes as it lets others run", stage.sim(function()
+      local ch, got, result = rn.chan(200), 0, nil
+      for i = 1, 200 do ch:put(i) end
+      result = rn.go(function()
+        rn.cancel(result, "enough")
+        for i = 1, 200 do
+          assert.equal(i, core.internal.moving.take(ch))
+          got = got + 1
+        end
+        rn.yield()
+      end)
+      assert.same({ nil, "enough" }, { result:take() })
+      assert.equal(200, got)
+    end))
+
     it("ends it at last if it catches that in an endless loop, with its variables closed and nothing reported",
       stage.sim(function()
         local ch, seen, others = rn.chan(), nil, 0
@@ -479,7 +494,8 @@ describe("cancel", function()
         end
       end,
     } do
-      since_5_4_3("lets it wait while it closes variables " .. name .. ", and raises its reason there", stage.sim(function()
+      local title = ("lets it wait while it closes variables %s, and raises its reason there"):format(name)
+      since_5_4_3(title, stage.sim(function()
         local log, line = {}, rn.chan()
         local result = rn.go(function()
           clean_up(function()
@@ -916,8 +932,8 @@ describe("cancel", function()
     end))
   end)
 
-  -- Go blocks that put, take and choose at random, each value once, are cancelled at any time; some catch that and go on,
-  -- and others take their places. What a put has said to have put is taken once, and nothing else is.
+  -- Go blocks that put, take and choose at random, each value once, are cancelled at any time; some catch that and go
+  -- on, and others take their places. What a put has said to have put is taken once, and nothing else is.
   it("loses no value and doubles none, whenever it comes", function()
     local cancels, caught = 0, 0
     local function program(seed)

@@ -89,7 +89,8 @@ local function deed(found, kind, ch, seq, how, place)
   if kind == TAKE then return ("takes from %s%s"):format(channel(found, ch), place) end
   if kind == CLOSE then return ("closes %s%s"):format(channel(found, ch), place) end
   if kind == OFFER_VAIN then
-    return ("offers on %s%s: %s, dropped"):format(channel(found, ch), place, how == 0 and "nobody waits" or "it is full")
+    local why = how == 0 and "nobody waits" or "it is full"
+    return ("offers on %s%s: %s, dropped"):format(channel(found, ch), place, why)
   end
   if kind == POLL_VAIN then return ("polls %s%s: nothing there"):format(channel(found, ch), place) end
   if kind == SPAWN then return ("starts %s"):format(found.gos[low(seq)] or "a go block") end
@@ -154,7 +155,8 @@ local function last_wait(found, waits, holds, id)
   for _, owner in ipairs(wait_of.on and holds[wait_of.on] or {}) do
     if #owners < NAMED and found.gos[owner] and owner ~= id then
       local its = waits[owner]
-      owners[#owners + 1] = ("%s has put what is in it, and %s"):format(found.gos[owner], its and its.text or "has ended")
+      local does = its and its.text or "has ended"
+      owners[#owners + 1] = ("%s has put what is in it, and %s"):format(found.gos[owner], does)
     end
   end
   if #owners == 0 then return text end
