@@ -3,8 +3,11 @@
 
 #include <lauxlib.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/compat.h"
 
 /* Levels that are shown: the innermost and the outermost, as in luaL_traceback. */
 enum { INNERMOST = 10, OUTERMOST = 11 };
@@ -33,36 +36,63 @@ static void advance(Text *text, int n) {
 /* The string at index i, or NULL for anything else: never converts a number, which would allocate. */
 static const char *string_at(lua_State *L, int i) { return lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL; }
 
-/* Writes the name of the function on top of L, if it is in package.loaded, which is below it, or is a field of a module
-   there. Returns whether it is. */
-static bool append_global(lua_State *L, Text *text) {
-  int function = lua_gettop(L), loaded = function - 1;
-  for (lua_pushnil(L); lua_next(L, loaded); lua_pop(L, 1)) {
-    const char *module = string_at(L, -2);
-    if (module && lua_rawequal(L, -1, function)) {
-      APPEND(text, "function '%.*s'", MAX_NAME, module);
-      return true;
-    }
-    if (!module || !lua_istable(L, -1)) continue;
-    bool is_global = strcmp(module, LUA_GNAME) == 0;
-    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
-      const char *field = string_at(L, -2);
-      if (!field || !lua_rawequal(L, -1, function)) continue;
-      if (is_global) APPEND(text, "function '%.*s'", MAX_NAME, field);
-      else APPEND(text, "function '%.*s.%.*s'", MAX_NAME / 2, module, MAX_NAME / 2, field);
-      return true;
-    }
-  }
-  return false;
+/* A function of a level that is shown, and where package.loaded has it: as a module, or as a field of one. */
+typedef struct Function {
+  const void *address;
+  const char *module, *field; /* NULL: not there */
+} Function;
+
+typedef struct Functions {
+  int n, left;     /* how many there are, and how many of them are not found yet */
+  uint64_t filter; /* has the bit of each one's address: of what package.loaded has, nearly nothing passes */
+  Function list[INNERMOST + OUTERMOST];
+} Functions;
+
+static uint64_t bit_of(const void *address) { return UINT64_C(1) << ((uintptr_t)address >> 4 & 63); }
+
+/* Adds the function of a level, which is popped from the top of L. */
+static void add_function(lua_State *L, Functions *all) {
+  const void *address = lua_topointer(L, -1);
+  all->list[all->n++] = (Function){.address = address};
+  all->left++;
+  all->filter |= bit_of(address);
+  lua_pop(L, 1);
 }
 
-/* Writes how the function of a level is called; package.loaded is on top of L. Allocates nothing. */
-static void append_function(lua_State *L, Text *text, lua_Debug *ar) {
-  int top = lua_gettop(L);
-  bool has_modules = lua_istable(L, top);
-  lua_getinfo(L, "f", ar);
-  if (has_modules && append_global(L, text)) {
-    /* written */
+/* On top of L are a key and a value of package.loaded, or of its module of that name. */
+static void compare(lua_State *L, Functions *all, const char *module) {
+  const void *value = lua_topointer(L, -1);
+  if (LIKELY(!(all->filter & bit_of(value)))) return;
+  const char *key = string_at(L, -2);
+  for (int i = 0; key && i < all->n; i++) {
+    Function *one = &all->list[i];
+    if (one->address != value || one->module) continue;
+    one->module = module ? module : key;
+    one->field = module ? key : NULL;
+    all->left--;
+  }
+}
+
+/* Finds the functions in package.loaded, which is on top of L. One pass for all: it is long. */
+static void find_functions(lua_State *L, Functions *all) {
+  int loaded = lua_gettop(L);
+  if (!lua_istable(L, loaded)) return;
+  for (lua_pushnil(L); all->left > 0 && lua_next(L, loaded); lua_pop(L, 1)) {
+    compare(L, all, NULL);
+    const char *module = string_at(L, -2);
+    if (!module || !lua_istable(L, -1)) continue;
+    for (lua_pushnil(L); all->left > 0 && lua_next(L, -2); lua_pop(L, 1)) compare(L, all, module);
+  }
+  lua_settop(L, loaded);
+}
+
+/* Writes how the function of a level is called. */
+static void append_function(Text *text, const lua_Debug *ar, const Function *function) {
+  const char *module = function->module, *field = function->field;
+  if (module && (!field || strcmp(module, LUA_GNAME) == 0)) {
+    APPEND(text, "function '%.*s'", MAX_NAME, field ? field : module);
+  } else if (module) {
+    APPEND(text, "function '%.*s.%.*s'", MAX_NAME / 2, module, MAX_NAME / 2, field);
   } else if (*ar->namewhat != '\0') {
     APPEND(text, "%s '%.*s'", ar->namewhat, MAX_NAME, ar->name);
   } else if (*ar->what == 'm') {
@@ -72,7 +102,6 @@ static void append_function(lua_State *L, Text *text, lua_Debug *ar) {
   } else {
     APPEND(text, "?");
   }
-  lua_settop(L, top);
 }
 
 int traceback_count_levels(lua_State *co) {
@@ -90,24 +119,31 @@ int traceback_count_levels(lua_State *co) {
   return high;
 }
 
+/* The level that is shown after this one. */
+static int next_level(int level, int levels) {
+  bool skips = level + 1 == INNERMOST && levels > INNERMOST + OUTERMOST;
+  return skips ? levels - OUTERMOST : level + 1;
+}
+
 void traceback_push(lua_State *L, lua_State *co) {
   Text text = {.length = 0};
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE); /* allocates: before the stack is read */
   APPEND(&text, "stack traceback:");
-  int levels = traceback_count_levels(co);
+  int levels = traceback_count_levels(co), skipped = levels - INNERMOST - OUTERMOST, i = 0;
   lua_Debug ar;
-  for (int level = 0; level < levels && lua_getstack(co, level, &ar); level++) {
-    int skipped = levels - INNERMOST - OUTERMOST;
-    if (level == INNERMOST && skipped > 0) {
-      APPEND(&text, "\n\t...\t(skipping %d levels)", skipped);
-      level += skipped - 1;
-      continue;
-    }
+  Functions all = {.n = 0};
+  for (int level = 0; level < levels && lua_getstack(co, level, &ar); level = next_level(level, levels)) {
+    lua_getinfo(L, "f", &ar);
+    add_function(L, &all);
+  }
+  find_functions(L, &all);
+  for (int level = 0; level < levels && lua_getstack(co, level, &ar); level = next_level(level, levels)) {
+    if (i == INNERMOST && skipped > 0) APPEND(&text, "\n\t...\t(skipping %d levels)", skipped);
     lua_getinfo(co, "Slnt", &ar);
     APPEND(&text, "\n\t%s:", ar.short_src);
     if (ar.currentline > 0) APPEND(&text, "%d:", ar.currentline);
     APPEND(&text, " in ");
-    append_function(L, &text, &ar);
+    append_function(&text, &ar, &all.list[i++]);
     if (ar.istailcall) APPEND(&text, "\n\t(...tail calls...)");
   }
   lua_pop(L, 1);

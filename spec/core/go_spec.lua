@@ -254,6 +254,28 @@ describe("go", function()
       assert.matches("in function <[^\n]*:%d+>$", trace)
     end))
 
+    it("look for the names of all functions in package.loaded at once", stage.sim(function()
+      local large = {}
+      for i = 1, 20000 do large["field" .. i] = i end
+      package.loaded["a large module"] = large
+      local function deep(n)
+        if n == 0 then error "oh no" end
+        return (deep(n - 1))
+      end
+      local function time(n)
+        local began = os.clock()
+        for _ = 1, 20 do
+          rn.go(deep, n)
+          rn.yield()
+        end
+        return os.clock() - began
+      end
+      local shallow, many = time(1), time(20)
+      package.loaded["a large module"] = nil
+      assert.equal(40, #stage.heard())
+      assert(many < 4 * shallow, ("%.4f s with few levels, %.4f s with many"):format(shallow, many))
+    end))
+
     it("have a traceback with names of any length, cut", stage.sim(function()
       local name = ("n"):rep(100000)
       local f = load(("local %s = ...; %s()"):format(name, name), "=(a chunk)")
