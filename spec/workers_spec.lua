@@ -176,6 +176,31 @@ describe("the engine of workers", function()
     end)
   end)
 
+  it("writes the traceback of the last try only, in any order", stage.sim(function()
+    local large = {}
+    for i = 1, 20000 do large["field" .. i] = i end
+    package.loaded["a large module"] = large
+    local function time(tries, window)
+      local traces = {}
+      local pool = pool_of { n = 1, window = window, tries = tries, retry = 0, job = function() error "again" end,
+        failed = function(_, failure)
+          traces[#traces + 1] = failure.traceback
+          return function() end
+        end }
+      local began = os.clock()
+      pool:start()
+      rn.sleep(1000)
+      assert.equal(6, #traces)
+      assert.matches("in function 'error'", traces[1])
+      return os.clock() - began
+    end
+    for _, window in ipairs { false, 8 } do
+      local one, many = time(1, window), time(20, window)
+      assert(many < 4 * one, ("%.4f s with one try, %.4f s with 20"):format(one, many))
+    end
+    package.loaded["a large module"] = nil
+  end))
+
   it("lets steps put in their turn", function()
     sim.each_seed(20, function()
       local pool, to = pool_of { n = 4, window = 8, is_step = true, job = function(v, put)

@@ -185,11 +185,20 @@ bool error_call(lua_State *L, int nargs, const char *inside, int at) {
   return status == LUA_OK;
 }
 
+/* Whether nobody will see the traceback of the go block at index 1: it feeds a table whose field `tries_again` is true
+   (workers.lua). */
+static bool tries_again(lua_State *L, const Go *go) {
+  if (!(go->chan.flags & CHAN_FEEDS) || lua_getiuservalue(L, 1, GO_FED) != LUA_TTABLE) return false;
+  lua_pushliteral(L, "tries_again");
+  lua_rawget(L, -2);
+  return lua_toboolean(L, -1);
+}
+
 /* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. */
 static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
   bool is_cancelled = lua_toboolean(L, 2);
-  if (is_cancelled) lua_pushnil(L);
+  if (is_cancelled || tries_again(L, go)) lua_pushnil(L);
   else traceback_push(L, go->alt.co);
   name_push_go(L, go, 1);
   /* It keeps its name while its variables are being closed, when its function is not on its stack any more. */

@@ -33,7 +33,7 @@ bool error_call(lua_State *L, int nargs, const char *inside, int at);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is unchanged; if memory runs out, nil
    instead of either. Its userdata is at index `at`. A cancelled go block gets no traceback: it would take long, and an
-   error raised while its variables are being closed comes from elsewhere. */
+   error raised while its variables are being closed comes from elsewhere. Nor does one of which nobody would see it. */
 void error_describe_death(lua_State *L, int at, bool is_cancelled);
 
 /* Sets up the functions that are called protected, so that reporting does not allocate them (SCHED_MSGH and

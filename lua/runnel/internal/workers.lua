@@ -87,6 +87,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field deadline number|false of its job
 ---@field before any the worker with the deadline before its own, or the limit; false: it is not in the ring of the limit
 ---@field after any the one after its own
+---@field tries_again boolean its job is tried again if it raises, so the core writes no traceback (errors/error.c)
 ---@field late any|false the error of its job, which was cancelled because it is late
 ---@field held? runnel.internal.Failure
 ---@field dropped boolean the result of its job is dropped, and its failure, too
@@ -223,7 +224,7 @@ end
 -- Lets a worker call the pool's function.
 local function work_with(worker)
   local pool = worker.pool
-  local is_special = worker.dropped or pool.limit or pool.done
+  local is_special = worker.dropped or pool.limit or pool.done or pool.tries > 1
   worker.job = not (is_special or pool.is_step) and pool.job
   worker.step = not (is_special or pool.keeps or pool.renews_put) and pool.is_step and pool.job
 end
@@ -240,7 +241,7 @@ function Pool:add_worker()
     self.closes, pool = self, number = self.numbers + 1, from = self.is_channel and self.from or nil, tried = 0,
     exchange = of_worker.new(add_another), block = false, put = false, call = false, to = false, job = false, step = false,
     at = nil, hand = at_rest, value = nil, seq = nil, result = nil, output = nil, next = nil, instead = nil, kept = nil,
-    late = false, deadline = false, dropped = false, retired = false, place = false,
+    late = false, deadline = false, tries_again = false, dropped = false, retired = false, place = false,
     before = false, after = false,
   }
   work_with(worker)

@@ -62,7 +62,7 @@ function failure.decide(worker, err, block, is_reported, trace)
     if phase ~= "take" and phase ~= "main" then seq = seq or order.number() end
   end
   worker.value, worker.seq, worker.result, worker.output = value, seq, result, output
-  worker.kept, worker.block, worker.deadline = nil, false, false
+  worker.kept, worker.block, worker.deadline, worker.tries_again = nil, false, false, false
   worker.hand = at_rest -- what follows may ask for its state, which is not that of the go block any more
 
   local is_cancelled = is_cancellation(block, err)

@@ -53,13 +53,14 @@ function jobs.call(worker, value)
   local result, output
   if pool.renews_put then pool:renew_put(worker) end
   if pool.limit then pool.limit:begin(worker) end
+  worker.tries_again = worker.tried + 1 < pool.tries
   if pool.is_source then result, output = job(worker.put, worker.state)
   elseif pool.is_step then result, output = job(value, worker.put, worker.state)
   else
     result, output = job(value)
     if output ~= nil then output = jobs.raise_if_nil(result, output) end
   end
-  worker.deadline, worker.tried = false, 0
+  worker.deadline, worker.tried, worker.tries_again = false, 0, false
   if worker.late then
     worker.late = false
     pcall(yield) -- if the job has not waited since it was cancelled, the cancellation is raised here, and caught
