@@ -226,6 +226,7 @@ build = {
     ["runnel.nats.queue_view"] = "lua/runnel/nats/queue_view.lua",
     ["runnel.nats.queues"] = "lua/runnel/nats/queues.lua",
     ["runnel.nats.tidying"] = "lua/runnel/nats/tidying.lua",
+    ["runnel.nats.acks"] = "lua/runnel/nats/acks.lua",
     ["runnel.nats.unanswered"] = "lua/runnel/nats/unanswered.lua",
     ["runnel.nats.who"] = "lua/runnel/nats/who.lua",
     ["runnel.nats.questions"] = "lua/runnel/nats/questions.lua",

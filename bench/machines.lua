@@ -10,6 +10,8 @@
 --   kills        ack_wait 0.5 s, a worker killed every 0.4 s: the time, as a multiple of that without (at most 1.1)
 --   recovery     jobs of 20 ms to 10 s (--quick: to 2 s), with one kill and with a kill a second: the time, as a
 --                multiple of the ideal for the same kills (at most 1.3)
+--   restarts     the server is killed every second: jobs done, as a part of the ideal (the time at most 1.5 times), and
+--                how many messages the submitter sends for a result
 --
 -- The CPU time of a job is that of all threads, from /proc: on a machine that does other work at the same time it says
 -- more than the jobs a second.
@@ -19,20 +21,23 @@
 local rn = require "runnel"
 local nats = require "runnel.nats"
 local recovery = require "bench.recovery"
+local restarts = require "bench.restarts"
 local nats_server = require "spec.support.nats_server"
 
 local PLAIN, WORKERS, ROUNDS = "build/machines", 4, 3
 local ENVIRONMENT = { plain = "MACHINES_PLAIN=1", batched = "MACHINES_BATCHED=1" } -- bench/machines.c looks for one
 local LUA = os.getenv "LUA" or "lua5.4"
 
-local PARTS = { throughput = true, batched = true, collected = true, latency = true, kills = true, recovery = true }
+local PARTS = { throughput = true, batched = true, collected = true, latency = true, kills = true, recovery = true,
+  restarts = true }
 
 local jobs, chosen = 30000, {}
 for _, word in ipairs(arg) do
   if word == "--quick" then jobs = 6000
   elseif PARTS[word] then chosen[word] = true
   else
-    io.stderr:write "usage: bench/machines.lua [--quick] [throughput|batched|collected|latency|kills|recovery]...\n"
+    io.stderr:write "usage: bench/machines.lua [--quick] \
+[throughput|batched|collected|latency|kills|recovery|restarts]...\n"
     os.exit(2)
   end
 end
@@ -52,7 +57,8 @@ end
 
 local WORKER = [[
 local rn = require "runnel"
-local conn = assert(require("runnel.nats").connect(arg[1], { send_asap = arg[5] ~= "collect" }))
+local conn = assert(require("runnel.nats").connect(arg[1], { send_asap = arg[5] ~= "collect",
+  reconnect_wait = arg[5] == "restarts" and 50 or nil }))
 local ms = tonumber(arg[4])
 local worker = conn:serve(arg[2], tonumber(arg[3]), function(v)
   if ms > 0 then rn.sleep(ms) end
@@ -219,4 +225,11 @@ if is_chosen "recovery" then
   local worker = server.set:write("recovery.lua", WORKER)
   recovery(server, conn, function(name, n, ms) return { LUA, worker, server.url, name, tostring(n), tostring(ms) } end,
     show, jobs < 30000 and 2000 or 10000)
+end
+if is_chosen "restarts" then
+  start_remote_workers("restarts", "restarts")
+  local short <close> = assert(nats.connect(server.url, { reconnect_wait = 50 }))
+  local seen = restarts(server, short:remote "restarts", jobs / 1000)
+  show("restarts     %8d jobs in %d kills of the server, ideal %8.0f: %.2f times (at most 1.5); %.1f messages a job",
+    seen.results, seen.kills, seen.ideal, seen.ideal / seen.results, seen.sent / seen.results)
 end

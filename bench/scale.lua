@@ -1,5 +1,6 @@
 -- How time and memory grow: from a thousand to a million go blocks and timers, up to 1024 waiters, alts over 1000
--- channels; how late a ticker is among many go blocks; how long the start takes.
+-- channels; from a hundred to a hundred thousand jobs of pmap at a time, here and in a remote stage; how late a ticker
+-- is among many go blocks; how long the start takes.
 --
 --     lua5.4 bench/scale.lua [--quick] [NAME...]     all by default, as `make bench-scale`; --quick uses small sizes
 --
@@ -34,6 +35,7 @@ local LAWS = {
   ["O(n)"] = function(n) return n end,
 }
 
+local HUNDRED_TO_HUNDRED_THOUSAND = { 100, 1000, 10000, 100000 }
 local THOUSAND_TO_MILLION = { 1000, 10000, 100000, 1000000 }
 
 -- `figures` are what the program prints, each with a name for people. `bytes` is an estimate for one of n at the peak.
@@ -61,6 +63,12 @@ local WORKLOADS = {
   { name = "withdraw", sizes = { 1, 32, 1024 }, law = "O(1)",
     figures = { { "ns", "an alts that withdraws from a channel with n waiters, ns" } } },
   { name = "alts", sizes = { 4, 64, 1000 }, law = "O(n)", figures = { { "ns", "alts over n channels, ns" } } },
+  { name = "pmap", floor = "pmap_floor", sizes = HUNDRED_TO_HUNDRED_THOUSAND, law = "O(1)", bytes = 6000,
+    figures = { { "unordered", "a job of pmap_unordered, n at a time, ns" },
+      { "ordered", "a job of pmap, n at a time, ns" }, { "late", "a job of pmap_unordered that is late, ns" } } },
+  { name = "remote", floor = "remote_floor", sizes = HUNDRED_TO_HUNDRED_THOUSAND, law = "O(1)", bytes = 12000,
+    needs = "nats-server", figures = { { "ns", "a remote job, n at a time, ns of the submitter" },
+      { "server", "the same, ns of the server" }, { "bytes", "a remote job that waits, bytes" } } },
 }
 
 -- What waits while the ticker runs. The lateness may grow in proportion to n. `pause` is the collector's, in percent,
@@ -109,6 +117,14 @@ end
 local function sizes_of(sizes) return quick and { sizes[1], sizes[2] // (sizes[2] > 10000 and 10 or 1) } or sizes end
 
 -- ---- measuring ----
+
+-- Whether a program that a workload needs is installed; says so if not.
+local function is_there(workload)
+  local needs = workload.needs
+  if not needs or os.execute(("command -v %s >/dev/null"):format(needs)) then return true end
+  print(("skipped: %s needs %s"):format(workload.name, needs))
+  return false
+end
 
 -- Half of the memory that is free, in bytes; no limit where the system does not say.
 local function room()
@@ -274,7 +290,7 @@ end
 local started = rn.now()
 local parts, group = {}, {}
 for i, workload in ipairs(WORKLOADS) do
-  if all or asked[workload.name] then
+  if (all or asked[workload.name]) and is_there(workload) then
     io.stderr:write(workload.name, "\n")
     measure(workload)
     group[#group + 1] = workload

@@ -352,9 +352,153 @@ function workloads.alts()
   end)
 end
 
+-- Measures f, called so often that the collector has something to do for few, too.
+local function time_rounds(figure, f)
+  local rounds = math.max(1, 50000 // n)
+  time(figure, n * rounds, function()
+    for _ = 1, rounds do f() end
+  end)
+end
+
+-- n jobs at a time, each in a worker of its own.
+local function all_at_once(f, job, opts)
+  local count = 0
+  local from = rn.to_chan(function()
+    count = count + 1
+    return count <= n and count or nil
+  end)
+  for _ in f(n, job, from, opts) do end -- luacheck: ignore 542
+end
+
+-- All jobs wait, and then end in no order.
+local function in_no_order(f)
+  local gates, running = {}, 0
+  for i = 0, n // 1000 do gates[i] = rn.chan() end
+  all_at_once(f, function(v)
+    running = running + 1
+    if running == n then
+      for i = 0, n // 1000 do gates[i]:close() end
+    else
+      gates[v * STEP % n // 1000]:take()
+    end
+    return v
+  end)
+end
+
+-- In a simulation, so that waiting takes no time: the jobs that are late are late at once.
+function workloads.pmap()
+  sim.run(function()
+    time_rounds("unordered", function() in_no_order(rn.pmap_unordered) end)
+    time_rounds("ordered", function() in_no_order(rn.pmap) end)
+    local opts = { timeout = 1000, ex_handler = function(err) return err end }
+    time_rounds("late", function() all_at_once(rn.pmap_unordered, function() rn.sleep(2000000) end, opts) end)
+  end)
+end
+
+-- n coroutines, each with as much memory as a worker, resumed to their ends in no order.
+function workloads.pmap_floor()
+  local function body(keep)
+    local value, result = {}, {}
+    keep.hand = function() return value, result end
+    yield()
+  end
+  for _, figure in ipairs { "unordered", "ordered", "late" } do
+    time_rounds(figure, function()
+      local keep = {}
+      for i = 1, n do
+        local one = {
+          co = create(body), a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, i = 0, j = 0, k = 0, l = 0, m = 0,
+          n = 0, o = 0, p = 0, q = 0, r = 0, s = 0, t = 0, u = 0, v = 0, w = 0, x = 0, y = 0, hand = false,
+        }
+        one.put, one.grow, one.exchange = function() return one end, function() return one, 1 end, { {}, {}, {}, {} }
+        keep[i] = one
+        resume(one.co, one)
+      end
+      for i = 1, n do resume(keep[1 + i * STEP % n].co) end
+    end)
+  end
+end
+
+-- Jobs of a remote stage on a nats-server of its own, n at a time. The first n wait for the worker, a process of its
+-- own, for 12 s, in which the submitter looks after them.
+local REMOTE_WORKER = [[
+local conn = assert(require("runnel.nats").connect(arg[1]))
+local worker = conn:serve("scale", 64, function(v) return v end)
+print "ready"
+io.stdout:flush()
+worker:wait()
+]]
+
+-- The seconds of CPU that a process has used, as Linux counts them.
+local function cpu_of(pid)
+  local file <close> = assert(io.open(("/proc/%d/stat"):format(pid)))
+  local user, system = file:read("a"):match "%) %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ (%d+) (%d+)"
+  return (user + system) / 100
+end
+
+function workloads.remote()
+  local server <close> = require("spec.support.nats_server").start()
+  local conn <close> = assert(require("runnel.nats").connect(server.url))
+  local total, count, results = math.max(n, 20000), 0, 0
+  local remote <close> = conn:remote "scale"
+  local empty, before = in_use(), { os.clock(), cpu_of(server.program.pid) }
+  local out = rn.pmap_unordered(n, remote, rn.to_chan(function()
+    count = count + 1
+    return count <= total and count or nil
+  end))
+  while count < n do rn.sleep(20) end
+  rn.sleep(12000)
+  local waited_at = os.clock()
+  add("bytes", (in_use() - empty) / n)
+  local collecting = os.clock() - waited_at
+  local worker = server.set:start { os.getenv "LUA" or "lua5.4", server.set:write("worker.lua", REMOTE_WORKER),
+    server.url }
+  for _ in out do results = results + 1 end
+  assert(results == total, "results are missing")
+  add("ns", (os.clock() - before[1] - collecting) / total * 1e9)
+  add("server", (cpu_of(server.program.pid) - before[2]) / total * 1e9)
+  assert(worker:status() == nil, worker:output())
+end
+
+-- The same in workers of pmap alone: a job waits for its result.
+function workloads.remote_floor()
+  local total, count = math.max(n, 20000), 0
+  rn.run(function()
+    local wakes, jobs = rn.chan(), {}
+    local function job(v)
+      local out = rn.chan(1)
+      jobs[#jobs + 1] = out
+      wakes:offer(true)
+      return out:take() and v
+    end
+    local empty = in_use()
+    time("ns", total, function()
+      local out = rn.pmap_unordered(n, job, rn.to_chan(function()
+        count = count + 1
+        return count <= total and count or nil
+      end))
+      while #jobs < n do rn.yield() end
+      add("bytes", (in_use() - empty) / n)
+      rn.go(function()
+        local done = 0
+        while done < total do
+          if done == #jobs then wakes:take() end
+          while done < #jobs do
+            done = done + 1
+            jobs[done]:put(true)
+            jobs[done] = true
+          end
+        end
+      end)
+      for _ in out do end -- luacheck: ignore 542
+    end)
+  end)
+end
+
 -- ---- the command line ----
 
-local repeats = name:find "^[wa]" and 3 or math.max(1, math.min(50, 100000 // n))
+local is_long = name:find "^remote" or name:find "^pmap"
+local repeats = is_long and 1 or name:find "^[wa]" and 3 or math.max(1, math.min(50, 100000 // n))
 for _ = 1, repeats do
   in_use()
   local kept = workloads[name]()

@@ -85,7 +85,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field kept table|nil what its step has put, until that returns
 ---@field tried integer how often the value was tried
 ---@field deadline number|false of its job
----@field before any the worker with the deadline before its own, or the limit; false: it is not in the ring of the limit
+---@field before any the worker with the deadline before its own, or the limit; false: it is not in the limit's ring
 ---@field after any the one after its own
 ---@field tries_again boolean its job is tried again if it raises, so the core writes no traceback (errors/error.c)
 ---@field late any|false the error of its job, which was cancelled because it is late

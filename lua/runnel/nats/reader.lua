@@ -7,6 +7,7 @@ local core = require "runnel.core"
 local internal = core.internal
 local put_while_open = internal.moving.put_while_open
 
+local acks = require "runnel.nats.acks"
 local consumers = require "runnel.nats.consumers"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
@@ -257,7 +258,7 @@ function reader.go_on(self) replenish(self) end
 function reader.open(self, what)
   local conn = self.conn
   self.asked, self.held, self.nrequests, self.oldest, self.heard, self.order = 0, 0, 0, 1, core.now(), 0
-  self.memory = stream_message.memory(self.heard)
+  self.memory = acks.memory(self.heard)
   if self.holds then
     function self.answered()
       self.held = self.held - 1

@@ -10,6 +10,7 @@
 ---if it was, twice, the only job of a worker that fell silent. A start does not count if the worker has told that the
 ---function has raised, or that it has given the job back.
 
+local acks = require "runnel.nats.acks"
 local backoff = require "runnel.internal.backoff"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -89,13 +90,17 @@ function Job:__close() self.remote:drop(self) end
 ---@field private ticking boolean whether a go block looks for jobs to be sent again
 ---@field private told table<string, boolean> reports that were made already
 ---@field private looks_at number when to look next whether there are workers
----@field private some_were_lost? boolean a job that was sent again was not in the stream
 ---@field private reason any why it is closed; nil while it is open
 ---@field private stream runnel.JobStream
 ---@field private base string the subject below which the inbox is
 ---@field private repairing boolean whether it makes the stream again
 ---@field private events runnel.Channel<{ event: string }> of the connection
----@field private tidying? runnel.Channel<any> the go block that removes ended jobs from the stream
+---@field private tidying? runnel.Channel<any> the go block that compares the jobs with the stream after a reconnect
+---@field private acks runnel.nats.AckMemory by the keys of jobs
+---@field private asks_at number when to ask the stream next which jobs it has
+---@field private old runnel.Job[] those that the stream has had for long and that are looked at
+---@field private removals string[] the subjects of messages to be removed
+---@field private removers integer how many go blocks remove some
 ---@field private subjects string what the subjects of its jobs begin with
 ---@field private ticker runnel.Channel<any> the go block that looks
 local Remote = {}
@@ -190,8 +195,14 @@ function Remote:tried(job, ack, outcome)
   if job.raises < self.tries then
     return self.engine:publish(ack, jetstream.nak(backoff.pause(self.retry, job.raises)))
   end
-  self.engine:publish(ack, "+ACK")
+  self:acknowledge(job.key, ack)
   if self.tries > 1 then self:fail(job, outcome) else self:finish(job, outcome) end
+end
+
+-- A job has ended: removes it from the stream. A server that is killed forgets that it has removed the last ones.
+function Remote:acknowledge(key, ack)
+  self.acks:add(ack, now(), key)
+  self.engine:publish(ack, "+ACK")
 end
 
 -- Nobody waits for the job any more: removes it from the stream, and has its worker cancel it.
@@ -199,7 +210,7 @@ function Remote:drop(job)
   if self.jobs[job.key] ~= job then return end
   local subject = self:subject(job)
   self:forget(job)
-  guard.started(guard.go(guard.nothing, nil, self.stream.remove, self.stream, subject), "remote " .. self.name)
+  self:remove(subject)
   self.engine:publish(names.cancel(self.name), wire.line("-", "cancel", self.reply, job.key))
 end
 
@@ -211,7 +222,6 @@ local function watch(self, events)
   while event do
     if event.event == "reconnected" then
       self:send_all()
-      self:start_tidying()
     end
     event, err = take(events)
   end
@@ -289,7 +299,7 @@ function Remote:receive(data, subject, status)
     local outcome = job and wire.outcome(data, at, sizes, self.encoding)
     if outcome and outcome.failed then return self:tried(job, ack, outcome) end
     if outcome then self:finish(job, outcome) end
-    self.engine:publish(ack, "+ACK")
+    self:acknowledge(key, ack)
     return
   end
   if status or data:byte() == 123 then return self:stored(data, subject, status) end -- "{": JSON from the server
@@ -386,6 +396,7 @@ local function new(engine, name, stream, opts)
     tries = opts.tries, retry = opts.retry, bury = opts.bury,
     base = base, reply = base .. ".r", subjects = ("%s.%s."):format(names.jobs(name), base:match "[^.]*$"),
     stream = stream, jobs = {}, last = 0, ticking = false, looks_at = 0, repairing = false, told = {}, reason = nil,
+    acks = acks.memory(now()), asks_at = 0, old = {}, removals = {}, removers = 0,
   }, Remote)
   self.inbox = engine:subscribe(base .. ".>", function(data, _, _, ...) self:receive(data, ...) end)
   self.events = engine:events()

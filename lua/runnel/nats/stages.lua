@@ -162,11 +162,18 @@ function JobStream:position(subject)
   return answer and answer.message and math.tointeger(answer.message.seq)
 end
 
--- The subjects that have a message, among those that match; nil if the server does not say.
+-- The subjects that have a message, among those that match; nil if the server does not say. It names up to 100,000 in
+-- an answer.
 function JobStream:subjects(filter)
-  local answer, _, code = jetstream.request(self.conn, "STREAM.INFO." .. self.stream, { subjects_filter = filter })
-  if not answer then return code == jetstream.NO_STREAM and {} or nil end
-  return answer.state.subjects or {}
+  local found, count = {}, 0
+  repeat
+    local answer, _, code = jetstream.request(self.conn, "STREAM.INFO." .. self.stream,
+      { subjects_filter = filter, offset = count })
+    if not answer then return code == jetstream.NO_STREAM and {} or nil end
+    local before = count
+    for subject in pairs(answer.state.subjects or {}) do found[subject], count = true, count + 1 end
+  until count == before or count >= (answer.total or 0)
+  return found
 end
 
 -- Why nobody takes jobs: a text; or nil, if a worker asks for jobs or has some, or the server does not say.

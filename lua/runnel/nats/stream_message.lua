@@ -5,47 +5,6 @@ local jetstream = require "runnel.nats.jetstream"
 
 local stream_message = {}
 
--- For how long at least acknowledgements are remembered while the server is there.
-local ACKS_MS <const> = 2000
-
--- ---- what was acknowledged ----
-
----The acknowledgements of the last seconds. A server that is killed forgets them.
----@class runnel.nats.AckMemory
----@field private older string[] subjects
----@field private recent string[] subjects
----@field private since number when `recent` was begun
-local Memory = {}
-Memory.__index = Memory
-
----@param now number
----@return runnel.nats.AckMemory
-function stream_message.memory(now) return setmetatable({ older = {}, recent = {}, since = now }, Memory) end
-
----Remembers an acknowledgement.
----@param subject string
----@param heard number when the server was last heard of
-function Memory:add(subject, heard)
-  if heard - self.since > ACKS_MS then self.older, self.recent, self.since = self.recent, {}, heard end
-  self.recent[#self.recent + 1] = subject
-end
-
----Sends all of them again, and waits until the server knows them, for at most `ms`. Forgets them.
----@param conn runnel.nats.Connection
----@param ms number
-function Memory:send_again(conn, ms)
-  local last
-  local older, recent = self.older, self.recent
-  self.older, self.recent = {}, {}
-  for _, list in ipairs { older, recent } do
-    for _, subject in ipairs(list) do
-      conn.core:publish(subject, "+ACK", nil)
-      last = subject
-    end
-  end
-  if last then conn:request(last, "+ACK", ms, { encoding = "raw" }) end
-end
-
 -- ---- messages ----
 
 ---What messages need of their reader (runnel.nats.reader).

@@ -9,15 +9,13 @@ local now, sleep = core.now, core.sleep
 local upkeep = {}
 
 ---A job without a result is sent again after FIRST_AGAIN ms, since it may be lost: for example, a server of a cluster
----that is stopped loses what is on its way to the streams that it leads. If the stream answers that it has the job, the
----next time is THEN_AGAIN ms later, then twice that, and so on up to MOST_AGAIN. Without an answer it is after
----WITHOUT_ANSWER ms.
+---that is stopped loses what is on its way to the streams that it leads. If the stream has the job, the next time is
+---THEN_AGAIN ms later, then twice that, and so on up to MOST_AGAIN. Without an answer it is after WITHOUT_ANSWER ms.
 upkeep.FIRST_AGAIN, upkeep.THEN_AGAIN = 750, 4250
 local THEN_AGAIN <const>, MOST_AGAIN <const>, WITHOUT_ANSWER <const> = upkeep.THEN_AGAIN, 40000, 1000
 
--- How often to look for jobs to send again, in ms; and how many are sent then, at most. Most jobs that take long are
--- not lost, and would be sent twice: so only some are sent, and GROWTH times as many the next time if one was lost.
-local OFTEN <const>, AT_ONCE <const>, GROWTH <const> = 250, 64, 8
+-- How often to look for jobs to send again, in ms.
+local OFTEN <const> = 250
 
 -- After how many ms without a result to say why nobody works on a job.
 local IDLE <const> = 5000
@@ -29,8 +27,16 @@ local PATIENCE <const> = 3
 upkeep.LOOK = 1000
 local LOOK <const> = upkeep.LOOK
 
+-- Up to FEW jobs are simply sent again. Of more, the stream is asked first which it has, since most jobs that take long
+-- are not lost, and would be sent twice. So that many jobs that wait for long do not cost more than the work on them, the
+-- next such question is REST times as long after an answer as that took, but at most MOST_REST ms.
+local FEW <const>, REST <const>, MOST_REST <const> = 64, 20, 10000
+
 -- A server that has just started may not answer yet. After this many questions, leave ended jobs in the stream.
 local TIDY_TIMES <const> = 30
+
+-- At most so many messages are removed at a time, and so many jobs that wait for long are looked at in turn.
+local REMOVERS <const>, OLD <const> = 16, 16
 
 ---@class runnel.Remote
 local Remote = {}
@@ -40,32 +46,59 @@ upkeep.methods = Remote
 
 ---The jobs that satisfy a condition, in their order.
 ---@param condition fun(job: runnel.Job): boolean
----@param most? integer how many at most
 ---@return runnel.Job[]
-function Remote:jobs_where(condition, most)
-  local list = {}
+function Remote:jobs_where(condition)
+  local list, by_number = {}, {}
   for _, job in pairs(self.jobs) do
-    if #list == most then break end
-    if condition(job) then list[#list + 1] = job end
+    if condition(job) then list[#list + 1], by_number[job.number] = job.number, job end
   end
-  table.sort(list, function(a, b) return a.number < b.number end)
+  table.sort(list) -- without a function, since there may be many
+  for i, number in ipairs(list) do list[i] = by_number[number] end
   return list
 end
 
-local function send_due(self, time, most)
-  for _, job in ipairs(self:jobs_where(function(job) return job.again_at <= time end, most)) do
-    job.again_at = time + WITHOUT_ANSWER
-    self:send(job, true)
+-- The jobs to be sent again, unless the stream has them.
+local function due(self)
+  local time = now()
+  return self:jobs_where(function(job) return job.again_at <= time end)
+end
+
+local function send_again(self, job)
+  job.again_at = now() + WITHOUT_ANSWER
+  self:send(job, true)
+end
+
+-- Asks the stream which jobs it has, and sends those again that it lacks and that are due. Calls `ended(key, subject)`
+-- for each job that it has although it has ended. Returns false if the server does not answer. Parks.
+local function compare(self, ended)
+  local prefix, asked_at = self.subjects, now()
+  local found = self.stream:subjects(prefix .. ">")
+  self.asks_at = now() + math.min(REST * (now() - asked_at), MOST_REST)
+  if not found or self.reason ~= nil then return false end
+  for _, job in ipairs(due(self)) do
+    if found[prefix .. job.key] then self:has_stored(job) else send_again(self, job) end
   end
+  if not ended then return true end
+  for subject in pairs(found) do
+    local key = subject:sub(#prefix + 1)
+    if not self.jobs[key] then ended(key, subject) end
+  end
+  return true
+end
+
+-- Sends those again that are due, unless there are too many; returns whether.
+local function send_few(self)
+  local jobs = due(self)
+  if #jobs > FEW then return false end
+  for _, job in ipairs(jobs) do send_again(self, job) end
+  return true
 end
 
 -- Looks for jobs to be sent again as long as there are jobs.
 local function look(self)
-  local most = AT_ONCE
   while self.reason == nil do
     sleep(OFTEN)
-    most, self.some_were_lost = self.some_were_lost and most * GROWTH or AT_ONCE, false
-    send_due(self, now(), most)
+    if not send_few(self) and now() >= self.asks_at then compare(self) end
     if next(self.jobs) == nil then break end
   end
   self.ticking = false
@@ -78,30 +111,57 @@ function Remote:tick()
   guard.started(self.ticker, "remote " .. self.name)
 end
 
----Sends all jobs again.
+-- A server that was killed may have jobs again that have ended: acknowledges them again, and removes those that are
+-- still there after a while.
+local function tidy(self)
+  local tidied = {}
+  local function acknowledge(key, subject)
+    tidied[subject] = true
+    local ack = self.acks:of(key)
+    if ack then self.engine:publish(ack, "+ACK") end
+  end
+  local function remove(_, subject)
+    if tidied[subject] then self:remove(subject) end
+  end
+  local times = 0
+  repeat
+    if times > 0 then sleep(LOOK) end
+    times = times + 1
+  until compare(self, acknowledge) or times == TIDY_TIMES or self.reason ~= nil
+  if next(tidied) == nil then return end
+  sleep(LOOK)
+  compare(self, remove)
+end
+
+---After a reconnect, or when the stream was made again: sends all jobs again that the stream lacks, and removes what
+---has ended; anew, if it does so already.
 function Remote:send_all()
   for _, job in pairs(self.jobs) do job.again_at, job.again_after = 0, THEN_AGAIN end
-  send_due(self, now())
-end
-
--- Removes jobs that have ended but are in the stream again because the server was killed.
-local function tidy(self)
-  local prefix = self.subjects
-  for _ = 1, TIDY_TIMES do
-    sleep(LOOK)
-    local found = self.stream:subjects(prefix .. ">")
-    for subject in pairs(found or {}) do
-      if self.reason ~= nil then return end
-      if not self.jobs[subject:sub(#prefix + 1)] then self.stream:remove(subject) end
-    end
-    if found or self.reason ~= nil then return end
-  end
-end
-
----Starts to tidy, from the beginning if it does so already.
-function Remote:start_tidying()
+  send_few(self)
   if self.tidying then core.cancel(self.tidying, "the connection was lost again") end
   self.tidying = guard.started(guard.go(guard.nothing, nil, tidy, self), "remote " .. self.name)
+end
+
+-- ---- removing ----
+
+local function remove_all(self)
+  local list = self.removals
+  while #list > 0 do self.stream:remove(table.remove(list)) end
+end
+
+-- A go block that removes has ended, or died.
+local function removed(self) self.removers = self.removers - 1 end
+
+---Removes the message of a job from the stream, soon.
+---@param subject string
+function Remote:remove(subject)
+  self.removals[#self.removals + 1] = subject
+  if self.removers == REMOVERS then return end
+  self.removers = self.removers + 1
+  guard.started(guard.go(removed, self, function()
+    remove_all(self)
+    removed(self)
+  end), "remote " .. self.name)
 end
 
 -- ---- the stream's answers ----
@@ -120,8 +180,8 @@ end
 
 local function repaired(self) self.repairing = false end
 
--- A job has had no result for IDLE ms or more. If nobody works on the stage, says so, once: the program may wait for
--- workers on purpose, so it is not an error.
+-- A job has had no result for IDLE ms or more. If nobody works on the stage, says so, once: the program may
+-- wait for workers on purpose, so it is not an error.
 local function look_for_workers(self)
   local why = self.stream:why_idle()
   if why and self.reason == nil and not self.told.workers then
@@ -137,24 +197,45 @@ local function look_after(self, job)
   if self.jobs[job.key] == job then self:send(job, true) end
 end
 
+local function not_looking(self) self.old = {} end
+
+-- Looks after some of the jobs that the stream has had for long: the first ones, since it delivers in order.
+local function look_after_old(self)
+  local list, i = self.old, 1
+  while list[i] do
+    look_after(self, list[i])
+    i = i + 1
+  end
+  not_looking(self)
+end
+
+-- The stream has stored a job.
+local function was_stored(job)
+  job.again_at = now() + job.again_after
+  job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
+end
+
+---The stream has a job that was sent some time ago and has no result.
+---@param job runnel.Job
+function Remote:has_stored(job)
+  was_stored(job)
+  if not self.told.workers and now() - job.since >= IDLE and now() >= self.looks_at then
+    self.looks_at = now() + IDLE
+    guard.started(guard.go(guard.nothing, nil, look_for_workers, self), "remote " .. self.name)
+  end
+  if job.again_after <= 4 * THEN_AGAIN or #self.old == OLD then return end
+  self.old[#self.old + 1] = job
+  if #self.old > 1 then return end
+  guard.started(guard.go(not_looking, self, look_after_old, self), "remote " .. self.name)
+end
+
 ---The stream's answer to a job that was sent again: usually that it has the job.
 function Remote:stored(data, subject, status)
   local job = self.jobs[subject:match "%d+$" or ""]
   local has_it = data:find('"err_code":10077', 1, true) ~= nil
   local is_refused = not has_it and data:find('"error"', 1, true) ~= nil
-  if job and not status and not is_refused then
-    if not has_it then self.some_were_lost = true end
-    job.again_at = now() + job.again_after
-    job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
-  end
-  if job and has_it then
-    if not self.told.workers and now() - job.since >= IDLE and now() >= self.looks_at then
-      self.looks_at = now() + IDLE
-      guard.started(guard.go(guard.nothing, nil, look_for_workers, self), "remote " .. self.name)
-    end
-    if job.again_after > 4 * THEN_AGAIN then
-      guard.started(guard.go(guard.nothing, nil, look_after, self, job), "remote " .. self.name)
-    end
+  if has_it then
+    if job then self:has_stored(job) end
   elseif status then
     if self.repairing then return end
     self.repairing = true
@@ -163,8 +244,11 @@ function Remote:stored(data, subject, status)
       sleep(LOOK)
       self.repairing = false
     end), "remote " .. self.name)
-  elseif job and is_refused and now() - job.since >= IDLE then -- it is sent again after WITHOUT_ANSWER ms
+  elseif job and is_refused then -- it is sent again after WITHOUT_ANSWER ms
+    if now() - job.since < IDLE then return end
     self:tell("its stream does not accept jobs for now: " .. (data:match '"description":"([^"]*)"' or data))
+  elseif job then
+    was_stored(job)
   end
 end
 
