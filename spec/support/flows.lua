@@ -97,8 +97,8 @@ local function note_put(log, stage, value, output, from, try)
   return entry
 end
 
--- A go block puts that its call does not wait for. If that has ended before, the put raises, and has not put. If it ends
--- meanwhile, the value has no certain place in the order.
+-- A go block puts that its call does not wait for. If that has ended before, the put raises, and has not put. If it
+-- ends meanwhile, the value has no certain place in the order.
 local function put_late(log, stage, value, put, try)
   local result = ("%s>%s/lt%d"):format(value, stage.name, try)
   local entry = note_put(log, stage, result, "out", value, try)
@@ -109,7 +109,7 @@ local function put_late(log, stage, value, put, try)
     entry.done, entry.was_refused = ok, not ok
     if ok then return count(log, "puts by go blocks") end
     count(log, "late puts")
-    if not err:find("the value was not put: flow: a call of .- has ended") then problem(log, "late put: %s", err) end
+    if not err:find "the value was not put: flow: a call of .- has ended" then problem(log, "late put: %s", err) end
   end)
 end
 

@@ -1,5 +1,6 @@
--- A flow: a source, stages in order and with tries, a step, errors. However it has run out of memory, it can be stopped.
--- Where no memory is left to end a stage, `stop` raises the error of which that has died, which may be that of the call.
+-- A flow: a source, stages in order and with tries, a step, errors. However it has run out of memory, it can be
+-- stopped. Where no memory is left to end a stage, `stop` raises the error of which that has died, which may be that of
+-- the call.
 local t = ...
 local rn = require "runnel"
 local flow = require "runnel.flow"
