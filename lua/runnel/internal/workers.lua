@@ -239,10 +239,10 @@ function Pool:add_worker()
   end
   local worker = {
     self.closes, pool = self, number = self.numbers + 1, from = self.is_channel and self.from or nil, tried = 0,
-    exchange = of_worker.new(add_another), block = false, put = false, call = false, to = false, job = false, step = false,
-    at = nil, hand = at_rest, value = nil, seq = nil, result = nil, output = nil, next = nil, instead = nil, kept = nil,
-    late = false, deadline = false, tries_again = false, dropped = false, retired = false, place = false,
-    before = false, after = false,
+    exchange = of_worker.new(add_another), block = false, put = false, call = false, to = false, job = false,
+    step = false, at = nil, hand = at_rest, value = nil, seq = nil, result = nil, output = nil, next = nil,
+    instead = nil, kept = nil, late = false, deadline = false, tries_again = false, dropped = false, retired = false,
+    place = false, before = false, after = false,
   }
   work_with(worker)
   spawn(worker)
