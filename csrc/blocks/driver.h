@@ -1,13 +1,10 @@
 /* driver.h: how the scheduler waits when nothing is ready.
 
-   A driver is an object of the user's with two methods. wait(self, ms or nil) returns after at most that long, or
-   sooner if its own events have run their callbacks. alive(self) returns whether events may still come. The built-in
-   driver sleeps and has no events. In virtual time the driver is not used.
+   A driver is an object of the user's. wait(self, ms or nil) returns after at most that long, or sooner if its own
+   events have run their callbacks. alive(self): whether events may still come. The built-in driver sleeps.
 
-   Other threads may have news for the scheduler: a message that was posted through a port (csrc/port), or an operation
-   on a shared channel that they have completed (chan_shared.h). They signal the scheduler's wakeup. That ends the wait
-   of the built-in driver, and of a driver that waits by driver_wait_readable. Other drivers get short waits while there
-   may be such news. */
+   News of other threads (core/others.h) signals the scheduler's wakeup. That ends the wait of the built-in driver, and
+   of one that waits by driver_wait_readable. Other drivers get short waits while there may be such news. */
 #ifndef RUNNEL_DRIVER_H
 #define RUNNEL_DRIVER_H
 

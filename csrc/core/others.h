@@ -4,8 +4,7 @@
 
 #include "core/state.h"
 
-/* Operations that other threads may complete (sharing/shared_wait.h): S->others, or NULL until the state has a channel
-   that it shares with another one. */
+/* Operations on shared channels (sharing/shared_wait.h): S->others, or NULL until the state has such a channel. */
 typedef struct Others {
   /* Withdraws an alt, which has alt->shared, from its shared channels and returns true. Returns false if another thread
      has completed it: its result will come, and cannot be undone. */
@@ -22,7 +21,7 @@ typedef struct Others {
 typedef struct PortHook {
   void (*poll)(lua_State *L, Sched *S); /* makes the go blocks ready that deliver messages */
   bool (*alive)(const Sched *S);        /* whether a port is open, or has messages that nobody delivers yet */
-  void (*closed)(const Chan *ch);       /* closes the ports to a channel that has closed */
+  void (*closed)(const Chan *ch);       /* closes the ports to the channel, which has closed */
 } PortHook;
 
 #endif
