@@ -30,16 +30,16 @@ describe("a driver whose library is missing", function()
   end
 
   it("says what the user of a rock must do about C modules of this library: LuaRocks does not build them", function()
-    for module, library in pairs { ["runnel.http.client"] = "curl", ["runnel.http.server"] = "microhttpd",
-      ["runnel.nats"] = "nats" } do
+    for module, libraries in pairs { ["runnel.http.client"] = "libcurl, zlib and their",
+      ["runnel.http.server"] = "libmicrohttpd and its", ["runnel.nats"] = "libnats and its" } do
       local output = stage.script(([[
         package.cpath = package.cpath:match "[^;]*/%%?%%.so" -- of the tree, for the core
         require "runnel.core"
         package.cpath = ""
         print(pcall(function() require "%s" end))
       ]]):format(module))
-      assert.matches("^false\t[^\n]+:4: the library runnel%.[^\n]+ is needed here %(install lib" .. library
-        .. " and its headers, on Debian lib[^\n]*%-dev, and run make in runnel's sources, then make install; "
+      assert.matches("^false\t[^\n]+:4: the library runnel%.[^\n]+ is needed here %(install " .. libraries
+        .. " headers, on Debian lib[^\n]*%-dev, and run make in runnel's sources, then make install; "
         .. "LuaRocks does not build this module%): it is not installed\n$", output)
     end
   end)
