@@ -197,7 +197,10 @@ static int core_alts(lua_State *L) { return alts(L, &ALTS); }
 
 int module_alts_index(lua_State *L) { return alts(L, &ALT); }
 
-int module_moving_alts(lua_State *L) { return moving_return(L, sched_self(L), &MOVING, alts(L, &MOVING)); }
+int module_moving_alts(lua_State *L) {
+  moving_begin(L, sched_self(L), &MOVING);
+  return moving_return(L, sched_self(L), &MOVING, alts(L, &MOVING));
+}
 
 void lua_alts_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"alts", core_alts}, {NULL, NULL}};

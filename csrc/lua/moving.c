@@ -18,6 +18,7 @@ static const Operation YIELD = {.name = "yield"};
 /* take(ch) -> v | nil | nil, err */
 static int moving_take(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take", "take(ch)");
+  moving_begin(L, ch->sched, &TAKE);
   int n = chan_take(L, ch, 1);
   return n == TAKE_WAIT ? park_on(L, ch, 1, &TAKE, NULL) : moving_return(L, ch->sched, &TAKE, n);
 }
@@ -25,6 +26,7 @@ static int moving_take(lua_State *L) {
 static ALWAYS_INLINE int put(lua_State *L, const Operation *op) {
   Chan *ch = check_chan(L, 1, "put", "put(ch, v)");
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
+  moving_begin(L, ch->sched, op);
   PutResult result = chan_put(L, ch, 1, 2);
   if (result == PUT_WAIT) return park_on(L, ch, 1, op, NULL);
   lua_pushboolean(L, result == PUT_DONE);

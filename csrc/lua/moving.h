@@ -11,6 +11,12 @@ enum { MOVES = 128 };
 /* Counts a value that was moved. Returns whether the others must run now: never outside a go block. */
 static inline bool moving_is_turn_over(Sched *S) { return UNLIKELY(++S->moves >= MOVES) && S->current; }
 
+/* Called before an operation: if the go block was cancelled, and so could not let the others run after the last one, it
+   gets the error now, when no value can be lost. */
+static inline void moving_begin(lua_State *L, Sched *S, const Operation *op) {
+  if (UNLIKELY(S->moves >= MOVES) && S->current) (void)park_begin(L, S, op);
+}
+
 /* Counts a value and returns the `n` results of the operation that has moved it, which are on top of L; lets the others
    run first if they must. A go block that is cancelled meanwhile keeps the results. Must be the last thing that a C
    function does, as park_wait. */

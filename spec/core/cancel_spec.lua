@@ -99,19 +99,29 @@ describe("cancel", function()
         end))
     end)
 
-    it("that has not got it yet keeps what the library takes as it lets others run", stage.sim(function()
-      local ch, got, result = rn.chan(200), 0, nil
-      for i = 1, 200 do ch:put(i) end
-      result = rn.go(function()
-        rn.cancel(result, "enough")
-        for i = 1, 200 do
-          assert.equal(i, core.internal.moving.take(ch))
-          got = got + 1
-        end
-        rn.yield()
-      end)
-      assert.same({ nil, "enough" }, { result:take() })
-      assert.equal(200, got)
+    it("that has not got it yet gets it when it is to let others run, and loses no value thereby", stage.sim(function()
+      local moving = core.internal.moving
+      for name, operation in pairs {
+        take = moving.take,
+        alts = function(ch) return (moving.alts { ch }) end,
+        put = function(ch, other)
+          local value = ch:poll()
+          return moving.put(other, value) and value
+        end,
+      } do
+        local ch, other, got, result = rn.chan(500), rn.chan(500), 0, nil
+        for i = 1, 500 do ch:put(i) end
+        result = rn.go(function()
+          rn.cancel(result, "enough")
+          while true do
+            assert.equal(got + 1, operation(ch, other))
+            got = got + 1
+          end
+        end)
+        assert.same({ nil, "enough" }, { result:take() })
+        assert.is_true(got >= 100 and got < 200, name)
+        if name == "put" then assert.equal(got, #other) else assert.equal(500 - got, #ch) end
+      end
     end))
 
     it("ends it at last if it catches that in an endless loop, with its variables closed and nothing reported",
