@@ -254,6 +254,57 @@ At the end:
       assert.equal(1, #others)
     end)
 
+    it("what came to nothing, whose value fills a channel, and four channels of an alts", function()
+      local text = message(function()
+        local locks = { alice = rn.chan(1):name "lock alice", bob = rn.chan(1):name "lock bob" }
+        local wake, chans = rn.chan():name "wake", {}
+        for i = 1, 6 do chans[i] = rn.chan():name("c" .. i) end
+        local function transfer(from, to)
+          rn.rename(from)
+          if from == "alice" then
+            wake:offer(true)
+            wake:poll()
+          end
+          locks[from]:put "held"
+          if from == "alice" then locks[from]:offer "again" end
+          rn.yield()
+          locks[to]:put "held"
+        end
+        local alice = rn.go(transfer, "alice", "bob")
+        rn.go(transfer, "bob", "alice")
+        rn.go(rn.alts, chans)
+        rn.go(rn.alts, { chans[1], chans[2], chans[3], chans[4] })
+        alice:take()
+      end):gsub("explore_spec.lua:%d+", "LINE")
+      for _, line in ipairs {
+        "  2   alice   offers on wake (LINE): nobody waits, dropped\n",
+        "polls wake (LINE): nothing there\n",
+        "offers on lock alice (LINE): it is full, dropped\n",
+        " waits to put on lock bob (LINE)\n",
+        "waits in alts on c1, c2, c3, c4\n",
+        "waits in alts on c1, c2, c3, c4 and 2 more\n",
+        "alice   waits for ever to put on lock bob (LINE): bob has put what is in it, "
+          .. "and waits to put on lock alice (LINE)\n",
+        "bob     waits for ever to put on lock alice (LINE): alice has put what is in it, "
+          .. "and waits to put on lock bob (LINE)\n",
+      } do
+        assert.is_truthy(text:find(line, 1, true), line .. "is not in:\n" .. text)
+      end
+    end)
+
+    it("that whoever has filled a channel has ended", function()
+      local text = message(function()
+        local ch = rn.chan(2):name "full"
+        rn.go(function()
+          rn.rename "first"
+          ch:put(1)
+          ch:put(2)
+        end)
+        rn.go(function() rn.rename "second" ch:take() ch:put(3) ch:put(4) end)
+      end)
+      assert.matches("second  waits for ever to put on full %([^)]*%): first has put what is in it, and has ended\n", text)
+    end)
+
     it("an error of f, also one that is no string", function()
       assert.matches("^sim.explore: error: spec/explore_spec.lua:%d+: bad %(schedule 1%)\n", message(function()
         error "bad"

@@ -90,7 +90,17 @@ describe("go blocks and channels are shown", function()
       end)
     end
     rn.yield()
+    local chans = {}
+    for i = 1, 5 do chans[i] = rn.chan():name("c" .. i) end
+    local waiting = { rn.go(rn.alts, { chans[1], { rn.chan():name "other", 1 } }), rn.go(rn.alts, chans) }
+    rn.yield()
     local lines = views.go_blocks(200)
+    local text = table.concat(lines, "\n")
+    assert.matches("parked +%d+ ms  alts on c1, other\n", text)
+    assert.matches("parked +%d+ ms  alts on c1, c2, c3, c4 and 1 more", text)
+    for i = 1, 2 do rn.cancel(waiting[i]) end
+    rn.yield()
+    lines = views.go_blocks(200)
     local workers = 0
     for _, line in ipairs(lines) do workers = workers + (line:find "worker %d+ " and 1 or 0) end
     assert.equal(38, workers)
