@@ -302,7 +302,8 @@ At the end:
         end)
         rn.go(function() rn.rename "second" ch:take() ch:put(3) ch:put(4) end)
       end)
-      assert.matches("second  waits for ever to put on full %([^)]*%): first has put what is in it, and has ended\n", text)
+      assert.matches("second  waits for ever to put on full %([^)]*%): first has put what is in it, and has ended\n",
+        text)
     end)
 
     it("an error of f, also one that is no string", function()

@@ -16,10 +16,6 @@
 #include "sharing/shared_inbox.h"
 #include "sharing/shared_wait.h"
 
-#ifdef RUNNEL_DEBUG
-#include <assert.h>
-#endif
-
 /* Raises an error: the operation cannot wait where it was called. */
 static int cannot_wait(lua_State *L, const Operation *op, const char *where, const char *advice) {
   lua_pushfstring(L,
@@ -130,10 +126,7 @@ static void wake_taker(lua_State *L, Sched *S) {
 }
 
 int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
-#ifdef RUNNEL_DEBUG
   for (uint32_t i = 0; i < alt->count; i++) chan_check(alt_waiters(alt)[i].chan);
-  assert(!(alt->flags & ALT_CANCEL) || sched_go(alt)->chan.flags & CHAN_TOLD);
-#endif
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, op);
   alt->since = S->world.looked;
   if (UNLIKELY(S->on_park != NULL)) wake_taker(L, S);

@@ -21,29 +21,14 @@ static inline CustomChan *custom(Chan *ch) { return CONTAINER_OF(ch, CustomChan,
 
 /* Calls the function and the `nargs` arguments on top of L for one result. Returns false if that is an error. */
 static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
-  Sched *S = ch->sched;
-  const char *outer = S->inside;
-  int base = lua_gettop(L) - nargs;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
-  lua_insert(L, base);
-  S->inside = what;
   custom(ch)->is_busy = true;
-  int status = lua_pcall(L, nargs, 1, base);
+  bool ok = error_pcall(L, nargs, 1, what);
   custom(ch)->is_busy = false;
-  S->inside = outer;
-  lua_replace(L, base);
   if (UNLIKELY(custom(ch)->closes_later)) {
     custom(ch)->closes_later = false;
     chan_close(L, ch, at, 0);
   }
-  return status == LUA_OK;
-}
-
-/* Reports the error on top of L, which is popped, to on_error. */
-static void report(lua_State *L, int at) {
-  error_push_traceback(L);
-  lua_pushvalue(L, at);
-  error_report(L);
+  return ok;
 }
 
 /* Raises an error about a policy, at the line that uses the channel: level 1 is the channel's function. */
@@ -88,7 +73,7 @@ static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, e
   if (value) lua_pushvalue(L, value);
   bool ok = call(L, ch, at, value ? 3 : 2, "a buffer policy");
   if (!ok && on_error == RAISE) lua_error(L);
-  if (!ok && on_error == REPORT) report(L, at);
+  if (!ok && on_error == REPORT) error_report_of(L, at);
   return ok;
 }
 
@@ -154,7 +139,7 @@ static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, bool is_p
   }
   if (!ok && alt->flags & ALT_CALLBACK) {
     lua_pushvalue(L, -1);
-    report(L, at);
+    error_report_of(L, at);
     if (is_put) lua_pushboolean(alt->co, 0);
     else lua_pushnil(alt->co);
     lua_xmove(L, alt->co, 1);
@@ -213,13 +198,13 @@ static void handle_error(lua_State *L, Chan *ch, int at) {
   int err = lua_gettop(L);
   if (lua_getiuservalue(L, at, CHAN_HANDLER) == LUA_TNIL) {
     lua_pop(L, 1);
-    report(L, at);
+    error_report_of(L, at);
     return;
   }
   lua_pushcfunction(L, call_handler);
   lua_pushvalue(L, at);
   lua_pushvalue(L, err);
-  if (!call(L, ch, at, 2, "an exception handler")) report(L, at);
+  if (!call(L, ch, at, 2, "an exception handler")) error_report_of(L, at);
   lua_settop(L, err - 1);
 }
 

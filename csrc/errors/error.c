@@ -167,22 +167,29 @@ void error_report(lua_State *L) {
   lua_settop(L, error - 1);
 }
 
-bool error_call(lua_State *L, int nargs, const char *inside, int at) {
+void error_report_of(lua_State *L, int at) {
+  error_push_traceback(L);
+  lua_pushvalue(L, at);
+  error_report(L);
+}
+
+bool error_pcall(lua_State *L, int nargs, int nresults, const char *inside) {
   int base = lua_gettop(L) - nargs;
   lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
   lua_insert(L, base);
   Sched *S = sched_self(L);
   const char *outer = S->inside;
   S->inside = inside;
-  int status = lua_pcall(L, nargs, 0, base);
+  int status = lua_pcall(L, nargs, nresults, base);
   S->inside = outer;
-  if (UNLIKELY(status != LUA_OK)) {
-    error_push_traceback(L);
-    lua_pushvalue(L, at);
-    error_report(L);
-  }
-  lua_settop(L, base - 1);
+  lua_remove(L, base);
   return status == LUA_OK;
+}
+
+bool error_call(lua_State *L, int nargs, const char *inside, int at) {
+  bool ok = error_pcall(L, nargs, 0, inside);
+  if (UNLIKELY(!ok)) error_report_of(L, at);
+  return ok;
 }
 
 /* Whether nobody will see the traceback of the go block at index 1: it feeds a table whose field `tries_again` is true

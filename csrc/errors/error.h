@@ -26,9 +26,16 @@ void error_set_elsewhere(lua_State *L);
    nil, and where it happened: the name of a go block, or a channel, or nil for the scheduler itself. Never raises. */
 void error_report(lua_State *L);
 
-/* Calls the function below the `nargs` arguments on top of L, which are all popped. The call is protected and has no
-   result. The function cannot wait; error messages say that it is `inside`. Its error is reported, as one of the
-   channel at index `at`. Returns whether there was none. */
+/* Calls the function below the `nargs` arguments on top of L, protected. They are replaced by its `nresults` results, or
+   by its error, whose traceback is kept (error_push_traceback). The function cannot wait; error messages say that it is
+   `inside`. Returns whether there was no error. */
+bool error_pcall(lua_State *L, int nargs, int nresults, const char *inside);
+
+/* Reports the error on top of L, which is popped, with the traceback that was kept of it, as one of the channel at index
+   `at`. Never raises. */
+void error_report_of(lua_State *L, int at);
+
+/* The same as error_pcall without results; an error is reported, as one of the channel at index `at`. */
 bool error_call(lua_State *L, int nargs, const char *inside, int at);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is unchanged; if memory runs out, nil

@@ -201,8 +201,7 @@ void unhandled_pass_on(lua_State *L, Sched *S, int err, int to, int from) {
     lua_pushvalue(L, err);
     lua_pushnil(L);
     lua_pushvalue(L, from);
-    if (target) lua_pushvalue(L, to);
-    else lua_pushnil(L);
+    lua_pushvalue(L, target ? to : top + 2); /* the channel, or nil */
     add(L, S);
   } else if (S->world.unhandled && find(L, &S->world, source)) {
     if (target) lua_pushvalue(L, to);
