@@ -237,6 +237,7 @@ build = {
     ["runnel.nats.served"] = "lua/runnel/nats/served.lua",
     ["runnel.nats.stage_message"] = "lua/runnel/nats/stage_message.lua",
     ["runnel.nats.stages"] = "lua/runnel/nats/stages.lua",
+    ["runnel.nats.tell"] = "lua/runnel/nats/tell.lua",
     ["runnel.nats.upkeep"] = "lua/runnel/nats/upkeep.lua",
     ["runnel.nats.wire"] = "lua/runnel/nats/wire.lua",
     ["runnel.nats.jetstream"] = "lua/runnel/nats/jetstream.lua",

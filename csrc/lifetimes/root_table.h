@@ -44,9 +44,7 @@ typedef struct RootWalk {
   uint32_t left;   /* roots of this world that were not found yet, at most */
 } RootWalk;
 
-static inline RootWalk root_walk(const Sched *S) {
-  return (RootWalk){S->roots.strong, S->roots.weak, S->world.living};
-}
+static inline RootWalk root_walk(const Sched *S) { return (RootWalk){S->roots.strong, S->roots.weak, S->world.living}; }
 
 /* Pushes the userdata of the next root and returns it; or pushes nothing and returns NULL. The caller may remove that
    root before the next call. Allocates nothing. */

@@ -28,8 +28,8 @@ upkeep.LOOK = 1000
 local LOOK <const> = upkeep.LOOK
 
 -- Up to FEW jobs are simply sent again. Of more, the stream is asked first which it has, since most jobs that take long
--- are not lost, and would be sent twice. So that many jobs that wait for long do not cost more than the work on them, the
--- next such question is REST times as long after an answer as that took, but at most MOST_REST ms.
+-- are not lost, and would be sent twice. So that many jobs that wait for long do not cost more than the work on them,
+-- the next such question is REST times as long after an answer as that took, but at most MOST_REST ms.
 local FEW <const>, REST <const>, MOST_REST <const> = 64, 20, 10000
 
 -- A server that has just started may not answer yet. After this many questions, leave ended jobs in the stream.
