@@ -1,4 +1,4 @@
----What a test leaves behind: go blocks, timers, descriptors and child processes that were not there when it began.
+---What a test leaves behind: go blocks, descriptors and child processes that were not there when it began.
 
 local patience = require "spec.support.patience"
 local rn = require "runnel"
@@ -17,7 +17,7 @@ end
 local luv = debug.getregistry()["luv, kept for all specs"]
 
 -- What a library opens when it is first needed and keeps: the eventfds by which threads wake each other, epoll and
--- inotify of an event loop, and the /dev/null that libuv holds while it listens.
+-- inotify of an event loop, the /dev/null that libuv holds while it listens, and its pipes for signals and child processes.
 local KEPT = { ["anon_inode:[eventfd]"] = true, ["anon_inode:[eventpoll]"] = true, ["anon_inode:inotify"] = true,
   ["anon_inode:[timerfd]"] = true, ["/dev/null"] = true }
 
@@ -29,7 +29,7 @@ local function descriptors()
     local fd = luv.fs_scandir_next(list)
     if not fd then break end
     local what = luv.fs_readlink("/proc/self/fd/" .. fd) -- none for the directory that was read
-    if what and not KEPT[what] then set[fd] = what end
+    if what and not KEPT[what] and not what:find "^pipe:" then set[fd] = what end
   end
   return set
 end
@@ -60,14 +60,12 @@ local function list_since(before)
   added(list, "child process", children(), before.children)
   added(list, "descriptor", descriptors(), before.descriptors)
   added(list, "go block", go_blocks(before.id), {})
-  local ms = rn.step()
-  if not before.timers and ms and ms > 0 and ms < math.huge then list[#list + 1] = ("timer of %.0f ms"):format(ms) end
   table.sort(list)
   return list
 end
 
 ---What has come since, as a text; nil if nothing has. First lets what ends by itself end: what nobody can reach any
----more, and what closing has begun, as threads end. A timer does not.
+---more, and what closing has begun, as threads end.
 ---@param before table from remains.now
 ---@return string?
 function remains.since(before)

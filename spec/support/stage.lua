@@ -38,9 +38,6 @@ function stage.open()
   before = remains.now()
 end
 
----For a test that is about timeouts whose time does not come: it may leave some behind.
-function stage.leaves_timers() before.timers = true end
-
 ---For after_each: restores what was there, and fails for errors that the test has not asked for, and for what it leaves
 ---behind.
 function stage.close()
