@@ -17,7 +17,7 @@ end
 local luv = debug.getregistry()["luv, kept for all specs"]
 
 -- What a library opens when it is first needed and keeps: the eventfds by which threads wake each other, epoll and
--- inotify of an event loop, the /dev/null that libuv holds while it listens, and its pipes for signals and child processes.
+-- inotify of an event loop, the /dev/null that libuv holds while it listens, and its pipes for signals and children.
 local KEPT = { ["anon_inode:[eventfd]"] = true, ["anon_inode:[eventpoll]"] = true, ["anon_inode:inotify"] = true,
   ["anon_inode:[timerfd]"] = true, ["/dev/null"] = true }
 
