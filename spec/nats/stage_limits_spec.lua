@@ -189,7 +189,7 @@ describe("with limits", function()
       assert.equal(0, conn:dead("n"):count())
     end)
 
-    it("that takes longer than the limit is cancelled, or its process ended", function()
+    it("that takes longer than the limit is cancelled, or its process ended #heavy", function()
       stored("words", "park", "loop", "fine")
       local kept = restarted.start(server, [[
         assert(conn:stage(3, "words", function(v)
