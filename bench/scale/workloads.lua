@@ -211,14 +211,17 @@ function workloads.cancel_floor()
   end)
 end
 
+-- Starts a go block, the i-th of many, that parks on the last channel of a list; each channel has a thousand.
+local function start_parking(keep, i)
+  if i % 1000 == 1 then keep[#keep + 1] = rn.chan() end
+  rn.go(keep[#keep].take, keep[#keep])
+end
+
 -- Go blocks that raise an error, which is taken, one by one, beside n that are parked.
 function workloads.raise()
   local count, keep = 2000, {}
   rn.run(function()
-    for i = 1, n do
-      if i % 1000 == 1 then keep[#keep + 1] = rn.chan() end
-      rn.go(keep[#keep].take, keep[#keep])
-    end
+    for i = 1, n do start_parking(keep, i) end
     rn.yield()
     in_use()
     time("ns", count, function()
@@ -267,10 +270,7 @@ end
 
 function workloads.burst()
   local keep = {}
-  after_burst(function(i)
-    if i % 1000 == 1 then keep[#keep + 1] = rn.chan() end
-    rn.go(keep[#keep].take, keep[#keep])
-  end)
+  after_burst(function(i) start_parking(keep, i) end)
   return keep
 end
 
@@ -281,10 +281,7 @@ end
 -- Schedules of a small program that sim.explore searches, beside n parked go blocks that are none of its own.
 function workloads.explore()
   local keep, runs = {}, 0
-  for i = 1, n do
-    if i % 1000 == 1 then keep[#keep + 1] = rn.chan() end
-    rn.go(keep[#keep].take, keep[#keep])
-  end
+  for i = 1, n do start_parking(keep, i) end
   rn.yield()
   in_use()
   local start = os.clock()
