@@ -49,7 +49,8 @@ local function check()
       assert(results[i]:closed(), "a go block has not ended")
       local value, err = results[i]:take()
       if err ~= nil then
-        died = died + 1
+        -- The eleventh returns the error of an inner one as a result, which is not reported.
+        if i ~= 11 then died = died + 1 end
         if err ~= NAMES[i] and not (i == 10 and err:find("coroutine.yield", 1, true)) then t.expected(err) end
         -- If its __close could not be called, the go block that raises there ends with its first error.
       elseif i <= 6 then
