@@ -192,6 +192,7 @@ static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   Roots *r = &S->roots;
   if (r->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
   r->sweeping = true;
+  uint32_t before = idle(S);
   r->is_cycle = is_cycle;
   lua_getiuservalue(L, SCHED_SELF, SCHED_SWEEP);
   lua_pushinteger(L, n);
@@ -199,8 +200,9 @@ static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   if (r->failed) lua_pop(L, 1);
   r->sweeping = false;
   keep_trim(L, S, n); /* what weak roots wait on is not needed in the list any more */
-  uint32_t limit = idle(S) < r->limit ? idle(S) : r->limit;
-  r->limit = limit < PARKED_LEAST ? PARKED_LEAST : limit + 1;
+  uint32_t after = idle(S), limit = after < r->limit ? after : r->limit;
+  if (after >= before) limit++; /* it has found only roots that must stay strong */
+  r->limit = limit < PARKED_LEAST ? PARKED_LEAST : limit;
 }
 
 void root_add(lua_State *L, Sched *S, Go *go, int at) {
