@@ -145,18 +145,18 @@ int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFu
   }
   const ChanOps *ops = chan_ops(ch);
   int n = ops && ops->wait ? ops->wait(L, ch, at, alt, at, op) : 0;
-  if (n) return !k || alt == &S->outside ? n : park_yield(L, S, op, n, k);
+  if (n && k && alt != &S->outside) {
+    alt->nresults = (uint16_t)n;
+    return k(L, LUA_YIELD, (lua_KContext)alt);
+  }
+  if (n) return n;
   alt_enqueue_single(ch, alt, at, op);
   return park_wait(L, S, alt, op, k);
 }
 
-int park_yield(lua_State *L, Sched *S, const Operation *op, int n, lua_KFunction k) {
-  if (n && !park_is_usual(L, S)) { /* its results must not be lost */
-    S->current->alt.nresults = (uint16_t)n;
-    return k ? k(L, LUA_YIELD, (lua_KContext)&S->current->alt) : n;
-  }
+int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k) {
   Alt *alt = park_begin(L, S, op);
-  alt->nresults = (uint16_t)n;
+  alt->nresults = 0;
   alt_make_ready(S, alt);
   return park_wait(L, S, alt, op, k);
 }

@@ -60,8 +60,7 @@ static ALWAYS_INLINE int park_on(lua_State *L, Chan *ch, int at, const Operation
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
 }
 
-/* Lets the other ready go blocks run, and then returns the `n` values on top of L, the results of an operation that has
-   completed; `k` as of park_wait. If there are some, but the go block cannot wait now, returns them at once. */
-int park_yield(lua_State *L, Sched *S, const Operation *op, int n, lua_KFunction k);
+/* Lets the other ready go blocks run, and then calls `k`, as park_wait; there are no results. */
+int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k);
 
 #endif

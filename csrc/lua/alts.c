@@ -197,10 +197,12 @@ static int core_alts(lua_State *L) { return alts(L, &ALTS); }
 
 int module_alts_index(lua_State *L) { return alts(L, &ALT); }
 
-int module_moving_alts(lua_State *L) {
-  moving_begin(L, sched_self(L), &MOVING);
-  return moving_return(L, sched_self(L), &MOVING, alts(L, &MOVING));
+static int moving_alts(lua_State *L, int status, lua_KContext alt) {
+  Sched *S = sched_self(L);
+  return moving_must_yield(L, S, status, alt) ? park_yield(L, S, &MOVING, moving_alts) : alts(L, &MOVING);
 }
+
+int module_moving_alts(lua_State *L) { return moving_alts(L, LUA_OK, 0); }
 
 void lua_alts_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"alts", core_alts}, {NULL, NULL}};

@@ -52,7 +52,7 @@ static int core_yield(lua_State *L) {
     return 0;
   }
   static const Operation yield = {.name = "yield"};
-  return park_yield(L, S, &yield, 0, NULL);
+  return park_yield(L, S, &yield, NULL);
 }
 
 static int sleep_for_ms(lua_State *L, const Operation *op) {

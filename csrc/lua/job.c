@@ -77,7 +77,7 @@ static int deliver(lua_State *L, int n) {
     if (n == TAKE_WAIT) return park_on(L, result, RESULT, &TAKE, has_taken);
     if (lua_isnil(L, VALUE)) return n;
     if (chan_put(L, to, TO, VALUE) == PUT_WAIT) return park_on(L, to, TO, &PUT, has_put);
-    if (moving_is_turn_over(to->sched)) return park_yield(L, to->sched, &PUT, 0, has_put);
+    if (moving_is_turn_over(to->sched)) return park_yield(L, to->sched, &PUT, has_put);
     lua_settop(L, TO);
   }
 }

@@ -15,29 +15,37 @@ static const Operation YIELD = {.name = "yield"};
 
 /* ---- take, put ---- */
 
-/* take(ch) -> v | nil | nil, err */
-static int moving_take(lua_State *L) {
+static int take(lua_State *L, int status, lua_KContext alt) {
   Chan *ch = check_chan(L, 1, "take", "take(ch)");
-  moving_begin(L, ch->sched, &TAKE);
+  if (moving_must_yield(L, ch->sched, status, alt)) return park_yield(L, ch->sched, &TAKE, take);
   int n = chan_take(L, ch, 1);
-  return n == TAKE_WAIT ? park_on(L, ch, 1, &TAKE, NULL) : moving_return(L, ch->sched, &TAKE, n);
+  return n == TAKE_WAIT ? park_on(L, ch, 1, &TAKE, NULL) : n;
 }
 
-static ALWAYS_INLINE int put(lua_State *L, const Operation *op) {
+/* take(ch) -> v | nil | nil, err */
+static int moving_take(lua_State *L) { return take(L, LUA_OK, 0); }
+
+static ALWAYS_INLINE int put(lua_State *L, const Operation *op, int status, lua_KContext alt, lua_KFunction again) {
   Chan *ch = check_chan(L, 1, "put", "put(ch, v)");
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
-  moving_begin(L, ch->sched, op);
+  if (moving_must_yield(L, ch->sched, status, alt)) return park_yield(L, ch->sched, op, again);
   PutResult result = chan_put(L, ch, 1, 2);
   if (result == PUT_WAIT) return park_on(L, ch, 1, op, NULL);
   lua_pushboolean(L, result == PUT_DONE);
-  return moving_return(L, ch->sched, op, 1);
+  return 1;
 }
 
+static int put_always(lua_State *L, int status, lua_KContext alt) { return put(L, &PUT, status, alt, put_always); }
+
 /* put(ch, v) -> true | false */
-static int moving_put(lua_State *L) { return put(L, &PUT); }
+static int moving_put(lua_State *L) { return put_always(L, LUA_OK, 0); }
+
+static int put_while_open(lua_State *L, int status, lua_KContext alt) {
+  return put(L, &PUT_WHILE_OPEN, status, alt, put_while_open);
+}
 
 /* put_while_open(ch, v) -> true | false: false also when the channel closes while the put waits. */
-static int moving_put_while_open(lua_State *L) { return put(L, &PUT_WHILE_OPEN); }
+static int moving_put_while_open(lua_State *L) { return put_while_open(L, LUA_OK, 0); }
 
 /* Whether chan_put would complete at once without allocating and without running user code, and so cannot raise. */
 static bool put_is_plain(const Chan *ch) {
@@ -73,7 +81,7 @@ static int moving_put_each(lua_State *L) {
     last = ch;
   }
   if (!last || (!is_full(last) && last->sched->moves < MOVES)) return 0;
-  return park_yield(L, last->sched, &YIELD, 0, NULL);
+  return park_yield(L, last->sched, &YIELD, NULL);
 }
 
 /* ---- next, poll: for a channel `to`; once that is closed they take nothing ---- */
@@ -91,12 +99,11 @@ static int wait_for_next(lua_State *L, Chan *from, Chan *to) {
   return n ? n : alts_wait(L, from->sched, &a);
 }
 
-/* Lets the others run before it takes: `to` may close meanwhile. */
+/* `to` may close while the others run. */
 static int next(lua_State *L, int status, lua_KContext alt) {
   Chan *from = check_chan(L, 1, "take", "next(from, to)"), *to = check_chan(L, 2, "take", "next(from, to)");
   bool waits = !lua_toboolean(L, 3);
-  if (status != LUA_OK) park_resumed(L, (Alt *)alt);
-  else if (moving_is_turn_over(from->sched)) return park_yield(L, from->sched, &TAKE, 0, next);
+  if (moving_must_yield(L, from->sched, status, alt)) return park_yield(L, from->sched, &TAKE, next);
   int n = chan_is_closed(to) ? 0 : chan_take(L, from, 1);
   if (n == TAKE_WAIT) return waits ? wait_for_next(L, from, to) : 0;
   if (n < 2) return n;

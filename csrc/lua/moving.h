@@ -8,20 +8,16 @@
 /* Values that a go block moves before the others run. That takes a few tens of microseconds. */
 enum { MOVES = 128 };
 
-/* Counts a value that was moved. Returns whether the others must run now: never outside a go block. */
+/* Counts a value that is moved. Returns whether the others must run now: never outside a go block. */
 static inline bool moving_is_turn_over(Sched *S) { return UNLIKELY(++S->moves >= MOVES) && S->current; }
 
-/* Called before an operation: if the go block was cancelled, and so could not let the others run after the last one, it
-   gets the error now, when no value can be lost. */
-static inline void moving_begin(lua_State *L, Sched *S, const Operation *op) {
-  if (UNLIKELY(S->moves >= MOVES) && S->current) (void)park_begin(L, S, op);
-}
-
-/* Counts a value and returns the `n` results of the operation that has moved it, which are on top of L; lets the others
-   run first if they must. A go block that is cancelled meanwhile keeps the results. Must be the last thing that a C
-   function does, as park_wait. */
-static inline int moving_return(lua_State *L, Sched *S, const Operation *op, int n) {
-  return moving_is_turn_over(S) ? park_yield(L, S, op, n, NULL) : n;
+/* For a C function that moves a value and is its own continuation: (status, alt) are its arguments, LUA_OK at the first
+   call. Returns whether it must first let the others run, by park_yield: before it has moved anything, so that a go
+   block that is cancelled then loses no value. Raises that. */
+static inline bool moving_must_yield(lua_State *L, Sched *S, int status, lua_KContext alt) {
+  if (LIKELY(status == LUA_OK)) return moving_is_turn_over(S);
+  park_resumed(L, (Alt *)alt);
+  return false;
 }
 
 #endif

@@ -107,8 +107,7 @@ static int has_put(lua_State *L, int status, lua_KContext alt) {
 
 static int exchange(lua_State *L, int status, lua_KContext alt) {
   const Chan *in = check_chan(L, AT_IN, "take", "exchange(in, out, result)");
-  if (status != LUA_OK) park_resumed(L, (Alt *)alt);
-  else if (moving_is_turn_over(in->sched)) return park_yield(L, in->sched, &TAKE, 0, exchange);
+  if (moving_must_yield(L, in->sched, status, alt)) return park_yield(L, in->sched, &TAKE, exchange);
   Worker *w = worker_self(L);
   if (lua_isnoneornil(L, AT_RESULT)) return take(L, w);
   Chan *out = chan_to(L, AT_OUT);
@@ -193,8 +192,7 @@ static int value_was_put(lua_State *L, int status, lua_KContext alt) {
 static int put_usually(lua_State *L, int status, lua_KContext alt) {
   Chan *out = (Chan *)lua_touserdata(L, 1);
   begin_put(L);
-  if (status != LUA_OK) park_resumed(L, (Alt *)alt);
-  else if (moving_is_turn_over(out->sched)) return park_yield(L, out->sched, &PUT, 0, put_usually);
+  if (moving_must_yield(L, out->sched, status, alt)) return park_yield(L, out->sched, &PUT, put_usually);
   PutResult result = chan_put(L, out, 1, 2);
   if (result == PUT_WAIT) return park_on(L, out, 1, &PUT, value_was_put);
   return LIKELY(result == PUT_DONE) ? was_put(L) : put_specially(L, 2);

@@ -227,7 +227,7 @@ static int deliver(lua_State *L) {
     lua_replace(L, AT_VALUE);
     port_delivered(pump->port);
   }
-  return park_yield(L, S, &TAKE, 0, on_turn);
+  return park_yield(L, S, &TAKE, on_turn);
 }
 
 /* The go block: (pump, channel, nil, done). However it ends, its port is shut. */
