@@ -449,6 +449,32 @@ describe("flow: while it runs", function()
     end)
   end)
 
+  for _, ordered in ipairs { true, false } do
+    it("workers come back before those that are too many have ended" .. (ordered and ", in order" or ""), function()
+      run(function()
+        local calls, most = 0, 0
+        local f = flow("job", {
+          a = { from = numbers(60) },
+          b = { n = 4, ordered = ordered, function()
+            calls = calls + 1
+            most = math.max(most, calls)
+            rn.sleep(10)
+            calls = calls - 1
+          end },
+          "a > b",
+        }):start()
+        rn.sleep(15)
+        f:workers("b", 2)
+        f:workers("b", 4)
+        rn.sleep(20)
+        most = 0
+        rn.sleep(20)
+        assert.equal(4, most)
+        f:wait()
+      end)
+    end)
+  end
+
   it("values are injected before others, also where a stage is full, paused, or holds", function()
     quietly(function()
       local save, saved = sink()

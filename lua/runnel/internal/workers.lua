@@ -387,7 +387,7 @@ function Pool:resize(count)
     self:nudge_all()
     self:call_next()
   elseif not self.lazy then
-    while #self.workers < count do self:add_worker() end
+    for _ = stay + 1, count do self:add_worker() end -- beside retired ones that have not ended yet
   end
 end
 
