@@ -34,7 +34,7 @@ static void check_room(lua_State *L, Chan *ch, bool is_put) {
   if (is_full) chan_no_room(L, ch, 1, is_put);
 }
 
-bool async_begin(lua_State *L, Chan *ch, bool is_put, bool on_caller) {
+bool async_begin(lua_State *L, Chan *ch, bool is_put, bool on_caller, bool is_hidden) {
   const Operation *op = is_put ? &PUT : &TAKE;
   Sched *S = ch->sched;
   int nargs = lua_gettop(L);
@@ -47,7 +47,9 @@ bool async_begin(lua_State *L, Chan *ch, bool is_put, bool on_caller) {
   }
   check_room(L, ch, is_put); /* before there is a go block for it */
   for (int i = 1; i <= nargs; i++) lua_pushvalue(L, i);
-  Alt *alt = &go_spawn_waiting(L, S, nargs)->alt;
+  Go *go = go_spawn_waiting(L, S, nargs);
+  Alt *alt = &go->alt;
+  if (is_hidden) chan_hide(&go->chan);
   n = chan_try(L, ch, 1, is_put); /* again, since that may have run finalizers */
   if (!n) check_room(L, ch, is_put);
   alt_commit(L, S, alt); /* a sweep may have made it a weak root */

@@ -142,7 +142,7 @@ static int chan_lua_take_async(lua_State *L) {
   check_callable(L, 2, "take_async");
   bool on_caller = is_on_caller(L, 3);
   lua_settop(L, 2);
-  async_begin(L, ch, false, on_caller);
+  async_begin(L, ch, false, on_caller, false);
   return 0;
 }
 
@@ -163,7 +163,7 @@ static int chan_lua_put_async(lua_State *L) {
     lua_replace(L, 3);
   }
   check_callable(L, 3, "put_async");
-  lua_pushboolean(L, async_begin(L, ch, true, on_caller));
+  lua_pushboolean(L, async_begin(L, ch, true, on_caller, false));
   return 1;
 }
 

@@ -4,6 +4,7 @@
    and they let the other go blocks run now and then (moving.h). */
 #include "lua/moving.h"
 #include "blocks/alts.h"
+#include "blocks/async.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
@@ -46,6 +47,15 @@ static int put_while_open(lua_State *L, int status, lua_KContext alt) {
 
 /* put_while_open(ch, v) -> true | false: false also when the channel closes while the put waits. */
 static int moving_put_while_open(lua_State *L) { return put_while_open(L, LUA_OK, 0); }
+
+/* put_later(ch, v, f) -> true | false (closed already): as ch:put_async, but no program can cancel it. */
+static int moving_put_later(lua_State *L) {
+  Chan *ch = check_chan(L, 1, "put", "put_later(ch, v, f)");
+  luaL_checktype(L, 3, LUA_TFUNCTION);
+  lua_settop(L, 3);
+  lua_pushboolean(L, async_begin(L, ch, true, false, true));
+  return 1;
+}
 
 /* Whether chan_put would complete at once without allocating and without running user code, and so cannot raise. */
 static bool put_is_plain(const Chan *ch) {
@@ -131,7 +141,7 @@ void lua_moving_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"take", moving_take},         {"put", moving_put},   {"put_while_open", moving_put_while_open},
       {"put_each", moving_put_each}, {"next", moving_next}, {"alts", module_moving_alts},
-      {"is_plain", moving_is_plain}, {NULL, NULL},
+      {"is_plain", moving_is_plain}, {"put_later", moving_put_later}, {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

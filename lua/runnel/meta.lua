@@ -764,6 +764,13 @@ function core.internal.moving.put(ch, v) end
 ---@return boolean done
 function core.internal.moving.put_while_open(ch, v) end
 
+---As ch:put_async(v, f), by a go block that is in no list, so that no program can cancel it and so drop f.
+---@param ch runnel.Channel<any>
+---@param v any
+---@param f fun(accepted: boolean)
+---@return boolean is_open
+function core.internal.moving.put_later(ch, v, f) end
+
 ---Puts a value on the channels of a list, from the i-th on, until a put would wait, or has to be done alone: the
 ---channel is closed, or the put may run Lua code. If all have got it and the last one is full then, lets other go
 ---blocks run.

@@ -8,7 +8,7 @@ local stream = require "runnel.uv.stream"
 
 local uv = loop.uv
 local chan = core.chan
-local offer = core.methods.offer
+local offer, put_later = core.methods.offer, core.internal.moving.put_later
 local PRIORITY = { priority = true }
 
 -- How many connections are accepted before somebody takes them, and how many more the system keeps waiting.
@@ -215,7 +215,7 @@ local function acceptor(new_handle, path)
     if offer(self.ch, conn) then return end
     slot.listener = nil
     self.handle:unref()
-    self.ch:put_async(conn, function(accepted)
+    put_later(self.ch, conn, function(accepted)
       if not accepted or not self.handle then return conn:close() end
       slot.listener = self
       self.handle:ref()

@@ -10,7 +10,8 @@ local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
 local internal = core.internal
 
-local chan, alts, on_close = core.chan, internal.moving.alts, internal.on_close
+local chan, on_close = core.chan, internal.on_close
+local alts, put_later = internal.moving.alts, internal.moving.put_later
 local fail, pass_on = internal.fail, internal.pass_on
 local offer = core.methods.offer
 local try_write = loop.uv.try_write
@@ -83,7 +84,7 @@ end
 local function end_input(self, err)
   if self.input then
     local chunk = take_held(self)
-    if chunk then self.input:put_async(chunk) end
+    if chunk then put_later(self.input, chunk, guard.nothing) end
     self.input:close(self.lost or err)
   elseif self.held then
     self.held.ended, self.held.err = true, err
@@ -140,7 +141,7 @@ local function pause(self, slot, chunk)
     if self.reading then self.handle:read_stop() end
     slot.stream, slot.paused, self.reading = nil, true, false
   end
-  self.input:put_async(chunk, function()
+  put_later(self.input, chunk, function()
     if self.held then hand_out(self)
     elseif slot.paused and self.handle then read(self, slot) end
   end)
