@@ -235,7 +235,7 @@ describe("the prompt in a terminal #slow", function()
       open { columns = 100 }
       dir:write("some_file.lua", "print 'loaded'")
       term:enter "local unusual_name = rn.chan():name 'unusual_channel'"
-      term:type("unusu"):press "Tab"
+      term:at_prompt("unusu"):press "Tab"
       term:expect "> unusual_name$"
       term:type(":clos"):press "Tab"
       term:expect "> unusual_name:close"
@@ -253,7 +253,7 @@ describe("the prompt in a terminal #slow", function()
       term:expect "\nstring.rep%(s, n, %[sep%]%)\n"
       term:press("C-u"):enter "g = rn.go(function() rn.rename 'worker' unusual_name:take() end)"
       term:expect "%[3%]>"
-      term:type(":kill "):press "Tab"
+      term:at_prompt(":kill "):press "Tab"
       term:expect "> :kill %d+$"
       term:press "Enter"
       term:enter "g:take()"
@@ -321,7 +321,7 @@ describe("the prompt in a terminal #slow", function()
     it("once, after the size of the screen has changed several times in quick succession", function()
       open { columns = 80, rows = 20 }
       term:enter "'above'"
-      term:type(("abcdefghi "):rep(15))
+      term:at_prompt(("abcdefghi "):rep(15))
       term:expect "> abcdefghi [a-i \n]+$"
       for round = 1, 3 do
         term:resize({ 60, 45, 100, 33, 70, 50, 90 - round }, 20)
@@ -333,7 +333,7 @@ describe("the prompt in a terminal #slow", function()
     it("once, although the program learns of the screen's size later than the terminal has wrapped the line", function()
       open { columns = 80, rows = 20 }
       term:enter "'above'"
-      term:type(("abcdefghi "):rep(15))
+      term:at_prompt(("abcdefghi "):rep(15))
       term:expect "> abcdefghi [a-i \n]+$"
       term:set_size_of_program(200, 20) -- the terminal still has 80 columns
       os.execute "sleep 0.8" -- for what would be drawn then: nothing
@@ -364,7 +364,7 @@ describe("the prompt in a terminal #slow", function()
       term:press("Left", "Left"):type "ab"
       term:expect "\n語日ab本語$"
       term:press "End"
-      term:enter "'"
+      term:type("'"):press "Enter"
       term:enter "utf8.len(x), #x"
       term:expect(("\n17 +%d\n%%[3%%]>$"):format(#text + 2))
       term:enter "utf8.codepoint('\u{F0301}')"

@@ -14,7 +14,7 @@ local function capture(command)
   return text
 end
 
--- How long a screen may take to look as expected, in ms.
+-- How long a screen may take to look as expected, in ms: less than the watchdog's limit.
 local PATIENCE = 60000
 
 ---Whether terminals are available.
@@ -28,28 +28,38 @@ terminal.available = os.execute "command -v tmux >/dev/null 2>&1" == true
 function terminal.open(command, opts)
   local columns, rows = opts and opts.columns or 80, opts and opts.rows or 24
   local socket = os.tmpname()
-  local answers = socket .. ".answers"
-  assert(os.execute("mkfifo " .. answers))
+  local commands, answers = socket .. ".commands", socket .. ".answers"
+  assert(os.execute(("mkfifo %s %s"):format(commands, answers)))
   -- Keeps the screen after the program has ended, until the terminal is closed.
   local script = command .. "; echo \"[ended $?]\"; exec sleep 600"
-  local to_tmux = assert(io.popen(("exec tmux -C -u -f /dev/null -S %s new-session -x %d -y %d %s >%s 2>&1"):format(
-    socket, columns, rows, quote(script), answers), "w"))
+  local tmux = assert(io.popen(("exec tmux -C -u -f /dev/null -S %s new-session -x %d -y %d %s <%s >%s 2>&1"):format(
+    socket, columns, rows, quote(script), commands, answers), "w"))
+  -- Open for reading, too: so a write to a tmux that has ended does not end this process by SIGPIPE.
+  local to_tmux = assert(io.open(commands, "r+"))
   local from_tmux = assert(io.open(answers))
+  os.remove(commands)
   os.remove(answers)
   to_tmux:setvbuf "line"
   local term = {}
+  local said = "nothing" -- by tmux at last
 
-  local function next_line() return from_tmux:read "l" or error "tmux has ended" end
+  local function next_line(awaited)
+    local line = from_tmux:read "l"
+    if not line then error(("tmux has ended, before %s; at last it said: %s"):format(awaited, said), 0) end
+    said = line
+    return line
+  end
 
   -- The lines that answer a command; raises if it fails. Passes over what tmux says before.
-  local function answer()
+  local function answer(command)
     local number, line
-    repeat number = next_line():match "^%%begin (.*)$" until number
+    local awaited = "its answer to " .. command
+    repeat number = next_line(awaited):match "^%%begin (.*)$" until number
     local lines = {}
     while true do
-      line = next_line()
+      line = next_line(awaited)
       if line == "%end " .. number then return table.concat(lines, "\n") end
-      if line == "%error " .. number then error("tmux: " .. table.concat(lines, "\n"), 3) end
+      if line == "%error " .. number then error(("tmux: %s: %s"):format(command, table.concat(lines, "\n")), 3) end
       lines[#lines + 1] = line
     end
   end
@@ -57,10 +67,10 @@ function terminal.open(command, opts)
   local function run(arguments)
     assert(not arguments:find "\n", "a command of tmux is one line")
     to_tmux:write(arguments, "\n")
-    return answer()
+    return answer(arguments)
   end
 
-  answer() -- of new-session
+  answer "new-session"
   run "set -g destroy-unattached on" -- also when the process of the spec is killed
   -- Each second tmux says something, so that a wait for what does not come ends.
   run "set -g @second '%S'"
@@ -86,9 +96,6 @@ function terminal.open(command, opts)
     run("send-keys " .. table.concat({ ... }, " "))
     return self
   end
-
-  ---Types a text and the Enter key.
-  function term:enter(text) return self:type(text):press "Enter" end
 
   local function paste(text, options)
     local path = os.tmpname()
@@ -117,36 +124,52 @@ function terminal.open(command, opts)
     return (run("capture-pane -p" .. (colours and " -e" or "")):gsub("[ \n]+$", ""))
   end
 
-  -- Looks at the screen each time that something has happened, until f likes it. If it never does, returns nil and what
-  -- was there at last.
-  local function wait_for(f)
+  -- Looks at the screen each time that something has happened, until f likes it. If it never does, or the program has
+  -- ended, raises an error with what was awaited and what is on the screen.
+  local function wait_for(f, awaited, ...)
     local is_over = patience.limit(PATIENCE)
     while true do
       local screen = term:screen()
       if f(screen) then return screen end
-      if is_over() then return nil, screen end
-      repeat local line = next_line() until line:find "^%%[%a-]+"
+      if is_over() or screen:find "%[ended %d+%]$" then
+        error((awaited .. ":\n%s"):format(..., screen), 3)
+      end
+      repeat local line = next_line(awaited:format(...)) until line:find "^%%[%a-]+"
     end
   end
 
   ---Waits until the screen matches the pattern, and returns it.
   ---@param pattern string
   function term.expect(_, pattern)
-    local screen, last = wait_for(function(screen) return screen:find(pattern) end)
-    return screen or error(("nothing on the screen matches %q:\n%s"):format(pattern, last), 2)
+    return wait_for(function(screen) return screen:find(pattern) end, "nothing on the screen matches %q", pattern)
   end
+
+  ---What the screen ends with when a program waits for a line: a pattern, or nil for a program whose lines may be typed
+  ---ahead.
+  term.prompt = nil
+
+  ---Types a text when the program waits for a line. Earlier, while the terminal is not yet the editor's, the terminal
+  ---would show it, and the editor again.
+  function term:at_prompt(text)
+    if not self.prompt then return self:type(text) end
+    wait_for(function(screen) return screen:find(self.prompt) end, "no prompt %q", self.prompt)
+    self:type(text)
+    wait_for(function(screen) return not screen:find(self.prompt) end, "%q is typed but not shown", text)
+    return self
+  end
+
+  ---The same, and presses the Enter key.
+  function term:enter(text) return self:at_prompt(text):press "Enter" end
 
   ---Waits until the screen matches the pattern, and another pattern only once, and returns it. It may be seen while it
   ---is being drawn.
   ---@param pattern string
   ---@param once string
   function term.expect_once(_, pattern, once)
-    local n
-    local screen, last = wait_for(function(screen)
-      n = select(2, screen:gsub(once, ""))
-      return n == 1 and screen:find(pattern)
-    end)
-    return screen or error(("nothing on the screen matches %q, and %d times %q:\n%s"):format(pattern, n, once, last), 2)
+    local function is_there_once(screen)
+      return select(2, screen:gsub(once, "")) == 1 and screen:find(pattern)
+    end
+    return wait_for(is_there_once, "nothing on the screen matches %q, and once %q", pattern, once)
   end
 
   ---Changes the size; given several widths, through all of them, as somebody does who drags the edge of a window.
@@ -172,8 +195,10 @@ function terminal.open(command, opts)
   function term.close()
     if io.type(to_tmux) ~= "file" then return end
     to_tmux:write "kill-server\n"
+    from_tmux:read "a" -- tmux does not end before all that it says is read
     to_tmux:close()
     from_tmux:close()
+    tmux:close()
     os.remove(socket)
   end
 
@@ -183,11 +208,13 @@ end
 ---Starts runnel in a directory, where its history is, too, and waits for its prompt.
 ---@param dir table of process.directory
 ---@param arguments? string the options, as typed in a shell
----@param opts? { columns?: integer, rows?: integer, environment?: string } `environment`: variables, as in a shell
+---@param opts? { columns?: integer, rows?: integer, environment?: string, prompt?: string } `environment`: variables, as
+---in a shell; `prompt`: a pattern, by default for both of runnel's
 function terminal.runnel(dir, arguments, opts)
   local term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s %s %s"):format(dir.path,
     opts and opts.environment or "", process.runnel, arguments or ""), opts)
-  term:expect "> *$"
+  term.prompt = opts and opts.prompt or ">$"
+  term:expect(term.prompt)
   return term
 end
 
