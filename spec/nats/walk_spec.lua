@@ -55,7 +55,7 @@ describe("the operator's walk", function()
     end })
     local status = walk:wait(110000)
     local out = walk:output()
-    assert.is_truthy(status, out)
+    assert.equal(0, status, out) -- 137: it does not end, since a server is left
     assert.is_truthy(out:find("\n600\n600\n", 1, true), out)
     assert.matches("checksum is paused; %d workers? answered", out)
     assert.matches("checksum goes on; %d workers? answered", out)
