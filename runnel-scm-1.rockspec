@@ -216,6 +216,7 @@ build = {
     ["runnel.nats.options"] = "lua/runnel/nats/options.lua",
     ["runnel.nats.values"] = "lua/runnel/nats/values.lua",
     ["runnel.nats.hand_back"] = "lua/runnel/nats/hand_back.lua",
+    ["runnel.nats.patience"] = "lua/runnel/nats/patience.lua",
     ["runnel.nats.job"] = "lua/runnel/nats/job.lua",
     ["runnel.nats.firsts"] = "lua/runnel/nats/firsts.lua",
     ["runnel.nats.gone"] = "lua/runnel/nats/gone.lua",

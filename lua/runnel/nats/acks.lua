@@ -1,9 +1,8 @@
 ---The acknowledgements of the last seconds. A server that is killed forgets them, and has the messages again.
 
-local acks = {}
+local patience = require "runnel.nats.patience"
 
--- For how long at least acknowledgements are remembered while the server is there.
-local ACKS_MS <const> = 2000
+local acks = {}
 
 ---@class runnel.nats.AckMemory
 ---@field private older table<any, string> subjects, by their keys
@@ -21,7 +20,7 @@ function acks.memory(now) return setmetatable({ older = {}, recent = {}, since =
 ---@param heard number when the server was last heard of
 ---@param key? string what `of` finds it by
 function Memory:add(subject, heard, key)
-  if heard - self.since > ACKS_MS then self.older, self.recent, self.since = self.recent, {}, heard end
+  if heard - self.since > patience.acks_kept then self.older, self.recent, self.since = self.recent, {}, heard end
   local recent = self.recent
   recent[key or #recent + 1] = subject
 end

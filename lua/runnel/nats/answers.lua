@@ -7,10 +7,6 @@ local wire = require "runnel.nats.wire"
 
 local answers = {}
 
----A job whose submitter has not answered, or that is for other workers, goes back to the server, which redelivers it
----after so many ms.
-answers.BACK = 5000
-
 -- Room for the first line of a message, in bytes.
 local HEAD <const> = 400
 

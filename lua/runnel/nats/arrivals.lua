@@ -1,8 +1,8 @@
 ---What comes to a worker (runnel.nats.serve): jobs, cancellations, and the news that a submitter has gone. These are
 ---methods of workers.
 
-local answers = require "runnel.nats.answers"
 local core = require "runnel.core"
+local patience = require "runnel.nats.patience"
 local tell = require "runnel.nats.tell"
 local wire = require "runnel.nats.wire"
 
@@ -28,7 +28,7 @@ local function leave(self, d, version, reply)
     self:tell(("a job has version %s of the protocol, this worker version %s; it is left to other workers")
       :format(version, wire.VERSION), "version " .. version)
   end
-  self:give_back(d, answers.BACK)
+  self:give_back(d, patience.given_back)
 end
 
 -- Whether a job was delivered before.

@@ -6,11 +6,12 @@
 
 local jetstream = require "runnel.nats.jetstream"
 local timed_out = require "runnel.timed_out"
+local patience = require "runnel.nats.patience"
 
 local consumers = {}
 
--- How long a consumer may take to answer, in ms; and how often to make it.
-local ANSWER_MS <const>, TIMES <const> = 2000, 3
+-- How often to make a consumer that does not answer.
+local TIMES <const> = 3
 
 -- A request for a message that every server refuses: its heartbeats would come later than its end.
 local REFUSED <const> = '{"batch":1,"expires":1000000,"idle_heartbeat":1000000000}'
@@ -19,7 +20,7 @@ local REFUSED <const> = '{"batch":1,"expires":1000000,"idle_heartbeat":100000000
 -- lost, or a cluster without a leader.)
 local function is_mute(conn, verb, info)
   for _ = 1, 2 do
-    local answer, err = conn:request("$JS.API.CONSUMER.MSG.NEXT." .. verb, REFUSED, ANSWER_MS,
+    local answer, err = conn:request("$JS.API.CONSUMER.MSG.NEXT." .. verb, REFUSED, patience.consumer_answer,
       { encoding = "raw", until_reconnect = true })
     if answer or not timed_out.is_timeout(err) then return false end
     local now = jetstream.request(conn, "CONSUMER.INFO." .. verb)

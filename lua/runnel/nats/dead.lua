@@ -6,13 +6,11 @@ local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
 local names = require "runnel.nats.names"
+local patience = require "runnel.nats.patience"
 local reader = require "runnel.nats.reader"
 local values = require "runnel.nats.values"
 
 local dead = {}
-
--- How long to try to store a letter.
-local STORE_MS <const> = 10000
 
 -- For how long the stream keeps the ids of letters. A server that was killed may deliver old messages again, and those
 -- that were given up then are given up again.
@@ -128,7 +126,7 @@ function dead.store(conn, letter, settings)
   if not info then return nil, err end
   local headers, body = encode(letter, conn.max_payload)
   local sequence, why = jetstream.store(conn, names.dead(letter.name), body, {
-    id = letter.id, timeout = STORE_MS, encoding = "raw", headers = headers, stream = stream, level = 2,
+    id = letter.id, timeout = patience.letter, encoding = "raw", headers = headers, stream = stream, level = 2,
   })
   if not sequence then return nil, why --[[@as string]] end
   return true
@@ -250,7 +248,7 @@ local function store_again(self, letter)
   for name, text in pairs(letter.headers) do headers[name] = text end
   local id = ("replay.%s.%d.%.0f"):format(self.name, letter.sequence, letter.time)
   local sequence, err = jetstream.store(self.conn, letter.subject, letter.data, {
-    id = id, timeout = STORE_MS, encoding = "raw", headers = headers, stream = letter.from, level = 3,
+    id = id, timeout = patience.letter, encoding = "raw", headers = headers, stream = letter.from, level = 3,
   })
   if not sequence then return nil, err end
   return { n = 1, true }

@@ -3,11 +3,12 @@
 ---at once if nobody subscribes.
 
 local core = require "runnel.core"
+local patience = require "runnel.nats.patience"
 
 local now = core.now
 
--- How long an answer holds, in ms. Of more than MANY submitters, those are forgotten that were looked at OLD ms ago.
-local AGAIN <const>, OLD <const>, MANY <const> = 2000, 60000, 100
+-- Of more than so many submitters, those are forgotten that nobody has looked at for long.
+local MANY <const> = 100
 
 ---A submitter.
 ---@class runnel.Submitter
@@ -30,7 +31,7 @@ local function clean(self, time)
   for _ in pairs(self.known) do count = count + 1 end
   if count <= MANY then return end
   for reply, submitter in pairs(self.known) do
-    if time - submitter.looked_at > OLD then self:forget(reply) end
+    if time - submitter.looked_at > patience.submitter_old then self:forget(reply) end
   end
 end
 
@@ -54,7 +55,7 @@ end
 ---@return boolean
 function Gone:has(reply)
   local submitter, time = self.known[reply], now()
-  if submitter and time - submitter.looked_at < AGAIN then return submitter.is_gone end
+  if submitter and time - submitter.looked_at < patience.submitter_again then return submitter.is_gone end
   look(self, reply, time)
   return false
 end

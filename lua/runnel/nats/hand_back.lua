@@ -4,9 +4,6 @@ local check = require "runnel.internal.check"
 
 local hand_back = {}
 
----How many ms later the server delivers it again.
-hand_back.MS = 5000
-
 ---What nats.hand_back raises.
 ---@class runnel.HandedBack
 ---@field message string

@@ -4,16 +4,9 @@
 local core = require "runnel.core"
 local json = require "runnel.internal.json"
 local timed_out = require "runnel.timed_out"
+local patience = require "runnel.nats.patience"
 
 local jetstream = {}
-
--- How long the server may take to answer, by default: the servers of a cluster wait for 4 to 9 s before they elect a
--- new leader, and do not answer meanwhile. Of this, how long to wait for one answer; what must not be asked twice waits
--- for one answer only.
-local ANSWER_MS <const>, ASK_MS <const>, ONCE_MS <const> = 20000, 2000, 5000
-
--- How long to wait before asking again, and before storing again.
-local RETRY_MS <const> = 50
 
 -- Codes of errors in answers of the API.
 jetstream.NO_STREAM, jetstream.NO_CONSUMER = 10059, 10014
@@ -100,20 +93,20 @@ end
 function jetstream.request(conn, verb, body, ms)
   local text, subject = body and assert(json.encode(body)) or "", "$JS.API." .. verb
   local is_once = verb:find "DELETE" or verb:find "PURGE"
-  local most = ms or (is_once and ONCE_MS or ANSWER_MS)
+  local most = ms or (is_once and patience.ask_once or patience.answer)
   local deadline = core.now() + most
   while true do
     local left = math.max(1, deadline - core.now())
-    local answer, err, code = ask(conn, subject, text, is_once and left or math.min(ASK_MS, left))
+    local answer, err, code = ask(conn, subject, text, is_once and left or math.min(patience.ask, left))
     if answer then return answer end
     local may_pass = code == true or NO_LEADER[code]
-    if is_once or not may_pass or deadline - core.now() <= RETRY_MS then
+    if is_once or not may_pass or deadline - core.now() <= patience.ask_again then
       if err == SILENT then
         err = ("JetStream has not answered within %g s: its cluster may have no leader"):format(most / 1000)
       end
       return nil, err, code ~= true and code or nil
     end
-    core.sleep(RETRY_MS)
+    core.sleep(patience.ask_again)
   end
 end
 
@@ -185,10 +178,6 @@ end
 
 -- ---- storing ----
 
--- For the answer to the first try, twice that for the second, and so on: a server that is stopped loses what is on its
--- way to it, and one that is slow need not get everything again and again.
-local TRY_MS <const>, MOST_TRY_MS <const> = 1000, 8000
-
 -- Errors that may pass: no connection, no leader at the moment, a server that is starting.
 local PASSING = { [10008] = true, [10023] = true, [10118] = true, [10074] = true, [10029] = true }
 
@@ -225,11 +214,11 @@ function jetstream.store(conn, subject, value, opts)
   local headers = { ["Nats-Msg-Id"] = opts.id or new_id(conn), ["Nats-Expected-Stream"] = opts.stream }
   for name, text in pairs(opts.headers or {}) do headers[name] = text end
   local with = { headers = headers, encoding = opts.encoding, until_reconnect = true }
-  local deadline, patience = core.now() + opts.timeout, TRY_MS
+  local deadline, wait = core.now() + opts.timeout, patience.store_first
   while true do
     local left = deadline - core.now()
-    local message, err = try(conn, subject, value, math.max(1, math.min(patience, left)), with, opts.level)
-    patience = math.min(2 * patience, MOST_TRY_MS)
+    local message, err = try(conn, subject, value, math.max(1, math.min(wait, left)), with, opts.level)
+    wait = math.min(2 * wait, patience.store_most)
     local code
     if message then
       local answer = json.decode(message.data)
@@ -239,11 +228,11 @@ function jetstream.store(conn, subject, value, opts)
       if not PASSING[code] then return nil, err, code end
     end
     if conn.has_ended then return nil, "the connection is closed" end
-    if deadline - core.now() <= RETRY_MS then
+    if deadline - core.now() <= patience.ask_again then
       return nil, ("the stream %q has not answered within %d ms; it may have the message (%s)")
         :format(opts.stream, opts.timeout // 1, tostring(err)), jetstream.UNKNOWN
     end
-    core.sleep(RETRY_MS)
+    core.sleep(patience.ask_again)
   end
 end
 

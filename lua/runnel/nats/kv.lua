@@ -3,14 +3,12 @@
 
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.jetstream"
+local patience = require "runnel.nats.patience"
 local reader = require "runnel.nats.reader"
 local stream = require "runnel.nats.stream"
 local values = require "runnel.nats.values"
 
 local kv = {}
-
--- How long to try to write.
-local WRITE_MS <const> = 30000
 
 ---A bucket.
 ---@class runnel.nats.Bucket
@@ -76,7 +74,8 @@ end
 
 local function write(self, key, value, headers, encoding)
   local sequence, err, code = jetstream.store(self.conn, self.prefix .. key, value, {
-    timeout = WRITE_MS, encoding = encoding or self.encoding, headers = headers, stream = self.stream, level = 4,
+    timeout = patience.kv_write, encoding = encoding or self.encoding, headers = headers, stream = self.stream,
+    level = 4,
   })
   if sequence then return sequence end
   if code == jetstream.WRONG_SEQUENCE then

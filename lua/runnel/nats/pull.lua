@@ -9,6 +9,7 @@
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local names = require "runnel.nats.names"
+local patience = require "runnel.nats.patience"
 
 local internal = core.internal
 local now, sleep = core.now, core.sleep
@@ -16,23 +17,8 @@ local HUGE <const> = math.huge
 
 local pull = {}
 
----How often the server sends something for a request, in ms.
-pull.HEARTBEAT = 400
-
--- A request for jobs ends after LASTS ms. If nothing comes for SILENCE ms, the requests are lost, and perhaps the
--- stream is gone: a server of a cluster that is stopped does not say that it forgets them, and until the worker asks
--- again, it gets no jobs.
-local LASTS <const>, SILENCE <const> = 30000, 1000
-
--- While Lua computes, the worker does not take what the server sends. Before it decides that the server is silent, it
--- gives itself CATCH_UP ms to take what has arrived.
-local CATCH_UP <const> = 100
-
 -- After this many failed attempts to make the stream, report it. A cluster that has lost a server needs some time.
 local PATIENCE <const> = 3
-
--- How long to wait after the server has refused a request for jobs, in ms.
-local AFTER_REFUSAL <const> = 500
 
 ---What the requests need of the worker.
 ---@class runnel.PullOptions
@@ -64,8 +50,8 @@ local function send(self, batch)
   local time = now()
   if self.asked == 0 then self.heard_at = time end
   self.last, self.asked, self.asked_at = self.last + 1, self.asked + batch, time
-  local text = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, LASTS * 1000000,
-    pull.HEARTBEAT * 1000000)
+  local text = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, patience.request * 1000000,
+    patience.jobs_heartbeat * 1000000)
   self.engine:publish(names.pull(self.name), text, self.subject .. self.last)
 end
 
@@ -97,7 +83,7 @@ local function look_for_stream(self)
   if self.failures == PATIENCE then
     internal.report(("serve %s: no jobs for now: %s"):format(self.name, tostring(why)), nil, "serve " .. self.name)
   end
-  sleep(AFTER_REFUSAL)
+  sleep(patience.jobs_refused)
   self.looks = false
   if self.asked == HUGE then self.asked = 0 end
   self.opts.refill()
@@ -116,13 +102,14 @@ end
 local function is_silent(self)
   local time = now()
   return self.asked > 0 and self.asked < HUGE
-    and (time - self.heard_at > SILENCE or time - self.asked_at > LASTS + SILENCE)
+    and (time - self.heard_at > patience.jobs_silence
+      or time - self.asked_at > patience.request + patience.jobs_silence)
 end
 
----Asks again if the server has sent nothing for too long. To be called every HEARTBEAT ms. Parks.
+---Asks again if the server has sent nothing for too long. To be called every patience.jobs_heartbeat ms. Parks.
 function Pulls:look_after()
   if not is_silent(self) then return end
-  sleep(CATCH_UP)
+  sleep(patience.catch_up)
   if is_silent(self) then refused_or_lost(self) end
 end
 

@@ -1,12 +1,13 @@
 ---A worker's questions to submitters: whether a job may start that was delivered before.
 
 local core = require "runnel.core"
+local patience = require "runnel.nats.patience"
 local wire = require "runnel.nats.wire"
 
 local chan, alts = core.chan, core.alts
 
--- A question is repeated after AGAIN ms, TIMES times.
-local AGAIN <const>, TIMES <const> = 1000, 5
+-- How often a question is asked.
+local TIMES <const> = 5
 
 ---@class runnel.Questions
 ---@field private engine runnel.Engine
@@ -45,7 +46,7 @@ function Questions:ask(job, ack, label, is_alone, again)
     again)
   for _ = 1, TIMES do
     self.engine:publish(job.reply, question, subject)
-    local text, port = alts { answer, core.timeout(AGAIN) }
+    local text, port = alts { answer, core.timeout(patience.question_again) }
     if port == answer then return text end
     if self.is_closed then break end
   end

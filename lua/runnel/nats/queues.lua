@@ -7,13 +7,10 @@ local jetstream = require "runnel.nats.jetstream"
 local json = require "runnel.internal.json"
 local lib = require "runnel.nats.core"
 local names = require "runnel.nats.names"
+local patience = require "runnel.nats.patience"
 local who = require "runnel.nats.who"
 
 local queues = {}
-
--- How long programs may take to answer who works, in ms, by default: those of which the Lua state computes for longer,
--- or whose machine is too busy, are missing.
-local ANSWERS_MS <const> = 500
 
 -- How many requests to the server are under way at a time.
 local AT_ONCE <const> = 8
@@ -86,7 +83,7 @@ end
 
 -- Asks who works. Returns a function that waits for the answers and returns them: for each name of a queue a list.
 local function ask_all(conn, ms, question)
-  local inbox, found, quiet = conn:inbox(), {}, core.timeout(ms or ANSWERS_MS)
+  local inbox, found, quiet = conn:inbox(), {}, core.timeout(ms or patience.workers_answer)
   local ended = core.chan()
   local ch, err = conn:subscribe(inbox, { encoding = "raw" }, function(data, _, _, _, status)
     local report = data ~= "" and json.decode(data)

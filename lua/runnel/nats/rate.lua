@@ -6,6 +6,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.jetstream"
+local patience = require "runnel.nats.patience"
 
 local rate = {}
 
@@ -18,14 +19,12 @@ local rate = {}
 local Rate = {}
 Rate.__index = Rate
 
--- How long the server may take to answer before it is asked again.
-local ANSWER_MS <const> = 5000
 
 ---Waits until a call may start.
 function Rate:wait()
   while true do
     local sequence, err, code = jetstream.store(self.conn, self.config.subjects[1], "", {
-      timeout = ANSWER_MS, encoding = "raw", stream = self.config.name, level = 2,
+      timeout = patience.rate_answer, encoding = "raw", stream = self.config.name, level = 2,
     })
     if sequence then return end
     if self.conn.has_ended then error(err, 0) end

@@ -11,27 +11,12 @@ local acks = require "runnel.nats.acks"
 local consumers = require "runnel.nats.consumers"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
+local patience = require "runnel.nats.patience"
 local settling = require "runnel.nats.settling"
 local stream_message = require "runnel.nats.stream_message"
 local tidying = require "runnel.nats.tidying"
 
 local reader = {}
-
--- A request for messages waits at the server for EXPIRES_MS, and the server sends a heartbeat every HEARTBEAT_MS. If
--- nothing comes for SILENCE_MS, the request is lost.
-local EXPIRES_MS <const>, HEARTBEAT_MS <const>, SILENCE_MS <const> = 30000, 1000, 2500
-
--- How long to wait before asking again after the server has refused a request.
-local REFUSED_MS <const> = 100
-
--- How long the server may take to answer whether the consumer is there. A cluster without a leader does not answer.
-local LOOK_MS <const> = 2000
-
--- How long messages may be on their way when a source is closed.
-local DRAIN_MS <const> = 2000
-
--- How long the server keeps a consumer without a name that nobody uses.
-local UNUSED_MS <const> = 60000
 
 -- ---- consumers ----
 
@@ -56,7 +41,7 @@ local function open_consumer(self, ms)
     self.ack_ms = (info.config.ack_wait or 30e9) / 1e6
     return info
   end
-  local all = { inactive_threshold = jetstream.ns(UNUSED_MS), mem_storage = true, ack_policy = "none" }
+  local all = { inactive_threshold = jetstream.ns(patience.unused), mem_storage = true, ack_policy = "none" }
   for key, value in pairs(config) do all[key] = value end
   if self.last then all.deliver_policy, all.opt_start_seq = "by_start_sequence", self.last + 1 end
   local info, err, code = jetstream.request(conn, "CONSUMER.CREATE." .. stream, { stream_name = stream, config = all },
@@ -70,7 +55,7 @@ end
 
 -- ---- asking ----
 
--- Deletes a consumer without a name. Without that, the server does it after UNUSED_MS.
+-- Deletes a consumer without a name. Without that, the server does it after patience.unused.
 local function delete_consumer(self)
   self.conn.core:publish(("$JS.API.CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer), "", nil)
 end
@@ -94,7 +79,8 @@ local function replenish(self)
   self.asked = self.asked + room
   self.conn.core:publish(("$JS.API.CONSUMER.MSG.NEXT.%s.%s"):format(self.stream, self.consumer),
     ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}')
-      :format(room, jetstream.ns(EXPIRES_MS), jetstream.ns(HEARTBEAT_MS)), self.inbox .. "." .. self.nrequests)
+      :format(room, jetstream.ns(patience.request), jetstream.ns(patience.reader_heartbeat)),
+    self.inbox .. "." .. self.nrequests)
 end
 
 -- Messages that have to be acknowledged and are on their way are given back when they come (hand_over). Otherwise they
@@ -102,7 +88,7 @@ end
 local function close(self, err)
   if self.is_closed then return end
   self.is_closed = true
-  if not (self.acks and self.subscription:drain(DRAIN_MS)) then self.sub:close() end
+  if not (self.acks and self.subscription:drain(patience.drain)) then self.sub:close() end
   guard.close(self.out, err)
 end
 
@@ -111,7 +97,7 @@ local function forget_requests(self) self.asked, self.oldest = 0, self.nrequests
 
 -- Finds out whether a consumer with a name still exists.
 local function find_consumer(self)
-  return jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, self.consumer), nil, LOOK_MS)
+  return jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, self.consumer), nil, patience.look)
 end
 
 -- Makes a consumer without a name again; it continues after the last message. The old one may have gone with a server
@@ -119,7 +105,7 @@ end
 local function replace_consumer(self)
   if self.consumer then delete_consumer(self) end
   self.consumer = nil -- what it has sent and comes from now on, the new one sends again
-  return open_consumer(self, LOOK_MS)
+  return open_consumer(self, patience.look)
 end
 
 -- Nothing comes any more: repeats the requests, if the consumer is there.
@@ -139,7 +125,7 @@ local function look_after(self)
     end
     return -- the server is away: the next round tries again
   end
-  if self.name and second_of(info.created) == self.created then self.memory:send_again(self.conn, LOOK_MS) end
+  if self.name and second_of(info.created) == self.created then self.memory:send_again(self.conn, patience.look) end
   forget_requests(self)
   replenish(self)
 end
@@ -147,11 +133,11 @@ end
 -- Notices requests that were lost, with the connection or with the server.
 local function watch(self)
   while not self.is_closed do
-    local event = core.alts { self.wake, core.timeout(self.settling:look_in(HEARTBEAT_MS)) }
+    local event = core.alts { self.wake, core.timeout(self.settling:look_in(patience.reader_heartbeat)) }
     if self.is_closed then return end
-    local is_silent = self.asked > 0 and core.now() - self.heard > SILENCE_MS and #self.sub == 0
+    local is_silent = self.asked > 0 and core.now() - self.heard > patience.reader_silence and #self.sub == 0
     if event == "refused" then
-      core.sleep(REFUSED_MS)
+      core.sleep(patience.reader_refused)
       look_after(self)
     elseif event or is_silent or self.asked == 0 and room_of(self) * 2 > self.batch then
       look_after(self)

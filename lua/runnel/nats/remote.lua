@@ -16,6 +16,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
 local names = require "runnel.nats.names"
+local patience = require "runnel.nats.patience"
 local tell = require "runnel.nats.tell"
 local upkeep = require "runnel.nats.upkeep"
 local values = require "runnel.nats.values"
@@ -25,7 +26,6 @@ local internal = core.internal
 local chan, now = core.chan, core.now
 local take, put = internal.moving.take, internal.moving.put
 local ALONE <const> = require("runnel.nats.running").ALONE
-local FIRST_AGAIN <const>, LOOK <const> = upkeep.FIRST_AGAIN, upkeep.LOOK
 
 ---What a submitter and a worker need of a connection; runnel.nats.stages wraps one.
 ---@class runnel.Engine
@@ -62,11 +62,11 @@ local FIRST_AGAIN <const>, LOOK <const> = upkeep.FIRST_AGAIN, upkeep.LOOK
 ---@field worker string? the worker that has asked last
 ---@field fails boolean? its dead letter is being stored
 ---@field again_at number when to send it again
----@field again_after number how many ms after the stream's next answer to send it again
+---@field again_after number? how many ms after the stream's next answer to send it again
 ---@field remote runnel.Remote
 ---@field out runnel.Channel<runnel.Outcome>? where its caller waits
 ---@field finish? fun(outcome: runnel.Outcome) called with the outcome, where nobody waits
-local Job = { is_async = false, starts = 1, raises = 0, again_after = upkeep.THEN_AGAIN } -- at first
+local Job = { is_async = false, starts = 1, raises = 0 } -- at first
 Job.__index = Job
 
 -- The go block that waits is cancelled: so is the job.
@@ -132,14 +132,15 @@ function Remote:submit(value, out, finish)
   local number = self.last + 1
   local key, time = tostring(number), now()
   local job = setmetatable({
-    number = number, key = key, bytes = bytes, since = time, again_at = time + FIRST_AGAIN, out = out, remote = self,
+    number = number, key = key, bytes = bytes, since = time, again_at = time + patience.job_again, out = out,
+    remote = self,
   }, Job)
   if finish then job.is_async, job.finish = true, finish end
   local room = self.engine.max_payload - 300 -- for the first line
   if #bytes > room then fail(self, "a value of %d bytes is too large: the server takes up to %d", #bytes, room) end
   self.last = number
   self.jobs[key] = job
-  if not self:send(job, false) then job.again_at = now() + LOOK end
+  if not self:send(job, false) then job.again_at = now() + patience.stream_again end
   if not self.ticking then self:tick() end
   return job
 end

@@ -13,8 +13,6 @@ local running = {}
 ---alone.
 running.STARTS, running.ALONE = 5, 2
 
----How many ms later a message is delivered again if it must run alone, while another one does so already.
-running.LATER = 500
 
 ---@class runnel.Running
 ---@field count integer how many calls run

@@ -17,6 +17,7 @@ local hand_back = require "runnel.nats.hand_back"
 local jobs = require "runnel.nats.job"
 local limit = require "runnel.nats.limit"
 local names = require "runnel.nats.names"
+local patience = require "runnel.nats.patience"
 local pull = require "runnel.nats.pull"
 local questions = require "runnel.nats.questions"
 local running = require "runnel.nats.running"
@@ -98,7 +99,7 @@ function Worker:ended(d, outcome)
       self:acknowledge(d)
     elseif why then
       self:tell("a job was handed back: " .. why, why)
-      self:give_back(d, hand_back.MS)
+      self:give_back(d, patience.given_back)
     else
       self:finish(d, outcome)
     end
@@ -121,7 +122,7 @@ local function may_start(self, d)
   local answer = ask(self, d, self.n == 1)
   if answer == "alone" then
     if self.running.lone then
-      self:give_back(d, running.LATER)
+      self:give_back(d, patience.alone_again)
       return false
     end
     self.running.lone = d
@@ -133,7 +134,7 @@ local function may_start(self, d)
     self.counts.redelivered = self.counts.redelivered + 1
     return true
   end
-  if answer == "done" then self:acknowledge(d) else self:give_back(d, answers.BACK) end
+  if answer == "done" then self:acknowledge(d) else self:give_back(d, patience.given_back) end
   return false
 end
 
@@ -176,7 +177,7 @@ end
 local function watch(self, events)
   local wait = self.settling
   while not self.over do
-    local event, port = alts({ events, core.timeout(wait:look_in(pull.HEARTBEAT)) }, { priority = true })
+    local event, port = alts({ events, core.timeout(wait:look_in(patience.jobs_heartbeat)) }, { priority = true })
     if port == events and not event then return self:stop() end
     if event then wait:hear(event) end
     if wait:ends() then

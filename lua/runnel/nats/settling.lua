@@ -6,11 +6,10 @@
 
 local core = require "runnel.core"
 local jetstream = require "runnel.nats.jetstream"
+local patience = require "runnel.nats.patience"
 
 local settling = {}
 
--- Beats are sent up to 100 ms after a reconnect; libnats adds up to 100 ms to reconnect_wait.
-local MARGIN_MS <const> = 300
 
 ---The wait of one that asks for messages: from a lost connection until some time after the reconnect.
 ---@class runnel.nats.Settling
@@ -30,7 +29,7 @@ function Settling:hear(event)
     self.ask_at = math.huge
   elseif event.event == "reconnected" then
     local is_short = (event.outage or 0) * 2 < self.ack_ms
-    self.ask_at = core.now() + (is_short and 0 or event.reconnect_wait + MARGIN_MS)
+    self.ask_at = core.now() + (is_short and 0 or event.reconnect_wait + patience.settle)
   end
 end
 

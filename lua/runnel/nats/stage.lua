@@ -12,6 +12,7 @@ local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
 local label = require "runnel.nats.label"
 local limit = require "runnel.nats.limit"
+local patience = require "runnel.nats.patience"
 local rate = require "runnel.nats.rate"
 local reader = require "runnel.nats.reader"
 local running = require "runnel.nats.running"
@@ -207,7 +208,7 @@ function stage.stage(conn, n, from, f, to, opts)
   }, Stage)
   if to then
     local out, err = sink.sink(conn, to, {
-      encoding = encoding, subject = opts.to_subject, timeout = stage_message.TELL_MS, -- then the stage puts it again
+      encoding = encoding, subject = opts.to_subject, timeout = patience.results_told, -- then the stage puts it again
     })
     if not out then return nil, "stage: " .. err:gsub("^sink: ", "") end
     if out.retention ~= "limits" and not opts.at_least_once then return nil, FORGETS:format(to, out.retention) end

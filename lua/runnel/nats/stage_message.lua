@@ -10,26 +10,17 @@ local guard = require "runnel.internal.guard"
 local hand_back = require "runnel.nats.hand_back"
 local jetstream = require "runnel.nats.jetstream"
 local limit = require "runnel.nats.limit"
+local patience = require "runnel.nats.patience"
 local reader = require "runnel.nats.reader"
 local running = require "runnel.nats.running"
 local tell = require "runnel.nats.tell"
 
 local stage_message = {}
 
--- How long to wait before storing again, while the stream of results, or the disk, is full, or the server away.
-local FULL_MS <const> = 200
-
----After how many ms to report that results cannot be stored: one attempt must not take longer.
-stage_message.TELL_MS = 5000
-local TELL_MS <const> = stage_message.TELL_MS
-
 -- What is reported then: that results are not stored; or how often messages were started, without which those that were
 -- delivered before cannot start.
 local NOT_STORED <const> = "its stream does not accept results for now: "
 local NOT_COUNTED <const> = "the server does not store the starts of messages for now: "
-
--- When to try again after the server has not said, or stored, how often a message was started.
-local UNKNOWN_MS <const> = 1000
 
 -- Stores one result, however long that is not possible. Raises if it never will be.
 local function store(self, value, id)
@@ -42,8 +33,8 @@ local function store(self, value, id)
       return
     end
     if code ~= jetstream.FULL and code ~= jetstream.UNKNOWN then error(err, 0) end
-    if core.now() - since >= TELL_MS then tell(self, "stage", NOT_STORED .. err, NOT_STORED) end
-    core.sleep(FULL_MS)
+    if core.now() - since >= patience.results_told then tell(self, "stage", NOT_STORED .. err, NOT_STORED) end
+    core.sleep(patience.results_again)
   end
 end
 
@@ -92,7 +83,7 @@ local function give_up(self, call, err, trace)
     err, trace = guard.caught(problem)
     trace = trace or place
   end
-  if not bury(self, call, err, trace) then return message:nak(UNKNOWN_MS) end
+  if not bury(self, call, err, trace) then return message:nak(patience.starts_again) end
   internal.report(err, trace, ("message %d of %s, given up"):format(message.sequence, self.from))
   message:term()
   self.counts.given_up = self.counts.given_up + 1
@@ -107,7 +98,7 @@ local function failed(self, call, err, trace)
     tell(self, "stage", "a message was handed back: " .. why, why)
     count.starts = count.starts - 1
     self.starts_of:put(call.message, count)
-    return call.message:nak(hand_back.MS)
+    return call.message:nak(patience.given_back)
   end
   self.counts.failed, count.raises = self.counts.failed + 1, count.raises + 1
   if count.raises >= self.tries then return give_up(self, call, err, trace) end
@@ -125,7 +116,7 @@ end
 -- The server has not said, or stored, how often a message was started: it is tried again later. Returns false.
 local function wait_for_counts(self, message, why)
   tell(self, "stage", NOT_COUNTED .. tostring(why), NOT_COUNTED)
-  message:nak(UNKNOWN_MS)
+  message:nak(patience.starts_again)
   return false
 end
 
@@ -150,7 +141,7 @@ local function may_start(self, call, again)
     return false
   elseif silent > 0 and silent + running.ALONE >= self.starts then
     if self.running.lone then
-      message:nak(running.LATER)
+      message:nak(patience.alone_again)
       return false
     end
     self.running.lone = call
@@ -211,7 +202,7 @@ function stage_message.work_on(self, message)
   if whose and whose ~= self.name then return message:ack() end -- it was given up by another stage, and is replayed
   local delay = delay_of(message)
   if delay then return message:nak(delay) end
-  if self.running.lone then return message:nak(running.LATER) end
+  if self.running.lone then return message:nak(patience.alone_again) end
   local call = { message = message }
   local leaving <close> = setmetatable({ stage = self, call = call }, Leaving) -- luacheck: ignore 211
   self.running:enter()

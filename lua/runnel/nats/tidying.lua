@@ -4,11 +4,12 @@
 
 local core = require "runnel.core"
 local jetstream = require "runnel.nats.jetstream"
+local patience = require "runnel.nats.patience"
 
 local tidying = {}
 
--- When to look: after LOOK ms, and again, after twice the time, up to MOST; at most TIMES times.
-local LOOK <const>, MOST <const>, TIMES <const> = 1000, 60000, 40
+-- How often to look, at most.
+local TIMES <const> = 40
 
 -- Removes the messages of a subject up to one. (Not by purging the subject: the consumers of nats-server 2.9 then skip
 -- messages of other subjects.)
@@ -43,7 +44,7 @@ end
 function tidying.run(conn, stream, consumer, is_over)
   local delivered, ms
   for _ = 1, TIMES do
-    ms = math.min(ms and 2 * ms or LOOK, MOST)
+    ms = math.min(ms and 2 * ms or patience.tidying_first, patience.tidying_most)
     core.sleep(ms)
     if is_over() then return end
     local info = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(stream, consumer))

@@ -3,34 +3,19 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
+local patience = require "runnel.nats.patience"
 
 local now, sleep = core.now, core.sleep
 
 local upkeep = {}
 
----A job without a result is sent again after FIRST_AGAIN ms, since it may be lost: for example, a server of a cluster
----that is stopped loses what is on its way to the streams that it leads. If the stream has the job, the next time is
----THEN_AGAIN ms later, then twice that, and so on up to MOST_AGAIN. Without an answer it is after WITHOUT_ANSWER ms.
-upkeep.FIRST_AGAIN, upkeep.THEN_AGAIN = 750, 4250
-local THEN_AGAIN <const>, MOST_AGAIN <const>, WITHOUT_ANSWER <const> = upkeep.THEN_AGAIN, 40000, 1000
-
--- How often to look for jobs to send again, in ms.
-local OFTEN <const> = 250
-
--- After how many ms without a result to say why nobody works on a job.
-local IDLE <const> = 5000
-
 -- After this many failed attempts to make the stream, report it. A cluster that has lost a server needs some time.
 local PATIENCE <const> = 3
 
----How long to wait before sending or making again what could not be sent or made, in ms.
-upkeep.LOOK = 1000
-local LOOK <const> = upkeep.LOOK
-
 -- Up to FEW jobs are simply sent again. Of more, the stream is asked first which it has, since most jobs that take long
 -- are not lost, and would be sent twice. So that many jobs that wait for long do not cost more than the work on them,
--- the next such question is REST times as long after an answer as that took, but at most MOST_REST ms.
-local FEW <const>, REST <const>, MOST_REST <const> = 64, 20, 10000
+-- the next such question is REST times as long after an answer as that took.
+local FEW <const>, REST <const> = 64, 20
 
 -- A server that has just started may not answer yet. After this many questions, leave ended jobs in the stream.
 local TIDY_TIMES <const> = 30
@@ -64,7 +49,7 @@ local function due(self)
 end
 
 local function send_again(self, job)
-  job.again_at = now() + WITHOUT_ANSWER
+  job.again_at = now() + patience.job_unanswered
   self:send(job, true)
 end
 
@@ -73,7 +58,7 @@ end
 local function compare(self, ended)
   local prefix, asked_at = self.subjects, now()
   local found = self.stream:subjects(prefix .. ">")
-  self.asks_at = now() + math.min(REST * (now() - asked_at), MOST_REST)
+  self.asks_at = now() + math.min(REST * (now() - asked_at), patience.jobs_question)
   if not found or self.reason ~= nil then return false end
   for _, job in ipairs(due(self)) do
     if found[prefix .. job.key] then self:has_stored(job) else send_again(self, job) end
@@ -97,7 +82,7 @@ end
 -- Looks for jobs to be sent again as long as there are jobs.
 local function look(self)
   while self.reason == nil do
-    sleep(OFTEN)
+    sleep(patience.jobs_look)
     if not send_few(self) and now() >= self.asks_at then compare(self) end
     if next(self.jobs) == nil then break end
   end
@@ -125,18 +110,18 @@ local function tidy(self)
   end
   local times = 0
   repeat
-    if times > 0 then sleep(LOOK) end
+    if times > 0 then sleep(patience.stream_again) end
     times = times + 1
   until compare(self, acknowledge) or times == TIDY_TIMES or self.reason ~= nil
   if next(tidied) == nil then return end
-  sleep(LOOK)
+  sleep(patience.stream_again)
   compare(self, remove)
 end
 
 ---After a reconnect, or when the stream was made again: sends all jobs again that the stream lacks, and removes what
 ---has ended; anew, if it does so already.
 function Remote:send_all()
-  for _, job in pairs(self.jobs) do job.again_at, job.again_after = 0, THEN_AGAIN end
+  for _, job in pairs(self.jobs) do job.again_at, job.again_after = 0, nil end
   send_few(self)
   if self.tidying then core.cancel(self.tidying, "the connection was lost again") end
   self.tidying = guard.started(guard.go(guard.nothing, nil, tidy, self), "remote " .. self.name)
@@ -174,13 +159,13 @@ local function repair(self)
     if ok then return self:send_all() end
     failures = failures + 1
     if failures == PATIENCE then self:tell("its stream does not accept jobs for now: " .. tostring(why)) end
-    sleep(LOOK)
+    sleep(patience.stream_again)
   end
 end
 
 local function repaired(self) self.repairing = false end
 
--- A job has had no result for IDLE ms or more. If nobody works on the stage, says so, once: the program may
+-- A job has had no result for patience.jobs_idle. If nobody works on the stage, says so, once: the program may
 -- wait for workers on purpose, so it is not an error.
 local function look_for_workers(self)
   local why = self.stream:why_idle()
@@ -211,19 +196,19 @@ end
 
 -- The stream has stored a job.
 local function was_stored(job)
-  job.again_at = now() + job.again_after
-  job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
+  local after = job.again_after or patience.job_stored
+  job.again_at, job.again_after = now() + after, math.min(after * 2, patience.job_most)
 end
 
 ---The stream has a job that was sent some time ago and has no result.
 ---@param job runnel.Job
 function Remote:has_stored(job)
   was_stored(job)
-  if not self.told.workers and now() - job.since >= IDLE and now() >= self.looks_at then
-    self.looks_at = now() + IDLE
+  if not self.told.workers and now() - job.since >= patience.jobs_idle and now() >= self.looks_at then
+    self.looks_at = now() + patience.jobs_idle
     guard.started(guard.go(guard.nothing, nil, look_for_workers, self), "remote " .. self.name)
   end
-  if job.again_after <= 4 * THEN_AGAIN or #self.old == OLD then return end
+  if job.again_after <= 4 * patience.job_stored or #self.old == OLD then return end
   self.old[#self.old + 1] = job
   if #self.old > 1 then return end
   guard.started(guard.go(not_looking, self, look_after_old, self), "remote " .. self.name)
@@ -241,11 +226,11 @@ function Remote:stored(data, subject, status)
     self.repairing = true
     guard.started(guard.go(repaired, self, function()
       repair(self)
-      sleep(LOOK)
+      sleep(patience.stream_again)
       self.repairing = false
     end), "remote " .. self.name)
-  elseif job and is_refused then -- it is sent again after WITHOUT_ANSWER ms
-    if now() - job.since < IDLE then return end
+  elseif job and is_refused then -- it is sent again after patience.job_unanswered
+    if now() - job.since < patience.jobs_idle then return end
     self:tell("its stream does not accept jobs for now: " .. (data:match '"description":"([^"]*)"' or data))
   elseif job then
     was_stored(job)

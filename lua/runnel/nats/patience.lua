@@ -1,0 +1,84 @@
+---How long the modules of runnel.nats wait: until they ask, send, look or report again, and until they give up. All in
+---ms. The defaults of options that programs can give are not here but with their options.
+---
+---Specs shorten what is only waited for, by `scale`.
+
+-- Until something is done again, or reported. A shorter time costs messages, and nothing else.
+local waits = {
+  -- A submitter of remote jobs (upkeep.lua). A job without a result is sent again after job_again, since it may be
+  -- lost: for example, a server of a cluster that is stopped loses what is on its way to the streams that it leads. If
+  -- the stream has the job, the next time is job_stored later, then twice that, and so on up to job_most; without an
+  -- answer, it is after job_unanswered.
+  job_again = 750, job_stored = 4250, job_most = 40000, job_unanswered = 1000,
+  jobs_look = 250,         -- between two looks for jobs to be sent again
+  jobs_question = 10000,   -- at most, from an answer of the stream about all jobs to the next such question
+  jobs_idle = 5000,        -- until it says why nobody works on a job, and looks again
+  stream_again = 1000,     -- until what could not be sent, made or asked is tried again
+
+  -- A worker (serve.lua, pull.lua). The server sends a heartbeat for a request every jobs_heartbeat. If nothing comes
+  -- for jobs_silence, the requests are lost, and perhaps the stream is gone: a server of a cluster that is stopped does
+  -- not say that it forgets them, and until the worker asks again, it gets no jobs.
+  jobs_heartbeat = 400, jobs_silence = 1000,
+  jobs_refused = 500,      -- after the server has refused a request for jobs
+  question_again = 1000,   -- until a question to a submitter is repeated
+  submitter_again = 2000,  -- until it is asked again whether a submitter is gone
+  submitter_old = 60000,   -- until a submitter that nobody has looked at is forgotten, if there are many
+
+  -- Workers and stages.
+  given_back = 5000,       -- until a job that was given back, or whose submitter has not answered, is delivered again
+  alone_again = 500,       -- the same for a message that must run alone while another one does so already
+
+  -- A source or a stage (reader.lua). The server sends a heartbeat every reader_heartbeat. If nothing comes for
+  -- reader_silence, the request is lost.
+  reader_heartbeat = 1000, reader_silence = 2500,
+  reader_refused = 100,    -- after the server has refused a request for messages
+
+  -- A stage (stage_message.lua).
+  results_again = 200,     -- until results are stored again, while the stream or the disk is full, or the server away
+  results_told = 5000,     -- until it reports that results cannot be stored: one attempt does not take longer
+  starts_again = 1000,     -- after the server has not said, or stored, how often a message was started
+
+  tidying_first = 1000, tidying_most = 60000, -- until finished messages are removed: at first, then twice that, at most
+
+  -- JetStream (jetstream.lua).
+  ask_again = 50,          -- until a question is asked, or a value stored, again after an answer that may pass
+  store_first = 1000,      -- for the answer to the first try to store a value; twice that for the second, and so on
+}
+
+-- Until something is given up, or forgotten. A shorter time makes errors on a slow machine.
+local limits = {
+  -- The servers of a cluster wait for 4 to 9 s before they elect a new leader, and do not answer meanwhile.
+  answer = 20000,          -- for JetStream to answer a request
+  ask = 2000,              -- of this, for one answer
+  ask_once = 5000,         -- for the answer to a request that must not be repeated
+  store_most = 8000,       -- for the answer to a try to store a value
+  consumer_answer = 2000,  -- for a consumer to answer a request for a message
+  rate_answer = 5000,      -- for the server to answer whether a call may begin (rate.lua)
+  look = 2000,             -- for the server to say whether a consumer is there
+  workers_answer = 500,    -- for programs to say who works (queues.lua); one that computes for longer is missing
+  letter = 10000,          -- to store a dead letter
+  kv_write = 30000,        -- to write into a bucket
+  drain = 2000,            -- for messages that are on their way when a source is closed
+  request = 30000,         -- until a request for messages or jobs ends at the server
+  unused = 60000,          -- until the server deletes a consumer without a name that nobody uses
+  acks_kept = 2000,        -- that acknowledgements are remembered at least while the server is there
+  catch_up = 100,          -- to take what has arrived while Lua computed, before the server is said to be silent
+  -- Beyond reconnect_wait: beats are sent up to 100 ms after a reconnect, and libnats adds up to 100 ms to it.
+  settle = 300,
+}
+
+---@class runnel.nats.patience
+---@field [string] number
+local patience = {}
+
+for name, ms in pairs(limits) do patience[name] = ms end
+
+---For specs: makes all waits shorter from now on, and leaves the limits. The servers get the new times, too.
+---@param factor number 1 for the usual times
+function patience.scale(factor)
+  for name, ms in pairs(waits) do patience[name] = math.ceil(ms * factor) end
+end
+
+patience.scale(1)
+
+return patience
