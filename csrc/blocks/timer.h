@@ -22,11 +22,6 @@ void timer_sleep(Sched *S, Alt *alt, int64_t deadline);
 /* Pushes a timeout channel for `ns` from now. May raise. */
 void timer_push_timeout(lua_State *L, Sched *S, int64_t ns);
 
-/* Makes the timeout of a timer that has left the heap, and never fires, a channel like any other. */
-static inline void timer_forget(Timer *timer) {
-  CONTAINER_OF(timer, Timeout, timer)->chan.flags &= ~(uint32_t)(CHAN_TIMEOUT | CHAN_CLOSES_ITSELF);
-}
-
 /* Wakes the sleepers and closes the timeouts that are due at `now`. Does not raise. */
 void timer_fire_due(lua_State *L, Sched *S, int64_t now);
 

@@ -91,19 +91,6 @@ Go *root_push_at(lua_State *L, uint32_t i) {
   return (Go *)lua_touserdata(L, -1);
 }
 
-Go *root_walk_next(lua_State *L, RootWalk *walk) {
-  const Sched *S = sched_self(L);
-  while (walk->left && (walk->strong || walk->weak)) {
-    Go *go = root_push_at(L, walk->strong ? walk->strong-- : S->roots.strong + walk->weak--);
-    if (go && sched_is_of_world(S, go)) {
-      walk->left--;
-      return go;
-    }
-    lua_pop(L, 1);
-  }
-  return NULL;
-}
-
 uint32_t root_push_list(lua_State *L) {
   const Sched *S = sched_self(L);
   uint32_t room = root_count(S) + 1, n = 0;

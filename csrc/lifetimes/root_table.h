@@ -36,20 +36,6 @@ static inline uint32_t root_count(const Sched *S) { return S->roots.strong + S->
    For walks that allocate nothing: an allocation may run finalizers, and then others have these numbers. */
 Go *root_push_at(lua_State *L, uint32_t i);
 
-/* A walk over the roots of this world only, the newest first. It ends when it has seen all of them, so it seldom visits
-   those of the outer worlds, of which there may be a million. */
-typedef struct RootWalk {
-  uint32_t strong; /* strong roots that were not visited yet: 1 to this number */
-  uint32_t weak;   /* the same of the weak roots, which come after the strong ones */
-  uint32_t left;   /* roots of this world that were not found yet, at most */
-} RootWalk;
-
-static inline RootWalk root_walk(const Sched *S) { return (RootWalk){S->roots.strong, S->roots.weak, S->world.living}; }
-
-/* Pushes the userdata of the next root and returns it; or pushes nothing and returns NULL. The caller may remove that
-   root before the next call. Allocates nothing. */
-Go *root_walk_next(lua_State *L, RootWalk *walk);
-
 /* For any other walk: pushes a list of the roots as they are now, which refers to them weakly, and returns how many
    they are. May raise. */
 uint32_t root_push_list(lua_State *L);

@@ -54,6 +54,33 @@ static const SimRules SHUFFLED = {.next = at_random, .raise_deadlock = cancel_fo
 static const SimRules EXPLORED = {
     .next = explore_next, .choose_operation = explore_operation, .raise_deadlock = cancel_for_deadlock};
 
+/* ---- a walk over the roots of this world ---- */
+
+/* It visits the newest roots first and ends when it has found all of this world, so it visits few roots of the outer
+   worlds, which may have a million. */
+typedef struct Walk {
+  uint32_t strong; /* it has still to visit the strong roots from 1 to this number, */
+  uint32_t weak;   /* and then the weak roots from 1 to this number */
+  uint32_t left;   /* roots of this world that it has not found yet, at most */
+} Walk;
+
+static Walk walk_roots(const Sched *S) { return (Walk){S->roots.strong, S->roots.weak, S->world.living}; }
+
+/* Pushes the userdata of the next root and returns the root; or pushes nothing and returns NULL. The caller may remove
+   the root before the next call. Allocates nothing. */
+static Go *next_root(lua_State *L, Walk *walk) {
+  const Sched *S = sched_self(L);
+  while (walk->left && (walk->strong || walk->weak)) {
+    Go *go = root_push_at(L, walk->strong ? walk->strong-- : S->roots.strong + walk->weak--);
+    if (go && sched_is_of_world(S, go)) {
+      walk->left--;
+      return go;
+    }
+    lua_pop(L, 1);
+  }
+  return NULL;
+}
+
 /* ---- the end ---- */
 
 /* Drops a go block of this world that waits for nothing any more. Somebody may resume its coroutine, which then uses
@@ -84,13 +111,18 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
   }
 }
 
+/* A timeout whose timer has left the heap, and never fires, becomes a plain channel. */
+static void forget_timeout(Timer *timer) {
+  CONTAINER_OF(timer, Timeout, timer)->chan.flags &= ~(uint32_t)(CHAN_TIMEOUT | CHAN_CLOSES_ITSELF);
+}
+
 /* Drops the go blocks of this world that are parked, after a run of a search. A search runs a program a million times,
    so they would pile up until a sweep (root.h) finds them; and one that waits on a channel of the outer world could
    take a value of the next run. */
 static void drop_parked(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
-  RootWalk walk = root_walk(S);
-  for (Go *go; (go = root_walk_next(L, &walk)) != NULL;) {
+  Walk walk = walk_roots(S);
+  for (Go *go; (go = next_root(L, &walk)) != NULL;) {
     if (go->alt.state != ALT_READY && go->alt.state != ALT_SLEEPING) {
       if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, lua_gettop(L));
       alt_stop_waiting(S, &go->alt);
@@ -112,7 +144,7 @@ static void end_world(lua_State *L, Sched *S) {
   }
   while (world->heap.count) {
     Timer *timer = heap_pop(&world->heap);
-    if (timer->is_timeout) timer_forget(timer);
+    if (timer->is_timeout) forget_timeout(timer);
     else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
   }
   world->outer->living += world->living; /* those that are left are roots there */
@@ -138,8 +170,8 @@ static bool come_to_rest(lua_State *L, Sched *S) {
 static void check_leaks(lua_State *L, bool rests) {
   const Sched *S = sched_self(L);
   bool is_leak = false; /* looked for first: there is seldom a leak, and a list would take longer than the program */
-  RootWalk walk = root_walk(S);
-  for (const Go *go; !is_leak && (go = root_walk_next(L, &walk)) != NULL;) {
+  Walk walk = walk_roots(S);
+  for (const Go *go; !is_leak && (go = next_root(L, &walk)) != NULL;) {
     is_leak = !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);
     lua_pop(L, 1);
   }
