@@ -14,13 +14,13 @@
 
 /* ---- try ---- */
 
-/* Whether the i-th operation can complete at once. May ask a policy, and so raise. */
+/* Whether the i-th operation would complete at once. May ask a policy, and so raise. */
 static inline bool can(lua_State *L, const AltsOp *op, int i) {
   if (LIKELY(!(op->ch->flags & CHAN_SPECIAL))) return chan_can(op->ch, op->is_put);
   return !op->passed && op->ch->ops->can(L, op->ch, alts_at(i), op->is_put);
 }
 
-/* The choice of a simulation among `ready` operations that can complete; `chosen`, if a policy has changed its mind. */
+/* The choice of a simulation among the `ready` operations; or `chosen`, if a policy has changed its mind. */
 NOINLINE static int choose_by_rules(lua_State *L, Sched *S, const Alts *a, uint32_t ready, int chosen) {
   if (!S->world.rules->choose_operation) return chosen;
   uint32_t left = S->world.rules->choose_operation(S, ready);
@@ -30,7 +30,7 @@ NOINLINE static int choose_by_rules(lua_State *L, Sched *S, const Alts *a, uint3
   return chosen;
 }
 
-/* Which of the first `n` operations to do at once, or -1 if none can complete. Sets a->asked and a->mixed. */
+/* Returns which of the first `n` operations to do, or -1 if none would complete. Sets a->asked and a->mixed. */
 static int choose(lua_State *L, Sched *S, Alts *a, int n) {
   const AltsOp *ops = a->ops;
   const bool priority = a->priority;
@@ -43,7 +43,7 @@ static int choose(lua_State *L, Sched *S, Alts *a, int n) {
       a->mixed |= chan_is_shared(ch);
     }
     if (!can(L, &ops[i], i)) continue;
-    /* The k-th that is ready replaces the choice with probability 1/k: each ends up equally likely. */
+    /* The k-th ready one replaces the choice with probability 1/k: so all are equally likely. */
     if (++ready == 1 || random_below(&S->world.random, ready) == 0) chosen = i;
     if (priority) break;
   }
@@ -51,8 +51,8 @@ static int choose(lua_State *L, Sched *S, Alts *a, int n) {
   return chosen;
 }
 
-/* The same for all of them. Other threads use shared channels meanwhile: one may put on a channel that was looked at,
-   and then on the one that is chosen. So with `priority` those before that one are looked at again. */
+/* Chooses among all operations. Other threads use shared channels meanwhile: one may put on a channel that was looked
+   at, and then on the chosen one. So with `priority` it looks again at the operations before the chosen one. */
 static int choose_any(lua_State *L, Sched *S, Alts *a) {
   a->asked = false;
   int chosen = choose(L, S, a, a->n);
@@ -74,15 +74,15 @@ int alts_try(lua_State *L, Sched *S, Alts *a) {
       if (n == 3) lua_insert(L, -2); /* the reason comes last */
       return n;
     }
-    op->passed = true; /* its policy has changed its mind, or another thread was faster */
+    op->passed = true; /* its policy has changed its mind, or another thread came first */
   }
-  if (UNLIKELY(S->inside)) { /* user code, perhaps of one of these channels, which must not use it then */
+  if (UNLIKELY(S->inside)) { /* perhaps user code of a channel, which must not use that channel */
     for (int i = 0; i < a->n; i++) chan_custom_check_busy(L, a->ops[i].ch, alts_at(i));
   }
   return 0;
 }
 
-/* Whether an operation can complete, as far as that is known without asking a policy. */
+/* Whether an operation would complete at once, as far as that is known without asking a policy. */
 static bool some_can(const Alts *a) {
   for (int i = 0; i < a->n; i++) {
     const AltsOp *op = &a->ops[i];
@@ -94,7 +94,7 @@ static bool some_can(const Alts *a) {
   return false;
 }
 
-/* ---- the block of waiters: a userdata, which is used again; the scheduler keeps some of two sizes ---- */
+/* ---- blocks of waiters: userdata of two sizes, of which the scheduler keeps some ---- */
 
 static const int BLOCK_SIZES[SCHED_POOLS] = {8, 64};
 
@@ -105,7 +105,7 @@ static int pool_for(int n) {
   return pool;
 }
 
-/* Puts a block for n waiters from a pool at ALT_BLOCK, or returns NULL. */
+/* Stores a block for n waiters from a pool at ALT_BLOCK, or returns NULL. */
 static Waiter *pooled_block(lua_State *L, Sched *S, int n) {
   int pool = pool_for(n);
   if (pool == SCHED_POOLS || S->pooled[pool] == 0) return NULL;
@@ -116,7 +116,7 @@ static Waiter *pooled_block(lua_State *L, Sched *S, int n) {
   return (Waiter *)lua_touserdata(L, ALT_BLOCK);
 }
 
-/* Puts a new block for n waiters at ALT_BLOCK. May raise. */
+/* Stores a new block for n waiters at ALT_BLOCK. May raise. */
 static Waiter *new_block(lua_State *L, int n) {
   int pool = pool_for(n), size = pool < SCHED_POOLS ? BLOCK_SIZES[pool] : n;
   Waiter *block = (Waiter *)lua_newuserdatauv(L, (size_t)size * sizeof(Waiter), 0);
@@ -125,7 +125,7 @@ static Waiter *new_block(lua_State *L, int n) {
   return block;
 }
 
-/* Returns the block of n waiters to its pool. Allocates nothing: the pool's table has room for all that it may hold. */
+/* Returns the block of n waiters to its pool, whose table has room for it. Allocates nothing. */
 static void release_block(lua_State *L, Sched *S, int n) {
   int pool = pool_for(n);
   if (pool == SCHED_POOLS || S->pooled[pool] >= SCHED_POOL_BLOCKS) return;
@@ -146,9 +146,8 @@ static int resumed(lua_State *L, int status, lua_KContext ctx) {
   return n;
 }
 
-/* Enqueues the operations on shared channels, or does one of them now: another thread may have come between. Returns
-   its results, or 0. The local channels must have room for the rest: once other threads can complete the alt, nothing
-   may raise. */
+/* Enqueues the operations on shared channels, or does one that another thread has made ready and returns its results;
+   else 0. First checks the local channels' room: once other threads can complete the alt, nothing may raise. */
 static int wait_shared(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
   uint32_t shared = 0;
   for (int i = 0; i < a->n; i++) {
@@ -162,7 +161,7 @@ static int wait_shared(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
     const AltsOp *op = &a->ops[i];
     if (chan_is_shared(op->ch)) chan_shared_add(L, wait, alts_at(i), alts_at(i), op->is_put, a->op);
   }
-  for (uint32_t i = shared; !a->priority && i > 1; i--) { /* those on the same channel compete */
+  for (uint32_t i = shared; !a->priority && i > 1; i--) {
     SharedWaiter *one = &wait->ops[i - 1], *other = &wait->ops[random_below(&S->world.random, i)], last = *one;
     *one = *other;
     *other = last;
@@ -172,14 +171,14 @@ static int wait_shared(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
 
 static inline Waiter *waiter_of(Link *link) { return CONTAINER_OF(link, Waiter, link); }
 
-/* Of the operations on the same channel of an alt that was just enqueued, which are the last ones in its queue, the first
-   gets what comes: makes it each of them with the same probability. */
+/* An alt was just enqueued, so its operations on the same channel are the last ones in its queue, and the first of them
+   completes first: makes each of them the first with the same probability. */
 NOINLINE static void draw_firsts(Sched *S, Alt *alt) {
   const SimRules *rules = S->world.rules;
   for (uint32_t i = 0, n = 1; i < alt->count; i++, n = 1) {
     Waiter *first = &alt_waiters(alt)[i], *drawn = first;
     const Link *head = first->chan->queues[first->is_put].first;
-    bool is_all_same = !first->is_put && !(alt->flags & ALT_INDEX); /* takes with the same port */
+    bool is_all_same = !first->is_put && !(alt->flags & ALT_INDEX); /* these takes return the same port */
     if (head->prev != &first->link || is_all_same || chan_is_shared(first->chan)) continue;
     for (; &first->link != head && waiter_of(first->link.prev)->alt == alt; n++) first = waiter_of(first->link.prev);
     if (n == 1) continue;
@@ -191,13 +190,13 @@ NOINLINE static void draw_firsts(Sched *S, Alt *alt) {
   }
 }
 
-/* Enqueues a waiter for each operation. If a queue has no room, nothing is enqueued and it raises. */
+/* Enqueues a waiter for each operation. Raises if a queue has no room, and then has enqueued none. */
 static void enqueue_all(lua_State *L, Sched *S, Alt *alt, Waiter *waiters, const Alts *a) {
   const AltsOp *ops = a->ops;
   const Operation *what = a->op;
   const int n = a->n;
   const bool has_room = what->waiter & WAITER_UNCOUNTED || a->mixed;
-  bool compete = false; /* some are on the same channel */
+  bool compete = false; /* some operations are on the same channel */
   alt->state = ALT_PARKED;
   alt->flags |= what->flags;
   alt->own.alts.waiters = waiters;
@@ -220,7 +219,7 @@ static void enqueue_all(lua_State *L, Sched *S, Alt *alt, Waiter *waiters, const
 int alts_wait(lua_State *L, Sched *S, Alts *a) {
   Waiter *waiters = pooled_block(L, S, a->n);
   bool again = !waiters;
-  if (UNLIKELY(again)) waiters = new_block(L, a->n); /* which may run finalizers: all are tried again */
+  if (UNLIKELY(again)) waiters = new_block(L, a->n); /* a finalizer may have run: tries all again */
   while (UNLIKELY(again || (a->asked && some_can(a)))) {
     again = false;
     int results = alts_try(L, S, a);
@@ -232,15 +231,11 @@ int alts_wait(lua_State *L, Sched *S, Alts *a) {
   keep_make_room(L, S, (uint32_t)a->n + 1);
   keep_block(L, S, waiters, ALT_BLOCK);
   for (int i = 0; i < a->n; i++) keep_channel(L, a->ops[i].ch, alts_at(i));
-  if (UNLIKELY(a->mixed)) {
-    int results = wait_shared(L, S, alt, a);
-    if (results) {
-      release_block(L, S, a->n);
-      return results;
-    }
+  int results = UNLIKELY(a->mixed) ? wait_shared(L, S, alt, a) : 0;
+  if (!results) {
+    enqueue_all(L, S, alt, waiters, a);
+    results = park_wait(L, S, alt, a->op, resumed); /* returns only outside any go block */
   }
-  enqueue_all(L, S, alt, waiters, a);
-  int results = park_wait(L, S, alt, a->op, resumed);
-  release_block(L, S, a->n); /* it gets here outside any go block only */
+  release_block(L, S, a->n);
   return results;
 }

@@ -6,14 +6,14 @@
 #include "channels/chan.h"
 #include "errors/error.h"
 
-/* How deep callbacks may nest: a callback that takes again may be called at once, within the first. Beyond this depth
+/* The depth of nested callbacks: a callback that takes again may be called at once, within the first. Beyond this depth
    the scheduler calls it, so that the C stack does not overflow. */
 enum { MAX_NESTED = 8 };
 
-/* The stack of a go block that will run a callback: its guard, the channel, the value of a put, the callback. */
+/* The stack of a go block that runs a callback: the guard, the channel, the value of a put, the callback. */
 enum { AT_CHAN = 2 };
 
-/* Calls the callback at index `f` with the `n` values on top of L, now and protected. */
+/* Calls the callback at index `f`, protected, with the `n` values on top of L. */
 static void call_now(lua_State *L, Sched *S, int f, int n) {
   lua_pushvalue(L, f);
   lua_insert(L, -n - 1);
@@ -45,12 +45,12 @@ bool async_begin(lua_State *L, Chan *ch, bool is_put, bool on_caller, bool is_hi
     call_now(L, S, nargs, n);
     return is_open;
   }
-  check_room(L, ch, is_put); /* before there is a go block for it */
+  check_room(L, ch, is_put); /* before it makes a go block */
   for (int i = 1; i <= nargs; i++) lua_pushvalue(L, i);
   Go *go = go_spawn_waiting(L, S, nargs);
   Alt *alt = &go->alt;
   if (is_hidden) chan_hide(&go->chan);
-  n = chan_try(L, ch, 1, is_put); /* again, since that may have run finalizers */
+  n = chan_try(L, ch, 1, is_put); /* again: finalizers may have run */
   if (!n) check_room(L, ch, is_put);
   alt_commit(L, S, alt); /* a sweep may have made it a weak root */
   const ChanOps *ops = chan_ops(ch);

@@ -25,10 +25,10 @@ void driver_check_hook(lua_State *L) {
   lua_call(L, 0, 0);
 }
 
-enum { MAX_WAIT_NO_WAKEUP_MS = 10 }; /* the longest wait of a driver that does not watch the wakeup */
+enum { MAX_WAIT_NO_WAKEUP_MS = 10 }; /* the longest wait in a driver that does not watch the wakeup */
 
-/* Sleeps until a descriptor, `fd` or `other`, that is not negative is readable, or the wakeup is signalled. Signals are
-   blocked between the check of the debug hook and the sleep: one that came in between would not end the sleep. */
+/* Sleeps until `fd` or `other` (unless negative) is readable, or the wakeup is signalled. Blocks signals between the
+   check of the debug hook and the sleep: a signal in between would not end the sleep. */
 static void sleep_ns(lua_State *L, const Sched *S, int fd, int other, int64_t ns) {
   const int fds[SLEEP_FDS] = {fd, other, sched_wakeup_fd(S), S->input_is_watched ? STDIN_FILENO : -1};
   sigset_t all, old;
@@ -53,7 +53,7 @@ bool driver_wait_readable(lua_State *L, Sched *S, int fd, int other, int64_t ns)
   return true;
 }
 
-/* Waits in the driver on top of the stack, which is popped. */
+/* Waits in the driver on top of L, and pops it. */
 static void wait_in(lua_State *L, const Sched *S, int64_t ns) {
   const int64_t longest = MAX_WAIT_NO_WAKEUP_MS * CLOCK_MS;
   bool may_have_news = driver_has_ports(S) || shared_wait_is_alive(S) || S->watch_hook;

@@ -16,15 +16,14 @@
 #include "sharing/shared_inbox.h"
 
 enum {
-  MAX_ARGUMENTS = 65000,           /* of a go block's function, at most: Alt.nresults counts them */
-  FEW_ARGUMENTS = LUA_MINSTACK / 2 /* for so many a new coroutine has room */
+  MAX_ARGUMENTS = 65000,           /* the most arguments of a go block's function: Alt.nresults counts them */
+  FEW_ARGUMENTS = LUA_MINSTACK / 2 /* a new coroutine has room for these */
 };
 
-enum { STACK_TO_GIVE_UP = 13 }; /* slots of L, those for the report of an error included */
+enum { STACK_TO_GIVE_UP = 13 }; /* slots of L, including those for the report of an error */
 
-/* Makes the userdata and the coroutine of a go block and a strong root of it, and moves the `n` values on top of L to
-   the coroutine, above the guard (go_close.h). The callers are functions that Lua calls, and have pushed few values:
-   there is room on their stack. */
+/* Makes a go block with `nuvalues` user values, a strong root, and moves the `n` values on top of L to its coroutine,
+   above the guard (go_close.h). The callers are functions that Lua calls, and have pushed few values: L has room. */
 static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   Go *go = (Go *)chan_new(L, S, sizeof(Go), nuvalues);
   int at = lua_gettop(L);
@@ -44,7 +43,7 @@ static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   return go;
 }
 
-/* Makes a ready go block with that many user values; see go_spawn. */
+/* Makes a ready go block with `nuvalues` user values; see go_spawn. */
 static inline Go *spawn(lua_State *L, Sched *S, int nargs, int nuvalues) {
   if (UNLIKELY(nargs > MAX_ARGUMENTS)) luaL_error(L, "too many arguments for a go block");
   Go *go = new_go(L, S, nargs + 1, nuvalues);
@@ -73,14 +72,14 @@ Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
   return go;
 }
 
-/* Protected: (ch, reason or nil); or (ch), since that has failed. The second upvalue is the reason then. */
+/* Protected: closes a channel: (ch, reason or nil), or, if that has failed, (ch): the second upvalue is the reason. */
 static int close_special(lua_State *L) {
   int reason = lua_gettop(L) == 1 ? lua_upvalueindex(2) : lua_isnil(L, 2) ? 0 : 2;
   chan_close(L, (Chan *)lua_touserdata(L, 1), 1, reason);
   return 0;
 }
 
-/* Closes the value on top of L, if it is a channel that can be closed, and pops it. */
+/* Closes the channel on top of L, unless it closes itself or is no channel, and pops it. */
 static void close_one(lua_State *L, int reason) {
   int at = lua_gettop(L);
   Chan *ch = chan_to(L, at);
@@ -121,9 +120,9 @@ static bool call_give_up(lua_State *L, int at, int reason, int trace, bool is_re
   return error_call(L, 5, "a function that is called when a go block dies", at);
 }
 
-/* Calls the give_up function of a go block, whose userdata is on top of L, that has died for the reason at that index;
-   `trace`: the index of the traceback, or 0; `is_reported`: whether that error is reported. Does not raise: an error in
-   give_up goes to on_error, and what is fed is closed here. */
+/* Calls the give_up function of the dead go block whose userdata is on top of L. `reason` and `trace` are the indices
+   of the error and of its traceback (0: none); `is_reported` tells whether the error is reported. Does not raise: an
+   error in give_up goes to on_error, and then this closes what is fed. */
 static void give_up(lua_State *L, int reason, int trace, bool is_reported) {
   int at = lua_gettop(L);
   const Chan *ch = (const Chan *)lua_touserdata(L, at);
@@ -139,7 +138,7 @@ static void give_up(lua_State *L, int reason, int trace, bool is_reported) {
   S->gives_up = outer;
 }
 
-/* Sets up the buffer for the result of a go block that has ended, in memory that its alt has used. */
+/* Sets up the buffer for the result of a go block that has ended, in the memory of its alt. */
 static void begin_result(Chan *ch) {
   ch->buf.kind = BUFFER_FIXED;
   ch->buf.base = GO_RESULT;
@@ -149,9 +148,8 @@ static void begin_result(Chan *ch) {
   ch->flags &= ~(uint32_t)CHAN_RESULT;
 }
 
-/* Ends a go block and pushes what root_remove pushes: on top its userdata, which is no root any more. Puts the value at
-   index `result` of L on the result channel (0: none) and closes it, with the value at index `reason` as its error (0:
-   none). Allocates nothing, and so does not raise. */
+/* Ends a go block and pushes what root_remove pushes: on top its userdata. Puts the value at index `result` of L on the
+   result channel and closes it with the error at index `reason` (0: none). Allocates nothing, and so does not raise. */
 static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   root_remove(L, S, go);
   if (sched_is_of_world(S, go)) S->world.living--;
@@ -168,26 +166,26 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   if (go == S->awaited) S->stop = true;
 }
 
-/* A go block's function has returned `n` values, which are on its stack: its result, or nil and an error. */
+/* A go block's function has returned `n` values, which are on its stack: a result, or nil and an error. */
 static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
   lua_State *co = go->alt.co;
   int top = lua_gettop(L), result = 0, reason = 0;
   if (LIKELY(go != S->awaited)) {
     if (n > 0 && !(go->alt.flags & ALT_CALLBACK)) {
       int kept = n > 1 && lua_isnil(co, -n) && !lua_isnil(co, 1 - n) ? 2 : 1;
-      if (n > kept) lua_settop(co, kept - n - 1); /* the last one that is kept is on top */
+      if (n > kept) lua_settop(co, kept - n - 1); /* the last kept value is on top */
       lua_xmove(co, L, kept);
       result = top + 1;
       if (kept == 2) reason = top + 2;
     }
     go_close_finish(S, go, co);
-  } /* else the caller of sched_run takes all results from the coroutine, which it keeps alive */
+  } /* else the caller of sched_run keeps the coroutine alive and takes all results from it */
   end(L, S, go, result, reason);
   lua_settop(L, top);
 }
 
 void go_excuse(lua_State *L, int at, int err) {
-  if (lua_isnil(L, err)) lua_pushlightuserdata(L, L); /* nil cannot be stored */
+  if (lua_isnil(L, err)) lua_pushlightuserdata(L, L);
   else lua_pushvalue(L, err);
   attr_set(L, at, ATTR_CANCEL);
 }
@@ -211,15 +209,14 @@ bool go_is_cancellation(lua_State *L, int at, int err) {
   return is;
 }
 
-/* Makes the error on top of L, which is popped, the one that the caller of sched_run raises. */
+/* Pops the error on top of L: the caller of sched_run raises it. */
 static void fail_awaited(lua_State *L, Sched *S) {
   S->awaited->alt.flags |= ALT_RAISE;
   lua_settop(S->outside.co, 0);
   lua_xmove(L, S->outside.co, 1);
 }
 
-/* A go block has died, and all its variables are closed. On top of L, and popped: the error, the traceback, the
-   name. */
+/* A go block has died, and all its variables are closed. Pops the name, the traceback and the error. */
 static void ended_badly(lua_State *L, Sched *S, Go *go) {
   int top = lua_gettop(L) - 3;
   bool is_awaited = go == S->awaited;
@@ -233,21 +230,23 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
     fail_awaited(L, S);
   } else if (!go_is_cancellation(L, top + 1, top + 2)) {
     bool is_callback = go->alt.flags & ALT_CALLBACK && go->alt.flags & ALT_BARE;
-    if (is_callback || lua_isnil(L, top + 2)) error_report(L); /* nobody can take the error, or tell nil from a close */
+    if (is_callback || lua_isnil(L, top + 2))
+      error_report(L); /* the program cannot take the error, or tell a nil from a plain close */
     else unhandled_add(L, S, top + 1);
   }
   lua_settop(L, top);
 }
 
-/* A go block dies of the error on top of L, which is popped. Its own stack may have no room for another value. Returns
-   with how many values to resume its closer, or 0 if there is nothing to close, and it has ended. */
+/* A go block dies of the error on top of L, which is popped. Its own stack may be full. Returns how many values to
+   resume its closer with; or 0: it has no variable to close, and has ended. */
 static int dies(lua_State *L, Sched *S, Go *go) {
   int err = lua_gettop(L);
   S->on_park = NULL;
   root_push(L, go);
-  /* If it was cancelled and has not got that error yet, this one counts as the cancellation: whoever cancels a go block
-     does not want its errors. The attribute exists, so nothing is allocated. */
-  if (go->chan.flags & CHAN_TOLD) go->alt.flags &= (uint8_t)~ALT_CANCEL; /* its variables may wait as they close */
+  /* If it was cancelled and has not got that error yet, this error counts as the cancellation: the code that cancels a
+     go block does not want its errors. The attribute exists, so this allocates nothing. */
+  if (go->chan.flags & CHAN_TOLD)
+    go->alt.flags &= (uint8_t)~ALT_CANCEL; /* its variables may wait while they are closed */
   else if (go->alt.flags & ALT_CANCEL && !(go->chan.flags & CHAN_DYING)) go_excuse(L, err + 1, err);
   error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));
   lua_remove(L, err + 1); /* error, traceback, name */
@@ -257,19 +256,19 @@ static int dies(lua_State *L, Sched *S, Go *go) {
   return n;
 }
 
-/* Protected: if there is no memory for the message, the go block dies of that error. */
+/* Protected: if the message gets no memory, the go block dies of that error. */
 static int raise_yielded(lua_State *L) {
   return luaL_error(L, "a go block called coroutine.yield, and nothing would resume it: use rn.yield to let others "
                        "run, or call the code that yields in a coroutine of its own");
 }
 
-/* A go block's coroutine has yielded `n` values, but not in an operation: it dies. Returns what dies() returns. */
+/* A go block's coroutine has yielded `n` values outside an operation: it dies. Returns what dies() returns. */
 static int yielded(lua_State *L, Sched *S, Go *go, int n) {
   uint8_t is_callback = go->alt.flags & ALT_CALLBACK;
   lua_pop(go->alt.co, n);
-  go->alt.flags |= ALT_CALLBACK; /* it cannot park any more if a finalizer resumes it before it is closed */
+  go->alt.flags |= ALT_CALLBACK; /* it cannot park if a finalizer resumes it before it is closed */
   if (go->chan.flags & CHAN_KILLED) {
-    go->alt.flags &= (uint8_t)~ALT_RAISE; /* that of the operation that it does not complete */
+    go->alt.flags &= (uint8_t)~ALT_RAISE; /* that flag was for the operation that it does not complete */
     if (go->chan.flags & CHAN_TOLD) go_push_cancellation(L, go);
     else lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
   } else {
@@ -283,14 +282,14 @@ static int yielded(lua_State *L, Sched *S, Go *go, int n) {
 
 void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
   if (UNLIKELY(status > LUA_YIELD && lua_status(go->alt.co) <= LUA_YIELD)) {
-    /* It could not be resumed, since it is running: somebody else has resumed it. */
+    /* Lua could not resume it: other code has resumed it, and it runs. */
     lua_pop(go->alt.co, 1); /* seldom covered: specs resume it at random moments */
     go_bury_unfit(L, S, go);
     return;
   }
   while (status != LUA_OK) {
     if (status == LUA_YIELD) {
-      if (go->alt.state != ALT_IDLE) return; /* a variable that is being closed waits */
+      if (go->alt.state != ALT_IDLE) return; /* a variable that it closes waits */
       n = yielded(L, S, go, n);
     } else {
       lua_xmove(go->alt.co, L, 1);
@@ -306,11 +305,11 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
     go_close_finish(S, go, co);
     ended_badly(L, S, go);
   } else {
-    ended_well(L, S, go, n - 1); /* Lua counts the guard among them */
+    ended_well(L, S, go, n - 1); /* Lua counts the guard as a result */
   }
 }
 
-/* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. Does not raise. */
+/* Ends a go block, whose userdata is on top of L, because other code closes its coroutine. Does not raise. */
 static void bury(lua_State *L, Sched *S, Go *go) {
   int at = lua_gettop(L);
   if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, at);
@@ -325,14 +324,13 @@ static void bury(lua_State *L, Sched *S, Go *go) {
 
 void go_bury_unfit(lua_State *L, Sched *S, Go *go) {
   root_push(L, go);
-  go->alt.state = ALT_IDLE; /* it is not in the run queue any more */
+  go->alt.state = ALT_IDLE; /* the loop has removed it from the run queue */
   S->current = NULL;
   bury(L, S, go);
   lua_pop(L, 1);
 }
 
-/* __close of the guard: (guard, error). Ends the go block whose coroutine L is, unless it has ended and the scheduler
-   closes its coroutine. */
+/* __close of the guard: (guard, error). Ends the go block whose coroutine L is, unless the scheduler closes it. */
 static int on_guard_closed(lua_State *L) {
   Sched *S = sched_self(L);
   if (S->current && S->current->alt.co == L) return 0;
@@ -347,7 +345,7 @@ static int on_guard_closed(lua_State *L) {
   return 0;
 }
 
-/* What a killed go block does whenever it is resumed: it yields. */
+/* A killed go block yields whenever it is resumed. */
 static int stay_killed(lua_State *L, int status, lua_KContext context) {
   (void)status;
   (void)context;
@@ -359,21 +357,20 @@ int go_kill(lua_State *L, Go *go) {
   Sched *S = go->chan.sched;
   Alt *alt = &go->alt;
   if (alt->flags & ALT_WEAK) root_promote(L, S, go);
-  /* If it is parked but in no queue, it has been committed, and whoever completes it, who is calling user code, will
-     wake it. */
+  /* If it is parked but in no queue, it has been committed. The code that completes it runs user code, and wakes it. */
   bool is_being_completed = alt->state == ALT_PARKED && alt->count == 0;
   if (alt->state != ALT_READY && !is_being_completed) {
     alt_stop_waiting(S, alt);
     alt_make_ready(S, alt);
   }
   alt->nresults = 0;
-  alt->flags &= (uint8_t) ~(ALT_SELECT | ALT_INDEX | ALT_LOOP); /* nothing of its operation is left on its stack */
+  alt->flags &= (uint8_t) ~(ALT_SELECT | ALT_INDEX | ALT_LOOP); /* its operation is not on its stack any more */
   go->chan.flags |= CHAN_KILLED;
   return stay_killed(L, LUA_YIELD, 0);
 }
 
-/* Whether there is something left to cancel: not if the go block has ended or was dropped at the end of a simulation;
-   nor if somebody is closing its coroutine; nor if it is a callback that is about to be called, and cannot wait. */
+/* Whether there is something to cancel: not if the go block has ended, or a simulation has dropped it; if other code
+   closes its coroutine; or if it is a callback that the loop is about to call, which cannot wait. */
 static bool is_cancellable(const Go *go) {
   const Alt *alt = &go->alt;
   if (!go->slot || alt->state == ALT_NEW) return false;
@@ -383,15 +380,15 @@ static bool is_cancellable(const Go *go) {
 
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   Alt *alt = &go->alt;
-  if (go->slot) attr_table(L, at);         /* which may run finalizers, and so comes before the checks */
-  else go->chan.flags |= CHAN_ERROR_TAKEN; /* it has ended: its error, if it has one, is given up */
+  if (go->slot) attr_table(L, at);         /* before the checks: may run finalizers */
+  else go->chan.flags |= CHAN_ERROR_TAKEN; /* it has ended: the program gives up its error */
   if (!is_cancellable(go)) return false;
   if (alt->flags & ALT_CANCEL && !(go->chan.flags & CHAN_TOLD)) return true;
   lua_pushvalue(L, reason);
   lua_rawseti(L, -2, go->chan.flags & CHAN_DYING ? ATTR_CANCEL_2 : ATTR_CANCEL);
   lua_pop(L, 1);
   go->chan.flags &= ~(uint32_t)CHAN_TOLD;
-  bool is_parked = alt->count > 0; /* not if it has been committed, and whoever completes it is calling user code */
+  bool is_parked = alt->count > 0; /* false if it was committed, by code that now runs user code */
   if (UNLIKELY(alt->shared) && !shared_wait_withdraw(S, alt)) {
     /* Another thread has completed its operation: it gets that result first. */
     shared_inbox_drain(L, S); /* seldom covered: another thread completes it just then */
@@ -430,7 +427,7 @@ void go_open(lua_State *L) {
   lua_setmetatable(L, -2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_GUARD);
   lua_pushvalue(L, SCHED_SELF);
-  lua_pushliteral(L, "out of memory"); /* so short that a shared channel, too, needs none for it */
+  lua_pushliteral(L, "out of memory"); /* so short that a shared channel needs no memory for it */
   lua_pushcclosure(L, close_special, 2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_CLOSE);
   go_close_open(L);

@@ -21,15 +21,14 @@ void go_close_finish(Sched *S, Go *go, lua_State *co) {
   go->alt.co = co;
   S->current = go;
   if (UNLIKELY(lua_gethookmask(co))) lua_sethook(co, NULL, 0, 0);
-  /* lua_settop calls the guard's __close. If there is room for that on the stack it cannot fail; except that before Lua
-     5.4.4 there may be too many nested C calls. */
+  /* lua_settop calls the guard's __close. With room on the stack, and from Lua 5.4.4 on, that cannot fail. */
   if (BEFORE_LUA_5_4_4 || UNLIKELY(!lua_checkstack(co, LUA_MINSTACK + CALL_OF_CLOSE + 1))) close_coroutine(co);
   lua_settop(co, 0);
   S->current = NULL;
 }
 
 bool go_close_is_running(lua_State *L) {
-  enum { BELOW = 1, BELOW_X = 2 }; /* what pcall has on its stack below the call, and what xpcall has besides */
+  enum { BELOW = 1, BELOW_X = 2 }; /* what pcall, and besides it xpcall, has on its stack below the call */
   const Sched *S = sched_self(L);
   int top = lua_gettop(L);
   luaL_checkstack(L, 3, NULL);
@@ -47,8 +46,7 @@ bool go_close_is_running(lua_State *L) {
 
 /* ---- the closer ---- */
 
-/* (variables..., error): the variables, innermost first, become variables of this function, innermost last. Raises the
-   error. */
+/* (variables..., error): makes the variables, innermost first, its own, innermost last. Raises the error. */
 static int reopen(lua_State *L) {
   int n = lua_gettop(L) - 1;
   for (int i = 1, j = n; i < j; i++, j--) {
@@ -88,8 +86,8 @@ static int nest(lua_State *L) {
   return 0;
 }
 
-/* Makes a new coroutine allocate now what its first calls need: once it has the variables, it must be able to mark
-   them as to be closed. False when there is no memory for that. */
+/* Makes a new coroutine allocate now what its first calls need: once it has the variables, marking them must not fail.
+   Returns false if memory runs out. */
 static bool prepare(lua_State *co) {
   enum { LEVELS = 4 };         /* closer, reopen, a __close, and one more */
   lua_sethook(co, NULL, 0, 0); /* a new coroutine inherits the hook */
@@ -98,7 +96,7 @@ static bool prepare(lua_State *co) {
   return lua_checkstack(co, LEVELS * LUA_MINSTACK) && lua_pcall(co, 1, 0, 0) == LUA_OK;
 }
 
-/* Protected, in the coroutine that is being closed: makes the closer of its go block, which keeps the closer alive. */
+/* Protected, in the coroutine that is being closed: makes the closer, which the go block keeps alive. */
 static int make_closer(lua_State *L) {
   Sched *S = sched_self(L);
   root_push(L, S->current);
@@ -114,14 +112,14 @@ static int make_closer(lua_State *L) {
 
 /* ---- the hook ---- */
 
-/* Pushes argument i of the function that is being called. */
+/* Pushes argument i of the function that the hook was called for. */
 static bool push_argument(lua_State *co, const lua_Debug *ar, int i) {
   int extra = i - ar->nparams;
   return (ar->isvararg && extra > 0 && lua_getlocal(co, ar, -extra)) || lua_getlocal(co, ar, i);
 }
 
-/* Pushes the variable whose `__close` is being called: the first argument; or the second, if `__close` is not a
-   function but a value with `__call`, which Lua inserts as the first argument. */
+/* Pushes the variable whose `__close` is called: the first argument; or the second, if `__close` is a value with
+   `__call`, which Lua inserts as the first argument. */
 static bool push_variable(lua_State *co, lua_Debug *ar) {
   lua_getinfo(co, "fu", ar);
   int function = lua_gettop(co);
@@ -135,9 +133,8 @@ static bool push_variable(lua_State *co, lua_Debug *ar) {
   return push_argument(co, ar, 2);
 }
 
-/* The call hook: moves a variable to the closer, and cancels the call of its `__close`; not that of the guard. If
-   memory runs out, neither this call nor later ones are cancelled. A coroutine that a finalizer makes meanwhile
-   inherits the hook. */
+/* The call hook: moves a variable to the closer, and cancels the call of its `__close`; but not of the guard's. If
+   memory runs out, cancels neither this call nor later ones. A coroutine that a finalizer makes inherits the hook. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
   int top = lua_gettop(co), sched = top + 1, guard = top + 2;
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);
@@ -165,7 +162,7 @@ int go_close_start(lua_State *L, Sched *S, Go *go) {
   lua_State *co = go->alt.co;
   int top = lua_gettop(L);
   root_push(L, go);
-  lua_getiuservalue(L, -1, GO_COROUTINE); /* kept alive until it is closed */
+  lua_getiuservalue(L, -1, GO_COROUTINE); /* keeps it alive until it is closed */
   S->closer = NULL;
   S->current = go;
   S->closing = co;
@@ -182,7 +179,7 @@ int go_close_start(lua_State *L, Sched *S, Go *go) {
   if (!S->closer) return 0;
   lua_State *closes = go->alt.co = S->closer;
   S->closer = NULL;
-  /* The closer has inherited move_variable as its hook: it gets the hook of L instead. */
+  /* The closer has inherited move_variable as its hook: give it the hook of L instead. */
   lua_sethook(closes, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L));
   lua_xmove(L, closes, 3);
   return lua_gettop(closes) - 2; /* below are the guard and the function */

@@ -16,7 +16,7 @@
 #include "sharing/shared_inbox.h"
 #include "sharing/shared_wait.h"
 
-/* Raises an error: the operation cannot wait where it was called. */
+/* Raises an error: the operation cannot wait in this place. */
 static int cannot_wait(lua_State *L, const Operation *op, const char *where, const char *advice) {
   lua_pushfstring(L,
                   "%s would have to wait, which is impossible %s: %suse offer or poll, or put_async or take_async, or "
@@ -25,9 +25,9 @@ static int cannot_wait(lua_State *L, const Operation *op, const char *where, con
   return error_raise(L);
 }
 
-/* Raises what the running go block was cancelled with. If the program has started it, ALT_CANCEL stays, and each later
-   wait raises it, too: a pcall in a loop must not keep a cancelled go block alive. The library's go blocks know what
-   they do, what is dying waits only to clean up, and the function of a simulation gets deadlocks in this way. */
+/* Raises the error with which the running go block was cancelled. A go block that the program has started keeps
+   ALT_CANCEL, and each later wait raises, too: a pcall in a loop must not keep it alive. Others get the error once: the
+   library's go blocks, a dying one that waits to clean up, and a simulation's function (a deadlock). */
 static int raise_cancelled(lua_State *L, Go *go) {
   bool is_told_once = go->chan.flags & CHAN_DYING || go == go->chan.sched->awaited || name_is_library(L, go);
   if (is_told_once) go->alt.flags &= (uint8_t)~ALT_CANCEL;
@@ -36,8 +36,8 @@ static int raise_cancelled(lua_State *L, Go *go) {
   return lua_error(L);
 }
 
-/* The same for one that has got that error before. Raising it in an endless loop would stop all other go blocks: after
-   a number of times the go block dies of it, which no pcall catches. */
+/* Raises that error again. Doing so in an endless loop would stop all other go blocks: after some times the go block
+   dies of the error, which no pcall catches. */
 static int raise_cancelled_again(lua_State *L, Go *go) {
   go->chan.sched->vain += PARK_VAIN / 1000;
   return go->chan.sched->vain < PARK_VAIN ? raise_cancelled(L, go) : go_kill(L, go);
@@ -97,7 +97,7 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   uint8_t flags = alt->flags;
   bool is_done = alt->state == ALT_READY;
   if (!is_done && status == LUA_OK) {
-    S->running = true; /* a finalizer must not wait meanwhile: it would use this alt */
+    S->running = true; /* a finalizer must not wait now: it would use this alt */
     inspect_push_waiting(L, alt, op->name);
     S->running = false;
   }
@@ -105,7 +105,7 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   alt->flags = ALT_BARE;
   if (!is_done) return status == LUA_OK ? inspect_raise_deadlock(L, op->name) : lua_error(L);
   if (status != LUA_OK) {
-    /* The operation has completed, and then something else failed: report the error and return the results. */
+    /* The operation completed before something else failed: report that error and return the results. */
     lua_pushnil(L);
     lua_pushnil(L); /* the scheduler's own error, not a go block's */
     error_report(L);

@@ -1,7 +1,7 @@
 /* park.h: how the caller of an operation waits: a go block parks; outside any go block the loop runs meanwhile.
 
-   1. park_begin gives the alt of the caller, or raises where it cannot wait. 2. The alt is enqueued, put to sleep or
-   made ready. 3. park_wait waits until the alt is committed and returns the results. */
+   park_begin returns the caller's alt, or raises where it cannot wait. The caller enqueues the alt, puts it to sleep or
+   makes it ready. Then park_wait waits until the alt is committed and returns the results. */
 #ifndef RUNNEL_PARK_H
 #define RUNNEL_PARK_H
 
@@ -9,29 +9,27 @@
 #include "channels/chan.h"
 #include "core/state.h"
 
-/* So many operations that came to nothing, such as polls, without the loop between them, are an error. */
+/* The limit of operations without an effect, such as polls, between two turns of the loop; one more is an error. */
 enum { PARK_VAIN = 100000 };
 
 /* The slow path of park_begin: outside any go block, or where it raises. */
 Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op);
 
-/* Whether the caller is a go block that can park, and was not cancelled. */
+/* Whether the caller is a go block that can park and was not cancelled. */
 static inline bool park_is_usual(lua_State *L, const Sched *S) {
   const Go *go = S->current;
   return LIKELY(go && go->alt.co == L && !S->inside && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL))) &&
          LIKELY(lua_isyieldable(L));
 }
 
-/* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
-   its mailbox. Raises where waiting is impossible; and in a go block that was cancelled, what it was
-   cancelled with, unless it has got that and only cleans up. */
+/* Returns the caller's alt: the running go block's; or the outside one, with L's arguments copied to its mailbox.
+   Raises where waiting is impossible; and in a cancelled go block, unless it has got the error and only cleans up. */
 static inline Alt *park_begin(lua_State *L, Sched *S, const Operation *op) {
   return park_is_usual(L, S) ? &S->current->alt : park_begin_elsewhere(L, S, op);
 }
 
-/* Waits until the alt, which has been enqueued, put to sleep or made ready, is committed. Returns the number of
-   results, which are on top of L. In a go block it yields (lua_yieldk), so it must be the last thing that a C function
-   does. `k` is called in the go block when it resumes; NULL: the results are returned. */
+/* Waits until the alt is committed. Returns the number of results, which are on top of L. A go block yields here, so
+   this must be the last call of a C function; when it resumes, it calls `k`, or with NULL returns the results. */
 int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k);
 
 /* For `k`: checks that the scheduler has resumed the go block, raises its error if there is one, and otherwise returns
@@ -60,7 +58,7 @@ static ALWAYS_INLINE int park_on(lua_State *L, Chan *ch, int at, const Operation
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
 }
 
-/* Lets the other ready go blocks run, and then calls `k`, as park_wait; there are no results. */
+/* Lets the other ready go blocks run; then calls `k` as park_wait does, without results. */
 int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k);
 
 #endif

@@ -20,11 +20,11 @@
 #include "sharing/family.h"
 #include "sharing/shared_inbox.h"
 
-enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
+enum { MAX_STRIDE = 16 }; /* the most resumes between two looks at the clock */
 
 /* ---- the run queue ---- */
 
-/* Removes the next alt from the run queue: the first, unless a simulation has another rule. */
+/* Removes the next alt from the run queue: the first, unless a simulation chooses. */
 static inline Alt *next_ready(lua_State *L, Sched *S) {
   Link *link = UNLIKELY(S->world.rules != NULL) ? S->world.rules->next(L, S) : S->world.ready.first;
   list_remove(&S->world.ready, link);
@@ -46,9 +46,9 @@ static void do_due(lua_State *L, Sched *S, int64_t now) {
   if (UNLIKELY(S->watch_hook != NULL)) S->watch_hook->poll(L, S);
 }
 
-/* Looks at the clock: does what is due, and polls the driver once a millisecond. Between two looks there are as many
-   resumes as fit into a millisecond, judged by the last ones, but at most MAX_STRIDE: few enough that go blocks which
-   begin to run longer are noticed soon, and enough that reading the clock costs next to nothing. */
+/* Looks at the clock: does what is due, and polls the driver once a millisecond. The next look comes after as many
+   resumes as fit into a millisecond, judged by the last ones, but at most MAX_STRIDE: soon enough to notice go blocks
+   that begin to run longer, and seldom enough that reading the clock costs next to nothing. */
 static void check_clock(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock), took = now - w->looked;
@@ -64,9 +64,9 @@ static void check_clock(lua_State *L, Sched *S) {
   }
 }
 
-/* Waits in the driver, or at the inbox, for at most `ns`, unless that is negative; or until another thread has news. */
+/* Waits in the driver, or at the inbox, until another thread has news, or for at most `ns` unless negative. */
 static void wait_for_others(lua_State *L, Sched *S, int64_t ns) {
-  /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
+  /* Asks driver_alive after shared_wait_sleep: a state that drops the last other hold wakes only one that sleeps. */
   if (shared_wait_spin(S, ns) || !shared_wait_sleep(S) || (ns < 0 && !driver_alive(L))) return;
   bool is_last = ns < 0 && S->sharing->member && !driver_has_ports(S) && !driver_has_events(L);
   driver_wait(L, S, UNLIKELY(is_last) ? family_wait_begins(S->sharing) : ns);
@@ -77,7 +77,7 @@ static void wait_for_others(lua_State *L, Sched *S, int64_t ns) {
   shared_wait_looked(S, clock_now(&S->world.clock));
 }
 
-/* Nothing is ready: waits for at most `ns`, unless that is negative. */
+/* Nothing is ready: waits for at most `ns`, unless negative. */
 static void idle(lua_State *L, Sched *S, int64_t ns) {
   OBSERVE(S, idle, S);
   driver_run_tasks(S);
@@ -90,14 +90,14 @@ static void idle(lua_State *L, Sched *S, int64_t ns) {
   shared_inbox_poll(L, S);
 }
 
-/* When the first timer, or an error that nobody takes, is due; INT64_MAX: never. */
+/* When the first timer, or the report of an error, is due; INT64_MAX: never. */
 static int64_t next_deadline(const Sched *S) {
   const Timer *first = heap_first(&S->world.heap);
   int64_t until = unhandled_deadline(S);
   return first && first->deadline < until ? first->deadline : until;
 }
 
-/* Waits for the next deadline, or in the driver; returns false if there is neither. */
+/* Waits for the next deadline, or in the driver; returns false if there is nothing to wait for. */
 static bool wait(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock);
@@ -108,11 +108,11 @@ static bool wait(lua_State *L, Sched *S) {
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
   if (!first && (is_stuck || !driver_alive(L))) {
-    /* If it is no deadlock, the program goes on and may take the errors. */
+    /* Without a deadlock the program continues and may take the errors. */
     bool is_deadlock = S->awaited || S->outside.state == ALT_PARKED;
     S->is_stuck = is_stuck; /* for the message */
     if (!w->unhandled || !is_deadlock) return false;
-    unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and its handler may end it */
+    unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock, and its handler may end it */
     return true;
   }
   int64_t until = next_deadline(S);
@@ -120,14 +120,13 @@ static bool wait(lua_State *L, Sched *S) {
   return true;
 }
 
-/* Runs go blocks, fires timers, and waits in the driver; until S->stop is set (returns true), or nothing is left to
-   wait for (false). */
+/* Runs go blocks, fires timers and waits until S->stop is set (true) or there is nothing to wait for (false). */
 static bool loop(lua_State *L, Sched *S) {
   World *w = &S->world;
   for (;;) {
     while (w->ready.first && !S->stop) {
       go_resume(L, S, next_ready(L, S));
-      if (--w->left == 0) check_clock(L, S); /* goes on counting in the next run of the loop: runs may be short */
+      if (--w->left == 0) check_clock(L, S); /* the next run of the loop continues to count: runs may be short */
     }
     if (S->stop) return true;
     if (!wait(L, S)) return false;
@@ -175,8 +174,8 @@ static int call_protected(lua_State *L, Sched *S, int n) {
   lua_insert(L, -n - 1);
   S->running = true;
   S->stop = false;
-  /* Only now: it may run finalizers and the function of a tap, which must not wait and may complete what the main
-     program waits for. */
+  /* Only now, since it may run finalizers and the function of a tap: these must not wait, and may complete the
+     operation that the main program waits for. */
   OBSERVE(S, main_leaves, L, S);
   shared_wait_awake(S);
   S->is_stuck = false;
@@ -184,8 +183,9 @@ static int call_protected(lua_State *L, Sched *S, int n) {
   int status = lua_pcall(L, n, 1, 0);
   S->running = false;
   if (UNLIKELY(S->sharing)) shared_wait_busy(S->sharing); /* the driver may have raised an error */
-  if (!S->world.ready.first) driver_run_tasks(S); /* else the main program may take one result after the other */
-  /* A program with a loop of its own may wait for the wakeup from here on. */
+  if (!S->world.ready.first)
+    driver_run_tasks(S); /* with ready go blocks, the main program may soon run the loop again */
+  /* A program with its own loop may wait for the wakeup from here on. */
   if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */
   OBSERVE(S, main_runs, S);
@@ -208,7 +208,7 @@ int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
   int at = lua_gettop(L) - nargs;
   Go *go = go_spawn(L, S, nargs);
   lua_State *co = go->alt.co;
-  lua_getiuservalue(L, at, GO_COROUTINE); /* kept alive: on it the results will be */
+  lua_getiuservalue(L, at, GO_COROUTINE); /* keeps it alive: it gets the results */
   bool ended = sched_run(L, S, go);
   const SimRules *rules = S->world.rules;
   while (!ended && rules && rules->raise_deadlock(L, S, go, at)) ended = sched_run(L, S, go);

@@ -1,7 +1,7 @@
 /* timer.c: see timer.h.
 
-   A pending timeout is kept alive by a slot of the table SCHED_TIMEOUTS; the number of the slot identifies it in the
-   windows. A free slot holds the number of the next free one, or 0. Slot 0 holds the storage of the windows. */
+   A slot of the table SCHED_TIMEOUTS keeps a pending timeout alive; the windows know the timeout by the number of the
+   slot. A free slot holds the number of the next free one, or 0. Slot 0 holds the storage of the windows. */
 #include "blocks/timer.h"
 
 #include "channels/alt.h"
@@ -17,7 +17,7 @@ void timer_reserve(lua_State *L, Sched *S) {
   while (heap->count == heap->capacity) {
     uint32_t capacity = heap->capacity ? heap->capacity * 2 : FIRST_TIMERS;
     HeapEntry *storage = (HeapEntry *)lua_newuserdatauv(L, capacity * sizeof(HeapEntry), 0);
-    if (heap->capacity < capacity) { /* otherwise a finalizer has grown it meanwhile */
+    if (heap->capacity < capacity) { /* else a finalizer has grown it meanwhile */
       heap_move(heap, storage, capacity);
       lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
     } else {
@@ -37,17 +37,17 @@ void timer_sleep(Sched *S, Alt *alt, int64_t deadline) {
 enum {
   STORAGE = 0,        /* the slot of the windows' storage */
   FIRST_WINDOWS = 16, /* entries of the first storage */
-  MANY = 4096         /* with at least so many slots, all are freed when no timeout is pending */
+  MANY = 4096         /* with this many slots, all are freed when no timeout is pending */
 };
 
-/* Pushes the table of slots and returns its index. Not to be kept during an allocation: that may run a finalizer, which
-   may ask for a timeout and so replace the table (forget_slots). */
+/* Pushes the table of slots and returns its index, which is not valid after an allocation: a finalizer may ask for a
+   timeout and so replace the table (forget_slots). */
 static int push_slots(lua_State *L) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   return lua_gettop(L);
 }
 
-/* Moves the windows to larger storage, unless a finalizer has done so. May raise. */
+/* Moves the windows to larger storage, unless a finalizer has. May raise. */
 static void grow_windows(lua_State *L, Windows *windows) {
   uint32_t capacity = windows->capacity ? windows->capacity * 2 : FIRST_WINDOWS;
   Window *storage = (Window *)lua_newuserdatauv(L, capacity * sizeof(Window), 0);
@@ -71,7 +71,7 @@ static void forget_slots(lua_State *L, Pending *pending) {
   }
 }
 
-/* Makes the timeout on top of L pending. There must be room. May raise, and then nothing has changed. */
+/* Makes the timeout on top of L pending; there is room. May raise, and then nothing has changed. */
 static void enter(lua_State *L, Sched *S, Timeout *t) {
   Pending *pending = &S->world.pending;
   int at = lua_gettop(L), table = push_slots(L);
@@ -94,8 +94,7 @@ static void enter(lua_State *L, Sched *S, Timeout *t) {
   heap_insert(&S->world.heap, &t->timer);
 }
 
-/* Makes room for another timeout if there is none. Returns whether it allocated, so that finalizers may have run. May
-   raise. */
+/* Makes room for another timeout. Returns true if it has allocated, so that finalizers may have run. May raise. */
 static bool make_room(lua_State *L, Sched *S) {
   Pending *pending = &S->world.pending;
   if (UNLIKELY(pending->windows.count == 0 && pending->size >= MANY)) forget_slots(L, pending);
@@ -110,7 +109,7 @@ void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
   int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
   int64_t deadline = clock_after((now + grain - 1) / grain * grain, ns);
   int top = lua_gettop(L);
-  /* An allocation may run finalizers, and these may use timers. So after each allocation the search begins again. */
+  /* Finalizers may use timers: after each allocation the search begins again. */
   for (;;) {
     uint32_t shared = windows_find(&S->world.pending.windows, deadline);
     if (shared) {

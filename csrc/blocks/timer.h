@@ -1,6 +1,5 @@
-/* timer.h: sleeps, and timeout channels, which close at their deadline. As in core.async, requests for timeouts within
-   10 ms of each other share one: a request for deadline t gets a pending timeout whose deadline is in [t, t + 10
-   ms). */
+/* timer.h: sleeps, and timeout channels, which close at their deadline. As in core.async, requests within 10 ms of each
+   other share a timeout: a request for deadline t gets a pending timeout with a deadline in [t, t + 10 ms). */
 #ifndef RUNNEL_TIMER_H
 #define RUNNEL_TIMER_H
 

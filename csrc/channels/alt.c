@@ -1,7 +1,7 @@
 /* alt.c: see alt.h. */
 #include "channels/alt.h"
 
-/* Takes a sleeping or ready alt out of a world's timers or run queue. Returns false if it belongs to another world. */
+/* Removes a sleeping or ready alt from a world's timers or run queue. Returns false if it is in another world. */
 static bool leave_world(World *w, Alt *alt) {
   if (alt->state == ALT_SLEEPING) {
     Timer *timer = &alt->own.timer;
@@ -32,7 +32,7 @@ void alt_drop_first(Chan *ch, bool is_put) {
   Waiter *w = CONTAINER_OF(ch->queues[is_put].first, Waiter, link);
   Alt *alt = w->alt;
   if (alt->flags & ALT_WEAK) {
-    alt_dequeue(w); /* seldom covered: somebody has closed the coroutine of a block that its channels keep */
+    alt_dequeue(w); /* seldom covered: other code has closed the coroutine of a weak root */
     return;
   }
   alt_stop_waiting(ch->sched, alt);

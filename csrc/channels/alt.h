@@ -1,10 +1,7 @@
-/* alt.h: how an operation waits, and how it ends: enqueue, withdraw, commit, wake.
+/* alt.h: how an operation waits, and how it ends: enqueue, withdraw, commit, wake. Nothing here allocates or raises.
 
-   Whoever completes an operation commits its alt (state.h), which withdraws all waiters of the alt at once, and wakes
-   its owner with the results. So a waiter that is in a queue has not been committed. (core.async leaves dead waiters in
-   the queues and purges them later.)
-
-   Nothing here allocates or raises. */
+   The code that completes an operation commits its alt, which withdraws all waiters of the alt at once, and wakes its
+   owner with the results. So no waiter in a queue is committed (core.async leaves dead ones there, to purge later). */
 #ifndef RUNNEL_ALT_H
 #define RUNNEL_ALT_H
 
@@ -14,8 +11,7 @@
 
 /* ---- enqueue and withdraw ---- */
 
-/* Enqueues a waiter of `alt` on a channel, which is at index `at` of alt->co. `flags` are of WaiterFlag: without
-   WAITER_UNCOUNTED there must be room in the queue. */
+/* Enqueues a waiter of `alt` on the channel at index `at` of alt->co. The queue has room, or it is WAITER_UNCOUNTED. */
 static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put, uint8_t flags) {
   w->chan = ch;
   w->alt = alt;
@@ -26,7 +22,7 @@ static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_pu
   ch->waiting[is_put]++;
 }
 
-/* Enqueues the only waiter of `alt`, for `op`. It is parked from here on. */
+/* Enqueues the only waiter of `alt`, for `op`, and so parks it. */
 static inline void alt_enqueue_single(Chan *ch, Alt *alt, int at, const Operation *op) {
   alt->state = ALT_PARKED;
   alt->flags |= op->flags;
@@ -34,14 +30,14 @@ static inline void alt_enqueue_single(Chan *ch, Alt *alt, int at, const Operatio
   alt_enqueue(ch, &alt->own.waiter, alt, at, op->is_put, op->waiter);
 }
 
-/* Takes a waiter out of its queue. */
+/* Removes a waiter from its queue. */
 static inline void alt_dequeue(Waiter *w) {
   list_remove(&w->chan->queues[w->is_put], &w->link);
   w->chan->waiting[w->is_put]--;
 }
 
-/* Takes every waiter of an alt out of its queue. Some may have left theirs already: one of a weak root that was not
-   active any more (alt_drop_first), and one that another thread has completed. */
+/* Removes every waiter of an alt from its queue. Some may have left: a weak root's that was not active any more
+   (alt_drop_first), and one that another thread has completed. */
 static inline void alt_withdraw(Alt *alt) {
   Waiter *waiters = alt_waiters(alt);
   for (uint32_t i = 0; i < alt->count; i++) {
@@ -50,17 +46,17 @@ static inline void alt_withdraw(Alt *alt) {
   alt->count = 0;
 }
 
-/* Takes an alt out of wherever it waits, in this world or an outer one: queues, timers or the run queue. */
+/* Removes an alt from where it waits, in this world or an outer one: queues, timers or the run queue. */
 void alt_stop_waiting(Sched *S, Alt *alt);
 
-/* Takes the first waiter out of a queue of puts, or takes, because its alt is not active any more. Its go block ends at
-   the latest when the loop comes to it. */
+/* Removes the first waiter from a queue of puts, or takes, because its alt is not active any more. Its go block ends at
+   the latest when the loop resumes it. */
 void alt_drop_first(Chan *ch, bool is_put);
 
 /* ---- commit and wake ---- */
 
-/* Commits an alt: nobody else can complete it any more. The caller must wake it next, and has withdrawn it from its
-   shared channels (others.h). */
+/* Commits an alt: nothing else can complete it any more. The caller has withdrawn it from its shared channels
+   (others.h) and must wake it next. */
 static inline void alt_commit(lua_State *L, Sched *S, Alt *alt) {
   if (UNLIKELY(alt->flags & ALT_WEAK)) root_promote(L, S, sched_go(alt));
   alt_withdraw(alt);
@@ -92,8 +88,8 @@ static inline void alt_complete(lua_State *L, Sched *S, Alt *alt, int nresults) 
 
 /* ---- the results of an alts ---- */
 
-/* Pushes onto co what an alts returns besides the value: the port at index `at`, or the number of its operation.
-   Returns how many it pushed: 0 for a single operation. */
+/* Pushes what an alts returns besides the value: the port at index `at` of co, or the number of the operation. Returns
+   how many values it pushed: 0 for a single operation. */
 static inline int alt_push_port(lua_State *co, uint8_t alt_flags, int at) {
   if (LIKELY(!(alt_flags & ALT_SELECT))) return 0;
   if (alt_flags & ALT_INDEX) lua_pushinteger(co, (at - ALT_FIRST_OP) / 2 + 1);

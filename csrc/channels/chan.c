@@ -1,8 +1,8 @@
 /* chan.c: see chan.h.
 
-   A put asks: is the channel closed, does a take wait, is there room; else it waits. A take likewise. Whoever completes
-   the other side's operation (complete_*) pushes the results onto the other side's stack, commits its alt and wakes it.
-   Channels that have functions of their own (chan_ops.h) leave it to these. */
+   A put completes if the channel is closed, a take waits, or the buffer has room; else it waits. So does a take. An
+   operation that completes a waiting one pushes the results onto the other owner's stack, commits its alt and wakes it.
+   Special channels have their own functions (chan_ops.h). */
 #include "channels/chan.h"
 
 #include <lauxlib.h>
@@ -31,7 +31,7 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b) {
 
 void chan_push_done(lua_State *L, Chan *ch, int at) {
   if (ch->flags & CHAN_CLOSES_ITSELF) {
-    lua_pushvalue(L, at); /* its own done(): it only ever closes, and closing a chain of them would recurse */
+    lua_pushvalue(L, at); /* its own done(): it can only close, and closing a chain of done channels would recurse */
     return;
   }
   attr_push(L, at, ATTR_DONE);
@@ -77,8 +77,8 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
   return error_raise(L);
 }
 
-/* Completes an operation whose result, the first one of an alts, is on top of its owner's stack. `reason` is the index
-   in L of why the channel was closed, for a take that gets nil, or 0. */
+/* Completes an operation whose first result is on top of its owner's stack. For a take that gets nil, `reason` is the
+   index in L of why the channel was closed, or 0. */
 static inline void complete(lua_State *L, const Waiter *w, int reason) {
   Alt *alt = w->alt;
   int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
@@ -106,7 +106,7 @@ void chan_complete_take(lua_State *L, Waiter *w) {
 
 void chan_fetch(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
-  if (b->kind == BUFFER_PROMISE) { /* which keeps it */
+  if (b->kind == BUFFER_PROMISE) { /* the promise keeps its value */
     lua_getiuservalue(L, at, b->base);
     return;
   }
@@ -124,7 +124,7 @@ void chan_fetch(lua_State *L, Chan *ch, int at) {
   buffer_advance(b);
 }
 
-/* Moves the values to a larger ring. */
+/* Moves the values to a larger ring. May raise. */
 static void grow(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
   uint32_t size = buffer_grown(b);
@@ -169,7 +169,7 @@ void chan_store(lua_State *L, Chan *ch, int at, int value) {
   b->count++;
 }
 
-/* Completes all waiting takes of a promise, which has got its value. */
+/* Completes all waiting takes of a promise that has got its value. */
 static void serve_promise(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   while ((w = chan_first_waiter(ch, TAKES)) != NULL) {
@@ -179,7 +179,7 @@ static void serve_promise(lua_State *L, Chan *ch, int at) {
   }
 }
 
-/* Moves values of waiting puts into the room that a take has made. There is a slot for each: nothing is allocated. */
+/* Moves values of waiting puts into the room that a take has made. The room has slots: nothing is allocated. */
 static void admit(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   while (!buffer_full(&ch->buf) && (w = chan_first_waiter(ch, PUTS)) != NULL) {
@@ -239,7 +239,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   Waiter *w = chan_first_waiter(ch, PUTS);
   if (w) {
     alt_push_value(L, w);
-    ch->put_total++; /* there is no buffer, so that counts the take, too */
+    ch->put_total++; /* put_total counts both sides of an unbuffered channel */
     chan_complete_put(L, w, true);
     OBSERVE(ch->sched, take, ch, w->alt);
     chan_check(ch);
@@ -259,7 +259,7 @@ ChanStats chan_stats(lua_State *L, const Chan *ch) {
                      .puts = ch->put_total,
                      .takes = ch->put_total,
                      .closed = (ch->flags & CHAN_CLOSED) != 0};
-  if (ch->flags & CHAN_RESULT) { /* it gets its buffer when the go block ends */
+  if (ch->flags & CHAN_RESULT) { /* it gets this buffer when the go block ends */
     stats.kind = BUFFER_FIXED;
     stats.limit = 1;
   } else if (ch->buf.kind != BUFFER_NONE) { /* else its memory ends before these fields (CHAN_UNBUFFERED_SIZE) */
@@ -275,7 +275,7 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
   return ops && ops->count ? ops->count(L, ch, at) : (lua_Integer)chan_stats(L, ch).count;
 }
 
-enum { STACK_FOR_ON_CLOSE = 8 }; /* slots of L, those for the report of an error included */
+enum { STACK_FOR_ON_CLOSE = 8 }; /* slots of L, including those for the report of an error */
 
 void chan_notify_closed(lua_State *L, int at) {
   int top = lua_gettop(L);
@@ -293,7 +293,7 @@ void chan_notify_closed(lua_State *L, int at) {
   lua_settop(L, top);
 }
 
-/* Completes the waiting puts that give up when the channel closes, which it has. */
+/* Completes with false the waiting puts that give up when the channel closes. It is closed. */
 static void give_up_puts(lua_State *L, Chan *ch) {
   Link *link = ch->queues[PUTS].first;
   for (uint32_t n = ch->waiting[PUTS]; n > 0; n--) {
@@ -305,8 +305,8 @@ static void give_up_puts(lua_State *L, Chan *ch) {
 
 bool chan_close_begin(lua_State *L, Chan *ch, int at, int reason) {
   if (!reason) return true;
-  /* Without attributes, their user value is free; and their table has a place for it: closing allocates nothing. The
-     first user value of a go block that has died is free, too: it has no result. */
+  /* Closing allocates nothing: without attributes their user value is free for the reason, a table of attributes has a
+     place for it, and a dead go block has no result in its first user value. */
   if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & CHAN_HAS_ATTRS)) {
     lua_pushvalue(L, reason);
     lua_setiuservalue(L, at, CHAN_ATTRS);

@@ -1,10 +1,10 @@
-/* chan_check.c: the invariants of a channel (chan.h), which a debug build asserts after each operation. */
+/* chan_check.c: asserts the invariants of a channel (chan.h) after each operation of a debug build. */
 #include "channels/chan_custom.h"
 
 #ifdef RUNNEL_DEBUG
 #include <assert.h>
 
-/* Walks a queue: its length, and that every waiter in it is active. */
+/* Checks the length of a queue, and that every waiter in it is active. */
 static void check_queue(const Chan *ch, bool is_put) {
   const List *queue = &ch->queues[is_put];
   uint32_t n = 0;
@@ -33,10 +33,10 @@ void chan_check(const Chan *ch) {
   uint32_t nputs = ch->waiting[PUTS], ntakes = ch->waiting[TAKES];
   check_queue(ch, PUTS);
   check_queue(ch, TAKES);
-  if (chan_is_shared(ch)) return; /* of some of them the results may be in the inbox */
+  if (chan_is_shared(ch)) return; /* the results of some waiters may be in the inbox */
   assert(!(nputs && ntakes) || same_alt(ch));
   assert(!((ch->flags & CHAN_CLOSED) && ntakes));
-  if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
+  if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and its room */
   assert(!(ntakes && buffer_count(&ch->buf)));
   assert(!nputs || buffer_full(&ch->buf) || (chan_custom(ch) && chan_custom(ch)->is_admitting));
   if (ch->buf.kind == BUFFER_NONE) return;

@@ -19,7 +19,7 @@ static inline CustomChan *custom(Chan *ch) { return CONTAINER_OF(ch, CustomChan,
 
 /* ---- calling ---- */
 
-/* Calls the function and the `nargs` arguments on top of L for one result. Returns false if that is an error. */
+/* Calls the function below the `nargs` arguments on top of L for one result. Returns false if that is an error. */
 static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
   custom(ch)->is_busy = true;
   bool ok = error_pcall(L, nargs, 1, what);
@@ -31,7 +31,7 @@ static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
   return ok;
 }
 
-/* Raises an error about a policy, at the line that uses the channel: level 1 is the channel's function. */
+/* Raises an error about a policy, at the line that uses the channel: level 1 is the channel's own function. */
 static int bad_policy(lua_State *L, const char *message) {
   luaL_where(L, 2);
   lua_pushstring(L, message);
@@ -39,7 +39,7 @@ static int bad_policy(lua_State *L, const char *message) {
   return lua_error(L);
 }
 
-/* Raises if the result of a method is invalid. Runs in the protected call, since the message needs memory. */
+/* Raises if a method's result is invalid. Called in protected mode, since the message needs memory. */
 static void check_result(lua_State *L, enum Method method) {
   int is_int = 1;
   if (method == COUNT && (lua_tointegerx(L, -1, &is_int) < 0 || !is_int)) {
@@ -50,7 +50,7 @@ static void check_result(lua_State *L, enum Method method) {
   }
 }
 
-/* Protected, since looking up a method may raise: (method number, policy, value) -> the method's result */
+/* Protected, since the look-up of a method may raise: (method number, policy, value) -> the method's result. */
 static int call_method(lua_State *L) {
   static const char *const names[] = {"full", "add", "remove", "count", "close"};
   enum Method method = (enum Method)lua_tointeger(L, 1);
@@ -64,8 +64,8 @@ static int call_method(lua_State *L) {
   return 1;
 }
 
-/* Calls a method of the channel's policy, with the value at index `value` or none (0). Pushes the result and returns
-   true. Returns false after an error, which it pushes with LEAVE, and otherwise raises or reports. */
+/* Calls a method of the policy, with the value at index `value`, or none (0). Pushes the result and returns true. After
+   an error returns false, and with LEAVE pushes the error; or raises it, or reports it. */
 static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, enum OnError on_error) {
   lua_pushcfunction(L, call_method);
   lua_pushinteger(L, method);
@@ -78,7 +78,7 @@ static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, e
 }
 
 void chan_custom_check_busy(lua_State *L, const Chan *ch, int at) {
-  /* Twice what closing needs: a policy may close its channel while it runs, and then it is too late to raise. */
+  /* Twice the room that a close needs: a policy may close its channel while it runs, when raising is too late. */
   luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
   if (!chan_custom(ch) || !chan_custom(ch)->is_busy) return;
   attr_push_name(L, ch, at);
@@ -87,7 +87,7 @@ void chan_custom_check_busy(lua_State *L, const Chan *ch, int at) {
 
 /* ---- the buffer of such a channel ---- */
 
-/* Whether a put has to wait. With REPORT, after an error in the policy, too. */
+/* Whether a put must wait. With REPORT it must after an error in the policy. */
 static bool is_full(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   if (ch->buf.kind != BUFFER_POLICY) return buffer_full(&ch->buf);
   if (!ask(L, ch, at, FULL, 0, on_error)) return true;
@@ -96,7 +96,7 @@ static bool is_full(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   return full;
 }
 
-/* How many values there are. With REPORT none after an error in the policy. */
+/* The number of values. With REPORT 0 after an error in the policy. */
 static lua_Integer size(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   if (ch->buf.kind != BUFFER_POLICY) return (lua_Integer)ch->buf.count;
   if (!ask(L, ch, at, COUNT, 0, on_error)) return 0;
@@ -110,7 +110,7 @@ static lua_Integer count(lua_State *L, Chan *ch, int at) {
   return size(L, ch, at, RAISE);
 }
 
-/* Removes the next value and pushes it. As `ask`. */
+/* Removes and pushes the next value. Handles errors as `ask` does. */
 static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   if (ch->buf.kind != BUFFER_POLICY) {
     chan_fetch(L, ch, at);
@@ -119,8 +119,8 @@ static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   return ask(L, ch, at, REMOVE, 0, on_error);
 }
 
-/* Commits an alt before user code runs for it, and pushes its go block (or nil): that code may close the coroutine, and
-   then nothing else keeps the go block, which has ended, alive. */
+/* Commits an alt before user code runs for it, and pushes its go block (or nil): that code may close the coroutine,
+   which ends the go block, and then nothing else keeps it alive. */
 static void commit(lua_State *L, Alt *alt) {
   Sched *S = sched_self(L);
   alt_commit(L, S, alt);
@@ -128,9 +128,8 @@ static void commit(lua_State *L, Alt *alt) {
   else root_push(L, sched_go(alt));
 }
 
-/* Wakes the owner of a committed alt with the value on top of L, which is popped: the result of its take or put; or, if
-   `ok` is false, the error that it raises. A callback cannot raise an error: the error is reported, and the callback
-   gets false (of a put) or nil, and the error. */
+/* Wakes the owner of a committed alt with the value on top of L, which is popped: its result; or, without `ok`, the
+   error that it raises. A callback cannot raise: that reports the error, and gets it after false (a put) or nil. */
 static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, bool is_put) {
   Sched *S = sched_self(L);
   if (UNLIKELY(alt->state == ALT_DEAD)) {
@@ -151,12 +150,12 @@ static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, bool is_p
   alt_wake(S, alt, ok ? 1 + alt_push_port(alt->co, alt->flags, port) : 1);
 }
 
-/* Completes waiting takes, as many as the buffer has values. */
+/* Completes waiting takes while the buffer has values. */
 static void serve(lua_State *L, Chan *ch, int at) {
   while (ch->waiting[TAKES]) {
     Waiter *w = size(L, ch, at, REPORT) > 0 ? chan_first_waiter(ch, TAKES) : NULL;
     if (!w) return;
-    /* Commits first: the policy's code may do anything to the other channels of an alts. */
+    /* Commits first: the policy may use the other channels of an alts. */
     Alt *alt = w->alt;
     int port = w->at;
     commit(L, alt);
@@ -170,7 +169,7 @@ static void serve(lua_State *L, Chan *ch, int at) {
 
 /* ---- the transducer ---- */
 
-/* In a protected call, while the channel is busy: adds the value at index `value` to the buffer. */
+/* Called in protected mode, while the channel is busy: adds the value at index `value` to the buffer. */
 static void add_value(lua_State *L, Chan *ch, int at, int value) {
   if (ch->buf.kind == BUFFER_POLICY) {
     lua_pushcfunction(L, call_method);
@@ -184,7 +183,7 @@ static void add_value(lua_State *L, Chan *ch, int at, int value) {
   }
 }
 
-/* Protected: (channel, error): calls the exception handler, whose result, if not nil, goes into the buffer. */
+/* Protected: (channel, error): calls the exception handler and adds its result, unless it is nil, to the buffer. */
 static int call_handler(lua_State *L) {
   lua_getiuservalue(L, 1, CHAN_HANDLER);
   lua_insert(L, 2);
@@ -193,7 +192,7 @@ static int call_handler(lua_State *L) {
   return 0;
 }
 
-/* Calls the exception handler with the error on top of L, which is popped. Without one, the error is reported. */
+/* Calls the exception handler with the error on top of L, which is popped; reports the error if there is no handler. */
 static void handle_error(lua_State *L, Chan *ch, int at) {
   int err = lua_gettop(L);
   if (lua_getiuservalue(L, at, CHAN_HANDLER) == LUA_TNIL) {
@@ -217,8 +216,7 @@ static bool is_reduced(lua_State *L) {
   return is;
 }
 
-/* The transducer has returned a reduced value: waiting puts complete as accepted, their values are dropped, and the
-   channel closes. */
+/* The transducer has returned a reduced value: accepts the waiting puts, drops their values, and closes the channel. */
 static void reduced(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   while ((w = chan_first_waiter(ch, PUTS)) != NULL) {
@@ -229,7 +227,7 @@ static void reduced(lua_State *L, Chan *ch, int at) {
   chan_close(L, ch, at, 0);
 }
 
-/* Protected, since the message needs memory: (what the step function returned). */
+/* Protected, since the message needs memory: (result of the step function). */
 static int raise_no_accumulator(lua_State *L) {
   return luaL_error(L, "the transducer's step function returned a %s, not its accumulator: return rf(acc, v), or acc",
                     luaL_typename(L, 1));
@@ -255,8 +253,8 @@ static void step(lua_State *L, Chan *ch, int at, int value) {
   }
 }
 
-/* For a closed channel on which no put waits: runs the transducer's completion, which may still add values, and calls
-   the policy's close. Once only. Does not raise. */
+/* Runs the transducer's completion, which may still add values, and calls the policy's close; once only, when the
+   channel is closed and no put waits. Does not raise. */
 static void finish(lua_State *L, Chan *ch, int at) {
   if (custom(ch)->is_finished) return;
   custom(ch)->is_finished = true;
@@ -272,8 +270,8 @@ static void finish(lua_State *L, Chan *ch, int at) {
   }
 }
 
-/* The reducing function at the end of a channel's transducer, which adds to the buffer. rf() and rf(acc) give the
-   accumulator, rf(acc, v) adds v. Upvalues: the scheduler, the channel. */
+/* The innermost reducing function of a channel's transducer: rf() and rf(acc) return the accumulator, rf(acc, v) adds v
+   to the buffer. Upvalues: the scheduler, the channel. */
 static int add(lua_State *L) {
   int n = lua_gettop(L);
   Chan *ch = (Chan *)lua_touserdata(L, lua_upvalueindex(2));
@@ -291,7 +289,7 @@ static int add(lua_State *L) {
 /* ---- put and take ---- */
 
 /* Adds the value of the first waiting put, `w`, to the buffer and completes it. An error in the transducer goes to
-   on_error, whose handler may use the channel: what it puts is enqueued behind the puts that are being admitted. */
+   on_error, whose handler may use the channel: its puts are enqueued behind the puts that are being admitted. */
 static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   Alt *alt = w->alt;
   int port = w->at, top = lua_gettop(L);
@@ -323,7 +321,7 @@ static void admit_all(lua_State *L, Chan *ch, int at) {
 
 static PutResult put(lua_State *L, Chan *ch, int at, int value) {
   chan_custom_check_busy(L, ch, at);
-  /* If a take waits the value goes through, room or not: else the two would wait for each other. */
+  /* If a take waits the put completes, room or not: else the two would wait for each other. */
   bool full = is_full(L, ch, at, RAISE);
   if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
   if ((full || (custom(ch)->is_admitting && ch->waiting[PUTS])) && !ch->waiting[TAKES]) return PUT_WAIT;
@@ -340,13 +338,13 @@ static int take(lua_State *L, Chan *ch, int at) {
   chan_custom_check_busy(L, ch, at);
   Waiter *w;
   lua_Integer n = size(L, ch, at, RAISE);
-  /* Puts may wait although nothing is buffered: the policy was full when empty, or the transducer drops values. */
+  /* Puts may wait although no value is buffered: the policy was full when empty, or the transducer drops values. */
   while (n == 0 && (w = chan_first_waiter(ch, PUTS)) != NULL) {
     admit(L, ch, at, w);
     n = size(L, ch, at, RAISE);
   }
   if (n == 0 && UNLIKELY(ch->flags & CHAN_CLOSED && !custom(ch)->is_finished && !ch->waiting[PUTS])) {
-    finish(L, ch, at); /* the last waiting put belonged to an alts, which has withdrawn it since the close */
+    finish(L, ch, at); /* the last waiting put belonged to an alts that has withdrawn it since the close */
     n = size(L, ch, at, RAISE);
   }
   if (n > 0) {
@@ -362,7 +360,7 @@ static int take(lua_State *L, Chan *ch, int at) {
   return 1 + attr_take_reason(L, ch, at);
 }
 
-/* Closes now; or, if a policy or transducer closes its own channel, when that returns. */
+/* Closes now; or, if the channel's own policy or transducer closes it, when that code returns. */
 static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
   if (custom(ch)->closes_later) return;
   luaL_checkstack(L, LUA_MINSTACK, NULL); /* closing must not stop half way */
@@ -388,7 +386,7 @@ static bool is_closed(const Chan *ch) { return ch->flags & CHAN_CLOSED || chan_c
 const ChanOps chan_custom_ops = {
     .put = put, .take = take, .close = close_chan, .count = count, .can = can, .is_closed = is_closed};
 
-/* ---- making one ---- */
+/* ---- making a channel ---- */
 
 /* Gives a channel the transducer at index `xf`. */
 static void transduce(lua_State *L, CustomChan *c, int at, int xf) {

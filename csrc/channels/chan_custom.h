@@ -1,11 +1,10 @@
 /* chan_custom.h: channels whose values go through user code: a transducer, its exception handler, or a buffer policy
    written in Lua.
 
-   While such code runs the channel is busy: other operations on it raise, closing it is put off until the code returns,
-   and nothing may wait. The code is always called protected, so that an error in it leaves the channel as it was. An
+   While that code runs the channel is busy: other operations on it raise, a close waits until the code returns, and no
+   operation may wait. The code is always called protected, so that an error in it leaves the channel as it was. An
    error in a transducer goes to the exception handler, or to on_error. An error in a policy is raised by the operation
-   for which the policy was called, which may be a waiting put or take; if it was called for none, the error goes to
-   on_error. */
+   for which the policy was called, also by a waiting put or take; if there is none, the error goes to on_error. */
 #ifndef RUNNEL_CHAN_CUSTOM_H
 #define RUNNEL_CHAN_CUSTOM_H
 
@@ -15,7 +14,7 @@ typedef struct CustomChan {
   Chan chan;         /* with CHAN_SPECIAL */
   bool has_xform;    /* values go through a transducer */
   bool is_busy;      /* its transducer, handler or policy is running */
-  bool closes_later; /* closed while busy: closes when that ends */
+  bool closes_later; /* closed while busy: it closes when the code returns */
   bool is_finished;  /* the transducer's completion, and the policy's close, have run */
   bool is_admitting; /* a waiting put is being admitted, and others may wait although there is room */
 } CustomChan;
@@ -27,15 +26,14 @@ static inline const CustomChan *chan_custom(const Chan *ch) {
   return chan_ops(ch) == &chan_custom_ops ? CONTAINER_OF(ch, const CustomChan, chan) : NULL;
 }
 
-/* Whether its values go through a transducer. */
 static inline bool chan_custom_transduces(const Chan *ch) { return chan_custom(ch) && chan_custom(ch)->has_xform; }
 
-/* Pushes a new channel with a buffer of b's kind and limit, and with what is not 0 of these: the policy at index
-   `policy`, for BUFFER_POLICY; the transducer at index `xf`; the exception handler at index `handler`. Raises what the
+/* Pushes a new channel with a buffer of b's kind and limit, and, unless they are 0, with the policy (for
+   BUFFER_POLICY), the transducer and the exception handler at the indices `policy`, `xf` and `handler`. Raises what the
    transducer raises, or if it does not return a function. */
 void chan_custom_new(lua_State *L, Sched *S, Buffer b, int policy, int xf, int handler);
 
-/* Raises if the channel is busy; also makes room on the stack for any operation on it. */
+/* Raises if the channel is busy; also reserves room on the stack for any operation on it. */
 void chan_custom_check_busy(lua_State *L, const Chan *ch, int at);
 
 #endif

@@ -1,9 +1,9 @@
-/* attr.c: see attr.h. The table is in the user value CHAN_ATTRS. That of a go block is in SCHED_ATTRS instead: few go
-   blocks have attributes, and each byte of a go block counts.
+/* attr.c: see attr.h. A channel has the table in its user value CHAN_ATTRS; a go block has it in SCHED_ATTRS, since few
+   go blocks have attributes and each byte of a go block counts.
 
-   The reason of the close of a channel without a table is in CHAN_ATTRS. A table has a place for it, which holds false
-   until then: closing must not need memory. That of a go block is there even if it has a table; but in the table if
-   somebody else has closed its result channel while it lived. */
+   Without a table, CHAN_ATTRS holds the reason of the close. A new table gets a place for it, with false until the
+   close: so a close needs no memory. A go block has the reason in CHAN_ATTRS even if it has a table, unless other code
+   has closed its result channel while it lived: then the table has it. */
 #include "core/attr.h"
 
 bool attr_push_table(lua_State *L, int at) {
@@ -34,7 +34,7 @@ bool attr_table(lua_State *L, int at) {
   }
   lua_pop(L, 1);
   if (!(ch->flags & CHAN_GO)) {
-    if (ch->flags & CHAN_REASON) lua_getiuservalue(L, at, CHAN_ATTRS); /* it moves to the table */
+    if (ch->flags & CHAN_REASON) lua_getiuservalue(L, at, CHAN_ATTRS); /* the reason moves to the table */
     else lua_pushboolean(L, 0);
     lua_rawseti(L, -2, ATTR_REASON);
     lua_pushvalue(L, -1);

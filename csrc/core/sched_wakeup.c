@@ -8,8 +8,7 @@
 #include "base/wakeup.h"
 #include "core/setup.h"
 
-/* __gc of the userdata that holds the scheduler's wakeup, when the state is closed. Other threads may still hold the
-   wakeup. */
+/* __gc of the userdata that owns the wakeup, when the state is closed. Other threads may still hold the wakeup. */
 static int end_wakeup(lua_State *L) {
   Sched *S = sched_self(L);
   if (S->wakeup) wakeup_release(S->wakeup);

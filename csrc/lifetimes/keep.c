@@ -1,7 +1,5 @@
-/* keep.c: see keep.h.
-
-   The list is a table without gaps. A round checks each entry once, from the last to the first; the last entry takes
-   the place of one that is dropped. */
+/* keep.c: see keep.h. The list is a table without gaps. A round checks each entry once, from the last to the first; the
+   last entry replaces one that is dropped. */
 #include "lifetimes/keep.h"
 
 #include <lauxlib.h>
@@ -10,16 +8,16 @@
 #include "lifetimes/root_table.h"
 
 enum {
-  /* A list of fewer entries, or of fewer than twice as many as the last round has found needed, is trimmed only in
-     cycles of the collector: an entry that is dropped between two parks must be added again. */
+  /* A list with fewer entries, or fewer than twice those that the last round found needed, is trimmed only in cycles of
+     the collector: a dropped entry must be added again at the next park. */
   FEW = 1024,
-  LONG_QUEUE = 1024 /* waiters that are checked in one queue; a channel with more waiters stays in the list */
+  LONG_QUEUE = 1024 /* waiters that are checked in a queue; a channel with more of them stays in the list */
 };
 
-/* Whether the waiter is one of a strong root. */
+/* Whether a strong root owns the waiter. */
 static bool is_strong(const Sched *S, const Waiter *w) { return w->alt != &S->outside && !(w->alt->flags & ALT_WEAK); }
 
-/* Whether the queue may have a waiter of a strong root. */
+/* Whether the queue may have a waiter that a strong root owns. */
 static bool has_strong(const Sched *S, const List *queue) {
   int n = 0;
   for (const Link *link = queue->first; link; link = list_next(queue, link)) {
@@ -28,7 +26,7 @@ static bool has_strong(const Sched *S, const List *queue) {
   return false;
 }
 
-/* Whether the entry on top of L is needed; if not, clears its flag. */
+/* Whether the entry on top of L is needed; clears its flag if not. */
 static bool is_needed(lua_State *L, const Sched *S) {
   Chan *ch = (Chan *)lua_touserdata(L, -1);
   if (ch->tag == &chan_tag) { /* else a block of waiters, which begins with a link or NULL */
@@ -38,7 +36,7 @@ static bool is_needed(lua_State *L, const Sched *S) {
   }
   Waiter *block = (Waiter *)lua_touserdata(L, -1);
   size_t n = (size_t)lua_rawlen(L, -1) / sizeof(Waiter);
-  if (block->is_weak) n = 0; /* its go block may have been collected: its waiters must not be followed */
+  if (block->is_weak) n = 0; /* its go block, and so its waiters, may have been collected */
   for (size_t i = 0; i < n; i++) {
     if (block[i].link.next && is_strong(S, &block[i])) return true;
   }
@@ -63,7 +61,7 @@ void keep_trim(lua_State *L, Sched *S, uint32_t n) {
       lua_rawseti(L, -2, k->size--);
     }
     if (--k->next > 0) continue;
-    /* Not twice the size: that counts what was added during the round, which may already be needed no more. */
+    /* Not twice the size, which counts entries that were added during the round and may not be needed any more. */
     k->limit = k->found < FEW / 2 ? FEW : 2 * k->found;
     k->found = 0;
   }
@@ -83,7 +81,7 @@ void keep_shrink(lua_State *L, Sched *S) {
   uint32_t room = root_room(k->size, k->room);
   if (room == k->room) return;
   lua_createtable(L, (int)room, 1);
-  if (k->size <= room) { /* else finalizers ran, and parked many go blocks */
+  if (k->size <= room) { /* else a finalizer has parked many go blocks */
     root_move_entries(L, SCHED_KEPT, lua_gettop(L), room);
     k->room = room;
   }

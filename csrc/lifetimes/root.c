@@ -1,8 +1,8 @@
 /* root.c: see root.h.
 
-   A sweep goes on where the last one has stopped, from the end of each table to its beginning: that is a round. The
-   next round begins at the end again. If a root is removed, the last one takes its index (root_table.c); this round has
-   visited that one, or it is newer. So a round visits all roots that were there when it began. */
+   A sweep continues where the last one has stopped. A round goes from the end of each table to its beginning; the next
+   round begins at the end again. When a root is removed, the last one takes its index (root_table.c): the round has
+   visited that root, or it is newer. So a round visits all roots that were there when it began. */
 #include "lifetimes/root.h"
 
 #include <lauxlib.h>
@@ -13,22 +13,20 @@
 #include "lifetimes/keep.h"
 
 enum {
-  AT_SPAWN = 4,        /* roots that are visited when a go block is started: 2 us if all of them are demoted */
+  AT_SPAWN = 4,        /* roots that a start visits: 2 us if it demotes all of them */
   CHUNK = 512,         /* roots that the loop visits in a millisecond: 0.2 ms if it demotes all of them */
   PARKED_LEAST = 1024, /* with fewer parked strong roots only the collector's cycle sweeps */
   CYCLE_LEAST = 8192   /* roots that a cycle of the collector visits; the loop visits the rest */
 };
 
-/* Each go block that is started and parks causes AT_SPAWN visits. Abandoned go blocks that were not visited yet are
-   then at most a third of the strong roots that cannot be demoted. They must be few: the collector cannot free them,
-   and the memory that they use delays its next cycle. However many were parked at once, each visit is paid for by a go
-   block that is started later, a few by each: none of them takes long. */
+/* Each go block that is started and parks pays for AT_SPAWN visits. So the abandoned go blocks that no sweep has
+   visited yet are at most a third of the strong roots that cannot be demoted, and no start takes long. They must be
+   few: the collector cannot free them, and their memory delays its next cycle. */
 
 /* ---- strong and weak ---- */
 
 /* Removes a weak root, whose userdata is at index `at`, from the attributes of its channels, and stores its coroutine
-   in GO_COROUTINE again. Finds the channels in GO_WAITS, not on its stack, which is empty if somebody closes the
-   coroutine. */
+   in GO_COROUTINE again. Finds the channels in GO_WAITS: its stack is empty if other code closes the coroutine. */
 static void release(lua_State *L, const Go *go, int at) {
   int type = lua_getiuservalue(L, at, GO_WAITS), waits = lua_gettop(L);
   if (type != LUA_TTHREAD) { /* else it had not parked yet */
@@ -62,7 +60,7 @@ void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
 void root_promote(lua_State *L, Sched *S, Go *go) {
   int top = lua_gettop(L);
   if (UNLIKELY(!root_push_weak(L, go))) {
-    /* The weak reference has been cleared (see root.h); but each of its channels still has it. */
+    /* Its weak reference was cleared (root.h), but each of its channels still has it. */
     alt_push_channel(L, alt_waiters(&go->alt));
     attr_push_table(L, top + 1);
     lua_pushnil(L);
@@ -75,7 +73,7 @@ void root_promote(lua_State *L, Sched *S, Go *go) {
   lua_settop(L, top);
 }
 
-/* Whether a strong root waits on channels only: if nobody can reach them, nothing will ever wake it. */
+/* Whether a strong root waits on channels only: if no code can reach them, nothing will wake it. */
 static bool may_be_abandoned(const Go *go) {
   const Alt *alt = &go->alt;
   if (alt->state == ALT_NEW) return true;
@@ -90,8 +88,7 @@ static bool may_be_abandoned(const Go *go) {
   return true;
 }
 
-/* Makes the tables of attributes by which the channels of a parked go block will keep it alive. Returns whether one was
-   missing. */
+/* Makes the missing tables of attributes of a parked go block's channels. Returns whether one was missing. */
 static bool make_tables(lua_State *L, const Alt *alt) {
   bool made = false;
   for (uint32_t i = 0; i < alt->count; i++) {
@@ -102,7 +99,7 @@ static bool make_tables(lua_State *L, const Alt *alt) {
   return made;
 }
 
-/* The size of the table that keeps alive what a parked alts waits on; 0 for a single operation. */
+/* The size of the table GO_WAITS of a parked alts; 0 for a single operation. */
 static uint32_t size_of_waits(const Alt *alt) { return alt->flags & ALT_SELECT ? alt->count + 1 : 0; }
 
 /* Demotes the strong root on top of the stack: from now on its channels keep it and its coroutine alive. May raise half
@@ -113,7 +110,7 @@ static void demote(lua_State *L, Sched *S, Go *go) {
   make_tables(L, alt);
   uint32_t size = size_of_waits(alt);
   if (size) lua_createtable(L, (int)size, 0);
-  /* That has allocated: a finalizer may have woken the go block, which may have ended, or have parked elsewhere. */
+  /* A finalizer may have run and woken the go block, which may have ended, or parked elsewhere. */
   if (!go->slot || !may_be_abandoned(go) || make_tables(L, alt) || size_of_waits(alt) > size) {
     lua_settop(L, at); /* seldom covered: a finalizer ran at this very allocation */
     return;
@@ -135,7 +132,7 @@ static void demote(lua_State *L, Sched *S, Go *go) {
     if (is_alts) lua_rawseti(L, waits, i + 1);
   }
   root_move_to_weak(L, S, go, at);
-  if (alt->count) lua_setiuservalue(L, at, GO_WAITS); /* the table, or the one channel: instead of the coroutine */
+  if (alt->count) lua_setiuservalue(L, at, GO_WAITS); /* the table, or the single channel, replaces the coroutine */
   lua_settop(L, at);
   alt->flags |= ALT_WEAK;
   if (is_alts) alt_waiters(alt)->is_weak = true;
@@ -143,12 +140,12 @@ static void demote(lua_State *L, Sched *S, Go *go) {
 
 /* ---- sweeps ---- */
 
-/* How many strong roots may be parked: those in the run queue are not. */
+/* The number of strong roots that may be parked: those that are not in the run queue. */
 static uint32_t idle(const Sched *S) {
   return S->roots.strong > S->world.nready ? S->roots.strong - S->world.nready : 0;
 }
 
-/* The index to visit in a table of `n` roots; *next is that of the next one, or 0 at the end of a round. */
+/* The index to visit in a table of `n` roots; *next is the next index, or 0 at the end of a round. */
 static uint32_t advance(uint32_t *next, uint32_t n) {
   if (*next == 0 || *next > n) *next = n;
   return (*next)--;
@@ -170,13 +167,13 @@ static void visit_strong(lua_State *L, Sched *S, int strong) {
   lua_pop(L, 1);
 }
 
-/* Protected: (n) visits so many roots of each kind, or all. */
+/* Protected: (n) visits up to n roots of each kind. */
 static int sweep_protected(lua_State *L) {
   enum { COUNT = 1, STRONG, WEAK };
   Sched *S = sched_self(L);
   Roots *r = &S->roots;
   lua_Integer n = lua_tointeger(L, COUNT);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG); /* only a sweep replaces it, and there is no other one */
+  lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG); /* only a sweep replaces this table */
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
   for (lua_Integer i = n < r->weak ? n : r->weak; i > 0 && r->weak; i--) visit_weak(L, S, WEAK);
   for (lua_Integer i = n < r->strong ? n : r->strong; i > 0 && r->strong; i--) visit_strong(L, S, STRONG);
@@ -187,7 +184,7 @@ static int sweep_protected(lua_State *L) {
   return 0;
 }
 
-/* Visits some roots of each kind. If memory runs out, the rest stays as it was. Does not raise. */
+/* Visits `n` roots of each kind. If memory runs out, the other roots stay as they are. Does not raise. */
 static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   Roots *r = &S->roots;
   if (r->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
@@ -212,13 +209,13 @@ void root_add(lua_State *L, Sched *S, Go *go, int at) {
 
 /* ---- the sentinel ----
 
-   A userdata that nobody refers to: its finalizer runs once a cycle, sweeps, and makes the next one. SCHED_WEAK refers
-   to the sentinel weakly.
+   A userdata without references, but for a weak one in SCHED_WEAK. Its finalizer runs once a cycle, sweeps, and makes
+   the next sentinel.
 
-   When memory is short, an allocation ends in a full collection. If that found the next sentinel dead, its finalizer
-   would be called in the same collection, and so on: the collection would never end. So the finalizer holds the next
-   sentinel while it allocates; and once an allocation has failed, it makes none and does nothing until the scheduler
-   has run. root_maintain makes one then, and also if the finalizer could not be called at all. */
+   When memory is short, an allocation ends in a full collection. If that found the next sentinel dead, it would call
+   its finalizer, and so on: the collection would never end. So the finalizer holds the next sentinel while it
+   allocates; and once an allocation has failed, it makes none and does nothing until the scheduler has run. Then
+   root_maintain makes one, also if the finalizer could not be called at all. */
 
 /* Protected: makes the sentinel, if there is none, and returns it. Its metatable is the second upvalue. */
 static int make_sentinel(lua_State *L) {
@@ -244,7 +241,7 @@ static int on_cycle(lua_State *L) {
     r->failed = true;
     return 0;
   }
-  /* If the loop has not run since the last cycle, somebody calls the collector again and again. */
+  /* If the loop has not run since the last cycle, the program collects again and again: each cycle visits all roots. */
   bool loop_runs = S->running && r->last_cycle != S->world.looked;
   uint32_t n = root_count(S), now = loop_runs && n > CYCLE_LEAST ? CYCLE_LEAST : n;
   r->due = n - now;
@@ -268,7 +265,7 @@ void root_maintain(lua_State *L, Sched *S) {
   if (LIKELY(is_there)) return;
   lua_getiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
   lua_pcall(L, 0, 1, 0);
-  lua_pop(L, 1); /* the sentinel, or that there is no memory for one yet */
+  lua_pop(L, 1); /* the sentinel, or the error that memory ran out */
 }
 
 void root_open(lua_State *L) {

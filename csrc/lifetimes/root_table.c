@@ -1,16 +1,14 @@
-/* root_table.c: see root_table.h.
+/* root_table.c: see root_table.h. SCHED_STRONG has the strong roots at 1 to Roots.strong, and SCHED_WEAK the weak roots
+   at 1 to Roots.weak. A go block knows its index (Go.slot). When a root is removed, the last one takes its place. Lua
+   clears the entries of collected weak roots, which count until a sweep removes them.
 
-   The strong roots are at 1 to Roots.strong of the table SCHED_STRONG, and the weak ones at 1 to Roots.weak of
-   SCHED_WEAK. A go block knows its index (Go.slot). The last root of a table takes the place of one that is removed.
-   Lua sets the entries of weak roots that have been collected to nil; they count until a sweep removes them.
-
-   Behind its roots SCHED_STRONG holds `false`, up to Roots.room. There is always room for the roots of both kinds, so
-   that a weak root becomes strong without an allocation. */
+   SCHED_STRONG is filled with `false` up to Roots.room, which is at least the number of roots of both kinds: so a weak
+   root becomes strong without an allocation. */
 #include "lifetimes/root_table.h"
 
 #include "core/setup.h"
 
-/* Pushes a table of the scheduler and its entry `i`. Returns the type of that. */
+/* Pushes a table of the scheduler and its entry `i`. Returns the entry's type. */
 static int push_both(lua_State *L, int table, uint32_t i) {
   lua_getiuservalue(L, SCHED_SELF, table);
   return lua_rawgeti(L, -1, i);
@@ -51,7 +49,7 @@ void root_remove(lua_State *L, Sched *S, Go *go) {
 void root_move_to_weak(lua_State *L, Sched *S, Go *go, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
   lua_pushvalue(L, at);
-  lua_rawseti(L, -2, (lua_Integer)S->roots.weak + 1); /* makes it longer, or sets an existing key */
+  lua_rawseti(L, -2, (lua_Integer)S->roots.weak + 1); /* may allocate */
   root_remove(L, S, go);
   lua_pop(L, 3);
   go->slot = ++S->roots.weak;
@@ -69,7 +67,7 @@ void root_remove_weak(lua_State *L, Sched *S, uint32_t i) {
   uint32_t last = S->roots.weak;
   if (push_both(L, SCHED_WEAK, last) != LUA_TNIL) {
     lua_pushvalue(L, -1);
-    lua_rawseti(L, -3, i); /* if that was cleared, Lua may have dropped its key, and allocates */
+    lua_rawseti(L, -3, i); /* if entry `i` was cleared, Lua may have dropped its key, and allocates */
     ((Go *)lua_touserdata(L, -1))->slot = i;
     lua_pushnil(L);
     lua_rawseti(L, -3, last);
@@ -134,7 +132,7 @@ void root_shrink(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   lua_createtable(L, (int)room, 1);
   lua_createtable(L, (int)room, 1);
-  if (root_count(S) <= room) { /* else finalizers ran, and started many go blocks */
+  if (root_count(S) <= room) { /* else a finalizer has started many go blocks */
     root_move_entries(L, SCHED_STRONG, top + 1, room);
     root_move_entries(L, SCHED_WEAK, top + 2, room);
     r->room = room;
