@@ -67,10 +67,10 @@ HTTPD := $(shell $(CC) -E -include microhttpd.h -x c /dev/null >/dev/null 2>&1 &
 MONITOR         = $(if $(HTTPD),$(BUILD)/runnel/monitor/core.so)
 MONITOR_SOURCES = $(wildcard csrc/monitor/*.c)
 MONITOR_OBJECTS = $(MONITOR_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/monitor_assets.o \
-                  $(patsubst %,$(BUILD)/obj/%.o,base/clock base/wakeup httpd/daemon)
+                  $(patsubst %,$(BUILD)/obj/%.o,base/clock base/thread base/wakeup tracing/map httpd/daemon)
 HTTPD_SERVER    = $(if $(HTTPD),$(BUILD)/runnel/httpd/core.so)
 HTTPD_SOURCES   = $(wildcard csrc/httpd/*.c)
-HTTPD_OBJECTS   = $(HTTPD_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock wakeup)
+HTTPD_OBJECTS   = $(HTTPD_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock thread wakeup)
 MONITOR_ASSETS  = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
 
 OPTIONAL_MODULES = $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_SERVER) $(MONITOR)
@@ -100,14 +100,14 @@ HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 NATS         := $(shell $(CC) -E -include nats/nats.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 NATS_LIBS    ?= -lnats
 NATS_SOURCES  = $(wildcard csrc/nats/*.c)
-NATS_OBJECTS  = $(NATS_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/base/loaded.o $(BUILD)/obj/base/wakeup.o
+NATS_OBJECTS  = $(NATS_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock loaded thread wakeup)
 NATS_MODULE   = $(if $(NATS),$(BUILD)/runnel/nats/core.so)
 
 # The C module under the client of runnel.http, if the system has libcurl and zlib; likewise.
 CURL         := $(shell $(CC) -E -include curl/curl.h -include zlib.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 CURL_LIBS    ?= -lcurl -lz
 HTTP_SOURCES  = $(wildcard csrc/http/*.c)
-HTTP_OBJECTS  = $(HTTP_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/base/loaded.o $(BUILD)/obj/base/wakeup.o
+HTTP_OBJECTS  = $(HTTP_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock loaded thread wakeup)
 HTTP_MODULE   = $(if $(CURL),$(BUILD)/runnel/http/curl.so)
 
 # Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.

@@ -26,6 +26,7 @@ build = {
         "csrc/base/loaded.c",
         "csrc/base/sleep.c",
         "csrc/base/spans.c",
+        "csrc/base/thread.c",
         "csrc/base/wakeup.c",
         "csrc/base/windows.c",
         "csrc/shared/alt.c",

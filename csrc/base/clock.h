@@ -16,6 +16,10 @@ typedef struct Clock {
 /* The time in ns: of the monotonic system clock, or the virtual time. */
 int64_t clock_now(const Clock *clock);
 
+/* The time of the monotonic system clock, in ns and in ms. Any thread. */
+static inline int64_t clock_ns(void) { return clock_now(&(Clock){0}); }
+static inline int64_t clock_ms(void) { return clock_ns() / CLOCK_MS; }
+
 /* Moves virtual time forward to `ns`; never back. */
 void clock_jump(Clock *clock, int64_t ns);
 

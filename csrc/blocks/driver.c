@@ -2,10 +2,10 @@
 #include "blocks/driver.h"
 
 #include <lauxlib.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "base/sleep.h"
+#include "base/thread.h"
 #include "base/wakeup.h"
 #include "core/sched_wakeup.h"
 #include "sharing/shared_wait.h"
@@ -31,11 +31,10 @@ enum { MAX_WAIT_NO_WAKEUP_MS = 10 }; /* the longest wait in a driver that does n
    check of the debug hook and the sleep: a signal in between would not end the sleep. */
 static void sleep_ns(lua_State *L, const Sched *S, int fd, int other, int64_t ns) {
   const int fds[SLEEP_FDS] = {fd, other, sched_wakeup_fd(S), S->input_is_watched ? STDIN_FILENO : -1};
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
+  sigset_t old;
+  signals_block(&old);
   if (!lua_gethookmask(L)) sleep_on(fds, ns, &old);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  signals_restore(&old);
 }
 
 bool driver_wait_readable(lua_State *L, Sched *S, int fd, int other, int64_t ns) {

@@ -75,8 +75,6 @@ static struct {
 
 static volatile sig_atomic_t resized, continued;
 
-static int64_t now(void) { return clock_now(&(Clock){0}); }
-
 /* ---- drawing ---- */
 
 /* Moves (row, column) on by a character, as libedit shows it. */
@@ -119,7 +117,7 @@ static int cursor_row(void) {
 static void hide(void) {
   if (!ed.shown) return;
   ed.shown = false;
-  ed.hidden_at = now();
+  ed.hidden_at = clock_ns();
   int row = cursor_row();
   (void)fputs("\r", ed.screen);
   if (row > 0) (void)fprintf(ed.screen, "\033[%dA", row);
@@ -142,19 +140,19 @@ static bool size_is_known(void) {
   int rows, columns;
   if (ed.is_mute) return true;
   if (ed.asked_at == 0) {
-    ed.asked_at = now();
+    ed.asked_at = clock_ns();
     width_ask(ed.screen);
     return false;
   }
   if (width_answer() == 0) {
-    ed.is_mute = !ed.answers && now() - ed.asked_at > ANSWER_NS;
-    return now() - ed.asked_at > ANSWER_NS;
+    ed.is_mute = !ed.answers && clock_ns() - ed.asked_at > ANSWER_NS;
+    return clock_ns() - ed.asked_at > ANSWER_NS;
   }
   ed.answers = true;
   screen_size(&rows, &columns);
   if (width_answer() == columns || ++ed.times_asked >= ASK_AT_MOST) return true;
   ed.asked_at = 0;
-  ed.resized_at = now(); /* the kernel will be told */
+  ed.resized_at = clock_ns(); /* the kernel will be told */
   return false;
 }
 
@@ -173,11 +171,11 @@ static void redraw(void *ud, bool busy) {
   if (resized) {
     resized = 0;
     ed.settling = true;
-    ed.resized_at = now();
+    ed.resized_at = clock_ns();
     ed.asked_at = 0;
     ed.times_asked = 0;
   }
-  if (ed.settling && (now() - ed.resized_at < SETTLE_NS || !size_is_known())) return;
+  if (ed.settling && (clock_ns() - ed.resized_at < SETTLE_NS || !size_is_known())) return;
   settle();
   if (continued) {
     continued = 0;
@@ -185,7 +183,7 @@ static void redraw(void *ud, bool busy) {
     (void)el_wset(ed.el, EL_PREP_TERM, 0);
     (void)el_wset(ed.el, EL_PREP_TERM, 1);
   }
-  if (!busy || now() - ed.hidden_at > HIDDEN_NS) show();
+  if (!busy || clock_ns() - ed.hidden_at > HIDDEN_NS) show();
 }
 
 static wchar_t *get_prompt(EditLine *el) {

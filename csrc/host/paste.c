@@ -1,10 +1,9 @@
 /* paste.c: see paste.h. */
 #include "host/paste.h"
 
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "base/bytes.h"
 
 enum { SHOWN_LINES = 2, LEAST_COLUMNS = 40, MARGIN = 20, NOTE = 64 };
 
@@ -23,22 +22,17 @@ static size_t plain_lines(char *text, size_t size) {
 
 char *paste_read(int (*next)(void *), void *ud) {
   const size_t end = strlen(PASTE_ENDS);
-  size_t size = 0, room = 256;
-  char *text = (char *)malloc(room);
+  Bytes text = {0};
   int byte;
-  while (text && (byte = next(ud)) >= 0) {
-    if (size + 1 == room) {
-      char *larger = (char *)realloc(text, room *= 2);
-      if (!larger) break;
-      text = larger;
-    }
-    text[size++] = (char)byte;
-    if (byte == '~' && size >= end && memcmp(text + size - end, PASTE_ENDS, end) == 0) {
-      text[plain_lines(text, size - end)] = '\0';
-      return text;
+  while ((byte = next(ud)) >= 0) {
+    char c = (char)byte;
+    if (!bytes_add(&text, &c, 1)) break;
+    if (c == '~' && text.to >= end && memcmp(text.start + text.to - end, PASTE_ENDS, end) == 0) {
+      text.start[plain_lines(text.start, text.to - end)] = '\0';
+      return text.start;
     }
   }
-  free(text);
+  bytes_free(&text);
   return NULL;
 }
 

@@ -61,23 +61,19 @@ size_t utf8_drawn(const char *bytes, size_t count, char drawn[8]) {
   return n;
 }
 
-typedef struct Text {
-  const char *at; /* the next byte */
-} Text;
-
+/* `ud` is where the pointer to the next byte is. */
 static int next_of_text(void *ud) {
-  Text *text = (Text *)ud;
-  return *text->at ? (unsigned char)*text->at++ : -1;
+  const char **at = (const char **)ud;
+  return **at ? (unsigned char)*(*at)++ : -1;
 }
 
 wchar_t *utf8_to_wide(const char *text) {
   wchar_t *wide = (wchar_t *)malloc((strlen(text) + 1) * sizeof *wide);
   if (!wide) return NULL;
   Utf8Reader reader = {.count = 0};
-  Text rest = {text};
   size_t n = 0;
   int32_t c;
-  while ((c = utf8_read(&reader, next_of_text, &rest)) != UTF8_END) wide[n++] = (wchar_t)c;
+  while ((c = utf8_read(&reader, next_of_text, (void *)&text)) != UTF8_END) wide[n++] = (wchar_t)c;
   wide[n] = L'\0';
   return wide;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <lauxlib.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "blocks/driver.h"
 #include "blocks/sched.h"
 #include "core/sched_wakeup.h"
@@ -24,14 +24,11 @@ static const int64_t RUN_NS = 2 * CLOCK_MS, SLICE_NS = 5 * CLOCK_MS;
 static int64_t ran;   /* when go blocks ran last, since they do not run for every pasted byte */
 static int available; /* bytes that can be read without another check */
 
-static int64_t now(void) { return clock_now(&(Clock){0}); }
-
 /* Waits for input for at most `ns` (negative: for ever), or until other threads have news. Signals are blocked between
    the check for an interrupt and the sleep, so that none is missed in between. */
 static Waited poll_input(int64_t ns) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
+  sigset_t old;
+  signals_block(&old);
   Waited waited = WAITED_INTERRUPT;
   if (!interrupt_pending()) {
     const Sched *S = core_sched();
@@ -47,7 +44,7 @@ static Waited poll_input(int64_t ns) {
     else if (n > 0 || errno != EINTR) waited = WAITED_INPUT; /* after an error, reading fails too */
     else waited = interrupt_pending() ? WAITED_INTERRUPT : WAITED_SIGNAL;
   }
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  signals_restore(&old);
   return waited;
 }
 
@@ -103,21 +100,21 @@ static Waited sleep_for(lua_State *L, int64_t ns) {
 }
 
 Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud) {
-  int64_t end = ns < 0 ? INT64_MAX : now() + ns;
-  if (now() - ran < RUN_NS && !interrupt_pending()) {
+  int64_t end = ns < 0 ? INT64_MAX : clock_ns() + ns;
+  if (clock_ns() - ran < RUN_NS && !interrupt_pending()) {
     if (available > 0) return WAITED_INPUT;
     Waited waited = poll_input(0);
     if (waited != WAITED_TIME) return waited;
   }
   for (;;) {
     int64_t next = call(L, run_some, 0);
-    ran = now();
+    ran = clock_ns();
     if (next < 0) next = INT64_MAX;
     if (next > end - ran) next = end > ran ? end - ran : 0; /* what ran may have taken longer */
     idle(ud, next == 0);
     Waited waited = sleep_for(L, next);
     if (waited != WAITED_TIME) return waited;
-    if (now() >= end) return WAITED_TIME;
+    if (clock_ns() >= end) return WAITED_TIME;
   }
 }
 

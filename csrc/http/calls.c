@@ -28,7 +28,7 @@ int transfer_start(lua_State *L) {
   Client *client = *(Client **)luaL_checkudata(L, 1, CLIENT_TYPE);
   const char *url = luaL_checkstring(L, 2);
   lua_settop(L, 5);
-  if (!client || client->ends) return luaL_error(L, "the lua_State is being closed");
+  if (!client || thread_ends(&client->thread)) return luaL_error(L, "the lua_State is being closed");
   Transfer **at = (Transfer **)lua_newuserdatauv(L, sizeof(void *), TRANSFER_VALUES);
   *at = NULL;
   luaL_setmetatable(L, TRANSFER_TYPE);
@@ -52,7 +52,7 @@ int transfer_start(lua_State *L) {
   lua_getiuservalue(L, 1, CLIENT_TRANSFERS);
   lua_pushvalue(L, 6);
   t->ref = luaL_ref(L, 7); /* the last that may raise, but for what is wrong below */
-  int error = thread_start(client), code = error ? RUNNEL_OK : events_open(L, 1, client);
+  int error = client_run(client), code = error ? RUNNEL_OK : events_open(L, 1, client);
   if (error || code != RUNNEL_OK) {
     luaL_unref(L, 7, t->ref);
     if (error) return luaL_error(L, "cannot start a thread: %s", strerror(error)); /* uncovered: no thread is left */
@@ -62,7 +62,7 @@ int transfer_start(lua_State *L) {
   t->is_over = false;
   client->under_way++;
   atomic_fetch_add(&t->holds, 1); /* the thread's */
-  thread_ask(L, t, ASK_START);
+  client_ask(L, t, ASK_START);
   return 1;
 }
 
@@ -72,14 +72,14 @@ int client_close_idle(lua_State *L) {
   client_lock(client);
   client->closes_idle = true;
   client_unlock(client);
-  thread_wake(client);
+  client_wake(client);
   return 0;
 }
 
 static void cancel(lua_State *L, Transfer *t) {
   if (t->is_over) return;
   events_leave(L, t);
-  thread_ask(L, t, ASK_CANCEL);
+  client_ask(L, t, ASK_CANCEL);
 }
 
 /* transfer:cancel(), and its __close: ends it, unless it has ended. */
@@ -111,7 +111,7 @@ static int transfer_head(lua_State *L) {
 /* transfer:take() -> bytes of the body that have come since the last call, or nil if there are none. */
 static int transfer_take(lua_State *L) {
   Transfer *t = check(L);
-  if (t->taken.size == 0) {
+  if (bytes_length(&t->taken) == 0) {
     client_lock(t->client);
     Bytes emptied = t->taken;
     t->taken = t->body;
@@ -119,10 +119,10 @@ static int transfer_take(lua_State *L) {
     bool resumes = t->no_receive;
     if (resumes) t->no_receive = false;
     client_unlock(t->client);
-    if (resumes) thread_ask(L, t, ASK_RESUME);
+    if (resumes) client_ask(L, t, ASK_RESUME);
   }
-  if (t->taken.size == 0) return 0;
-  lua_pushlstring(L, t->taken.start, t->taken.size);
+  if (bytes_length(&t->taken) == 0) return 0;
+  lua_pushlstring(L, bytes_first(&t->taken), bytes_length(&t->taken));
   bytes_clear(&t->taken); /* only now: pushing may raise */
   return 1;
 }
@@ -148,7 +148,7 @@ static int transfer_response(lua_State *L) {
   if (t->code != CURLE_OK) return transfer_result(L);
   lua_pushinteger(L, t->status);
   response_push_headers(L, &t->head);
-  lua_pushlstring(L, t->body.start ? t->body.start : "", t->body.size);
+  lua_pushlstring(L, bytes_first(&t->body), bytes_length(&t->body));
   lua_pushstring(L, t->url);
   bytes_free(&t->body);
   return 4;
@@ -160,20 +160,15 @@ static int transfer_feed(lua_State *L) {
   size_t size = 0;
   const char *bytes = luaL_optlstring(L, 2, NULL, &size);
   client_lock(t->client);
-  if (t->fed_at >= ENOUGH) { /* what was sent makes room */
-    t->feed.size -= t->fed_at;
-    memmove(t->feed.start, t->feed.start + t->fed_at, t->feed.size);
-    t->fed_at = 0;
-  }
-  bool is_kept = !bytes || bytes_append(&t->feed, bytes, size);
+  bool is_kept = !bytes || bytes_add(&t->feed, bytes, size);
   if (!bytes) t->fed_all = true;
   bool resumes = is_kept && t->no_send, ended = atomic_load(&t->has_ended);
   if (resumes) t->no_send = false;
-  bool has_room = t->feed.size - t->fed_at < ENOUGH;
+  bool has_room = bytes_length(&t->feed) < ENOUGH;
   client_unlock(t->client);
   if (!is_kept) return luaL_error(L, "not enough memory");
   if (ended) return 0;
-  if (resumes) thread_ask(L, t, ASK_RESUME);
+  if (resumes) client_ask(L, t, ASK_RESUME);
   lua_pushboolean(L, has_room);
   return 1;
 }
@@ -182,7 +177,7 @@ static int transfer_feed(lua_State *L) {
 static int transfer_has_room(lua_State *L) {
   Transfer *t = check(L);
   client_lock(t->client);
-  bool has_room = t->feed.size - t->fed_at < ENOUGH, ended = atomic_load(&t->has_ended);
+  bool has_room = bytes_length(&t->feed) < ENOUGH, ended = atomic_load(&t->has_ended);
   client_unlock(t->client);
   if (ended) return 0;
   lua_pushboolean(L, has_room);

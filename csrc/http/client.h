@@ -29,8 +29,10 @@
 #include <sys/types.h>
 #include <zlib.h>
 
+#include "base/bytes.h"
+#include "base/clock.h"
 #include "base/list.h"
-#include "base/wakeup.h"
+#include "base/thread.h"
 #include "capi/runnel.h"
 
 /* Bytes of a stream that Lua has not taken, and bytes of an upload that libcurl has not sent, from which on the transfer,
@@ -47,19 +49,6 @@ enum { HEADERS_MAX = 256 * 1024 };
    may send a ping of 39 bytes every 15 s, say; so the limit is so high that these do not reach it in two months. */
 enum { WASTE_MAX = 16 << 20, WASTE_EACH = 64 };
 
-typedef struct Bytes {
-  char *start;     /* from malloc; NULL if there have never been any */
-  size_t size;     /* how many there are */
-  size_t capacity; /* how many there is memory for */
-} Bytes;
-
-/* Appends; false if there is no memory. */
-bool bytes_append(Bytes *bytes, const void *from, size_t size);
-
-/* Removes the bytes, but keeps the memory for others. Frees the memory. */
-static inline void bytes_clear(Bytes *bytes) { bytes->size = 0; }
-void bytes_free(Bytes *bytes);
-
 /* What Lua asks the thread to do with a transfer: a set of these. */
 enum { ASK_START = 1, ASK_CANCEL = 2, ASK_RESUME = 4 };
 
@@ -69,10 +58,8 @@ enum { SPARE_HANDLES = 64 };
 typedef struct Client {
   atomic_uint holds;          /* the userdata's, each transfer's */
   const runnel_functions *rn; /* the core's functions */
-  Wakeup *wakeup;             /* wakes the thread */
-  pthread_t thread;           /* Lua thread, as the next four */
-  bool is_running;            /* there is a thread */
-  size_t under_way;           /* how many of them there are */
+  Thread thread;              /* the only one that uses the multi handle */
+  size_t under_way;           /* how many transfers there are; Lua thread, as the next one */
   runnel_task wake;           /* wakes the thread */
 
   pthread_mutex_t lock;       /* guards the rest, and parts of transfers */
@@ -80,7 +67,6 @@ typedef struct Client {
   List asked;                 /* Transfers for which Transfer.asks is not empty */
   List told;                  /* Transfers of which something has happened that Lua does not know yet */
   bool has_event;             /* an event that tells Lua to look at them is on its way */
-  bool ends;                  /* the thread is to end */
   bool closes_idle;           /* it is to close the connections that are kept, when nothing is under way */
   CURL *spare[SPARE_HANDLES]; /* easy handles of transfers that were not special, for further ones */
   size_t nspare;              /* how many they are */
@@ -158,8 +144,7 @@ typedef struct Transfer {
   bool no_receive; /* paused, since Lua does not take; as the next one for the thread */
   bool no_send;    /* paused, since there is nothing to send */
   bool fed_all;    /* no more is fed */
-  Bytes feed;      /* of what is to be sent, from `fed_at` on */
-  size_t fed_at;   /* how many of them have been sent */
+  Bytes feed;      /* what is to be sent */
 
   /* Used in the Lua thread only. */
   bool is_over; /* Lua wants nothing of it any more, or knows its end */
@@ -182,16 +167,13 @@ void client_release(Client *client);
 void transfer_release(Transfer *transfer);
 
 /* Starts the thread, if there is none; an error number. Lua thread. */
-int thread_start(Client *client);
-
-/* Ends it: transfers under way are dropped. Lua thread. */
-void thread_end(Client *client);
+int client_run(Client *client);
 
 /* Asks the thread for something. Client.lock must not be held. Lua thread. */
-void thread_ask(lua_State *L, Transfer *transfer, unsigned what);
+void client_ask(lua_State *L, Transfer *transfer, unsigned what);
 
-/* The run of Client.wake. */
-void thread_wake(void *data);
+/* Wakes the thread of a Client: the run of Client.wake. */
+void client_wake(void *data);
 
 /* Has libcurl call the functions that take headers and body, and give what is to be sent. */
 void transfer_set_callbacks(Transfer *transfer);

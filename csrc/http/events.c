@@ -34,7 +34,7 @@ static void end_event(Client *client) {
 static void drop_event(void *data) {
   Client *client = (Client *)data;
   end_event(client);
-  thread_wake(client); /* to post another one */
+  client_wake(client); /* to post another one */
   client_release(client);
 }
 
@@ -170,7 +170,7 @@ static int push_event(lua_State *L, void *data) {
     if (!is_shown) events_tell(t); /* again */
     transfer_release(t);
   }
-  if (!is_shown) thread_wake(c); /* to post another event */
+  if (!is_shown) client_wake(c); /* to post another event */
   lua_settop(L, client - 1);
   client_release(c);
   return 0;

@@ -9,7 +9,7 @@
 void client_release(Client *client) {
   if (atomic_fetch_sub(&client->holds, 1) > 1) return;
   while (client->nspare > 0) curl_easy_cleanup(client->spare[--client->nspare]);
-  wakeup_release(client->wakeup);
+  thread_close(&client->thread);
   (void)pthread_mutex_destroy(&client->lock);
   free(client);
 }
@@ -29,14 +29,13 @@ static int module_open(lua_State *L) {
   }
   Client *client = (Client *)calloc(1, sizeof *client);
   if (!client) return luaL_error(L, "not enough memory");
-  client->wakeup = wakeup_new();
-  if (!client->wakeup) {
+  if (!thread_open(&client->thread)) {
     free(client);
     return luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
   }
   atomic_init(&client->holds, 1);
   client->rn = (const runnel_functions *)lua_touserdata(L, lua_upvalueindex(1));
-  client->wake = (runnel_task){.run = thread_wake, .data = client};
+  client->wake = (runnel_task){.run = client_wake, .data = client};
   (void)pthread_mutex_init(&client->lock, NULL);
   *at = client;
   lua_pushvalue(L, 4);
@@ -49,7 +48,8 @@ static int client_gc(lua_State *L) {
   Client *client = *at;
   if (!client) return 0;
   *at = NULL;
-  thread_end(client);
+  (void)client->rn->task_cancel(&client->wake);
+  thread_end(&client->thread);
   events_end(client);
   if (client->port) (void)client->rn->port_release(client->port); /* which closes it */
   client->port = NULL;

@@ -71,7 +71,7 @@ static bool next_line(const char **at, const char *end, Header *header) {
 void response_push_headers(lua_State *L, const Bytes *head) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   lua_createtable(L, 0, 8); /* about as many as there are */
-  const char *at = head->start, *end = at ? at + head->size : at;
+  const char *at = bytes_first(head), *end = at + bytes_length(head);
   Header header;
   while (next_line(&at, end, &header)) {
     if (header.name_size == 0) continue;
@@ -82,7 +82,7 @@ void response_push_headers(lua_State *L, const Bytes *head) {
 }
 
 const char *response_find(const Bytes *head, const char *name, size_t *size) {
-  const char *at = head->start, *end = at ? at + head->size : at;
+  const char *at = bytes_first(head), *end = at + bytes_length(head);
   size_t name_size = strlen(name);
   Header header;
   while (next_line(&at, end, &header)) {

@@ -6,12 +6,11 @@
    takes twice the CPU time, and more with each further one. */
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 
+#include "base/grow.h"
 #include "base/loaded.h"
 #include "http/client.h"
 
@@ -24,31 +23,25 @@ enum { KEPT_CONNECTIONS = 256 };
 /* A transfer has so many sockets at most: two attempts to connect, and the pipe of a thread that resolves the name. */
 enum { SOCKETS_EACH = 4 };
 
-/* A socket that is ready. */
-typedef struct Ready {
-  struct pollfd poll;
-  Transfer *owner; /* whose it is, or NULL */
-} Ready;
+/* A socket of libcurl; and, in no relation to it, one that is ready. */
+typedef struct Socket {
+  Transfer *owner;          /* whose it is; NULL for those of libcurl itself */
+  struct pollfd ready;      /* copied from `polls`, which libcurl changes */
+  Transfer *owner_of_ready; /* as `owner` */
+} Socket;
 
 typedef struct Loop {
   Client *client;       /* whose thread this is */
   CURLM *multi;         /* NULL if there was no memory */
   struct pollfd *polls; /* [0] is the wakeup, then come the sockets of libcurl */
-  Transfer **owners;    /* whose these sockets are; NULL for those of libcurl itself */
-  Ready *ready;         /* memory for a copy of those that are ready */
+  Socket *sockets;      /* [i] is of what is polled as polls[i]; the ready ones are from 0 on */
   size_t count;         /* how many sockets there are */
-  size_t capacity;      /* for how many there is memory, beside the wakeup */
+  size_t capacity;      /* how many elements of both arrays there is memory for */
   size_t kept;          /* of this memory, what transfers under way may need */
   int64_t due;          /* when libcurl is to be called, in ms of the monotonic clock; INT64_MAX: never */
   List active;          /* Transfers that libcurl has */
   bool is_used;         /* there was a transfer since the multi handle was made */
 } Loop;
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- what libcurl calls ---- */
 
@@ -61,18 +54,18 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *s
     size_t last = loop->count--;
     if (last == at) return 0;
     loop->polls[at] = loop->polls[last];
-    loop->owners[at] = loop->owners[last];
+    loop->sockets[at].owner = loop->sockets[last].owner;
     (void)curl_multi_assign(loop->multi, loop->polls[at].fd, (void *)at);
     return 0;
   }
   if (!at) {
-    if (loop->count == loop->capacity) return -1; /* uncovered: transfer_begin has made room */
+    if (loop->count + 1 == loop->capacity) return -1; /* uncovered: transfer_begin has made room */
     at = ++loop->count;
     (void)curl_multi_assign(loop->multi, fd, (void *)at);
   }
   loop->polls[at] = (struct pollfd){.fd = fd};
-  loop->owners[at] = NULL;
-  (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&loop->owners[at]);
+  loop->sockets[at].owner = NULL;
+  (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&loop->sockets[at].owner);
   if (what & CURL_POLL_IN) loop->polls[at].events |= POLLIN;
   if (what & CURL_POLL_OUT) loop->polls[at].events |= POLLOUT;
   return 0;
@@ -81,7 +74,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *s
 /* CURLMOPT_TIMERFUNCTION */
 static int on_timer(CURLM *multi, long ms, void *data) {
   (void)multi;
-  ((Loop *)data)->due = ms < 0 ? INT64_MAX : now_ms() + ms;
+  ((Loop *)data)->due = ms < 0 ? INT64_MAX : clock_ms() + ms;
   return 0;
 }
 
@@ -146,7 +139,8 @@ static void drop_transfer(Transfer *t) {
 static void remove_transfer(Loop *loop, Transfer *t) {
   (void)curl_multi_remove_handle(loop->multi, t->easy);
   for (size_t i = 1; i <= loop->count; i++) {
-    if (loop->owners[i] == t) loop->owners[i] = NULL; /* libcurl closes a connection without telling whose it was */
+    if (loop->sockets[i].owner == t)
+      loop->sockets[i].owner = NULL; /* libcurl closes a connection without telling whose it was */
   }
   list_remove(&loop->active, &t->active);
   loop->kept -= SOCKETS_EACH;
@@ -154,19 +148,14 @@ static void remove_transfer(Loop *loop, Transfer *t) {
 
 /* Makes memory for the sockets of one more transfer. */
 static bool make_room(Loop *loop) {
-  size_t needed = loop->kept + SOCKETS_EACH;
-  if (needed > loop->capacity) {
-    size_t capacity = 2 * needed, n = capacity + 1;
-    struct pollfd *polls = (struct pollfd *)realloc(loop->polls, n * sizeof *polls);
-    if (polls) loop->polls = polls;
-    Transfer **owners = (Transfer **)realloc((void *)loop->owners, n * sizeof(void *));
-    if (owners) loop->owners = owners;
-    Ready *ready = (Ready *)realloc(loop->ready, n * sizeof *ready);
-    if (ready) loop->ready = ready;
-    if (!polls || !owners || !ready) return false;
-    loop->capacity = capacity;
-  }
-  loop->kept = needed;
+  size_t needed = loop->kept + SOCKETS_EACH + 1, capacity = loop->capacity;
+  struct pollfd *polls = (struct pollfd *)grow(loop->polls, &capacity, needed, sizeof *polls);
+  if (!polls) return false;
+  loop->polls = polls;
+  Socket *sockets = (Socket *)grow(loop->sockets, &loop->capacity, needed, sizeof *sockets);
+  if (!sockets) return false;
+  loop->sockets = sockets;
+  loop->kept += SOCKETS_EACH;
   return true;
 }
 
@@ -263,14 +252,14 @@ static void end_done(Loop *loop) {
 /* For how long to poll, in ms; -1: without limit. */
 static int patience(const Loop *loop) {
   if (loop->due == INT64_MAX) return !loop->active.first && loop->is_used ? IDLE_MS : -1;
-  int64_t left = loop->due - now_ms();
+  int64_t left = loop->due - clock_ms();
   return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
-/* Counts the bytes that are about to be read from a socket. */
-static void count_bytes(const Ready *ready) {
+/* Counts the bytes that are about to be read from a transfer's socket. */
+static void count_bytes(Transfer *t, int fd) {
   int n = 0;
-  if (ready->owner && ioctl(ready->poll.fd, FIONREAD, &n) == 0) ready->owner->waste += n;
+  if (t && ioctl(fd, FIONREAD, &n) == 0) t->waste += n;
 }
 
 /* Whether too many bytes have come that are neither headers nor body. */
@@ -290,36 +279,29 @@ static void work(Loop *loop) {
   int running = 0;
   CURLMcode code = CURLM_OK;
   for (size_t i = 1; i <= loop->count; i++) {
-    if (loop->polls[i].revents) /* copied, since libcurl changes the array */
-      loop->ready[nready++] = (Ready){.poll = loop->polls[i], .owner = loop->owners[i]};
+    if (!loop->polls[i].revents) continue;
+    loop->sockets[nready].ready = loop->polls[i];
+    loop->sockets[nready++].owner_of_ready = loop->sockets[i].owner;
   }
   for (size_t i = 0; i < nready && code == CURLM_OK; i++) {
-    const Ready *ready = &loop->ready[i];
-    int what = 0, events = ready->poll.revents;
+    Transfer *owner = loop->sockets[i].owner_of_ready;
+    int what = 0, fd = loop->sockets[i].ready.fd, events = loop->sockets[i].ready.revents;
     if (events & (POLLIN | POLLHUP)) what |= CURL_CSELECT_IN;
     if (events & POLLOUT) what |= CURL_CSELECT_OUT;
     if (events & (POLLERR | POLLNVAL)) what |= CURL_CSELECT_ERR;
-    if (events & POLLIN) count_bytes(ready);
-    code = curl_multi_socket_action(loop->multi, ready->poll.fd, what, &running);
-    if (code != CURLM_OK || !is_wasteful(ready->owner)) continue;
-    ready->owner->refusal = REFUSED_WASTE;
-    finish_transfer(loop, ready->owner, CURLE_ABORTED_BY_CALLBACK);
+    if (events & POLLIN) count_bytes(owner, fd);
+    code = curl_multi_socket_action(loop->multi, fd, what, &running);
+    if (code != CURLM_OK || !is_wasteful(owner)) continue;
+    owner->refusal = REFUSED_WASTE;
+    finish_transfer(loop, owner, CURLE_ABORTED_BY_CALLBACK);
     break; /* what else is ready may have been its own; the next poll says so again */
   }
-  if (code == CURLM_OK && loop->due <= now_ms()) {
+  if (code == CURLM_OK && loop->due <= clock_ms()) {
     loop->due = INT64_MAX;
     code = curl_multi_socket_action(loop->multi, CURL_SOCKET_TIMEOUT, 0, &running);
   }
   end_done(loop);
   if (code != CURLM_OK) fail_all(loop);
-}
-
-/* Whether the thread is to end. */
-static bool ends(Client *client) {
-  client_lock(client);
-  bool is_end = client->ends;
-  client_unlock(client);
-  return is_end;
 }
 
 /* Whether kept connections are to be closed now. */
@@ -335,9 +317,9 @@ static bool closes_idle(Loop *loop) {
 
 static void *run(void *data) {
   Loop loop = {.client = (Client *)data, .due = INT64_MAX};
-  Wakeup *wakeup = loop.client->wakeup;
+  Wakeup *wakeup = loop.client->thread.wakeup;
   struct pollfd alone = {0}; /* as long as there is no array */
-  while (!ends(loop.client)) {
+  while (!thread_ends(&loop.client->thread)) {
     do_asked(&loop);
     if (closes_idle(&loop)) close_multi(&loop);
     events_post(loop.client);
@@ -359,39 +341,20 @@ static void *run(void *data) {
   while ((t = next_asked(loop.client, &asks)) != NULL) drop_transfer(t); /* it has not begun */
   close_multi(&loop);
   free(loop.polls);
-  free(loop.owners);
-  free(loop.ready);
+  free(loop.sockets);
   return NULL;
 }
 
 /* ---- in the Lua thread ---- */
 
-int thread_start(Client *client) {
-  if (client->is_running) return 0;
-  sigset_t all, old;
-  (void)sigfillset(&all);
+int client_run(Client *client) {
   (void)stay_loaded(); /* a thread of libcurl may still resolve a name when the state is closed */
-  (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-  int error = pthread_create(&client->thread, NULL, run, client);
-  (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-  client->is_running = !error;
-  return error;
+  return thread_start(&client->thread, "runnel-http", run, client);
 }
 
-void thread_end(Client *client) {
-  client_lock(client);
-  client->ends = true;
-  client_unlock(client);
-  (void)client->rn->task_cancel(&client->wake);
-  if (!client->is_running) return;
-  wakeup_signal(client->wakeup);
-  (void)pthread_join(client->thread, NULL);
-  client->is_running = false;
-}
+void client_wake(void *data) { thread_wake(&((Client *)data)->thread); }
 
-void thread_wake(void *data) { wakeup_signal(((Client *)data)->wakeup); }
-
-void thread_ask(lua_State *L, Transfer *t, unsigned what) {
+void client_ask(lua_State *L, Transfer *t, unsigned what) {
   Client *client = t->client;
   client_lock(client);
   bool has_ended = atomic_load(&t->has_ended), is_first = !t->asks && !has_ended;
@@ -399,5 +362,5 @@ void thread_ask(lua_State *L, Transfer *t, unsigned what) {
   if (is_first) list_append(&client->asked, &t->asked);
   client_unlock(client);
   /* What all go blocks ask that are ready is one wakeup. */
-  if (is_first && client->rn->task_add(L, &client->wake) != RUNNEL_OK) thread_wake(client);
+  if (is_first && client->rn->task_add(L, &client->wake) != RUNNEL_OK) client_wake(client);
 }

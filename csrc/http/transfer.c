@@ -9,29 +9,6 @@
 
 #include "http/client.h"
 
-/* ---- bytes ---- */
-
-enum { FIRST_CAPACITY = 512 };
-
-bool bytes_append(Bytes *bytes, const void *from, size_t size) {
-  if (size > bytes->capacity - bytes->size) {
-    size_t capacity = bytes->capacity ? bytes->capacity : FIRST_CAPACITY;
-    while (capacity - bytes->size < size) capacity *= 2;
-    char *start = (char *)realloc(bytes->start, capacity);
-    if (!start) return false;
-    bytes->start = start;
-    bytes->capacity = capacity;
-  }
-  if (size > 0) memcpy(bytes->start + bytes->size, from, size); /* else `start` may be NULL */
-  bytes->size += size;
-  return true;
-}
-
-void bytes_free(Bytes *bytes) {
-  free(bytes->start);
-  *bytes = (Bytes){0};
-}
-
 /* ---- holds ---- */
 
 /* Whether libcurl has sent the request again, because the server had closed a connection that libcurl had kept. It
@@ -125,11 +102,11 @@ static bool is_blank(char c) { return c == ' ' || c == '\t'; }
    of what divides them. */
 static bool add_line(Bytes *head, const char *line, size_t size) {
   if (is_blank(*line)) {
-    while (head->size > 0 && strchr(" \t\r\n", head->start[head->size - 1])) head->size--;
+    while (head->to > 0 && strchr(" \t\r\n", head->start[head->to - 1])) head->to--;
     for (; size > 0 && is_blank(*line); size--) line++;
-    if (!bytes_append(head, " ", 1)) return false;
+    if (!bytes_add(head, " ", 1)) return false;
   }
-  return bytes_append(head, line, size);
+  return bytes_add(head, line, size);
 }
 
 /* CURLOPT_HEADERFUNCTION: a line of the headers, with its end. */
@@ -152,9 +129,9 @@ bool transfer_keep_body(Transfer *t, const char *from, size_t size) {
   if (t->max && (curl_off_t)size > t->max - t->received) return transfer_refuse(t, REFUSED_BODY);
   t->received += (curl_off_t)size;
   allow_waste(t, size);
-  if (!t->is_stream) return bytes_append(&t->body, from, size) || transfer_refuse(t, REFUSED_MEMORY);
+  if (!t->is_stream) return bytes_add(&t->body, from, size) || transfer_refuse(t, REFUSED_MEMORY);
   client_lock(t->client);
-  bool is_first = t->body.size == 0, is_kept = bytes_append(&t->body, from, size);
+  bool is_first = bytes_length(&t->body) == 0, is_kept = bytes_add(&t->body, from, size);
   client_unlock(t->client);
   if (is_kept && is_first) events_tell(t);
   return is_kept || transfer_refuse(t, REFUSED_MEMORY);
@@ -173,7 +150,7 @@ static bool begin_body(Transfer *t) {
 /* Whether a stream has to wait until Lua has taken what has come. */
 static bool waits(Transfer *t) {
   client_lock(t->client);
-  t->no_receive = t->body.size >= ENOUGH;
+  t->no_receive = bytes_length(&t->body) >= ENOUGH;
   bool is_paused = t->no_receive;
   client_unlock(t->client);
   return is_paused;
@@ -194,13 +171,11 @@ static size_t read_fed(char *to, size_t one, size_t size, void *data) {
   Transfer *t = (Transfer *)data;
   (void)one;
   client_lock(t->client);
-  size_t left = t->feed.size - t->fed_at, n = left < size ? left : size;
-  bool tells = left >= ENOUGH && left - n < ENOUGH;
+  bool was_full = bytes_length(&t->feed) >= ENOUGH;
+  size_t n = bytes_take(&t->feed, to, size);
+  bool tells = was_full && bytes_length(&t->feed) < ENOUGH;
   bool waits = n == 0 && !t->fed_all;
   if (waits) t->no_send = true;
-  if (n > 0) memcpy(to, t->feed.start + t->fed_at, n);
-  t->fed_at += n;
-  if (t->fed_at == t->feed.size) t->fed_at = t->feed.size = 0;
   client_unlock(t->client);
   if (tells) events_tell(t);
   return waits ? CURL_READFUNC_PAUSE : n;

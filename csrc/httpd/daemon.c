@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -60,15 +59,6 @@ int daemon_listen(const char *text, int port, int *actual, char *why, size_t siz
   }
   *actual = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
   return fd;
-}
-
-bool daemon_start_thread(pthread_t *thread, void *(*run)(void *), void *data) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int status = pthread_create(thread, NULL, run, data);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return status == 0;
 }
 
 unsigned daemon_flags(void) {

@@ -1,10 +1,9 @@
-/* daemon.h: what the servers of this project share: a listening socket, a thread that runs a daemon of libmicrohttpd,
-   and its wait. Knows no Lua. */
+/* daemon.h: what the servers of this project share: a listening socket, and the wait of a daemon of libmicrohttpd.
+   Knows no Lua. */
 #ifndef RUNNEL_HTTPD_DAEMON_H
 #define RUNNEL_HTTPD_DAEMON_H
 
 #include <microhttpd.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -13,9 +12,6 @@
 /* A socket that listens on a port of an address in digits, IPv4 or IPv6, or on any free port if that is 0; -1 if that
    fails, with a message in `why`. *actual is the port. */
 int daemon_listen(const char *text, int port, int *actual, char *why, size_t size);
-
-/* Starts a thread with all signals blocked: they are for the program. */
-bool daemon_start_thread(pthread_t *thread, void *(*run)(void *), void *data);
 
 /* The flags for a daemon that daemon_wait runs. */
 unsigned daemon_flags(void);

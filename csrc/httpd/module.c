@@ -18,8 +18,8 @@ int luaopen_runnel_httpd_core(lua_State *L);
 
 /* Wakes the thread once the ready go blocks have run, or at once if no scheduler runs. */
 static void wake_later(lua_State *L, Server *server) {
-  if (server->stops) return;
-  if (server->rn->task_add(L, &server->task) != RUNNEL_OK) wakeup_signal(server->news);
+  if (thread_ends(&server->thread)) return;
+  if (server->rn->task_add(L, &server->task) != RUNNEL_OK) thread_wake(&server->thread);
 }
 
 /* ---- events ---- */
@@ -169,7 +169,7 @@ static int quiesce(lua_State *L) {
   (void)pthread_mutex_lock(&server->lock);
   server->quiesces = true;
   (void)pthread_mutex_unlock(&server->lock);
-  wakeup_signal(server->news);
+  thread_wake(&server->thread);
   return 0;
 }
 
@@ -359,7 +359,7 @@ static int collect(lua_State *L) {
   if (!request) return 0;
   *box = NULL;
   abandon(request);
-  wakeup_signal(request->server->news);
+  thread_wake(&request->server->thread);
   request_release(request);
   return 0;
 }

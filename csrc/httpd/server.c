@@ -16,7 +16,7 @@ enum { BUFFER = 32 * 1024 };
 void server_release(Server *server) {
   if (atomic_fetch_sub(&server->holds, 1) > 1) return;
   if (server->port) (void)server->rn->port_release(server->port);
-  if (server->news) wakeup_release(server->news);
+  thread_close(&server->thread);
   (void)pthread_mutex_destroy(&server->lock);
   free(server);
 }
@@ -75,17 +75,20 @@ static void quiesce(Server *server) {
   if (fd >= 0) (void)close(fd);
 }
 
-/* One turn; false when the thread is to end. */
-static bool turn(Server *server) {
-  daemon_wait(server->daemon, server->news, server->has_progressed ? 0 : server->nfresh ? 1 : LOOK, !server->nfresh);
+/* One turn. */
+static void turn(Server *server) {
+  daemon_wait(server->daemon, server->thread.wakeup,
+              server->has_progressed ? 0
+              : server->nfresh       ? 1
+                                     : LOOK,
+              !server->nfresh);
   server->has_progressed = false;
-  server->now = clock_now(&(Clock){0});
-  (void)wakeup_consume(server->news);
+  server->now = clock_ns();
+  (void)wakeup_consume(server->thread.wakeup);
   (void)pthread_mutex_lock(&server->lock);
   resume_all(server);
-  bool stops = server->stops, quiesces = server->quiesces;
+  bool quiesces = server->quiesces;
   (void)pthread_mutex_unlock(&server->lock);
-  if (stops) return false;
   if (quiesces) quiesce(server);
   (void)MHD_run(server->daemon);
   if (server->now - server->looked >= LOOK * CLOCK_MS || (quiesces && server->clients.first)) {
@@ -96,12 +99,11 @@ static bool turn(Server *server) {
   server->has_drained = server->has_quiesced && server->nopen == 0;
   post(server);
   (void)pthread_mutex_unlock(&server->lock);
-  return true;
 }
 
 static void *run(void *data) {
   Server *server = (Server *)data;
-  while (turn(server)) continue;
+  while (!thread_ends(&server->thread)) turn(server);
   return NULL;
 }
 
@@ -125,7 +127,7 @@ static struct MHD_Daemon *start_daemon(Server *server, int fd) {
       MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
-static void wake(void *data) { wakeup_signal(((Server *)data)->news); }
+static void wake(void *data) { thread_wake(&((Server *)data)->thread); }
 
 Server *server_start(const runnel_functions *rn, const Limits *limits, const char *address, int number,
                      runnel_port *port, char *why, size_t size) {
@@ -142,14 +144,13 @@ Server *server_start(const runnel_functions *rn, const Limits *limits, const cha
   server->limits = *limits;
   server->last_event = &server->events;
   server->task = (runnel_task){.run = wake, .data = server};
-  server->now = clock_now(&(Clock){0});
+  server->now = clock_ns();
   (void)pthread_mutex_init(&server->lock, NULL);
   (void)snprintf(why, size, "the server cannot be started: there is no memory or no descriptor");
-  server->news = wakeup_new();
-  int fd = server->news ? daemon_listen(address, number, &server->number, why, size) : -1;
+  int fd = thread_open(&server->thread) ? daemon_listen(address, number, &server->number, why, size) : -1;
   if (fd >= 0) {
     server->daemon = start_daemon(server, fd);
-    if (server->daemon && daemon_start_thread(&server->thread, run, server)) return server;
+    if (server->daemon && thread_start(&server->thread, "runnel-httpd", run, server) == 0) return server;
     /* uncovered: no memory or thread is left */
     (void)snprintf(why, size, "the server cannot be started: there is no memory or no descriptor");
   }
@@ -173,11 +174,7 @@ static void resume_every(Server *server) {
 }
 
 void server_stop(Server *server) {
-  (void)pthread_mutex_lock(&server->lock);
-  server->stops = true;
-  (void)pthread_mutex_unlock(&server->lock);
-  wakeup_signal(server->news);
-  (void)pthread_join(server->thread, NULL);
+  thread_end(&server->thread);
   (void)server->rn->task_cancel(&server->task);
   resume_every(server);
   MHD_stop_daemon(server->daemon);

@@ -17,10 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/list.h"
-#include "base/wakeup.h"
+#include "base/thread.h"
 #include "capi/runnel.h"
-#include "httpd/bytes.h"
 
 /* Bytes of a body that wait, in either direction; the thread or the go block that has more must wait. */
 enum { BODY_WINDOW = 64 * 1024 };
@@ -59,10 +59,10 @@ typedef struct Server {
   const runnel_functions *rn;  /* the core's functions */
   runnel_port *port;           /* where the Lua thread is told that requests have events */
   runnel_task task;            /* wakes the thread after ready go blocks have run */
+  Thread thread;               /* runs the daemon */
   int number;                  /* the number of the TCP port */
   Limits limits;               /* do not change */
   struct MHD_Daemon *daemon;   /* used by the thread, as the rest up to the lock */
-  pthread_t thread;            /* runs the daemon */
   int64_t now;                 /* the time of this turn, in ns */
   int64_t looked;              /* when requests and connections were looked at last */
   List clients;                /* Client.link: connections without a request, the longest first */
@@ -71,7 +71,6 @@ typedef struct Server {
   uint32_t nfresh;             /* requests without an answer that libmicrohttpd asks for in each turn */
   bool has_progressed;         /* bytes have come or gone in this turn */
   bool has_quiesced;           /* it does not listen any more */
-  Wakeup *news;                /* wakes the thread */
   pthread_mutex_t lock;        /* guards the rest, and parts of each Request */
   struct Request *events;      /* a list, by Request.next_event: those with events */
   struct Request **last_event; /* where the next one is added */
@@ -80,7 +79,6 @@ typedef struct Server {
   bool quiesces;               /* it is to accept no more connections, and close those without a request */
   bool has_drained;            /* no connection is left after that */
   bool told_drained;           /* and Lua knows */
-  bool stops;                  /* the thread is to end */
 } Server;
 
 /* A connection. Used by the thread only. */

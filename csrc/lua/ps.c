@@ -39,7 +39,7 @@ static bool set_thread(lua_State *L, int at) {
   lua_setfield(L, -2, "thread");
   lua_pushstring(L, states[kind]);
   lua_setfield(L, -2, "state");
-  if (since) set_waited(L, clock_now(&(Clock){0}) - since);
+  if (since) set_waited(L, clock_ns() - since);
   const Owner *owner = status_owner(status);
   if (owner) shared_handle_push_waits(L, owner);
   else lua_newtable(L);

@@ -12,7 +12,6 @@
 #include <lualib.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "base/cond.h"
 #include "base/loaded.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "core/attr.h"
 #include "core/setup.h"
 #include "lua/check.h"
@@ -37,25 +37,25 @@ int luaopen_runnel_core(lua_State *L);
 /* How long a state that is being closed waits for its threads, in ns. */
 static const int64_t PATIENCE = 1000 * CLOCK_MS;
 
-typedef struct Thread {
-  atomic_uint holds;     /* the thread's, and that of the state that has started it */
-  pthread_t id;          /* the thread */
-  pthread_mutex_t lock;  /* guards `ended` */
-  pthread_cond_t ending; /* it has ended */
-  bool ended;            /* its state is closed */
-  SharedChan *control;   /* closed when the thread is to end */
-  SharedChan *result;    /* closed with an error if it cannot even begin; its name is that of the thread */
-  SharedChan *reports;   /* likewise; the state that has started it receives errors from there */
-  Status *status;        /* what it does */
-  Member *member;        /* what it is to the other threads, until it has ended */
-  SharedValue job;       /* the argument of BOOT */
-  Preload *preloads;     /* for its package.preload */
-  struct Thread *next;   /* in Threads.first */
-} Thread;
+typedef struct LuaThread {
+  atomic_uint holds;      /* the thread's, and that of the state that has started it */
+  pthread_t id;           /* the thread */
+  pthread_mutex_t lock;   /* guards `ended` */
+  pthread_cond_t ending;  /* it has ended */
+  bool ended;             /* its state is closed */
+  SharedChan *control;    /* closed when the thread is to end */
+  SharedChan *result;     /* closed with an error if it cannot even begin; its name is that of the thread */
+  SharedChan *reports;    /* likewise; the state that has started it receives errors from there */
+  Status *status;         /* what it does */
+  Member *member;         /* what it is to the other threads, until it has ended */
+  SharedValue job;        /* the argument of BOOT */
+  Preload *preloads;      /* for its package.preload */
+  struct LuaThread *next; /* in Threads.first */
+} LuaThread;
 
 /* The threads that a state has started: a userdata, made with the first of them. */
 typedef struct Threads {
-  Thread *first;         /* those that have not been joined */
+  LuaThread *first;      /* those that have not been joined */
   struct timespec until; /* once they were asked to end: how long they have for that */
 } Threads;
 
@@ -68,7 +68,7 @@ static const char BOOT[] = "local job = ...\n"
                            "end\n"
                            "require 'runnel.internal.thread_main' (job)";
 
-static void release(Thread *t) {
+static void release(LuaThread *t) {
   if (atomic_fetch_sub(&t->holds, 1) > 1) return;
   preload_free(t->preloads);
   shared_value_drop(&t->job);
@@ -85,7 +85,7 @@ static void release(Thread *t) {
 
 /* (thread) -> the value of its job. Its upvalue is the scheduler. */
 static int push_job(lua_State *L) {
-  Thread *t = (Thread *)lua_touserdata(L, 1);
+  LuaThread *t = (LuaThread *)lua_touserdata(L, 1);
   Sched *S = sched_self(L);
   shared_pack_push(L, S, &t->job);
   S->sharing->member = t->member;
@@ -95,7 +95,7 @@ static int push_job(lua_State *L) {
 
 /* Protected: (thread) */
 static int run_job(lua_State *L) {
-  Thread *t = (Thread *)lua_touserdata(L, 1);
+  LuaThread *t = (LuaThread *)lua_touserdata(L, 1);
   luaL_openlibs(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   preload_set(L, t->preloads);
@@ -119,7 +119,7 @@ static int to_text(lua_State *L) {
 }
 
 /* Closes the result and the reports with an error, if they are still open. */
-static void fail(Thread *t, const char *text) {
+static void fail(LuaThread *t, const char *text) {
   static const char no_memory[] = "out of memory"; /* so short that it needs none */
   static_assert(sizeof no_memory - 1 <= SHARED_SHORT_MAX, "a short string");
   SharedValue reason;
@@ -130,7 +130,7 @@ static void fail(Thread *t, const char *text) {
 }
 
 static void *run(void *data) {
-  Thread *t = (Thread *)data;
+  LuaThread *t = (LuaThread *)data;
   lua_State *L = luaL_newstate();
   if (L) {
     lua_pushcfunction(L, to_text);
@@ -157,7 +157,7 @@ static void *run(void *data) {
 /* ---- in the state that starts it ---- */
 
 /* Whether the thread has ended by then; `until` NULL: by now. */
-static bool has_ended(Thread *t, const struct timespec *until) {
+static bool has_ended(LuaThread *t, const struct timespec *until) {
   (void)pthread_mutex_lock(&t->lock);
   while (!t->ended && until) {
     if (pthread_cond_timedwait(&t->ending, &t->lock, until) == ETIMEDOUT) break;
@@ -169,8 +169,8 @@ static bool has_ended(Thread *t, const struct timespec *until) {
 
 /* Forgets the threads that have ended. */
 static void join_ended(Threads *threads) {
-  for (Thread **link = &threads->first; *link;) {
-    Thread *t = *link;
+  for (LuaThread **link = &threads->first; *link;) {
+    LuaThread *t = *link;
     if (!has_ended(t, NULL)) {
       link = &t->next;
       continue;
@@ -182,7 +182,7 @@ static void join_ended(Threads *threads) {
 }
 
 /* Says that a thread is left running. */
-static void report_left(const Thread *t) {
+static void report_left(const LuaThread *t) {
   char name[SHARED_NAME_MAX + 1];
   shared_chan_get_name(t->result, name);
   fprintf(stderr, "runnel: a thread is still running, and left: %s\n", name[0] ? name : "?");
@@ -190,7 +190,7 @@ static void report_left(const Thread *t) {
 
 /* Asks all threads to end, and gives them some time for that, once. */
 static void ask_to_end(Threads *threads) {
-  for (Thread *t = threads->first; t; t = t->next) shared_close(t->control, (SharedValue){.kind = SHARED_NIL});
+  for (LuaThread *t = threads->first; t; t = t->next) shared_close(t->control, (SharedValue){.kind = SHARED_NIL});
   if (threads->until.tv_sec) return;
   threads->until = cond_after(PATIENCE);
 }
@@ -201,7 +201,7 @@ static int internal_stop_threads(lua_State *L) {
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS) == LUA_TNIL) return 0;
   Threads *threads = (Threads *)lua_touserdata(L, -1);
   ask_to_end(threads);
-  for (Thread *t = threads->first; t; t = t->next) (void)has_ended(t, &threads->until);
+  for (LuaThread *t = threads->first; t; t = t->next) (void)has_ended(t, &threads->until);
   shared_inbox_drain(L, sched_self(L));
   return 0;
 }
@@ -211,7 +211,7 @@ static int end_threads(lua_State *L) {
   Threads *threads = (Threads *)lua_touserdata(L, 1);
   ask_to_end(threads);
   while (threads->first) {
-    Thread *t = threads->first;
+    LuaThread *t = threads->first;
     threads->first = t->next;
     if (has_ended(t, &threads->until)) {
       (void)pthread_join(t->id, NULL);
@@ -244,16 +244,6 @@ static Threads *get_threads(lua_State *L) {
   return threads;
 }
 
-/* Starts the thread, in which all signals are blocked: they are for the threads that the program knows of. */
-static int start(Thread *t) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int error = pthread_create(&t->id, NULL, run, t);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return error;
-}
-
 /* The shared channel at index i. */
 static SharedChan *shared_at(lua_State *L, int i) { return shared_handle_get(check_shared(L, i)); }
 
@@ -274,7 +264,7 @@ static Status *push_status(lua_State *L) {
 }
 
 /* A member for the thread, in the family of the state that starts it. NULL when memory runs out. */
-static Member *join_family(Sharing *sharing, const Thread *t) {
+static Member *join_family(Sharing *sharing, const LuaThread *t) {
   if (!sharing->member) sharing->member = family_new();
   if (!sharing->member) return NULL;
   return family_add(sharing->member->family, (SharedChan *const[]){t->control, t->result, t->reports});
@@ -294,7 +284,7 @@ static int internal_start_thread(lua_State *L) {
     lua_insert(L, -2);
     return 2;
   }
-  Thread *t = (Thread *)calloc(1, sizeof *t);
+  LuaThread *t = (LuaThread *)calloc(1, sizeof *t);
   if (!t) {
     shared_value_drop(&job);                   /* seldom covered: only when memory runs out */
     return luaL_error(L, "not enough memory"); /* seldom covered: likewise */
@@ -315,7 +305,7 @@ static int internal_start_thread(lua_State *L) {
   }
   stay_loaded(); /* the thread may outlive the state */
   atomic_fetch_add(&t->holds, 1);
-  int error = start(t);
+  int error = thread_spawn(&t->id, "runnel-thread", run, t);
   if (error) {
     family_leave(t->member);
     atomic_store(&t->holds, 1); /* without that of the thread */

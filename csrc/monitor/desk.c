@@ -8,8 +8,7 @@
 
 bool desk_init(Desk *desk, Watch *watch) {
   *desk = (Desk){.watch = watch};
-  desk->news = wakeup_new();
-  if (!desk->news) return false;
+  if (!thread_open(&desk->thread)) return false;
   pthread_mutex_init(&desk->mutex, NULL);
   desk->filling = &desk->snapshots[0];
   desk->waiting = &desk->snapshots[1];
@@ -18,9 +17,10 @@ bool desk_init(Desk *desk, Watch *watch) {
 }
 
 static void free_snapshot(Snapshot *s) {
-  void *items[] = {s->gos.items,   s->chans.items, s->edges.items, s->texts.items,
-                   s->index.items, s->seen.items,  s->labels.items};
+  void *items[] = {s->gos.items, s->chans.items, s->edges.items, s->texts.items, s->labels.items};
   for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) free(items[i]);
+  map_free(&s->index);
+  map_free(&s->seen);
   *s = (Snapshot){0};
 }
 
@@ -32,7 +32,7 @@ void desk_free(Desk *desk) {
     free(c);
   }
   pthread_mutex_destroy(&desk->mutex);
-  wakeup_release(desk->news);
+  thread_close(&desk->thread);
   *desk = (Desk){0};
 }
 
@@ -75,11 +75,11 @@ void desk_publish(Desk *desk) {
   desk->waiting = complete;
   desk->fresh = true;
   pthread_mutex_unlock(&desk->mutex);
-  wakeup_signal(desk->news);
+  thread_wake(&desk->thread);
 }
 
 Command *desk_take(Desk *desk) {
-  int64_t now = clock_now(&(Clock){0});
+  int64_t now = clock_ns();
   pthread_mutex_lock(&desk->mutex);
   desk->served = now;
   Command *command = desk->first;
@@ -101,12 +101,5 @@ void desk_result(Desk *desk, int64_t number, const char *json) {
   free(result->json);
   *result = (Result){.number = number, .json = copy};
   pthread_mutex_unlock(&desk->mutex);
-  wakeup_signal(desk->news);
-}
-
-void desk_stop(Desk *desk) {
-  pthread_mutex_lock(&desk->mutex);
-  desk->stop = true;
-  pthread_mutex_unlock(&desk->mutex);
-  wakeup_signal(desk->news);
+  thread_wake(&desk->thread);
 }

@@ -3,11 +3,9 @@
 #ifndef RUNNEL_MONITOR_DESK_H
 #define RUNNEL_MONITOR_DESK_H
 
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/wakeup.h"
+#include "base/thread.h"
 #include "tracing/snapshot.h"
 #include "tracing/watch.h"
 
@@ -36,7 +34,7 @@ typedef struct Result {
 typedef struct Desk {
   pthread_mutex_t mutex;
   Watch *watch;                 /* asks the scheduler */
-  Wakeup *news;                 /* the server sleeps on it */
+  Thread thread;                /* the server's; whatever is new for it wakes it */
   Snapshot snapshots[3];        /* one is being filled, one waits, one is shown */
   Snapshot *filling;            /* the scheduler's thread */
   Snapshot *waiting;            /* complete, if `fresh` */
@@ -48,10 +46,9 @@ typedef struct Desk {
   Result results[DESK_RESULTS]; /* the newest: the nth is at n % DESK_RESULTS */
   uint64_t nresults;            /* results so far */
   int64_t served;               /* when the scheduler last took its commands, in ns */
-  bool stop;                    /* the server's thread is to end */
 } Desk;
 
-/* Returns false, with errno set, if a wakeup cannot be made. */
+/* Returns false, with errno set, if the thread's wakeup cannot be made. */
 bool desk_init(Desk *desk, Watch *watch);
 void desk_free(Desk *desk);
 
@@ -76,8 +73,5 @@ Command *desk_take(Desk *desk);
 
 /* The result of a command, as JSON, which is copied. */
 void desk_result(Desk *desk, int64_t number, const char *json);
-
-/* Makes the server's thread end. */
-void desk_stop(Desk *desk);
 
 #endif

@@ -13,13 +13,13 @@ static int64_t kind_of_key(uint64_t key) { return (int64_t)(key >> 1 & 3); }
 
 /* The number of a text, which is added to `news` if the page does not know it; -1 if there is no memory. */
 static int64_t number_of(Feed *feed, const char *string, Text *news) {
-  uint64_t hash = text_hash(string) | 1;
+  uint64_t hash = map_hash(string);
   MapEntry *entry = map_find(&feed->texts, hash);
   if (entry) return (int64_t)entry->value;
   entry = map_add(&feed->texts, hash);
   if (!entry) return -1;
   entry->value = feed->texts.n;
-  if (news->length) text_puts(news, ",");
+  if (text_length(news)) text_puts(news, ",");
   text_puts(news, "[");
   text_integer(news, (int64_t)entry->value);
   text_puts(news, ",");
@@ -31,9 +31,9 @@ static int64_t number_of(Feed *feed, const char *string, Text *news) {
 static uint64_t row_hash(const View *view, const Row *row) {
   uint64_t parts[ROW_TEXTS + ROW_NUMBERS] = {0};
   RowShape shape = row_shapes[row->kind];
-  for (int i = 0; i < shape.texts; i++) parts[i] = text_hash(snapshot_text(view->snapshot, row->texts[i]));
+  for (int i = 0; i < shape.texts; i++) parts[i] = map_hash(snapshot_text(view->snapshot, row->texts[i]));
   for (int i = 0; i < shape.numbers; i++) parts[ROW_TEXTS + i] = (uint64_t)row->numbers[i];
-  return text_hash_bytes(parts, sizeof parts);
+  return map_hash_bytes(parts, sizeof parts);
 }
 
 static void write_row(Feed *feed, const View *view, const Row *row, Text *out, Text *news) {
@@ -58,12 +58,12 @@ static void write_gone(Feed *feed, size_t budget, Text *gone) {
   for (uint32_t i = 0; i < feed->rows.room; i++) {
     MapEntry *entry = &feed->rows.slots[i];
     if (!entry->key || entry->mark == feed->mark) continue;
-    if (gone->length >= budget) {
+    if (text_length(gone) >= budget) {
       entry->mark = feed->mark; /* stays; and is gone for the next message */
       feed->is_cut = true;
       continue;
     }
-    text_puts(gone, gone->length ? ",[" : "[");
+    text_puts(gone, text_length(gone) ? ",[" : "[");
     text_integer(gone, kind_of_key(entry->key));
     text_puts(gone, ",");
     text_integer(gone, (int64_t)id_of_key(entry->key));
@@ -95,7 +95,7 @@ static void write_rows(Feed *feed, const View *view, size_t budget, Text *rows, 
     MapEntry *entry = map_find(&feed->rows, row_key(row));
     uint64_t hash = row_hash(view, row);
     if (entry && entry->value == hash) continue;
-    if (rows->length + news->length >= budget) {
+    if (text_length(rows) + text_length(news) >= budget) {
       feed->next = at;
       feed->is_cut = true;
       return;
@@ -104,7 +104,7 @@ static void write_rows(Feed *feed, const View *view, size_t budget, Text *rows, 
     if (!entry) return;
     entry->mark = feed->mark;
     entry->value = hash;
-    if (rows->length) text_puts(rows, ",");
+    if (text_length(rows)) text_puts(rows, ",");
     write_row(feed, view, row, rows, news);
   }
 }
@@ -121,13 +121,13 @@ void feed_write(Feed *feed, const View *view, Text *out, size_t budget) {
     ngone = 0;
   }
   if (ngone) write_gone(feed, budget / 2, &gone);
-  write_rows(feed, view, budget > gone.length ? budget - gone.length : 0, &rows, &news);
+  write_rows(feed, view, budget > text_length(&gone) ? budget - text_length(&gone) : 0, &rows, &news);
   text_puts(out, "\"n\":[");
-  text_add(out, news.bytes, news.length);
+  text_append(out, &news);
   text_puts(out, "],\"u\":[");
-  text_add(out, rows.bytes, rows.length);
+  text_append(out, &rows);
   text_puts(out, "],\"d\":[");
-  text_add(out, gone.bytes, gone.length);
+  text_append(out, &gone);
   text_puts(out, feed->is_cut ? "],\"cut\":true" : "]");
   if (rows.failed || news.failed || gone.failed) out->failed = true;
   if (out->failed) feed->begun = false;

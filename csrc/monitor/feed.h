@@ -3,13 +3,13 @@
 #ifndef RUNNEL_MONITOR_FEED_H
 #define RUNNEL_MONITOR_FEED_H
 
-#include "monitor/map.h"
 #include "monitor/text.h"
 #include "monitor/view.h"
+#include "tracing/map.h"
 
 /* Begins as zeros. */
 typedef struct Feed {
-  Map rows;      /* key of a row -> hash of what was sent; `extra` is its kind */
+  Map rows;      /* key of a row -> hash of what was sent */
   Map texts;     /* hash of a text -> the number by which the page knows it */
   uint32_t next; /* the row to begin with */
   uint32_t mark; /* of the rows that the last view had */

@@ -224,7 +224,7 @@ void http_connection(void *data, struct MHD_Connection *client, void **context,
                      enum MHD_ConnectionNotificationCode code) {
   (void)context;
   Site *site = data;
-  if (code == MHD_CONNECTION_NOTIFY_STARTED) visitors_add(&site->visitors, client, clock_now(&(Clock){0}));
+  if (code == MHD_CONNECTION_NOTIFY_STARTED) visitors_add(&site->visitors, client, clock_ns());
   else visitors_remove(&site->visitors, client);
 }
 

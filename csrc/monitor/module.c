@@ -97,7 +97,7 @@ static int result(lua_State *L) {
   Text text = {0};
   summary_result(L, &text);
   text_add(&text, "", 1);
-  if (!text.failed) desk_result(&server->site.desk, number, text.bytes);
+  if (!text.failed) desk_result(&server->site.desk, number, bytes_first(&text.bytes));
   text_free(&text);
   return 0;
 }

@@ -2,7 +2,6 @@
 #include "monitor/page.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { BLOCK = 16 * 1024 };
 
@@ -10,17 +9,13 @@ enum { BLOCK = 16 * 1024 };
 static ssize_t next_bytes(void *data, uint64_t position, char *to, size_t max) {
   Page *page = data;
   (void)position;
-  size_t left = page->message.length - page->sent;
-  if (left == 0) {
+  if (page_is_idle(page)) {
     if (page->ended) return MHD_CONTENT_READER_END_OF_STREAM;
     page->suspended = true;
     MHD_suspend_connection(page->client);
     return 0;
   }
-  size_t n = left < max ? left : max;
-  memcpy(to, page->message.bytes + page->sent, n);
-  page->sent += n;
-  return (ssize_t)n;
+  return (ssize_t)bytes_take(&page->message.bytes, to, max);
 }
 
 static void connection_closed(void *data) { ((Page *)data)->gone = true; }
@@ -30,7 +25,6 @@ struct MHD_Response *page_response(Page *page) {
 }
 
 void page_send(Page *page) {
-  page->sent = 0;
   if (!page->suspended) return;
   page->suspended = false;
   MHD_resume_connection(page->client);

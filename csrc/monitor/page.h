@@ -12,8 +12,7 @@ typedef struct Page {
   struct Page *next;             /* the next page that is open */
   struct MHD_Connection *client; /* its connection */
   Feed feed;                     /* what it was sent */
-  Text message;                  /* the message that is being sent */
-  size_t sent;                   /* bytes of it that were */
+  Text message;                  /* what is left of the message that is being sent */
   uint64_t results;              /* results that it was sent */
   int64_t last_sent;             /* when the last message was made, in ns */
   bool suspended;                /* it waits for a message */
@@ -25,7 +24,7 @@ typedef struct Page {
 struct MHD_Response *page_response(Page *page);
 
 /* Whether it has been sent the last message completely. */
-static inline bool page_is_idle(const Page *page) { return page->sent == page->message.length; }
+static inline bool page_is_idle(const Page *page) { return text_length(&page->message) == 0; }
 
 /* Begins to send page->message, which has been made. */
 void page_send(Page *page);

@@ -25,8 +25,6 @@ enum { LAST_WORDS = 300 };
    visitors.h.) */
 enum { IDLE_SECONDS = 30, MAX_CONNECTIONS = MAX_VISITORS + 4 * MAX_PAGES, CONNECTION_MEMORY = 64 * 1024 };
 
-static int64_t now_ns(void) { return clock_now(&(Clock){0}); }
-
 /* ---- messages ---- */
 
 /* The results of commands that the page has not been sent. */
@@ -72,7 +70,6 @@ static void feed_page(Server *server, Page *page, int64_t now) {
   if (to->failed) {
     page->feed.begun = false; /* uncovered: only when memory runs out */
     text_clear(to);
-    page->sent = 0;
     return;
   }
   page->last_sent = now;
@@ -100,7 +97,7 @@ static void drop_closed_pages(Server *server) {
 
 /* Waits until a client or the scheduler has news, for at most `ms`, and serves the clients. */
 static void wait_for_news(Server *server, int ms) {
-  daemon_wait(server->daemon, server->site.desk.news, ms, true);
+  daemon_wait(server->daemon, server->site.desk.thread.wakeup, ms, true);
   (void)MHD_run(server->daemon);
 }
 
@@ -128,26 +125,22 @@ static void end_pages(Server *server) {
     text_puts(&page->message, "event: ended\ndata: {}\n\n");
     if (was_idle) page_send(page);
   }
-  int64_t until = now_ns() + LAST_WORDS * CLOCK_MS;
+  int64_t until = clock_ns() + LAST_WORDS * CLOCK_MS;
   do {
     wait_for_news(server, 10);
     drop_closed_pages(server);
-  } while (server->site.pages && now_ns() < until);
+  } while (server->site.pages && clock_ns() < until);
 }
 
 static void *run(void *data) {
   Server *server = data;
   Desk *desk = &server->site.desk;
-  for (;;) {
-    int64_t left = server->site.has_new_page ? 0 : (server->due - now_ns()) / CLOCK_MS + 1;
+  while (!thread_ends(&desk->thread)) {
+    int64_t left = server->site.has_new_page ? 0 : (server->due - clock_ns()) / CLOCK_MS + 1;
     wait_for_news(server, left < 0 ? 0 : left > server->period ? server->period : (int)left);
-    (void)wakeup_consume(desk->news);
+    (void)wakeup_consume(desk->thread.wakeup);
     drop_closed_pages(server);
-    pthread_mutex_lock(&desk->mutex);
-    bool stop = desk->stop;
-    pthread_mutex_unlock(&desk->mutex);
-    if (stop) break;
-    int64_t now = now_ns();
+    int64_t now = clock_ns();
     visitors_close_late(&server->site.visitors, now);
     if (desk_fetch(desk)) {
       server->has_view = view_make(&server->view, desk->shown);
@@ -196,7 +189,7 @@ Server *server_start(Watch *watch, int port, bool control, const char *program, 
     (void)snprintf(server->url, sizeof server->url, "http://127.0.0.1:%d/?token=%s", server->site.port,
                    server->site.token);
     server->daemon = start_daemon(server, fd);
-    if (server->daemon && daemon_start_thread(&server->thread, run, server)) return server;
+    if (server->daemon && thread_start(&server->site.desk.thread, "runnel-monitor", run, server) == 0) return server;
   }
   if (server->daemon) MHD_stop_daemon(server->daemon); /* closes fd */
   else if (fd >= 0) (void)close(fd);
@@ -206,8 +199,7 @@ Server *server_start(Watch *watch, int port, bool control, const char *program, 
 }
 
 void server_stop(Server *server) {
-  desk_stop(&server->site.desk);
-  pthread_join(server->thread, NULL);
+  thread_end(&server->site.desk.thread);
   MHD_stop_daemon(server->daemon);
   for (Page *page = server->site.pages, *next; page; page = next) {
     next = page->next; /* seldom covered: it has not read its last message in time */

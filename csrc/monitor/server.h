@@ -3,8 +3,6 @@
 #ifndef RUNNEL_MONITOR_SERVER_H
 #define RUNNEL_MONITOR_SERVER_H
 
-#include <pthread.h>
-
 #include "monitor/http.h"
 #include "monitor/view.h"
 
@@ -15,7 +13,6 @@ enum { SERVER_PERIOD = 500 };
 typedef struct Server {
   Site site;                 /* what requests are answered from */
   struct MHD_Daemon *daemon; /* run by the thread */
-  pthread_t thread;          /* runs the daemon and feeds the pages */
   char url[96];              /* where the page is, with the token */
   char program[128];         /* the program's name */
   int period;                /* how often the scheduler is asked for a snapshot, in ms */

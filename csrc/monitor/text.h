@@ -2,30 +2,33 @@
 #ifndef RUNNEL_MONITOR_TEXT_H
 #define RUNNEL_MONITOR_TEXT_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-/* Begins as zeros. Without memory, what is added is lost, and `failed` is set. */
+#include "base/bytes.h"
+
+/* Begins as zeros. */
 typedef struct Text {
-  char *bytes;   /* the text; not ended by a zero */
-  size_t length; /* of the text */
-  size_t room;   /* bytes that there is memory for */
-  bool failed;   /* there was no memory */
+  Bytes bytes; /* the text; not ended by a zero */
+  bool failed; /* there was no memory for a part: what came then and later is missing */
 } Text;
 
+static inline size_t text_length(const Text *text) { return bytes_length(&text->bytes); }
+
+/* Makes it empty, and keeps the memory; frees the memory. */
 void text_clear(Text *text);
 void text_free(Text *text);
 
+/* Each adds something. */
 void text_add(Text *text, const char *bytes, size_t length);
 void text_puts(Text *text, const char *string);
 void text_integer(Text *text, int64_t i);
 
+/* Adds another text. */
+static inline void text_append(Text *to, const Text *text) {
+  text_add(to, bytes_first(&text->bytes), text_length(text));
+}
+
 /* Adds a string as JSON: in quotes, on one line. Bytes that are no UTF-8 stay as they are. */
 void text_json(Text *text, const char *string);
-
-/* 64 bits that stand for a string, and for a string of bytes. */
-uint64_t text_hash(const char *string);
-uint64_t text_hash_bytes(const void *bytes, size_t length);
 
 #endif

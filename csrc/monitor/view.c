@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "monitor/text.h"
 
 const RowShape row_shapes[ROW_KINDS] = {
@@ -15,13 +16,9 @@ const RowShape row_shapes[ROW_KINDS] = {
 
 /* Room for a row, whose other fields are zeros. NULL if there is no memory. */
 static Row *add(View *view, RowKind kind, uint64_t id) {
-  if (view->n == view->room) {
-    uint32_t room = view->room ? view->room * 2 : 256;
-    Row *rows = realloc(view->rows, room * sizeof(Row));
-    if (!rows) return NULL;
-    view->rows = rows;
-    view->room = room;
-  }
+  Row *rows = (Row *)grow(view->rows, &view->room, view->n + 1, sizeof *rows);
+  if (!rows) return NULL;
+  view->rows = rows;
   Row *row = &view->rows[view->n++];
   *row = (Row){.kind = (uint8_t)kind, .id = id};
   return row;
@@ -41,8 +38,8 @@ static uint64_t chan_key(const Snapshot *s, const SnapshotChan *c) {
     if (!is_digit) pattern[n++] = *name;
     else if (n == 0 || pattern[n - 1] != '#') pattern[n++] = '#';
   }
-  uint64_t parts[] = {text_hash_bytes(pattern, n), c->kind, c->flags};
-  return text_hash_bytes(parts, sizeof parts) | 1;
+  uint64_t parts[] = {map_hash_bytes(pattern, n), c->kind, c->flags};
+  return map_hash_bytes(parts, sizeof parts);
 }
 
 /* Adds the two rows of a channel, or of the first of several. */
@@ -111,9 +108,9 @@ static uint64_t row_of(const View *view, uint64_t chan) {
 
 /* What go blocks of one row have in common; with `by_chan` also the channel. */
 static uint64_t go_key(const View *view, const Snapshot *s, const SnapshotGo *g, bool by_chan) {
-  uint64_t parts[] = {text_hash(snapshot_text(s, g->name)), text_hash(snapshot_text(s, g->where)), g->state, g->op,
+  uint64_t parts[] = {map_hash(snapshot_text(s, g->name)), map_hash(snapshot_text(s, g->where)), g->state, g->op,
                       by_chan ? row_of(view, g->chan) : 0};
-  return text_hash_bytes(parts, sizeof parts) | 1;
+  return map_hash_bytes(parts, sizeof parts);
 }
 
 /* Adds the row of a go block, or of the first of several. */
@@ -192,8 +189,8 @@ static bool add_edges(View *view, const Snapshot *s) {
     const SnapshotEdge *e = &edges[i];
     uint64_t chan = row_of(view, e->chan);
     if (!chan) continue;
-    uint64_t parts[] = {text_hash(snapshot_text(s, e->name)), chan, e->is_put};
-    uint64_t key = text_hash_bytes(parts, sizeof parts) | 1;
+    uint64_t parts[] = {map_hash(snapshot_text(s, e->name)), chan, e->is_put};
+    uint64_t key = map_hash_bytes(parts, sizeof parts);
     const MapEntry *known = map_find(&rows, key);
     if (known) {
       view->rows[known->value].numbers[2] += (int64_t)e->total;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "monitor/map.h"
+#include "tracing/map.h"
 #include "tracing/snapshot.h"
 
 /* Go blocks up to which each has a row; if there are more, those of one name that do the same share a row. */
@@ -49,7 +49,7 @@ typedef struct View {
   const Snapshot *snapshot; /* the texts */
   Row *rows;                /* the rows */
   uint32_t n;               /* how many there are */
-  uint32_t room;            /* how many there is memory for */
+  size_t room;              /* how many there is memory for */
   uint32_t more;            /* go blocks that are in no row */
   uint32_t more_chans;      /* channels that are in no row */
   Map places;               /* if channels share rows: the id of a channel -> that of its row */

@@ -129,7 +129,7 @@ static int64_t send_beat(Beats *beats, Beat *beat) {
 
 /* Sends what is due; returns when the next one is, or INT64_MAX. */
 static int64_t send_due(Beats *beats) {
-  int64_t now = conn_now_ms(), next = INT64_MAX;
+  int64_t now = clock_ms(), next = INT64_MAX;
   Link *link = beats->all.first;
   if (!link) return next;
   do {
@@ -153,11 +153,11 @@ static void *run(void *data) {
       (void)pthread_cond_wait(&beats->sooner, &beats->lock);
       continue;
     }
-    int64_t left = beats->wakes_at - conn_now_ms();
+    int64_t left = beats->wakes_at - clock_ms();
     struct timespec until = cond_after(left > 0 ? left * 1000000 : 0);
     (void)pthread_cond_timedwait(&beats->sooner, &beats->lock, &until);
     /* If this thread could not run for long, Lua could not either: the process was halted. */
-    int64_t now = conn_now_ms();
+    int64_t now = clock_ms();
     if (now - beats->wakes_at > HALTED_MS) beats->alive_at = now;
   }
   (void)pthread_mutex_unlock(&beats->lock);
@@ -173,11 +173,7 @@ static Beats *new_beats(Conn *conn) {
   beats->wakes_at = INT64_MAX;
   cond_init(&beats->sooner);
   (void)pthread_mutex_init(&beats->lock, NULL);
-  sigset_t old;
-  conn_block(&old);
-  int error = pthread_create(&beats->thread, NULL, run, beats);
-  conn_unblock(&old);
-  if (!error) return beats;
+  if (thread_spawn(&beats->thread, "runnel-beat", run, beats) == 0) return beats;
   /* uncovered: the system has no thread left */
   (void)pthread_cond_destroy(&beats->sooner);
   (void)pthread_mutex_destroy(&beats->lock);
@@ -230,7 +226,7 @@ int conn_beat(lua_State *L) {
   beat->data = copy_to(&at, data, size);
   beat->again = copy_to(&at, again, again_size);
   (void)pthread_mutex_lock(&beats->lock);
-  beat->due = conn_now_ms() + beat->every;
+  beat->due = clock_ms() + beat->every;
   list_append(&beats->all, &beat->link);
   if (beat->due < beats->wakes_at) {
     beats->wakes_at = beat->due;
@@ -270,7 +266,7 @@ int conn_limit(lua_State *L) {
   Limit *limit = (Limit *)malloc(sizeof *limit + text_size + subject_size + size + 3);
   if (!limit) return luaL_error(L, "not enough memory");
   char *at = (char *)(limit + 1);
-  *limit = (Limit){.began = conn_now_ms(), .ms = ms, .size = (int)size};
+  *limit = (Limit){.began = clock_ms(), .ms = ms, .size = (int)size};
   limit->text = copy_to(&at, text, text_size);
   limit->subject = copy_to(&at, subject, subject_size);
   limit->data = copy_to(&at, data, size);
@@ -291,7 +287,7 @@ int conn_alive(lua_State *L) {
   Beats *beats = conn->beats;
   if (!beats) return 0;
   (void)pthread_mutex_lock(&beats->lock);
-  beats->alive_at = conn_now_ms();
+  beats->alive_at = clock_ms();
   (void)pthread_mutex_unlock(&beats->lock);
   return 0;
 }

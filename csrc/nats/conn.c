@@ -38,14 +38,6 @@ void conn_release(Conn *conn) {
   free(conn);
 }
 
-void conn_block(sigset_t *old) {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, old);
-}
-
-void conn_unblock(const sigset_t *old) { pthread_sigmask(SIG_SETMASK, old, NULL); }
-
 Conn *conn_check(lua_State *L) {
   Conn *conn = *(Conn **)luaL_checkudata(L, 1, CONN_TYPE);
   if (!conn) luaL_error(L, "the connection is closed"); /* a finalizer uses it after its own */
@@ -122,9 +114,9 @@ int conn_connect(lua_State *L) {
   if (!io_open(&conn->io)) return luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
 
   sigset_t old;
-  conn_block(&old); /* for libnats' own threads, which the first natsOptions_Create starts */
+  signals_block(&old); /* for libnats' own threads, which the first natsOptions_Create starts */
   natsStatus s = natsOptions_Create(&conn->options);
-  conn_unblock(&old);
+  signals_restore(&old);
   const char *name = NULL;
   if (s == NATS_OK) s = options_read(L, 1, conn->options, &name);
   lua_settop(L, 4);

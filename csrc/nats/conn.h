@@ -14,13 +14,12 @@
 #include <lua.h>
 #include <nats/nats.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/list.h"
-#include "base/wakeup.h"
+#include "base/thread.h"
 #include "capi/runnel.h"
 
 typedef struct Beats Beats;
@@ -68,21 +67,18 @@ size_t outbox_bytes(Outbox *outbox);
 
 /* The thread of a connection, and what it and the Lua thread share: see io.c. */
 typedef struct Io {
-  pthread_t thread;        /* the thread, for joining it */
-  pthread_t self;          /* the same; set by the thread before it connects */
-  bool is_started;         /* it has not been joined; used in the Lua thread */
+  Thread thread;           /* connects, reads and writes */
+  pthread_t self;          /* it; set by the thread before it connects */
   bool collects;           /* what is published may always wait; set before the thread starts */
   int64_t write_timeout;   /* ms that the network may accept no bytes; set before the thread starts */
   int64_t silence;         /* ms after which a connection that has sent nothing is lost; set before the thread starts */
   atomic_llong heard;      /* when the connection has sent something, or was made; in ms of the monotonic clock */
   size_t unsent;           /* bytes published since the last write, about; used in the Lua thread */
   runnel_task task;        /* writes when the Lua thread has nothing else to do */
-  Wakeup *wakeup;          /* wakes the thread */
   natsConnection *nc;      /* set by libnats, before `fd` */
   atomic_int fd;           /* the socket; or -1. Changes under fd_lock */
   pthread_mutex_t fd_lock; /* libnats does not close the socket while it is held and `fd` is not -1 */
   pthread_mutex_t lock;    /* held while somebody reads or writes */
-  atomic_bool ends;        /* the thread is to end */
   atomic_bool ticks;       /* the thread looks every few ms whether something is to be written */
   atomic_bool lua_publishes; /* the Lua thread is publishing, and sees to the writing */
   atomic_bool wants_write;   /* libnats has something to be written */
@@ -159,10 +155,6 @@ bool delivery_post(Delivery *first);
 /* Drops them, in place of posting. */
 void delivery_drop(Delivery *first);
 
-/* Blocks all signals in this thread until conn_unblock, so that threads started meanwhile do not get them. */
-void conn_block(sigset_t *old);
-void conn_unblock(const sigset_t *old);
-
 /* The connection at index 1, which may be closed. Raises if its finalizer has been called. */
 Conn *conn_check(lua_State *L);
 
@@ -211,13 +203,6 @@ void events_connected(Conn *conn, natsConnection *nc, natsStatus s);
 
 /* libnats' text for an error without the place in its sources: "(conn.c:2088): No server available". */
 const char *conn_plain_text(const char *text, natsStatus status);
-
-/* The time of the monotonic clock in ms. Any thread. */
-static inline int64_t conn_now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* The number of ms at an index, at least 1; and the integer there: at most what fits. */
 int64_t conn_ms(lua_State *L, int at);

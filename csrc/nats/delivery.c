@@ -49,7 +49,7 @@ static bool is_ack(const char *reply) { return reply && strncmp(reply, "$JS.ACK.
 
 /* The ms since a message has come: while Lua computed, the time for its acknowledgement may have run out. */
 static void push_age(lua_State *L, const Delivery *delivery) {
-  lua_pushinteger(L, (lua_Integer)(conn_now_ms() - delivery->came));
+  lua_pushinteger(L, (lua_Integer)(clock_ms() - delivery->came));
 }
 
 /* Pushes the arguments for the taker of a direct subscription (runnel.EngineTaker in remote.lua), and returns how many
@@ -129,7 +129,7 @@ static int push(lua_State *L, void *data) {
 Delivery *delivery_new(Sub *sub, natsMsg *msg, Delivery *before) {
   Delivery *delivery = (Delivery *)malloc(sizeof *delivery);
   if (delivery) {
-    *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = conn_now_ms()};
+    *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = clock_ms()};
     if (before) before->next = delivery;
     atomic_fetch_add(&sub->delivered, 1);
     return delivery;

@@ -51,7 +51,7 @@ static int handle(lua_State *L) {
 /* runnel_push */
 static int push_event(lua_State *L, void *data) {
   Conn *conn = ((Event *)data)->conn;
-  conn->is_connected = conn->io.is_started; /* the first event is the result of connecting */
+  conn->is_connected = conn->io.thread.is_running; /* the first event is the result of connecting */
   lua_pushcfunction(L, handle);
   lua_pushlightuserdata(L, data);
   int top = lua_gettop(L) - 2;

@@ -56,9 +56,9 @@ static natsStatus on_attach(void **data, void *loop, natsConnection *nc, natsSoc
   io->nc = nc;
   atomic_store(&io->wants_write, false);
   atomic_store(&io->is_full, false);
-  atomic_store(&io->heard, conn_now_ms());
+  atomic_store(&io->heard, clock_ms());
   set_fd(io, fd);
-  wakeup_signal(io->wakeup);
+  thread_wake(&io->thread);
   return NATS_OK;
 }
 
@@ -75,14 +75,14 @@ static natsStatus on_write(void *data, bool add) {
   if (!add) atomic_store(&io->is_full, false);
   if (!add || atomic_load(&io->lua_publishes)) return NATS_OK;
   atomic_store(&io->must_write, true);
-  if (!pthread_equal(pthread_self(), io->self)) wakeup_signal(io->wakeup);
+  if (!pthread_equal(pthread_self(), io->self)) thread_wake(&io->thread);
   return NATS_OK;
 }
 
 /* The connection is closed for good. */
 static natsStatus on_detach(void *data) {
   Conn *conn = (Conn *)data;
-  wakeup_signal(conn->io.wakeup); /* subscriptions have ended */
+  thread_wake(&conn->io.thread); /* subscriptions have ended */
   (void)pthread_mutex_lock(&conn->lock);
   conn->is_attached = false;
   (void)pthread_cond_broadcast(&conn->changed);
@@ -109,12 +109,12 @@ static bool write_now(Io *io) {
   atomic_store(&io->must_write, true);
   if (pthread_mutex_trylock(&io->lock) != 0) return false; /* it looks at must_write afterwards */
   sigset_t old;
-  conn_block(&old); /* for the thread that libnats starts if the connection is found lost */
+  signals_block(&old); /* for the thread that libnats starts if the connection is found lost */
   write_some(io);
-  conn_unblock(&old);
+  signals_restore(&old);
   bool is_full = atomic_load(&io->is_full);
   (void)pthread_mutex_unlock(&io->lock);
-  if (is_full) wakeup_signal(io->wakeup); /* it waits until there is room */
+  if (is_full) thread_wake(&io->thread); /* it waits until there is room */
   return true;
 }
 
@@ -129,9 +129,9 @@ static void wait_and_write(Io *io) {
 /* In the Lua thread: waits until libnats has less than BACKLOG bytes. */
 static natsStatus wait_for_network(Conn *conn) {
   Io *io = &conn->io;
-  int64_t until = conn_now_ms() + io->write_timeout;
+  int64_t until = clock_ms() + io->write_timeout;
   while (atomic_load(&io->fd) >= 0 && natsConnection_Buffered(conn->nc) > BACKLOG) {
-    if (conn_now_ms() >= until) {
+    if (clock_ms() >= until) {
       give_up(io);
       return NATS_TIMEOUT;
     }
@@ -154,7 +154,7 @@ natsStatus io_published(lua_State *L, Conn *conn, size_t size) {
   if (!atomic_load(&io->wants_write)) return NATS_OK; /* the connection's thread has written it; or it is lost */
   io->unsent += size;
   bool may_wait = io->unsent < WRITE_SIZE && !atomic_load(&io->is_full);
-  if (may_wait && io->collects && !atomic_exchange(&io->ticks, true)) wakeup_signal(io->wakeup);
+  if (may_wait && io->collects && !atomic_exchange(&io->ticks, true)) thread_wake(&io->thread);
   if (may_wait && atomic_load(&io->ticks)) {
     if (io->task.list || conn->rn->task_add(L, &io->task) == RUNNEL_OK || io->collects) return NATS_OK;
   }
@@ -183,18 +183,18 @@ static size_t count_unsent(Conn *conn) {
 size_t io_finish(Conn *conn) {
   Io *io = &conn->io;
   (void)conn->rn->task_cancel(&io->task);
-  int64_t until = conn_now_ms() + io->write_timeout;
+  int64_t until = clock_ms() + io->write_timeout;
   if (atomic_load(&io->wants_write)) (void)write_now(io);
   for (;;) {
     if (atomic_load(&conn->outbox.is_lost)) return outbox_bytes(&conn->outbox); /* libnats may hold its lock for long */
-    if (!atomic_load(&io->wants_write) || atomic_load(&io->fd) < 0 || conn_now_ms() >= until) break;
+    if (!atomic_load(&io->wants_write) || atomic_load(&io->fd) < 0 || clock_ms() >= until) break;
     wait_and_write(io);
   }
   size_t left = count_unsent(conn);
   if (left == 0) return 0;
   /* What the system has accepted is not safe yet: if the server sends anything to a socket that is closed, the system
      drops what it still has. The answer to a ping shows that the server has read everything. */
-  int64_t rest = until - conn_now_ms();
+  int64_t rest = until - clock_ms();
   if (natsConnection_FlushTimeout(conn->nc, rest > 0 ? rest : 1) == NATS_OK) return 0;
   return atomic_load(&io->fd) >= 0 ? count_unsent(conn) : left;
 }
@@ -202,13 +202,13 @@ size_t io_finish(Conn *conn) {
 /* ---- the thread ---- */
 
 /* Since when, in ms, something is so; 0 if it is not. */
-static int64_t since(int64_t before, bool is_so) { return !is_so ? 0 : before ? before : conn_now_ms(); }
+static int64_t since(int64_t before, bool is_so) { return !is_so ? 0 : before ? before : clock_ms(); }
 
-static bool is_over(int64_t start, int64_t ms) { return start && conn_now_ms() - start >= ms; }
+static bool is_over(int64_t start, int64_t ms) { return start && clock_ms() - start >= ms; }
 
 /* How many ms are left until the connection is lost unless it sends something. libnats pings the server more often than
    that, and any byte that comes, not only the answer to a ping, shows that the connection is alive. */
-static int64_t until_lost(Io *io) { return atomic_load(&io->heard) + io->silence - conn_now_ms(); }
+static int64_t until_lost(Io *io) { return atomic_load(&io->heard) + io->silence - clock_ms(); }
 
 /* How long the thread may wait, in ms; -1: until something happens. */
 static int patience(Io *io, bool must_look) {
@@ -221,15 +221,15 @@ static int patience(Io *io, bool must_look) {
 static void read_and_write(Conn *conn) {
   Io *io = &conn->io;
   int64_t unwritten = 0, full = 0; /* since when there has been something to write; and the network was full */
-  while (!atomic_load(&io->ends)) {
+  while (!thread_ends(&io->thread)) {
     bool ticks = atomic_load(&io->ticks), is_full = atomic_load(&io->is_full);
-    struct pollfd fds[2] = {{.fd = wakeup_fd(io->wakeup), .events = POLLIN},
+    struct pollfd fds[2] = {{.fd = wakeup_fd(io->thread.wakeup), .events = POLLIN},
                             {.fd = atomic_load(&io->fd), .events = (short)(POLLIN | (is_full ? POLLOUT : 0))}};
     int n = poll(fds, 2, patience(io, ticks || is_full));
-    (void)wakeup_consume(io->wakeup);
+    (void)wakeup_consume(io->thread.wakeup);
     bool has_input = n > 0 && fds[1].revents & ~POLLOUT;
     if (n > 0 && fds[1].revents) {
-      atomic_store(&io->heard, conn_now_ms()); /* that it accepts bytes again is a sign, too */
+      atomic_store(&io->heard, clock_ms()); /* that it accepts bytes again is a sign, too */
       (void)pthread_mutex_lock(&io->lock);
       if (has_input) natsConnection_ProcessReadEvent(io->nc); /* does nothing if the socket is closed */
       if (fds[1].revents & POLLOUT) write_some(io);
@@ -245,7 +245,7 @@ static void read_and_write(Conn *conn) {
     if (is_over(unwritten, TICK_MS)) atomic_store(&io->must_write, true);
     if (is_over(full, io->write_timeout + GRACE_MS)) give_up(io);
     if (!(n > 0 && fds[1].revents) && atomic_load(&io->fd) >= 0 && until_lost(io) <= 0) {
-      atomic_store(&io->heard, conn_now_ms()); /* libnats takes a moment to notice */
+      atomic_store(&io->heard, clock_ms()); /* libnats takes a moment to notice */
       give_up(io);
     }
     while (atomic_load(&io->must_write)) { /* the Lua thread leaves it to this one if it finds the lock taken */
@@ -279,35 +279,22 @@ void io_set_options(Conn *conn) {
   (void)natsOptions_SetEventLoop(conn->options, conn, on_attach, on_read, on_write, on_detach);
 }
 
-int io_start(Conn *conn) {
-  sigset_t old;
-  conn_block(&old);
-  int error = pthread_create(&conn->io.thread, NULL, run, conn);
-  conn_unblock(&old);
-  conn->io.is_started = error == 0;
-  return error;
-}
+int io_start(Conn *conn) { return thread_start(&conn->io.thread, "runnel-nats", run, conn); }
 
 void io_end(Conn *conn) {
-  Io *io = &conn->io;
-  (void)conn->rn->task_cancel(&io->task);
-  if (!io->is_started) return;
-  io->is_started = false;
-  atomic_store(&io->ends, true);
-  wakeup_signal(io->wakeup);
-  (void)pthread_join(io->thread, NULL);
+  (void)conn->rn->task_cancel(&conn->io.task);
+  thread_end(&conn->io.thread);
 }
 
 bool io_open(Io *io) {
-  io->wakeup = wakeup_new();
   (void)pthread_mutex_init(&io->lock, NULL);
   (void)pthread_mutex_init(&io->fd_lock, NULL);
   atomic_init(&io->fd, -1);
-  return io->wakeup != NULL;
+  return thread_open(&io->thread);
 }
 
 void io_free(Io *io) {
-  if (io->wakeup) wakeup_release(io->wakeup);
+  thread_close(&io->thread);
   (void)pthread_mutex_destroy(&io->lock);
   (void)pthread_mutex_destroy(&io->fd_lock);
 }

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "nats/conn.h"
-
-enum { FIRST_CAPACITY = 16 };
 
 /* What a message takes beside its subjects and its payload, about. */
 enum { MESSAGE_SIZE = 128 };
@@ -54,29 +53,22 @@ void outbox_send(Outbox *outbox, natsConnection *nc) {
   }
 }
 
-/* Makes room for one more message; false if there is no memory. */
-static bool grow(Outbox *outbox) {
-  if (outbox->count < outbox->capacity) return true;
-  size_t capacity = outbox->capacity ? 2 * outbox->capacity : FIRST_CAPACITY;
-  natsMsg **messages = (natsMsg **)realloc((void *)outbox->messages, capacity * sizeof(void *));
-  if (!messages) return false;
-  outbox->messages = messages;
-  outbox->capacity = capacity;
-  return true;
-}
-
 natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept) {
   natsStatus s = NATS_OK;
   size_t size = size_of(msg);
   (void)pthread_mutex_lock(&outbox->lock);
   *kept = false;
   if (atomic_load(&outbox->is_lost)) {
-    if (size > outbox->limit - outbox->bytes) s = NATS_INSUFFICIENT_BUFFER;
-    else if (!grow(outbox)) s = NATS_NO_MEMORY;
-    else *kept = true;
-    if (*kept) {
-      outbox->messages[outbox->count++] = msg;
+    size_t needed = outbox->count + 1;
+    bool fits = size <= outbox->limit - outbox->bytes;
+    natsMsg **messages =
+        fits ? (natsMsg **)grow((void *)outbox->messages, &outbox->capacity, needed, sizeof *messages) : NULL;
+    s = messages ? NATS_OK : fits ? NATS_NO_MEMORY : NATS_INSUFFICIENT_BUFFER;
+    if (messages) {
+      messages[outbox->count++] = msg;
+      outbox->messages = messages;
       outbox->bytes += size;
+      *kept = true;
     }
   }
   (void)pthread_mutex_unlock(&outbox->lock);

@@ -135,7 +135,7 @@ static void open_direct(Sub *sub) {
   sub->next = conn->direct;
   conn->direct = sub;
   (void)pthread_mutex_unlock(&conn->direct_lock);
-  wakeup_signal(conn->io.wakeup); /* a message may have come before */
+  thread_wake(&conn->io.thread); /* a message may have come before */
 }
 
 /* ---- opening and closing ---- */
@@ -269,7 +269,7 @@ int conn_subscribe(lua_State *L) {
   sub->conn = conn;
   sub->port = port;
   sigset_t old;
-  conn_block(&old);
+  signals_block(&old);
   (void)pthread_mutex_lock(&conn->lock);
   conn->delivering++;
   (void)pthread_mutex_unlock(&conn->lock);
@@ -277,7 +277,7 @@ int conn_subscribe(lua_State *L) {
   natsStatus s = is_direct ? natsConnection_SubscribeSync(&sub->sub, conn->nc, subject)
                  : queue   ? natsConnection_QueueSubscribe(&sub->sub, conn->nc, subject, queue, on_message, sub)
                            : natsConnection_Subscribe(&sub->sub, conn->nc, subject, on_message, sub);
-  conn_unblock(&old);
+  signals_restore(&old);
   io_write(conn);
   if (s == NATS_OK && !is_direct && natsSubscription_SetOnCompleteCB(sub->sub, on_complete, sub) != NATS_OK)
     s = NATS_CONNECTION_CLOSED; /* seldom covered: it has ended meanwhile, with the subscription */
@@ -323,15 +323,15 @@ static int sub_drain(lua_State *L) {
   if (!sub || !sub->sub) return conn_fail(L, NATS_INVALID_SUBSCRIPTION);
   int64_t ms = conn_ms(L, 2);
   sigset_t old;
-  conn_block(&old);
+  signals_block(&old);
   natsStatus s = natsSubscription_DrainTimeout(sub->sub, ms);
-  conn_unblock(&old);
+  signals_restore(&old);
   if (s != NATS_OK) return conn_fail(L, s);
   if (sub->is_direct) {
     (void)pthread_mutex_lock(&sub->conn->direct_lock);
     sub->is_draining = true;
     (void)pthread_mutex_unlock(&sub->conn->direct_lock);
-    wakeup_signal(sub->conn->io.wakeup);
+    thread_wake(&sub->conn->io.thread);
   }
   lua_pushboolean(L, 1);
   return 1;

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { FIRST_CAPACITY = 16 };
+#include "base/grow.h"
 
 typedef struct Messages {
   Message *items;  /* from malloc */
@@ -79,15 +79,10 @@ void port_release(Port *port) {
 }
 
 /* Appends a message; false if there is no memory. */
-static bool append(Messages *messages, const Message *message, size_t limit) {
-  if (messages->count == messages->capacity) {
-    size_t capacity = messages->capacity ? messages->capacity * 2 : FIRST_CAPACITY;
-    if (capacity > limit) capacity = limit;
-    Message *items = (Message *)realloc(messages->items, capacity * sizeof *items);
-    if (!items) return false;
-    messages->items = items;
-    messages->capacity = capacity;
-  }
+static bool append(Messages *messages, const Message *message) {
+  Message *items = (Message *)grow(messages->items, &messages->capacity, messages->count + 1, sizeof *items);
+  if (!items) return false;
+  messages->items = items;
   messages->items[messages->count++] = *message;
   return true;
 }
@@ -100,7 +95,7 @@ PostResult port_post(Port *port, const Message *message) {
     result = POST_CLOSED;
   } else if (atomic_load_explicit(&port->under_way, memory_order_relaxed) >= port->limit) {
     result = POST_FULL;
-  } else if (!append(&port->inbox, message, port->limit)) {
+  } else if (!append(&port->inbox, message)) {
     result = POST_NO_MEMORY;
   } else {
     atomic_fetch_add_explicit(&port->under_way, 1, memory_order_relaxed);

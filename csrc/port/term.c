@@ -7,10 +7,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
+
+#include "base/thread.h"
 
 enum { NO_PIPE = -1 };
 
@@ -64,12 +65,7 @@ static bool make_pipe(void) {
 static bool begin(void) {
   struct sigaction now, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
   if (sigaction(SIGTERM, NULL, &now) != 0 || now.sa_handler != SIG_DFL || !make_pipe()) return false;
-  sigset_t all, old;
-  (void)sigfillset(&all);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-  int error = pthread_create(&term.thread, NULL, read_signals, NULL);
-  (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-  if (error) return false;
+  if (thread_spawn(&term.thread, "runnel-term", read_signals, NULL) != 0) return false;
   (void)sigemptyset(&action.sa_mask);
   (void)sigaction(SIGTERM, &action, NULL);
   return true;

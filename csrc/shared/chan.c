@@ -30,7 +30,7 @@ SharedChan *shared_chan_new(BufferKind kind, uint32_t limit) {
   (void)pthread_mutex_init(&chan->lock, NULL);
   chan->buf = (Buffer){.limit = limit, .size = limit, .kind = (uint8_t)kind};
   /* The next channel at this address is made later. */
-  chan->id = (uint64_t)(uintptr_t)chan << 16 ^ (uint64_t)clock_now(&(Clock){0});
+  chan->id = (uint64_t)(uintptr_t)chan << 16 ^ (uint64_t)clock_ns();
   return chan;
 }
 

@@ -2,7 +2,8 @@
 #include "sharing/family.h"
 
 #include <pthread.h>
-#include <stdlib.h>
+
+#include "base/grow.h"
 
 struct Family {
   pthread_mutex_t lock; /* guards what follows, but for `holds`, and the members */
@@ -114,13 +115,9 @@ typedef struct Held {
 
 static bool add(Held *held, SharedChan *chan) {
   if (!chan) return true;
-  if (held->n == held->capacity) {
-    size_t capacity = held->capacity ? held->capacity * 2 : 64;
-    SharedChan **chans = (SharedChan **)realloc((void *)held->chans, capacity * sizeof(SharedChan *));
-    if (!chans) return false;
-    held->chans = chans;
-    held->capacity = capacity;
-  }
+  SharedChan **chans = (SharedChan **)grow((void *)held->chans, &held->capacity, held->n + 1, sizeof(SharedChan *));
+  if (!chans) return false;
+  held->chans = chans;
   held->chans[held->n++] = chan;
   return true;
 }

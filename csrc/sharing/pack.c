@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/compat.h"
+#include "base/grow.h"
 #include "core/state.h"
 #include "shared/chan.h"
 #include "sharing/pack_format.h"
@@ -27,16 +28,9 @@ typedef struct Packing {
 
 /* Makes room for `n` more bytes; false when memory runs out. */
 static bool reserve_slowly(Packer *p, size_t n) {
-  size_t capacity = p->capacity ? p->capacity : 256;
-  while (capacity - p->size < n) {
-    if (capacity > SIZE_MAX / 2) return false;
-    capacity *= 2;
-  }
-  char *bytes = (char *)realloc(p->bytes, capacity);
-  if (!bytes) return false;
-  p->bytes = bytes;
-  p->capacity = capacity;
-  return true;
+  char *bytes = n <= SIZE_MAX - p->size ? (char *)grow(p->bytes, &p->capacity, p->size + n, 1) : NULL;
+  if (bytes) p->bytes = bytes;
+  return bytes != NULL;
 }
 
 static inline bool reserve(Packer *p, size_t n) { return LIKELY(p->capacity - p->size >= n) || reserve_slowly(p, n); }
@@ -181,14 +175,9 @@ static const char *why_not_userdata(const Packing *g, int at) {
 static bool pack_chan(const Packing *g, const Level *level, int at, SharedChan *chan) {
   Packer *p = g->p;
   if (!chan) return refuse(g, level, why_not_userdata(g, at));
-  if (p->nchans == p->chans_capacity) {
-    uint32_t capacity = p->chans_capacity ? p->chans_capacity * 2 : 8;
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): packer_free leaves NULL */
-    SharedChan **chans = (SharedChan **)realloc((void *)p->chans, capacity * sizeof(SharedChan *));
-    if (!chans) return out_of_memory(g);
-    p->chans = chans;
-    p->chans_capacity = capacity;
-  }
+  SharedChan **chans = (SharedChan **)grow((void *)p->chans, &p->chans_capacity, p->nchans + 1, sizeof(SharedChan *));
+  if (!chans) return out_of_memory(g);
+  p->chans = chans;
   if (!reserve(p, 6)) return out_of_memory(g);
   write_byte(p, FIX_EXT_4);
   write_byte(p, EXT_CHAN);

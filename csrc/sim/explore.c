@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "base/random.h"
 #include "blocks/timer.h"
 
@@ -17,13 +18,9 @@ static const int64_t STEP_NS = 1000;
 /* ---- the lists ---- */
 
 bool explore_add(Choices *list, Choice choice) {
-  if (list->n == list->size) {
-    uint32_t size = list->size ? list->size * 2 : 64;
-    Choice *items = realloc(list->items, size * sizeof(Choice));
-    if (!items) return false; /* uncovered: only when memory runs out */
-    list->items = items;
-    list->size = size;
-  }
+  Choice *items = (Choice *)grow(list->items, &list->size, list->n + 1, sizeof *items);
+  if (!items) return false; /* uncovered: only when memory runs out */
+  list->items = items;
   list->items[list->n++] = choice;
   return true;
 }
@@ -65,7 +62,7 @@ void explore_begin(Explore *e, const Choices *prefix, Strategy strategy, uint64_
 /* The run has met `now` instead of the choice that its prefix says. */
 static void go_astray(Explore *e, Choice now) {
   e->astray = true;
-  e->stray_at = e->made.n;
+  e->stray_at = (uint32_t)e->made.n;
   e->stray_before = e->prefix->items[e->made.n];
   e->stray_now = now;
 }

@@ -35,8 +35,8 @@ typedef struct Choice {
 
 typedef struct Choices {
   Choice *items;
-  uint32_t n;    /* how many */
-  uint32_t size; /* for how many there is room */
+  size_t n;    /* how many */
+  size_t size; /* for how many there is room */
 } Choices;
 
 /* Changes of priorities in one run, at most. */

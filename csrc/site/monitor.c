@@ -33,11 +33,9 @@ static struct {
   int64_t due;            /* when the next snapshot is due, in ns */
 } page;
 
-static int64_t now_ns(void) { return clock_now(&(Clock){0}); }
-
 int64_t site_monitor_left(void) {
   if (!page.watch) return -1;
-  int64_t left = page.due - now_ns();
+  int64_t left = page.due - clock_ns();
   return left > 0 ? left : 0;
 }
 
@@ -46,7 +44,7 @@ int64_t site_monitor_left(void) {
 static void poll_watch(lua_State *L, Sched *S) {
   if (!atomic_load(&page.watch->asked) && site_monitor_left() == 0) {
     page_sleep(0);
-    page.due = now_ns() + PERIOD * CLOCK_MS;
+    page.due = clock_ns() + PERIOD * CLOCK_MS;
     atomic_store(&page.watch->asked, true);
   }
   page.outer->poll(L, S);
@@ -97,21 +95,21 @@ static int filling(lua_State *L) {
 /* publish(server): that snapshot is complete: sends it. */
 static int publish(lua_State *L) {
   (void)L;
-  int64_t now = now_ns(), share = page.snapshot.taken * SHARE;
+  int64_t now = clock_ns(), share = page.snapshot.taken * SHARE;
   if (page.due < now + share) page.due = now + share;
   Text *to = &page.message;
   text_clear(to);
   text_puts(to, "{");
   if (!page.feed.begun) summary_hello(to, page.program, page.control, 0);
   text_puts(to, "\"r\":[");
-  text_add(to, page.results.bytes, page.results.length);
+  text_append(to, &page.results);
   text_puts(to, "],");
   text_clear(&page.results);
   bool has_view = view_make(&page.view, &page.snapshot);
   summary_add(to, page.watch, has_view ? &page.view : NULL, now, 0);
   feed_write(&page.feed, &page.view, to, BYTES_A_MESSAGE);
   text_puts(to, "}");
-  if (!to->failed) page_message(to->bytes, to->length);
+  if (!to->failed) page_message(bytes_first(&to->bytes), text_length(to));
   return 0;
 }
 
@@ -141,10 +139,10 @@ static int command(lua_State *L) {
 static int result(lua_State *L) {
   Text text = {0};
   summary_result(L, &text);
-  text_puts(&page.results, page.results.length ? ",[" : "[");
+  text_puts(&page.results, text_length(&page.results) ? ",[" : "[");
   text_integer(&page.results, luaL_checkinteger(L, 2));
   text_puts(&page.results, ",");
-  text_add(&page.results, text.bytes, text.length);
+  text_append(&page.results, &text);
   text_puts(&page.results, "]");
   text_free(&text);
   return 0;

@@ -2,9 +2,9 @@
 #include "tracing/snapshot.h"
 
 #include <lauxlib.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "channels/chan_custom.h"
 #include "core/attr.h"
 #include "errors/name.h"
@@ -18,72 +18,43 @@ enum { COMPLETE, CHANS, EDGES, GOS };
 
 /* ---- memory ---- */
 
-/* Makes room for `n` more elements of `size` bytes. */
-static void *grow(lua_State *L, SnapshotArray *array, size_t size, uint32_t n) {
-  if (array->room - array->n < n) {
-    size_t room = (size_t)array->room * 2 > array->n + (size_t)n ? (size_t)array->room * 2 : array->n + (size_t)n;
-    void *items = room < UINT32_MAX / 2 ? realloc(array->items, room * size) : NULL;
-    if (!items) luaL_error(L, "not enough memory");
-    array->items = items;
-    array->room = (uint32_t)room;
-  }
-  return (char *)array->items + array->n * size;
+/* Where the next element of `size` bytes belongs; there is room for `n` of them. */
+static void *reserve(lua_State *L, SnapshotArray *array, size_t size, uint32_t n) {
+  size_t needed = (size_t)array->n + n;
+  void *items = needed < UINT32_MAX / 2 ? grow(array->items, &array->room, needed, size) : NULL;
+  if (!items) luaL_error(L, "not enough memory");
+  array->items = items;
+  return (char *)items + array->n * size;
 }
 
 /* Appends an element of `size` bytes. */
 static void append(lua_State *L, SnapshotArray *array, const void *item, size_t size) {
-  memcpy(grow(L, array, size, 1), item, size);
+  memcpy(reserve(L, array, size, 1), item, size);
   array->n++;
 }
 
-/* Gives a hash table, whose elements are `size` bytes, `room` empty slots; a power of two. */
-static void clear_table(lua_State *L, SnapshotArray *table, size_t size, uint32_t room) {
-  if (table->room < room) {
-    table->n = 0;
-    (void)grow(L, table, size, room);
-  }
-  table->room = room; /* exactly: it is the mask of the hash, too */
-  if (table->items) memset(table->items, 0, room * size);
+/* The entry of a key; *is_new: it has just been added. */
+static MapEntry *entry_of(lua_State *L, Map *map, uint64_t key, bool *is_new) {
+  uint32_t before = map->n;
+  MapEntry *entry = map_add(map, key);
+  if (!entry) luaL_error(L, "not enough memory");
+  *is_new = map->n > before;
+  return entry;
 }
 
 /* ---- texts ---- */
 
-static uint32_t hash_text(const char *text, size_t length) {
-  uint32_t h = 2166136261u;
-  for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)text[i]) * 16777619u;
-  return h ^ h >> 15;
-}
-
-/* The slot of the table for a text: where it is, or an empty one. */
-static uint32_t *text_slot(Snapshot *s, const char *text, size_t length) {
-  uint32_t *slots = (uint32_t *)s->index.items, mask = s->index.room - 1;
-  uint32_t i = hash_text(text, length) & mask;
-  while (slots[i] && strcmp(snapshot_text(s, slots[i] - 1), text) != 0) i = (i + 1) & mask;
-  return &slots[i];
-}
-
-static void grow_index(lua_State *L, Snapshot *s) {
-  clear_table(L, &s->index, sizeof(uint32_t), s->index.room ? s->index.room * 2 : 256);
-  for (uint32_t at = 0; at < s->texts.n;) {
-    const char *text = snapshot_text(s, at);
-    size_t length = strlen(text);
-    *text_slot(s, text, length) = at + 1;
-    at += (uint32_t)length + 1;
-  }
-}
-
 /* The offset of a text, which is added if it is new. A zero ends it. */
 static uint32_t add_text(lua_State *L, Snapshot *s, const char *text) {
-  if (s->ntexts * 2 >= s->index.room) grow_index(L, s);
-  size_t length = strlen(text);
-  uint32_t *slot = text_slot(s, text, length);
-  if (*slot) return *slot - 1;
-  char *at = (char *)grow(L, &s->texts, 1, (uint32_t)length + 1);
-  memcpy(at, text, length + 1);
-  *slot = s->texts.n + 1;
-  s->texts.n += (uint32_t)length + 1;
-  s->ntexts++;
-  return *slot - 1;
+  size_t size = strlen(text) + 1;
+  bool is_new;
+  char *at = (char *)reserve(L, &s->texts, 1, (uint32_t)size); /* first: an entry without its text must not stay */
+  MapEntry *entry = entry_of(L, &s->index, map_hash(text), &is_new);
+  if (!is_new) return (uint32_t)entry->value;
+  entry->value = s->texts.n;
+  memcpy(at, text, size);
+  s->texts.n += (uint32_t)size;
+  return (uint32_t)entry->value;
 }
 
 /* The same for the value on top of L, which is popped; "" unless it is a string. */
@@ -97,7 +68,7 @@ static uint32_t add_string(lua_State *L, Snapshot *s) {
 static uint32_t add_label(lua_State *L, Sched *S, Snapshot *s, uint16_t label) {
   if (label >= s->labels.n) {
     uint32_t more = label + 256u - s->labels.n;
-    memset(grow(L, &s->labels, sizeof(uint32_t), more), 0, more * sizeof(uint32_t));
+    memset(reserve(L, &s->labels, sizeof(uint32_t), more), 0, more * sizeof(uint32_t));
     s->labels.n += more;
   }
   uint32_t known = ((uint32_t *)s->labels.items)[label];
@@ -108,32 +79,11 @@ static uint32_t add_label(lua_State *L, Sched *S, Snapshot *s, uint16_t label) {
   return text;
 }
 
-/* ---- what is there already ---- */
-
-static uint64_t *seen_slot(const Snapshot *s, uint64_t key) {
-  uint64_t *slots = (uint64_t *)s->seen.items, mask = s->seen.room - 1;
-  uint64_t i = key * UINT64_C(0x9E3779B97F4A7C15) >> 20 & mask;
-  while (slots[i] && slots[i] != key) i = (i + 1) & mask;
-  return &slots[i];
-}
-
 /* Whether this key, which is not 0, has not been there yet. */
 static bool is_new(lua_State *L, Snapshot *s, uint64_t key) {
-  if (s->nseen * 2 >= s->seen.room) {
-    SnapshotArray old = s->seen;
-    s->seen = (SnapshotArray){0};
-    clear_table(L, &s->seen, sizeof(uint64_t), old.room ? old.room * 2 : 1024);
-    for (uint32_t i = 0; i < old.room; i++) {
-      uint64_t k = ((uint64_t *)old.items)[i];
-      if (k) *seen_slot(s, k) = k;
-    }
-    free(old.items);
-  }
-  uint64_t *slot = seen_slot(s, key);
-  if (*slot) return false;
-  *slot = key;
-  s->nseen++;
-  return true;
+  bool is;
+  (void)entry_of(L, &s->seen, key, &is);
+  return is;
 }
 
 /* ---- channels ---- */
@@ -251,7 +201,7 @@ static bool fill_edge(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
   const TraceEdge e = t->edges[i];
   if (!e.key || trace_edge_is_result(&e)) return true;
   uint64_t chan = trace_whole_id(S->next_id, trace_edge_chan(&e));
-  if (!*seen_slot(s, chan << 1)) return true; /* collected */
+  if (!map_find(&s->seen, chan << 1)) return true; /* collected */
   uint32_t name = add_label(L, S, s, trace_edge_label(&e));
   if (e.puts) add_edge(L, s, chan, name, true, e.puts);
   if (e.takes) add_edge(L, s, chan, name, false, e.takes);
@@ -276,9 +226,9 @@ static bool fill_go(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
 }
 
 static void begin(lua_State *L, Sched *S, Snapshot *s) {
-  s->gos.n = s->chans.n = s->edges.n = s->texts.n = s->labels.n = s->ntexts = s->nseen = 0;
-  clear_table(L, &s->index, sizeof(uint32_t), s->index.room ? s->index.room : 256);
-  clear_table(L, &s->seen, sizeof(uint64_t), s->seen.room ? s->seen.room : 1024);
+  s->gos.n = s->chans.n = s->edges.n = s->texts.n = s->labels.n = 0;
+  map_clear(&s->index);
+  map_clear(&s->seen);
   s->is_virtual = S->world.clock.is_virtual;
   s->now = clock_now(&S->world.clock);
   s->taken = 0;
@@ -291,7 +241,7 @@ static void begin(lua_State *L, Sched *S, Snapshot *s) {
 bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
   static bool (*const fill[])(lua_State *, Sched *, Snapshot *,
                               uint32_t) = {[CHANS] = fill_chan, [EDGES] = fill_edge, [GOS] = fill_go};
-  int64_t began = clock_now(&(Clock){0});
+  int64_t began = clock_ns();
   uint8_t phase = s->phase;
   s->phase = COMPLETE; /* if this raises, it begins anew */
   if (phase == COMPLETE) {
@@ -307,7 +257,7 @@ bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
       if (phase == GOS) add_main(L, S, s);
     }
   }
-  s->taken += clock_now(&(Clock){0}) - began;
+  s->taken += clock_ns() - began;
   s->phase = phase;
   return phase == COMPLETE;
 }

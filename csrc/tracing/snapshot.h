@@ -8,6 +8,7 @@
 #define RUNNEL_CORE_SNAPSHOT_H
 
 #include "core/state.h"
+#include "tracing/map.h"
 
 /* What a go block waits for. */
 typedef enum SnapshotOp { SNAPSHOT_NOTHING, SNAPSHOT_TAKE, SNAPSHOT_PUT, SNAPSHOT_ALTS } SnapshotOp;
@@ -56,9 +57,9 @@ typedef struct SnapshotEdge {
 
 /* An array that grows. */
 typedef struct SnapshotArray {
-  void *items;   /* the elements */
-  uint32_t n;    /* how many there are */
-  uint32_t room; /* how many there is memory for */
+  void *items; /* the elements */
+  uint32_t n;  /* how many there are */
+  size_t room; /* how many there is memory for */
 } SnapshotArray;
 
 /* Begins as zeros. */
@@ -67,11 +68,9 @@ typedef struct Snapshot {
   SnapshotArray chans; /* of SnapshotChan */
   SnapshotArray edges; /* of SnapshotEdge, each one once */
   SnapshotArray texts; /* of char: the texts, each one once and with a zero at its end; a text is named by its offset */
-  SnapshotArray index; /* of uint32_t: a hash table of the texts (offset + 1, or 0) */
-  SnapshotArray seen;  /* of uint64_t: a hash table of what is in `chans` and `edges` */
+  Map index;           /* of the texts: from map_hash to the offset */
+  Map seen;            /* what is in `chans` and `edges` */
   SnapshotArray labels; /* of uint32_t: the texts of labels (trace.h; offset + 1, or 0) */
-  uint32_t ntexts;      /* texts in `index` */
-  uint32_t nseen;       /* entries in `seen` */
   uint8_t phase;        /* how far it is filled: 0: it is complete; 1: channels; 2: edges; 3: go blocks */
   uint32_t next;        /* the next one of these */
   uint32_t ngos;        /* go blocks in the list SCHED_SNAPSHOT */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "tracing/trace_state.h"
 
 /* Fills in where the running go block is: the innermost line that is not one of the library's. */
@@ -21,16 +22,12 @@ static void find_line(const Story *story, StoryEvent *event) {
 }
 
 void story_add(Story *story, int kind, uint32_t go, uint16_t label, uint32_t chan, uint64_t seq, int what) {
-  if (story->n == story->size) {
-    uint32_t size = story->size ? story->size * 2 : 64;
-    StoryEvent *events = realloc(story->events, size * sizeof(StoryEvent));
-    if (!events) {
-      story->is_short = true; /* uncovered: only when memory runs out */
-      return;
-    }
-    story->events = events;
-    story->size = size;
+  StoryEvent *events = (StoryEvent *)grow(story->events, &story->size, story->n + 1, sizeof *events);
+  if (!events) {
+    story->is_short = true; /* uncovered: only when memory runs out */
+    return;
   }
+  story->events = events;
   StoryEvent *event = &story->events[story->n++];
   *event = (StoryEvent){.time = story->sched->world.clock.virtual_ns,
                         .go = go,

@@ -36,8 +36,8 @@ typedef struct Story {
   const Go *running;  /* the go block that runs and has not parked or ended, or NULL */
   char *library;      /* how the names of the library's own sources begin */
   StoryEvent *events; /* in order */
-  uint32_t n;         /* how many */
-  uint32_t size;      /* for how many there is room */
+  size_t n;           /* how many */
+  size_t size;        /* for how many there is room */
   bool is_short;      /* there was no memory for more */
 } Story;
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/wakeup.h"
 #include "core/observe.h"
 #include "core/sched_wakeup.h"
@@ -28,11 +29,11 @@ static void poll_watch(lua_State *L, Sched *S) {
   S->inside = outer;
 }
 
-static void wait_begins(Sched *S) { atomic_store(&S->watch->waiting, clock_now(&(Clock){0})); }
+static void wait_begins(Sched *S) { atomic_store(&S->watch->waiting, clock_ns()); }
 
 static void wait_ends(Sched *S) {
   int64_t since = atomic_exchange(&S->watch->waiting, 0);
-  if (since) atomic_fetch_add(&S->watch->waited, clock_now(&(Clock){0}) - since);
+  if (since) atomic_fetch_add(&S->watch->waited, clock_ns() - since);
 }
 
 static const WatchHook hook = {.poll = poll_watch, .wait_begins = wait_begins, .wait_ends = wait_ends};
@@ -54,12 +55,12 @@ void watch_name(Watch *watch, uint16_t label, const char *name) {
   uint32_t i = label - (uint32_t)TRACE_FIRST;
   pthread_mutex_lock(&watch->mutex);
   if (i >= watch->nnames) {
-    uint32_t n = (i + 1) * 2;
-    char **names = realloc(watch->names, n * sizeof *names);
+    size_t n = watch->nnames;
+    char **names = (char **)grow((void *)watch->names, &n, i + 1, sizeof *names);
     if (names) {
-      memset(names + watch->nnames, 0, (n - watch->nnames) * sizeof *names);
+      memset((void *)(names + watch->nnames), 0, (n - watch->nnames) * sizeof *names);
       watch->names = names;
-      watch->nnames = n;
+      watch->nnames = (uint32_t)n;
     }
   }
   size_t size = strlen(name) + 1;

@@ -77,7 +77,15 @@ describe("the client of runnel.http", function()
   end
 
   describe("responses", function()
-    it("have a status, headers and a body", function()
+    it("has a thread with a name, by which tools of the system show it", function()
+    if not io.open "/proc/self/comm" then return pending "this system has no /proc" end
+    assert(http.get(answering(ok "x")))
+    local names = io.popen "cat /proc/$PPID/task/*/comm"
+    assert.matches("runnel%-http\n", names:read "a")
+    names:close()
+  end)
+
+  it("have a status, headers and a body", function()
       local url = answering(ok("hello", "X-One: 1\r\nx-two: a\r\nX-TWO:b \r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n"))
       local page = assert(http.get(url))
       assert.equal(200, page.status)

@@ -1,5 +1,5 @@
 /* map.c: see map.h. */
-#include "monitor/map.h"
+#include "tracing/map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,3 +52,13 @@ void map_free(Map *map) {
   free(map->slots);
   *map = (Map){0};
 }
+
+uint64_t map_hash_bytes(const void *bytes, size_t length) {
+  const unsigned char *at = (const unsigned char *)bytes;
+  uint64_t h = UINT64_C(14695981039346656037);
+  for (size_t i = 0; i < length; i++) h = (h ^ at[i]) * UINT64_C(1099511628211);
+  h ^= h >> 32;
+  return h * UINT64_C(0x9E3779B97F4A7C15) | 1;
+}
+
+uint64_t map_hash(const char *string) { return map_hash_bytes(string, strlen(string)); }
