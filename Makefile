@@ -61,16 +61,19 @@ LIBRARY_FOLDERS = library
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 
+# What C modules of their own use of the core: linked into each of them.
+KIT = $(patsubst %,$(BUILD)/obj/%.o,base/clock base/loaded base/thread base/wakeup kit/events kit/handle)
+
 # The server of runnel.http, and that of the monitor, are C modules of their own, built where libmicrohttpd's headers
 # are. They need nothing of the core.
 HTTPD := $(shell $(CC) -E -include microhttpd.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 MONITOR         = $(if $(HTTPD),$(BUILD)/runnel/monitor/core.so)
 MONITOR_SOURCES = $(wildcard csrc/monitor/*.c)
-MONITOR_OBJECTS = $(MONITOR_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/monitor_assets.o \
-                  $(patsubst %,$(BUILD)/obj/%.o,base/clock base/thread base/wakeup tracing/map httpd/daemon)
+MONITOR_OBJECTS = $(MONITOR_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/monitor_assets.o $(KIT) \
+                  $(patsubst %,$(BUILD)/obj/%.o,tracing/map httpd/daemon)
 HTTPD_SERVER    = $(if $(HTTPD),$(BUILD)/runnel/httpd/core.so)
 HTTPD_SOURCES   = $(wildcard csrc/httpd/*.c)
-HTTPD_OBJECTS   = $(HTTPD_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock thread wakeup)
+HTTPD_OBJECTS   = $(HTTPD_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(KIT)
 MONITOR_ASSETS  = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
 
 OPTIONAL_MODULES = $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_SERVER) $(MONITOR)
@@ -100,14 +103,14 @@ HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 NATS         := $(shell $(CC) -E -include nats/nats.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 NATS_LIBS    ?= -lnats
 NATS_SOURCES  = $(wildcard csrc/nats/*.c)
-NATS_OBJECTS  = $(NATS_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock loaded thread wakeup)
+NATS_OBJECTS  = $(NATS_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(KIT)
 NATS_MODULE   = $(if $(NATS),$(BUILD)/runnel/nats/core.so)
 
 # The C module under the client of runnel.http, if the system has libcurl and zlib; likewise.
 CURL         := $(shell $(CC) -E -include curl/curl.h -include zlib.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 CURL_LIBS    ?= -lcurl -lz
 HTTP_SOURCES  = $(wildcard csrc/http/*.c)
-HTTP_OBJECTS  = $(HTTP_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock loaded thread wakeup)
+HTTP_OBJECTS  = $(HTTP_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(KIT)
 HTTP_MODULE   = $(if $(CURL),$(BUILD)/runnel/http/curl.so)
 
 # Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.

@@ -5,7 +5,7 @@
 
 local ORDER = {
   "base", "shared", "core", "lifetimes", "errors", "channels", "sharing", "blocks", "sim", "tracing", "port", "capi",
-  "lua", "library", "nats", "http", "httpd", "monitor", "host", "site",
+  "lua", "library", "kit", "nats", "http", "httpd", "monitor", "host", "site",
 }
 
 -- Files that include each other count as one file: the parts of a shared channel, whose values may be shared channels.

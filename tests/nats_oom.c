@@ -58,14 +58,15 @@ static void try_receive(lua_State *L) {
 /* What is sent is kept, as while a connection is lost. */
 static void try_send(lua_State *L) {
   Conn conn = {.nc = (natsConnection *)&conn}; /* not NULL, and not used */
-  outbox_open(&conn.outbox, 100000);
+  outbox_open(&conn.outbox);
+  conn.outbox.limit = 100000;
   atomic_store(&conn.outbox.is_lost, true);
   int may_fail = left;
   left = -1;
   conn_open(L);
   Conn **at = (Conn **)lua_newuserdatauv(L, sizeof(void *), 1);
   *at = &conn;
-  luaL_setmetatable(L, "runnel.nats.conn");
+  luaL_setmetatable(L, CONN_TYPE);
   int bad = luaL_dostring(L, "return { Number = 123456.5, List = { 'a', 7, 'b' }, Text = 'text' }");
   assert(!bad);
   lua_pushcfunction(L, conn_publish_with);

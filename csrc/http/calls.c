@@ -1,14 +1,22 @@
 /* calls.c: the methods of clients and transfers: what Lua calls. See client.h. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/loaded.h"
 #include "http/client.h"
 
-static Transfer *check(lua_State *L) {
-  Transfer *t = *(Transfer **)luaL_checkudata(L, 1, TRANSFER_TYPE);
-  if (!t) luaL_error(L, "the transfer is over"); /* a finalizer uses it after its own */
-  return t;
+static Transfer *check(lua_State *L) { return (Transfer *)handle_check(L, 1, TRANSFER_TYPE); }
+
+/* ---- starting and ending ---- */
+
+static void cancel(lua_State *L, Transfer *t) {
+  if (t->is_over) return;
+  transfer_leave(L, t);
+  client_ask(L, t, ASK_CANCEL);
 }
+
+static void close_transfer(lua_State *L, void *object) { cancel(L, (Transfer *)object); }
+
+static const HandleType transfer_type = {TRANSFER_TYPE, close_transfer, transfer_free};
 
 /* Gets an easy handle; returns whether it is new. To make one, and to set all its options, takes as long as a fifth of a
    request. */
@@ -25,34 +33,30 @@ static bool get_easy(Transfer *t) {
 /* client:start(url, settings, news [, room]) -> transfer: begins a request. `settings` may be nil. For each event of it,
    true is put on `news`, and on `room`, where the one waits who feeds it. Raises if a setting is wrong. */
 int transfer_start(lua_State *L) {
-  Client *client = *(Client **)luaL_checkudata(L, 1, CLIENT_TYPE);
+  Client *client = (Client *)handle_get(L, 1, CLIENT_TYPE);
   const char *url = luaL_checkstring(L, 2);
   lua_settop(L, 5);
   if (!client || thread_ends(&client->thread)) return luaL_error(L, "the lua_State is being closed");
-  Transfer **at = (Transfer **)lua_newuserdatauv(L, sizeof(void *), TRANSFER_VALUES);
-  *at = NULL;
-  luaL_setmetatable(L, TRANSFER_TYPE);
+  Transfer *t = (Transfer *)handle_new(L, &transfer_type, sizeof *t, TRANSFER_VALUES);
+  t->client = (Client *)handle_hold(client);
+  t->file = -1;
+  t->is_over = true;
   lua_pushvalue(L, 4);
   lua_setiuservalue(L, 6, TRANSFER_NEWS);
   lua_pushvalue(L, 5);
   lua_setiuservalue(L, 6, TRANSFER_ROOM);
-  Transfer *t = (Transfer *)calloc(1, sizeof *t);
-  if (!t) return luaL_error(L, "not enough memory");
-  atomic_init(&t->holds, 1);
-  atomic_fetch_add(&client->holds, 1);
-  t->client = client;
-  t->file = -1;
-  t->is_over = true;
-  *at = t;
   bool is_new = get_easy(t);
   if (!t->easy) return luaL_error(L, "not enough memory");
   t->is_special = true; /* if something raises */
-  options_set(L, url, 3, t, is_new);
+  settings_apply(L, url, 3, t, is_new);
   transfer_set_callbacks(t);
   lua_getiuservalue(L, 1, CLIENT_TRANSFERS);
   lua_pushvalue(L, 6);
   t->ref = luaL_ref(L, 7); /* the last that may raise, but for what is wrong below */
-  int error = client_run(client), code = error ? RUNNEL_OK : events_open(L, 1, client);
+  (void)stay_loaded();     /* a thread of libcurl may still resolve a name when the state is closed */
+  int error = thread_start(&client->thread, "runnel-http", thread_run, client);
+  lua_getiuservalue(L, 1, CLIENT_EVENTS);
+  int code = error ? RUNNEL_OK : events_open(L, &client->events, -1, RUNNEL_LEAVE_OPEN);
   if (error || code != RUNNEL_OK) {
     luaL_unref(L, 7, t->ref);
     if (error) return luaL_error(L, "cannot start a thread: %s", strerror(error)); /* uncovered: no thread is left */
@@ -61,14 +65,13 @@ int transfer_start(lua_State *L) {
   lua_settop(L, 6);
   t->is_over = false;
   client->under_way++;
-  atomic_fetch_add(&t->holds, 1); /* the thread's */
+  (void)handle_hold(t); /* the thread's */
   client_ask(L, t, ASK_START);
   return 1;
 }
 
 int client_close_idle(lua_State *L) {
-  Client *client = *(Client **)luaL_checkudata(L, 1, CLIENT_TYPE);
-  if (!client) return 0;
+  Client *client = (Client *)handle_check(L, 1, CLIENT_TYPE);
   client_lock(client);
   client->closes_idle = true;
   client_unlock(client);
@@ -76,28 +79,14 @@ int client_close_idle(lua_State *L) {
   return 0;
 }
 
-static void cancel(lua_State *L, Transfer *t) {
-  if (t->is_over) return;
-  events_leave(L, t);
-  client_ask(L, t, ASK_CANCEL);
-}
-
 /* transfer:cancel(), and its __close: ends it, unless it has ended. */
 static int transfer_cancel(lua_State *L) {
-  Transfer *t = *(Transfer **)luaL_checkudata(L, 1, TRANSFER_TYPE);
+  Transfer *t = (Transfer *)handle_get(L, 1, TRANSFER_TYPE);
   if (t) cancel(L, t);
   return 0;
 }
 
-static int transfer_gc(lua_State *L) {
-  Transfer **at = (Transfer **)luaL_checkudata(L, 1, TRANSFER_TYPE);
-  Transfer *t = *at;
-  if (!t) return 0;
-  *at = NULL;
-  cancel(L, t);
-  transfer_release(t);
-  return 0;
-}
+/* ---- what it gives and takes ---- */
 
 /* transfer:head() -> status, headers | nil: nil until the headers of the last response have come. */
 static int transfer_head(lua_State *L) {
@@ -185,16 +174,9 @@ static int transfer_has_room(lua_State *L) {
 }
 
 void calls_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"cancel", transfer_cancel},     {"feed", transfer_feed},
-                                     {"has_room", transfer_has_room}, {"head", transfer_head},
-                                     {"response", transfer_response}, {"result", transfer_result},
-                                     {"take", transfer_take},         {NULL, NULL}};
-  luaL_newmetatable(L, TRANSFER_TYPE);
-  lua_pushcfunction(L, transfer_gc);
-  lua_setfield(L, -2, "__gc");
-  lua_pushcfunction(L, transfer_cancel);
-  lua_setfield(L, -2, "__close");
-  luaL_newlib(L, methods);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
+  static const luaL_Reg methods[] = {
+      {"cancel", transfer_cancel}, {"feed", transfer_feed},         {"has_room", transfer_has_room},
+      {"head", transfer_head},     {"response", transfer_response}, {"result", transfer_result},
+      {"take", transfer_take},     {"__close", transfer_cancel},    {NULL, NULL}};
+  handle_open(L, &transfer_type, methods);
 }

@@ -8,32 +8,26 @@
    1. Lua thread: client:start(url, settings, news) makes a Transfer, sets the options of its easy handle, puts it on
       `Client.asked` and wakes the thread.
    2. The thread adds it to the multi handle. libcurl calls the functions in transfer.c with headers and body, which are
-      collected in the Transfer. When Lua has to know, the thread puts the Transfer on `Client.told`. Before it waits
-      again, it posts an event to the client's port, unless one is on its way.
-   3. Lua thread: the event puts true on the channel `news` of each of them. Who waits there looks at the transfer: result(), take().
+      collected in the Transfer. When Lua has to know, the thread adds an event to the Transfer (kit/events.h).
+   3. Lua thread: news.c puts true on the channel `news` of each transfer that has one. Who waits there looks at the
+      transfer: result(), take().
 
-   A port is open while there are transfers, so that a wait for one is no deadlock. What Lua wants of the thread later
-   (to cancel, to go on after a pause) goes through `asked`, too.
+   The queue of events is open while there are transfers, so that a wait for one is no deadlock. What Lua wants of the
+   thread later (to cancel, to go on after a pause) goes through `asked`, too.
 
-   A Transfer is used by both threads; Client.lock guards what both change. It is counted: the userdata has a hold, the
-   thread has one from start to end, and `told`. Memory is that of malloc. */
+   A Transfer is used by both threads; Client.lock guards what both change. The thread holds it from start to end. */
 #ifndef RUNNEL_HTTP_CLIENT_H
 #define RUNNEL_HTTP_CLIENT_H
 
 #include <curl/curl.h>
-#include <lauxlib.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <zlib.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/thread.h"
-#include "capi/runnel.h"
+#include "kit/events.h"
 
 /* Bytes of a stream that Lua has not taken, and bytes of an upload that libcurl has not sent, from which on the transfer,
    or who feeds it, waits. */
@@ -56,17 +50,15 @@ enum { ASK_START = 1, ASK_CANCEL = 2, ASK_RESUME = 4 };
 enum { SPARE_HANDLES = 64 };
 
 typedef struct Client {
-  atomic_uint holds;          /* the userdata's, each transfer's */
+  Handle handle;              /* held also by each transfer */
   const runnel_functions *rn; /* the core's functions */
+  Events events;              /* of transfers: 1 for whatever has happened */
   Thread thread;              /* the only one that uses the multi handle */
   size_t under_way;           /* how many transfers there are; Lua thread, as the next one */
   runnel_task wake;           /* wakes the thread */
 
   pthread_mutex_t lock;       /* guards the rest, and parts of transfers */
-  runnel_port *port;          /* for the events, while there are transfers; or NULL. Set in the Lua thread */
   List asked;                 /* Transfers for which Transfer.asks is not empty */
-  List told;                  /* Transfers of which something has happened that Lua does not know yet */
-  bool has_event;             /* an event that tells Lua to look at them is on its way */
   bool closes_idle;           /* it is to close the connections that are kept, when nothing is under way */
   CURL *spare[SPARE_HANDLES]; /* easy handles of transfers that were not special, for further ones */
   size_t nspare;              /* how many they are */
@@ -93,8 +85,8 @@ typedef enum Refusal {
 typedef enum Method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_OTHER } Method;
 
 typedef struct Transfer {
-  atomic_uint holds; /* the userdata's, the thread's, that of Client.told */
-  Client *client;    /* with a hold */
+  Handle handle;  /* held also by the thread, from its start to its end */
+  Client *client; /* with a hold */
 
   /* Set before it starts, used in the thread from then on. */
   CURL *easy;                  /* owned; NULL once it has ended */
@@ -139,8 +131,6 @@ typedef struct Transfer {
   /* Client.lock guards these. */
   Link asked;      /* in Client.asked */
   unsigned asks;   /* ASK_... */
-  Link told;       /* in Client.told */
-  bool is_told;    /* it is there */
   bool no_receive; /* paused, since Lua does not take; as the next one for the thread */
   bool no_send;    /* paused, since there is nothing to send */
   bool fed_all;    /* no more is fed */
@@ -155,19 +145,17 @@ typedef struct Transfer {
 /* User values of a transfer: the channels that get true with each event; the second one, for who feeds it, may be nil. */
 enum { TRANSFER_NEWS = 1, TRANSFER_ROOM, TRANSFER_VALUES = TRANSFER_ROOM };
 
-#define CLIENT_TYPE "runnel.http.curl.client"
-#define TRANSFER_TYPE "runnel.http.curl.transfer"
-#define COOKIES_TYPE "runnel.http.curl.cookies"
+#define CLIENT_TYPE "runnel.http.client"
+#define TRANSFER_TYPE "runnel.http.transfer"
+#define COOKIES_TYPE "runnel.http.jar"
 
 static inline void client_lock(Client *client) { (void)pthread_mutex_lock(&client->lock); }
 static inline void client_unlock(Client *client) { (void)pthread_mutex_unlock(&client->lock); }
 
-/* Removes a hold; the last one frees. */
-void client_release(Client *client);
-void transfer_release(Transfer *transfer);
+/* ---- client.c ---- */
 
-/* Starts the thread, if there is none; an error number. Lua thread. */
-int client_run(Client *client);
+/* Adds an event to a transfer: Lua has to know that something has happened. Without Client.lock. */
+void transfer_tell(Transfer *transfer);
 
 /* Asks the thread for something. Client.lock must not be held. Lua thread. */
 void client_ask(lua_State *L, Transfer *transfer, unsigned what);
@@ -175,11 +163,24 @@ void client_ask(lua_State *L, Transfer *transfer, unsigned what);
 /* Wakes the thread of a Client: the run of Client.wake. */
 void client_wake(void *data);
 
+/* ---- thread.c ---- */
+
+/* Runs the thread of a Client. */
+void *thread_run(void *client);
+
+/* ---- transfer.c, and what it is made of: body.c, decode.c, redirect.c ---- */
+
+/* HandleType.free of a Transfer. */
+void transfer_free(void *transfer);
+
 /* Has libcurl call the functions that take headers and body, and give what is to be sent. */
 void transfer_set_callbacks(Transfer *transfer);
 
 /* Frees what the easy handle needs, and the handle, unless it is kept for others. */
 void transfer_free_easy(Transfer *transfer);
+
+/* Headers, or a part of the body, have come: they allow for so many other bytes. */
+void transfer_allow_waste(Transfer *transfer, size_t size);
 
 /* Takes a part of the body, decompressed. False if it is refused. */
 bool transfer_keep_body(Transfer *transfer, const char *from, size_t size);
@@ -207,31 +208,37 @@ void decode_end(Transfer *transfer);
    Fetch standard says. False if it is refused. */
 bool redirect_prepare(Transfer *transfer, long status, const char *location, size_t size);
 
-/* Notes that Lua has to know that something has happened to a transfer. Without Client.lock, as the next one. */
-void events_tell(Transfer *transfer);
+/* ---- news.c: Lua thread ---- */
 
-/* Tells Lua of all of these, unless an event that does so is on its way. In the thread. */
-void events_post(Client *client);
+/* The `deliver` of Client.events. */
+int client_deliver(lua_State *L);
 
-/* Takes a transfer off those under way; the last one closes the port. Does nothing if it is over. Does not raise. Lua
-   thread, as the next one. */
-void events_leave(lua_State *L, Transfer *transfer);
+/* Takes a transfer off those under way; the last one closes the queue of events. Does nothing if it is over. Does not
+   raise. */
+void transfer_leave(lua_State *L, Transfer *transfer);
 
-/* Opens the port, with the client at an index, if there is none that works. Returns its code. Does not raise. */
-int events_open(lua_State *L, int at, Client *client);
-
-/* Forgets what Lua was to be told, when the thread has ended. */
-void events_end(Client *client);
+/* ---- settings.c and options.c: Lua thread ---- */
 
 /* Sets the options of the easy handle from the table of settings at an index, or nil there for none. `is_new`: the handle
    has not been used for a transfer. Raises if an option is wrong. */
-void options_set(lua_State *L, const char *url, int at, Transfer *transfer, bool is_new);
+void settings_apply(lua_State *L, const char *url, int at, Transfer *transfer, bool is_new);
+
+/* Pushes the table of the limits that a request without settings has. */
+void settings_push_limits(lua_State *L);
 
 /* Pushes the names of libcurl's options that a request may have, with their kinds. */
 void options_push(lua_State *L);
 
-/* Pushes the table of the limits that a request without settings has. */
-void options_push_limits(lua_State *L);
+/* Sets the option of libcurl's with a name to the value on top of the stack; does nothing if there is none. */
+void options_set(lua_State *L, const char *name, Transfer *transfer);
+
+/* Sets an option to the list of strings on top of the stack, which is copied to `list`. */
+void options_set_list(lua_State *L, const char *name, CURLoption option, Transfer *transfer, struct curl_slist **list);
+
+/* Raises for what libcurl has refused. */
+void options_must(lua_State *L, const char *name, CURLcode code);
+
+/* ---- response.c ---- */
 
 /* Pushes the table of headers. */
 void response_push_headers(lua_State *L, const Bytes *head);
@@ -245,17 +252,19 @@ void response_push_error(lua_State *L, const Transfer *transfer);
 /* Writes into Transfer.error what the user is told, if libcurl has not; before the easy handle is freed. */
 void response_note_error(Transfer *transfer);
 
-/* Has a transfer use the jar on top of the stack; removes its hold on a jar, which may be NULL. */
+/* ---- cookies.c ---- */
+
+/* Has a transfer use the jar on top of the stack, and hold it. */
 typedef struct Cookies Cookies;
 void cookies_use(lua_State *L, Transfer *transfer);
-void cookies_release(Cookies *jar);
 
 /* cookies() -> a jar, for the setting of that name: see cookies.c. */
 int cookies_new(lua_State *L);
 int cookies_is(lua_State *L);
 
+/* ---- calls.c ---- */
+
 /* Make the metatables. */
-void client_open(lua_State *L);
 void calls_open(lua_State *L);
 void cookies_open(lua_State *L);
 
@@ -265,7 +274,8 @@ int transfer_start(lua_State *L);
 /* client:close_idle(): closes the connections that are kept, as soon as nothing is under way. */
 int client_close_idle(lua_State *L);
 
-/* runnel.http.curl: see module.c. */
+/* ---- module.c ---- */
+
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif

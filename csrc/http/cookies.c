@@ -7,8 +7,8 @@
 #include "http/client.h"
 
 struct Cookies {
-  atomic_uint holds; /* the userdata's, each transfer's */
-  CURLSH *share;     /* libcurl's */
+  Handle handle; /* held also by each transfer */
+  CURLSH *share; /* libcurl's */
   pthread_mutex_t locks[CURL_LOCK_DATA_LAST];
 };
 
@@ -23,26 +23,24 @@ static void unlock_data(CURL *easy, curl_lock_data data, void *jar) {
   (void)pthread_mutex_unlock(&((Cookies *)jar)->locks[data]);
 }
 
-void cookies_release(Cookies *jar) {
-  if (!jar || atomic_fetch_sub(&jar->holds, 1) > 1) return;
-  (void)curl_share_cleanup(jar->share);
+/* HandleType.free */
+static void free_cookies(void *object) {
+  Cookies *jar = (Cookies *)object;
+  if (jar->share) (void)curl_share_cleanup(jar->share);
   for (int i = 0; i < CURL_LOCK_DATA_LAST; i++) (void)pthread_mutex_destroy(&jar->locks[i]);
   free(jar);
 }
 
-static Cookies *check(lua_State *L, int at) {
-  Cookies *jar = *(Cookies **)luaL_checkudata(L, at, COOKIES_TYPE);
-  if (!jar) luaL_error(L, "the cookies are gone"); /* a finalizer uses them after their own */
-  return jar;
-}
+static const HandleType cookies_type = {COOKIES_TYPE, NULL, free_cookies};
+
+static Cookies *check(lua_State *L, int at) { return (Cookies *)handle_check(L, at, COOKIES_TYPE); }
 
 void cookies_use(lua_State *L, Transfer *t) {
   Cookies *jar = check(L, -1);
   CURLcode code = curl_easy_setopt(t->easy, CURLOPT_SHARE, jar->share);
   if (code == CURLE_OK) code = curl_easy_setopt(t->easy, CURLOPT_COOKIEFILE, ""); /* reads none, but turns cookies on */
   if (code != CURLE_OK) luaL_error(L, "cookies: %s", curl_easy_strerror(code));
-  atomic_fetch_add(&jar->holds, 1);
-  t->cookies = jar;
+  t->cookies = (Cookies *)handle_hold(jar);
 }
 
 /* An easy handle that uses the jar; NULL if there is no memory. */
@@ -53,15 +51,9 @@ static CURL *open_jar(const Cookies *jar) {
 }
 
 int cookies_new(lua_State *L) {
-  Cookies **at = (Cookies **)lua_newuserdatauv(L, sizeof(void *), 0);
-  *at = NULL;
-  luaL_setmetatable(L, COOKIES_TYPE);
-  Cookies *jar = (Cookies *)calloc(1, sizeof *jar);
-  if (!jar) return luaL_error(L, "not enough memory");
-  atomic_init(&jar->holds, 1);
+  Cookies *jar = (Cookies *)handle_new(L, &cookies_type, sizeof *jar, 0);
   for (int i = 0; i < CURL_LOCK_DATA_LAST; i++) (void)pthread_mutex_init(&jar->locks[i], NULL);
   jar->share = curl_share_init();
-  *at = jar;
   if (!jar->share) return luaL_error(L, "not enough memory");
   (void)curl_share_setopt(jar->share, CURLSHOPT_LOCKFUNC, lock_data);
   (void)curl_share_setopt(jar->share, CURLSHOPT_UNLOCKFUNC, unlock_data);
@@ -151,23 +143,12 @@ static int cookies_add(lua_State *L) {
   return 0;
 }
 
-static int cookies_gc(lua_State *L) {
-  Cookies **at = (Cookies **)luaL_checkudata(L, 1, COOKIES_TYPE);
-  cookies_release(*at);
-  *at = NULL;
-  return 0;
-}
-
 void cookies_open(lua_State *L) {
-  luaL_newmetatable(L, COOKIES_TYPE);
-  lua_pushcfunction(L, cookies_gc);
-  lua_setfield(L, -2, "__gc");
-  lua_newtable(L);
+  static const luaL_Reg methods[] = {{"add", cookies_add}, {NULL, NULL}};
+  handle_open(L, &cookies_type, methods);
+  luaL_getmetatable(L, COOKIES_TYPE);
   *(struct curl_slist **)lua_newuserdatauv(L, sizeof(void *), 0) = NULL;
   lua_pushcclosure(L, cookies_all, 1);
   lua_setfield(L, -2, "all");
-  lua_pushcfunction(L, cookies_add);
-  lua_setfield(L, -2, "add");
-  lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
 }

@@ -1,5 +1,4 @@
-/* options.c: from the settings of a request to the options of libcurl's easy handle. lua/runnel/http/options.lua has
-   checked the types. */
+/* options.c: the options that libcurl has by the same name. lua/runnel/http/options.lua has checked the types. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +7,6 @@
 #include <unistd.h>
 
 #include "http/client.h"
-
-/* ---- options that libcurl has by the same name ---- */
 
 typedef enum Kind { STRING, BOOLEAN, INTEGER, BIG_INTEGER, LIST, CHOICE } Kind;
 
@@ -92,19 +89,6 @@ static const Option OPTIONS[] = {
 
 enum { NOPTIONS = sizeof OPTIONS / sizeof *OPTIONS };
 
-/* The limits of a request without settings: bytes of its body, redirects, ms to connect. */
-enum { BODY_MAX = 64 << 20, REDIRECTS = 10, CONNECT_MS = 10000 };
-
-void options_push_limits(lua_State *L) {
-  lua_createtable(L, 0, 3);
-  lua_pushinteger(L, BODY_MAX);
-  lua_setfield(L, -2, "max");
-  lua_pushinteger(L, REDIRECTS);
-  lua_setfield(L, -2, "redirects");
-  lua_pushinteger(L, CONNECT_MS);
-  lua_setfield(L, -2, "connect_timeout");
-}
-
 void options_push(lua_State *L) {
   lua_createtable(L, 0, NOPTIONS);
   for (size_t i = 0; i < NOPTIONS; i++) {
@@ -120,8 +104,7 @@ static const Option *find(const char *name) {
   return NULL; /* uncovered: Lua passes on only names that are known */
 }
 
-/* Raises for what libcurl has refused. */
-static void must(lua_State *L, const char *name, CURLcode code) {
+void options_must(lua_State *L, const char *name, CURLcode code) {
   if (code == CURLE_OK) return;
   luaL_error(L, "%s: %s", name, code == CURLE_OUT_OF_MEMORY ? "not enough memory" : curl_easy_strerror(code));
 }
@@ -133,15 +116,14 @@ static void add_line(lua_State *L, struct curl_slist **list, const char *line) {
   *list = longer;
 }
 
-/* Sets an option to the list of strings on top of the stack, which is copied to `list`. */
-static void set_list(lua_State *L, const char *name, CURLoption option, Transfer *t, struct curl_slist **list) {
+void options_set_list(lua_State *L, const char *name, CURLoption option, Transfer *t, struct curl_slist **list) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, -1, i);
     add_line(L, list, luaL_checkstring(L, -1));
     lua_pop(L, 1);
   }
-  must(L, name, curl_easy_setopt(t->easy, option, *list));
+  options_must(L, name, curl_easy_setopt(t->easy, option, *list));
 }
 
 /* Sets an option to the string on top of the stack, which is one of its choices. */
@@ -149,7 +131,7 @@ static void set_choice(lua_State *L, const Option *option, Transfer *t) {
   const char *name = luaL_checkstring(L, -1);
   for (const Choice *choice = option->choices; choice->name; choice++) {
     if (strcmp(choice->name, name) != 0) continue;
-    must(L, option->name, curl_easy_setopt(t->easy, option->option, choice->value));
+    options_must(L, option->name, curl_easy_setopt(t->easy, option->option, choice->value));
     return;
   }
   luaL_Buffer names;
@@ -167,11 +149,12 @@ static void set_choice(lua_State *L, const Option *option, Transfer *t) {
 static void choose_decoder(lua_State *L, Transfer *t) {
   const char *codings = luaL_checkstring(L, -1);
   t->is_decoded = !*codings || strstr(codings, "br") || strstr(codings, "zstd");
-  must(L, "accept_encoding", curl_easy_setopt(t->easy, CURLOPT_HTTP_CONTENT_DECODING, t->is_decoded ? 1L : 0L));
+  options_must(L, "accept_encoding", curl_easy_setopt(t->easy, CURLOPT_HTTP_CONTENT_DECODING, t->is_decoded ? 1L : 0L));
 }
 
-/* Sets an option to the value on top of the stack. */
-static void set_option(lua_State *L, const Option *option, Transfer *t) {
+void options_set(lua_State *L, const char *wanted, Transfer *t) {
+  const Option *option = find(wanted);
+  if (!option) return;
   CURLcode code = CURLE_OK;
   if (option->choices == LOGINS) t->logs_in = true;
   if (option->option == CURLOPT_COOKIE) t->has_cookie = true;
@@ -194,215 +177,11 @@ static void set_option(lua_State *L, const Option *option, Transfer *t) {
     code = curl_easy_setopt(t->easy, option->option, (curl_off_t)luaL_checkinteger(L, -1));
     break;
   case LIST:
-    set_list(L, option->name, option->option, t, &t->lists[t->nlists++]);
+    options_set_list(L, option->name, option->option, t, &t->lists[t->nlists++]);
     break;
   case CHOICE:
     set_choice(L, option, t);
     break;
   }
-  must(L, option->name, code);
-}
-
-/* ---- settings of this module ---- */
-
-static int field(lua_State *L, int at, const char *name) { return lua_getfield(L, at, name); }
-
-/* An integer setting. */
-static lua_Integer get_integer(lua_State *L, int at, const char *name, lua_Integer otherwise) {
-  lua_Integer n = field(L, at, name) == LUA_TNIL ? otherwise : luaL_checkinteger(L, -1);
-  lua_pop(L, 1);
-  return n;
-}
-
-static bool get_boolean(lua_State *L, int at, const char *name) {
-  (void)field(L, at, name);
-  bool is = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return is;
-}
-
-static Method method_of(const char *name) {
-  if (strcmp(name, "GET") == 0) return METHOD_GET;
-  if (strcmp(name, "HEAD") == 0) return METHOD_HEAD;
-  return strcmp(name, "POST") == 0 ? METHOD_POST : METHOD_OTHER;
-}
-
-/* The method, and what libcurl does for it. A method of its own name is sent again after a redirect. */
-static void set_method(lua_State *L, int at, Transfer *t) {
-  (void)field(L, at, "method");
-  const char *method = luaL_optstring(L, -1, "GET");
-  CURL *easy = t->easy;
-  CURLcode code = CURLE_OK;
-  t->method = method_of(method);
-  if (t->method == METHOD_GET) code = curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
-  else if (t->method == METHOD_HEAD) code = curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
-  else if (t->method == METHOD_POST) code = curl_easy_setopt(easy, CURLOPT_POSTFIELDS, ""); /* else it reads stdin */
-  else code = curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
-  must(L, "method", code);
-  /* To libcurl, whatever has a body is a POST, which a redirect makes a GET unless it is told otherwise. */
-  if (t->method != METHOD_POST) {
-    long kept = CURL_REDIR_POST_301 | CURL_REDIR_POST_302 | (t->method == METHOD_OTHER ? 0L : CURL_REDIR_POST_303);
-    must(L, "method", curl_easy_setopt(easy, CURLOPT_POSTREDIR, kept));
-  }
-  lua_pop(L, 1);
-}
-
-/* With a body, libcurl would make the method POST or PUT. */
-static void keep_method(lua_State *L, int at, Transfer *t, const char *usual) {
-  (void)field(L, at, "method");
-  const char *method = luaL_optstring(L, -1, "POST");
-  if (strcmp(method, usual) != 0) must(L, "method", curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, method));
-  lua_pop(L, 1);
-}
-
-/* A body of a known or unknown size that a function of transfer.c reads. Only as a POST becomes it a GET by a redirect. */
-static void set_upload(lua_State *L, int at, Transfer *t, curl_off_t size) {
-  bool is_post = t->method == METHOD_POST;
-  CURLoption size_option = is_post ? CURLOPT_POSTFIELDSIZE_LARGE : CURLOPT_INFILESIZE_LARGE;
-  if (is_post) must(L, "body", curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, NULL));
-  else must(L, "body", curl_easy_setopt(t->easy, CURLOPT_UPLOAD, 1L));
-  if (size >= 0) must(L, "body", curl_easy_setopt(t->easy, size_option, size));
-  keep_method(L, at, t, is_post ? "POST" : "PUT");
-}
-
-/* The rest of a file that Lua has opened; read by a descriptor of its own, so that Lua may close it. */
-static void set_file(lua_State *L, int at, Transfer *t) {
-  luaL_Stream *stream = (luaL_Stream *)luaL_checkudata(L, -1, LUA_FILEHANDLE);
-  if (!stream->closef) luaL_error(L, "body: the file is closed");
-  struct stat info;
-  off_t from = ftello(stream->f);
-  if (fstat(fileno(stream->f), &info) != 0 || !S_ISREG(info.st_mode) || from < 0)
-    luaL_error(L, "body: a file on a disk expected; for anything else use a channel, as uv.lines or uv.spawn give one");
-  t->file = dup(fileno(stream->f));
-  if (t->file < 0) luaL_error(L, "body: the descriptor of the file cannot be copied");
-  t->file_start = t->file_at = from;
-  set_upload(L, at, t, info.st_size > from ? (curl_off_t)(info.st_size - from) : 0);
-}
-
-static void set_body(lua_State *L, int at, Transfer *t) {
-  int type = field(L, at, "body");
-  t->is_fed = get_boolean(L, at, "is_fed");
-  if (t->is_fed) {
-    set_upload(L, at, t, get_integer(L, at, "body_size", -1));
-  } else if (type == LUA_TSTRING) {
-    size_t size;
-    const char *bytes = lua_tolstring(L, -1, &size);
-    must(L, "body", curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size));
-    must(L, "body", curl_easy_setopt(t->easy, CURLOPT_COPYPOSTFIELDS, bytes));
-    keep_method(L, at, t, "POST");
-  } else if (type == LUA_TUSERDATA) {
-    set_file(L, at, t);
-  }
-  lua_pop(L, 1);
-}
-
-/* A field of a part of a multipart body: a string, or NULL. It stays on the stack. */
-static const char *part_field(lua_State *L, const char *name, size_t *size) {
-  return field(L, -1, name) == LUA_TNIL ? NULL : luaL_checklstring(L, -1, size);
-}
-
-/* One part, the table on top of the stack: { name =, data = or file =, filename =, type = }. */
-static void add_part(lua_State *L, Transfer *t) {
-  int top = lua_gettop(L);
-  size_t size = 0, any;
-  curl_mimepart *part = curl_mime_addpart(t->mime);
-  if (!part) luaL_error(L, "not enough memory");
-  const char *data = part_field(L, "data", &size);
-  if (data) must(L, "multipart", curl_mime_data(part, data, size));
-  lua_settop(L, top);
-  const char *file = part_field(L, "file", &any);
-  if (file && access(file, R_OK) != 0) luaL_error(L, "multipart: the file %s cannot be read", file);
-  if (file) must(L, "multipart", curl_mime_filedata(part, file));
-  lua_settop(L, top);
-  must(L, "multipart", curl_mime_name(part, part_field(L, "name", &any)));
-  lua_settop(L, top);
-  const char *filename = part_field(L, "filename", &any);
-  if (filename) must(L, "multipart", curl_mime_filename(part, filename));
-  lua_settop(L, top);
-  const char *type = part_field(L, "type", &any);
-  if (type) must(L, "multipart", curl_mime_type(part, type));
-  lua_settop(L, top);
-}
-
-static void set_multipart(lua_State *L, int at, Transfer *t) {
-  if (field(L, at, "multipart") == LUA_TTABLE) {
-    t->mime = curl_mime_init(t->easy);
-    if (!t->mime) luaL_error(L, "not enough memory");
-    lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
-    for (lua_Integer i = 1; i <= n; i++) {
-      lua_rawgeti(L, -1, i);
-      add_part(L, t);
-      lua_pop(L, 1);
-    }
-    must(L, "multipart", curl_easy_setopt(t->easy, CURLOPT_MIMEPOST, t->mime));
-    keep_method(L, at, t, "POST");
-  }
-  lua_pop(L, 1);
-}
-
-/* What every request has, but for its URL and its limits. */
-static CURLcode set_usual(CURL *easy) {
-  CURLcode code = curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-#if LIBCURL_VERSION_NUM >= 0x075500
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-#else
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
-#endif
-#if LIBCURL_VERSION_NUM >= 0x075700
-  /* Without it, the end of a transfer waits for the thread that resolves the name. */
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-#endif
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L); /* decode.c does it */
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_USERAGENT, "runnel/" RUNNEL_VERSION);
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  return code;
-}
-
-/* The limits: the settings, or what holds without them. */
-static void set_limits(lua_State *L, int at, Transfer *t) {
-  bool has_settings = lua_istable(L, at);
-  t->max = (curl_off_t)(has_settings ? get_integer(L, at, "max", 0) : BODY_MAX);
-  long redirects = has_settings ? (long)get_integer(L, at, "redirects", 0) : REDIRECTS;
-  long timeout = has_settings ? (long)get_integer(L, at, "timeout", 0) : 0;
-  long connect_timeout = has_settings ? (long)get_integer(L, at, "connect_timeout", 0) : CONNECT_MS;
-  t->follows = redirects > 0;
-  CURL *easy = t->easy;
-  must(L, "redirects", curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, t->follows ? 1L : 0L));
-  must(L, "redirects", curl_easy_setopt(easy, CURLOPT_MAXREDIRS, redirects));
-  must(L, "timeout", curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout));
-  must(L, "connect_timeout", curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_timeout));
-}
-
-/* The rest of the settings. Returns whether there are any. */
-static bool set_rest(lua_State *L, int at, Transfer *t) {
-  if (!get_boolean(L, at, "has_more")) return false;
-  set_method(L, at, t);
-  set_body(L, at, t);
-  set_multipart(L, at, t);
-  if (field(L, at, "headers") == LUA_TTABLE) set_list(L, "headers", CURLOPT_HTTPHEADER, t, &t->headers);
-  if (field(L, at, "cookies") == LUA_TUSERDATA) cookies_use(L, t);
-  if (field(L, at, "libcurl") == LUA_TTABLE) {
-    lua_pushnil(L);
-    while (lua_next(L, -2)) {
-      const Option *option = find(lua_tostring(L, -2));
-      if (option) set_option(L, option, t);
-      lua_pop(L, 1);
-    }
-  }
-  return true;
-}
-
-void options_set(lua_State *L, const char *url, int at, Transfer *t, bool is_new) {
-  int top = lua_gettop(L);
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (is_new) must(L, "url", set_usual(t->easy));
-  must(L, "url", curl_easy_setopt(t->easy, CURLOPT_URL, url));
-  set_limits(L, at, t);
-  bool has_settings = lua_istable(L, at);
-  t->is_stream = has_settings && get_boolean(L, at, "is_stream");
-  t->is_special = has_settings && set_rest(L, at, t);
-  lua_settop(L, top);
+  options_must(L, option->name, code);
 }

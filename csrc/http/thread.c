@@ -11,11 +11,13 @@
 #include <sys/ioctl.h>
 
 #include "base/grow.h"
-#include "base/loaded.h"
 #include "http/client.h"
 
 /* After so many ms without a transfer, connections that were kept for further ones are closed. */
 enum { IDLE_MS = 60000 };
+
+/* How long to wait before Lua is told again, if there was no memory for that. */
+enum { AGAIN_MS = 10 };
 
 /* How many connections are kept, at most. */
 enum { KEPT_CONNECTIONS = 256 };
@@ -124,15 +126,15 @@ static void end_transfer(Transfer *t, CURLcode code) {
   t->code = code; /* Lua reads it when has_ended is true, as `error` and `url` */
   if (code != CURLE_OK) response_note_error(t);
   leave_transfer(t, status);
-  events_tell(t);
-  transfer_release(t);
+  transfer_tell(t);
+  handle_release(t);
 }
 
 /* Nobody wants it any more. */
 static void drop_transfer(Transfer *t) {
   t->code = CURLE_ABORTED_BY_CALLBACK;
   leave_transfer(t, 0);
-  transfer_release(t);
+  handle_release(t);
 }
 
 /* Takes it from libcurl. */
@@ -315,17 +317,19 @@ static bool closes_idle(Loop *loop) {
   return closes;
 }
 
-static void *run(void *data) {
+void *thread_run(void *data) {
   Loop loop = {.client = (Client *)data, .due = INT64_MAX};
   Wakeup *wakeup = loop.client->thread.wakeup;
   struct pollfd alone = {0}; /* as long as there is no array */
   while (!thread_ends(&loop.client->thread)) {
     do_asked(&loop);
     if (closes_idle(&loop)) close_multi(&loop);
-    events_post(loop.client);
+    bool is_told = events_post(&loop.client->events);
     struct pollfd *polls = loop.polls ? loop.polls : &alone;
     polls[0] = (struct pollfd){.fd = wakeup_fd(wakeup), .events = POLLIN};
-    int n = poll(polls, (nfds_t)loop.count + 1, patience(&loop));
+    int ms = patience(&loop);
+    if (!is_told && (ms < 0 || ms > AGAIN_MS)) ms = AGAIN_MS; /* seldom covered: memory ran out */
+    int n = poll(polls, (nfds_t)loop.count + 1, ms);
     if (n < 0) continue; /* uncovered: a signal, which this thread blocks, or no memory in the kernel */
     if (polls[0].revents) (void)wakeup_consume(wakeup);
     if (n == 0 && !loop.active.first && loop.due == INT64_MAX) close_multi(&loop);
@@ -343,24 +347,4 @@ static void *run(void *data) {
   free(loop.polls);
   free(loop.sockets);
   return NULL;
-}
-
-/* ---- in the Lua thread ---- */
-
-int client_run(Client *client) {
-  (void)stay_loaded(); /* a thread of libcurl may still resolve a name when the state is closed */
-  return thread_start(&client->thread, "runnel-http", run, client);
-}
-
-void client_wake(void *data) { thread_wake(&((Client *)data)->thread); }
-
-void client_ask(lua_State *L, Transfer *t, unsigned what) {
-  Client *client = t->client;
-  client_lock(client);
-  bool has_ended = atomic_load(&t->has_ended), is_first = !t->asks && !has_ended;
-  if (!has_ended) t->asks |= what;
-  if (is_first) list_append(&client->asked, &t->asked);
-  client_unlock(client);
-  /* What all go blocks ask that are ready is one wakeup. */
-  if (is_first && client->rn->task_add(L, &client->wake) != RUNNEL_OK) client_wake(client);
 }

@@ -9,7 +9,7 @@
 
 #include "http/client.h"
 
-/* ---- holds ---- */
+/* ---- the end ---- */
 
 /* Whether libcurl has sent the request again, because the server had closed a connection that libcurl had kept. It
    counts these times for as long as the easy handle is used, and fails at the sixth. */
@@ -33,7 +33,7 @@ static bool keep_easy(Transfer *t) {
 void transfer_free_easy(Transfer *t) {
   if (!keep_easy(t)) curl_easy_cleanup(t->easy);
   t->easy = NULL;
-  cookies_release(t->cookies);
+  if (t->cookies) handle_release(t->cookies);
   t->cookies = NULL;
   curl_mime_free(t->mime);
   t->mime = NULL;
@@ -45,15 +45,15 @@ void transfer_free_easy(Transfer *t) {
   t->file = -1;
 }
 
-void transfer_release(Transfer *t) {
-  if (atomic_fetch_sub(&t->holds, 1) > 1) return;
+void transfer_free(void *transfer) {
+  Transfer *t = (Transfer *)transfer;
   transfer_free_easy(t); /* if it was never started */
   bytes_free(&t->head);
   bytes_free(&t->body);
   bytes_free(&t->feed);
   bytes_free(&t->taken);
   free(t->url);
-  client_release(t->client);
+  handle_release(t->client);
   free(t);
 }
 
@@ -68,7 +68,7 @@ static bool begins_with(const char *line, size_t size, const char *start) {
 static void end_head(Transfer *t, long status) {
   t->status = status;
   atomic_store(&t->has_head, true);
-  if (t->is_stream) events_tell(t);
+  if (t->is_stream) transfer_tell(t);
 }
 
 static long status_of(const Transfer *t) {
@@ -90,12 +90,6 @@ static bool end_response_head(Transfer *t) {
   return true;
 }
 
-/* Headers or a part of the body have come. */
-static void allow_waste(Transfer *t, size_t size) {
-  curl_off_t more = (curl_off_t)size * WASTE_EACH;
-  t->waste = t->waste > more ? t->waste - more : 0;
-}
-
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 /* Adds a line to the headers. One that begins with a space continues the line before: RFC 9112, 5.2, has a space in place
@@ -115,7 +109,7 @@ static size_t on_header(char *line, size_t one, size_t size, void *data) {
   (void)one;
   t->header_bytes += size;
   if (t->header_bytes > HEADERS_MAX) return transfer_refuse(t, REFUSED_HEADERS);
-  allow_waste(t, size);
+  transfer_allow_waste(t, size);
   if (atomic_load(&t->has_head)) return size; /* a trailer, after a chunked body */
   if (begins_with(line, size, "HTTP/")) {     /* the status line of a response */
     bytes_clear(&t->head);
@@ -123,18 +117,6 @@ static size_t on_header(char *line, size_t one, size_t size, void *data) {
   }
   if (size <= 2 && (*line == '\r' || *line == '\n')) return end_response_head(t) ? size : 0;
   return add_line(&t->head, line, size) ? size : transfer_refuse(t, REFUSED_MEMORY);
-}
-
-bool transfer_keep_body(Transfer *t, const char *from, size_t size) {
-  if (t->max && (curl_off_t)size > t->max - t->received) return transfer_refuse(t, REFUSED_BODY);
-  t->received += (curl_off_t)size;
-  allow_waste(t, size);
-  if (!t->is_stream) return bytes_add(&t->body, from, size) || transfer_refuse(t, REFUSED_MEMORY);
-  client_lock(t->client);
-  bool is_first = bytes_length(&t->body) == 0, is_kept = bytes_add(&t->body, from, size);
-  client_unlock(t->client);
-  if (is_kept && is_first) events_tell(t);
-  return is_kept || transfer_refuse(t, REFUSED_MEMORY);
 }
 
 /* The body begins. False if it is refused. */
@@ -177,7 +159,7 @@ static size_t read_fed(char *to, size_t one, size_t size, void *data) {
   bool waits = n == 0 && !t->fed_all;
   if (waits) t->no_send = true;
   client_unlock(t->client);
-  if (tells) events_tell(t);
+  if (tells) transfer_tell(t);
   return waits ? CURL_READFUNC_PAUSE : n;
 }
 

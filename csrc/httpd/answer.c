@@ -4,6 +4,14 @@
 /* Bytes that libmicrohttpd asks for at a time. */
 enum { BLOCK = 32 * 1024 };
 
+void request_resume(Request *request) {
+  Server *server = request->server;
+  if (!request->is_suspended || request->is_resumed) return;
+  request->is_resumed = true;
+  request->next_resumed = server->resumed;
+  server->resumed = request;
+}
+
 void answer_with(Request *request, unsigned status, struct MHD_Response *response) {
   bool is_wanted = !request->is_answered && request->client;
   request->is_answered = true;
@@ -14,7 +22,7 @@ void answer_with(Request *request, unsigned status, struct MHD_Response *respons
   request->response = response;
   request->status = status;
   request->discards = true; /* what still comes of the request's body */
-  server_resume(request);
+  request_resume(request);
 }
 
 void answer_text(Request *request, unsigned status, const char *text) {
@@ -43,16 +51,27 @@ static ssize_t next_bytes(void *data, uint64_t position, char *to, size_t max) {
   }
   if (request->wants_room && bytes_length(&request->out) < BODY_WINDOW / 2) {
     request->wants_room = false;
-    server_tell(request, EVENT_ROOM);
+    request_tell(request, EVENT_ROOM);
   }
   (void)pthread_mutex_unlock(&server->lock);
   return n;
 }
 
-static void release(void *data) { request_release((Request *)data); }
-
 struct MHD_Response *answer_stream(Request *request, uint64_t size) {
-  struct MHD_Response *response = MHD_create_response_from_callback(size, BLOCK, next_bytes, request, release);
-  if (response) atomic_fetch_add(&request->holds, 1);
+  struct MHD_Response *response = MHD_create_response_from_callback(size, BLOCK, next_bytes, request, handle_release);
+  if (response) (void)handle_hold(request);
   return response;
+}
+
+void request_abandon(Request *request) {
+  Server *server = request->server;
+  (void)pthread_mutex_lock(&server->lock);
+  if (!request->is_done) {
+    request->is_done = true;
+    if (request->is_answered) request->is_cut = true;
+    else answer_text(request, MHD_HTTP_INTERNAL_SERVER_ERROR, "500: the server has failed\n");
+    if (!request->is_answered) request->is_cut = true; /* there was no memory for that */
+    request_resume(request);
+  }
+  (void)pthread_mutex_unlock(&server->lock);
 }

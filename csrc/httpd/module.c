@@ -5,8 +5,7 @@
 #include "base/clock.h"
 #include "httpd/server.h"
 
-#define SERVER_TYPE "runnel.httpd.server"
-#define REQUEST_TYPE "runnel.httpd.request"
+#define SERVER_TYPE "runnel.http.server"
 
 /* The user value of a server: the function that gets the events. */
 enum { SERVER_HANDLER = 1 };
@@ -24,91 +23,41 @@ static void wake_later(lua_State *L, Server *server) {
 
 /* ---- events ---- */
 
-/* Takes the first request that has events; NULL if there is none. Passes its hold on. */
-static Request *take_event(Server *server, unsigned *events) {
-  (void)pthread_mutex_lock(&server->lock);
-  Request *request = server->events;
-  if (request) {
-    server->events = request->next_event;
-    if (!server->events) server->last_event = &server->events;
-    request->has_event = false;
-    *events = request->events;
-    request->events = 0;
-  }
-  (void)pthread_mutex_unlock(&server->lock);
-  return request;
-}
-
-/* Whether the last connection has closed, which Lua is to be told once. */
-static bool take_drained(Server *server) {
-  (void)pthread_mutex_lock(&server->lock);
-  bool is_news = server->has_drained && !server->told_drained;
-  if (is_news) server->told_drained = true;
-  (void)pthread_mutex_unlock(&server->lock);
-  return is_news;
-}
-
-/* Pushes a userdata for a request. */
-static Request **new_box(lua_State *L) {
-  Request **box = (Request **)lua_newuserdatauv(L, sizeof(Request *), 0);
-  *box = NULL;
-  luaL_setmetatable(L, REQUEST_TYPE);
-  return box;
-}
-
-/* Protected: (server): calls the handler with each request that has events. */
-static int handle(lua_State *L) {
+/* Events.deliver: calls the handler with each request that has events. */
+static int deliver(lua_State *L) {
   Server *server = (Server *)lua_touserdata(L, 1);
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, server) != LUA_TUSERDATA) return 0;
+  if (!handle_find(L, server)) return 0;
   lua_getiuservalue(L, 2, SERVER_HANDLER);
-  Request **box = new_box(L), *request;
+  Handle **box = handle_push(L, &request_type), *object;
   unsigned events = 0;
-  while ((request = take_event(server, &events)) != NULL) {
+  while ((object = (Handle *)events_take(&server->events, &events)) != NULL) {
     bool is_new = events & EVENT_NEW;
+    if (is_new) *box = object;   /* with the hold */
+    else handle_release(object); /* its userdata has another hold, if it still matters */
     lua_pushvalue(L, 3);
-    lua_pushlightuserdata(L, request);
+    if (events & EVENT_DRAINED) lua_pushboolean(L, false);
+    else lua_pushlightuserdata(L, object);
     lua_pushinteger(L, events);
-    if (is_new) {
-      *box = request; /* with the hold */
-      lua_pushvalue(L, 4);
-    } else {
-      lua_pushnil(L);
-      request_release(request); /* its userdata has another hold, if it still matters */
-    }
+    if (is_new) lua_pushvalue(L, 4);
+    else lua_pushnil(L);
     lua_call(L, 3, 0);
     if (!is_new) continue;
-    box = new_box(L);
+    box = handle_push(L, &request_type);
     lua_replace(L, 4);
   }
-  if (!take_drained(server)) return 0;
-  lua_pushvalue(L, 3);
-  lua_pushboolean(L, false);
-  lua_call(L, 1, 0);
   return 0;
-}
-
-/* runnel_push */
-int httpd_push_events(lua_State *L, void *data) {
-  Server *server = (Server *)data;
-  (void)pthread_mutex_lock(&server->lock);
-  server->is_posted = false;
-  (void)pthread_mutex_unlock(&server->lock);
-  lua_pushcfunction(L, handle);
-  lua_pushlightuserdata(L, server);
-  int status = lua_pcall(L, 1, 0, 0);
-  server_release(server);
-  return status == LUA_OK ? 0 : lua_error(L);
 }
 
 /* ---- servers ---- */
 
-static Server **server_at(lua_State *L) { return (Server **)luaL_checkudata(L, 1, SERVER_TYPE); }
-
-static Server *running(lua_State *L) {
-  Server *server = *server_at(L);
-  if (!server) luaL_error(L, "the server is closed"); /* a finalizer uses it after its own */
-  return server;
+/* HandleType.close */
+static void close_server(lua_State *L, void *object) {
+  Server *server = (Server *)object;
+  server_stop(server);
+  handle_forget(L, server);
 }
+
+static const HandleType server_type = {SERVER_TYPE, close_server, server_free};
 
 static int64_t ns_at(lua_State *L, int at) { return (int64_t)(luaL_checknumber(L, at) * (lua_Number)CLOCK_MS); }
 
@@ -116,7 +65,7 @@ static int64_t ns_at(lua_State *L, int at) { return (int64_t)(luaL_checknumber(L
    handler, which must not park, is called with a light userdata that stands for a request, its events, and, if it is
    new, its userdata; and with false when the server has drained. */
 static int start(lua_State *L) {
-  const runnel_functions *rn = (const runnel_functions *)lua_touserdata(L, lua_upvalueindex(1));
+  const runnel_functions *rn = runnel_get_functions(L);
   const char *address = luaL_checkstring(L, 1);
   int number = (int)luaL_checkinteger(L, 2);
   Limits limits = {.connections = (unsigned)luaL_checkinteger(L, 3),
@@ -125,47 +74,35 @@ static int start(lua_State *L) {
                    .idle = ns_at(L, 6),
                    .request = ns_at(L, 7)};
   luaL_checktype(L, 9, LUA_TFUNCTION);
-  Server **box = (Server **)lua_newuserdatauv(L, sizeof(Server *), 1);
-  *box = NULL;
-  luaL_setmetatable(L, SERVER_TYPE);
+  Server *server = (Server *)handle_new(L, &server_type, sizeof *server, 1);
+  server->rn = rn;
+  (void)pthread_mutex_init(&server->lock, NULL);
+  events_init(&server->events, rn, server, deliver, NULL);
   lua_pushvalue(L, 9);
   lua_setiuservalue(L, -2, SERVER_HANDLER);
-  runnel_chan *ch;
-  runnel_port *port;
-  int code = rn->chan_get(L, 8, &ch);
-  if (code == RUNNEL_OK) {
-    code = rn->port_open(L, ch, 4, RUNNEL_LEAVE_OPEN, &port);
-    (void)rn->chan_release(L, ch);
-  }
+  int code = events_open(L, &server->events, 8, RUNNEL_LEAVE_OPEN);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", rn->strerror(code));
+  handle_keep(L, server); /* until it is stopped */
   char why[256];
-  *box = server_start(rn, &limits, address, number, port, why, sizeof why);
-  if (!*box) {
-    lua_pushnil(L);
-    lua_pushstring(L, why);
+  if (server_start(server, &limits, address, number, why, sizeof why)) {
+    lua_pushinteger(L, server->number);
     return 2;
   }
-  lua_pushvalue(L, -1); /* it stays until it is stopped */
-  lua_rawsetp(L, LUA_REGISTRYINDEX, *box);
-  lua_pushinteger(L, (*box)->number);
+  handle_close(L, -1, SERVER_TYPE);
+  lua_pushnil(L);
+  lua_pushstring(L, why);
   return 2;
 }
 
 /* server:stop(): ends all connections; also at the end of the Lua state. */
 static int stop(lua_State *L) {
-  Server **box = server_at(L), *server = *box;
-  if (!server) return 0;
-  *box = NULL;
-  server_stop(server);
-  lua_pushnil(L);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, server); /* an existing key: allocates nothing */
-  server_release(server);
+  handle_close(L, 1, SERVER_TYPE);
   return 0;
 }
 
 /* server:quiesce(): accepts no more connections, and closes those that have no request. */
 static int quiesce(lua_State *L) {
-  Server *server = running(L);
+  Server *server = (Server *)handle_check(L, 1, SERVER_TYPE);
   (void)pthread_mutex_lock(&server->lock);
   server->quiesces = true;
   (void)pthread_mutex_unlock(&server->lock);
@@ -175,11 +112,7 @@ static int quiesce(lua_State *L) {
 
 /* ---- requests ---- */
 
-static Request *request_at(lua_State *L) {
-  Request *request = *(Request **)luaL_checkudata(L, 1, REQUEST_TYPE);
-  if (!request) luaL_error(L, "the request has been released"); /* a finalizer uses it after its own */
-  return request;
-}
+static Request *request_at(lua_State *L) { return (Request *)handle_check(L, 1, REQUEST_TYPE); }
 
 /* request:head() -> method, target, address, whether there may be a body */
 static int head(lua_State *L) {
@@ -218,7 +151,7 @@ static int read_body(lua_State *L) {
   bool is_end = n == 0 && request->is_whole && !request->why;
   if (n == 0 && !is_end) request->wants_body = true;
   bool resumes = request->is_suspended && !request->is_whole && bytes_length(&request->in) < BODY_WINDOW / 2;
-  if (resumes) server_resume(request);
+  if (resumes) request_resume(request);
   (void)pthread_mutex_unlock(&server->lock);
   if (resumes) wake_later(L, server);
   if (is_end) lua_pushboolean(L, false);
@@ -297,7 +230,7 @@ static int write_body(lua_State *L) {
   bool ok = request->why || bytes_add(&request->out, bytes, size);
   bool has_room = bytes_length(&request->out) < BODY_WINDOW;
   if (!has_room) request->wants_room = true;
-  server_resume(request);
+  request_resume(request);
   (void)pthread_mutex_unlock(&server->lock);
   if (!ok) return luaL_error(L, "not enough memory");
   wake_later(L, server);
@@ -314,7 +247,7 @@ static int finish(lua_State *L) {
   (void)pthread_mutex_lock(&server->lock);
   request->is_done = true;
   request->is_cut = is_cut;
-  server_resume(request);
+  request_resume(request);
   (void)pthread_mutex_unlock(&server->lock);
   wake_later(L, server);
   return 0;
@@ -332,57 +265,24 @@ static int why_ended(lua_State *L) {
   return 1;
 }
 
-/* The userdata is collected, or the go block has died: an answer that has not been given never will be. */
-static void abandon(Request *request) {
-  Server *server = request->server;
-  (void)pthread_mutex_lock(&server->lock);
-  if (!request->is_done) {
-    request->is_done = true;
-    if (request->is_answered) request->is_cut = true;
-    else answer_text(request, MHD_HTTP_INTERNAL_SERVER_ERROR, "500: the server has failed\n");
-    if (!request->is_answered) request->is_cut = true; /* there was no memory for that */
-    server_resume(request);
-  }
-  (void)pthread_mutex_unlock(&server->lock);
-}
-
 /* request:abandon(): the go block has died. */
 static int give_up(lua_State *L) {
   Request *request = request_at(L);
-  abandon(request);
+  request_abandon(request);
   wake_later(L, request->server);
-  return 0;
-}
-
-static int collect(lua_State *L) {
-  Request **box = (Request **)luaL_checkudata(L, 1, REQUEST_TYPE), *request = *box;
-  if (!request) return 0;
-  *box = NULL;
-  abandon(request);
-  thread_wake(&request->server->thread);
-  request_release(request);
   return 0;
 }
 
 int luaopen_runnel_httpd_core(lua_State *L) {
   static const luaL_Reg functions[] = {{"start", start}, {NULL, NULL}};
-  static const luaL_Reg servers[] = {{"stop", stop}, {"quiesce", quiesce}, {"__gc", stop}, {NULL, NULL}};
-  static const luaL_Reg requests[] = {{"head", head},       {"headers", headers}, {"read", read_body},
-                                      {"respond", respond}, {"stream", stream},   {"write", write_body},
-                                      {"finish", finish},   {"abandon", give_up}, {"why", why_ended},
-                                      {"__gc", collect},    {NULL, NULL}};
+  static const luaL_Reg servers[] = {{"stop", stop}, {"quiesce", quiesce}, {NULL, NULL}};
+  static const luaL_Reg requests[] = {
+      {"head", head},        {"headers", headers}, {"read", read_body},  {"respond", respond}, {"stream", stream},
+      {"write", write_body}, {"finish", finish},   {"abandon", give_up}, {"why", why_ended},   {NULL, NULL}};
   luaL_checkversion(L);
-  const runnel_functions *rn = runnel_get_functions(L);
-  luaL_newmetatable(L, SERVER_TYPE);
-  luaL_setfuncs(L, servers, 0);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, -2, "__index");
-  luaL_newmetatable(L, REQUEST_TYPE);
-  luaL_setfuncs(L, requests, 0);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, -2, "__index");
-  luaL_newlibtable(L, functions);
-  lua_pushlightuserdata(L, (void *)(uintptr_t)rn); /* only ever read through a const pointer */
-  luaL_setfuncs(L, functions, 1);
+  (void)runnel_get_functions(L);
+  handle_open(L, &server_type, servers);
+  handle_open(L, &request_type, requests);
+  luaL_newlib(L, functions);
   return 1;
 }

@@ -23,15 +23,25 @@ static const int64_t GRACE = 100 * CLOCK_MS;
 /* A body that is too long is read to the end, so that the client reads the answer, up to so many times the limit. */
 enum { PATIENCE = 4 };
 
-void request_release(Request *request) {
-  if (atomic_fetch_sub(&request->holds, 1) > 1) return;
-  Server *server = request->server;
+/* HandleType.free */
+static void free_request(void *object) {
+  Request *request = (Request *)object;
   bytes_free(&request->in);
   bytes_free(&request->out);
   free(request->head);
+  handle_release(request->server);
   free(request);
-  server_release(server);
 }
+
+/* HandleType.close: the userdata is collected: an answer that has not been given never will be. */
+static void close_request(lua_State *L, void *object) {
+  Request *request = (Request *)object;
+  (void)L;
+  request_abandon(request);
+  thread_wake(&request->server->thread);
+}
+
+const HandleType request_type = {REQUEST_TYPE, close_request, free_request};
 
 /* ---- connections ---- */
 
@@ -84,11 +94,10 @@ void *request_begin(void *data, const char *target, struct MHD_Connection *clien
   size_t size = strlen(target) + 1;
   Request *request = (Request *)calloc(1, sizeof *request + size);
   if (!request) return NULL;
-  atomic_init(&request->holds, 1);
-  request->server = server;
+  handle_init(request, &request_type);
+  request->server = (Server *)handle_hold(server);
   request->client = client;
   memcpy(request->target, target, size);
-  atomic_fetch_add(&server->holds, 1);
   return request;
 }
 
@@ -162,9 +171,7 @@ static enum MHD_Result meet(Server *server, Request *request, struct MHD_Connect
   request->is_known = true;
   request->since = server->now;
   list_append(&server->known, &request->link);
-  (void)pthread_mutex_lock(&server->lock);
-  server_tell(request, EVENT_NEW);
-  (void)pthread_mutex_unlock(&server->lock);
+  request_tell(request, EVENT_NEW);
   return MHD_YES;
 }
 
@@ -174,8 +181,8 @@ static enum MHD_Result meet(Server *server, Request *request, struct MHD_Connect
 static void end_request(Request *request, Why why) {
   if (request->why) return;
   request->why = why;
-  if (!request->is_done) server_tell(request, EVENT_ENDED);
-  server_resume(request);
+  if (!request->is_done) request_tell(request, EVENT_ENDED);
+  request_resume(request);
 }
 
 /* A piece of the body has come. With the lock. */
@@ -202,7 +209,7 @@ static enum MHD_Result take_piece(Request *request, const char *data, size_t *si
   *size = 0;
   if (request->wants_body) {
     request->wants_body = false;
-    server_tell(request, EVENT_BODY);
+    request_tell(request, EVENT_BODY);
   }
   return MHD_YES;
 }
@@ -221,7 +228,7 @@ static enum MHD_Result take_answer(Request *request, struct MHD_Response **respo
   Server *server = request->server;
   if (!request->is_whole) {
     request->is_whole = true;
-    if (request->wants_body) server_tell(request, EVENT_BODY);
+    if (request->wants_body) request_tell(request, EVENT_BODY);
     request->wants_body = false;
   }
   *response = request->response;
@@ -278,7 +285,7 @@ void request_completed(void *data, struct MHD_Connection *connection, void **con
     end_request(request, WHY_GONE);
   (void)pthread_mutex_unlock(&server->lock);
   if (response) MHD_destroy_response(response);
-  request_release(request);
+  handle_release(request);
 }
 
 /* ---- those that must end ---- */

@@ -1,26 +1,20 @@
 /* server.h: an HTTP server on libmicrohttpd, which has a thread of its own, and the requests that it hands to Lua.
 
-   The thread does all that has to do with connections (server.c, request.c). It never touches Lua. The Lua thread makes
+   The thread does all that has to do with connections (thread.c, request.c). It never touches Lua. The Lua thread makes
    the responses (answer.c) and looks at requests (module.c). What both use is guarded by the lock of the server, which
-   nobody holds for long. The thread tells the Lua thread by a port that requests have events, the Lua thread wakes the
-   thread when it has answers.
+   nobody holds for long. The thread adds events to requests (kit/events.h), the Lua thread wakes the thread when it has
+   answers.
 
    A Request is held by the thread until libmicrohttpd has finished with it, and by its userdata. */
 #ifndef RUNNEL_HTTPD_SERVER_H
 #define RUNNEL_HTTPD_SERVER_H
 
-#include <lauxlib.h>
-#include <lua.h>
 #include <microhttpd.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/list.h"
 #include "base/thread.h"
-#include "capi/runnel.h"
+#include "kit/events.h"
 
 /* Bytes of a body that wait, in either direction; the thread or the go block that has more must wait. */
 enum { BODY_WINDOW = 64 * 1024 };
@@ -30,10 +24,11 @@ enum { ADDRESS_SIZE = 46 };
 
 /* What the Lua thread is told of a request. */
 enum {
-  EVENT_NEW = 1,  /* its headers have come */
-  EVENT_BODY = 2, /* more of its body has come, or all */
-  EVENT_ROOM = 4, /* there is room for more of the response's body */
-  EVENT_ENDED = 8 /* the server has ended it: Request.why */
+  EVENT_NEW = 1,     /* its headers have come */
+  EVENT_BODY = 2,    /* more of its body has come, or all */
+  EVENT_ROOM = 4,    /* there is room for more of the response's body */
+  EVENT_ENDED = 8,   /* the server has ended it: Request.why */
+  EVENT_DRAINED = 16 /* of the server itself: no connection is left after it was asked to quiesce */
 };
 
 /* Why the server has ended a request. */
@@ -55,30 +50,26 @@ typedef struct Limits {
 } Limits;
 
 typedef struct Server {
-  atomic_uint holds;           /* the userdata's, and each Request's */
-  const runnel_functions *rn;  /* the core's functions */
-  runnel_port *port;           /* where the Lua thread is told that requests have events */
-  runnel_task task;            /* wakes the thread after ready go blocks have run */
-  Thread thread;               /* runs the daemon */
-  int number;                  /* the number of the TCP port */
-  Limits limits;               /* do not change */
-  struct MHD_Daemon *daemon;   /* used by the thread, as the rest up to the lock */
-  int64_t now;                 /* the time of this turn, in ns */
-  int64_t looked;              /* when requests and connections were looked at last */
-  List clients;                /* Client.link: connections without a request, the longest first */
-  List known;                  /* Request.link: those that Lua has been told of, the oldest first */
-  uint32_t nopen;              /* connections */
-  uint32_t nfresh;             /* requests without an answer that libmicrohttpd asks for in each turn */
-  bool has_progressed;         /* bytes have come or gone in this turn */
-  bool has_quiesced;           /* it does not listen any more */
-  pthread_mutex_t lock;        /* guards the rest, and parts of each Request */
-  struct Request *events;      /* a list, by Request.next_event: those with events */
-  struct Request **last_event; /* where the next one is added */
-  bool is_posted;              /* the Lua thread will look at them */
-  struct Request *resumed;     /* a list, by Request.next_resumed: suspended ones that can go on */
-  bool quiesces;               /* it is to accept no more connections, and close those without a request */
-  bool has_drained;            /* no connection is left after that */
-  bool told_drained;           /* and Lua knows */
+  Handle handle;              /* held also by each Request */
+  const runnel_functions *rn; /* the core's functions */
+  Events events;              /* of requests, and EVENT_DRAINED */
+  runnel_task task;           /* wakes the thread after ready go blocks have run */
+  Thread thread;              /* runs the daemon */
+  int number;                 /* the number of the TCP port */
+  Limits limits;              /* do not change */
+  struct MHD_Daemon *daemon;  /* used by the thread, as the rest up to the lock */
+  int64_t now;                /* the time of this turn, in ns */
+  int64_t looked;             /* when requests and connections were looked at last */
+  List clients;               /* Client.link: connections without a request, the longest first */
+  List known;                 /* Request.link: those that Lua has been told of, the oldest first */
+  uint32_t nopen;             /* connections */
+  uint32_t nfresh;            /* requests without an answer that libmicrohttpd asks for in each turn */
+  bool has_progressed;        /* bytes have come or gone in this turn */
+  bool has_quiesced;          /* it does not listen any more */
+  bool has_drained;           /* and no connection is left */
+  pthread_mutex_t lock;       /* guards the rest, and parts of each Request */
+  struct Request *resumed;    /* a list, by Request.next_resumed: suspended ones that can go on */
+  bool quiesces;              /* it is to accept no more connections, and close those without a request */
 } Server;
 
 /* A connection. Used by the thread only. */
@@ -91,7 +82,7 @@ typedef struct Client {
 } Client;
 
 typedef struct Request {
-  atomic_uint holds;             /* the thread's, the userdata's, that of the list of events, that of its response */
+  Handle handle;                 /* held by the thread, the userdata, and its response */
   Server *server;                /* with a hold */
   Link link;                     /* in Server.known; used by the thread, as the rest up to `head` */
   bool is_known;                 /* it is there */
@@ -105,9 +96,6 @@ typedef struct Request {
   struct MHD_Connection *client; /* NULL once libmicrohttpd has finished; Server.lock guards this and the rest */
   struct MHD_Response *response; /* what Lua or the server answers, until libmicrohttpd has it; owned */
   unsigned status;               /* of the response */
-  unsigned events;               /* bits of which Lua has not been told */
-  struct Request *next_event;    /* in Server.events */
-  bool has_event;                /* it is in that list */
   struct Request *next_resumed;  /* in Server.resumed */
   bool is_resumed;               /* it is in that list */
   bool is_suspended;             /* libmicrohttpd does not look at the connection */
@@ -124,25 +112,20 @@ typedef struct Request {
   char target[];                 /* path and query, as they were sent; does not change */
 } Request;
 
-/* ---- server.c ---- */
+/* ---- thread.c ---- */
 
-/* Starts a server on an address. Returns NULL, with a message in `why`, if that fails. `port` gets its events; it is
-   released with the server. */
-Server *server_start(const runnel_functions *rn, const Limits *limits, const char *address, int number,
-                     runnel_port *port, char *why, size_t size);
+/* Starts a server that is zeros but for its Handle, on an address. Returns false, with a message in `why`, if that fails;
+   server_stop must be called then, too. */
+bool server_start(Server *server, const Limits *limits, const char *address, int number, char *why, size_t size);
 
-/* Ends all connections and the thread. The server stays for those that hold it. */
+/* Ends all connections and the thread, if it runs. The server stays for those that hold it. */
 void server_stop(Server *server);
 
-/* Removes a hold; the last one frees. */
-void server_release(Server *server);
+/* HandleType.free of a Server that server_start has got. */
+void server_free(void *server);
 
-/* Adds events to those of a request, and makes a suspended request go on. With the lock. */
-void server_tell(Request *request, unsigned events);
-void server_resume(Request *request);
-
-/* The run of what `post` posts; see module.c. */
-int httpd_push_events(lua_State *L, void *data);
+#define REQUEST_TYPE "runnel.http.request"
+extern const HandleType request_type; /* request.c */
 
 /* ---- request.c: callbacks of libmicrohttpd, in the thread; `data` is the Server ---- */
 
@@ -157,10 +140,15 @@ void request_connection(void *data, struct MHD_Connection *connection, void **co
 /* Ends requests whose client has gone, or which are late, and connections that are idle for too long. */
 void request_look(Server *server);
 
-/* Removes a hold; the last one frees. */
-void request_release(Request *request);
-
 /* ---- answer.c ---- */
+
+/* Makes a suspended request go on. With the lock. */
+void request_resume(Request *request);
+
+/* Adds events to those of a request. */
+static inline void request_tell(Request *request, unsigned events) {
+  events_add(&request->server->events, request, events);
+}
 
 /* Gives a request a response, which it owns from now on, unless it has one or its client has gone: a response with a
    body that is still to be written holds its request. With the lock. */
@@ -168,6 +156,9 @@ void answer_with(Request *request, unsigned status, struct MHD_Response *respons
 
 /* The same with a short text. */
 void answer_text(Request *request, unsigned status, const char *text);
+
+/* Whoever was to answer is gone: answers in its place, or cuts the answer. */
+void request_abandon(Request *request);
 
 /* A response whose body is written with Request.out, of `size` bytes or MHD_SIZE_UNKNOWN; or NULL. */
 struct MHD_Response *answer_stream(Request *request, uint64_t size);

@@ -8,12 +8,11 @@
 
 bool desk_init(Desk *desk, Watch *watch) {
   *desk = (Desk){.watch = watch};
-  if (!thread_open(&desk->thread)) return false;
   pthread_mutex_init(&desk->mutex, NULL);
   desk->filling = &desk->snapshots[0];
   desk->waiting = &desk->snapshots[1];
   desk->shown = &desk->snapshots[2];
-  return true;
+  return thread_open(&desk->thread);
 }
 
 static void free_snapshot(Snapshot *s) {

@@ -1,27 +1,25 @@
 /* module.c: runnel.monitor.core, the C module of lua/runnel/monitor.lua: starts and stops the server. */
-#include <lauxlib.h>
-#include <lua.h>
-
 #include <stdlib.h>
 
 #include "monitor/server.h"
 #include "monitor/summary.h"
 
-#define META "runnel.monitor.server"
+#define SERVER_TYPE "runnel.monitor"
 
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
 int luaopen_runnel_monitor_core(lua_State *L);
 
-/* The server at index 1; NULL once it has stopped. */
-static Server **server_at(lua_State *L) { return (Server **)luaL_checkudata(L, 1, META); }
+static Server *running(lua_State *L) { return (Server *)handle_check(L, 1, SERVER_TYPE); }
 
-static Server *running(lua_State *L) {
-  Server *server = *server_at(L);
-  if (!server) luaL_error(L, "the monitor has been closed");
-  return server;
+/* HandleType.close */
+static void close_server(lua_State *L, void *object) {
+  (void)L;
+  server_stop((Server *)object);
 }
+
+static const HandleType server_type = {SERVER_TYPE, close_server, server_free};
 
 /* start(watch, port, control, program[, period]) -> server, url; or nil and why not */
 static int start(lua_State *L) {
@@ -34,16 +32,14 @@ static int start(lua_State *L) {
   bool control = lua_toboolean(L, 3);
   const char *program = luaL_checkstring(L, 4);
   int period = (int)luaL_optinteger(L, 5, SERVER_PERIOD);
-  Server **slot = (Server **)lua_newuserdatauv(L, sizeof(Server *), 1);
-  *slot = NULL;
-  luaL_setmetatable(L, META);
+  Server *server = (Server *)handle_new(L, &server_type, sizeof *server, 1);
   lua_pushvalue(L, 1); /* keeps the Watch */
   lua_setiuservalue(L, -2, 1);
-  *slot = server_start(watch, port, control, program, period, why);
-  if (*slot) {
-    lua_pushstring(L, (*slot)->url);
+  if (server_start(server, watch, port, control, program, period, why)) {
+    lua_pushstring(L, server->url);
     return 2;
   }
+  handle_close(L, -1, SERVER_TYPE);
   lua_pushnil(L);
   lua_pushstring(L, why);
   return 2;
@@ -51,9 +47,7 @@ static int start(lua_State *L) {
 
 /* stop(server): ends the pages' streams, the thread and the server; also at the end of the Lua state. */
 static int stop(lua_State *L) {
-  Server **slot = server_at(L), *server = *slot;
-  *slot = NULL;
-  if (server) server_stop(server);
+  handle_close(L, 1, SERVER_TYPE);
   return 0;
 }
 
@@ -107,10 +101,7 @@ int luaopen_runnel_monitor_core(lua_State *L) {
                                        {"publish", publish}, {"result", result},   {"start", start},
                                        {"stop", stop},       {NULL, NULL}};
   luaL_checkversion(L);
-  luaL_newmetatable(L, META);
-  lua_pushcfunction(L, stop);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  handle_open(L, &server_type, (const luaL_Reg[]){{NULL, NULL}});
   luaL_newlib(L, functions);
   return 1;
 }

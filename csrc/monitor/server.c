@@ -173,34 +173,32 @@ static struct MHD_Daemon *start_daemon(Server *server, int fd) {
                           http_completed, &server->site, MHD_OPTION_END);
 }
 
-Server *server_start(Watch *watch, int port, bool control, const char *program, int period, char why[256]) {
-  Server *server = calloc(1, sizeof *server);
-  int fd = -1;
+bool server_start(Server *server, Watch *watch, int port, bool control, const char *program, int period,
+                  char why[256]) {
+  Desk *desk = &server->site.desk;
   (void)snprintf(why, 256, "the server cannot be started");
-  if (!server || !desk_init(&server->site.desk, watch)) {
-    free(server);
-    return NULL;
-  }
+  if (!desk_init(desk, watch)) return false;
   server->site.control = control;
   server->period = period;
   (void)snprintf(server->program, sizeof server->program, "%s", program);
-  fd = daemon_listen("127.0.0.1", port, &server->site.port, why, 256);
-  if (fd >= 0 && make_token(server->site.token)) {
-    (void)snprintf(server->url, sizeof server->url, "http://127.0.0.1:%d/?token=%s", server->site.port,
-                   server->site.token);
-    server->daemon = start_daemon(server, fd);
-    if (server->daemon && thread_start(&server->site.desk.thread, "runnel-monitor", run, server) == 0) return server;
-  }
-  if (server->daemon) MHD_stop_daemon(server->daemon); /* closes fd */
-  else if (fd >= 0) (void)close(fd);
-  desk_free(&server->site.desk);
-  free(server);
-  return NULL;
+  int fd = daemon_listen("127.0.0.1", port, &server->site.port, why, 256);
+  if (fd < 0) return false;
+  if (make_token(server->site.token)) server->daemon = start_daemon(server, fd);
+  (void)snprintf(server->url, sizeof server->url, "http://127.0.0.1:%d/?token=%s", server->site.port,
+                 server->site.token);
+  if (server->daemon && thread_start(&desk->thread, "runnel-monitor", run, server) == 0) return true;
+  if (!server->daemon) (void)close(fd);
+  return false;
 }
 
 void server_stop(Server *server) {
   thread_end(&server->site.desk.thread);
-  MHD_stop_daemon(server->daemon);
+  if (server->daemon) MHD_stop_daemon(server->daemon); /* closes the socket on which it listens */
+  server->daemon = NULL;
+}
+
+void server_free(void *object) {
+  Server *server = (Server *)object;
   for (Page *page = server->site.pages, *next; page; page = next) {
     next = page->next; /* seldom covered: it has not read its last message in time */
     page_free(page);

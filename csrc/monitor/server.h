@@ -3,6 +3,7 @@
 #ifndef RUNNEL_MONITOR_SERVER_H
 #define RUNNEL_MONITOR_SERVER_H
 
+#include "kit/handle.h"
 #include "monitor/http.h"
 #include "monitor/view.h"
 
@@ -11,6 +12,7 @@ enum { SERVER_PERIOD = 500 };
 
 /* Fields that server_start sets do not change afterwards. The others belong to the server's thread. */
 typedef struct Server {
+  Handle handle;             /* only its userdata has it */
   Site site;                 /* what requests are answered from */
   struct MHD_Daemon *daemon; /* run by the thread */
   char url[96];              /* where the page is, with the token */
@@ -22,11 +24,15 @@ typedef struct Server {
   int64_t due;               /* when to ask for the next */
 } Server;
 
-/* Starts a server on a port, or on any that is free if that is 0. `watch` must stay until the server has stopped, and
-   `program` is copied; a snapshot is asked for every `period` ms. Returns NULL, with a message in `why`, if that fails. */
-Server *server_start(Watch *watch, int port, bool control, const char *program, int period, char why[256]);
+/* Starts a server, which is zeros but for its Handle, on a port, or on any that is free if that is 0. `watch` must stay
+   until the server has stopped, and `program` is copied; a snapshot is asked for every `period` ms. Returns false, with a
+   message in `why`, if that fails. */
+bool server_start(Server *server, Watch *watch, int port, bool control, const char *program, int period, char why[256]);
 
-/* Ends the pages' streams and the thread, and frees the server. */
+/* Ends the pages' streams and the thread, if it runs. */
 void server_stop(Server *server);
+
+/* HandleType.free */
+void server_free(void *server);
 
 #endif

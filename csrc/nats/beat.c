@@ -208,7 +208,7 @@ static char *copy_to(char **at, const char *string, size_t size) {
 
 /* beat(subject, data, ms, again) -> a beat, for unbeat | nil, message [, true] */
 int conn_beat(lua_State *L) {
-  Conn *conn = conn_check(L);
+  Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   size_t length, size, again_size;
   const char *subject = luaL_checklstring(L, 2, &length);
   const char *data = luaL_checklstring(L, 3, &size);
@@ -239,7 +239,7 @@ int conn_beat(lua_State *L) {
 
 /* unbeat(beat): it is not sent any more once this has returned. The beat must be one that has not been removed. */
 int conn_unbeat(lua_State *L) {
-  Conn *conn = conn_check(L);
+  Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   Beats *beats = conn->beats;
   Beat *beat = (Beat *)lua_touserdata(L, 2);
   luaL_argcheck(L, beat, 2, "a beat expected");
@@ -253,7 +253,7 @@ int conn_unbeat(lua_State *L) {
 
 /* limit(beat, ms, text, subject, data): see runnel.Engine in remote.lua */
 int conn_limit(lua_State *L) {
-  Conn *conn = conn_check(L);
+  Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   Beats *beats = conn->beats;
   Beat *beat = (Beat *)lua_touserdata(L, 2);
   luaL_argcheck(L, beat, 2, "a beat expected");
@@ -283,7 +283,7 @@ int conn_limit(lua_State *L) {
 
 /* alive(): Lua runs. To be called again and again where beats have limits. */
 int conn_alive(lua_State *L) {
-  const Conn *conn = conn_check(L);
+  const Conn *conn = (const Conn *)handle_check(L, 1, CONN_TYPE);
   Beats *beats = conn->beats;
   if (!beats) return 0;
   (void)pthread_mutex_lock(&beats->lock);

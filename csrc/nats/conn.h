@@ -10,17 +10,17 @@
 #ifndef RUNNEL_NATS_CONN_H
 #define RUNNEL_NATS_CONN_H
 
-#include <lauxlib.h>
-#include <lua.h>
 #include <nats/nats.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/thread.h"
-#include "capi/runnel.h"
+#include "kit/events.h"
+
+#define CONN_TYPE "runnel.nats.connection"
+#define SUB_TYPE "runnel.nats.subscription"
 
 typedef struct Beats Beats;
 typedef struct Delivery Delivery;
@@ -49,7 +49,7 @@ typedef struct Outbox {
   size_t limit;         /* most bytes */
 } Outbox;
 
-void outbox_open(Outbox *outbox, size_t limit);
+void outbox_open(Outbox *outbox);
 void outbox_free(Outbox *outbox);
 
 /* The connection is lost. In libnats' thread. */
@@ -87,12 +87,12 @@ typedef struct Io {
 } Io;
 
 typedef struct Conn {
-  atomic_uint holds;           /* the userdata's, the callbacks', that of libnats' socket, each Sub's */
+  Handle handle;               /* held also by the callbacks, by libnats' socket, and by each Sub */
   const runnel_functions *rn;  /* the core's functions */
   natsOptions *options;        /* for connecting */
   natsConnection *nc;          /* NULL until it is connected, and once it is closed; used in the Lua thread, and by its
                                  own thread until that has posted the result of connecting */
-  runnel_port *events;         /* where events go */
+  Events events;               /* Event (events.c), in the order in which they have happened */
   Attended *attended;          /* those of the program's channels of events */
   atomic_uint nevents;         /* how many have been posted and not delivered */
   int64_t max_payload;         /* the longest message that the server accepts; set before the Lua thread uses `nc` */
@@ -117,7 +117,7 @@ typedef struct Conn {
 } Conn;
 
 typedef struct Sub {
-  atomic_uint holds;       /* the userdata's, that of the thread that gets the messages, each message's */
+  Handle handle;           /* held also by the thread that gets the messages, and by each message */
   Link link;               /* in Conn.subs while it is open */
   Conn *conn;              /* with a hold */
   natsSubscription *sub;   /* NULL once it is closed */
@@ -136,13 +136,6 @@ typedef struct Sub {
 /* The user value of a subscription: the metatable of its messages, or the function that gets them. */
 enum { SUB_TAKER = 1 };
 
-/* Removes a hold; the last one frees. */
-void conn_release(Conn *conn);
-void sub_release(Sub *sub);
-
-/* Adds a hold. */
-Sub *sub_hold(Sub *sub);
-
 /* A message that has come; NULL for the answer that nobody subscribes. Owns it. It is posted together with `before`, the
    last one of some messages, unless that is NULL. NULL if there is no memory: then it is lost, and counted. Any thread,
    as the next two. */
@@ -155,25 +148,26 @@ bool delivery_post(Delivery *first);
 /* Drops them, in place of posting. */
 void delivery_drop(Delivery *first);
 
-/* The connection at index 1, which may be closed. Raises if its finalizer has been called. */
-Conn *conn_check(lua_State *L);
-
 /* Makes and frees what a connection's thread needs. io_open returns false if there is no memory or descriptor. */
 bool io_open(Io *io);
 void io_free(Io *io);
 
+/* Runs the thread of a Conn, which connects, and then reads and writes: see thread.c. */
+void *thread_run(void *conn);
+
+/* Writes what libnats has, as far as the network accepts it. With Io.lock. */
+void io_write_some(Io *io);
+
+/* Ends a connection that accepts no bytes, or sends none: the thread's next read finds that out, and libnats connects
+   anew. Any thread. */
+void io_give_up(Io *io);
+
 /* Makes libnats leave the socket to the connection's thread. */
 void io_set_options(Conn *conn);
-
-/* Starts the thread, which connects and calls `connected` with the result. Returns an error number. */
-int io_start(Conn *conn);
 
 /* Writes what waits, and waits until it has left this machine, for at most write_timeout. Returns how many bytes, about,
    are left; 0 if all was sent. In the Lua thread, as the rest. */
 size_t io_finish(Conn *conn);
-
-/* Ends the thread. */
-void io_end(Conn *conn);
 
 /* The run of Io.task. */
 void io_write_published(void *data);
@@ -190,16 +184,19 @@ void io_write(Conn *conn);
 /* The user value of a connection: the function that gets the events. */
 enum { CONN_HANDLER = 1 };
 
-/* Has libnats call the functions that post events. */
-void events_set_callbacks(Conn *conn);
+/* The `deliver` of Conn.events: gives the handler one event. */
+int conn_deliver(lua_State *L);
 
-/* Opens the port of events to the channel at an index; returns the port's code. Closes it, and those of attended
+/* Has libnats call the functions that post events. */
+void conn_set_callbacks(Conn *conn);
+
+/* Opens the queue of events to the channel at an index; returns a code of runnel. Closes it, and the ports of attended
    channels. */
-int events_open(lua_State *L, Conn *conn, int at);
-void events_close(Conn *conn);
+int conn_open_events(lua_State *L, Conn *conn, int at);
+void conn_close_events(Conn *conn);
 
 /* Posts the result of connecting, in the connection's thread. */
-void events_connected(Conn *conn, natsConnection *nc, natsStatus s);
+void conn_has_connected(Conn *conn, natsConnection *nc, natsStatus s);
 
 /* libnats' text for an error without the place in its sources: "(conn.c:2088): No server available". */
 const char *conn_plain_text(const char *text, natsStatus status);
@@ -257,8 +254,7 @@ void sub_close_all(Conn *conn);
 /* Ends the thread that beats, and frees its memory. */
 void beats_free(Beats *beats);
 
-/* Make the metatables of connections and of subscriptions. conn_open leaves the table of a connection's methods on the
-   stack. */
+/* Make the metatables of connections and of subscriptions. */
 void conn_open(lua_State *L);
 void sub_open(lua_State *L);
 

@@ -21,7 +21,7 @@ static void drop(void *data) {
   while (delivery) {
     Delivery *next = delivery->next;
     natsMsg_Destroy(delivery->msg);
-    sub_release(delivery->sub);
+    handle_release(delivery->sub);
     free(delivery);
     delivery = next;
   }
@@ -41,7 +41,7 @@ static void spend(Delivery *delivery) {
     conn->spent_bytes += (size_t)natsMsg_GetDataLength(delivery->msg);
   }
   if (conn->nspent == SPENT_LIMIT || conn->spent_bytes > SPENT_BYTES) sub_destroy_spent(conn);
-  sub_release(delivery->sub);
+  handle_release(delivery->sub);
   free(delivery);
 }
 
@@ -83,8 +83,7 @@ static int push_parts(lua_State *L, const Delivery *delivery) {
 /* Protected: (delivery) -> message, or nothing if a function has got it */
 static int make(lua_State *L) {
   const Delivery *delivery = (const Delivery *)lua_touserdata(L, 1);
-  bool is_known = lua_rawgetp(L, LUA_REGISTRYINDEX, delivery->sub) == LUA_TUSERDATA;
-  if (is_known) lua_getiuservalue(L, -1, SUB_TAKER);
+  if (handle_find(L, delivery->sub)) lua_getiuservalue(L, -1, SUB_TAKER);
   else lua_pushnil(L); /* seldom covered: a finalizer has closed the channel */
   if (delivery->sub->is_direct) {
     if (lua_isfunction(L, -1)) lua_call(L, push_parts(L, delivery), 0);
@@ -129,7 +128,7 @@ static int push(lua_State *L, void *data) {
 Delivery *delivery_new(Sub *sub, natsMsg *msg, Delivery *before) {
   Delivery *delivery = (Delivery *)malloc(sizeof *delivery);
   if (delivery) {
-    *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = clock_ms()};
+    *delivery = (Delivery){.msg = msg, .sub = (Sub *)handle_hold(sub), .came = clock_ms()};
     if (before) before->next = delivery;
     atomic_fetch_add(&sub->delivered, 1);
     return delivery;

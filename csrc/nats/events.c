@@ -6,22 +6,23 @@
 #include "nats/conn.h"
 
 /* Events that wait for the Lua thread, at most. */
-enum { EVENT_LIMIT = 1000, PORT_LIMIT = 2 * EVENT_LIMIT };
+enum { EVENT_LIMIT = 1000 };
 
 typedef struct Event {
-  Conn *conn;           /* with a hold */
+  Handle handle;        /* held by the queue */
+  Conn *conn;           /* which has the queue */
   const char *name;     /* what has happened; static */
   char text[TEXT_SIZE]; /* the error; or empty */
   char url[256];        /* of the server; or empty */
   const void *sub;      /* the natsSubscription that it is about, which may be gone; or NULL */
 } Event;
 
-static void drop_event(void *data) {
-  Event *event = (Event *)data;
-  atomic_fetch_sub(&event->conn->nevents, 1);
-  conn_release(event->conn);
-  free(event);
+static void free_event(void *object) {
+  atomic_fetch_sub(&((Event *)object)->conn->nevents, 1);
+  free(object);
 }
+
+static const HandleType event_type = {.name = "runnel.nats.event", .free = free_event};
 
 static void set_text(lua_State *L, const char *field, const char *text) {
   if (!text || !*text) return; /* libnats has no subject for a closed subscription */
@@ -32,7 +33,7 @@ static void set_text(lua_State *L, const char *field, const char *text) {
 /* Protected: (event) -> what the handler returns for it */
 static int handle(lua_State *L) {
   const Event *event = (const Event *)lua_touserdata(L, 1);
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, event->conn) != LUA_TUSERDATA) return 0;
+  if (!handle_find(L, event->conn)) return 0;
   lua_getiuservalue(L, -1, CONN_HANDLER);
   lua_createtable(L, 0, 4);
   set_text(L, "event", event->name);
@@ -48,31 +49,37 @@ static int handle(lua_State *L) {
   return 1;
 }
 
-/* runnel_push */
-static int push_event(lua_State *L, void *data) {
-  Conn *conn = ((Event *)data)->conn;
+int conn_deliver(lua_State *L) {
+  Conn *conn = (Conn *)lua_touserdata(L, 1);
+  unsigned bits;
+  Event *event = (Event *)events_take(&conn->events, &bits);
+  if (!event) return 0;                            /* seldom covered: it was closed meanwhile */
   conn->is_connected = conn->io.thread.is_running; /* the first event is the result of connecting */
   lua_pushcfunction(L, handle);
-  lua_pushlightuserdata(L, data);
-  int top = lua_gettop(L) - 2;
-  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
-  drop_event(data);
-  return status == LUA_OK ? lua_gettop(L) - top : lua_error(L);
+  lua_pushlightuserdata(L, event);
+  int status = lua_pcall(L, 1, 1, 0);
+  handle_release(event);
+  return status == LUA_OK ? 1 : lua_error(L);
 }
 
+/* NULL if there is no memory. */
 static Event *new_event(Conn *conn, const char *name) {
   Event *event = (Event *)calloc(1, sizeof *event);
   if (!event) return NULL;
-  atomic_fetch_add(&conn->holds, 1);
+  handle_init(event, &event_type);
   atomic_fetch_add(&conn->nevents, 1);
   event->conn = conn;
   event->name = name;
   return event;
 }
 
+/* Posts an event, unless it is NULL. */
 static void post_event(Event *event) {
-  if (event && event->conn->rn->post_call(event->conn->events, push_event, drop_event, event) != RUNNEL_OK)
-    drop_event(event);
+  if (!event) return;
+  Conn *conn = event->conn;
+  events_add(&conn->events, event, 1);
+  (void)events_post(&conn->events); /* without memory, it is posted together with the next one */
+  handle_release(event);
 }
 
 static void copy_text(char *to, size_t size, const char *text) { (void)snprintf(to, size, "%s", text ? text : ""); }
@@ -133,10 +140,10 @@ static void on_closed(natsConnection *nc, void *closure) {
   conn->has_ended = true;
   (void)pthread_cond_broadcast(&conn->changed);
   (void)pthread_mutex_unlock(&conn->lock);
-  conn_release(conn);
+  handle_release(conn);
 }
 
-void events_set_callbacks(Conn *conn) {
+void conn_set_callbacks(Conn *conn) {
   natsOptions *o = conn->options;
   (void)natsOptions_SetClosedCB(o, on_closed, conn);
   (void)natsOptions_SetDisconnectedCB(o, on_disconnected, conn);
@@ -146,7 +153,7 @@ void events_set_callbacks(Conn *conn) {
   (void)natsOptions_SetErrorHandler(o, on_error, conn);
 }
 
-void events_connected(Conn *conn, natsConnection *nc, natsStatus s) {
+void conn_has_connected(Conn *conn, natsConnection *nc, natsStatus s) {
   Event *event = new_event(conn, s == NATS_OK ? "connected" : "failed");
   if (s == NATS_OK) {
     conn->nc = nc;
@@ -162,28 +169,17 @@ void events_connected(Conn *conn, natsConnection *nc, natsStatus s) {
     (void)pthread_mutex_unlock(&conn->lock);
   }
   post_event(event);
-  if (s != NATS_OK) conn_release(conn); /* of the callbacks, which will not be called */
+  if (s != NATS_OK) handle_release(conn); /* of the callbacks, which will not be called */
 }
 
 /* ---- ports ---- */
 
-/* Opens a port to the channel at index `at`. It is quiet: a program that only has a connection does not go on because
-   of it. */
-static int open_quiet(lua_State *L, const Conn *conn, int at, size_t limit, runnel_port **port) {
-  runnel_chan *ch;
-  int code = conn->rn->chan_get(L, at, &ch);
-  if (code != RUNNEL_OK) return code;
-  code = conn->rn->port_open(L, ch, limit, RUNNEL_QUIET, port);
-  (void)conn->rn->chan_release(L, ch);
-  return code;
-}
-
 /* conn:attend(channel) -> a light userdata, for unattend: while the connection is open, a take from the channel counts
    as waiting for something that may happen. */
 int conn_attend(lua_State *L) {
-  Conn *conn = conn_check(L);
+  Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   Attended *attended = (Attended *)malloc(sizeof *attended);
-  int code = attended ? open_quiet(L, conn, 2, 1, &attended->port) : RUNNEL_NO_MEMORY;
+  int code = attended ? events_open_port(L, conn->rn, 2, 1, RUNNEL_QUIET, &attended->port) : RUNNEL_NO_MEMORY;
   if (code != RUNNEL_OK) {
     free(attended);
     return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
@@ -196,7 +192,7 @@ int conn_attend(lua_State *L) {
 
 /* conn:unattend(light userdata): ends that. If the connection has been closed, it has ended already. */
 int conn_unattend(lua_State *L) {
-  Conn *conn = conn_check(L);
+  Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   const void *which = lua_touserdata(L, 2);
   for (Attended **at = &conn->attended; *at; at = &(*at)->next) {
     Attended *found = *at;
@@ -209,10 +205,11 @@ int conn_unattend(lua_State *L) {
   return 0;
 }
 
-int events_open(lua_State *L, Conn *conn, int at) { return open_quiet(L, conn, at, PORT_LIMIT, &conn->events); }
+/* It is quiet: a program that only has a connection does not go on because of it. */
+int conn_open_events(lua_State *L, Conn *conn, int at) { return events_open(L, &conn->events, at, RUNNEL_QUIET); }
 
-void events_close(Conn *conn) {
-  if (conn->events) (void)conn->rn->port_close(conn->events);
+void conn_close_events(Conn *conn) {
+  events_close(&conn->events);
   while (conn->attended) {
     Attended *first = conn->attended;
     conn->attended = first->next;

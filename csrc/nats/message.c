@@ -193,7 +193,7 @@ static int publish_msg(lua_State *L, Conn *conn, const Outgoing *out, bool has_h
 
 /* publish(subject, data [, reply]) -> true | nil, message [, true]: the arguments are wrong */
 int conn_publish(lua_State *L) {
-  Conn *conn = conn_check(L);
+  Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   Outgoing out;
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!read_outgoing(L, conn, &out)) return conn_refuse(L, "%s", lua_tostring(L, -1));
@@ -209,7 +209,7 @@ int conn_publish(lua_State *L) {
 
 /* publish_with(subject, data, reply, headers): publish with headers */
 int conn_publish_with(lua_State *L) {
-  Conn *conn = conn_check(L);
+  Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   Outgoing out;
   luaL_checktype(L, 5, LUA_TTABLE);
   lua_settop(L, 5);

@@ -45,7 +45,7 @@ int luaopen_runnel_nats_core(lua_State *L) {
                                        {"time", module_time},
                                        {NULL, NULL}};
   luaL_checkversion(L);
-  const runnel_functions *rn = runnel_get_functions(L);
+  (void)runnel_get_functions(L);
   if (nats_GetVersionNumber() < NATS_VERSION_REQUIRED_NUMBER) {
     /* uncovered: no older libnats is installed */
     return luaL_error(L, "libnats %s is older than the header with which this module was compiled (%s)",
@@ -53,9 +53,7 @@ int luaopen_runnel_nats_core(lua_State *L) {
   }
   conn_open(L);
   sub_open(L);
-  luaL_newlibtable(L, functions);
-  lua_pushlightuserdata(L, (void *)(uintptr_t)rn); /* only ever read through a const pointer */
-  luaL_setfuncs(L, functions, 1);
+  luaL_newlib(L, functions);
   lua_pushstring(L, nats_GetVersion());
   lua_setfield(L, -2, "libnats");
   return 1;

@@ -17,8 +17,7 @@ static size_t size_of(natsMsg *msg) {
          (size_t)natsMsg_GetDataLength(msg);
 }
 
-void outbox_open(Outbox *outbox, size_t limit) {
-  *outbox = (Outbox){.limit = limit};
+void outbox_open(Outbox *outbox) {
   atomic_init(&outbox->is_lost, false);
   (void)pthread_mutex_init(&outbox->lock, NULL);
 }

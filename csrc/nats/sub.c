@@ -15,21 +15,6 @@ enum { PORT_LIMIT = 1024 };
 /* The same for direct subscriptions, whose messages are posted several at a time: of posts, and of messages in one. */
 enum { DIRECT_LIMIT = 64, TOGETHER = 64 };
 
-/* The registry key of the metatable. */
-#define SUB_TYPE "runnel.nats.sub"
-
-void sub_release(Sub *sub) {
-  if (atomic_fetch_sub(&sub->holds, 1) > 1) return;
-  (void)sub->conn->rn->port_release(sub->port);
-  conn_release(sub->conn);
-  free(sub);
-}
-
-Sub *sub_hold(Sub *sub) {
-  atomic_fetch_add(&sub->holds, 1);
-  return sub;
-}
-
 /* In libnats' thread for the subscription. */
 static void on_message(natsConnection *nc, natsSubscription *subscription, natsMsg *msg, void *closure) {
   (void)nc;
@@ -52,7 +37,7 @@ static void on_complete(void *closure) {
   conn->delivering--;
   (void)pthread_cond_broadcast(&conn->changed);
   (void)pthread_mutex_unlock(&conn->lock);
-  sub_release(sub);
+  handle_release(sub);
 }
 
 /* ---- direct subscriptions ---- */
@@ -170,13 +155,14 @@ static void close_sub(Sub *sub) {
   /* libnats' reader may use it without a reference of its own, so it is destroyed later: see destroy_unused. */
   (void)natsSubscription_Unsubscribe(subscription);
   sub->ended = subscription;
-  list_append(&sub->conn->ended_subs, &sub_hold(sub)->link);
+  (void)handle_hold(sub);
+  list_append(&sub->conn->ended_subs, &sub->link);
 }
 
 static void destroy_ended(Sub *sub) {
   list_remove(&sub->conn->ended_subs, &sub->link); /* NOLINT(clang-analyzer-unix.Malloc): each is in the list once */
   natsSubscription_Destroy(sub->ended);
-  sub_release(sub);
+  handle_release(sub);
 }
 
 void sub_destroy_ended(Conn *conn) {
@@ -221,25 +207,27 @@ void sub_close_all(Conn *conn) {
   while (conn->subs.first) close_sub(CONTAINER_OF(conn->subs.first, Sub, link));
 }
 
-/* A channel's handle for a C module, for the channel at an index. */
-static runnel_port *open_port(lua_State *L, const runnel_functions *rn, int at, size_t limit, int end) {
-  runnel_chan *ch;
-  runnel_port *port = NULL;
-  int code = rn->chan_get(L, at, &ch);
-  if (code == RUNNEL_OK) {
-    code = rn->port_open(L, ch, limit, end, &port);
-    (void)rn->chan_release(L, ch);
-  }
-  if (code != RUNNEL_OK) luaL_error(L, "cannot open a port: %s", rn->strerror(code));
-  return port;
+/* HandleType.close and free */
+static void end_sub(lua_State *L, void *object) {
+  (void)L;
+  close_sub((Sub *)object);
 }
+
+static void free_sub(void *object) {
+  Sub *sub = (Sub *)object;
+  if (sub->port) (void)sub->conn->rn->port_release(sub->port);
+  if (sub->conn) handle_release(sub->conn);
+  free(sub);
+}
+
+static const HandleType sub_type = {SUB_TYPE, end_sub, free_sub};
 
 /* subscribe(subject, queue, channel, taker, messages, bytes, quiet, direct) -> sub | nil, message [, true]: `taker` is
    the metatable of the messages that are put on the channel, or a function that is called with each of them instead.
    `messages` and `bytes` is how much libnats keeps while the channel is full. The channel is closed at the end. A direct
    subscription has no queue, and its taker is a function, which is called with what is in a message. */
 int conn_subscribe(lua_State *L) {
-  Conn *conn = conn_check(L);
+  Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   size_t size;
   const char *subject = luaL_checklstring(L, 2, &size);
   const char *queue = luaL_optstring(L, 3, NULL);
@@ -252,22 +240,14 @@ int conn_subscribe(lua_State *L) {
   if (!subject_check(L, subject, size, true)) return conn_refuse(L, "%s", lua_tostring(L, -1));
   destroy_unused(conn);
 
-  Sub **at = (Sub **)lua_newuserdatauv(L, sizeof(void *), 1);
-  *at = NULL;
-  luaL_setmetatable(L, SUB_TYPE);
+  Sub *sub = (Sub *)handle_new(L, &sub_type, sizeof *sub, 1);
+  sub->conn = (Conn *)handle_hold(conn);
   lua_pushvalue(L, 5);
   lua_setiuservalue(L, -2, SUB_TAKER);
-  Sub *sub = (Sub *)calloc(1, sizeof *sub);
-  if (!sub) return luaL_error(L, "not enough memory");
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, sub); /* if this raises, a few bytes are lost */
-  runnel_port *port = open_port(L, conn->rn, 4, is_direct ? DIRECT_LIMIT : PORT_LIMIT, end);
-  atomic_init(&sub->holds, 2);
-  atomic_init(&sub->delivered, 0);
-  atomic_init(&sub->refused, 0);
-  atomic_fetch_add(&conn->holds, 1);
-  sub->conn = conn;
-  sub->port = port;
+  int code = events_open_port(L, conn->rn, 4, is_direct ? DIRECT_LIMIT : PORT_LIMIT, end, &sub->port);
+  if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
+  handle_keep(L, sub);
+  (void)handle_hold(sub); /* that of the thread that gets the messages */
   sigset_t old;
   signals_block(&old);
   (void)pthread_mutex_lock(&conn->lock);
@@ -285,18 +265,16 @@ int conn_subscribe(lua_State *L) {
     (void)natsSubscription_SetPendingLimits(sub->sub, messages, bytes);
     if (is_direct) open_direct(sub);
     list_append(&conn->subs, &sub->link);
-    *at = sub;
     return 1;
   }
   if (sub->sub) natsSubscription_Destroy(sub->sub);
-  lua_pushnil(L);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, sub);
+  sub->sub = NULL;
   on_complete(sub); /* in place of the thread */
-  sub_release(sub); /* NOLINT(clang-analyzer-unix.Malloc): it has two holds */
+  handle_forget(L, sub);
   return conn_fail(L, s);
 }
 
-static Sub *check_sub(lua_State *L) { return *(Sub **)luaL_checkudata(L, 1, SUB_TYPE); }
+static Sub *check_sub(lua_State *L) { return (Sub *)handle_get(L, 1, SUB_TYPE); }
 
 /* sub:close() */
 static int sub_close(lua_State *L) {
@@ -311,8 +289,7 @@ static int sub_forget(lua_State *L) {
   Sub *sub = check_sub(L);
   if (!sub) return 0;
   close_sub(sub);
-  lua_pushnil(L);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, sub);
+  handle_forget(L, sub);
   return 0;
 }
 
@@ -350,23 +327,8 @@ static int sub_stats(lua_State *L) {
   return 4;
 }
 
-static int sub_gc(lua_State *L) {
-  Sub **at = (Sub **)luaL_checkudata(L, 1, SUB_TYPE);
-  Sub *sub = *at;
-  if (!sub) return 0;
-  *at = NULL;
-  close_sub(sub);
-  sub_release(sub);
-  return 0;
-}
-
 void sub_open(lua_State *L) {
   static const luaL_Reg methods[] = {
       {"close", sub_close}, {"drain", sub_drain}, {"forget", sub_forget}, {"stats", sub_stats}, {NULL, NULL}};
-  luaL_newmetatable(L, SUB_TYPE);
-  lua_pushcfunction(L, sub_gc);
-  lua_setfield(L, -2, "__gc");
-  luaL_newlib(L, methods);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
+  handle_open(L, &sub_type, methods);
 }

@@ -861,7 +861,7 @@ describe("the client of runnel.http", function()
     end)
 
     it("tell the head also if it comes together with the first piece", function()
-      local methods = debug.getregistry()["runnel.http.curl.transfer"].__index
+      local methods = debug.getregistry()["runnel.http.transfer"].__index
       local head, take, has_taken = methods.head, methods.take, false
       finally(function() methods.head, methods.take = head, take end)
       methods.head = function(transfer)

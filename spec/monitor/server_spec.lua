@@ -234,7 +234,7 @@ describe("runnel.monitor", function()
     server_module.stop(server)
     for _, name in ipairs { "ask", "command", "filling", "publish", "result" } do
       local _, err = pcall(server_module[name], server)
-      assert.match("the monitor has been closed", err)
+      assert.match("the monitor is closed", err)
     end
     local _, err = pcall(server_module.start, io.stdout, 0, false, "program")
     assert.match("was built for another release of runnel: run make again", err)

@@ -1,4 +1,4 @@
-/* server.c: the thread of a server, and what it and the Lua thread tell each other; see server.h. */
+/* thread.c: the thread of a server; see server.h. */
 #include "httpd/server.h"
 
 #include <stdio.h>
@@ -13,33 +13,12 @@ enum { LOOK = 100 };
 /* Bytes that libmicrohttpd may use for a connection beside its headers. */
 enum { BUFFER = 32 * 1024 };
 
-void server_release(Server *server) {
-  if (atomic_fetch_sub(&server->holds, 1) > 1) return;
-  if (server->port) (void)server->rn->port_release(server->port);
+void server_free(void *object) {
+  Server *server = (Server *)object;
+  events_free(&server->events);
   thread_close(&server->thread);
   (void)pthread_mutex_destroy(&server->lock);
   free(server);
-}
-
-/* ---- between the threads ---- */
-
-void server_tell(Request *request, unsigned events) {
-  Server *server = request->server;
-  request->events |= events;
-  if (request->has_event) return;
-  request->has_event = true;
-  request->next_event = NULL;
-  atomic_fetch_add(&request->holds, 1);
-  *server->last_event = request;
-  server->last_event = &request->next_event;
-}
-
-void server_resume(Request *request) {
-  Server *server = request->server;
-  if (!request->is_suspended || request->is_resumed) return;
-  request->is_resumed = true;
-  request->next_resumed = server->resumed;
-  server->resumed = request;
 }
 
 /* Makes those go on that have been resumed. With the lock. */
@@ -50,19 +29,6 @@ static void resume_all(Server *server) {
     request->is_resumed = request->is_suspended = false;
     if (request->client) MHD_resume_connection(request->client);
   }
-}
-
-/* seldom covered: the state is closed while events are on their way */
-static void drop_events(void *data) { server_release((Server *)data); }
-
-/* Tells the Lua thread if there are events. With the lock. */
-static void post(Server *server) {
-  bool has_news = server->events || (server->has_drained && !server->told_drained);
-  if (!has_news || server->is_posted) return;
-  atomic_fetch_add(&server->holds, 1);
-  server->is_posted = server->rn->post_call(server->port, httpd_push_events, drop_events, server) == RUNNEL_OK;
-  /* seldom covered: there is no memory; the next turn tries again. The userdata has another hold. */
-  if (!server->is_posted) (void)atomic_fetch_sub(&server->holds, 1);
 }
 
 /* ---- the thread ---- */
@@ -95,10 +61,11 @@ static void turn(Server *server) {
     server->looked = server->now;
     request_look(server);
   }
-  (void)pthread_mutex_lock(&server->lock);
-  server->has_drained = server->has_quiesced && server->nopen == 0;
-  post(server);
-  (void)pthread_mutex_unlock(&server->lock);
+  if (server->has_quiesced && server->nopen == 0 && !server->has_drained) {
+    server->has_drained = true;
+    events_add(&server->events, server, EVENT_DRAINED);
+  }
+  (void)events_post(&server->events); /* if there is no memory, the next turn tries again */
 }
 
 static void *run(void *data) {
@@ -129,35 +96,19 @@ static struct MHD_Daemon *start_daemon(Server *server, int fd) {
 
 static void wake(void *data) { thread_wake(&((Server *)data)->thread); }
 
-Server *server_start(const runnel_functions *rn, const Limits *limits, const char *address, int number,
-                     runnel_port *port, char *why, size_t size) {
-  Server *server = (Server *)calloc(1, sizeof *server);
-  if (!server) {
-    /* uncovered: no memory is left */
-    (void)snprintf(why, size, "not enough memory");
-    (void)rn->port_release(port);
-    return NULL;
-  }
-  atomic_init(&server->holds, 1);
-  server->rn = rn;
-  server->port = port;
+bool server_start(Server *server, const Limits *limits, const char *address, int number, char *why, size_t size) {
   server->limits = *limits;
-  server->last_event = &server->events;
   server->task = (runnel_task){.run = wake, .data = server};
   server->now = clock_ns();
-  (void)pthread_mutex_init(&server->lock, NULL);
   (void)snprintf(why, size, "the server cannot be started: there is no memory or no descriptor");
   int fd = thread_open(&server->thread) ? daemon_listen(address, number, &server->number, why, size) : -1;
-  if (fd >= 0) {
-    server->daemon = start_daemon(server, fd);
-    if (server->daemon && thread_start(&server->thread, "runnel-httpd", run, server) == 0) return server;
-    /* uncovered: no memory or thread is left */
-    (void)snprintf(why, size, "the server cannot be started: there is no memory or no descriptor");
-  }
-  if (server->daemon) MHD_stop_daemon(server->daemon); /* closes fd */
-  else if (fd >= 0) (void)close(fd);
-  server_release(server);
-  return NULL;
+  if (fd < 0) return false;
+  server->daemon = start_daemon(server, fd);
+  if (server->daemon && thread_start(&server->thread, "runnel-httpd", run, server) == 0) return true;
+  /* uncovered: no memory or thread is left */
+  (void)snprintf(why, size, "the server cannot be started: there is no memory or no thread");
+  if (!server->daemon) (void)close(fd);
+  return false;
 }
 
 /* Makes all suspended requests go on: libmicrohttpd cannot end them otherwise. */
@@ -166,7 +117,7 @@ static void resume_every(Server *server) {
   for (Link *link = server->known.first; link;) {
     Request *request = CONTAINER_OF(link, Request, link);
     request->is_cut = true;
-    server_resume(request);
+    request_resume(request);
     link = link->next == server->known.first ? NULL : link->next;
   }
   resume_all(server);
@@ -176,14 +127,10 @@ static void resume_every(Server *server) {
 void server_stop(Server *server) {
   thread_end(&server->thread);
   (void)server->rn->task_cancel(&server->task);
-  resume_every(server);
-  MHD_stop_daemon(server->daemon);
-  (void)server->rn->port_close(server->port);
-  while (server->events) {
-    Request *request = server->events;
-    server->events = request->next_event;
-    request->has_event = false;
-    request_release(request);
+  if (server->daemon) {
+    resume_every(server);
+    MHD_stop_daemon(server->daemon); /* closes the socket on which it listens */
+    server->daemon = NULL;
   }
-  server->last_event = &server->events;
+  events_close(&server->events);
 }

@@ -1,0 +1,88 @@
+/* thread.c: the thread of a connection, which connects, and then reads and writes. libnats would have a thread that reads,
+   one for each subscription, and write each message at once, or from one more thread. Here it has none of these (its
+   "event loop" mode): this thread waits for the socket, lets libnats read from it, and posts the messages.
+
+   What the Lua thread publishes goes to libnats' buffer. While messages arrive, the Lua thread writes the buffer when it
+   has run all go blocks that were ready: one system call for all that they have published. Should a go block compute for
+   longer, this thread writes, since it looks every few ms (Io.ticks) as long as messages arrive. While none arrive, the
+   Lua thread writes each message at once. */
+#include <limits.h>
+#include <poll.h>
+
+#include "nats/conn.h"
+
+/* How often the thread looks while messages arrive; and how long it waits for the network before it gives the connection
+   up, beyond write_timeout, in ms. */
+enum { TICK_MS = 2, GRACE_MS = 1000 };
+
+/* Since when, in ms, something is so; 0 if it is not. */
+static int64_t since(int64_t before, bool is_so) { return !is_so ? 0 : before ? before : clock_ms(); }
+
+static bool is_over(int64_t start, int64_t ms) { return start && clock_ms() - start >= ms; }
+
+/* How many ms are left until the connection is lost unless it sends something. libnats pings the server more often than
+   that, and any byte that comes, not only the answer to a ping, shows that the connection is alive. */
+static int64_t until_lost(Io *io) { return atomic_load(&io->heard) + io->silence - clock_ms(); }
+
+/* How long the thread may wait, in ms; -1: until something happens. */
+static int patience(Io *io, bool must_look) {
+  if (must_look) return TICK_MS;
+  if (atomic_load(&io->fd) < 0) return -1;
+  int64_t left = until_lost(io);
+  return left < 1 ? 1 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
+static void read_and_write(Conn *conn) {
+  Io *io = &conn->io;
+  int64_t unwritten = 0, full = 0; /* since when there has been something to write; and the network was full */
+  while (!thread_ends(&io->thread)) {
+    bool ticks = atomic_load(&io->ticks), is_full = atomic_load(&io->is_full);
+    struct pollfd fds[2] = {{.fd = wakeup_fd(io->thread.wakeup), .events = POLLIN},
+                            {.fd = atomic_load(&io->fd), .events = (short)(POLLIN | (is_full ? POLLOUT : 0))}};
+    int n = poll(fds, 2, patience(io, ticks || is_full));
+    (void)wakeup_consume(io->thread.wakeup);
+    bool has_input = n > 0 && fds[1].revents & ~POLLOUT;
+    if (n > 0 && fds[1].revents) {
+      atomic_store(&io->heard, clock_ms()); /* that it accepts bytes again is a sign, too */
+      (void)pthread_mutex_lock(&io->lock);
+      if (has_input) natsConnection_ProcessReadEvent(io->nc); /* does nothing if the socket is closed */
+      if (fds[1].revents & POLLOUT) io_write_some(io);
+      (void)pthread_mutex_unlock(&io->lock);
+    }
+    if (n > 0 && fds[1].revents & POLLNVAL) (void)poll(NULL, 0, TICK_MS); /* libnats has closed it without a callback */
+    if (has_input) atomic_store(&io->ticks, true); /* before the Lua thread publishes what the messages lead to */
+    bool must_look = sub_take_all(conn);
+
+    bool wants_write = atomic_load(&io->wants_write);
+    unwritten = since(unwritten, wants_write && !atomic_load(&io->is_full));
+    full = since(full, atomic_load(&io->is_full));
+    if (is_over(unwritten, TICK_MS)) atomic_store(&io->must_write, true);
+    if (is_over(full, io->write_timeout + GRACE_MS)) io_give_up(io);
+    if (!(n > 0 && fds[1].revents) && atomic_load(&io->fd) >= 0 && until_lost(io) <= 0) {
+      atomic_store(&io->heard, clock_ms()); /* libnats takes a moment to notice */
+      io_give_up(io);
+    }
+    while (atomic_load(&io->must_write)) { /* the Lua thread leaves it to this one if it finds the lock taken */
+      (void)pthread_mutex_lock(&io->lock);
+      io_write_some(io);
+      (void)pthread_mutex_unlock(&io->lock);
+    }
+    if (must_look) {
+      atomic_store(&io->ticks, true);
+    } else if (n == 0 && !wants_write) {
+      atomic_store(&io->ticks, false);
+      if (atomic_load(&io->wants_write)) atomic_store(&io->ticks, true); /* it was published before */
+    }
+  }
+}
+
+void *thread_run(void *data) {
+  Conn *conn = (Conn *)data;
+  natsConnection *nc = NULL;
+  conn->io.self = pthread_self();
+  natsStatus s = natsConnection_Connect(&nc, conn->options);
+  conn_has_connected(conn, nc, s);
+  if (s == NATS_OK) read_and_write(conn);
+  nats_ReleaseThreadMemory();
+  return NULL;
+}
