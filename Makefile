@@ -392,9 +392,12 @@ lint-lua:
 	luacheck --quiet --no-color $(LUA_TREES)
 
 # Both compilers, with and without assertions. gcc finds some faults only while it optimizes; clang without that.
-lint-warnings:
+.PHONY: lint-objects
+lint-objects:
 	$(THEN) all CC=gcc BUILD=build/lint/gcc       CFLAGS='-O2 -Werror'
 	$(THEN) all CC=gcc BUILD=build/lint/gcc-debug CFLAGS='-O2 -Werror -DRUNNEL_DEBUG'
+
+lint-warnings: lint-objects
 	for flags in "" -DRUNNEL_DEBUG; do \
 	  clang -fsyntax-only -Werror $(CORE_CFLAGS) $$flags $(filter csrc/%,$(filter-out csrc/host/%,$(C_FILES))) || exit; \
 	  clang -fsyntax-only -Werror $(CORE_CFLAGS) $(HOST_CPPFLAGS) $$flags $(filter csrc/host/%,$(C_FILES)) || exit; \
@@ -408,9 +411,11 @@ lint-cppcheck:
 	cppcheck --quiet --std=c11 --library=posix --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Icsrc $(C_FILES)
 
-lint-tree: # the rockspec names every source; no include runs upward; no tabs, except in Go, and no trailing spaces
+# The rockspec names every source; no include and no call runs upward or in a circle; no tabs, except in Go, and no
+# trailing spaces.
+lint-tree: lint-objects
 	@$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
-	@$(LUA) scripts/check_includes.lua
+	@$(LUA) scripts/check_includes.lua csrc build/lint/gcc/obj build/lint/gcc-debug/obj
 	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude-dir=vendor --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
 	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1

@@ -84,6 +84,7 @@ build = {
         "csrc/capi/api.c",
         "csrc/capi/chan.c",
         "csrc/capi/functions.c",
+        "csrc/capi/hold.c",
         "csrc/capi/port.c",
         "csrc/capi/shared.c",
         "csrc/capi/task.c",

@@ -1,57 +1,110 @@
--- lua check_includes.lua [DIRECTORY]: whether the #include lines of csrc/ (or DIRECTORY) keep to the architecture.
+-- lua check_includes.lua [DIRECTORY [OBJECTS...]]: whether the files of csrc/ (or DIRECTORY) keep to the architecture.
 --
--- 1. An include never runs upward in the order of the folders below.
--- 2. The files of a folder include each other without a circle. A header and its source count as one file, X.h and X.c.
+-- 1. An include never runs upward in the order of the folders below, nor does a call.
+-- 2. The files include and call each other without a circle. A header and its source count as one file, X.h and X.c.
+--
+-- A call is a symbol that one object file needs and another one defines: functions, and data such as tables of functions.
+-- OBJECTS are directories of object files, FOLDER/X.o, of which `nm` lists the symbols; without them only includes count.
+-- A function that is called by a pointer is no call: that is how a file calls back one that includes it.
 
 local ORDER = {
   "base", "shared", "core", "lifetimes", "errors", "channels", "sharing", "blocks", "sim", "tracing", "port", "capi",
   "lua", "library", "kit", "nats", "http", "httpd", "monitor", "host", "site",
 }
 
--- Files that include each other count as one file: the parts of a shared channel, whose values may be shared channels.
+-- Files that count as one: the parts of a shared channel, whose values may be shared channels; those of its handles, whose
+-- values may be handles; and what a debug build asserts of a channel.
 local SAME = {
+  ["channels/chan_check"] = "channels/chan",
   ["shared/after"] = "shared/chan", ["shared/alt"] = "shared/chan", ["shared/chan_state"] = "shared/chan",
   ["shared/value"] = "shared/chan",
+  ["sharing/chan_shared"] = "sharing/shared_handle", ["sharing/shared_inbox"] = "sharing/shared_handle",
+  ["sharing/shared_pack"] = "sharing/shared_handle",
 }
 
--- The folder in which circles are allowed: the parts of the executable include each other.
-local CIRCLES_ALLOWED = "host"
-
 local root = arg[1] or "csrc"
-local level, complaints, includes, names = {}, {}, {}, {}
+local level, complaints, uses, names = {}, {}, {}, {}
 for i, folder in ipairs(ORDER) do level[folder] = i end
 local function complain(...) complaints[#complaints + 1] = string.format(...) end
+local function unit(path) return SAME[path] or path end
+local function folder_of(path) return path:match "^(%w+)/" end
 
--- ---- reading: includes[X][Y] is the place where X includes Y ----
+local function lines_of(command)
+  local pipe = assert(io.popen(command))
+  local list = {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  if not pipe:close() then complain("%s has failed", command) end
+  return list
+end
 
-local files = assert(io.popen("cd '" .. root .. "' && ls */*.c */*.h"))
-for path in files:lines() do
-  local folder, name = path:match "^(%w+)/", path:match "^(.+)%.[ch]$"
-  name = SAME[name] or name
+-- `from` includes or calls `to`; `how` says where or what.
+local function use(from, to, how)
+  if from ~= to then uses[from][to] = uses[from][to] or how end
+end
+
+-- ---- includes ----
+
+for _, path in ipairs(lines_of("cd '" .. root .. "' && ls */*.[ch]")) do
+  local folder, name = folder_of(path), unit(path:match "^(.+)%.[ch]$")
   if not level[folder] then complain("%s/%s: this folder is not in the order of the folders", root, folder) end
-  if not includes[name] then
-    includes[name] = {}
+  if not uses[name] then
+    uses[name] = {}
     names[#names + 1] = name
   end
   local n = 0
   for line in io.lines(root .. "/" .. path) do
     n = n + 1
     local target = line:match '^%s*#%s*include%s+"([^"]+)"'
-    local to = target and target:match "^(%w+)/"
+    local to = target and folder_of(target)
     local place = ("%s/%s:%d"):format(root, path, n)
     if target and not to then
       complain("%s: an include names the folder, as in \"core/%s\"", place, target)
     elseif target and level[folder] and (level[to] or 0) > level[folder] then
       complain("%s: %s is above %s, and must not be included there", place, target, folder)
-    elseif target and to == folder then
-      local other = target:match "^(.+)%.h$"
-      other = SAME[other] or other
-      if other and other ~= name then includes[name][other] = includes[name][other] or place end
+    elseif target and target:match "%.h$" then
+      use(name, unit(target:match "^(.+)%.h$"), place)
     end
   end
 end
-files:close()
 if #names == 0 then complain("%s: there are no sources", root) end
+
+-- ---- calls ----
+
+-- Adds the calls between the object files of a directory. Object files whose source is gone do not count. Modules may
+-- define the same name: each calls its own.
+local function add_calls(objects)
+  local defined, needed, count = {}, {}, 0
+  local name
+  for _, line in ipairs(lines_of("cd '" .. objects .. "' && nm -P -A */*.o")) do
+    local path, symbol, kind = line:match "^(%w+/[%w_]+)%.o: (%S+) (%a)"
+    local file = path and io.open(("%s/%s.c"):format(root, path))
+    if file then
+      file:close()
+      name, count = unit(path), count + 1
+      if kind == "U" then
+        needed[#needed + 1] = { name, symbol }
+      elseif kind:match "[ABCDRTVW]" then
+        defined[symbol] = defined[symbol] or {}
+        defined[symbol][folder_of(path)] = name
+      end
+    end
+  end
+  if count == 0 then complain("%s: no symbols; are there object files, without link-time optimisation?", objects) end
+  for _, call in ipairs(needed) do
+    local from, symbol = call[1], call[2]
+    local homes, folder = defined[symbol] or {}, folder_of(from)
+    local to = homes[folder]
+    for _, home in pairs(homes) do
+      if not homes[folder] and level[folder_of(home)] < level[folder] then to = home end
+    end
+    if to then
+      use(from, to, ("%s: it calls %s of %s"):format(from, symbol, to))
+    elseif next(homes) then
+      complain("%s: %s is defined above it, in %s, and must not be called there", from, symbol, select(2, next(homes)))
+    end
+  end
+end
+for i = 2, #arg do add_calls(arg[i]) end
 
 -- ---- circles: depth first; `path` is the way from where the search began ----
 
@@ -67,13 +120,13 @@ end
 local function visit(name)
   path[#path + 1] = name
   place_on[name] = #path
-  for _, other in ipairs(sorted_keys(includes[name] or {})) do
+  for _, other in ipairs(sorted_keys(uses[name] or {})) do
     if place_on[other] then
       local circle = table.move(path, place_on[other], #path, 1, {})
       circle[#circle + 1] = other
-      if not name:find("^" .. CIRCLES_ALLOWED .. "/") then
-        complain("%s: a circle of includes: %s", includes[name][other], table.concat(circle, " -> "))
-      end
+      local ways = {}
+      for i = 1, #circle - 1 do ways[i] = "\n  " .. uses[circle[i]][circle[i + 1]] end
+      complain("a circle of files: %s%s", table.concat(circle, " -> "), table.concat(ways))
     elseif not done[other] then
       visit(other)
     end

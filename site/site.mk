@@ -20,7 +20,8 @@ run-site: $(SITE_WORK)/runnel.js
 
 # What a page has no use for, or cannot do. csrc/site/runnel.site.lua says so when a program asks for it.
 WASM_OTHERS    = host/inspect monitor/feed monitor/summary monitor/text monitor/view
-WASM_NO_C      = capi/functions capi/shared capi/task # which only C modules and C programs use
+# What csrc/site/main.c does in its own way, and what only C modules and C programs use.
+WASM_NO_C      = base/sleep capi/functions capi/shared capi/task
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/src/l*.c))))

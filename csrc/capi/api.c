@@ -8,6 +8,7 @@
 #include "blocks/driver.h"
 #include "blocks/go.h"
 #include "blocks/sched.h"
+#include "capi/hold.h"
 #include "core/sched_wakeup.h"
 #include "errors/unhandled.h"
 
@@ -101,8 +102,6 @@ void api_open(lua_State *L) {
   lua_pushnil(L);
   lua_pushcclosure(L, perform, AT_MESSAGE);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &call_key);
-  lua_pushlightuserdata(L, (void *)(uintptr_t)&api_functions); /* only ever read through a const pointer */
-  lua_setfield(L, LUA_REGISTRYINDEX, RUNNEL_FUNCTIONS_KEY);
 }
 
 /* ---- running ---- */

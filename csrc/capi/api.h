@@ -42,27 +42,16 @@ struct Call {
    that is RUNNEL_OK. */
 int api_call(lua_State *L, int n, Call *call);
 
-/* The table of functions for C modules. */
-extern const runnel_functions api_functions;
-
-/* Makes the C API work in the state, and stores api_functions in the registry. The scheduler's
-   userdata is at SCHED_SELF. */
+/* Makes the C API work in the state. The scheduler's userdata is at SCHED_SELF. */
 void api_open(lua_State *L);
+
+/* Stores the table of functions for C modules in the registry. */
+void functions_open(lua_State *L);
 
 /* For bodies: sets the code, and returns 0: no results. */
 static inline int api_code(Call *call, int code) {
   call->code = code;
   return 0;
 }
-
-/* For bodies: pushes the channel of a hold and returns it, or returns NULL if there is no such hold. */
-Chan *api_push_chan(lua_State *L, const runnel_chan *hold);
-
-/* For bodies: makes a hold on the channel on top of the stack, and pops the channel. If nil is on top instead,
-   api_set_hold must set the channel later. */
-runnel_chan *api_hold(lua_State *L);
-
-/* For bodies: makes the hold refer to the channel on top of the stack, and pops the channel. Does not raise. */
-void api_set_hold(lua_State *L, const runnel_chan *hold);
 
 #endif

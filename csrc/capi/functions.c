@@ -1,7 +1,7 @@
 /* capi/functions.c: the functions that C modules get from runnel.core; see runnel.h. */
 #include "capi/api.h"
 
-const runnel_functions api_functions = {
+static const runnel_functions functions = {
     .version = RUNNEL_FUNCTIONS_VERSION,
     .size = sizeof(runnel_functions),
     .strerror = runnel_strerror,
@@ -36,3 +36,8 @@ const runnel_functions api_functions = {
     .task_add = runnel_task_add,
     .task_cancel = runnel_task_cancel,
 };
+
+void functions_open(lua_State *L) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)&functions); /* only ever read through a const pointer */
+  lua_setfield(L, LUA_REGISTRYINDEX, RUNNEL_FUNCTIONS_KEY);
+}

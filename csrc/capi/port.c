@@ -4,6 +4,7 @@
 
 #include "base/loaded.h"
 #include "capi/api.h"
+#include "capi/hold.h"
 #include "port/pump.h"
 
 static int open_port(lua_State *L, Sched *S, Call *call) {

@@ -11,8 +11,6 @@
 #include "core/observe.h"
 #include "errors/error.h"
 
-const char chan_tag = 'c';
-
 /* ---- making one ---- */
 
 Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b) {

@@ -1,5 +1,5 @@
 /* chan_check.c: asserts the invariants of a channel (chan.h) after each operation of a debug build. */
-#include "channels/chan_custom.h"
+#include "channels/chan.h"
 
 #ifdef RUNNEL_DEBUG
 #include <assert.h>
@@ -36,11 +36,8 @@ void chan_check(const Chan *ch) {
   if (chan_is_shared(ch)) return; /* the results of some waiters may be in the inbox */
   assert(!(nputs && ntakes) || same_alt(ch));
   assert(!((ch->flags & CHAN_CLOSED) && ntakes));
-  if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and its room */
-  assert(!(ntakes && buffer_count(&ch->buf)));
-  assert(!nputs || buffer_full(&ch->buf) || (chan_custom(ch) && chan_custom(ch)->is_admitting));
-  if (ch->buf.kind == BUFFER_NONE) return;
-  assert(ch->buf.count <= ch->buf.size);
-  assert(ch->buf.count <= ch->buf.limit || chan_custom_transduces(ch));
+  if (chan_ops(ch) && !ch->ops->is_checked(ch)) return;
+  assert(!(ntakes && buffer_count(&ch->buf)) && (!nputs || buffer_full(&ch->buf)));
+  assert(ch->buf.kind == BUFFER_NONE || (ch->buf.count <= ch->buf.size && ch->buf.count <= ch->buf.limit));
 }
 #endif

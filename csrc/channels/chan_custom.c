@@ -383,8 +383,13 @@ static bool can(lua_State *L, Chan *ch, int at, bool is_put) {
 
 static bool is_closed(const Chan *ch) { return ch->flags & CHAN_CLOSED || chan_custom(ch)->closes_later; }
 
+static bool is_checked(const Chan *ch) { /* of a policy only its functions know the count */
+  const CustomChan *c = chan_custom(ch);
+  return ch->buf.kind < BUFFER_POLICY && !c->is_admitting && !(c->has_xform && ch->buf.count > ch->buf.limit);
+}
+
 const ChanOps chan_custom_ops = {
-    .put = put, .take = take, .close = close_chan, .count = count, .can = can, .is_closed = is_closed};
+    put, take, close_chan, .count = count, .can = can, .is_closed = is_closed, .is_checked = is_checked};
 
 /* ---- making a channel ---- */
 

@@ -26,8 +26,6 @@ static inline const CustomChan *chan_custom(const Chan *ch) {
   return chan_ops(ch) == &chan_custom_ops ? CONTAINER_OF(ch, const CustomChan, chan) : NULL;
 }
 
-static inline bool chan_custom_transduces(const Chan *ch) { return chan_custom(ch) && chan_custom(ch)->has_xform; }
-
 /* Pushes a new channel with a buffer of b's kind and limit, and, unless they are 0, with the policy (for
    BUFFER_POLICY), the transducer and the exception handler at the indices `policy`, `xf` and `handler`. Raises what the
    transducer raises, or if it does not return a function. */

@@ -6,6 +6,8 @@
    has closed its result channel while it lived: then the table has it. */
 #include "core/attr.h"
 
+const char chan_tag = 'c';
+
 bool attr_push_table(lua_State *L, int at) {
   const Chan *ch = (const Chan *)lua_touserdata(L, at);
   if (!(ch->flags & CHAN_HAS_ATTRS)) {

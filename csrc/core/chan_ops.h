@@ -37,6 +37,8 @@ typedef struct ChanOps {
   bool (*is_closed)(const Chan *ch);
   /* Whether another state has taken the error with which it was closed. NULL: no other state has the channel. */
   bool (*is_error_taken)(const Chan *ch);
+  /* Whether the usual holds of its buffer now (chan_check.c). */
+  bool (*is_checked)(const Chan *ch);
 } ChanOps;
 
 /* The functions of such a channel, or NULL. */

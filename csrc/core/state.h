@@ -128,7 +128,7 @@ struct Sched {
                                       take on it completes with true. The code that sets this keeps the channel alive */
   Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
   Alt outside;                     /* the operation that waits outside any go block; its results go to the mailbox */
-  uint32_t moves;                  /* values that the library has moved since the last resume (lua/moving.h) */
+  uint32_t moves;                  /* values that the library has moved since the last resume (lua/turn.h) */
   uint32_t vain;                   /* operations without an effect since the loop has run (park.h) */
   bool running;                    /* the loop runs, further down on the C stack */
   bool stop;                       /* the loop must return: what it waits for has happened */

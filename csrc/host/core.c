@@ -7,8 +7,6 @@
 #include "base/random.h"
 #include "errors/unhandled.h"
 #include "host/beside.h"
-#include "host/inspect.h"
-#include "host/terminal.h"
 #include "library/modules.h"
 #include "tracing/trace_switch.h"
 
@@ -206,8 +204,6 @@ void core_preload(lua_State *L, bool for_prompt) {
   modules_preload(L, host_modules);
   static const luaL_Reg loaders[] = {
       {"runnel.core", open_core},
-      {"runnel.host.inspect", inspect_open},
-      {"runnel.host.terminal", terminal_open},
       {"luv", open_luv},
       {NULL, NULL},
   };

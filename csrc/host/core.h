@@ -7,8 +7,8 @@
 
 #include "core/state.h"
 
-/* Puts the modules inside the executable into package.preload: the core, the Lua modules, and a loader of luv that
-   makes it the driver. Each is loaded when it is first required. With `for_prompt` the core is inspected (inspect.h).
+/* Puts modules inside the executable into package.preload: the core, the Lua modules, and a loader of luv that makes it
+   the driver. Each is loaded when it is first required. With `for_prompt` the core is inspected (inspect.h).
    May raise. */
 void core_preload(lua_State *L, bool for_prompt);
 

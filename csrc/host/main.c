@@ -12,11 +12,13 @@
 #include "base/clock.h"
 #include "capi/runnel.h"
 #include "host/core.h"
+#include "host/inspect.h"
 #include "host/interrupt.h"
 #include "host/options.h"
 #include "host/output.h"
 #include "host/prompt.h"
 #include "host/script.h"
+#include "host/terminal.h"
 
 /* Exit status for an invalid command line, as in most programs; lua5.4 exits with 1. */
 enum { WRONG_USAGE = 2 };
@@ -87,7 +89,12 @@ static int start(lua_State *L) {
   }
   if (wants_prompt(c)) output_install();
   luaL_openlibs(L);
+  static const luaL_Reg loaders[] = {
+      {"runnel.host.inspect", inspect_open}, {"runnel.host.terminal", terminal_open}, {NULL, NULL}};
   core_preload(L, wants_prompt(c));
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  luaL_setfuncs(L, loaders, 0);
+  lua_pop(L, 1);
   if (c->options.errors_pass) core_let_errors_pass();
   set_arg(L, c);
   set_seed(L, &c->options);
@@ -98,18 +105,16 @@ static int start(lua_State *L) {
 
 /* --time */
 static void print_time(const Options *o, int64_t began) {
-  Clock clock = {0};
   struct rusage usage;
   if (!o->timed || getrusage(RUSAGE_SELF, &usage) != 0) return;
   double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
   (void)fprintf(stderr, "%s: %.3f s elapsed, %.3f s CPU, %.1f MB peak memory\n", o->program,
-                (double)(clock_now(&clock) - began) / 1e9, cpu, (double)usage.ru_maxrss / 1024);
+                (double)(clock_ns() - began) / 1e9, cpu, (double)usage.ru_maxrss / 1024);
 }
 
 int main(int argc, char **argv) {
-  Clock clock = {0};
-  int64_t began = clock_now(&clock);
+  int64_t began = clock_ns();
   Command command = {argc, argv, options_read(argc, argv)};
   const Options *o = &command.options;
   if (o->help) {

@@ -9,7 +9,7 @@
 #include "errors/error.h"
 #include "lua/check.h"
 #include "lua/module.h"
-#include "lua/moving.h"
+#include "lua/turn.h"
 
 enum { OPS = 1, OPTS };
 

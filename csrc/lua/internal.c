@@ -234,7 +234,7 @@ static int internal_require(lua_State *L) {
   return status == LUA_OK ? 1 : lua_error(L);
 }
 
-void lua_internal_open(lua_State *L) {
+void lua_internal_open(lua_State *L, lua_CFunction open_core) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
       {"current_driver", internal_current_driver},
@@ -266,7 +266,7 @@ void lua_internal_open(lua_State *L) {
   lua_job_open(L);
   lua_worker_open(L);
   lua_packing_open(L);
-  lua_thread_open(L);
+  lua_thread_open(L, open_core);
   lua_pool_open(L);
   lua_watch_open(L);
   lua_trace_open(L);

@@ -3,7 +3,7 @@
 #include "core/observe.h"
 #include "lua/check.h"
 #include "lua/module.h"
-#include "lua/moving.h"
+#include "lua/turn.h"
 
 /* ---- starting ---- */
 

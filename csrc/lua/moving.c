@@ -1,12 +1,12 @@
 /* lua/moving.c: core.internal.moving: the operations with which the library's own go blocks (those of pipes, pipelines,
    mults and so on) move values. They differ from the public ones in two points: any number of them may wait on a
    channel, since a value that the library has taken must not be lost when the limit of waiting operations is reached;
-   and they let the other go blocks run now and then (moving.h). */
-#include "lua/moving.h"
+   and they let the other go blocks run now and then (turn.h). */
 #include "blocks/alts.h"
 #include "blocks/async.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "lua/turn.h"
 
 static const Operation TAKE = {.name = "take", .waiter = WAITER_UNCOUNTED};
 static const Operation NEXT = {.name = "take", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_UNCOUNTED};

@@ -26,10 +26,11 @@ static int fill(lua_State *L) {
   lua_alts_open(L);
   lua_go_open(L);
   lua_run_open(L);
-  lua_internal_open(L);
+  lua_internal_open(L, luaopen_runnel_core);
   unhandled_open(L);
   origin_open(L);
   api_open(L);
+  functions_open(L);
   return 1;
 }
 

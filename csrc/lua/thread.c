@@ -32,8 +32,6 @@
 #include "sharing/shared_inbox.h"
 #include "sharing/shared_pack.h"
 
-int luaopen_runnel_core(lua_State *L);
-
 /* How long a state that is being closed waits for its threads, in ns. */
 static const int64_t PATIENCE = 1000 * CLOCK_MS;
 
@@ -49,6 +47,7 @@ typedef struct LuaThread {
   Status *status;         /* what it does */
   Member *member;         /* what it is to the other threads, until it has ended */
   SharedValue job;        /* the argument of BOOT */
+  lua_CFunction open;     /* luaopen_runnel_core */
   Preload *preloads;      /* for its package.preload */
   struct LuaThread *next; /* in Threads.first */
 } LuaThread;
@@ -99,9 +98,9 @@ static int run_job(lua_State *L) {
   luaL_openlibs(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   preload_set(L, t->preloads);
-  lua_pushcfunction(L, luaopen_runnel_core);
+  lua_pushcfunction(L, t->open);
   lua_setfield(L, -2, "runnel.core");
-  luaL_requiref(L, "runnel.core", luaopen_runnel_core, 0);
+  luaL_requiref(L, "runnel.core", t->open, 0);
   if (luaL_loadbufferx(L, BOOT, sizeof BOOT - 1, "=thread", "t") != LUA_OK) return lua_error(L);
   (void)module_push_sched(L);
   lua_pushcclosure(L, push_job, 1);
@@ -270,6 +269,9 @@ static Member *join_family(Sharing *sharing, const LuaThread *t) {
   return family_add(sharing->member->family, (SharedChan *const[]){t->control, t->result, t->reports});
 }
 
+/* Upvalue of start_thread, behind the scheduler: what opens the core. */
+enum { AT_OPEN = 2 };
+
 /* start_thread(job, control, result, reports) -> a userdata with the thread's status | nil, why not */
 static int internal_start_thread(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -292,6 +294,7 @@ static int internal_start_thread(lua_State *L) {
   atomic_init(&t->holds, 1);
   (void)pthread_mutex_init(&t->lock, NULL);
   cond_init(&t->ending);
+  t->open = lua_tocfunction(L, lua_upvalueindex(AT_OPEN));
   t->job = job;
   t->control = shared_chan_hold(control);
   t->result = shared_chan_hold(result);
@@ -354,10 +357,17 @@ static int internal_cores(lua_State *L) {
   return 1;
 }
 
-void lua_thread_open(lua_State *L) {
+void lua_thread_open(lua_State *L, lua_CFunction open_core) {
   static const luaL_Reg functions[] = {
-      {"cores", internal_cores},           {"start_thread", internal_start_thread}, {"seed", internal_seed},
-      {"stands_for", internal_stands_for}, {"stop_threads", internal_stop_threads}, {NULL, NULL},
+      {"cores", internal_cores},
+      {"seed", internal_seed},
+      {"stands_for", internal_stands_for},
+      {"stop_threads", internal_stop_threads},
+      {NULL, NULL},
   };
   module_register(L, functions);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcfunction(L, open_core);
+  lua_pushcclosure(L, internal_start_thread, AT_OPEN);
+  lua_setfield(L, -2, "start_thread");
 }

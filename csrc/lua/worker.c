@@ -3,7 +3,7 @@
 #include "channels/chan.h"
 #include "lua/check.h"
 #include "lua/module.h"
-#include "lua/moving.h"
+#include "lua/turn.h"
 
 static const Operation TAKE = {.name = "take", .waiter = WAITER_UNCOUNTED};
 static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_UNCOUNTED};

@@ -4,9 +4,8 @@
 #include <lualib.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/select.h>
 
-#include "base/clock.h"
+#include "base/sleep.h"
 #include "capi/api.h"
 #include "capi/runnel.h"
 #include "host/core.h"
@@ -27,8 +26,8 @@ int site_run(const char *code, const char *name, int monitored);
 
 static Sched *sched;
 
-/* No C module can ask for functions here (capi/functions.c). */
-const runnel_functions api_functions = {0};
+/* In place of capi/functions.c: no C module can ask for functions here. */
+void functions_open(lua_State *L) { (void)L; }
 
 Sched *core_sched(void) { return sched; }
 
@@ -121,18 +120,15 @@ static void take_fetched(void) {
 
 /* ---- waiting ---- */
 
-/* The built-in driver sleeps by this function (base/sleep.c), which replaces that of the C library. There are no
-   descriptors to wait for. */
-// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
-int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *limit, const sigset_t *mask) {
-  (void)n, (void)r, (void)w, (void)e, (void)mask;
-  double ms = limit ? (double)limit->tv_sec * 1e3 + (double)limit->tv_nsec / 1e6 : 1e9;
+/* In place of base/sleep.c. There are no descriptors to wait for. */
+void sleep_on(const int fds[SLEEP_FDS], int64_t ns, const sigset_t *blocked) {
+  (void)fds, (void)blocked;
+  double ms = ns < 0 ? 1e9 : (double)ns / 1e6;
   int64_t left = site_monitor_left();
   if (left >= 0 && (double)left / 1e6 < ms) ms = (double)left / 1e6;
   (void)fflush(stdout); /* a line that is not complete */
   if (ms > 0) page_sleep(ms);
   take_fetched();
-  return 0;
 }
 
 /* ---- reading numbers ---- */

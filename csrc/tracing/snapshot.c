@@ -91,6 +91,7 @@ static bool is_new(lua_State *L, Snapshot *s, uint64_t key) {
 /* Adds the channel at index `at`, unless it is there. `entry` is its entry in the list of channels, or NULL. */
 static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at, const TraceChan *entry) {
   if (!is_new(L, s, ch->id << 1)) return;
+  const CustomChan *custom = chan_custom(ch);
   ChanStats stats = chan_stats(L, ch);
   SnapshotChan c = {.id = ch->id,
                     .kind = chan_is_shared(ch) ? BUFFER_SHARED : (uint8_t)stats.kind,
@@ -106,12 +107,12 @@ static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at
     attr_push(L, at, ATTR_NAME);
     c.name = add_string(L, s);
   }
-  c.flags =
-      (uint8_t)((stats.closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
-                (ch->flags & CHAN_TIMEOUT         ? SNAPSHOT_TIMEOUT
-                 : ch->flags & CHAN_CLOSES_ITSELF ? SNAPSHOT_DONE
-                                                  : 0) |
-                (chan_custom_transduces(ch) ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_UNNAMED : 0));
+  c.flags = (uint8_t)((stats.closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
+                      (ch->flags & CHAN_TIMEOUT         ? SNAPSHOT_TIMEOUT
+                       : ch->flags & CHAN_CLOSES_ITSELF ? SNAPSHOT_DONE
+                                                        : 0) |
+                      (custom && custom->has_xform ? SNAPSHOT_XFORM : 0) |
+                      (entry && !entry->is_named ? SNAPSHOT_UNNAMED : 0));
   append(L, &s->chans, &c, sizeof c);
 }
 

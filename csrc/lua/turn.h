@@ -1,7 +1,7 @@
-/* lua/moving.h: how the library's go blocks that move values let the others run. Otherwise a pipe between two large
+/* lua/turn.h: how the library's go blocks that move values let the others run. Otherwise a pipe between two large
    buffers would delay timers, and a pipe from a channel to itself would stop everything else for ever. */
-#ifndef RUNNEL_LUA_MOVING_H
-#define RUNNEL_LUA_MOVING_H
+#ifndef RUNNEL_LUA_TURN_H
+#define RUNNEL_LUA_TURN_H
 
 #include "blocks/park.h"
 

@@ -1,0 +1,31 @@
+/* hold.c: see hold.h. */
+#include "capi/hold.h"
+
+/* A handle, called a hold in this folder: a userdata whose user value is the channel. The registry has it by its
+   address. Every function looks it up there first, so that using a released one is an error and not a crash. */
+struct runnel_chan {
+  char nothing; /* a struct must have a member */
+};
+
+Chan *api_push_chan(lua_State *L, const runnel_chan *hold) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, hold);
+  if (lua_type(L, -1) != LUA_TUSERDATA || lua_touserdata(L, -1) != hold) return NULL;
+  lua_getiuservalue(L, -1, 1);
+  lua_replace(L, -2);
+  return chan_to(L, lua_gettop(L));
+}
+
+runnel_chan *api_hold(lua_State *L) {
+  runnel_chan *hold = (runnel_chan *)lua_newuserdatauv(L, sizeof *hold, 1);
+  lua_insert(L, -2);
+  lua_setiuservalue(L, -2, 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, hold);
+  return hold;
+}
+
+void api_set_hold(lua_State *L, const runnel_chan *hold) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, hold);
+  lua_insert(L, -2);
+  lua_setiuservalue(L, -2, 1);
+  lua_pop(L, 1);
+}
