@@ -6,8 +6,11 @@
 #   make test SPEC=spec/core/chan_spec.lua BUSTED_FLAGS=--filter=close
 # LONG=1 runs the long form of a check or of the specs (spec/support/long.lua).
 
+.DEFAULT_GOAL := all
+
 LUA    ?= lua5.4
-CFLAGS ?= -O3 -fno-plt $(LTO)
+OPTIMIZED = -O3 -fno-plt $(LTO)
+CFLAGS ?= $(OPTIMIZED)
 BUILD  ?= build
 SPEC   ?= spec
 
@@ -25,7 +28,11 @@ LUA_PACKAGE = $(if $(LUA_CHOSEN),,$(shell for name in lua5.4 lua-5.4 'lua >= 5.4
                 pkg-config --exists "$$name" 2>/dev/null && echo "$$name" && exit; done))
 LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua5.4)
 LUA_LIBS   ?= $(call lua_config,--libs,-llua5.4)
+LUA_CFLAGS := $(LUA_CFLAGS)# so that pkg-config runs once, not for each file
+LUA_LIBS   := $(LUA_LIBS)
 LIBS        = $(LUA_LIBS) $(SYSTEM_LIBS)
+# Whether the compiler finds these headers.
+has         = $(shell $(CC) -E $(addprefix -include ,$(1)) -x c /dev/null >/dev/null 2>&1 && echo yes)
 # Before version 2.34 of glibc, dlopen and threads were in libraries of their own.
 SYSTEM_LIBS = -pthread $(if $(filter Linux,$(shell uname)),-ldl)
 
@@ -51,7 +58,7 @@ HOST_LDFLAGS   = -Wl,-E
 LIBRARY        = librunnel.so.$(ABI)
 LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
-STAYS          = -Wl,-z,nodelete # the module has a thread, and must not be unloaded
+STAYS          = -Wl,-z,nodelete # a module with threads of its own must not be unloaded
 endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/library), the executable
@@ -60,23 +67,6 @@ MODULE_FOLDERS  = base shared core lifetimes errors channels sharing blocks sim 
 LIBRARY_FOLDERS = library
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
-
-# What C modules of their own use of the core: linked into each of them.
-KIT = $(patsubst %,$(BUILD)/obj/%.o,base/clock base/loaded base/thread base/wakeup kit/events kit/handle)
-
-# The server of runnel.http, and that of the monitor, are C modules of their own, built where libmicrohttpd's headers
-# are. They need nothing of the core.
-HTTPD := $(shell $(CC) -E -include microhttpd.h -x c /dev/null >/dev/null 2>&1 && echo yes)
-MONITOR         = $(if $(HTTPD),$(BUILD)/runnel/monitor/core.so)
-MONITOR_SOURCES = $(wildcard csrc/monitor/*.c)
-MONITOR_OBJECTS = $(MONITOR_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/monitor_assets.o $(KIT) \
-                  $(patsubst %,$(BUILD)/obj/%.o,tracing/map httpd/daemon)
-HTTPD_SERVER    = $(if $(HTTPD),$(BUILD)/runnel/httpd/core.so)
-HTTPD_SOURCES   = $(wildcard csrc/httpd/*.c)
-HTTPD_OBJECTS   = $(HTTPD_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(KIT)
-MONITOR_ASSETS  = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
-
-OPTIONAL_MODULES = $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_SERVER) $(MONITOR)
 
 LIB_SOURCES = $(wildcard $(LIBRARY_FOLDERS:%=csrc/%/*.c))
 LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
@@ -89,7 +79,7 @@ all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
 LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
 HOST_LUA_LIBS  ?= $(or $(if $(LUA_CHOSEN),,$(call archives,lua5.4)),$(LUA_LIBS)) -lm
 EDIT_PARTS      = edit bsd md tinfo
-EDIT           := $(shell $(CC) -E -include histedit.h -x c /dev/null >/dev/null 2>&1 && echo yes)
+EDIT           := $(call has,histedit.h)
 HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,$(EDIT_PARTS))),-ledit))
 HOST_SOURCES    = $(filter-out $(if $(EDIT),,csrc/host/editor.c),$(wildcard csrc/host/*.c))
 HOST_OBJECTS    = $(HOST_SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
@@ -98,20 +88,33 @@ HOST_CPPFLAGS   = -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
 $(HOST_OBJECTS): CPPFLAGS += $(HOST_CPPFLAGS)
 HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 
-# The C module under runnel.nats, if the system has libnats. It is linked with nothing of runnel's core, whose functions
-# it gets from the state.
-NATS         := $(shell $(CC) -E -include nats/nats.h -x c /dev/null >/dev/null 2>&1 && echo yes)
-NATS_LIBS    ?= -lnats
-NATS_SOURCES  = $(wildcard csrc/nats/*.c)
-NATS_OBJECTS  = $(NATS_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(KIT)
-NATS_MODULE   = $(if $(NATS),$(BUILD)/runnel/nats/core.so)
+# With coverage, counts also what processes run that end themselves (tests/counts.c).
+COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
+COUNTED = $(if $(COUNTS),-Wl$(comma)--wrap=raise -Wl$(comma)--wrap=_exit)
 
-# The C module under the client of runnel.http, if the system has libcurl and zlib; likewise.
-CURL         := $(shell $(CC) -E -include curl/curl.h -include zlib.h -x c /dev/null >/dev/null 2>&1 && echo yes)
-CURL_LIBS    ?= -lcurl -lz
-HTTP_SOURCES  = $(wildcard csrc/http/*.c)
-HTTP_OBJECTS  = $(HTTP_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(KIT)
-HTTP_MODULE   = $(if $(CURL),$(BUILD)/runnel/http/curl.so)
+# C modules of their own, each built where the headers of its library are. They get the functions of the core from the
+# state (csrc/capi/runnel.h), so they are linked with nothing but their own files, csrc/base and csrc/kit.
+#   $(call c_module,NAME,FILE,SOURCES,HEADERS,LIBRARIES,FURTHER OBJECTS)
+# sets NAME_OBJECTS and NAME_LIBS, and NAME_MODULE, which is empty without the headers.
+define c_module
+$(1)_LIBS    ?= $(5)
+$(1)_OBJECTS := $(patsubst csrc/%.c,$(BUILD)/obj/%.o,$(wildcard $(3) csrc/base/*.c csrc/kit/*.c)) $(6)
+$(1)_MODULE  := $(if $(call has,$(4)),$(BUILD)/runnel/$(2))
+C_MODULES    += $(2)
+$(BUILD)/runnel/$(2): $$($(1)_OBJECTS) $$(COUNTS)
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) $$(MODULE_LDFLAGS) $$(STAYS) $$(COUNTED) -o $$@ $$^ $$($(1)_LIBS) -pthread
+-include $$($(1)_OBJECTS:.o=.d)
+endef
+
+$(eval $(call c_module,NATS,nats/core.so,csrc/nats/*.c,nats/nats.h,-lnats))
+$(eval $(call c_module,HTTP,http/curl.so,csrc/http/*.c,curl/curl.h zlib.h,-lcurl -lz))
+$(eval $(call c_module,HTTPD,httpd/core.so,csrc/httpd/*.c,microhttpd.h,-lmicrohttpd))
+$(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c csrc/httpd/daemon.c csrc/tracing/map.c,microhttpd.h,-lmicrohttpd,\
+  $(BUILD)/obj/monitor_assets.o))
+
+MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
+OPTIONAL_MODULES = $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_MODULE) $(MONITOR_MODULE)
 
 # Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.
 LUA_PATH  := $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(or $(LUA_PATH),;)
@@ -141,43 +144,26 @@ BUILDING = +@$(MAKE) -q programs >/dev/null 2>&1 || echo 'building runnel (V=1 s
 .PHONY: all
 all: programs library ## build the module, the executable and the library into build/
 	@echo 'built in $(BUILD)/: runnel/core.so (the module), bin/runnel (the executable), $(LIBRARY), librunnel.a'
-	$(if $(EDIT),,@echo "$(NO_EDITOR)")
-	$(if $(NATS),,@echo "$(NO_NATS)")
-	$(if $(CURL),,@echo "$(NO_CURL)")
-	$(if $(HTTPD),,@echo "$(NO_MONITOR)")
-NO_EDITOR = left out: the line editor of bin/runnel's prompt. It needs the headers of libedit (Debian: libedit-dev); \
-install them and run make again
-NO_NATS   = left out: runnel.nats. It needs libnats and its headers (Debian: libnats-dev); install them and run make again
-NO_CURL   = left out: the client of runnel.http. It needs libcurl, zlib and their headers (Debian: \
-libcurl4-openssl-dev, zlib1g-dev); install them and run make again
-NO_MONITOR = left out: the monitor (runnel --monitor) and http.serve. They need the headers of libmicrohttpd (Debian: \
-libmicrohttpd-dev); install them and run make again
+	$(call left_out,$(EDIT),the line editor of bin/runnel's prompt,libedit,libedit-dev)
+	$(MODULES_LEFT_OUT)
 
-COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
-COUNTED = $(if $(COUNTS),-Wl$(comma)--wrap=raise -Wl$(comma)--wrap=_exit)
+# What was not built, and how to get it.
+left_out = $(if $(1),,@echo "left out: $(2). It needs the headers of $(3) (Debian: $(4)); install them and build again")
+define MODULES_LEFT_OUT
+$(call left_out,$(NATS_MODULE),runnel.nats,libnats,libnats-dev)
+$(call left_out,$(HTTP_MODULE),the client of runnel.http,libcurl and zlib,libcurl4-openssl-dev zlib1g-dev)
+$(call left_out,$(MONITOR_MODULE),the monitor (runnel --monitor) and http.serve,libmicrohttpd,libmicrohttpd-dev)
+endef
 
 .PHONY: programs
-programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel $(OPTIONAL_MODULES)
+programs: modules $(BUILD)/bin/runnel
+
+.PHONY: modules
+modules: $(BUILD)/runnel/core.so $(OPTIONAL_MODULES)
 
 $(BUILD)/runnel/core.so: $(OBJECTS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) $(SYSTEM_LIBS)
-
-$(BUILD)/runnel/nats/core.so: $(NATS_OBJECTS) $(COUNTS)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) $(COUNTED) -o $@ $^ $(NATS_LIBS) -pthread
-
-$(BUILD)/runnel/http/curl.so: $(HTTP_OBJECTS)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(HTTP_OBJECTS) $(CURL_LIBS) -pthread
-
-$(BUILD)/runnel/monitor/core.so: $(MONITOR_OBJECTS)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) $(STAYS) -o $@ $(MONITOR_OBJECTS) -lmicrohttpd -pthread
-
-$(BUILD)/runnel/httpd/core.so: $(HTTPD_OBJECTS)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) $(STAYS) -o $@ $(HTTPD_OBJECTS) -lmicrohttpd -pthread
 
 $(BUILD)/monitor_assets.c: scripts/embed_assets.lua $(MONITOR_ASSETS)
 	@mkdir -p $(@D)
@@ -243,8 +229,7 @@ $(BUILD)/runnel.pc: csrc/library/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	  -e 's|@RPATH@|$(RPATH)|; s|@SYSTEM_LIBS@|$(SYSTEM_LIBS)|' $< > $@
 .FORCE: # PREFIX may differ from the last run
 
--include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d) $(NATS_OBJECTS:.o=.d) $(HTTP_OBJECTS:.o=.d) $(HTTPD_OBJECTS:.o=.d) \
-  $(MONITOR_OBJECTS:.o=.d)
+-include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d)
 
 .PHONY: env
 env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s env)"
@@ -411,10 +396,7 @@ lint-cppcheck:
 	cppcheck --quiet --std=c11 --library=posix --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Icsrc $(C_FILES)
 
-# The rockspec names every source; no include and no call runs upward or in a circle; no tabs, except in Go, and no
-# trailing spaces.
-lint-tree: lint-objects
-	@$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
+lint-tree: lint-objects # no include and no call runs upward or in a circle; no tabs, except in Go, and no trailing spaces
 	@$(LUA) scripts/check_includes.lua csrc build/lint/gcc/obj build/lint/gcc-debug/obj
 	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude-dir=vendor --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
@@ -442,22 +424,34 @@ lint-annotations: programs
 ## Installing
 
 .PHONY: install
-install: all install-library ## install below $(DESTDIR)$(PREFIX), by default /usr/local
-	$(Q)install -d "$(LIBDIR)/runnel" "$(ROOT)/bin" "$(ROOT)/share/man/man1"
-	$(Q)install -m 755 $(BUILD)/runnel/core.so "$(LIBDIR)/runnel/core.so"
-	$(Q)for module in $(OPTIONAL_MODULES:$(BUILD)/runnel/%=%); do \
-	  install -d "$$(dirname "$(LIBDIR)/runnel/$$module")" && \
-	  install -m 755 "$(BUILD)/runnel/$$module" "$(LIBDIR)/runnel/$$module" || exit; \
-	done
-	$(Q)for file in $(MODULES); do \
-	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
-	done
+install: all install-library install-modules ## install below $(DESTDIR)$(PREFIX), by default /usr/local
+	$(Q)install -d "$(ROOT)/bin" "$(ROOT)/share/man/man1"
 	$(Q)install -m 755 $(BUILD)/bin/runnel "$(ROOT)/bin/runnel"
 	$(Q)install -m 644 docs/runnel.1 "$(ROOT)/share/man/man1/runnel.1"
 	@echo 'installed below $(ROOT)'
 	$(if $(filter-out /usr /usr/local,$(PREFIX)),@echo "$(ELSEWHERE)")
 ELSEWHERE = $(LUA) does not look there by itself: \
 export LUA_PATH='$(PREFIX)/share/lua/5.4/?.lua;;' LUA_CPATH='$(PREFIX)/lib/lua/5.4/?.so;;'
+
+.PHONY: install-modules
+install-modules: modules
+	$(Q)for module in core.so $(OPTIONAL_MODULES:$(BUILD)/runnel/%=%); do \
+	  install -d "$$(dirname "$(LIBDIR)/runnel/$$module")" && \
+	  install -m 755 "$(BUILD)/runnel/$$module" "$(LIBDIR)/runnel/$$module" || exit; \
+	done
+	$(Q)for file in $(MODULES); do \
+	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
+	done
+
+# What LuaRocks runs (runnel-scm-1.rockspec). It may build for another Lua than `make` has built for here, so it builds
+# everything anew, into a folder of its own.
+.PHONY: rock install-rock
+rock:
+	@rm -rf build/rock
+	$(THEN) modules BUILD=build/rock CFLAGS='$(OPTIMIZED) $(CFLAGS)'
+	$(MODULES_LEFT_OUT)
+install-rock:
+	$(THEN) install-modules BUILD=build/rock
 
 .PHONY: install-library
 install-library: library
@@ -470,7 +464,7 @@ install-library: library
 
 .PHONY: uninstall
 uninstall: ## remove what `make install` has installed
-	$(Q)rm -f $(addprefix "$(LIBDIR)/runnel/,core.so" nats/core.so" http/curl.so" httpd/core.so" monitor/core.so") \
+	$(Q)rm -f $(patsubst %,"$(LIBDIR)/runnel/%",core.so $(C_MODULES)) \
 	  $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
 	  "$(ROOT)/share/man/man1/runnel.1" "$(ROOT)/include/runnel.h" \
 	  $(addprefix "$(ROOT)/lib/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")

@@ -1,7 +1,7 @@
 -- What the Makefile would do, as `make -n` prints it.
 
 describe("the Makefile", function()
-  -- The commands for some files, none of which exists, with these variables of make.
+  -- The commands for some files, none of which exists, with these variables and targets of make.
   local function commands(files, variables)
     local names = files:gsub("%S+", "build/nothing/%0")
     local pipe <close> = assert(io.popen(("env -u MAKEFLAGS -u MAKELEVEL -u LUA_LIBS -u LUA_CFLAGS -u HOST_LUA_LIBS "
@@ -27,4 +27,24 @@ describe("the Makefile", function()
     local line = commands("bin/runnel", ""):match "[^\n]*%-o build/nothing/bin/runnel [^\n]*"
     assert.is_truthy(line:find "/liblua5%.4%.a" or line:find "%-llua")
   end)
+
+  -- CC=true finds every header, CC=false none.
+  for _, target in ipairs { "all", "rock" } do
+    it(("builds C modules whose headers are there: make %s"):format(target), function()
+      local printed = commands("", "FOUND=yes CC=true " .. target)
+      for _, module in ipairs { "core", "nats/core", "http/curl", "httpd/core", "monitor/core" } do
+        assert.matches("%-o build/%w+/runnel/" .. module .. "%.so ", printed)
+      end
+      assert.is_nil(printed:find "left out")
+    end)
+
+    it(("leaves out the others, and says what to install: make %s"):format(target), function()
+      local printed = commands("", "FOUND=yes CC=false " .. target)
+      assert.matches("%-o build/%w+/runnel/core%.so ", printed)
+      assert.is_nil(printed:find "%-o build/%w+/runnel/%w+/")
+      for _, package in ipairs { "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev", "libmicrohttpd%-dev" } do
+        assert.matches("left out: [^\n]* %(Debian: " .. package .. "%)", printed)
+      end
+    end)
+  end
 end)

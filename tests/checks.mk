@@ -186,8 +186,8 @@ check-nats: check-nats-memory check-nats-races ## connections to NATS used and c
 check-nats-memory check-nats-races: NEEDED = nats
 check-nats-races: BUILT = $(RACES)
 run-nats-memory run-nats-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
-run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE) $(if $(NATS),$(BUILD)/nats_oom)
-	$(if $(NATS),$(BUILD)/nats_oom)
+run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE) $(if $(NATS_MODULE),$(BUILD)/nats_oom)
+	$(if $(NATS_MODULE),$(BUILD)/nats_oom)
 	$(BUILD)/runner tests/nats.lua $(if $(LONG),1000,40)
 
 .PHONY: check-httpd
@@ -196,12 +196,12 @@ check-httpd-memory check-httpd-races: NEEDED = httpd
 check-httpd-races: BUILT = $(RACES)
 run-httpd-memory run-httpd-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
 run-httpd-memory run-httpd-races: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which can fail
-run-httpd-memory run-httpd-races: $(BUILD)/runner $(HTTPD_SERVER) $(HTTP_MODULE) $(if $(HTTPD),$(BUILD)/httpd_oom) \
-                                  $(if $(CURL),$(BUILD)/http_oom)
-	$(if $(CURL),$(BUILD)/http_oom tests/http_oom.lua $(if $(LONG),0,20))
-	$(if $(HTTPD),$(BUILD)/httpd_oom $(if $(LONG),2000,300))
+run-httpd-memory run-httpd-races: $(BUILD)/runner $(HTTPD_MODULE) $(HTTP_MODULE) $(if $(HTTPD_MODULE),$(BUILD)/httpd_oom) \
+                                  $(if $(HTTP_MODULE),$(BUILD)/http_oom)
+	$(if $(HTTP_MODULE),$(BUILD)/http_oom tests/http_oom.lua $(if $(LONG),0,20))
+	$(if $(HTTPD_MODULE),$(BUILD)/httpd_oom $(if $(LONG),2000,300))
 	$(BUILD)/runner tests/httpd.lua $(if $(LONG),1000,40)
-	$(if $(CURL),$(BUILD)/runner tests/http.lua $(if $(LONG),1000,40))
+	$(if $(HTTP_MODULE),$(BUILD)/runner tests/http.lua $(if $(LONG),1000,40))
 
 check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
 check-spin: NEEDED = spin
@@ -238,10 +238,10 @@ $(BUILD)/nats_oom: $(BUILD)/tests/nats_oom.o $(NATS_OBJECTS) $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(NATS_LIBS) $(LIBS)
 
 $(BUILD)/httpd_oom: $(BUILD)/tests/httpd_oom.o $(HTTPD_OBJECTS) $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $(sort $^) -lmicrohttpd $(LIBS)
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $(sort $^) $(HTTPD_LIBS) $(LIBS)
 
 $(BUILD)/http_oom: $(BUILD)/tests/http_oom.o $(HTTP_OBJECTS) $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $(sort $^) $(CURL_LIBS) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $(sort $^) $(HTTP_LIBS) $(LIBS)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \

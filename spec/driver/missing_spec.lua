@@ -29,7 +29,7 @@ describe("a driver whose library is missing", function()
     end)
   end
 
-  it("says what the user of a rock must do about C modules of this library: LuaRocks does not build them", function()
+  it("says what to do about C modules of this library that were not built", function()
     for module, libraries in pairs { ["runnel.http.client"] = "libcurl, zlib and their",
       ["runnel.http.server"] = "libmicrohttpd and its", ["runnel.nats"] = "libnats and its" } do
       local output = stage.script(([[
@@ -39,8 +39,8 @@ describe("a driver whose library is missing", function()
         print(pcall(function() require "%s" end))
       ]]):format(module))
       assert.matches("^false\t[^\n]+:4: the library runnel%.[^\n]+ is needed here %(install " .. libraries
-        .. " headers, on Debian lib[^\n]*%-dev, and run make in runnel's sources, then make install; "
-        .. "LuaRocks does not build this module%): it is not installed\n$", output)
+        .. " headers, on Debian lib[^\n]*%-dev, then build and install runnel again, with make install or "
+        .. "luarocks make%): it is not installed\n$", output)
     end
   end)
 

@@ -6,7 +6,7 @@ local core = require "runnel.core"
 local LIBRARY = debug.getinfo(1, "S").source:gsub("internal/need%.lua$", "")
 
 -- What to do about a C module of this library.
-local BUILD = "install %s, and run make in runnel's sources, then make install; LuaRocks does not build this module"
+local BUILD = "install %s, then build and install runnel again, with make install or luarocks make"
 
 ---@param library string the name to require
 ---@param packages string which packages to install, for the error message; for a C module of this library, what it is
