@@ -1185,8 +1185,8 @@ describe("rn.threads", function()
     local _, last = output:find("^runnel: threads [^\n]*:5: closing the pool has waited 0.2 s for jobs that have not "
       .. "ended:\n  thread 1 of 2 [^\n]*\n  thread 2 of 2 [^\n]*\n")
     assert.equal("ended\n", output:sub((last or 0) + 1))
-    assert.matches('thread %d of 2 %(computing for %d+%.%d s%): job 2, value "computes"\n', output)
-    assert.matches("thread %d of 2 %(waiting for %d+%.%d s, take on chan: go_on[^\n]*: job 3, whose call waits no "
+    assert.matches('thread %d of 2 %(computing for [%d.]+ m?s%): job 2, value "computes"\n', output)
+    assert.matches("thread %d of 2 %(waiting for [%d.]+ m?s: take on chan: go_on[^\n]*: job 3, whose call waits no "
       .. "more\n", output)
   end)
 

@@ -1,6 +1,8 @@
 ---What a flow does now, by stage: a table that prints as one.
 
 local core = require "runnel.core"
+local short = require "runnel.internal.short"
+local width = require "runnel.internal.prompt.width"
 local internal = core.internal
 
 local now = core.now
@@ -108,24 +110,7 @@ end
 local function remark(row)
   if row.error ~= nil then return internal.error_text(row.error):match "[^\n]*" end
   if not row.longest or row.longest < LONG then return nil end
-  local seconds = ("for %.1f s"):format(row.longest / 1000)
-  return ("%s %s at %s"):format(row.doing or "waits", seconds, row.where or "?")
-end
-
--- Aligns the columns of a table of texts; those with a true in `right` to the right.
-local function columns(lines, right)
-  local widths = {}
-  for _, line in ipairs(lines) do
-    for i, text in ipairs(line) do widths[i] = math.max(widths[i] or 0, utf8.len(text) or #text) end
-  end
-  for k, line in ipairs(lines) do
-    for i, text in ipairs(line) do
-      local pad = (" "):rep(widths[i] - (utf8.len(text) or #text))
-      line[i] = right[i] and pad .. text or text .. pad
-    end
-    lines[k] = table.concat(line, "  "):gsub("%s+$", "")
-  end
-  return table.concat(lines, "\n")
+  return ("%s for %s at %s"):format(row.doing or "waits", short.duration(row.longest), row.where or "?")
 end
 
 local RIGHT = { [3] = true, [4] = true, [5] = true, [6] = true, [7] = true }
@@ -140,7 +125,7 @@ function Ping:__tostring()
       table.concat(row.to, ", ") .. (note and (row.to[1] and "   " or "") .. "(" .. note .. ")" or ""),
     }
   end
-  return columns(lines, RIGHT)
+  return table.concat(width.columns(lines, RIGHT), "\n")
 end
 
 return ping

@@ -1,68 +1,15 @@
 ---What the host prints about go blocks: at the end of a script, after Ctrl-C, and after SIGQUIT.
 
 local core = require "runnel.core"
+local entries = require "runnel.internal.entries"
 local inspect = require "runnel.host.inspect"
+local short = require "runnel.internal.short"
 
 -- How many go blocks are listed: after Ctrl-C and SIGQUIT, and at the end of a script.
 local LISTED, LISTED_UNASKED = 16, 5
 
-local NAMED = 4 -- how many channels of an alts are named
-
 ---@class runnel.host.blocks
 local blocks = {}
-
-local function chan_name(ch)
-  local stats = ch:stats()
-  return "chan: " .. (stats.name or "#" .. stats.id)
-end
-
--- Names of channels, as in " on chan: a, chan: b and 3 more".
-local function on(channels)
-  local names = {}
-  for i = 1, math.min(#channels, NAMED) do names[i] = chan_name(channels[i]) end
-  if #names == 0 then return "" end
-  local more = #channels > NAMED and (" and %d more"):format(#channels - NAMED) or ""
-  return " on " .. table.concat(names, ", ") .. more
-end
-
--- The channels on which a go block, or a thread, waits.
-local function channels_of(entry)
-  local chs = entry.channel and { entry.channel } or entry.channels or {}
-  for _, wait in ipairs(entry.waits or {}) do chs[#chs + 1] = wait.channel end
-  return chs
-end
-
-local function seconds(ms) return ms and (" for %.1f s"):format(ms / 1000) or "" end
-
--- What a thread does, as in "waiting for 2.0 s: take on chan: jobs, take on chan: #7".
-local function thread_doing(entry)
-  local waits = {}
-  for i = 1, math.min(#entry.waits, NAMED) do
-    waits[i] = entry.waits[i].operation .. " on " .. chan_name(entry.waits[i].channel)
-  end
-  local more = #entry.waits > NAMED and (" and %d more"):format(#entry.waits - NAMED) or ""
-  return entry.state .. seconds(entry.waited) .. (#waits > 0 and ": " or "") .. table.concat(waits, ", ") .. more
-end
-
----What a go block waits for and where, as in "take on chan: jobs at worker.lua:7".
----@param entry table of rn.ps()
----@return string
-function blocks.doing(entry)
-  if entry.thread then return thread_doing(entry) .. (entry.where and " at " .. entry.where or "") end
-  return (entry.operation or entry.state) .. on(channels_of(entry)) .. (entry.where and " at " .. entry.where or "")
-end
-
-local function line_of(entry)
-  return entry.line or ("\n  #%d (%s): %s"):format(entry.id, entry.name, blocks.doing(entry))
-end
-
--- The list of some go blocks, a line each.
-local function listed(entries, most)
-  local lines = {}
-  for i = 1, math.min(#entries, most) do lines[i] = line_of(entries[i]) end
-  if #entries > most then lines[#lines + 1] = ("\n  and %d more"):format(#entries - most) end
-  return table.concat(lines)
-end
 
 -- What luv's loop waits for: a line for each call of runnel.uv, as in `uv.watch "in" (made at job.lua:3)`, and for each
 -- kind of handles that the program has made itself.
@@ -79,19 +26,17 @@ local function handles()
     counts[text] = (counts[text] or 0) + 1
   end)
   local lines = {}
-  for i = 1, math.min(#texts, LISTED) do
-    local n = counts[texts[i]]
-    lines[i] = ("\n  %s%s"):format(texts[i], n > 1 and (" (%d handles)"):format(n) or "")
+  for i, text in ipairs(texts) do
+    lines[i] = counts[text] > 1 and ("%s (%d handles)"):format(text, counts[text]) or text
   end
-  if #texts > LISTED then lines[#lines + 1] = ("\n  and %d more"):format(#texts - LISTED) end
-  return #lines > 0 and ":" .. table.concat(lines) or ": a request of luv is under way"
+  return #lines > 0 and ":" .. short.lines(lines, LISTED) or ": a request of luv is under way"
 end
 
 -- Why no deadlock is reported, although go blocks may wait for ever; nil if nothing prevents it.
 local function why_no_deadlock(world)
   if world.ready and world.ready > 0 then return ("%d go blocks are ready"):format(world.ready) end
   local reasons = {}
-  if world.due then reasons[1] = ("a timer is due in %.0f ms"):format(math.max(world.due, 0)) end
+  if world.due then reasons[1] = "a timer is due in " .. short.duration(world.due) end
   if world.ports then reasons[#reasons + 1] = "a port is open" end
   if world.shared then reasons[#reasons + 1] = "another state has a channel on which an operation waits" end
   if world.driver then
@@ -103,26 +48,27 @@ end
 ---The go blocks, and why no deadlock is reported: what Ctrl-C prints after the traceback.
 ---@return string text
 function blocks.all()
-  local entries = core.ps()
+  local list = core.ps()
   local why = why_no_deadlock(inspect.world())
-  return (#entries > 0 and "\ngo blocks:" .. listed(entries, LISTED) or "") .. (why and "\nno deadlock: " .. why or "")
+  return (#list > 0 and "\ngo blocks:" .. entries.lines(list, LISTED, true) or "")
+    .. (why and "\nno deadlock: " .. why or "")
 end
 
 ---What SIGQUIT prints: the go blocks, the channels on which they and the main program wait, and why no deadlock is
 ---reported.
 ---@return string text
 function blocks.report()
-  local world, entries = inspect.world(), core.ps()
+  local world, list = inspect.world(), core.ps()
   local lines, seen, chs = {}, {}, {}
-  if world.main then lines[1] = "the main program waits: " .. world.main .. on(world.channels) end
-  lines[#lines + 1] = (#entries == 0 and "there are no go blocks" or "go blocks:") .. listed(entries, math.huge)
-  local function collect(list)
-    for _, ch in ipairs(list) do
+  if world.main then lines[1] = "the main program waits: " .. world.main .. entries.on(world.channels) end
+  lines[#lines + 1] = (#list == 0 and "there are no go blocks" or "go blocks:") .. entries.lines(list, math.huge, true)
+  local function collect(channels)
+    for _, ch in ipairs(channels) do
       if not seen[ch] then seen[ch], chs[#chs + 1] = true, ch end
     end
   end
   collect(world.channels or {})
-  for _, entry in ipairs(entries) do collect(channels_of(entry)) end
+  for _, entry in ipairs(list) do collect(entries.channels(entry)) end
   if #chs > 0 then lines[#lines + 1] = "channels on which operations wait:" end
   for _, ch in ipairs(chs) do
     local ok, text = pcall(tostring, ch) -- a policy of the user's may be running
@@ -144,7 +90,7 @@ end
 local function waits_for_signal(entry)
   local signals = package.loaded["runnel.internal.uv.signals"]
   if not signals then return false end
-  for _, ch in ipairs(channels_of(entry)) do
+  for _, ch in ipairs(entries.channels(entry)) do
     if signals.is_caught(ch) then return true end
   end
   return false
@@ -153,14 +99,14 @@ end
 -- The go blocks that wait when nothing can come any more, but for those that may; and whether the library has started
 -- all of them.
 local function parked()
-  local entries, are_library = {}, true
+  local list, are_library = {}, true
   for _, entry in ipairs(core.internal.waits()) do
     if not is_idle_port(entry) and not waits_for_signal(entry) then
-      entries[#entries + 1] = entry
+      list[#list + 1] = entry
       are_library = are_library and entry.is_library or false
     end
   end
-  return entries, are_library
+  return list, are_library
 end
 
 local CYCLES = 4 -- of the collector: some note what was parked, the others collect it, and what that kept
@@ -178,7 +124,7 @@ local function without_garbage(list)
   local unused = {}
   while #list > 0 do
     local entry = table.remove(list)
-    if is_unused(entry) then unused[entry.id] = { id = entry.id, line = line_of(entry) } end
+    if is_unused(entry) then unused[entry.id] = { id = entry.id, line = entries.line(entry, true) } end
   end
   for _ = 1, CYCLES do collectgarbage() end
   local left = parked()
@@ -196,11 +142,11 @@ function blocks.drain()
   core.run()
   core.internal.report_unhandled()
   core.run() -- runs go blocks that the error handler has started
-  local entries, are_library = parked()
-  if #entries > 0 and are_library then entries = without_garbage(entries) end
-  if #entries == 0 then return nil end
+  local list, are_library = parked()
+  if #list > 0 and are_library then list = without_garbage(list) end
+  if #list == 0 then return nil end
   return ("the script has ended, and %s parked for ever:%s"):format(
-    #entries == 1 and "a go block is" or #entries .. " go blocks are", listed(entries, LISTED_UNASKED))
+    #list == 1 and "a go block is" or #list .. " go blocks are", entries.lines(list, LISTED_UNASKED, true))
 end
 
 return blocks

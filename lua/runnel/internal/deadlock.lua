@@ -2,10 +2,11 @@
 ---not ended. The go blocks of the library that this explains are then not listed.
 
 local core = require "runnel.core"
+local short = require "runnel.internal.short"
 
 local name_of, peek, value_of = core.internal.name_of, core.internal.peek, core.internal.job.value
 
--- The jobs that are named for each pipeline, and the characters of each of their values.
+-- The jobs that are named for each pipeline, and the bytes of each of their values.
 local NAMED, LONGEST = 8, 60
 
 -- Functions of the library that take from one channel until it closes, or from several.
@@ -87,14 +88,6 @@ end
 
 -- ---- jobs that have not ended ----
 
-local function quoted(text) return ("%q"):format(text) end
-
-local function short(value)
-  local ok, text = pcall(type(value) == "string" and quoted or core.internal.error_text, value)
-  if not ok then return "a " .. type(value) end
-  return #text <= LONGEST and text or text:sub(1, LONGEST) .. "..."
-end
-
 -- The result channels that the go blocks of a pipeline hold.
 local function results_of(jobs)
   local results = jobs.queue and peek(jobs.queue, math.maxinteger) or {}
@@ -108,16 +101,15 @@ local function about_jobs(name, jobs)
     local value = value_of(result)
     if value ~= nil and not result:closed() then
       n = n + 1
-      if n <= NAMED then values[n] = short(value) end
+      if n <= NAMED then values[n] = short.value(value, LONGEST) end
     end
   end
   if n == 0 then return nil end
   table.sort(values)
-  if n > NAMED then table.insert(values, ("and %d more"):format(n - NAMED)) end
   return ("%s: %s. A job ends when its result channel is closed: the function at %s, or the go block that it starts, "
     .. "must call result:close() after the last put, also after an error"):format(name:gsub(" %->.*", ""),
     (n == 1 and "the job of the value %s has not ended" or n .. " jobs have not ended, those of the values %s")
-      :format(table.concat(values, ", ")), jobs.where)
+      :format(short.list(values, NAMED, n)), jobs.where)
 end
 
 ---The jobs of a pipeline that have not ended, for the report of a deadlock. What is started by guard.go with a table

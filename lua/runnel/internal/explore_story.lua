@@ -1,6 +1,7 @@
 ---Tells what happened in one run of sim.explore: who did what where, one step after the other.
 
 local recorder = require "runnel.core".internal.trace
+local shorten = require "runnel.internal.short"
 
 local RUN, PARK, SPAWN, END, PUT, TAKE, CLOSE = 1, 2, 3, 4, 6, 7, 8 -- TraceKind in tracing/trace_state.h
 local READY, ALTS, CHOSEN, DEADLOCK = 33, 34, 35, 36 -- tracing/story.h
@@ -79,8 +80,7 @@ local function wait(found, how, chs, n, place)
   if how ~= ON_ALTS then return "yields" .. place end
   local names = {}
   for i, each in ipairs(chs) do names[i] = channel(found, each) end
-  local more = n > #chs and (" and %d more"):format(n - #chs) or ""
-  return ("waits in alts on %s%s%s"):format(table.concat(names, ", "), more, place)
+  return ("waits in alts on %s%s"):format(shorten.list(names, #names, n), place)
 end
 
 -- What a go block does in an event, or nil.

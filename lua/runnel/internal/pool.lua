@@ -21,8 +21,10 @@
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
 local core = require "runnel.core"
+local entries = require "runnel.internal.entries"
 local far = require "runnel.internal.far"
 local guard = require "runnel.internal.guard"
+local short = require "runnel.internal.short"
 local start = require "runnel.internal.start"
 local internal = core.internal
 
@@ -241,24 +243,11 @@ end
 
 -- ---- the end ----
 
-local function describe(value)
-  if type(value) == "table" or type(value) == "userdata" then return "a " .. type(value) end
-  local text = type(value) == "string" and ("%q"):format(value):gsub("[%c\\]+", " ") or tostring(value)
-  return #text > 60 and text:sub(1, 57) .. "..." or text
-end
-
 -- The job with that number, and the value of its call if that still waits.
 local function describe_job(pool, number)
   local call = pool.calls[number]
   if not call then return ("job %d, whose call waits no more"):format(number) end
-  return ("job %d, value %s"):format(number, describe(call.value))
-end
-
--- What the thread of an entry of rn.ps does.
-local function describe_state(entry)
-  local waits = {}
-  for i, wait in ipairs(entry.waits) do waits[i] = (", %s on %s"):format(wait.operation, wait.channel) end
-  return ("%s for %.1f s%s"):format(entry.state, (entry.waited or 0) / 1000, table.concat(waits))
+  return ("job %d, value %s"):format(number, short.value(call.value, 60))
 end
 
 local pools = { patience = 5000 } -- ms after which a pool that is being closed says for what it waits
@@ -271,7 +260,7 @@ local function report_slow(pool)
   for _, entry in ipairs(core.ps()) do
     for i, block in ipairs(pool.blocks) do
       if entry.result == block then
-        lines[#lines + 1] = ("\n  thread %d of %d (%s): %s"):format(i, #pool.blocks, describe_state(entry),
+        lines[#lines + 1] = ("\n  thread %d of %d (%s): %s"):format(i, #pool.blocks, entries.doing(entry, true),
           describe_job(pool, internal.job_of(block)))
       end
     end

@@ -1,4 +1,4 @@
----Values as short texts of one line, for pages and tables.
+---Values, times and lists as short texts: for pages, tables and messages.
 
 local short = {}
 
@@ -30,21 +30,35 @@ function short.kind(v)
   return kind
 end
 
-local function cut(text, longest) return #text <= longest and text or text:sub(1, longest) .. "..." end
+-- Never in the middle of a character.
+local function cut(text, longest)
+  return #text <= longest and text or text:sub(1, utf8.offset(text, 0, longest + 1) - 1) .. "..."
+end
+
+---The text that an object's own __tostring makes, or nil if it has none. An error there becomes part of the text.
+---@param value table|userdata
+---@return string?
+function short.own(value)
+  local meta = debug.getmetatable(value)
+  if type(meta) ~= "table" or rawget(meta, "__tostring") == nil then return nil end
+  local ok, text = pcall(tostring, value)
+  return ok and text or "(error in __tostring)"
+end
 
 local function plain(v, longest)
   if type(v) == "string" then return cut(("%q"):format(v:sub(1, longest + 1)):gsub("\\\n", "\\n"), longest) end
   if type(v) == "number" or type(v) == "boolean" then return tostring(v) end
-  return short.kind(v)
+  local own = (type(v) == "table" or type(v) == "userdata") and short.own(v)
+  return own and cut(own:gsub("%c+", " "), longest) or short.kind(v)
 end
 
----The contents of a value, shortened.
+---The contents of a value, shortened, in one line; of an object with its own __tostring what that makes.
 ---@param v any
 ---@param longest? integer bytes (200)
 ---@return string
 function short.value(v, longest)
   longest = longest or LONGEST
-  if type(v) ~= "table" then return plain(v, longest) end
+  if type(v) ~= "table" or short.own(v) then return plain(v, longest) end
   local parts = {}
   for key, value in next, v do
     if #parts == ENTRIES then
@@ -55,6 +69,42 @@ function short.value(v, longest)
     parts[#parts + 1] = math.type(key) == "integer" and text or plain(key, longest) .. " = " .. text
   end
   return cut("{ " .. table.concat(parts, ", ") .. " }", longest)
+end
+
+---A time, as "250 ms", "3.2 s", "5 min 3 s", "2 h 5 min", "3 d 4 h".
+---@param ms number
+---@return string
+function short.duration(ms)
+  ms = (math.max(ms, 0) + 0.5) // 1
+  if ms < 1000 then return ("%d ms"):format(ms) end
+  if ms < 59950 then return ("%.1f s"):format(ms / 1000) end
+  local s = (ms + 500) // 1000
+  if s < 3600 then return ("%d min %d s"):format(s // 60, s % 60) end
+  if s < 86400 then return ("%d h %d min"):format(s // 3600, s % 3600 // 60) end
+  return ("%d d %d h"):format(s // 86400, s % 86400 // 3600)
+end
+
+local function with_more(texts, most, n, separator, last)
+  local shown = math.min(#texts, most)
+  local text = table.concat(texts, separator, 1, shown)
+  n = n or #texts
+  return n > shown and ("%s%sand %d more"):format(text, last, n - shown) or text
+end
+
+---The first texts of a list, as "a, b and 3 more".
+---@param texts string[]
+---@param most integer
+---@param n? integer how many there are, if not all are in the list
+---@return string
+function short.list(texts, most, n) return with_more(texts, most, n, ", ", " ") end
+
+---The same, each in an indented line of its own, with a newline before it.
+---@param texts string[]
+---@param most number
+---@param n? integer
+---@return string
+function short.lines(texts, most, n)
+  return #texts == 0 and "" or "\n  " .. with_more(texts, most, n, "\n  ", "\n  ")
 end
 
 return short

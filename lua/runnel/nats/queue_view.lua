@@ -1,48 +1,16 @@
 ---Queues and dead letters as lines of text: for `runnel queues`, the prompt, and the monitor.
 
 local short = require "runnel.internal.short"
+local width = require "runnel.internal.prompt.width"
 
 local queue_view = {}
 
 -- ---- parts ----
 
--- Units of time, in ms.
-local UNITS <const> = { { "d", 86400000 }, { "h", 3600000 }, { "m", 60000 }, { "s", 1000 } }
-
----A time as a text, such as "250 ms", "3.2 s", "2.5 h".
----@param ms number?
----@return string
-function queue_view.duration(ms)
-  if not ms then return "-" end
-  for _, unit in ipairs(UNITS) do
-    if ms >= unit[2] then return ("%.1f %s"):format(ms / unit[2], unit[1]) end
-  end
-  return ("%d ms"):format(ms // 1)
-end
-
 ---A time since 1970 as local date and time.
 ---@param ms number?
 ---@return string
 function queue_view.date(ms) return ms and os.date("%Y-%m-%d %H:%M:%S", ms // 1000 | 0) --[[@as string]] or "-" end
-
--- Columns as lines; those of RIGHT are numbers.
-local function columns_of(head, rows, right)
-  local widths = {}
-  table.insert(rows, 1, head)
-  for _, row in ipairs(rows) do
-    for i, text in ipairs(row) do widths[i] = math.max(widths[i] or 0, utf8.len(text) or #text) end
-  end
-  local lines = {}
-  for n, row in ipairs(rows) do
-    local cells = {}
-    for i, text in ipairs(row) do
-      local space = (" "):rep(widths[i] - (utf8.len(text) or #text))
-      cells[i] = right[head[i]] and space .. text or i == #row and text or text .. space
-    end
-    lines[n] = table.concat(cells, "  ")
-  end
-  return lines
-end
 
 local function add_all(lines, more)
   for _, line in ipairs(more) do lines[#lines + 1] = line end
@@ -51,8 +19,7 @@ end
 -- ---- queues ----
 
 local HEAD <const> = { "queue", "waiting", "running", "redelivered", "given up", "rate/s", "oldest", "workers", "" }
-local NUMBERS <const> = {}
-for _, name in ipairs(HEAD) do NUMBERS[name] = name ~= "queue" and name ~= "" or nil end
+local NUMBERS <const> = { false, true, true, true, true, true, true, true }
 
 local function slots(workers)
   local n = 0
@@ -68,15 +35,15 @@ end
 
 local function queue_row(queue)
   return {
-    queue.name, tostring(queue.waiting), tostring(queue.running), tostring(queue.redelivered),
-    tostring(queue.given_up), queue.rate and ("%.1f"):format(queue.rate) or "-", queue_view.duration(queue.oldest),
+    queue.name, queue.waiting, queue.running, queue.redelivered, queue.given_up,
+    queue.rate and ("%.1f"):format(queue.rate) or "-", queue.oldest and short.duration(queue.oldest) or "-",
     slots(queue.workers), notes(queue),
   }
 end
 
 local function call_text(call)
   local again = (call.deliveries or 1) > 1 and (", start %d"):format(call.deliveries) or ""
-  return ("%s for %s%s"):format(call.value, queue_view.duration(call.ms), again)
+  return ("%s for %s%s"):format(call.value, short.duration(call.ms), again)
 end
 
 -- A count as a part of a line, if it is not 0.
@@ -103,10 +70,9 @@ end
 ---@return string[] lines
 function queue_view.queues(list, workers)
   if #list == 0 then return { "there are no queues" } end
-  local rows = {}
-  for i, queue in ipairs(list) do rows[i] = queue_row(queue) end
-  local lines = columns_of(HEAD, rows, NUMBERS)
-  for i, line in ipairs(lines) do lines[i] = line:gsub("%s+$", "") end
+  local rows = { HEAD }
+  for i, queue in ipairs(list) do rows[i + 1] = queue_row(queue) end
+  local lines = width.columns(rows, NUMBERS)
   if not workers then return lines end
   for _, queue in ipairs(list) do
     if #queue.workers > 0 then
@@ -127,13 +93,12 @@ local function first_line(text) return (text or "?"):match "^[^\n]*" end
 ---@return string[] lines
 function queue_view.letters(letters)
   if #letters == 0 then return { "there are no dead letters" } end
-  local rows = {}
+  local rows = { { "number", "given up", "starts", "raised", "bytes", "error" } }
   for i, letter in ipairs(letters) do
-    rows[i] = { tostring(letter.sequence), queue_view.date(letter.time), tostring(letter.starts or "-"),
-      tostring(letter.raises or "-"), tostring(letter.bytes or "-"), first_line(letter.error) }
+    rows[i + 1] = { letter.sequence, queue_view.date(letter.time), letter.starts or "-", letter.raises or "-",
+      letter.bytes or "-", first_line(letter.error) }
   end
-  return columns_of({ "number", "given up", "starts", "raised", "bytes", "error" }, rows,
-    { number = true, starts = true, raised = true, bytes = true })
+  return width.columns(rows, { true, false, true, true, true })
 end
 
 ---A dead letter with its value.

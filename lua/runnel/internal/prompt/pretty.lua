@@ -1,6 +1,7 @@
 ---Formats values for a prompt, indented and of limited size.
 
 local lexer = require "runnel.internal.prompt.lexer"
+local short = require "runnel.internal.short"
 local width = require "runnel.internal.prompt.width"
 
 local LENGTH = 1000 -- bytes of a string
@@ -48,13 +49,6 @@ local function before(a, b)
   return tostring(a) < tostring(b)
 end
 
--- The result of a value's __tostring, or nil if it has none. An error becomes part of the text.
-local function own_text(meta, value)
-  if not meta or rawget(meta, "__tostring") == nil then return nil end
-  local ok, text = pcall(tostring, value)
-  return ok and text or "(error in __tostring)"
-end
-
 -- ---- objects of the library ----
 
 -- Public fields.
@@ -73,14 +67,14 @@ local function write_object(c, meta, value, name, write, depth)
     local v = rawget(value, field)
     if v ~= nil then texts[#texts + 1] = field .. " = " .. write(c, v, depth + 1) end
   end
-  local short = paint(c, "object", name:match "[^.]*$")
-  if #texts > 0 then return ("%s { %s }"):format(short, table.concat(texts, ", ")) end
+  local kind = paint(c, "object", name:match "[^.]*$")
+  if #texts > 0 then return ("%s { %s }"):format(kind, table.concat(texts, ", ")) end
   local index = rawget(meta, "__index")
   for method, f in next, type(index) == "table" and index or {} do
     if type(method) == "string" and type(f) == "function" and not method:find "^_" then texts[#texts + 1] = method end
   end
   table.sort(texts)
-  return short .. (#texts > 0 and " (" .. table.concat(texts, ", ") .. ")" or "")
+  return kind .. (#texts > 0 and " (" .. table.concat(texts, ", ") .. ")" or "")
 end
 
 -- ---- tables ----
@@ -171,7 +165,7 @@ function write(c, value, depth)
   if kind ~= "table" and kind ~= "userdata" then return tostring(value) end
   local meta = debug.getmetatable(value)
   if type(meta) ~= "table" then meta = nil end
-  local text = own_text(meta, value)
+  local text = short.own(value)
   if text then return paint(c, "object", text) end
   if kind == "userdata" then return tostring(value) end
   local name = kind_of(meta)

@@ -1,70 +1,49 @@
 ---A prompt's views of go blocks and channels: as text in columns.
 
 local rn = require "runnel"
+local entries = require "runnel.internal.entries"
+local short = require "runnel.internal.short"
 local width = require "runnel.internal.prompt.width"
 
-local NAMED = 4 -- channels of an alts, at most
 local ALIKE = 3 -- so many similar entries are folded into one line
 
 ---@class runnel.internal.prompt.views
 local views = {}
 
--- Formats rows as text, with numbers right-aligned. The first row has the headings.
+-- Rows as lines, with numbers aligned to the right. The first row has the headings.
 local function columns(rows, most)
-  local widths, lines = {}, {}
-  for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, width.of(tostring(cell))) end
-  end
-  for n, row in ipairs(rows) do
-    local cells = {}
-    for i, cell in ipairs(row) do
-      local is_number = type((rows[2] or row)[i]) == "number"
-      cells[i] = width.pad(tostring(cell), widths[i], is_number)
-    end
-    lines[n] = width.cut(table.concat(cells, "  "):gsub("%s+$", ""), most)
-  end
-  return lines
-end
-
-local function duration(ms)
-  if not ms then return "" end
-  if ms < 1000 then return ("%.0f ms"):format(ms) end
-  if ms < 60000 then return ("%.1f s"):format(ms / 1000) end
-  return ("%d min %02d s"):format(ms // 60000, ms % 60000 // 1000)
-end
-
-local function chan_name(ch)
-  local stats = ch:stats()
-  return stats.name or "#" .. stats.id
+  local right = {}
+  for i, cell in ipairs(rows[2] or {}) do right[i] = type(cell) == "number" end
+  return width.columns(rows, right, most)
 end
 
 -- A name without its numbers: "worker 3" and "worker 4" are alike.
 local function kind_of(name) return (name:gsub("%d+", "…")) end
 
 -- Folds entries that are alike into the newest of them, which gets their number as `alike`. The newest are first.
-local function fold(entries, key_of)
+local function fold(list, key_of)
   local folded, groups = {}, {}
-  for i = #entries, 1, -1 do
-    local key = key_of(entries[i])
+  for i = #list, 1, -1 do
+    local key = key_of(list[i])
     local group = groups[key]
     if group then
-      group[#group + 1] = entries[i]
+      group[#group + 1] = list[i]
     else
-      groups[key] = { entries[i] }
+      groups[key] = { list[i] }
       folded[#folded + 1] = key
     end
   end
-  local list = {}
+  local shown = {}
   for _, key in ipairs(folded) do
     local group = groups[key]
     if #group >= ALIKE then
       group[1].alike, group[1].same_name = #group, group[1].name == group[#group].name
-      list[#list + 1] = group[1]
+      shown[#shown + 1] = group[1]
     else
-      table.move(group, 1, #group, #list + 1, list)
+      table.move(group, 1, #group, #shown + 1, shown)
     end
   end
-  return list
+  return shown
 end
 
 -- The first rows of a list, and a line with the number of the others.
@@ -80,20 +59,6 @@ local function name_of(entry, name)
   return ("%s  × %d"):format(entry.same_name and name or kind_of(name), entry.alike)
 end
 
-local function waits_of(entry)
-  if entry.thread then
-    local list = {}
-    for i, wait in ipairs(entry.waits) do list[i] = wait.operation .. " on " .. chan_name(wait.channel) end
-    return table.concat(list, ", ")
-  end
-  local waits, names = entry.operation or "", {}
-  local chs = entry.channels or { entry.channel }
-  for i = 1, math.min(#chs, NAMED) do names[i] = chan_name(chs[i]) end
-  if #names == 0 then return waits end
-  local more = #chs > NAMED and (" and %d more"):format(#chs - NAMED) or ""
-  return ("%s on %s%s"):format(waits, table.concat(names, ", "), more)
-end
-
 ---The go blocks, one line each, below a line of headings. With `room` there are at most so many lines: the newest go
 ---blocks first, and similar ones in one line.
 ---@param most integer columns of the screen
@@ -102,19 +67,20 @@ end
 ---@return integer count of go blocks
 function views.go_blocks(most, room)
   local rows = { { "id", "name", "state", "for", "waits", "where" } }
-  local entries = rn.ps() ---@type table[]
-  local count = #entries
-  table.sort(entries, function(a, b) return a.id < b.id end)
+  local list = rn.ps() ---@type table[]
+  local count = #list
+  table.sort(list, function(a, b) return a.id < b.id end)
   if room then
-    entries = fold(entries, function(e)
-      return table.concat({ kind_of(e.name), e.state, e.where or "", kind_of(waits_of(e)) }, "\0")
+    list = fold(list, function(e)
+      return table.concat({ kind_of(e.name), e.state, e.where or "", kind_of(entries.waits(e, true)) }, "\0")
     end)
   end
-  for _, entry in ipairs(entries) do
-    local waits = waits_of(entry)
+  for _, entry in ipairs(list) do
+    local waits = entries.waits(entry, true)
     if entry.alike then waits = kind_of(waits) end
     rows[#rows + 1] = {
-      entry.id, name_of(entry, entry.name), entry.state, duration(entry.waited), waits, entry.where or "",
+      entry.id, name_of(entry, entry.name), entry.state, entry.waited and short.duration(entry.waited) or "", waits,
+      entry.where or "",
     }
   end
   return room and first_rows(rows, most, room - 1) or columns(rows, most), count

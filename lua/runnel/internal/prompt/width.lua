@@ -63,6 +63,25 @@ function width.pad(text, columns, right)
   return right and blanks .. text or text .. blanks
 end
 
+---The rows of a table as lines, each column as wide as its widest cell.
+---@param rows any[][] cells are shown by tostring
+---@param right table<integer, boolean> the columns that are aligned to the right
+---@param most? integer columns of the screen; longer lines are cut
+---@return string[] lines
+function width.columns(rows, right, most)
+  local widths, lines = {}, {}
+  for _, row in ipairs(rows) do
+    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, width.of(tostring(cell))) end
+  end
+  for n, row in ipairs(rows) do
+    local cells = {}
+    for i, cell in ipairs(row) do cells[i] = width.pad(tostring(cell), widths[i], right[i]) end
+    local line = table.concat(cells, "  "):gsub("%s+$", "")
+    lines[n] = most and width.cut(line, most) or line
+  end
+  return lines
+end
+
 ---Wraps a text between words to so many columns, and indents all lines.
 ---@param text string
 ---@param columns integer
