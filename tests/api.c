@@ -6,7 +6,6 @@
    sanitizer. */
 #include "capi/runnel.h"
 
-#include <fcntl.h>
 #include <lauxlib.h>
 #include <lualib.h>
 #include <poll.h>
@@ -21,6 +20,8 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "memory.h"
 
 #define FAIL(...)                                                                                                      \
   do {                                                                                                                 \
@@ -1173,42 +1174,6 @@ static void shared_bad_input(void) {
 
 /* ---- out of memory ---- */
 
-/* How many allocations may still succeed: Lua's, and the library's own, for which the linker uses the three functions
-   below. Negative: any number. */
-typedef struct Left {
-  long lua;
-  long own;
-} Left;
-
-static Left left = {-1, -1};
-
-/* Whether this allocation fails; all after it fail, too. */
-static bool must_fail(long *n) {
-  if (*n > 0) --*n;
-  return *n == 0;
-}
-
-void *__real_malloc(size_t size);               /* NOLINT(bugprone-reserved-identifier): so the linker calls them */
-void *__real_calloc(size_t n, size_t size);     /* NOLINT(bugprone-reserved-identifier) */
-void *__real_realloc(void *block, size_t size); /* NOLINT(bugprone-reserved-identifier) */
-void *__wrap_malloc(size_t size);               /* NOLINT(bugprone-reserved-identifier) */
-void *__wrap_calloc(size_t n, size_t size);     /* NOLINT(bugprone-reserved-identifier) */
-void *__wrap_realloc(void *block, size_t size); /* NOLINT(bugprone-reserved-identifier) */
-
-void *__wrap_malloc(size_t size) { return must_fail(&left.own) ? NULL : __real_malloc(size); }
-void *__wrap_calloc(size_t n, size_t size) { return must_fail(&left.own) ? NULL : __real_calloc(n, size); }
-void *__wrap_realloc(void *block, size_t size) { return must_fail(&left.own) ? NULL : __real_realloc(block, size); }
-
-static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
-  (void)ud;
-  if (new_size == 0) {
-    free(block);
-    return NULL;
-  }
-  if ((!block || new_size > old_size) && must_fail(&left.lua)) return NULL;
-  return __real_realloc(block, new_size);
-}
-
 /* Calls each function that allocates in Lua once; returns the first code that is not RUNNEL_OK. */
 static int use_all(lua_State *L, runnel_port **port, runnel_shared **sh) {
   runnel_chan *ch = NULL, *same = NULL, *result = NULL;
@@ -1243,36 +1208,47 @@ static int use_all(lua_State *L, runnel_port **port, runnel_shared **sh) {
   return runnel_chan_close(L, ch, "a reason of its own");
 }
 
-/* Calls all functions with the n-th allocation failing, for each n; either Lua's allocations or the library's own. */
-static void fail_each(long *count) {
-  int code = RUNNEL_NO_MEMORY;
-  for (long n = 1; code != RUNNEL_OK; n++) {
-    lua_State *L = lua_newstate(allocate, NULL);
-    if (!L) abort();
-    runnel_port *port = NULL;
-    runnel_shared *sh = NULL;
-    *count = n;
-    code = use_all(L, &port, &sh);
-    *count = -1;
-    if (lua_gettop(L) != 0) abort();
-    /* If it fails in the scheduler, the port's go block dies, and the port closes. */
-    if (code != RUNNEL_OK && code != RUNNEL_NO_MEMORY && code != RUNNEL_EMPTY && code != RUNNEL_CLOSED) abort();
-    if (runnel_open(L) != RUNNEL_OK || runnel_step(L, 100, NULL) < RUNNEL_OK) abort();
-    lua_close(L);
-    if (port) (void)runnel_port_release(port);
-    if (sh) (void)runnel_shared_release(sh);
-    if (n > 100000) abort();
-  }
+/* The memory of a state, and whose allocations fail: that of the state, or what the library takes from malloc. */
+typedef struct Scarce {
+  Memory state, own;
+  Memory *failing;
+} Scarce;
+
+/* Calls all functions. */
+static void attempt(void *data) {
+  Scarce *scarce = (Scarce *)data;
+  static const luaL_Reg no_modules[] = {{NULL, NULL}};
+  memory_now(scarce->failing, 60, "api: memory of %s", scarce->failing == &scarce->own ? "the library" : "Lua");
+  lua_State *L = memory_open(&scarce->state, no_modules);
+  runnel_port *port = NULL;
+  runnel_shared *sh = NULL;
+  memory_here = &scarce->own;
+  scarce->failing->armed = true;
+  int code = use_all(L, &port, &sh);
+  scarce->failing->armed = false;
+  memory_here = NULL;
+  if (lua_gettop(L) != 0) memory_die("values are left on the stack");
+  /* If it fails in the scheduler, the port's go block dies, and the port closes. */
+  if (code != RUNNEL_OK && code != RUNNEL_NO_MEMORY && code != RUNNEL_EMPTY && code != RUNNEL_CLOSED)
+    memory_die("code %d", code);
+  if (code != RUNNEL_OK && !scarce->failing->refused) memory_die("code %d without a failure", code);
+  if (runnel_open(L) != RUNNEL_OK || runnel_step(L, 100, NULL) < RUNNEL_OK) memory_die("the state cannot be used");
+  memory_close(L);
+  if (port) (void)runnel_port_release(port);
+  if (sh) (void)runnel_shared_release(sh);
 }
 
+/* From the n-th allocation on each fails, for each n. */
 static void memory_runs_out(void) {
-  int real_stderr = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
-  CHECK(dup2(nowhere, STDERR_FILENO) >= 0); /* discards the errors of go blocks */
-  (void)close(nowhere);
-  fail_each(&left.lua);
-  fail_each(&left.own);
-  CHECK(dup2(real_stderr, STDERR_FILENO) >= 0);
-  (void)close(real_stderr);
+  static Scarce scarce;
+  uint32_t far = UINT32_MAX;
+  memory_capture(); /* the errors of go blocks */
+  scarce.failing = &scarce.state;
+  (void)memory_each(scarce.failing, MEMORY_ALL, &far, MEMORY_MOST, attempt, &scarce);
+  scarce.failing = &scarce.own;
+  (void)memory_each(scarce.failing, MEMORY_ALL, &far, MEMORY_MOST, attempt, &scarce);
+  memory_release();
+  (void)alarm(0);
 }
 
 /* ---- threads ---- */

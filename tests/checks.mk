@@ -228,27 +228,30 @@ run-trace-viewers: programs
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 CORE_TEST    = $(BUILD)/tests/invariants.o $(OBJECTS)
 
-$(BUILD)/runner: $(BUILD)/tests/runner.o $(CORE_TEST)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+# Where malloc and its like can fail (tests/memory.h).
+FAILING = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
-$(BUILD)/oom: $(BUILD)/tests/oom.o $(CORE_TEST) # malloc and its like fail, and threads get a state that is watched
-	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=luaL_newstate -o $@ $^ $(LIBS)
+$(BUILD)/runner: $(BUILD)/tests/runner.o $(BUILD)/tests/memory.o $(CORE_TEST)
+	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(LIBS)
 
-$(BUILD)/nats_oom: $(BUILD)/tests/nats_oom.o $(NATS_OBJECTS) $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(NATS_LIBS) $(LIBS)
+$(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/memory.o $(CORE_TEST) # threads get a state that is watched
+	$(Q)$(CC) $(CFLAGS) $(FAILING),--wrap=luaL_newstate -o $@ $^ $(LIBS)
 
-$(BUILD)/httpd_oom: $(BUILD)/tests/httpd_oom.o $(HTTPD_OBJECTS) $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $(sort $^) $(HTTPD_LIBS) $(LIBS)
-
-$(BUILD)/http_oom: $(BUILD)/tests/http_oom.o $(HTTP_OBJECTS) $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $(sort $^) $(HTTP_LIBS) $(LIBS)
+$(BUILD)/nats_oom:  MODULE_LIBS = $(NATS_LIBS)
+$(BUILD)/httpd_oom: MODULE_LIBS = $(HTTPD_LIBS)
+$(BUILD)/http_oom:  MODULE_LIBS = $(HTTP_LIBS) $(HTTPD_LIBS)
+$(BUILD)/nats_oom:  $(NATS_OBJECTS)
+$(BUILD)/httpd_oom: $(HTTPD_OBJECTS)
+$(BUILD)/http_oom:  $(HTTP_OBJECTS) $(HTTPD_OBJECTS)
+$(BUILD)/nats_oom $(BUILD)/httpd_oom $(BUILD)/http_oom: $(BUILD)/%: $(BUILD)/tests/%.o $(BUILD)/tests/memory.o $(OBJECTS)
+	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(MODULE_LIBS) $(LIBS)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \
 	  $(LUA_LIBS)
 
-$(BUILD)/api: $(BUILD)/tests/api.o $(LIB_OBJECTS) # malloc and its like fail where the test wants them to
-	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ $(LIBS)
+$(BUILD)/api: $(BUILD)/tests/api.o $(BUILD)/tests/memory.o $(LIB_OBJECTS)
+	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(LIBS)
 
 HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,options output paste utf8)
 $(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)

@@ -1,26 +1,11 @@
 /* nats_oom: messages of runnel.nats are made into tables, and sent with headers, while each allocation of Lua fails in
    turn. Nothing may be lost by that: the address sanitizer looks for what is not freed. No server is needed. */
 #include <assert.h>
-#include <lualib.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "nats/conn.h"
-
-static int left; /* allocations until one fails; negative: none does */
-
-static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
-  (void)ud;
-  (void)old_size;
-  if (new_size == 0) {
-    free(block);
-    return NULL;
-  }
-  if (left == 0) return NULL; /* also in Lua's second attempt, after a collection */
-  if (left > 0) left--;
-  return realloc(block, new_size);
-}
 
 static void add(natsMsg *msg, const char *name, const char *value) {
   natsStatus s = natsMsgHeader_Add(msg, name, value);
@@ -34,7 +19,7 @@ static int receive(lua_State *L) {
   return 1;
 }
 
-static void try_receive(lua_State *L) {
+static int try_receive(lua_State *L) {
   natsMsg *msg = NULL;
   natsStatus s = natsMsg_Create(&msg, "subject", "reply", "data", 4);
   assert(s == NATS_OK);
@@ -45,24 +30,23 @@ static void try_receive(lua_State *L) {
   add(msg, "Several", "two");
   lua_pushcfunction(L, receive);
   lua_pushlightuserdata(L, msg);
+  memory_of(L)->armed = true;
   int status = lua_pcall(L, 1, 1, 0);
+  memory_of(L)->armed = false;
   natsMsg_Destroy(msg);
-  left = -1;
-  assert(status == LUA_OK || status == LUA_ERRMEM);
-  if (status != LUA_OK) return;
+  if (status != LUA_OK) return status;
   assert(lua_getfield(L, -1, "status") == LUA_TSTRING && strcmp(lua_tostring(L, -1), "503") == 0);
   assert(lua_getfield(L, -2, "headers") == LUA_TTABLE && lua_getfield(L, -1, "Several") == LUA_TTABLE);
   assert(lua_rawlen(L, -1) == 2);
+  return LUA_OK;
 }
 
 /* What is sent is kept, as while a connection is lost. */
-static void try_send(lua_State *L) {
+static int try_send(lua_State *L) {
   Conn conn = {.nc = (natsConnection *)&conn}; /* not NULL, and not used */
   outbox_open(&conn.outbox);
   conn.outbox.limit = 100000;
   atomic_store(&conn.outbox.is_lost, true);
-  int may_fail = left;
-  left = -1;
   conn_open(L);
   Conn **at = (Conn **)lua_newuserdatauv(L, sizeof(void *), 1);
   *at = &conn;
@@ -75,9 +59,9 @@ static void try_send(lua_State *L) {
   lua_pushliteral(L, "data");
   lua_pushliteral(L, "reply");
   lua_pushvalue(L, -6);
-  left = may_fail;
+  memory_of(L)->armed = true;
   int status = lua_pcall(L, 5, 1, 0);
-  left = -1;
+  memory_of(L)->armed = false;
   assert(status == LUA_OK ? lua_toboolean(L, -1) && conn.outbox.count == 1
                           : status == LUA_ERRMEM && conn.outbox.count == 0);
   if (status == LUA_OK) {
@@ -86,33 +70,38 @@ static void try_send(lua_State *L) {
   }
   outbox_free(&conn.outbox);
   *at = NULL; /* nothing for the finalizer */
-  if (status == LUA_OK) lua_settop(L, 1);
+  return status;
 }
 
-/* Runs `attempt` with one failure after the other, until there is none. Returns how many there were. */
-static int try_all(void (*attempt)(lua_State *L)) {
-  for (int failures = 0;; failures++) {
-    left = -1;
-    lua_State *L = lua_newstate(allocate, NULL);
-    assert(L);
-    luaL_openlibs(L);
-    lua_gc(L, LUA_GCSTOP);
-    left = failures;
-    lua_pushboolean(L, 1);
-    attempt(L);
-    bool failed = lua_type(L, -1) == LUA_TSTRING && strcmp(lua_tostring(L, -1), "not enough memory") == 0;
-    lua_close(L);
-    if (!failed) return failures;
-  }
+/* One of the two. */
+typedef struct Try {
+  int (*run)(lua_State *L); /* returns how the protected call has ended */
+  const char *name;
+  Memory memory;
+} Try;
+
+static void attempt(void *data) {
+  static const luaL_Reg no_modules[] = {{NULL, NULL}};
+  Try *try = (Try *)data;
+  memory_now(&try->memory, 60, "nats_oom: %s", try->name);
+  lua_State *L = memory_open(&try->memory, no_modules);
+  lua_gc(L, LUA_GCSTOP);
+  int status = try->run(L);
+  if (status != (try->memory.refused ? LUA_ERRMEM : LUA_OK)) memory_die("the call ends with status %d", status);
+  memory_close(L);
 }
 
 int main(void) {
   natsStatus s = nats_Open(-1);
   assert(s == NATS_OK);
   (void)s;
-  int received = try_all(try_receive), sent = try_all(try_send);
-  printf("nats_oom: %d failures while messages were received, %d while they were sent\n", received, sent);
-  assert(received > 5 && sent > 1);
+  Try received = {.run = try_receive, .name = "receiving"}, sent = {.run = try_send, .name = "sending"};
+  uint32_t far = UINT32_MAX;
+  uint32_t receives = memory_each(&received.memory, 1, &far, MEMORY_MOST, attempt, &received);
+  uint32_t sends = memory_each(&sent.memory, 1, &far, MEMORY_MOST, attempt, &sent);
+  printf("nats_oom: %u failures while messages were received, %u while they were sent\n", (unsigned)receives - 1,
+         (unsigned)sends - 1);
+  assert(receives > 6 && sends > 2);
   nats_Close();
   return 0;
 }

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "invariants.h"
+#include "memory.h"
 
 int luaopen_runnel_core(lua_State *L);
 
@@ -31,62 +32,30 @@ enum { LARGE = 4096 };
 
 /* The state's memory, and the tracked values by number. */
 typedef struct Track {
-  size_t used;        /* bytes in use */
-  size_t small;       /* of them, in blocks of less than LARGE bytes */
+  Memory memory;      /* the first field (memory_allocate) */
+  size_t small;       /* bytes in use, in blocks of less than LARGE bytes */
   size_t limit;       /* most bytes in use, or 0 for no limit */
-  uint32_t odds;      /* one allocation in so many fails; 0: none */
-  bool again;         /* the last one failed at random: Lua's second attempt, after a collection, fails as well */
-  uint64_t random;    /* state of the random numbers for `odds` */
   unsigned char *ran; /* how often each finalizer ran, at most 255 times */
   size_t count;       /* how many values are tracked */
   size_t capacity;    /* of `ran` */
 } Track;
 
-/* Whether a block must not grow by so many bytes. */
-static bool is_refused(Track *track, size_t more) {
-  if (track->limit && track->used + more > track->limit) return true;
-  if (!track->odds) return false;
-  if (track->again) {
-    track->again = false;
-    return true;
-  }
-  track->random ^= track->random << 13;
-  track->random ^= track->random >> 7;
-  track->random ^= track->random << 17;
-  track->again = track->random % track->odds == 0;
-  return track->again;
-}
-
-/* A block has become one of another size; 0: there is none. */
-static void count(Track *track, size_t old_size, size_t new_size) {
-  track->used += new_size - old_size;
-  if (old_size < LARGE) track->small -= old_size;
-  if (new_size < LARGE) track->small += new_size;
-}
-
 static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
   Track *track = (Track *)ud;
   if (!block) old_size = 0; /* it is the type of the object then */
-  if (new_size == 0) {
-    free(block);
-    count(track, old_size, 0);
-    return NULL;
-  }
-  if (new_size > old_size && is_refused(track, new_size - old_size)) return NULL;
-  void *moved = realloc(block, new_size);
-  if (moved) count(track, old_size, new_size);
+  if (new_size > old_size && track->limit && track->memory.used + new_size - old_size > track->limit) return NULL;
+  void *moved = memory_allocate(track, block, old_size, new_size);
+  if (!moved && new_size) return NULL;
+  if (old_size < LARGE) track->small -= old_size;
+  if (new_size < LARGE) track->small += new_size;
   return moved;
 }
 
-static Track *track_of(lua_State *L) {
-  void *ud;
-  (void)lua_getallocf(L, &ud);
-  return (Track *)ud;
-}
+static Track *track_of(lua_State *L) { return (Track *)memory_of(L); }
 
 /* bytes() -> bytes in use, and of them in blocks of less than LARGE bytes */
 static int t_bytes(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)track_of(L)->used);
+  lua_pushinteger(L, (lua_Integer)track_of(L)->memory.used);
   lua_pushinteger(L, (lua_Integer)track_of(L)->small);
   return 2;
 }
@@ -100,16 +69,16 @@ static int t_limit(lua_State *L) {
 /* memory(bytes or nil) */
 static int t_memory(lua_State *L) {
   Track *track = track_of(L);
-  track->limit = lua_isnoneornil(L, 1) ? 0 : track->used + (size_t)luaL_checkinteger(L, 1);
+  track->limit = lua_isnoneornil(L, 1) ? 0 : track->memory.used + (size_t)luaL_checkinteger(L, 1);
   return 0;
 }
 
 /* fail(k or nil, seed) */
 static int t_fail(lua_State *L) {
-  Track *track = track_of(L);
-  track->odds = (uint32_t)luaL_optinteger(L, 1, 0);
-  track->random = (uint64_t)luaL_optinteger(L, 2, 1) * UINT64_C(0x9E3779B97F4A7C15) | 1;
-  track->again = false;
+  Memory *m = memory_of(L);
+  m->odds = (uint32_t)luaL_optinteger(L, 1, 0);
+  m->random = (uint64_t)luaL_optinteger(L, 2, 1) * UINT64_C(0x9E3779B97F4A7C15) | 1;
+  m->armed = m->odds != 0;
   return 0;
 }
 
@@ -201,8 +170,8 @@ int main(int argc, char **argv) {
     status = EXIT_FAILURE;
   }
   free(track.ran);
-  if (track.used) {
-    (void)fprintf(stderr, "%s: closing the state left %zu bytes\n", argv[1], track.used);
+  if (track.memory.used) {
+    (void)fprintf(stderr, "%s: closing the state left %zu bytes\n", argv[1], track.memory.used);
     status = EXIT_FAILURE;
   }
   return status;

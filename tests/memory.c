@@ -1,0 +1,213 @@
+/* memory.c: see memory.h. */
+#include "memory.h"
+
+#include <lualib.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_REPORT = 65536 };
+
+/* The linker's --wrap=NAME has these names. NOLINTBEGIN(bugprone-reserved-identifier) */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *block, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+/* ---- which allocations fail ---- */
+
+/* Counts an allocation. Several threads may count at once; then from run to run it may be another one that fails. */
+static bool fails(Memory *m) {
+  if (!atomic_load(&m->armed) || m->is_spared) return false;
+  uint32_t number = atomic_fetch_add(&m->asked, 1) + 1;
+  bool is_failing = m->first && number >= m->first && number - m->first < m->count;
+  if (m->odds) {
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 7;
+    m->random ^= m->random << 17;
+    is_failing = m->random % m->odds == 0;
+  }
+  if (is_failing) atomic_fetch_add(&m->refused, 1);
+  return is_failing;
+}
+
+void *memory_allocate(void *ud, void *block, size_t old_size, size_t new_size) {
+  Memory *m = (Memory *)ud;
+  if (!block) old_size = 0; /* it is the type of the object then */
+  if (new_size == 0) {
+    free(block);
+    m->used -= old_size;
+    return NULL;
+  }
+  if (new_size > old_size) {
+    bool is_again = m->new_size == new_size && m->block == block && m->old_size == old_size;
+    m->new_size = 0;
+    if (is_again) return NULL;
+    if (fails(m)) {
+      m->block = block;
+      m->old_size = old_size;
+      m->new_size = new_size;
+      return NULL;
+    }
+  }
+  void *moved = __real_malloc(new_size);
+  if (!moved) return NULL;
+  if (block) {
+    memcpy(moved, block, old_size < new_size ? old_size : new_size);
+    free(block);
+  }
+  m->used += new_size - old_size;
+  return moved;
+}
+
+_Thread_local Memory *memory_here;
+Memory *memory_elsewhere;
+
+static bool malloc_fails(void) {
+  Memory *m = memory_here ? memory_here : memory_elsewhere;
+  return m && fails(m);
+}
+
+void *__wrap_malloc(size_t size) { return malloc_fails() ? NULL : __real_malloc(size); }
+void *__wrap_calloc(size_t n, size_t size) { return malloc_fails() ? NULL : __real_calloc(n, size); }
+void *__wrap_realloc(void *block, size_t size) { return malloc_fails() ? NULL : __real_realloc(block, size); }
+
+/* ---- attempts ---- */
+
+Memory *memory_of(lua_State *L) {
+  void *ud;
+  (void)lua_getallocf(L, &ud);
+  return (Memory *)ud;
+}
+
+lua_State *memory_open(Memory *m, const luaL_Reg *modules) {
+  lua_State *L = lua_newstate(memory_allocate, m);
+  if (!L) memory_die("no memory for a state");
+  luaL_openlibs(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  luaL_setfuncs(L, modules, 0);
+  lua_pop(L, 1);
+  return L;
+}
+
+void memory_close(lua_State *L) {
+  const Memory *m = memory_of(L);
+  lua_close(L);
+  if (m->used) memory_die("closing the state left %zu bytes", m->used);
+}
+
+uint32_t memory_each(Memory *m, uint32_t count, const uint32_t *far, uint32_t most, void (*attempt)(void *),
+                     void *data) {
+  uint32_t attempts = 0;
+  for (uint32_t k = 1; k <= most; k += 1 + k / *far) {
+    *m = (Memory){.first = k, .count = count};
+    attempt(data);
+    attempts++;
+    if (!m->refused) return attempts;
+  }
+  if (most == MEMORY_MOST) memory_die("the attempt does not end");
+  return attempts;
+}
+
+/* ---- reports ---- */
+
+/* What runs now, also for a signal handler; and stderr, which is a file while it is captured. */
+static struct {
+  char text[512];
+  int real_stderr;
+  bool is_captured;
+} now = {"", -1, false};
+
+void memory_release(void) {
+  (void)fflush(stderr);
+  if (now.is_captured) (void)dup2(now.real_stderr, STDERR_FILENO);
+  now.is_captured = false;
+}
+
+void memory_capture(void) {
+  static FILE *file;
+  (void)fflush(stderr);
+  if (!file) {
+    file = tmpfile();
+    now.real_stderr = dup(STDERR_FILENO);
+    if (!file || now.real_stderr < 0) abort();
+  }
+  if (ftruncate(fileno(file), 0) != 0 || dup2(fileno(file), STDERR_FILENO) < 0) abort();
+  (void)lseek(STDERR_FILENO, 0, SEEK_SET);
+  now.is_captured = true;
+}
+
+const char *memory_captured(void) {
+  static char text[MAX_REPORT];
+  (void)fflush(stderr);
+  ssize_t n = now.is_captured ? pread(STDERR_FILENO, text, sizeof text - 1, 0) : 0;
+  text[n > 0 ? n : 0] = '\0';
+  return text;
+}
+
+/* Signal handler: prints which attempt it was, and what was written to stderr. */
+static void on_signal(int number) {
+  static char text[4096];
+  ssize_t n = now.is_captured ? pread(STDERR_FILENO, text, sizeof text, 0) : 0;
+  if (now.is_captured) (void)dup2(now.real_stderr, STDERR_FILENO);
+  if (n > 0) (void)!write(STDERR_FILENO, text, (size_t)n);
+  const char *what = number == SIGALRM ? ": has not ended\n" : ": crashed\n";
+  (void)!write(STDERR_FILENO, now.text, strlen(now.text));
+  (void)!write(STDERR_FILENO, what, strlen(what));
+  (void)signal(number, SIG_DFL);
+  (void)raise(number);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+/* Called by the address sanitizer before it ends the process. */
+void __asan_on_error(void);
+void __asan_on_error(void) {
+  memory_release();
+  (void)fprintf(stderr, "%s: the address sanitizer reports:\n", now.text);
+}
+#endif
+
+void memory_now(const Memory *m, unsigned seconds, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start has initialized it; clang-tidy 14 does not see it */
+  int n = vsnprintf(now.text, sizeof now.text, format, args);
+  va_end(args);
+  if (n >= 0 && (size_t)n < sizeof now.text) {
+    char *end = now.text + n;
+    size_t left = sizeof now.text - (size_t)n;
+    if (m->odds) (void)snprintf(end, left, ", one allocation in %u fails", (unsigned)m->odds);
+    else if (m->count == MEMORY_ALL) (void)snprintf(end, left, ", allocations fail from %u on", (unsigned)m->first);
+    else (void)snprintf(end, left, ", allocation %u fails, %u in all", (unsigned)m->first, (unsigned)m->count);
+  }
+  (void)signal(SIGABRT, on_signal);
+  (void)signal(SIGALRM, on_signal);
+#if !defined(__SANITIZE_ADDRESS__)
+  (void)signal(SIGSEGV, on_signal);
+#endif
+  (void)alarm(seconds);
+}
+
+void memory_die(const char *format, ...) {
+  static char message[MAX_REPORT];
+  va_list args;
+  va_start(args, format);
+  /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): see memory_now */
+  (void)vsnprintf(message, sizeof message, format, args);
+  va_end(args);
+  const char *text = memory_captured();
+  memory_release();
+  (void)fprintf(stderr, "%s: %s\n", now.text, message);
+  if (*text) (void)fprintf(stderr, "stderr of the attempt:\n%s", text);
+  exit(EXIT_FAILURE);
+}
+
+void memory_must(lua_State *L, int status) {
+  if (status != LUA_OK) memory_die("%s", lua_tostring(L, -1));
+}
