@@ -16,11 +16,10 @@
 #include "sharing/shared_inbox.h"
 
 enum {
-  MAX_ARGUMENTS = 65000,           /* the most arguments of a go block's function: Alt.nresults counts them */
-  FEW_ARGUMENTS = LUA_MINSTACK / 2 /* a new coroutine has room for these */
+  MAX_ARGUMENTS = 65000,            /* the most arguments of a go block's function: Alt.nresults counts them */
+  FEW_ARGUMENTS = LUA_MINSTACK / 2, /* a new coroutine has room for these */
+  STACK_TO_GIVE_UP = 13             /* slots of L, including those for the report of an error */
 };
-
-enum { STACK_TO_GIVE_UP = 13 }; /* slots of L, including those for the report of an error */
 
 /* Makes a go block with `nuvalues` user values, a strong root, and moves the `n` values on top of L to its coroutine,
    above the guard (go_close.h). The callers are functions that Lua calls, and have pushed few values: L has room. */
@@ -200,12 +199,13 @@ void go_push_cancellation(lua_State *L, const Go *go) {
 }
 
 bool go_is_cancellation(lua_State *L, int at, int err) {
-  bool is = false, is_nil = lua_isnil(L, err);
-  for (Attr key = ATTR_CANCEL; key <= ATTR_CANCEL_2 && !is; key++) {
-    attr_push(L, at, key);
+  bool is = false, is_nil = lua_isnil(L, err), has_attrs = attr_push_table(L, at);
+  for (Attr key = ATTR_CANCEL; has_attrs && key <= ATTR_CANCEL_2 && !is; key++) {
+    lua_rawgeti(L, -1, key);
     is = is_nil ? lua_islightuserdata(L, -1) : lua_rawequal(L, -1, err);
     lua_pop(L, 1);
   }
+  lua_pop(L, 1);
   return is;
 }
 

@@ -4,34 +4,45 @@
 #include <lauxlib.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/compat.h"
 
 /* Levels that are shown: the innermost and the outermost, as in luaL_traceback. */
-enum { INNERMOST = 10, OUTERMOST = 11 };
+enum { INNERMOST = 10, OUTERMOST = 11, SHOWN = INNERMOST + OUTERMOST };
 
 enum {
-  MAX_NAME = 200,                            /* bytes of the name of a function that are shown */
-  MAX_LINE = MAX_NAME + 2 * LUA_IDSIZE + 80, /* bytes of a line */
-  MAX_TEXT = (INNERMOST + OUTERMOST + 2) * MAX_LINE
+  MAX_DIGITS = 3 * sizeof(int) + 1,
+  MAX_NAME = 200,                                /* bytes of a name that are shown */
+  MAX_LINE = 2 * MAX_NAME + 2 * LUA_IDSIZE + 80, /* bytes of a line */
+  MAX_TEXT = (SHOWN + 2) * MAX_LINE
 };
+
+/* ---- the text ---- */
 
 typedef struct Text {
   size_t length;
-  char bytes[MAX_TEXT];
+  char bytes[MAX_TEXT]; /* only the text is set: to set all takes longer than to write it */
 } Text;
 
-/* snprintf has written `n` bytes behind the text, or would have if there were room. */
-static void advance(Text *text, int n) {
-  size_t room = sizeof text->bytes - text->length;
-  if (n > 0) text->length += (size_t)n < room ? (size_t)n : room - 1;
+static void append(Text *text, const char *const *strings) {
+  for (; *strings; strings++) {
+    size_t room = sizeof text->bytes - text->length, length = strnlen(*strings, MAX_NAME < room ? MAX_NAME : room);
+    memcpy(text->bytes + text->length, *strings, length);
+    text->length += length;
+  }
 }
 
-/* Appends to the text what snprintf makes of the other arguments. */
-#define APPEND(text, ...)                                                                                              \
-  advance(text, snprintf((text)->bytes + (text)->length, sizeof((text)->bytes) - (text)->length, __VA_ARGS__))
+/* Appends strings, each cut to MAX_NAME. Takes a fraction of what snprintf takes. */
+#define APPEND(text, ...) append(text, (const char *const[]){__VA_ARGS__, NULL})
+
+/* Writes a number that is not negative in front of `end`, and returns where it begins. */
+static const char *digits(char *end, int n) {
+  *--end = '\0';
+  do *--end = (char)('0' + n % 10);
+  while ((n /= 10) > 0);
+  return end;
+}
 
 /* The string at index i, or NULL for anything else: never converts a number, which would allocate. */
 static const char *string_at(lua_State *L, int i) { return lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL; }
@@ -89,16 +100,17 @@ static void find_functions(lua_State *L, Functions *all) {
 /* Writes how the function of a level is called. */
 static void append_function(Text *text, const lua_Debug *ar, const Function *function) {
   const char *module = function->module, *field = function->field;
+  char line[MAX_DIGITS];
   if (module && (!field || strcmp(module, LUA_GNAME) == 0)) {
-    APPEND(text, "function '%.*s'", MAX_NAME, field ? field : module);
+    APPEND(text, "function '", field ? field : module, "'");
   } else if (module) {
-    APPEND(text, "function '%.*s.%.*s'", MAX_NAME / 2, module, MAX_NAME / 2, field);
+    APPEND(text, "function '", module, ".", field, "'");
   } else if (*ar->namewhat != '\0') {
-    APPEND(text, "%s '%.*s'", ar->namewhat, MAX_NAME, ar->name);
+    APPEND(text, ar->namewhat, " '", ar->name, "'");
   } else if (*ar->what == 'm') {
     APPEND(text, "main chunk");
   } else if (*ar->what != 'C') {
-    APPEND(text, "function <%s:%d>", ar->short_src, ar->linedefined);
+    APPEND(text, "function <", ar->short_src, ":", digits(line + MAX_DIGITS, ar->linedefined), ">");
   } else {
     APPEND(text, "?");
   }
@@ -126,7 +138,9 @@ static int next_level(int level, int levels) {
 }
 
 void traceback_push(lua_State *L, lua_State *co) {
-  Text text = {.length = 0};
+  Text text;
+  text.length = 0;
+  char number[MAX_DIGITS];
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE); /* allocates: before the stack is read */
   APPEND(&text, "stack traceback:");
   int levels = traceback_count_levels(co), skipped = levels - INNERMOST - OUTERMOST, i = 0;
@@ -138,10 +152,12 @@ void traceback_push(lua_State *L, lua_State *co) {
   }
   find_functions(L, &all);
   for (int level = 0; level < levels && lua_getstack(co, level, &ar); level = next_level(level, levels)) {
-    if (i == INNERMOST && skipped > 0) APPEND(&text, "\n\t...\t(skipping %d levels)", skipped);
+    if (i == INNERMOST && skipped > 0) {
+      APPEND(&text, "\n\t...\t(skipping ", digits(number + MAX_DIGITS, skipped), " levels)");
+    }
     lua_getinfo(co, "Slnt", &ar);
-    APPEND(&text, "\n\t%s:", ar.short_src);
-    if (ar.currentline > 0) APPEND(&text, "%d:", ar.currentline);
+    APPEND(&text, "\n\t", ar.short_src, ":");
+    if (ar.currentline > 0) APPEND(&text, digits(number + MAX_DIGITS, ar.currentline), ":");
     APPEND(&text, " in ");
     append_function(&text, &ar, &all.list[i++]);
     if (ar.istailcall) APPEND(&text, "\n\t(...tail calls...)");
