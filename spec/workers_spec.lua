@@ -178,11 +178,16 @@ describe("the engine of workers", function()
 
   it("writes the traceback of the last try only, in any order", stage.sim(function()
     local large = {}
-    for i = 1, 20000 do large["field" .. i] = i end
+    for i = 1, 100000 do large["field" .. i] = i end
     package.loaded["a large module"] = large
+    local calls = 0
     local function time(tries, window)
       local traces = {}
-      local pool = pool_of { n = 1, window = window, tries = tries, retry = 0, job = function() error "again" end,
+      local function job() -- fails in a function that no earlier traceback has
+        calls = calls + 1
+        load(("error 'again %d'"):format(calls))()
+      end
+      local pool = pool_of { n = 1, window = window, tries = tries, retry = 0, job = job,
         failed = function(_, failure)
           traces[#traces + 1] = failure.traceback
           return function() end

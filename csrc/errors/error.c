@@ -201,12 +201,13 @@ static bool tries_again(lua_State *L, const Go *go) {
   return lua_toboolean(L, -1);
 }
 
-/* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. */
+/* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. The second upvalue has the names
+   of functions for tracebacks. */
 static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
   bool is_cancelled = lua_toboolean(L, 2);
   if (is_cancelled || tries_again(L, go)) lua_pushnil(L);
-  else traceback_push(L, go->alt.co);
+  else traceback_push(L, go->alt.co, lua_upvalueindex(2));
   name_push_go(L, go, 1);
   /* It keeps its name while its variables are being closed, when its function is not on its stack any more. */
   lua_pushvalue(L, -1);
@@ -228,5 +229,8 @@ void error_describe_death(lua_State *L, int at, bool is_cancelled) {
 void error_open(lua_State *L) {
   setup_keep_function(L, SCHED_MSGH, keep_traceback);
   setup_keep_function(L, SCHED_REPORT, report);
-  setup_keep_function(L, SCHED_DESCRIBE, describe_death);
+  lua_pushvalue(L, SCHED_SELF);
+  setup_push_weak(L, "v");
+  lua_pushcclosure(L, describe_death, 2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);
 }

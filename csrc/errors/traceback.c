@@ -25,16 +25,16 @@ typedef struct Text {
   char bytes[MAX_TEXT]; /* only the text is set: to set all takes longer than to write it */
 } Text;
 
-static void append(Text *text, const char *const *strings) {
+static void append(Text *text, size_t most, const char *const *strings) {
   for (; *strings; strings++) {
-    size_t room = sizeof text->bytes - text->length, length = strnlen(*strings, MAX_NAME < room ? MAX_NAME : room);
+    size_t room = sizeof text->bytes - text->length, length = strnlen(*strings, most < room ? most : room);
     memcpy(text->bytes + text->length, *strings, length);
     text->length += length;
   }
 }
 
 /* Appends strings, each cut to MAX_NAME. Takes a fraction of what snprintf takes. */
-#define APPEND(text, ...) append(text, (const char *const[]){__VA_ARGS__, NULL})
+#define APPEND(text, ...) append(text, MAX_NAME, (const char *const[]){__VA_ARGS__, NULL})
 
 /* Writes a number that is not negative in front of `end`, and returns where it begins. */
 static const char *digits(char *end, int n) {
@@ -44,49 +44,78 @@ static const char *digits(char *end, int n) {
   return end;
 }
 
-/* The string at index i, or NULL for anything else: never converts a number, which would allocate. */
-static const char *string_at(lua_State *L, int i) { return lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL; }
+/* ---- the names of functions ---- */
 
-/* A function of a level that is shown, and where package.loaded has it: as a module, or as a field of one. */
-typedef struct Function {
-  const void *address;
-  const char *module, *field; /* NULL: not there */
-} Function;
+/* A level that is shown, and where package.loaded has its function: as a module, or as a field of one. */
+typedef struct Level {
+  lua_Debug ar;
+  const void *function;       /* its address; NULL if an earlier look knows of it */
+  lua_Integer prototype;      /* a number for all functions of its prototype */
+  const char *name;           /* what an earlier look has found; or NULL */
+  const char *module, *field; /* what this one has found; NULL: not there */
+  size_t begin, end;          /* where the text names the function */
+} Level;
 
-typedef struct Functions {
-  int n, left;     /* how many there are, and how many of them are not found yet */
-  uint64_t filter; /* has the bit of each one's address: of what package.loaded has, nearly nothing passes */
-  Function list[INNERMOST + OUTERMOST];
-} Functions;
+typedef struct Levels {
+  int n, left;     /* how many there are, and how many of their functions are not found yet */
+  uint64_t filter; /* has the bit of each of these: of what package.loaded has, nearly nothing passes */
+  Level list[SHOWN];
+} Levels;
 
 static uint64_t bit_of(const void *address) { return UINT64_C(1) << ((uintptr_t)address >> 4 & 63); }
 
-/* Adds the function of a level, which is popped from the top of L. */
-static void add_function(lua_State *L, Functions *all) {
-  const void *address = lua_topointer(L, -1);
-  all->list[all->n++] = (Function){.address = address};
-  all->left++;
-  all->filter |= bit_of(address);
+/* The string at index i, or NULL for anything else: never converts a number, which would allocate. */
+static const char *string_at(lua_State *L, int i) { return lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL; }
+
+/* Pushes what earlier looks through package.loaded have found. A look takes very long, and most errors of a program
+   come from few places. It has
+     the names of functions that package.loaded has, with these functions as keys;
+     false for others, with a key for each prototype, since each go block may have closures of its own.
+   Only a weak table holds it, at index `names`: so the collector, which goes through package.loaded itself, drops it
+   once in a cycle, and no name is older. If an address that is in a key is used again, a name is missing at worst. */
+static void push_known(lua_State *L, int names) {
+  if (lua_rawgeti(L, names, 1) == LUA_TTABLE) return;
   lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, names, 1);
+}
+
+/* Looks up the function of a level, which is on top of L, in what is known, at index `known`. */
+static void find_known(lua_State *L, Levels *all, Level *level, int known) {
+  int top = lua_gettop(L);
+  uintptr_t prototype = (uintptr_t)lua_tocfunction(L, top);
+  if (!prototype) prototype = (uintptr_t)level->ar.source + ((uintptr_t)level->ar.linedefined << 20);
+  level->prototype = (lua_Integer)prototype;
+  level->function = NULL;
+  lua_pushvalue(L, top);
+  lua_rawget(L, known);
+  level->name = string_at(L, -1);
+  if (!level->name && lua_rawgeti(L, known, level->prototype) == LUA_TNIL) {
+    level->function = lua_topointer(L, top);
+    all->left++;
+    all->filter |= bit_of(level->function);
+  }
+  lua_settop(L, top);
 }
 
 /* On top of L are a key and a value of package.loaded, or of its module of that name. */
-static void compare(lua_State *L, Functions *all, const char *module) {
+static void compare(lua_State *L, Levels *all, const char *module) {
   const void *value = lua_topointer(L, -1);
-  if (LIKELY(!(all->filter & bit_of(value)))) return;
+  if (LIKELY(!value || !(all->filter & bit_of(value)))) return;
   const char *key = string_at(L, -2);
   for (int i = 0; key && i < all->n; i++) {
-    Function *one = &all->list[i];
-    if (one->address != value || one->module) continue;
-    one->module = module ? module : key;
-    one->field = module ? key : NULL;
+    Level *level = &all->list[i];
+    if (level->function != value || level->module) continue;
+    level->module = module ? module : key;
+    level->field = module ? key : NULL;
     all->left--;
   }
 }
 
-/* Finds the functions in package.loaded, which is on top of L. One pass for all: it is long. */
-static void find_functions(lua_State *L, Functions *all) {
-  int loaded = lua_gettop(L);
+/* Finds the functions in package.loaded, which is at index `loaded`. One pass for all: it is long. */
+static void find_functions(lua_State *L, Levels *all, int loaded) {
+  int top = lua_gettop(L);
   if (!lua_istable(L, loaded)) return;
   for (lua_pushnil(L); all->left > 0 && lua_next(L, loaded); lua_pop(L, 1)) {
     compare(L, all, NULL);
@@ -94,14 +123,32 @@ static void find_functions(lua_State *L, Functions *all) {
     if (!module || !lua_istable(L, -1)) continue;
     for (lua_pushnil(L); all->left > 0 && lua_next(L, -2); lua_pop(L, 1)) compare(L, all, module);
   }
-  lua_settop(L, loaded);
+  lua_settop(L, top);
+}
+
+/* Keeps what this look has found for later ones. The functions of the levels are above `known`. May raise. */
+static void keep_found(lua_State *L, const Levels *all, const Text *text, int known) {
+  for (int i = 0; i < all->n; i++) {
+    const Level *level = &all->list[i];
+    if (level->module) {
+      lua_pushvalue(L, known + 1 + i);
+      lua_pushlstring(L, text->bytes + level->begin, level->end - level->begin);
+      lua_rawset(L, known);
+    } else if (level->function) {
+      lua_pushboolean(L, 0);
+      lua_rawseti(L, known, level->prototype);
+    }
+  }
 }
 
 /* Writes how the function of a level is called. */
-static void append_function(Text *text, const lua_Debug *ar, const Function *function) {
-  const char *module = function->module, *field = function->field;
+static void append_function(Text *text, const Level *level) {
+  const lua_Debug *ar = &level->ar;
+  const char *module = level->module, *field = level->field;
   char line[MAX_DIGITS];
-  if (module && (!field || strcmp(module, LUA_GNAME) == 0)) {
+  if (level->name) {
+    append(text, MAX_LINE, (const char *const[]){level->name, NULL});
+  } else if (module && (!field || strcmp(module, LUA_GNAME) == 0)) {
     APPEND(text, "function '", field ? field : module, "'");
   } else if (module) {
     APPEND(text, "function '", module, ".", field, "'");
@@ -115,6 +162,8 @@ static void append_function(Text *text, const lua_Debug *ar, const Function *fun
     APPEND(text, "?");
   }
 }
+
+/* ---- the traceback ---- */
 
 int traceback_count_levels(lua_State *co) {
   lua_Debug ar;
@@ -133,35 +182,43 @@ int traceback_count_levels(lua_State *co) {
 
 /* The level that is shown after this one. */
 static int next_level(int level, int levels) {
-  bool skips = level + 1 == INNERMOST && levels > INNERMOST + OUTERMOST;
+  bool skips = level + 1 == INNERMOST && levels > SHOWN;
   return skips ? levels - OUTERMOST : level + 1;
 }
 
-void traceback_push(lua_State *L, lua_State *co) {
+void traceback_push(lua_State *L, lua_State *co, int names) {
+  int loaded = lua_gettop(L) + 1, known = loaded + 1;
+  luaL_checkstack(L, SHOWN + LUA_MINSTACK, NULL); /* what allocates comes before the stack is read, or after the text */
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  push_known(L, names);
+  int levels = traceback_count_levels(co), skipped = levels - SHOWN;
+  Levels all;
+  all.n = all.left = 0, all.filter = 0;
+  for (int i = 0; i < levels; i = next_level(i, levels)) {
+    Level *level = &all.list[all.n++];
+    level->module = level->field = NULL;
+    lua_getstack(co, i, &level->ar);
+    lua_getinfo(L, "Slntf", &level->ar);
+    find_known(L, &all, level, known);
+  }
+  find_functions(L, &all, loaded);
   Text text;
   text.length = 0;
   char number[MAX_DIGITS];
-  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE); /* allocates: before the stack is read */
   APPEND(&text, "stack traceback:");
-  int levels = traceback_count_levels(co), skipped = levels - INNERMOST - OUTERMOST, i = 0;
-  lua_Debug ar;
-  Functions all = {.n = 0};
-  for (int level = 0; level < levels && lua_getstack(co, level, &ar); level = next_level(level, levels)) {
-    lua_getinfo(L, "f", &ar);
-    add_function(L, &all);
-  }
-  find_functions(L, &all);
-  for (int level = 0; level < levels && lua_getstack(co, level, &ar); level = next_level(level, levels)) {
-    if (i == INNERMOST && skipped > 0) {
+  for (int i = 0; i < all.n; i++) {
+    Level *level = &all.list[i];
+    if (i == INNERMOST && skipped > 0)
       APPEND(&text, "\n\t...\t(skipping ", digits(number + MAX_DIGITS, skipped), " levels)");
-    }
-    lua_getinfo(co, "Slnt", &ar);
-    APPEND(&text, "\n\t", ar.short_src, ":");
-    if (ar.currentline > 0) APPEND(&text, digits(number + MAX_DIGITS, ar.currentline), ":");
+    APPEND(&text, "\n\t", level->ar.short_src, ":");
+    if (level->ar.currentline > 0) APPEND(&text, digits(number + MAX_DIGITS, level->ar.currentline), ":");
     APPEND(&text, " in ");
-    append_function(&text, &ar, &all.list[i++]);
-    if (ar.istailcall) APPEND(&text, "\n\t(...tail calls...)");
+    level->begin = text.length;
+    append_function(&text, level);
+    level->end = text.length;
+    if (level->ar.istailcall) APPEND(&text, "\n\t(...tail calls...)");
   }
-  lua_pop(L, 1);
+  keep_found(L, &all, &text, known);
+  lua_settop(L, loaded - 1);
   lua_pushlstring(L, text.bytes, text.length);
 }

@@ -13,8 +13,8 @@
 int traceback_count_levels(lua_State *co);
 
 /* Pushes onto L the traceback of the coroutine `co`, which is not running, in the form of luaL_traceback; each line and
-   the whole are cut to a fixed length. L must have 16 free slots. May raise, for lack of memory; by then the stack has
-   been read. */
-void traceback_push(lua_State *L, lua_State *co);
+   the whole are cut to a fixed length. At index `names` of L is a weak table of its own, in which names of functions
+   are kept until the next cycle of the collector: an error costs a tenth then. May raise, for lack of memory. */
+void traceback_push(lua_State *L, lua_State *co, int names);
 
 #endif

@@ -276,6 +276,47 @@ describe("go", function()
       assert(many < 4 * shallow, ("%.4f s with few levels, %.4f s with many"):format(shallow, many))
     end))
 
+    it("look through package.loaded once, and again only after a cycle of the collector", stage.sim(function()
+      local large = {}
+      for i = 1, 200000 do large["field" .. i] = i end
+      package.loaded["a large module"] = large
+      collectgarbage()
+      collectgarbage "stop"
+      local function time(n)
+        local began = os.clock()
+        for _ = 1, n do
+          rn.go(function() error "oh no" end)
+          rn.yield()
+        end
+        return os.clock() - began
+      end
+      local first, others = time(1), time(100)
+      collectgarbage "restart"
+      package.loaded["a large module"] = nil
+      assert.equal(101, #stage.heard())
+      assert(others < 20 * first, ("%.4f s for the first, %.4f s for 100 more"):format(first, others))
+    end))
+
+    it("have the names of functions of modules, whenever these were loaded", stage.sim(function()
+      local module = load("return { fails = function() error 'oh no' end, other = function() error 'oh no' end }")()
+      local fails = module.fails
+      local function trace_of(f)
+        rn.go(function() f() end)
+        rn.yield()
+        return stage.heard()[1].trace
+      end
+      assert.matches("in upvalue 'f'", trace_of(fails))
+      package.loaded["a module"] = module
+      collectgarbage()
+      for _ = 1, 3 do -- the second and third time from what the first has found
+        assert.matches("in function 'a module.fails'", trace_of(fails))
+        assert.matches("in function 'a module.other'", trace_of(module.other))
+      end
+      package.loaded["a module"] = nil
+      collectgarbage()
+      assert.matches("in upvalue 'f'", trace_of(fails))
+    end))
+
     it("have a traceback with names of any length, cut", stage.sim(function()
       local name = ("n"):rep(100000)
       local f = load(("local %s = ...; %s()"):format(name, name), "=(a chunk)")
