@@ -53,10 +53,10 @@ static Worker *push_worker(lua_State *L, int i) {
 
 enum { AT_IN = 1, AT_OUT, AT_RESULT };
 
-/* The worker has got a value, which is on top of L. */
+/* The worker has got a value, which is on top of L; from an iterator, if `in` is NULL. */
 static inline int has_value(lua_State *L, Worker *w, const Chan *in) {
   begin_job(w);
-  if (LIKELY(!w->can_grow) || in->waiting[TAKES]) return 1;
+  if (LIKELY(!w->can_grow) || (in && in->waiting[TAKES])) return 1;
   lua_pushvalue(L, lua_upvalueindex(UP_GROW));
   lua_call(L, 0, 0);
   return 1;
@@ -74,6 +74,13 @@ static int has_taken(lua_State *L, int status, lua_KContext alt) {
   return has_results(L, worker_self(L), n);
 }
 
+/* Takes from an iterator, which does not wait. */
+static int take_from_iterator(lua_State *L, Worker *w) {
+  lua_pushvalue(L, AT_IN);
+  lua_call(L, 0, 1);
+  return has_results(L, w, 1);
+}
+
 /* The second half of an exchange. */
 static ALWAYS_INLINE int take(lua_State *L, Worker *w) {
   if (UNLIKELY(w->is_off)) {
@@ -82,6 +89,7 @@ static ALWAYS_INLINE int take(lua_State *L, Worker *w) {
   }
   w->phase = PHASE_TAKE;
   Chan *in = (Chan *)lua_touserdata(L, AT_IN);
+  if (!in) return take_from_iterator(L, w);
   if (chan_only_fetches(in)) {
     chan_just_fetch(L, in, AT_IN);
     chan_check(in);
@@ -106,9 +114,9 @@ static int has_put(lua_State *L, int status, lua_KContext alt) {
 }
 
 static int exchange(lua_State *L, int status, lua_KContext alt) {
-  const Chan *in = check_chan(L, AT_IN, "take", "exchange(in, out, result)");
-  if (moving_must_yield(L, in->sched, status, alt)) return park_yield(L, in->sched, &TAKE, exchange);
+  if (!chan_to(L, AT_IN) && !lua_isfunction(L, AT_IN)) check_chan(L, AT_IN, "take", "exchange(in, out, result)");
   Worker *w = worker_self(L);
+  if (moving_must_yield(L, w->sched, status, alt)) return park_yield(L, w->sched, &TAKE, exchange);
   if (lua_isnoneornil(L, AT_RESULT)) return take(L, w);
   Chan *out = chan_to(L, AT_OUT);
   if (UNLIKELY(w->is_off || !out)) return 0;
@@ -125,7 +133,7 @@ static int exchange(lua_State *L, int status, lua_KContext alt) {
 }
 
 /* exchange(in, out, result) -> v | nil | nil, err: puts the result on `out`, unless it is nil, and takes the next value
-   from `in`. If it returns nil, the phase tells why. "job": there is a result, and the worker is off or `out` is no
+   from `in`, a channel or an iterator that never waits. If it returns nil, the phase tells why. "job": there is a result, and the worker is off or `out` is no
    channel: nothing was done. "put": `out` is closed, and the result was not put. "off": the worker is off, and nothing
    was taken. "take": `in` is closed and drained, or the take was withdrawn. Lets other go blocks run after 128
    values. */

@@ -39,7 +39,7 @@ local function work(worker, run) run(worker) end
 local function nothing() end
 
 -- Starts a pmap; `what` is the name of the function that the program called.
-local function start(what, n, f, from, out, window, ex_handler, timeout, tries, retry)
+local function start(what, n, f, from, never_waits, out, window, ex_handler, timeout, tries, retry)
   local source = core.is_chan(from) and from or nil
   local pool
   local over = false -- `out` is closed
@@ -108,9 +108,9 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
   end
 
   pool = workers.new {
-    what = what, n = n, lazy = true, job = f, timed = "pmap: a job", from = from, to = out, closes = out,
-    window = window, tries = tries, retry = retry, timeout = timeout, main = work, emit = nothing, failed = failed,
-    ended = ended,
+    what = what, n = n, lazy = true, job = f, timed = "pmap: a job", from = from, never_waits = never_waits, to = out,
+    closes = out, window = window, tries = tries, retry = retry, timeout = timeout, main = work, emit = nothing,
+    failed = failed, ended = ended,
   }
 
   -- Called when somebody closes the result channel.
@@ -158,7 +158,8 @@ local function checked(what, ordered, n, f, from, opts)
   if opts.timeout ~= nil then check_timeout(opts.timeout, what) end
   local tries, retry = backoff.options(opts, what, opts.retry == nil and 1 or nil)
   local out = check.new_chan(opts.buffer, what .. ": buffer")
-  return start(what, n, f, source, out, ordered and window or nil, opts.ex_handler, opts.timeout, tries, retry)
+  local is_list = source ~= from and getmetatable(from) == nil
+  return start(what, n, f, source, is_list, out, ordered and window or nil, opts.ex_handler, opts.timeout, tries, retry)
 end
 
 ---Calls a function with each value of a channel, at most n calls at a time, and gives the results in the order of the

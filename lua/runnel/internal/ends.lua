@@ -22,10 +22,11 @@ function ends.iterator(source)
   if source[1] == nil and next(source, next(source) == "n" and "n" or nil) ~= nil then -- table.pack() has an `n`
     return nil, "a table with keys but no values 1, 2, ..."
   end
-  local i = 0
+  local i = 1
   return function()
-    i = i + 1
-    return source[i]
+    local value = source[i]
+    if value ~= nil then i = i + 1 end -- several workers may find the end
+    return value
   end
 end
 

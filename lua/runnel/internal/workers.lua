@@ -9,7 +9,7 @@
 ---Where nothing special is to be done, a worker loops over `exchange`, one C call that puts a result and takes the next
 ---value. Whatever is special (a pause, values that come first, the end) turns the worker "off": `exchange` then returns
 ---at once, and the worker calls `taking.next_value`, which knows all special cases. Workers of which only one may take
----at a time (in order, or from an iterator) do not put by `exchange`.
+---at a time (in order, or from an iterator that may wait) do not put by `exchange`.
 ---
 ---This file has the pool and its methods. In internal/workers/ are `at_once` and `in_turn`, the loops of workers;
 ---`jobs`, what they do with a value; `taking`, how they get one; `early`, the values that come before the input;
@@ -42,6 +42,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field to? runnel.Channel<any>|false
 ---@field closes? runnel.Channel<any> closes with the error of which a worker dies if there is no memory to do more
 ---@field window? integer in order: jobs that were started and not delivered, at most
+---@field never_waits? boolean `from` is an iterator that never waits: so all workers may take at the same time
 ---@field tries? integer
 ---@field retry? number
 ---@field timeout? number
@@ -103,7 +104,8 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field early runnel.internal.Early
 ---@field order runnel.internal.Order|nil if only one worker at a time takes
 ---@field limit runnel.internal.Limit|nil
----@field got integer how many values were taken, but from a channel
+---@field got integer how many values were taken, but by exchange
+---@field by_exchange boolean values are taken by exchange: from a channel, or an iterator that never waits
 ---@field keeps boolean what a step puts leaves when it returns
 ---@field renews_put boolean each call gets a put function of its own
 local Pool = {}
@@ -113,7 +115,7 @@ local workers = { FINISHED = jobs.FINISHED }
 
 -- Whether only one of n workers takes at a time.
 local function needs_order(pool, n)
-  return not pool.is_source and (not pool.is_channel or pool.window and n > 1)
+  return not pool.is_source and (not pool.by_exchange or pool.window and n > 1)
 end
 
 ---Makes a pool of workers; nothing runs before its method start.
@@ -125,7 +127,7 @@ function workers.new(spec)
     workers = list, origin = origin, err = nil, timed = spec.timed, n = spec.n, lazy = spec.lazy or false,
     from = spec.from, to = spec.to or false, closes = spec.closes or false, window = spec.window or nil,
     job = spec.job, is_step = spec.is_step or false, is_source = spec.from == nil, is_channel = core.is_chan(spec.from),
-    tries = spec.tries or 1, retry = spec.retry,
+    by_exchange = spec.never_waits or core.is_chan(spec.from), tries = spec.tries or 1, retry = spec.retry,
     main = spec.main, emit = spec.emit, failed = spec.failed, done = spec.done, ended = spec.ended,
     limit = spec.timeout and limit.new(spec.timed, spec.timeout) or nil,
     keeps = spec.timeout ~= nil or spec.tries ~= nil and spec.tries > 1, numbers = 0, newest = nil,

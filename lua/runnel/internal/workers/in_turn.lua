@@ -1,6 +1,6 @@
----Workers of which only one at a time takes: from an iterator, which only one go block may call at a time; or so that
----the results leave in the order of the values. Then only one at a time puts, too: the one whose result is next. It
----also puts the results that wait behind that one.
+---Workers of which only one at a time takes: from an iterator that may wait, which only one go block may call at a
+---time; or so that the results leave in the order of the values. Then only one at a time puts, too: the one whose
+---result is next. It also puts the results that wait behind that one.
 ---
 ---A worker that has taken a value calls another one to take the next value, before it calls the job, which may wait.
 
@@ -34,7 +34,6 @@ local in_turn = {}
 function in_turn.new(pool, window, first)
   local keeps_order, most = window ~= nil, window or math.huge
   local list, from, emit = pool.workers, pool.from, pool.emit
-  local is_channel = pool.is_channel
   -- The worker that takes; the one that was called to take (true: the first idle one); how many are idle, and where
   -- they wait.
   local taker, called, idle, calls = first, false, 0, hide(chan(1))
@@ -78,7 +77,7 @@ function in_turn.new(pool, window, first)
   local function work(worker)
     local value, seq, result, output = worker.value, worker.seq, worker.result, worker.output
     local at
-    local get_value = is_channel and worker.exchange or guard.nothing
+    local get_value = pool.by_exchange and worker.exchange or guard.nothing
     local puts = worker.next == "put"
     worker.hand = function() return at, value, seq, result, output end
     if taker == worker then taker = nil end

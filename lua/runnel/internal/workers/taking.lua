@@ -42,9 +42,9 @@ function taking.wait_resumed(worker, is_helper)
   worker.at = at
 end
 
-local function from_channel(worker, pool)
+local function by_exchange(worker, pool)
   local from = pool.from
-  local was_closed = is_closed(from)
+  local was_closed = not pool.is_channel or is_closed(from)
   set_off(worker.exchange, false)
   local value, err = worker.exchange(from)
   if was_closed and value == nil and phase_of(worker.exchange) == "take" then taking.end_input(pool, err) end
@@ -79,7 +79,7 @@ function taking.next_value(worker, order)
     else
       value = pool.early:take()
       if value ~= nil then pool.got = pool.got + 1
-      elseif pool.is_channel then value = from_channel(worker, pool)
+      elseif pool.by_exchange then value = by_exchange(worker, pool)
       else value = from_iterator(worker, pool) end
     end
   end
