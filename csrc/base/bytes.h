@@ -33,7 +33,8 @@ static inline void bytes_free(Bytes *bytes) {
 /* Adds some; false if there is no memory: then nothing is added. */
 static inline bool bytes_add(Bytes *bytes, const void *data, size_t size) {
   if (!size) return true;
-  if (size > bytes->capacity - bytes->to && bytes->from >= bytes_length(bytes)) { /* so that each byte moves once */
+  bool moves = bytes->from > 0 && bytes->from >= bytes_length(bytes); /* so that each byte moves once */
+  if (moves && size > bytes->capacity - bytes->to) {
     memmove(bytes->start, bytes->start + bytes->from, bytes_length(bytes));
     bytes->to -= bytes->from;
     bytes->from = 0;

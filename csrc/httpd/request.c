@@ -308,17 +308,15 @@ static void look_at(Server *server, Request *request) {
 }
 
 void request_look(Server *server) {
-  for (Link *link = server->known.first; link;) {
+  for (Link *link = server->known.first; link; link = list_next(&server->known, link)) {
     Request *request = CONTAINER_OF(link, Request, link);
     (void)pthread_mutex_lock(&server->lock);
     look_at(server, request);
     (void)pthread_mutex_unlock(&server->lock);
-    link = link->next == server->known.first ? NULL : link->next;
   }
-  for (Link *link = server->clients.first; link;) {
+  for (Link *link = server->clients.first; link; link = list_next(&server->clients, link)) {
     Client *client = CONTAINER_OF(link, Client, link);
     if (!server->has_quiesced && server->now - client->since < server->limits.idle) break;
     daemon_end_connection(client->client); /* libmicrohttpd closes it, which removes it from the list */
-    link = link->next == server->clients.first ? NULL : link->next;
   }
 }

@@ -114,11 +114,10 @@ bool server_start(Server *server, const Limits *limits, const char *address, int
 /* Makes all suspended requests go on: libmicrohttpd cannot end them otherwise. */
 static void resume_every(Server *server) {
   (void)pthread_mutex_lock(&server->lock);
-  for (Link *link = server->known.first; link;) {
+  for (Link *link = server->known.first; link; link = list_next(&server->known, link)) {
     Request *request = CONTAINER_OF(link, Request, link);
     request->is_cut = true;
     request_resume(request);
-    link = link->next == server->known.first ? NULL : link->next;
   }
   resume_all(server);
   (void)pthread_mutex_unlock(&server->lock);

@@ -23,13 +23,19 @@ static void free_snapshot(Snapshot *s) {
   *s = (Snapshot){0};
 }
 
+/* Takes the first command, or returns NULL. */
+static Command *first_command(Desk *desk) {
+  Link *first = desk->commands.first;
+  if (!first) return NULL;
+  list_remove(&desk->commands, first);
+  desk->ncommands--;
+  return CONTAINER_OF(first, Command, link);
+}
+
 void desk_free(Desk *desk) {
   for (int i = 0; i < 3; i++) free_snapshot(&desk->snapshots[i]);
   for (int i = 0; i < DESK_RESULTS; i++) free(desk->results[i].json);
-  for (Command *c = desk->first, *next; c; c = next) {
-    next = c->next; /* seldom covered: a page has sent it just before the end */
-    free(c);
-  }
+  for (Command *c; (c = first_command(desk)) != NULL;) free(c); /* sent just before the end */
   pthread_mutex_destroy(&desk->mutex);
   thread_close(&desk->thread);
   *desk = (Desk){0};
@@ -55,10 +61,7 @@ int64_t desk_command(Desk *desk, Command *command) {
   int64_t number = 0;
   if (desk->ncommands < DESK_COMMANDS) {
     number = command->number = ++desk->number;
-    command->next = NULL;
-    if (desk->last) desk->last->next = command;
-    else desk->first = command;
-    desk->last = command;
+    list_append(&desk->commands, &command->link);
     desk->ncommands++;
   }
   pthread_mutex_unlock(&desk->mutex);
@@ -81,20 +84,13 @@ Command *desk_take(Desk *desk) {
   int64_t now = clock_ns();
   pthread_mutex_lock(&desk->mutex);
   desk->served = now;
-  Command *command = desk->first;
-  if (command) {
-    desk->first = command->next;
-    if (!desk->first) desk->last = NULL;
-    desk->ncommands--;
-  }
+  Command *command = first_command(desk);
   pthread_mutex_unlock(&desk->mutex);
   return command;
 }
 
 void desk_result(Desk *desk, int64_t number, const char *json) {
-  size_t size = strlen(json) + 1;
-  char *copy = malloc(size);
-  if (copy) memcpy(copy, json, size);
+  char *copy = strdup(json);
   pthread_mutex_lock(&desk->mutex);
   Result *result = &desk->results[desk->nresults++ % DESK_RESULTS];
   free(result->json);

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/thread.h"
 #include "tracing/snapshot.h"
 #include "tracing/watch.h"
@@ -17,12 +18,12 @@ enum { DESK_RESULTS = 64 };
 
 /* What a page wants done. The texts are what the page has sent, unchecked, each shorter than its array. */
 typedef struct Command {
-  struct Command *next; /* the one that came after it */
-  int64_t number;       /* names it in its result */
-  char what[16];        /* one of those in http.c */
-  char id[24];          /* of the go block, channel, flow or stage */
-  char type[16];        /* of the value to inject */
-  char text[4096];      /* the value */
+  Link link;       /* in Desk.commands */
+  int64_t number;  /* names it in its result */
+  char what[16];   /* one of those in http.c */
+  char id[24];     /* of the go block, channel, flow or stage */
+  char type[16];   /* of the value to inject */
+  char text[4096]; /* the value */
 } Command;
 
 /* The result of a command, as JSON. */
@@ -40,7 +41,7 @@ typedef struct Desk {
   Snapshot *waiting;            /* complete, if `fresh` */
   Snapshot *shown;              /* the server's thread */
   bool fresh;                   /* `waiting` is newer than `shown` */
-  Command *first, *last;        /* the commands, in the order of their numbers */
+  List commands;                /* in the order of their numbers */
   uint32_t ncommands;           /* how many */
   int64_t number;               /* of the last command */
   Result results[DESK_RESULTS]; /* the newest: the nth is at n % DESK_RESULTS */

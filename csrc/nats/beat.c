@@ -75,21 +75,18 @@ static bool publish_last(Beats *beats) {
   /* Not at once: as long as the server does not know that this process has ended, it could get them again. */
   static const char BACK[] = "-NAK {\"delay\":300000000}";
   natsConnection *nc = beats->conn->nc;
-  Link *link = beats->all.first;
   int over = 0;
-  do {
+  for (Link *link = beats->all.first; link; link = list_next(&beats->all, link)) {
     const Limit *limit = CONTAINER_OF(link, Beat, link)->limit;
     if (limit && limit->is_over) over++;
-    link = link->next;
-  } while (link != beats->all.first);
-  do {
+  }
+  for (Link *link = beats->all.first; link; link = list_next(&beats->all, link)) {
     const Beat *beat = CONTAINER_OF(link, Beat, link);
     const Limit *limit = beat->limit;
     if (over == 1 && limit && limit->is_over)
       (void)natsConnection_Publish(nc, limit->subject, limit->data, limit->size);
     else (void)natsConnection_Publish(nc, beat->subject, BACK, sizeof BACK - 1);
-    link = link->next;
-  } while (link != beats->all.first);
+  }
   return natsConnection_FlushTimeout(nc, beats->conn->io.write_timeout) == NATS_OK;
 }
 
@@ -130,17 +127,14 @@ static int64_t send_beat(Beats *beats, Beat *beat) {
 /* Sends what is due; returns when the next one is, or INT64_MAX. */
 static int64_t send_due(Beats *beats) {
   int64_t now = clock_ms(), next = INT64_MAX;
-  Link *link = beats->all.first;
-  if (!link) return next;
-  do {
+  for (Link *link = beats->all.first; link; link = list_next(&beats->all, link)) {
     Beat *beat = CONTAINER_OF(link, Beat, link);
     if (beat->limit && beat->limit->is_over) beat->due = INT64_MAX;
     if (beat->due <= now) beat->due = now + send_beat(beats, beat);
     int64_t look = beat->limit ? check_limit(beats, beat, now) : INT64_MAX;
     if (look < next) next = look;
     if (beat->due < next) next = beat->due;
-    link = link->next;
-  } while (link != beats->all.first);
+  }
   return next;
 }
 

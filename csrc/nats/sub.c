@@ -126,13 +126,10 @@ static void open_direct(Sub *sub) {
 /* ---- opening and closing ---- */
 
 Sub *sub_find(const Conn *conn, const void *subscription) {
-  Link *link = conn->subs.first;
-  if (!link) return NULL;
-  do {
+  for (Link *link = conn->subs.first; link; link = list_next(&conn->subs, link)) {
     Sub *sub = CONTAINER_OF(link, Sub, link);
     if (sub->sub == subscription) return sub;
-    link = link->next;
-  } while (link != conn->subs.first);
+  }
   return NULL;
 }
 
@@ -192,15 +189,10 @@ static void destroy_unused(Conn *conn) {
     if (sub->ended_at == 0 || sub->ended_at >= count) break; /* NOLINT(clang-analyzer-unix.Malloc): as above */
     destroy_ended(sub);
   }
-  Link *first = conn->ended_subs.first;
-  if (!first) return;
-  Link *link = first;
-  do {
-    link = link->prev;
+  for (Link *link = conn->ended_subs.first; link; link = list_next(&conn->ended_subs, link)) {
     Sub *sub = CONTAINER_OF(link, Sub, link);
-    if (sub->ended_at != 0) break;
-    sub->ended_at = count;
-  } while (link != first);
+    if (sub->ended_at == 0) sub->ended_at = count;
+  }
 }
 
 void sub_close_all(Conn *conn) {

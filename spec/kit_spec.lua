@@ -1,0 +1,76 @@
+-- The parts of C modules over a library with a thread: csrc/kit, base/thread.h; by the module of tests/kit.c.
+
+local process = require "spec.support.process"
+local rn = require "runnel"
+
+describe("a C module made of csrc/kit", function()
+  local dir, kit
+  setup(function()
+    dir = process.directory()
+    local parts = { "tests/kit.c" }
+    for _, part in ipairs { "base/clock", "base/thread", "base/wakeup", "kit/events", "kit/handle" } do
+      parts[#parts + 1] = "csrc/" .. part .. ".c"
+    end
+    local library = dir.path .. "/kit.so"
+    local command = "${CC:-cc} -std=c11 -fPIC -shared -D_POSIX_C_SOURCE=200809L -iquote csrc $(pkg-config --cflags " ..
+      "lua5.4 || echo -I/usr/include/lua5.4) -o '%s' %s -pthread"
+    assert(os.execute(command:format(library, table.concat(parts, " "))))
+    kit = assert(package.loadlib(library, "luaopen_kit"))()
+  end)
+  teardown(function() dir:remove() end)
+
+  it("puts what its thread has done on a channel, all of it and in order", function()
+    local results, n = rn.chan(1), 1000
+    local doubler = kit.open(results)
+    for i = 1, n do doubler:double(i) end
+    for i = 1, n do assert.equal(2 * i, results:take()) end
+    doubler:close()
+    assert.is_nil(results:take())
+    assert.equal(0, select(3, kit.counts()))
+  end)
+
+  it("closes a handle once, and then its methods raise", function()
+    local closed, freed = kit.counts()
+    local doubler = kit.open(rn.chan())
+    doubler:close()
+    doubler:close()
+    assert.same({ closed + 1, freed + 1 }, { kit.counts(), (select(2, kit.counts())) })
+    local _, err = pcall(doubler.double, doubler, 1)
+    assert.matches("the doubler is closed$", err)
+    doubler = nil -- luacheck: ignore
+    collectgarbage()
+    assert.same({ closed + 1, freed + 1 }, { kit.counts(), (select(2, kit.counts())) })
+  end)
+
+  it("closes a handle that the collector finds, and drops what nobody gets any more", function()
+    local closed, freed = kit.counts()
+    for _ = 1, 10 do
+      local doubler = kit.open(rn.chan())
+      for i = 1, 100 do doubler:double(i) end
+    end
+    collectgarbage()
+    assert.same({ closed + 10, 0 }, { kit.counts(), (select(3, kit.counts())) })
+    rn.timeout(0):take() -- the scheduler sees that the ports have closed, whose last message is dropped with the channel
+    collectgarbage()
+    assert.same({ closed + 10, freed + 10, 0 }, { kit.counts() })
+  end)
+
+  it("refuses a userdata of another type", function()
+    local doubler = kit.open(rn.chan())
+    local _, err = pcall(doubler.double, io.stdout, 1)
+    assert.matches("test.doubler expected, got FILE%*", err)
+    doubler:close()
+  end)
+
+  it("has a thread with a name, which ends with its handle", function()
+    if not io.open "/proc/self/comm" then return pending "this system has no /proc" end
+    local function names()
+      local pipe <close> = assert(io.popen "cat /proc/$PPID/task/*/comm")
+      return pipe:read "a"
+    end
+    local doubler = kit.open(rn.chan())
+    assert.matches("test%-doubler\n", names())
+    doubler:close()
+    assert.not_matches("test%-doubler\n", names())
+  end)
+end)
