@@ -68,10 +68,10 @@ static pid_t start_server(int *port) {
     memory_must(L, luaL_dofile(L, "tests/http_oom_server.lua"));
     _exit(0);
   }
+  (void)close(ends[1]); /* else `read` would not end if the process does */
   bool ok = id > 0 && read(ends[0], port, sizeof *port) == sizeof *port;
-  if (!ok) memory_die("the server does not start");
+  if (!ok) memory_die("http_oom: the server does not start");
   (void)close(ends[0]);
-  (void)close(ends[1]);
   return id;
 }
 

@@ -151,27 +151,30 @@ const char *memory_captured(void) {
   return text;
 }
 
-/* Signal handler: prints which attempt it was, and what was written to stderr. */
-static void on_signal(int number) {
-  static char text[4096];
-  ssize_t n = now.is_captured ? pread(STDERR_FILENO, text, sizeof text, 0) : 0;
+/* Prints which attempt it was, and what was written to stderr; also in a signal handler. */
+static void tell(const char *what) {
+  static char text[MAX_REPORT];
+  if (now.is_captured) (void)lseek(STDERR_FILENO, 0, SEEK_SET);
+  ssize_t n = now.is_captured ? read(STDERR_FILENO, text, sizeof text) : 0;
   if (now.is_captured) (void)dup2(now.real_stderr, STDERR_FILENO);
   if (n > 0) (void)!write(STDERR_FILENO, text, (size_t)n);
-  const char *what = number == SIGALRM ? ": has not ended\n" : ": crashed\n";
   (void)!write(STDERR_FILENO, now.text, strlen(now.text));
   (void)!write(STDERR_FILENO, what, strlen(what));
+  now.is_captured = false;
+}
+
+static void on_signal(int number) {
+  tell(number == SIGALRM ? ": has not ended\n" : ": crashed\n");
   (void)signal(number, SIG_DFL);
   (void)raise(number);
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-/* Called by the address sanitizer before it ends the process. */
-void __asan_on_error(void);
-void __asan_on_error(void) {
-  memory_release();
-  (void)fprintf(stderr, "%s: the address sanitizer reports:\n", now.text);
-}
-#endif
+/* The sanitizers call these before they write a report. NOLINTBEGIN(bugprone-reserved-identifier) */
+__attribute__((visibility("default"))) void __asan_on_error(void);
+void __asan_on_error(void) { tell(": a sanitizer reports:\n"); }
+__attribute__((visibility("default"))) void __ubsan_on_report(void);
+void __ubsan_on_report(void) { tell(": a sanitizer reports:\n"); }
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 void memory_now(const Memory *m, unsigned seconds, const char *format, ...) {
   va_list args;
@@ -188,7 +191,7 @@ void memory_now(const Memory *m, unsigned seconds, const char *format, ...) {
   }
   (void)signal(SIGABRT, on_signal);
   (void)signal(SIGALRM, on_signal);
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_ADDRESS__) /* which has its own handler */
   (void)signal(SIGSEGV, on_signal);
 #endif
   (void)alarm(seconds);
