@@ -210,6 +210,9 @@ static bool set_rest(lua_State *L, int at, Transfer *t) {
   return true;
 }
 
+/* What libcurl reads of a stream at once, at most. Otherwise it reads 16 KB: each request has memory of this size. */
+enum { STREAM_READ = 64 * 1024 };
+
 void settings_apply(lua_State *L, const char *url, int at, Transfer *t, bool is_new) {
   int top = lua_gettop(L);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
@@ -218,6 +221,8 @@ void settings_apply(lua_State *L, const char *url, int at, Transfer *t, bool is_
   set_limits(L, at, t);
   bool has_settings = lua_istable(L, at);
   t->is_stream = has_settings && get_boolean(L, at, "is_stream");
+  long read_size = t->is_stream ? STREAM_READ : (long)CURL_MAX_WRITE_SIZE;
+  options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_BUFFERSIZE, read_size));
   t->is_special = has_settings && set_rest(L, at, t);
   lua_settop(L, top);
 }
