@@ -72,6 +72,20 @@ describe("runnel.uv", function()
       end
     end)
 
+    it("of a large piece are read at once, up to 1 MB", function()
+      local path, read = uv_stage.path(("x\n"):rep(1 << 20)), luv.fs_read
+      for n, expected in pairs { [100] = 1 << 16, [1 << 18] = 1 << 18, [1 << 21] = 1 << 20 } do
+        local sizes = {}
+        luv.fs_read = function(fd, size, ...)
+          sizes[size] = true
+          return read(fd, size, ...)
+        end
+        stage.drain(uv.lines(path, { pieces = n }))
+        luv.fs_read = read
+        assert.same({ [expected] = true }, sizes)
+      end
+    end)
+
     it("come in pieces of about n bytes, which are together what is in the file", function()
       local list = {}
       for i = 1, 3000 do list[i] = ("x"):rep(i * 7919 % 97) .. (i % 3 == 0 and "\r\n" or "\n") end

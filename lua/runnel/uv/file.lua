@@ -13,8 +13,8 @@ local fail, put_while_open = core.internal.fail, core.internal.moving.put_while_
 local uv = loop.uv
 local O = uv.constants
 
--- How many bytes are read, or collected for a write, at a time.
-local SIZE = 64 * 1024
+-- How many bytes are read, or collected for a write, at a time; for large pieces more are read, so many at most.
+local SIZE, MOST = 64 * 1024, 1024 * 1024
 
 local function check_place(where, what)
   if type(where) == "string" or descriptor.is_descriptor(where) then return end
@@ -55,13 +55,14 @@ end
 
 -- ---- reading ----
 
--- Calls a function with each chunk of a file, until it returns false. Reads the next chunk while the function runs.
-local function each_chunk(d, emit)
-  d.begin(uv.fs_read, d.fd, SIZE, -1)
+-- Calls a function with each chunk of a file, of `size` bytes at most, until it returns false. Reads the next chunk
+-- while the function runs.
+local function each_chunk(d, size, emit)
+  d.begin(uv.fs_read, d.fd, size, -1)
   while true do
     local err, chunk = d.finish()
     if err or chunk == "" then return err end
-    d.begin(uv.fs_read, d.fd, SIZE, -1)
+    d.begin(uv.fs_read, d.fd, size, -1)
     if not emit(chunk) then
       d.finish()
       return nil
@@ -71,7 +72,7 @@ end
 
 -- `emitter(name)` makes the function that puts the lines of what is read, as lines.splitter does; without it what is
 -- read is put as it is.
-local function read_into(out, where, emitter)
+local function read_into(out, where, size, emitter)
   local opened, problem = descriptor.open(where, O.O_RDONLY)
   if not opened then return out:close(problem) end
   local d <close> = opened
@@ -84,10 +85,10 @@ local function read_into(out, where, emitter)
     return out:close(err)
   elseif emitter then
     local emit = emitter(d.name)
-    err = each_chunk(d, emit)
+    err = each_chunk(d, size, emit)
     emit(nil)
   else
-    err = each_chunk(d, function(chunk) return put_while_open(out, chunk) end)
+    err = each_chunk(d, size, function(chunk) return put_while_open(out, chunk) end)
   end
   out:close(err)
 end
@@ -105,7 +106,7 @@ function file.read(where)
   check_place(where, "read")
   loop.check "read"
   local out = loop.chan(where)
-  guard.started(guard.go(guard.close, out, read_into, out, where), "uv.read")
+  guard.started(guard.go(guard.close, out, read_into, out, where, SIZE), "uv.read")
   return out
 end
 
@@ -126,7 +127,8 @@ function file.lines(where, opts)
     if pieces then return lines.gatherer(out, pieces, max, name) end
     return lines.splitter(out, max, name)
   end
-  guard.started(guard.go(guard.close, out, read_into, out, where, emitter), "uv.lines")
+  local size = math.min(math.max(pieces or 0, SIZE), MOST)
+  guard.started(guard.go(guard.close, out, read_into, out, where, size, emitter), "uv.lines")
   return out
 end
 
