@@ -133,7 +133,7 @@ describe("runnel.all", function()
       -- channels, go blocks, time
       assert(rn.is_chan(rn.chan(rn.buffer(1))) and rn.unblocking_buffer(rn.dropping_buffer(1)))
       assert(rn.promise_chan():offer(1) and rn.chan(rn.sliding_buffer(1)):offer(1) and rn.now() >= 0)
-      assert(rn.timeout(1):take() == nil and not rn.is_reduced(rn.reduced(1)[1]))
+      assert(rn.timeout(1):take() == nil and rn.each_line "x"() == "x" and not rn.is_reduced(rn.reduced(1)[1]))
       assert(rn.alts({ rn.chan() }, { default = 1 }) == 1 and rn.alt { default = function() return 2 end } == 2)
       rn.go(function() rn.rename "named" rn.sleep(1) rn.yield() end)
       assert(#rn.ps() > 0 and rn.run(math.max, 1, 2) == 2 and (rn.step() or true))

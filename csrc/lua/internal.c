@@ -33,41 +33,6 @@ static int internal_on_close(lua_State *L) {
   return 1;
 }
 
-/* offer_lines(ch, text, from, max) -> next, state: puts the lines of the text on a channel, each without its "\n" or
-   "\r\n", from position `from` on, until a put would have to wait or a line has more than `max` bytes. A line without a
-   newline is not put. `next` is the position after the last line that was put. `state` is true if there is no further
-   newline, nil if the next put would have to wait or its line is too long, false if the channel is closed. In Lua this
-   would take three calls for each line. */
-static int internal_offer_lines(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from, max)");
-  size_t length;
-  const char *text = luaL_checklstring(L, 2, &length);
-  lua_Integer from = luaL_checkinteger(L, 3);
-  luaL_argcheck(L, from >= 1 && (lua_Unsigned)from <= length + 1, 3, "not a position in the text");
-  lua_Integer max = luaL_checkinteger(L, 4);
-  lua_settop(L, 3);
-  size_t at = (size_t)from - 1;
-  PutResult result = PUT_DONE;
-  const char *newline;
-  while ((newline = memchr(text + at, '\n', length - at)) != NULL) {
-    size_t size = (size_t)(newline - (text + at));
-    if (size > 0 && newline[-1] == '\r') size--;
-    if ((lua_Integer)size > max) {
-      result = PUT_WAIT;
-      break;
-    }
-    lua_pushlstring(L, text + at, size);
-    result = chan_put(L, ch, 1, 4);
-    lua_settop(L, 3);
-    if (result != PUT_DONE) break;
-    at = (size_t)(newline - text) + 1;
-  }
-  lua_pushinteger(L, (lua_Integer)at + 1);
-  if (result == PUT_WAIT) lua_pushnil(L);
-  else lua_pushboolean(L, result == PUT_DONE);
-  return 2;
-}
-
 /* ---- errors ---- */
 
 /* raise(message): raises an error at the line of the program that has led here. */
@@ -246,7 +211,6 @@ void lua_internal_open(lua_State *L, lua_CFunction open_core) {
       {"is_well", internal_is_well},
       {"library", internal_library},
       {"name_of", internal_name_of},
-      {"offer_lines", internal_offer_lines},
       {"on_close", internal_on_close},
       {"pass_on", internal_pass_on},
       {"raise", internal_raise},
@@ -262,6 +226,7 @@ void lua_internal_open(lua_State *L, lua_CFunction open_core) {
   lua_newtable(L);
   module_register(L, functions);
   lua_internal_go_open(L);
+  lua_internal_lines_open(L);
   lua_moving_open(L);
   lua_job_open(L);
   lua_worker_open(L);

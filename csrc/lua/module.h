@@ -41,6 +41,8 @@ void lua_buffer_open(lua_State *L);
 void lua_alts_open(lua_State *L);
 void lua_go_open(lua_State *L);
 void lua_run_open(lua_State *L);
+void lua_lines_open(lua_State *L);
+void lua_internal_lines_open(lua_State *L);
 void lua_internal_go_open(lua_State *L);
 void lua_moving_open(lua_State *L);
 void lua_job_open(lua_State *L);

@@ -26,6 +26,7 @@ static int fill(lua_State *L) {
   lua_alts_open(L);
   lua_go_open(L);
   lua_run_open(L);
+  lua_lines_open(L);
   lua_internal_open(L, luaopen_runnel_core);
   unhandled_open(L);
   origin_open(L);

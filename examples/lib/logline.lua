@@ -23,8 +23,7 @@ end
 -- The counts of the lines of a text whose status begins with `status`, by a field of the request.
 function logline.count(text, field, status)
   local counts = logline.counts()
-  if text:sub(-1) ~= "\n" then text = text .. "\n" end
-  for line in text:gmatch "(.-)\n" do
+  for line in require("runnel").each_line(text) do
     local request = logline.parse(line)
     if not request then
       counts.skipped = counts.skipped + 1

@@ -12,10 +12,10 @@ local path, db = arg[1], arg[2]
 local to_rows <close> = rn.threads(rn.cores(), function(piece)
   local json = require "cjson"
   local rows = {}
-  for line in piece:gmatch "[^\n]+" do
+  for line in require("runnel").each_line(piece) do
     local ok, event = pcall(json.decode, line)
-    if not ok then error(("not JSON: %s"):format(line:sub(1, 60)), 0) end
-    rows[#rows + 1] = ("(%d,'%s',%.17g)"):format(event.id, event.name:gsub("'", "''"), event.value)
+    if ok then rows[#rows + 1] = ("(%d,'%s',%.17g)"):format(event.id, event.name:gsub("'", "''"), event.value)
+    elseif line ~= "" then error(("not JSON: %s"):format(line:sub(1, 60)), 0) end
   end
   return table.concat(rows, ",")
 end)

@@ -9,12 +9,10 @@ local path, pattern, most = arg[1], arg[2] or "^%S+", tonumber(arg[3] or 20)
 
 -- Counts in a piece of whole lines. This runs in the threads of the pool.
 local count <close> = rn.threads(rn.cores(), function(job)
-  local text, line_pattern, counts, from = job.text, job.pattern, {}, 1
-  while from <= #text do
-    local to = text:find("\n", from, true) or #text + 1 -- faster than gmatch "[^\n]+"
-    local key = text:sub(from, to - 1):match(line_pattern)
+  local line_pattern, counts = job.pattern, {}
+  for line in require("runnel").each_line(job.text) do
+    local key = line:match(line_pattern)
     if key then counts[key] = (counts[key] or 0) + 1 end
-    from = to + 1
   end
   return counts
 end)

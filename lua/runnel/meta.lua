@@ -192,6 +192,12 @@ function core.driver(d) end
 ---@return runnel.GoBlock[]
 function core.ps() end
 
+---Iterates over the lines of a string, without their newlines, which are "\n" or "\r\n". A last line without one
+---counts, too. Takes less time than string.gmatch or string.find.
+---@param text string
+---@return fun(): string? next_line
+function core.each_line(text) end
+
 ---For a driver over a loop that has a descriptor: waits until the descriptor is readable or a deadline is due. Does not
 ---wait if a go block is ready. Ctrl-C ends the wait with an error.
 ---@param fd integer

@@ -45,7 +45,7 @@ function programs.json(path)
   local uv = require "runnel.uv"
   local pool <close> = rn.threads(rn.cores(), function(piece)
     local decode, sum, n = require("cjson").decode, 0, 0
-    for line in piece:gmatch "[^\n]+" do
+    for line in require("runnel").each_line(piece) do
       sum, n = sum + decode(line).value, n + 1
     end
     return { sum = sum, n = n }
