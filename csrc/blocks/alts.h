@@ -24,10 +24,10 @@ typedef struct AltsOp {
 typedef struct Alts {
   const Operation *op; /* the function that was called */
   AltsOp *ops;         /* the operations */
-  int n;
-  bool priority; /* the first ready operation wins */
-  bool asked;    /* a policy was asked at the last try */
-  bool mixed;    /* some tried operations are on shared channels (chan_shared.h) */
+  int n;               /* their number */
+  bool priority;       /* the first ready operation wins */
+  bool asked;          /* a policy was asked at the last try */
+  bool mixed;          /* some tried operations are on shared channels (chan_shared.h) */
 } Alts;
 
 /* Index of the channel of the i-th operation, from 0 on. */

@@ -16,14 +16,14 @@ typedef struct Messages {
 struct runnel_port {
   atomic_uint holds;       /* posters' holds, and the scheduler's */
   Wakeup *wakeup;          /* the scheduler's */
-  size_t limit;            /* most messages that are posted and not delivered */
-  atomic_size_t under_way; /* how many of these there are; grows under the lock only */
+  size_t limit;            /* the most messages that are posted and not delivered */
+  atomic_size_t under_way; /* the number of these; grows under the lock only */
 
   pthread_mutex_t lock; /* guards the fields from here to the inbox */
   pthread_cond_t room;  /* there is room again, or the port has closed */
   unsigned posters;     /* posters' holds */
-  bool closed;          /* nobody may post */
-  bool will_look;       /* the scheduler was signalled, or is delivering messages: it will check the inbox */
+  bool closed;          /* the port refuses posts */
+  bool will_look;       /* the scheduler was signalled, or delivers messages: it will check the inbox */
   Messages inbox;       /* what has been posted and not taken */
 
   Messages outbox; /* what the scheduler's thread has taken from the inbox; this and `first` are used there only */

@@ -6,7 +6,7 @@
 #include "base/list.h"
 #include "port/port.h"
 
-/* What one Lua state gets. */
+/* The watch of one Lua state. */
 typedef struct TermWatch {
   Link link;  /* in the list of all watches of the process */
   Port *port; /* the signal closes it */

@@ -1,4 +1,4 @@
-/* after.h: what a thread has to do once it has released the locks of channels. For chan.c and alt.c. */
+/* after.h: what a thread does after it has released the locks of channels. For chan.c and alt.c. */
 #ifndef RUNNEL_SHARED_AFTER_H
 #define RUNNEL_SHARED_AFTER_H
 
@@ -11,12 +11,12 @@ enum { WAKES = 8 };
 /* Owners to wake, and what to drop and free. */
 typedef struct After {
   Owner *owners[WAKES];  /* each with a hold */
-  uint32_t nowners;      /* how many */
-  SharedValue dropped;   /* what a buffer gave up */
+  uint32_t nowners;      /* their number */
+  SharedValue dropped;   /* a value that the buffer has dropped */
   SharedReturn *emptied; /* to be freed */
 } After;
 
-/* Notes an owner, with a hold on it, to be woken after the locks are released. */
+/* Notes an owner, with a hold on it: after_finish wakes it. */
 static inline void after_note(After *after, Owner *owner) {
   if (after->nowners < WAKES) {
     after->owners[after->nowners++] = owner;
@@ -26,7 +26,7 @@ static inline void after_note(After *after, Owner *owner) {
   }
 }
 
-/* Wakes, drops and frees what was noted. */
+/* Wakes the noted owners, and drops and frees the rest. */
 static inline void after_finish(After *after) {
   for (uint32_t i = 0; i < after->nowners; i++) {
     owner_wake(after->owners[i]);

@@ -28,13 +28,13 @@ static void dequeue(SharedChan *chan, SharedWaiter *w) {
   else if (w->kind == SHARED_TAKE) chan->ntakes--;
 }
 
-/* Swaps the state of an active alt; false when somebody else was first. */
+/* Swaps the state of an active alt; returns false if another thread was first. */
 static bool claim(SharedAlt *alt, SharedState state) {
   int active = SHARED_ACTIVE;
   return atomic_compare_exchange_strong(&alt->state, &active, state);
 }
 
-/* Takes the first waiter that is still active out of a queue, committed; or NULL. */
+/* Removes waiters from a queue up to the first active one, which it commits and returns; or NULL. */
 static SharedWaiter *claim_first(SharedChan *chan, List *queue) {
   while (queue->first) {
     SharedWaiter *w = shared_waiter_of(queue->first);
@@ -47,7 +47,8 @@ static SharedWaiter *claim_first(SharedChan *chan, List *queue) {
 
 /* ---- results ---- */
 
-/* Gives a claimed waiter its result, and notes its owner if that is asleep. The alt must not be touched afterwards. */
+/* Gives a claimed waiter its result, and notes its owner if that is asleep. From here on the alt belongs to its
+   owner. */
 static void deliver(SharedWaiter *w, bool ok, SharedValue value, After *after) {
   SharedAlt *alt = w->alt;
   Owner *owner = w->owner;
@@ -76,7 +77,7 @@ static SharedValue fetch(SharedChan *chan) {
   return value;
 }
 
-/* Gives the promise's value to all that wait for it. */
+/* Completes all takes that wait for the promise's value. */
 static void fulfil(SharedChan *chan, After *after) {
   SharedWaiter *w;
   while ((w = claim_first(chan, &chan->takes)) != NULL) {
@@ -179,8 +180,8 @@ static int by_address(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Fills `order` with the channels of the operations, each once, in ascending order. Returns how many. Few channels are
-   inserted one by one: qsort takes longer. */
+/* Fills `order` with the channels of the operations, each once, in ascending order, and returns their number. Inserts
+   few channels one by one, since qsort takes longer. */
 static uint32_t sort(const SharedWaiter *ops, uint32_t n, SharedChan **order) {
   enum { FEW = 16 };
   for (uint32_t i = 0; i < n; i++) {
@@ -207,7 +208,7 @@ static bool has_room(SharedChan *chan, const SharedWaiter *w) {
          shared_few_count(queue_of(chan, w));
 }
 
-/* Enqueues all; or none, and says which was one too many. */
+/* Enqueues all operations; or none, and reports which one exceeds the limit. */
 static bool enqueue_all(SharedWaiter *ops, uint32_t n, SharedAlt *alt, SharedResult *result) {
   for (uint32_t i = 0; i < n; i++) {
     SharedWaiter *w = &ops[i];
@@ -258,7 +259,7 @@ bool shared_can(SharedChan *chan, SharedOpKind kind) {
   return can;
 }
 
-/* Takes the waiters of an alt out of their queues, but for the one at index `but`. */
+/* Removes the waiters of an alt from their queues, except the one at index `but`. */
 static void leave(SharedAlt *alt, uint32_t but) {
   for (uint32_t i = 0; i < alt->count; i++) {
     SharedWaiter *w = &alt->waiters[i];
@@ -271,14 +272,14 @@ static void leave(SharedAlt *alt, uint32_t but) {
   atomic_store_explicit(&alt->state, SHARED_IDLE, memory_order_relaxed);
 }
 
-/* Who completed it has taken that waiter out of its queue. */
+/* The thread that has completed the alt has removed that waiter from its queue. */
 void shared_settle(SharedAlt *alt) {
   if (alt->count) leave(alt, alt->result.op);
 }
 
 bool shared_withdraw(SharedAlt *alt) {
   bool is_gone = claim(alt, SHARED_GONE);
-  leave(alt, UINT32_MAX); /* all: the thread that has completed it pushes it before it unlocks the channel */
+  leave(alt, UINT32_MAX); /* all waiters: the completing thread pushes the alt before it unlocks the channel */
   return is_gone;
 }
 

@@ -42,7 +42,7 @@ static Owner *new_owner(void) {
   return owner;
 }
 
-/* Sleeps until it is woken; false if it is `until` first (NULL: never). */
+/* Sleeps until it is woken; returns false if `until` comes first (NULL: never). */
 static bool sleep_until(Sleeper *s, const struct timespec *until) {
   int error = 0;
   (void)pthread_mutex_lock(&s->lock);
@@ -72,7 +72,7 @@ static BlockingEnd wait_for(SharedAlt *alt, const SharedChan *chan, const struct
     else if (!sleep_until((Sleeper *)owner->data, until)) end = BLOCKING_TIME;
   }
   owner_awake(owner);
-  if (shared_withdraw(alt)) return end; /* else another thread has completed it, and left the channel */
+  if (shared_withdraw(alt)) return end; /* else another thread has completed it and left the channel */
   (void)owner_pop_all(owner);
   *result = alt->result;
   return BLOCKING_DONE;

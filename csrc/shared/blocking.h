@@ -6,14 +6,14 @@
 
 typedef enum BlockingEnd {
   BLOCKING_DONE,     /* the value was put */
-  BLOCKING_TIME,     /* there was no room in that time */
+  BLOCKING_TIME,     /* the time has passed without room */
   BLOCKING_CLOSED,   /* the channel is closed */
-  BLOCKING_ALONE,    /* nobody else has the channel any more */
+  BLOCKING_ALONE,    /* no other state or thread holds the channel any more */
   BLOCKING_NO_MEMORY /* there is no memory for waiting */
 } BlockingEnd;
 
-/* Puts a value; waits for at most `ns` until it is taken or there is room, or without limit if that is negative. Takes
-   the value over, whatever it returns. Any thread that runs no scheduler, since it blocks. */
+/* Puts a value. Waits for at most `ns`, or without limit if negative, until a take takes it or there is room. Consumes
+   the value in all cases. Any thread that runs no scheduler, since it blocks. */
 BlockingEnd blocking_put(SharedChan *chan, SharedValue value, int64_t ns);
 
 #endif

@@ -17,7 +17,7 @@ SharedChan *shared_chan_new(BufferKind kind, uint32_t limit) {
   SharedChan *chan = (SharedChan *)cache_new(sizeof *chan);
   if (!chan) return NULL;
   if (limit) {
-    /* All slots at once, since there is no allocating under the lock. Pages of a large one that are never used cost
+    /* All slots at once, since a thread must not allocate under the lock. Unused pages of a large buffer cost
        nothing. */
     chan->slots = (SharedValue *)calloc(limit, sizeof(SharedValue));
     if (!chan->slots) {
@@ -40,7 +40,7 @@ SharedChan *shared_chan_hold(SharedChan *chan) {
   return chan;
 }
 
-/* Wakes an owner that waits on the channel. If there is one hold left, there is one owner at most. */
+/* Wakes the owner that waits on the channel. With one hold left, at most one owner waits. */
 static void wake_last(SharedChan *chan) {
   After after = {0};
   List *const queues[] = {&chan->takes, &chan->puts, &chan->watches};
@@ -96,7 +96,7 @@ void shared_chan_pass(SharedChan *chan) {
 
 /* ---- looking ---- */
 
-/* How many of the waiters in a queue are those of an owner. */
+/* The number of an owner's waiters in a queue. */
 static uint32_t count_of(const List *queue, const Owner *owner) {
   uint32_t n = 0;
   for (Link *link = queue->first; link; link = list_next(queue, link)) {
@@ -132,7 +132,7 @@ ChanStats shared_chan_stats(SharedChan *chan) {
   return stats;
 }
 
-/* Waiters in a queue that are active; checks that there are `count` of them in all. */
+/* The number of active waiters in a queue; checks that the queue has `count` waiters in all. */
 static uint32_t count_active(const List *queue, uint32_t count, const SharedAlt **alt) {
   uint32_t active = 0;
   Link *link = queue->first;

@@ -1,5 +1,5 @@
-/* chan.h: a channel between threads. Any number of lua_States may use it; it belongs to none. Knows no Lua. What they
-   do with it is in alt.h. */
+/* chan.h: a channel between threads. Any number of lua_States may use it; none owns it. Knows no Lua. alt.h has the
+   operations. */
 #ifndef RUNNEL_SHARED_CHAN_H
 #define RUNNEL_SHARED_CHAN_H
 
@@ -12,7 +12,7 @@
 
 typedef struct SharedChan SharedChan;
 
-/* Pending puts, and pending takes, that one channel accepts, as of a local one. */
+/* The limit of waiting puts, and of waiting takes, as of a local channel. */
 enum { SHARED_MAX_PENDING = 1024 };
 
 /* A new channel with one hold, and with a buffer of `limit` values (kind BUFFER_NONE to BUFFER_PROMISE). NULL when
@@ -20,8 +20,8 @@ enum { SHARED_MAX_PENDING = 1024 };
 SharedChan *shared_chan_new(BufferKind kind, uint32_t limit);
 
 /* Adds a hold; drops one. Any thread. Dropping the last hold frees the channel and the values in its buffer. Dropping
-   the last but one wakes an owner that waits on the channel, since perhaps no other thread can complete its operation
-   any more. */
+   the last but one wakes an owner that waits on the channel, since no other thread may be left to complete its
+   operation. */
 SharedChan *shared_chan_hold(SharedChan *chan);
 void shared_chan_release(SharedChan *chan);
 
@@ -37,11 +37,11 @@ void shared_chan_get_name(SharedChan *chan, char name[SHARED_NAME_MAX + 1]);
 uint64_t shared_chan_id(const SharedChan *chan);
 uint32_t shared_chan_limit(const SharedChan *chan);
 
-/* Waits until the thread that uses the channel right now, if there is one, has left it: it may refer to an owner to
-   whose inbox it has pushed. To be called before an owner ends, for each of its channels. */
+/* Waits until the thread that uses the channel now, if there is one, has left it: that thread may have pushed to an
+   owner's inbox and still use the owner. To be called before an owner ends, for each of its channels. */
 void shared_chan_pass(SharedChan *chan);
 
-/* A look at it. */
+/* Its statistics. */
 ChanStats shared_chan_stats(SharedChan *chan);
 
 /* How many takes, and puts, of one owner wait on a channel. */
@@ -51,7 +51,7 @@ typedef struct SharedCounts {
 } SharedCounts;
 SharedCounts shared_chan_waiting(SharedChan *chan, const Owner *owner);
 
-/* Asserts invariant 4 of alt.h, and that queues and counts agree. Only for tests: it locks the channel. */
+/* Asserts invariant 4 of alt.h and the counts of the queues. Only for tests: it locks the channel. */
 void shared_chan_check(SharedChan *chan);
 
 #endif

@@ -1,4 +1,4 @@
-/* chan_state.h: what a channel consists of. For chan.c and alt.c. */
+/* chan_state.h: the state of a shared channel. For chan.c and alt.c. */
 #ifndef RUNNEL_SHARED_CHAN_STATE_H
 #define RUNNEL_SHARED_CHAN_STATE_H
 
@@ -10,31 +10,31 @@
 #include "base/list.h"
 #include "shared/alt.h"
 
-/* What each operation uses comes first, in as few cache lines as possible: these move from one processor to another. */
+/* The fields that each operation uses come first, in few cache lines: these move from one processor to another. */
 struct SharedChan {
   pthread_mutex_t lock;   /* guards all below but `holds`, `memory` and `id`. Never held while Lua runs or memory is
                              allocated */
-  List puts;              /* SharedWaiter.link of puts that wait, first come first served */
-  List takes;             /* of takes */
+  List puts;              /* SharedWaiter.link of waiting puts, first in, first out */
+  List takes;             /* of waiting takes */
   uint32_t nputs;         /* how many */
   uint32_t ntakes;        /* how many */
   uint64_t put_total;     /* values accepted */
-  uint64_t take_total;    /* values given */
-  SharedReturn *returned; /* values that were given back; the next take gets the first */
+  uint64_t take_total;    /* values taken */
+  SharedReturn *returned; /* values that were given back, which the next takes get */
   SharedValue *slots;     /* the buffer's values; NULL without a buffer */
   Buffer buf;             /* the buffer's state; all its slots are there from the start */
   bool closed;            /* no more puts */
   bool reason_taken;      /* a take has got the reason */
   SharedValue reason;     /* with which it was closed */
   List watches;           /* of watches */
-  atomic_uint holds;      /* of all who may use the channel */
-  atomic_uint memory;     /* the same, and of threads that are about to drop theirs; the last frees the channel */
+  atomic_uint holds;      /* of all states and threads that may use the channel */
+  atomic_uint memory;     /* holds, and threads that are about to drop theirs; the last one frees the channel */
   uint64_t id;            /* constant */
   char name[SHARED_NAME_MAX + 1];
 };
 
-/* Locks the channel. Others hold the lock for less than a microsecond, as long as the system lets them run: trying for
-   so long is cheaper than to sleep. */
+/* Locks the channel. Other threads hold the lock for less than a microsecond, unless the system stops them: to try for
+   that long is cheaper than to sleep. */
 static inline void shared_chan_lock(SharedChan *chan) {
   enum { TRIES = 32 };
   PREFETCH_TO_WRITE(&chan->put_total); /* the next cache line */

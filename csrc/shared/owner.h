@@ -1,7 +1,7 @@
-/* owner.h: a scheduler as other threads see it: an inbox for alts of its go blocks that others have committed, a way
-   to wake it, and when it last looked at the clock.
+/* owner.h: a scheduler as other threads see it: an inbox for alts of its go blocks that other threads have committed, a
+   way to wake it, and when it last looked at the clock.
 
-   Many threads push, one pops. A thread that pushes then checks whether the owner is asleep, and wakes it. The owner
+   Many threads push, one pops. A thread that has pushed checks whether the owner is asleep, and wakes it. The owner
    first sets `asleep` and then checks whether the inbox is empty. Both sides write before they read, with sequential
    consistency, so at least one of the two sees the other's write: no wakeup is lost.
 
@@ -25,11 +25,11 @@ typedef struct Arrival {
 typedef struct Owner {
   _Atomic(Arrival *) inbox; /* committed alts, the newest first */
   atomic_bool asleep;       /* it waits, or is about to: a thread that pushes must wake it */
-  /* In another cache line, since others do not need it when they push: */
+  /* In another cache line, since a push does not need it: */
   _Alignas(CACHE_LINE) atomic_uint holds; /* of the scheduler, of threads that are about to wake it, and of its Status
                                              (status.h) */
   _Atomic(int64_t) looked;                /* when its loop last looked at the clock, in ns; 0: it has not run yet */
-  _Atomic(int64_t) job;                   /* of a thread of a pool: the number of the job that it began last, or 0 */
+  _Atomic(int64_t) job;                   /* in a thread of a pool: the number of the job that it began last, or 0 */
   void (*wake)(void *data);               /* wakes it; any thread */
   void *data;                             /* what wake gets */
   void (*drop)(void *data);               /* called with data when the owner is freed; or NULL */

@@ -3,12 +3,12 @@
 
 enum {
   SHORTEST = 300, /* ns; a shorter look is not worth it */
-  FEWEST = 16,    /* sleeps between two attempts that were in vain: at first, */
-  MOST = 1024,    /* and at most */
-  IN_TIME = 8     /* short looks, one after another, in which something has come, after which a long one is worth it */
+  FEWEST = 16,    /* sleeps between two failed attempts, at first */
+  MOST = 1024,    /* at most */
+  IN_TIME = 8     /* a long look is worth it after so many successful short looks in a row */
 };
 
-/* Whether the pause is over; else one wait less is left. */
+/* Whether the pause is over; else counts one wait. */
 static bool is_over(SpinPause *pause) {
   if (pause->left == 0) return true;
   pause->left--;
@@ -26,7 +26,7 @@ SpinTime spin_begin(Spin *spin, bool has_woken) {
   bool was_asleep = spin->has_woken;
   spin->has_woken = has_woken;
   if (has_woken) return is_over(&spin->seldom) ? (SpinTime){SPIN_LONG, true} : none;
-  if (was_asleep) spin->few.left = 0; /* the other thread is awake now: it may be looking for this one */
+  if (was_asleep) spin->few.left = 0; /* the other thread is awake now and may look at its inbox */
   if (!is_over(&spin->few)) return none;
   if (spin->usual == 0) spin->usual = SPIN_USUAL;
   return (SpinTime){spin->usual, false};
@@ -34,7 +34,7 @@ SpinTime spin_begin(Spin *spin, bool has_woken) {
 
 void spin_end(Spin *spin, bool has_come) {
   if (spin->has_woken) {
-    begin(&spin->seldom); /* also if something has come, but so late that sleeping would have been as good */
+    begin(&spin->seldom); /* also if a result has come, but so late that a sleep would have been as good */
     spin->in_time = 0;
   } else if (has_come) {
     spin->usual = SPIN_USUAL;

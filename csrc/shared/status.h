@@ -9,7 +9,7 @@
 #include "shared/owner.h"
 
 typedef struct Status {
-  atomic_uint holds;      /* of the thread, and of those who look */
+  atomic_uint holds;      /* of the thread, and of threads that look at it */
   _Atomic(Owner *) owner; /* the thread's scheduler, with a hold; NULL until it has one */
   atomic_bool has_ended;  /* its state is closed */
 } Status;
@@ -37,8 +37,8 @@ void status_release(Status *status);
 void status_begin(Status *status, Owner *owner);
 void status_end(Status *status);
 
-/* What the thread does; since when is *since, or 0 if that is not known. Any thread. A thread that runs looks at the
-   clock every few go blocks: *since is then the time of the last look. */
+/* Returns what the thread does, and sets *since to when it began that, or to 0 if unknown. Any thread. A running thread
+   looks at the clock every few go blocks: *since is then the time of its last look. */
 StatusKind status_look(Status *status, int64_t *since);
 
 /* The thread's scheduler, as long as the status is held; or NULL. */

@@ -14,7 +14,7 @@ struct SharedChan;
 enum { SHARED_SHORT_MAX = 16 };
 
 typedef enum SharedKind {
-  SHARED_NIL, /* no value: what a closed channel gives */
+  SHARED_NIL, /* no value: the result of a take from a closed channel */
   SHARED_FALSE,
   SHARED_TRUE,
   SHARED_INTEGER,
@@ -25,8 +25,8 @@ typedef enum SharedKind {
   SHARED_CHAN    /* a shared channel, by reference */
 } SharedKind;
 
-/* Bytes that are not in the value itself, and the channels that a packed table refers to. Never changed once a value
-   points to it, so that any number of values may. */
+/* The bytes of a long value, and the channels to which a packed table refers. Constant once a value points to it, so
+   that any number of values may. */
 typedef struct Parcel {
   atomic_uint holds;         /* values that point to it; the last to drop it frees it */
   uint32_t nchans;           /* channels it refers to; it holds each of them */
@@ -43,8 +43,8 @@ typedef struct SharedValue {
     int64_t integer;
     double number;
     char text[SHARED_SHORT_MAX];
-    Parcel *parcel;          /* one hold is the value's */
-    struct SharedChan *chan; /* likewise */
+    Parcel *parcel;          /* the value owns a hold */
+    struct SharedChan *chan; /* the value owns a hold */
   } as;
 } SharedValue;
 
@@ -54,7 +54,7 @@ Parcel *parcel_new(size_t size);
 /* Makes it a string of `size` bytes; false when memory runs out, and it is SHARED_NIL. It must hold nothing before. */
 bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size);
 
-/* Makes a second value of the same contents. Cannot fail. */
+/* Makes a copy. Cannot fail. */
 SharedValue shared_value_copy(const SharedValue *value);
 
 /* Releases what the value holds. It is SHARED_NIL then. */

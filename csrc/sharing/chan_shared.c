@@ -100,7 +100,7 @@ static Chan *new_done(lua_State *L, Chan *ch, int at) {
   Chan *done = chan_new(L, ch->sched, sizeof(SharedDone), CHAN_VALUES);
   done->flags = CHAN_DONE_SHARED;
   CONTAINER_OF(done, SharedDone, chan)->shared = shared_handle_get(ch);
-  lua_pushvalue(L, at); /* another state may close it as long as somebody waits for that */
+  lua_pushvalue(L, at); /* the done() channel keeps the handle: another state may close the shared channel */
   lua_setiuservalue(L, -2, CHAN_VALUES);
   return done;
 }

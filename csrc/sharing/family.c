@@ -8,7 +8,7 @@
 struct Family {
   pthread_mutex_t lock; /* guards what follows, but for `holds`, and the members */
   List members;         /* Member.link */
-  atomic_uint holds;    /* of members, and of who makes it */
+  atomic_uint holds;    /* of members, and of the thread that makes it */
 };
 
 /* ---- members ---- */
@@ -106,7 +106,7 @@ uint32_t family_waits(const Sharing *own, const Owner *owner, MemberWait *waits,
 
 /* ---- finding a deadlock ---- */
 
-/* The channels of members that may be stuck, in the order of their addresses: once for each member and hold. */
+/* The channels of members that may be stuck, ordered by address: one entry for each member and hold. */
 typedef struct Held {
   SharedChan **chans;
   size_t n;
@@ -138,7 +138,7 @@ static int by_address(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* How many of the holds are on this channel. */
+/* The number of holds on this channel. */
 static uint32_t count(const Held *held, const SharedChan *chan) {
   size_t low = 0, high = held->n;
   while (low < high) {
@@ -151,8 +151,8 @@ static uint32_t count(const Held *held, const SharedChan *chan) {
   return n;
 }
 
-/* Whether only members that may be stuck, to which all holds in `held` belong, could complete what this member waits
-   for. Counts the holds before it looks at results: a thread may complete an operation and then drop its hold. */
+/* Whether only members that may be stuck, which own all holds in `held`, could complete what this member waits for.
+   Counts the holds before it looks at results: a thread may complete an operation and then drop its hold. */
 static bool cannot_go_on(const Member *member, const Held *held) {
   const Sharing *sharing = member->sharing;
   for (Link *link = sharing->waits.first; link; link = list_next(&sharing->waits, link)) {
@@ -165,7 +165,7 @@ static bool cannot_go_on(const Member *member, const Held *held) {
   return !sharing->arrived && owner_is_empty(sharing->owner);
 }
 
-/* Leaves only those stuck that wait for each other. Returns false if the first member is not among them. */
+/* Clears is_stuck of members that can still continue. Returns false if the first member is one of them. */
 static bool narrow(const Family *family, Member *first, Held *held) {
   const List *members = &family->members;
   for (bool is_over = false; !is_over;) {

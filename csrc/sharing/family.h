@@ -1,14 +1,14 @@
-/* family.h: a state and the threads that it and they have started, which may all wait for each other for ever.
+/* family.h: a state and the threads that they start, which may all wait for each other for ever.
 
-   No state can see that alone. So a member notes when it is idle: it waits, and only other threads can end that wait,
-   since no timer is pending, and neither its driver nor a port expects anything. Its lists of handles and of what it
-   waits for do not change until it notes that it goes on. While the first member, which is the main program, is idle,
-   it looks at the others from time to time. It is a deadlock if only idle members hold the channels that it waits on,
-   and these members wait on channels that only idle members hold, and so on.
+   No state can see such a deadlock alone. So a member notes when it is idle: only other threads can end its wait, since
+   no timer is pending, and neither its driver nor a port expects an event. Its lists of handles and of waits do not
+   change until it notes that it continues. While the first member, the main program, is idle, it looks at the others
+   from time to time. It is a deadlock if only idle members hold the channels that it waits on, and these members wait
+   on channels that only idle members hold, and so on.
 
-   A false alarm is not possible: whoever could still use one of these channels has a hold on it, or gets one from
-   somebody who has. So a deadlock is not noticed if a channel is also held by C code, by another family, or by a value
-   that is in the buffer of a channel.
+   There are no false alarms: any thread that could still use one of these channels has a hold on it, or gets one from a
+   thread that has. So a deadlock is not noticed if C code, another family, or a value in a channel's buffer also holds
+   a channel.
 
    Nothing here uses Lua: it looks at the states of other threads. */
 #ifndef RUNNEL_FAMILY_H
@@ -45,8 +45,8 @@ void family_leave(Member *member);
    Returns for how long it may wait, in ns, before it must call family_wait_ends; -1: without limit. */
 int64_t family_wait_begins(Sharing *sharing);
 
-/* That wait has ended. `is_over`: there is something to do. If not, the first member looks for a deadlock. Returns whether
-   it is part of one. */
+/* That wait has ended. `is_over`: the state has something to do. If not, the first member looks for a deadlock. Returns
+   whether it is part of one. */
 bool family_wait_ends(Sharing *sharing, bool is_over);
 
 /* What a member waits for: a take from a shared channel, or a put on it. */

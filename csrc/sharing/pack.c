@@ -19,7 +19,7 @@ typedef struct Level {
   uint32_t depth;            /* 1 for the outermost */
 } Level;
 
-/* What packs: the parts that all functions below need. */
+/* The state of a packing, which all functions below use. */
 typedef struct Packing {
   lua_State *L;
   Packer *p;
@@ -188,7 +188,7 @@ static bool pack_chan(const Packing *g, const Level *level, int at, SharedChan *
 
 static bool pack_table(const Packing *g, const Level *outer, int at);
 
-/* Packs the value at `at`, which is the one that `level` stands for. */
+/* Packs the value at `at`, for which `level` stands. */
 static bool pack(const Packing *g, const Level *level, int at) {
   lua_State *L = g->L;
   switch (lua_type(L, at)) {

@@ -52,7 +52,7 @@ static void abandon_all(Sched *S, const List *queue) {
   }
 }
 
-/* Gives back what has come for alts that have stopped waiting, as long as their channels are held. */
+/* Gives back values that have come for alts that stopped waiting, while their channels are held. */
 static void refuse_unwanted(Sharing *sharing) {
   Arrival **last = &sharing->arrived;
   while (*last) last = &(*last)->next;
@@ -68,8 +68,8 @@ static void refuse_unwanted(Sharing *sharing) {
   }
 }
 
-/* __gc of a handle. If anything waits on it, that is go blocks which are collected with it; or the state is being
-   closed, and other states must not give values to waiters that nobody will wake. */
+/* __gc of a handle. Go blocks that wait on it are collected with it; or the state is being closed, and other states
+   must not give values to its waiters, which nothing will wake. */
 static int end_handle(lua_State *L) {
   Chan *ch = chan_to(L, 1); /* a program may call it, with anything */
   SharedHandle *h = ch && chan_is_shared(ch) ? shared_handle_of(ch) : NULL;
@@ -84,7 +84,7 @@ static int end_handle(lua_State *L) {
   if (done) CONTAINER_OF(done, SharedDone, chan)->shared = NULL;
   refuse_unwanted(S->sharing);
   shared_chan_pass(h->hold.chan);
-  /* Asked when the scheduler ends, after this. */
+  /* The scheduler asks for this flag when it ends, after this. */
   if (shared_chan_stats(h->hold.chan).reason_taken) ch->flags |= CHAN_ERROR_TAKEN;
   list_remove(&S->sharing->holds, &h->hold.link);
   shared_chan_release(h->hold.chan);

@@ -9,8 +9,8 @@
 #include "errors/error.h"
 #include "sharing/shared_pack.h"
 
-/* Whether the alt of a wait can still get its result. If somebody has closed its coroutine, its go block ends when its
-   turn comes. */
+/* Whether the alt of a wait can still get its result. If other code has closed its coroutine, its go block ends when
+   the loop resumes it. */
 static bool is_wanted(Sched *S, SharedWait *wait) {
   Alt *alt = wait->local;
   if (!alt) return false;
@@ -48,7 +48,7 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
     return;
   }
   const SharedWaiter *op = &wait->ops[wait->alt.result.op];
-  /* The value itself stays with the wait until it is clear that somebody gets it: unpacking may run finalizers. */
+  /* The wait keeps the value until its alt gets it: unpacking may run finalizers. */
   SharedResult result = wait->alt.result;
   result.value = shared_value_copy(&wait->alt.result.value);
   int n = shared_pack_push_result(L, op, &result, &wait->given);

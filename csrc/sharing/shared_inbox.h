@@ -9,7 +9,7 @@
 /* Completes what other threads have completed. Does not raise. */
 void shared_inbox_drain(lua_State *L, Sched *S);
 
-/* The same if other threads have completed something; to be called often. */
+/* Drains the inbox if it has anything. The loop calls this often. */
 static inline void shared_inbox_poll(lua_State *L, Sched *S) {
   if (shared_wait_has_news(S)) shared_inbox_drain(L, S);
 }

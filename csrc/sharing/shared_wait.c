@@ -124,7 +124,7 @@ static bool is_open(const Alt *alt) { return is_elsewhere(alt->shared) || shared
 const Others shared_wait_others = {
     .withdraw = shared_wait_withdraw, .abandon = shared_wait_abandon, .is_open = is_open, .may_close = may_close};
 
-/* Whether another thread may complete it, and somebody here waits for that. */
+/* Whether another thread may complete a wait in which an alt of this state still waits. */
 static bool may_come(const SharedWait *wait) {
   if (wait->is_quiet || (!wait->local && !(wait->done && wait->done->waiting[TAKES]))) return false;
   return is_elsewhere(wait);
@@ -136,7 +136,7 @@ bool shared_wait_is_alive(const Sched *S) {
   for (Link *link = sharing->waits.first; link; link = list_next(&sharing->waits, link)) {
     if (may_come(CONTAINER_OF(link, SharedWait, link))) return true;
   }
-  return shared_wait_has_news(S); /* last: who has completed something may have let go of the channel after that */
+  return shared_wait_has_news(S); /* last: a thread may complete an operation and then drop its hold */
 }
 
 /* ---- before sleeping ---- */

@@ -31,20 +31,20 @@ typedef struct SharedWait {
   _Alignas(CACHE_LINE) SharedWaiter ops[]; /* the operations */
 } SharedWait;
 
-/* The done() channel of a handle. Its user value CHAN_VALUES is the handle: as long as somebody waits for it, another
-   state may close the shared channel. */
+/* The done() channel of a handle. Its user value CHAN_VALUES keeps the handle alive, since another state may close the
+   shared channel while a take waits on this one. */
 typedef struct SharedDone {
   Chan chan;          /* with CHAN_DONE_SHARED */
   SharedChan *shared; /* the channel; NULL once the handle has been finalized */
 } SharedDone;
 
-/* A hold of a state on a shared channel: that of its handle. */
+/* A state's hold on a shared channel, which its handle owns. */
 typedef struct SharedHold {
   Link link;        /* in Sharing.holds */
   SharedChan *chan; /* the channel; NULL once the handle has been finalized */
 } SharedHold;
 
-/* A handle: how a state uses a shared channel (shared_handle.h). */
+/* A handle, by which a state uses a shared channel (shared_handle.h). */
 typedef struct SharedHandle {
   Chan chan;         /* what the rest of the core sees; its queues have the waiters of this state */
   SharedHold hold;   /* on the channel */
@@ -54,11 +54,11 @@ typedef struct SharedHandle {
 typedef struct Member Member; /* family.h */
 typedef void GoOn(struct Sharing *sharing);
 
-/* What a scheduler has for its shared channels: a userdata, made with the first of them. */
+/* The state of a scheduler's shared channels: a userdata, made with the first of them. */
 typedef struct Sharing {
   Owner *owner;        /* the scheduler as other threads see it */
   List holds;          /* SharedHold.link of its handles */
-  List waits;          /* SharedWait.link of all that other threads may complete, or have completed */
+  List waits;          /* SharedWait.link of waits that other threads may complete, or have completed */
   Arrival *arrived;    /* completed alts out of the inbox, the oldest first */
   Arrival *unused;     /* SharedWaits to be used again */
   uint32_t nunused;    /* how many */
@@ -67,13 +67,13 @@ typedef struct Sharing {
   Spin spin;           /* how long to look at the inbox before sleeping */
   bool has_woken;      /* the last operation has woken another thread */
   uint32_t number;     /* of the value that was put or taken last (SharedResult), for a trace */
-  Member *member;      /* what it is to the threads that it has started, and that have started it; or NULL */
-  GoOn *go_on;         /* not NULL: idle, so other threads may look at this (family.h); shared_wait_busy calls it */
+  Member *member;      /* its place in its family of threads (family.h), or NULL */
+  GoOn *go_on;         /* not NULL while idle: other threads may look at this (family.h); shared_wait_busy calls it */
   int64_t patience;    /* of the first member: how long it waits before it looks for a deadlock, in ns */
 } Sharing;
 
-/* To be called before the lists of handles or of waits change, at which other threads look while this state is idle: it
-   goes on, or its driver has called a function that uses a shared channel. */
+/* To be called before the lists of handles or of waits change. Other threads look at these lists while this state is
+   idle: it notes that the state continues, or that its driver uses a shared channel. */
 static inline void shared_wait_busy(Sharing *sharing) {
   if (UNLIKELY(sharing->go_on != NULL)) sharing->go_on(sharing);
 }
@@ -98,29 +98,29 @@ void shared_wait_abandon(Sched *S, Alt *alt);
 /* Gives a value that was taken back to its channel, with the memory in *given that was set aside for that. */
 void shared_wait_give_back(SharedChan *shared, SharedValue *value, SharedReturn **given);
 
-/* Ends a wait that another thread has completed, and whose result nobody here wants any more. */
+/* Ends a wait that another thread has completed and whose alt has stopped waiting: gives its value back. */
 void shared_wait_refuse(Sharing *sharing, SharedWait *wait);
 
-/* What the rest of the core asks about such alts. */
+/* The core's functions for such alts. */
 extern const Others shared_wait_others;
 
 /* Whether it has been completed or withdrawn. */
 bool shared_wait_is_decided(const SharedWait *wait);
 
-/* Whether another thread may complete something that waits here. */
+/* Whether another thread may complete a wait of this state. */
 bool shared_wait_is_alive(const Sched *S);
 
-/* Whether another thread has completed something, at which the scheduler has not yet looked. */
+/* Whether another thread has completed a wait that the scheduler has not handled yet. */
 static inline bool shared_wait_has_news(const Sched *S) {
   return UNLIKELY(S->sharing) && (S->sharing->arrived || !owner_is_empty(S->sharing->owner));
 }
 
-/* Looks at the inbox for a short time (spin.h), if something waits and the next deadline, `ns` from now unless that is
-   negative, is not earlier. Returns whether something has come. */
+/* Looks at the inbox for a short time (spin.h), if any alt waits and the next deadline, in `ns` unless negative, is not
+   earlier. Returns whether a result has come. */
 bool shared_wait_spin(const Sched *S, int64_t ns);
 
-/* Notes that the scheduler is going to sleep, or leaves its loop: other threads signal the wakeup from here on. Returns
-   false if something has come meanwhile, which the scheduler must look at before it sleeps. */
+/* Notes that the scheduler is about to sleep, or leaves its loop: other threads signal the wakeup from here on. Returns
+   false if a result has come meanwhile: the scheduler must handle it first. */
 static inline bool shared_wait_sleep(const Sched *S) { return LIKELY(!S->sharing) || owner_sleep(S->sharing->owner); }
 
 /* Notes that the scheduler has looked at the clock, for other threads that look at what it does (status.h). */

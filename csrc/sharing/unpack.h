@@ -10,7 +10,7 @@
 
 /* Where unpacking gets the channels of extension type 1. */
 typedef struct Unpacker {
-  /* Pushes a shared channel, of which it takes a hold of its own; may raise. NULL where there can be none. */
+  /* Pushes a shared channel, with a hold of its own; may raise. NULL where channels are not possible. */
   void (*push_chan)(lua_State *L, struct SharedChan *chan);
   struct SharedChan **chans; /* the channels, by number */
   uint32_t nchans;           /* how many */

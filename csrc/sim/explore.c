@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "blocks/timer.h"
 
-/* Choices of one run besides those of its steps, at most. */
+/* The most choices in one run, besides those of its steps. */
 enum { MORE_CHOICES = 1 << 16 };
 
 /* Each step advances the clock of a trace by this. Virtual time stands still meanwhile, so all records would have the
@@ -73,7 +73,7 @@ void explore_end(Explore *e) {
   if (e->prefix->items[e->made.n].of) go_astray(e, (Choice){0});
 }
 
-/* Makes a choice: the one of the prefix, or else `tail`, that of the strategy. */
+/* Makes a choice: the prefix's, or behind the prefix `tail`, the strategy's. */
 static uint32_t choose(Explore *e, uint32_t n, ChoiceKind kind, uint32_t tail) {
   Choice choice = {.chosen = tail, .of = n << 2 | kind};
   if (e->prefix && e->made.n < e->prefix->n && !e->astray) {
@@ -95,8 +95,8 @@ uint32_t explore_choose(Explore *e, uint32_t n, ChoiceKind kind) {
 
 /* ---- the next go block ---- */
 
-/* The priority of a go block, counted from the first id of its world, so that it is the same in each run; 0: of the
-   next timer. */
+/* The priority of a go block, from its id relative to the first id of its world, so that it is the same in each run. Id
+   0 stands for the next timer. */
 static uint32_t priority(const Explore *e, uint64_t id) {
   for (uint32_t i = 0; i < e->nlowered; i++) {
     if (e->lowered[i] == id) return EXPLORE_CHANGES - i;
@@ -125,7 +125,7 @@ static uint32_t highest(const Explore *e, const World *w, uint32_t n, uint64_t *
   return best;
 }
 
-/* What the strategy chooses of the ready go blocks, and the timer if there is one more. */
+/* The strategy's choice among the ready go blocks, and the timer if `n` counts it, too. */
 static uint32_t choose_ready(Explore *e, const World *w, uint32_t n) {
   if (e->strategy == STRATEGY_FIRST) return 0;
   if (e->strategy == STRATEGY_RANDOM) return random_below(&e->random, n);
@@ -133,7 +133,7 @@ static uint32_t choose_ready(Explore *e, const World *w, uint32_t n) {
   uint32_t best = highest(e, w, n, &id);
   for (uint32_t i = 0; i < e->nchanges; i++) {
     if (e->change[i] > e->steps) continue;
-    e->change[i] = UINT32_MAX; /* it is done */
+    e->change[i] = UINT32_MAX; /* this change is done */
     e->lowered[e->nlowered++] = id;
     best = highest(e, w, n, &id);
   }

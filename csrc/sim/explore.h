@@ -1,15 +1,15 @@
 /* explore.h: the choices of a simulation, made by a script or a strategy instead of at random, and recorded.
    sim.explore searches them: the search itself, which runs a program again and again, is in Lua (internal/explore.lua).
 
-   A choice is one of two or more: the ready go block that runs next, the ready operation that an alts without priority
-   does, a number of sim.choose. Number 0 is the first in the queue, the first operation given, 1. A run follows its
-   prefix, a list of choices, as far as that goes, and then a strategy:
+   A choice has two or more alternatives: the ready go block that runs next, the ready operation that an alts without
+   priority does, a number of sim.choose. Alternative 0 is the first in the run queue, the first operation given, 1. A
+   run follows its prefix, a list of choices, to its end, and then a strategy:
 
-   - first: always number 0, so a run without a prefix is first come, first served;
+   - first: always alternative 0, so a run without a prefix is first come, first served;
    - random;
-   - priorities: of the ready go blocks, the one with the highest of random priorities, which change at a few random
-     steps (Burckhardt, Kothari, Musuvathi, Nagarakatte: A Randomized Scheduler with Probabilistic Guarantees of Finding
-     Bugs, 2010); other choices at random.
+   - priorities: the ready go block with the highest of random priorities, which change at a few random steps
+     (Burckhardt, Kothari, Musuvathi, Nagarakatte: A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs,
+     2010); other choices at random.
 
    With the path as its prefix and `first` after it, and explore_backtrack after each run, the search is depth first.
 

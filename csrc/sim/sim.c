@@ -32,7 +32,7 @@ static uint32_t explore_operation(Sched *S, uint32_t n) { return explore_choose(
 
 /* Protected: () raises the deadlock of a simulation. */
 static int raise_deadlock(lua_State *L) {
-  lua_pushnil(L); /* no description of what waits */
+  lua_pushnil(L); /* without a description of the waiting operation */
   return inspect_raise_deadlock(L, "sim.run");
 }
 
@@ -83,8 +83,8 @@ static Go *next_root(lua_State *L, Walk *walk) {
 
 /* ---- the end ---- */
 
-/* Drops a go block of this world that waits for nothing any more. Somebody may resume its coroutine, which then uses
-   it, and so keeps it alive from here on. */
+/* Drops a go block of this world that waits for nothing any more. If other code resumes its coroutine, the coroutine
+   uses it, and so keeps it alive from here on. */
 static void drop(lua_State *L, Sched *S, Go *go) {
   Alt *alt = &go->alt;
   alt->state = ALT_IDLE;
@@ -97,8 +97,7 @@ static void drop(lua_State *L, Sched *S, Go *go) {
   lua_pop(L, 1);
 }
 
-/* A go block was ready or asleep when its world ended. If it belongs to the outer world it goes on there, else it is
-   dropped. */
+/* A go block was ready or asleep when its world ended. One of the outer world continues there; any other is dropped. */
 static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
   Go *go = sched_go(alt);
   if (go->chan.id < world->first_id) {
@@ -132,8 +131,8 @@ static void drop_parked(lua_State *L, Sched *S) {
   }
 }
 
-/* Ends this world and returns to the outer one. Go blocks of this world that are ready or asleep are dropped, since
-   nobody will run them; go blocks of the outer world that were woken here go on there. */
+/* Ends this world and returns to the outer one. Drops this world's ready and sleeping go blocks, since nothing will
+   resume them; the outer world's that were woken here continue there. */
 static void end_world(lua_State *L, Sched *S) {
   World *world = &S->world;
   Link *link;
@@ -147,7 +146,7 @@ static void end_world(lua_State *L, Sched *S) {
     if (timer->is_timeout) forget_timeout(timer);
     else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
   }
-  world->outer->living += world->living; /* those that are left are roots there */
+  world->outer->living += world->living; /* go blocks that are left are roots there */
   S->world = *world->outer;
 }
 

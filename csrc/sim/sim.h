@@ -7,7 +7,7 @@
 
 /* How a simulation runs. */
 typedef struct SimOptions {
-  uint64_t seed;           /* of everything random */
+  uint64_t seed;           /* of all random numbers */
   bool shuffle;            /* run ready go blocks in random order */
   bool leaks;              /* when the function has returned, run on until nothing is ready or timed, and raise an error
                               if a go block is left that the program has started */

@@ -57,7 +57,7 @@ static uint32_t add_text(lua_State *L, Snapshot *s, const char *text) {
   return (uint32_t)entry->value;
 }
 
-/* The same for the value on top of L, which is popped; "" unless it is a string. */
+/* The offset of the string on top of L, which is popped; or of "" for another value. */
 static uint32_t add_string(lua_State *L, Snapshot *s) {
   uint32_t text = add_text(L, s, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "");
   lua_pop(L, 1);
@@ -216,7 +216,7 @@ static bool fill_go(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
   }
   int top = lua_gettop(L);
   lua_getiuservalue(L, SCHED_SELF, SCHED_SNAPSHOT);
-  bool is_over = i >= s->ngos || !lua_istable(L, -1); /* no table: somebody else fills a snapshot, which is over */
+  bool is_over = i >= s->ngos || !lua_istable(L, -1); /* no table: another snapshot was begun, and has ended */
   Go *go = is_over ? NULL : root_push_listed(L, top + 1, i + 1);
   if (go) add_go(L, S, s, go, top + 2);
   lua_settop(L, top);
@@ -274,7 +274,7 @@ bool snapshot_push_go(lua_State *L, Sched *S, uint64_t id) {
   return false;
 }
 
-/* The same for a channel among those that an alt waits on. */
+/* Pushes the channel with this id, if the alt waits on it, and returns true. */
 static bool push_waited(lua_State *L, const Alt *alt, uint64_t id) {
   if (!alt->count || !alt_is_active(alt)) return false;
   for (uint32_t i = 0; i < alt->count; i++) {

@@ -96,11 +96,11 @@ bool snapshot_fill(lua_State *L, Sched *S, Snapshot *snapshot);
 /* Pushes the userdata of the go block with this id and returns true, or pushes nothing. */
 bool snapshot_push_go(lua_State *L, Sched *S, uint64_t id);
 
-/* The same for a channel: of those that a snapshot lists. */
+/* Pushes the channel with this id that a snapshot lists and returns true, or pushes nothing. */
 bool snapshot_push_chan(lua_State *L, Sched *S, uint64_t id);
 
-/* Pushes a list of at most `max` values: those in the buffer of the channel at index `at`, the oldest first, and then
-   those of puts that wait. None for a shared channel or a policy. */
+/* Pushes a list of at most `max` values: the buffer's of the channel at index `at`, the oldest first, and then those
+   that waiting puts hold. None for a shared channel or a policy. */
 void snapshot_push_values(lua_State *L, Chan *ch, int at, lua_Integer max);
 
 #endif

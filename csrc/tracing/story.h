@@ -11,12 +11,12 @@
 /* Kinds of events besides those of a trace (TraceKind). */
 enum {
   STORY_CHOICE = 32,     /* + a ChoiceKind: a choice; `chan` is the number that was chosen, of `seq` */
-  STORY_OFFER_VAIN = 40, /* nobody has got what was offered on `chan`, which had no room */
-  STORY_POLL_VAIN,       /* there was nothing to poll on `chan` */
+  STORY_OFFER_VAIN = 40, /* an offer on `chan` has failed: it had no room */
+  STORY_POLL_VAIN,       /* a poll on `chan` has failed: it had no value */
   STORY_PARK_TOO         /* after a TRACE_PARK of an alts: `chan` is one more channel of it */
 };
 
-/* Channels that are named of an alts that waits. */
+/* The most channels that a story names of a waiting alts. */
 enum { STORY_NAMED = 4 };
 
 typedef struct StoryEvent {

@@ -1,15 +1,15 @@
 /* trace.h: records what the scheduler and the channels do, for the prompt's commands, the flight recorder, the graph
    and the monitor.
 
-   There are three parts, each of which is on while it has holds (trace_switch.h):
+   It has three parts, each on while it has holds (trace_switch.h):
 
-   - the list of all channels, which are referred to weakly;
+   - the list of all channels, to which it refers weakly;
    - the edges: how many values the go blocks of each name have put on, and taken from, each channel;
    - the ring: the last records of what has happened, of a fixed size and a fixed number.
 
-   The core calls it as its observer (observe.h). While the ring is held, the clock is read once for each resume. So
-   records of one run of a go block have the same time; their order is exact. Without the ring the clock is not read and
-   nothing is recorded, which costs much less.
+   The core calls it as its observer (observe.h). While the ring is held, it reads the clock once for each resume:
+   records of one run of a go block have the same time, and their order is exact. Without the ring it reads no clock and
+   records nothing, which costs much less.
 
    A label is a number that stands for the name of a go block or channel. It is determined when a go block first runs,
    or a channel is made, and is stored in its Buffer, which has room for it. Each record has the label of its go block,
@@ -25,7 +25,7 @@
    Sched.births while the list is held. */
 extern const Observer trace_observer;
 
-/* An offer, or a poll, on the channel came to nothing. Only a story hears of it. */
+/* An offer, or a poll, on the channel has failed. Only a story records it. */
 void trace_vain(const Sched *S, const Chan *ch, bool is_offer);
 
 #endif

@@ -1,6 +1,6 @@
-/* trace_copy.h: what led to an error: a copy of the ring from when a go block died.
+/* trace_copy.h: a copy of the ring from when a go block died: what has led to its error.
 
-   Whether somebody takes the error of a go block shows only later (unhandled.h), when the records may have been
+   Whether the program takes the error of a go block shows only later (unhandled.h), when the records may have been
    overwritten. So while there is a function for unhandled errors, the newest records are copied when a go block dies of
    an error. There is one copy, for the oldest error that may still be reported. */
 #ifndef RUNNEL_TRACE_COPY_H

@@ -48,8 +48,8 @@ void trace_edges_count_slowly(Trace *t, const Chan *ch, uint16_t label, bool is_
   else e->takes++;
 }
 
-/* Moves the edges to `to`, which is empty; if there is a table of ids on top of L, only those of channels that it has,
-   and of result channels. Returns how many. */
+/* Moves the edges to the empty table `to`; if a table of ids is on top of L, only the edges of these channels and of
+   result channels. Returns how many it has moved. */
 static uint32_t move(lua_State *L, const Trace *t, TraceEdge *to, uint32_t mask, bool only_live) {
   uint32_t n = 0;
   for (uint32_t i = 0; i <= t->edges_mask; i++) {

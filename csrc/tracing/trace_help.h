@@ -9,7 +9,7 @@ typedef enum TraceTask {
   TRACE_LABEL_GO,   /* finds the label of a go block: its userdata */
   TRACE_ADD_CHAN,   /* adds a channel to the list: its userdata */
   TRACE_GROW_EDGES, /* makes room for edges: nil */
-  TRACE_SCAN,       /* adds the channels on which somebody waits: nil */
+  TRACE_SCAN,       /* adds the channels on which an operation waits: nil */
   TRACE_COPY_RING   /* copies the ring for an error (trace_copy.h): its record */
 } TraceTask;
 

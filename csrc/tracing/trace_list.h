@@ -24,7 +24,7 @@ void trace_list_label_go(lua_State *L, Trace *t, Go *go, int at);
    done() channels. */
 void trace_list_add(lua_State *L, Trace *t, int at);
 
-/* Adds the channels on which somebody waits, and finds the labels of all go blocks. */
+/* Adds the channels on which an operation waits, and finds the labels of all go blocks. */
 void trace_list_scan(lua_State *L, Trace *t);
 
 /* Makes the list. */

@@ -5,7 +5,7 @@
 #include "tracing/story.h"
 #include "tracing/trace_state.h"
 
-/* ---- who does something ---- */
+/* ---- the actor of a record ---- */
 
 typedef struct TraceActor {
   uint32_t id;    /* of a go block, or 0 */
@@ -16,23 +16,23 @@ static inline TraceActor trace_actor_of(const Go *go) {
   return (TraceActor){(uint32_t)go->chan.id, go->chan.buf.label};
 }
 
-/* The label of who runs. */
+/* The label of the running code. */
 static inline uint16_t trace_current_label(const Sched *S) {
   if (LIKELY(S->current != NULL)) return S->current->chan.buf.label;
   return S->running ? TRACE_DRIVER : TRACE_MAIN;
 }
 
-/* Who runs. */
+/* The running code. */
 static inline TraceActor trace_current(const Sched *S) {
   return (TraceActor){S->current ? (uint32_t)S->current->chan.id : 0, trace_current_label(S)};
 }
 
-/* The label of who waits, or has waited. */
+/* The label of the owner of an alt. */
 static inline uint16_t trace_owner_label(const Sched *S, const Alt *alt) {
   return alt == &S->outside ? TRACE_MAIN : CONTAINER_OF(alt, const Go, alt)->chan.buf.label;
 }
 
-/* Who waits, or has waited. */
+/* The owner of an alt. */
 static inline TraceActor trace_owner(const Sched *S, const Alt *alt) {
   uint32_t id = alt == &S->outside ? 0 : (uint32_t)CONTAINER_OF(alt, const Go, alt)->chan.id;
   return (TraceActor){id, trace_owner_label(S, alt)};

@@ -54,7 +54,7 @@ typedef enum TraceWhat {
 
 /* `what` of TRACE_PUT, TRACE_TAKE and TRACE_CLOSE: flags. */
 typedef enum TraceHow {
-  TRACE_DIRECT = 1, /* the value went from the one to the other, without the buffer */
+  TRACE_DIRECT = 1, /* the value was handed off, without the buffer */
   TRACE_FIFO = 2,   /* `seq` is the number of the put or take on this channel: the nth put is the nth take. Without this
                        and TRACE_BETWEEN `seq` is how many values the buffer holds then, or TRACE_UNCOUNTED */
   TRACE_WAITED = 4, /* `go` was parked; another go block has completed its operation */
@@ -67,7 +67,7 @@ typedef enum TraceHow {
 enum { TRACE_UNCOUNTED = 0x7FFFFFFF };
 
 typedef struct TraceRecord {
-  int64_t time;   /* in ns, of the run that it belongs to; never less than that of the record before */
+  int64_t time;   /* in ns: of the run in which it was written; never less than the time of the record before */
   uint32_t go;    /* id of the go block; 0: see `label` */
   uint32_t chan;  /* id of the channel, or 0 */
   uint32_t seq;   /* see TraceKind */
@@ -78,7 +78,7 @@ typedef struct TraceRecord {
 
 /* ---- the edges ---- */
 
-/* Who puts on a channel, and takes from it. Free if `key` is 0. */
+/* Puts and takes of the go blocks of one label on a channel. Free if `key` is 0. */
 typedef struct TraceEdge {
   uint64_t key;   /* see trace_edge_chan and so on */
   uint64_t puts;  /* values put so far */
@@ -88,7 +88,7 @@ typedef struct TraceEdge {
 /* The label of the go blocks. */
 static inline uint16_t trace_edge_label(const TraceEdge *e) { return (uint16_t)(e->key >> 32); }
 
-/* Whether these are result channels: those of all go blocks whose label is trace_edge_chan. */
+/* Whether it stands for the result channels of all go blocks whose label is trace_edge_chan. */
 static inline bool trace_edge_is_result(const TraceEdge *e) { return (e->key >> 48) != 0; }
 
 /* The id of the channel. */
@@ -99,7 +99,7 @@ static inline uint32_t trace_edge_chan(const TraceEdge *e) { return (uint32_t)e-
 /* A channel in the list, or one that has been collected while records of it may be in the ring. */
 typedef struct TraceChan {
   uint64_t id;     /* its id */
-  uint64_t shared; /* the id of the shared channel of which it is a handle, or 0 */
+  uint64_t shared; /* the id of its shared channel, if it is a handle; or 0 */
   uint64_t gone;   /* 0; or where the ring was when it was found to be collected, plus 1 */
   uint16_t label;  /* its label: its name, or where it was made */
   bool is_named;   /* the label is its name */
@@ -107,13 +107,14 @@ typedef struct TraceChan {
 
 /* ---- all of it ---- */
 
-/* Who runs: the label in the high 32 bits, the id of the go block in the low ones. Other threads may read it. */
+/* The running code: the label in the high 32 bits, the id of the go block in the low ones. Other threads may read
+   it. */
 typedef _Atomic uint64_t TraceRunning;
 
 typedef struct Trace {
   uint32_t holds[3];    /* holds of the list, the edges, the ring */
   bool is_tapped;       /* there is a function for a tapped channel */
-  bool is_tight;        /* so many slots for edges are in use that the table must grow */
+  bool is_tight;        /* the table of edges is so full that it must grow */
   bool was_virtual;     /* the clock that was read last was virtual */
   TraceRunning running; /* the go block that runs and has not ended, or the main program; 0: neither */
   int64_t now;          /* when the clock was read last, in ns */
@@ -132,7 +133,7 @@ typedef struct Trace {
   uint32_t chans_size;  /* and for how many there is room */
   uint32_t nlabels;     /* labels in use, those that are no name's included */
   const Chan *tapped;   /* the tapped channel, or NULL */
-  struct Story *story;  /* what hears each record, too (story.h), or NULL */
+  struct Story *story;  /* a story that also gets each record (story.h), or NULL */
   bool hears_errors;    /* there is a function for unhandled errors (trace_copy.h) */
   bool is_copy_due;     /* the error that is about to be reported is the one that `copy` is for */
   TraceRecord *copy;    /* the copy of the ring for an error, or NULL */

@@ -44,7 +44,7 @@ static Trace *make(lua_State *L, Sched *S) {
   return S->tracer;
 }
 
-/* Makes a ring of at least so many records, unless there is one. May raise. */
+/* Makes a ring of at least `records` records, unless there is one. May raise. */
 static void open_ring(lua_State *L, Trace *t, uint32_t records) {
   uint32_t size = TRACE_LEAST;
   while (size < records && size < TRACE_MOST) size *= 2;
@@ -71,7 +71,7 @@ enum { NPARTS = 3 };
 /* `parts` with all that they need. */
 static unsigned with_list(unsigned parts) { return parts ? parts | TRACE_LIST : 0; }
 
-/* Records who waits, and who runs. */
+/* Records the waiting owners and the running code. */
 static void record_beginning(lua_State *L, Sched *S) {
   trace_read_clock(S->tracer, S);
   for (uint32_t i = 1; i <= root_count(S); i++) {

@@ -7,9 +7,8 @@
 typedef enum TracePart { TRACE_LIST = 1, TRACE_EDGES = 2, TRACE_RING = 4 } TracePart;
 
 /* Holds parts (of TracePart): they stay on until trace_release is called as often. TRACE_EDGES and TRACE_RING hold the
-   list, too. `records`, with TRACE_RING: the least size of the ring, which is emptied if it must grow. Channels that
-   were made while there was no list are in it as soon as somebody puts on them or waits. May raise; then nothing is
-   held. */
+   list, too. `records`, with TRACE_RING: the least size of the ring, which is emptied if it must grow. The list gets
+   older channels when a value is put on them or an operation waits on them. May raise; then nothing is held. */
 void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records);
 
 /* Releases a hold of parts. A part without holds is switched off, and its memory is freed; labels stay. */

@@ -20,7 +20,7 @@ static void ask(Watch *watch) {
 /* Calls the watcher if another thread has asked for it. An error of it is dropped. */
 static void poll_watch(lua_State *L, Sched *S) {
   if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
-  atomic_store(&S->watch->asked, false); /* first: who asks during the call is served by the next one */
+  atomic_store(&S->watch->asked, false); /* first: the next call serves a thread that asks during this one */
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
   const char *outer = S->inside;
   S->inside = "the monitor";
