@@ -12,8 +12,6 @@
 
 bool driver_has_news(const Sched *S) { return (S->wakeup && wakeup_is_pending(S->wakeup)) || shared_wait_has_news(S); }
 
-/* ---- waiting ---- */
-
 int driver_nothing(lua_State *L) {
   (void)L;
   return 0;

@@ -22,7 +22,7 @@
 
 enum { MAX_STRIDE = 16 }; /* the most resumes between two looks at the clock */
 
-/* ---- the run queue ---- */
+/* ---- the loop ---- */
 
 /* Removes the next alt from the run queue: the first, unless a simulation chooses. */
 static inline Alt *next_ready(lua_State *L, Sched *S) {
@@ -31,8 +31,6 @@ static inline Alt *next_ready(lua_State *L, Sched *S) {
   S->world.nready--;
   return CONTAINER_OF(link, Alt, own.waiter.link);
 }
-
-/* ---- the loop ---- */
 
 /* Does what is due at `now`: the debug hook, results from other threads, timers, reports, and the call for a watch. */
 static void do_due(lua_State *L, Sched *S, int64_t now) {
