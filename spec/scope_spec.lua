@@ -665,7 +665,7 @@ describe("scope", function()
       end
       assert.equal(2, #log)
       for i = 1, 2 do assert.matches("child the go block that waited for the scope has ended", log[i]) end
-      assert.matches("by somebody else", stage.heard()[1].err)
+      assert.matches("by other code", stage.heard()[1].err)
     end))
   end)
 

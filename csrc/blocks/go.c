@@ -420,7 +420,7 @@ bool go_withdraw_take(lua_State *L, Sched *S, Go *go, const Chan *ch) {
 }
 
 void go_open(lua_State *L) {
-  lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else");
+  lua_pushliteral(L, "the coroutine of the go block was closed or resumed by other code");
   lua_setiuservalue(L, SCHED_SELF, SCHED_BURIED);
   lua_newuserdatauv(L, 0, 0);
   setup_push_meta(L, "__close", on_guard_closed);

@@ -829,7 +829,7 @@ describe("cancel", function()
         for _ = 1, 4 do collectgarbage() end
         coroutine.close(co)
         assert.is_false(cancelled, name)
-        assert.matches("by somebody else", select(2, result:take()))
+        assert.matches("by other code", select(2, result:take()))
       end)
     end))
 
