@@ -49,14 +49,12 @@ static inline void alt_withdraw(Alt *alt) {
 /* Removes an alt from where it waits, in this world or an outer one: queues, timers or the run queue. */
 void alt_stop_waiting(Sched *S, Alt *alt);
 
-/* Removes the first waiter from a queue of puts, or takes, because its alt is not active any more. Its go block ends at
-   the latest when the loop resumes it. */
+/* Removes the first waiter of a queue, whose alt is not active any more. Its go block ends when the loop resumes it. */
 void alt_drop_first(Chan *ch, bool is_put);
 
 /* ---- commit and wake ---- */
 
-/* Commits an alt: nothing else can complete it any more. The caller has withdrawn it from its shared channels
-   (others.h) and must wake it next. */
+/* Commits an alt: nothing else can complete it. The caller has withdrawn it from shared channels, and must wake it. */
 static inline void alt_commit(lua_State *L, Sched *S, Alt *alt) {
   if (UNLIKELY(alt->flags & ALT_WEAK)) root_promote(L, S, sched_go(alt));
   alt_withdraw(alt);

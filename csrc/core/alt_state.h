@@ -89,8 +89,7 @@ static inline void alt_push_value(lua_State *L, const Waiter *w) {
   lua_xmove(w->alt->co, L, 1);
 }
 
-/* The stack of an alts: its block of waiters; from ALT_FIRST_OP on, the channel and the put's value of each
-   operation. */
+/* The stack of an alts: its block of waiters; then, from ALT_FIRST_OP on, each channel and the value of its put. */
 enum { ALT_BLOCK = 3, ALT_FIRST_OP };
 
 /* An operation as the program calls it: a constant of the C function that does it. */

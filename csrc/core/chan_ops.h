@@ -15,7 +15,7 @@ typedef enum PutResult { PUT_DONE, PUT_CLOSED, PUT_WAIT } PutResult;
 #define TAKE_WAIT (-1)
 
 typedef struct ChanOps {
-  /* As chan_put, chan_take and chan_close (chan.h), for a channel not known to be closed. May raise, and run user
+  /* As chan_put, chan_take, chan_close (chan.h); the channel is not known to be closed. May raise, and run user
      code. */
   PutResult (*put)(lua_State *L, Chan *ch, int at, int value);
   int (*take)(lua_State *L, Chan *ch, int at);
@@ -29,15 +29,14 @@ typedef struct ChanOps {
   /* Prepares to wait for the operation of `alt` on the channel, which is at index `alt_at` of alt->co; then the caller
      enqueues a waiter. Or completes it: pushes its results and returns how many. May raise. NULL: only enqueue. */
   int (*wait)(lua_State *L, Chan *ch, int at, Alt *alt, int alt_at, const Operation *op);
-  /* new_done pushes a new done() channel, and `watch` makes it close with this one. Both may raise. NULL: see
-     chan.c. */
+  /* new_done pushes a done() channel; `watch` then makes it close with this one. Both may raise. NULL: see chan.c. */
   Chan *(*new_done)(lua_State *L, Chan *ch, int at);
   void (*watch)(lua_State *L, Chan *ch, const Chan *done);
   /* Whether it is closed, or closes when the code that it runs returns. Does not raise. */
   bool (*is_closed)(const Chan *ch);
   /* Whether another state has taken the error with which it was closed. NULL: no other state has the channel. */
   bool (*is_error_taken)(const Chan *ch);
-  /* Whether the usual holds of its buffer now (chan_check.c). */
+  /* For chan_check.c: whether the invariants of the buffer hold now. */
   bool (*is_checked)(const Chan *ch);
 } ChanOps;
 
