@@ -551,7 +551,12 @@ describe("streams", function()
       local squares = assert(conn:stream "squares")
       local worker = server.set:write("worker.lua", [[
         local rn, nats = require "runnel", require "runnel.nats"
-        local conn = assert(nats.connect(arg[1], { reconnect_wait = 20 }))
+        local conn
+        while true do -- the server may just be killed
+          conn = nats.connect(arg[1], { reconnect_wait = 20 })
+          if conn then break end
+          rn.sleep(20)
+        end
         local stage = assert(conn:stage(8, "numbers", function(v)
           rn.sleep(30)
           return ("%d"):format(tonumber(v) ^ 2)
@@ -581,6 +586,9 @@ describe("streams", function()
       local seen, count = {}, 0
       while count < n do
         local m = take_within(out, 60000)
+        if not m then
+          for i = 1, 3 do print(("worker %d: %s; %s"):format(i, workers[i]:status() or "runs", workers[i]:output())) end
+        end
         assert.is_truthy(m, ("only %d of %d results"):format(count, n))
         assert.is_nil(seen[m.value], m.value .. " came twice")
         seen[m.value], count = true, count + 1
