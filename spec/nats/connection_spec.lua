@@ -349,8 +349,7 @@ describe("a connection to NATS", function()
       local strict <close> = nats_server.start { jetstream = false, config = config }
       local other <close> = assert(nats.connect(strict.url, { reconnect_wait = 20 }))
       local events = other:events()
-      local before = rn.now()
-      while rn.now() - before < 2750 * factor do end
+      os.execute(("sleep %.2f"):format(2.75 * factor)) -- Lua does not run meanwhile
       assert.is_true(other:flush())
       assert.equal(0, #events)
       assert.equal(0, other:stats().reconnects)

@@ -1,6 +1,7 @@
 -- Consumers that are made while their stream is being made.
 local rn = require "runnel"
 local json = require "runnel.internal.json"
+local long = require "spec.support.long"
 local nats_server = require "spec.support.nats_server"
 local timed_out = require "runnel.timed_out"
 
@@ -100,7 +101,7 @@ describe("a consumer", function()
     local server <close> = nats_server.start()
     local a <close> = assert(nats.connect(server.url))
     local b <close> = assert(nats.connect(server.url))
-    for i = 1, 150 do -- nats-server 2.9.10 fails once in about 100 times
+    for i = 1, long.times(40, 150) do -- nats-server 2.9.10 fails once in about 100 times
       local name = "s" .. i
       local made = rn.go(function()
         return a:request("$JS.API.STREAM.CREATE." .. name, { name = name, subjects = { name } }, 20000,

@@ -6,6 +6,7 @@ local nats_server = require "spec.support.nats_server"
 local raises = require "spec.support.raises"
 local restarted = require "spec.support.restarted"
 local stage = require "spec.support.stage"
+local waits = require "runnel.nats.patience"
 
 local nats, missing = nats_server.library()
 if not nats then
@@ -24,6 +25,7 @@ describe("with limits", function()
     conn = assert(nats.connect(server.url, { reconnect_wait = 20, encoding = "msgpack" }))
   end)
   after_each(function()
+    waits.scale(1)
     conn:close()
     server:close()
   end)
@@ -102,6 +104,7 @@ describe("with limits", function()
     end)
 
     it("that its worker hands back runs on another one, and has not failed", function()
+      waits.scale(0.1)
       local list = stage.report_texts(function()
         local old = conn:serve("both", 1, function() nats.hand_back "it is too old" end, { drain_on_term = false })
         local result = rn.go(conn:remote("both", { starts = 1 }), 1)

@@ -3,6 +3,7 @@
 local background = require "spec.support.background"
 local rn = require "runnel"
 local nats_server = require "spec.support.nats_server"
+local options = require "runnel.nats.options"
 local patience = require "spec.support.patience"
 
 describe("a connection to a server that fails", function()
@@ -140,7 +141,7 @@ describe("a connection to a server that fails", function()
       return rn.now() - before
     end
 
-    it("within 15 s, by default", function()
+    it("within 15 s, by default #long", function()
       if not proxy then return pending "luv is not installed" end
       local conn <close> = assert(nats.connect(proxy.url))
       local events = conn:events()
@@ -152,6 +153,10 @@ describe("a connection to a server that fails", function()
       assert.is_true(ms < 15000 * patience.factor(), ms)
       assert(conn:publish("a", "here"))
       assert.equal("here", heard:take().data)
+    end)
+
+    it("after 10 s without anything from the server, by default", function()
+      assert.equal(10000, (options.read(server.url, nil, 2)).silence)
     end)
 
     it("after a time that options say, also while Lua publishes; and not while something comes", function()

@@ -6,6 +6,7 @@ local json = require "runnel.internal.json"
 local nats_server = require "spec.support.nats_server"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
+local waits = require "runnel.nats.patience"
 
 describe("operating", function()
   local nats, missing = nats_server.library()
@@ -21,6 +22,8 @@ describe("operating", function()
     conn = connect()
   end)
   after_each(function()
+    waits.scale(1)
+    waits.ask = 2000
     conn:close()
     server:close()
   end)
@@ -197,6 +200,7 @@ describe("operating", function()
 
   it("jobs of a program that was gone for a moment run", function()
     if not nats_server.has_proxy then return pending "luv is not installed" end
+    waits.scale(0.1)
     local proxy = nats_server.proxy(server)
     local far, near = connect(proxy.url), connect()
     local gate = rn.chan()
@@ -210,17 +214,18 @@ describe("operating", function()
     wait_for(function() return worker:stats().running == 1 end)
     proxy:refuse()
     gate:close()
-    rn.sleep(2500) -- the worker looks again, and finds the submitter gone
+    rn.sleep(12 * waits.submitter_again // 10) -- the worker looks again, and finds the submitter gone
     proxy:flow()
     for i = 1, 20 do assert.equal(i, (rn.alts { results, rn.timeout(60000) })) end
     far:close()
     near:close()
   end)
 
-  it("a stage without workers, or one that is paused, says so after 5 s", function()
+  it("a stage without workers, or one that is paused, says so after a while", function()
     local function run()
       return start [[
         local rn = require "runnel"
+        require("runnel.nats.patience").scale(0.1)
         local conn = assert(require("runnel.nats").connect(arg[1]))
         for v in rn.pmap(2, conn:remote "echo", { 1, 2 }) do print(v) end]]
     end
@@ -241,9 +246,10 @@ describe("operating", function()
 
   it("a server that does not answer for a while is asked again", function()
     local found
+    waits.ask = 200
     server:pause()
     local asking = rn.go(function() found = assert(conn:stream "orders") end)
-    rn.sleep(6000) -- an election takes so long
+    rn.sleep(3 * waits.ask)
     server:resume()
     assert.is_nil(select(2, asking:take()))
     assert.equal("orders", found.name)

@@ -291,9 +291,10 @@ local function shrink(case, modules)
   return case, err
 end
 
--- Runs random cases; returns the first seed that fails.
-local function first_failure(seeds, modules)
-  for seed = 1, seeds do
+-- Runs random cases, those from `begin` on first; returns the first seed that fails.
+local function first_failure(seeds, modules, begin)
+  for i = 0, seeds - 1 do
+    local seed = (i + (begin or 1) - 1) % seeds + 1
     local case = random_case(seed)
     if not try(case, modules) then return seed, case end
   end
@@ -330,30 +331,31 @@ describe("a remote stage", function()
     error(("seed %d: %s\n%s"):format(seed, tostring(err or why), program.text(small)), 0)
   end)
 
-  -- Each fault is found by some case.
+  -- Each fault is found by some case: today by the seed at the end, if that is not among the first.
   local FAULTS = {
     { "a job is not sent again", "upkeep", "self:send(job, true)", "" },
     { "a job that the stream does not deliver any more is left there", "upkeep",
       "if not self.stream:is_stuck(self:subject(job)) then return end", "if true then return end" },
     { "a worker does not say that a job goes on", "arrivals",
-      'd.beat = self.engine:beat(ack, "+WPI", self.beats, self.back)', "" },
+      'd.beat = self.engine:beat(ack, "+WPI", self.beats, self.back)', "", 23 },
     { "a job is acknowledged before its result", "arrivals",
-      'd.beat = self.engine:beat(ack, "+WPI", self.beats, self.back)', 'self.engine:publish(ack, "+ACK")' },
-    { "jobs run beside one that must run alone", "serve", "self.running:wait(1)", "" },
+      'd.beat = self.engine:beat(ack, "+WPI", self.beats, self.back)', 'self.engine:publish(ack, "+ACK")', 23 },
+    { "jobs run beside one that must run alone", "serve", "self.running:wait(1)", "", 70 },
     { "a suspect starts without a question", "serve", "if d.is_suspect and not may_start(self, d)", "if false" },
     { "starts are not counted", "remote", "job.starts, answers[ack] = job.starts + 1, ", "answers[ack] = " },
     { "a request for jobs that was lost is not repeated", "pull", "if not is_silent(self) then return end",
-      "if true then return end" },
+      "if true then return end", 70 },
     { "too many jobs run", "serve", "and self.running.count < self.n do", "do" },
-    { "a job that was given up runs on", "remote", "self.engine:publish(names.cancel(self.name)", "tostring(self.name"},
+    { "a job that was given up runs on", "remote", "self.engine:publish(names.cancel(self.name)", "tostring(self.name",
+      30 },
     { "a job that was given up is not forgotten", "remote", "function Job:__close() self.remote:drop(self) end",
-      "function Job:__close() end" },
+      "function Job:__close() end", 30 },
     { "a second result counts", "remote", "self.jobs[job.key] = nil\n", "" },
   }
   for _, fault in ipairs(FAULTS) do
-    local what, name, from, to = table.unpack(fault)
+    local what, name, from, to, begin = table.unpack(fault)
     it("would not: " .. what .. " #slow", function() -- this is about Lua code, so sanitizers find nothing in it
-      assert.is_number(first_failure(5000, modules_with(name, from, to)))
+      assert.is_number(first_failure(5000, modules_with(name, from, to), begin))
     end)
   end
 end)

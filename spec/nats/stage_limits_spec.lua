@@ -8,6 +8,7 @@ local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 local restarted = require "spec.support.restarted"
 local stage = require "spec.support.stage"
+local waits = require "runnel.nats.patience"
 
 local nats, missing = nats_server.library()
 if not nats then
@@ -26,6 +27,7 @@ describe("with limits", function()
     conn = assert(nats.connect(server.url, { reconnect_wait = 20, encoding = "msgpack" }))
   end)
   after_each(function()
+    waits.scale(1)
     conn:close()
     server:close()
   end)
@@ -128,6 +130,7 @@ describe("with limits", function()
     end)
 
     it("that must run alone lets the other ones wait in the stream", function()
+      waits.scale(0.1)
       local values = {}
       for i = 1, 60 do values[i] = i end
       stored("words", table.unpack(values))
@@ -148,7 +151,7 @@ describe("with limits", function()
         return assert(jetstream.request(conn, "CONSUMER.INFO.words.n")).delivered.stream_seq
       end
       assert.is_truthy(background.wait_until(30000, function() return alone end))
-      rn.sleep(1200) -- others would be delivered, and given back, several times
+      rn.sleep(4 * waits.alone_again) -- others would be delivered, and given back, several times
       assert.equal(alone, calls)
       assert.is_true(delivered() < 60, delivered())
       over:close()
@@ -191,15 +194,16 @@ describe("with limits", function()
 
     it("that takes longer than the limit is cancelled, or its process ended #heavy", function()
       stored("words", "park", "loop", "fine")
-      local kept = restarted.start(server, [[
+      local limit = math.ceil(300 * patience.factor())
+      local kept = restarted.start(server, ([[
         assert(conn:stage(3, "words", function(v)
           say("begins " .. v)
           if v == "park" then rn.sleep(1e6) end
           if v == "fine" then rn.sleep(50) end
           while v == "loop" do end
           say("ends " .. v)
-        end, nil, { name = "n", encoding = "msgpack", limit = 300, tries = 2, retry = 20, ack_wait = 500 })):wait()
-      ]])
+        end, nil, { name = "n", encoding = "msgpack", limit = %d, tries = 2, retry = 20, ack_wait = 500 })):wait()
+      ]]):format(limit))
       local dead = conn:dead "n"
       background.wait_until(60000, function() return dead:count() == 2 end)
       kept.stop()
@@ -208,7 +212,7 @@ describe("with limits", function()
         letters[i] = { assert(dead:get(letter.sequence)).value, letter.error, letter.raises }
       end
       table.sort(letters, function(a, b) return a[1] < b[1] end)
-      local late = "stage n: a call took longer than the limit of 300 ms"
+      local late = ("stage n: a call took longer than the limit of %d ms"):format(limit)
       assert.same({ { "loop", late, 2 }, { "park", late, 2 } }, letters)
       assert.matches("ends fine", kept.output())
       assert.is_true(count(kept.output(), "Lua does not come back") >= 2)

@@ -189,7 +189,7 @@ describe("streams", function()
     it("has stored each value once when the server was killed meanwhile", function()
       local stream = assert(conn:stream "orders")
       local sink = assert(conn:sink "orders")
-      local n = long.times(3000, 30000)
+      local n = long.times(1000, 30000)
       local killer = rn.go(function()
         for _ = 1, 2 do
           rn.sleep(40)

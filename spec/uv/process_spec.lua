@@ -422,7 +422,7 @@ describe("uv.spawn", function()
       end)
     end, rn.to_chan { table.unpack((function()
       local list = {}
-      for i = 1, 100 do list[i] = i end
+      for i = 1, 50 do list[i] = i end
       return list
     end)()) })
     local i = 0
@@ -430,7 +430,7 @@ describe("uv.spawn", function()
       i = i + 1
       assert.equal(tostring(i), text)
     end
-    assert.equal(100, i)
+    assert.equal(50, i)
   end)
 
   it("closes the output of an unreachable process", function()
