@@ -9,6 +9,7 @@ local queue_view = require "runnel.nats.queue_view"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
 local terminal = require "spec.support.terminal"
+local waits = require "runnel.nats.patience"
 
 describe("queues", function()
   local nats, missing = nats_server.library()
@@ -18,6 +19,7 @@ describe("queues", function()
 
   before_each(function()
     server, gate = nats_server.start(), rn.chan()
+    waits.workers_answer = 150 * patience.factor()
     conn, other = assert(nats.connect(server.url)), assert(nats.connect(server.url))
   end)
   after_each(function()

@@ -1,5 +1,6 @@
 -- The prompt in a real terminal: pastes, the history, completion, output, locals, and the size of the screen.
 
+local long = require "spec.support.long"
 local process = require "spec.support.process"
 local rn = require "runnel"
 local snippets = require "spec.support.snippets"
@@ -323,7 +324,7 @@ describe("the prompt in a terminal #slow", function()
       term:enter "'above'"
       term:at_prompt(("abcdefghi "):rep(15))
       term:expect "> abcdefghi [a-i \n]+$"
-      for round = 1, 3 do
+      for round = 1, long.times(1, 3) do
         term:resize({ 60, 45, 100, 33, 70, 50, 90 - round }, 20)
         term:type("end" .. round)
         term:expect_once("end" .. round .. "$", "%[2%]> abc")

@@ -79,7 +79,7 @@ local MODULES = {
       print("begins " .. v)
       io.stdout:flush()
       local start = rn.now()
-      while rn.now() - start < v do end
+      os.execute(("sleep %g"):format(v / 1000)) -- as if it computed
       return v
     end
   ]],

@@ -51,15 +51,15 @@ function terminal.open(command, opts)
   end
 
   -- The lines that answer a command; raises if it fails. Passes over what tmux says before.
-  local function answer(command)
+  local function answer(question)
     local number, line
-    local awaited = "its answer to " .. command
+    local awaited = "its answer to " .. question
     repeat number = next_line(awaited):match "^%%begin (.*)$" until number
     local lines = {}
     while true do
       line = next_line(awaited)
       if line == "%end " .. number then return table.concat(lines, "\n") end
-      if line == "%error " .. number then error(("tmux: %s: %s"):format(command, table.concat(lines, "\n")), 3) end
+      if line == "%error " .. number then error(("tmux: %s: %s"):format(question, table.concat(lines, "\n")), 3) end
       lines[#lines + 1] = line
     end
   end
@@ -208,8 +208,8 @@ end
 ---Starts runnel in a directory, where its history is, too, and waits for its prompt.
 ---@param dir table of process.directory
 ---@param arguments? string the options, as typed in a shell
----@param opts? { columns?: integer, rows?: integer, environment?: string, prompt?: string } `environment`: variables, as
----in a shell; `prompt`: a pattern, by default for both of runnel's
+---@param opts? { columns?: integer, rows?: integer, environment?: string, prompt?: string } `environment`: variables,
+---as in a shell; `prompt`: a pattern, by default for both of runnel's
 function terminal.runnel(dir, arguments, opts)
   local term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s %s %s"):format(dir.path,
     opts and opts.environment or "", process.runnel, arguments or ""), opts)
