@@ -144,17 +144,20 @@ describe("queues", function()
       conn:serve("busy", 1, function()
         print "begins"
         io.stdout:flush()
-        os.execute "sleep 1.5" -- as if it computed
+        while not io.open(arg[2]) do os.execute "sleep 0.02" end -- no other go block runs
       end):wait()
     ]])
     local busy = conn:remote "busy"
-    local program = server.set:start { os.getenv "LUA" or "lua5.4", path, server.url }
+    local program = server.set:start { os.getenv "LUA" or "lua5.4", path, server.url, server.set.dir .. "/free" }
     local job = rn.go(busy, 1)
     assert(program:says "begins")
-    assert.equal(0, #assert(conn:queues(1))[1].workers)
-    local queue = assert(conn:queues(2500 * patience.factor()))[1]
+    assert.equal(0, #assert(conn:queues(200))[1].workers)
+    local found = rn.go(function() return assert(conn:queues(1000 * patience.factor())) end)
+    rn.sleep(250)
+    server.set:write("free", "")
+    local queue = found:take()[1]
     assert.equal(1, #queue.workers)
-    assert.equal(1, queue:pause(700 * patience.factor()))
+    assert.equal(1, queue:pause(300 * patience.factor()))
     job:take()
     raises("^queues: ms: a number of milliseconds, at least 1, expected, got 0$", function() conn:queues(0) end)
     raises('^pause: ms: a number of milliseconds, at least 1, expected, got "x"$', function() queue:pause "x" end)
