@@ -38,6 +38,10 @@ function stage.open()
   before = remains.now()
 end
 
+---Lets what the test has begun to end go on, by the test's own driver. What it leaves behind, as a text; or nil.
+---@return string?
+function stage.rest() return remains.since(before) end
+
 ---For after_each: restores what was there, and fails for errors that the test has not asked for, and for what it leaves
 ---behind.
 function stage.close()

@@ -81,6 +81,7 @@ function uv_stage.close()
     require("luv").sleep(20)
     left = count_descriptors() - descriptors
   end
+  stage.rest() -- files close in luv's threads, and only its loop learns of that
   stage.close()
   if #alive > 0 then error("still open after 30 s: " .. table.concat(alive, ", "), 0) end
   if left and left > 0 then error(("%d descriptors are still open"):format(left), 0) end

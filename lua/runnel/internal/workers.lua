@@ -369,7 +369,7 @@ end
 ---@param instead fun(): any, any
 function Pool:release(worker, instead) revive(worker, instead) end -- luacheck: ignore 212
 
----Changes how many workers there are. Those that are too many end after their job.
+---Changes how many workers there are. Those that are too many end after their job, unless they are needed again.
 ---@param count integer
 function Pool:resize(count)
   if not self.order and needs_order(self, count) then
@@ -377,19 +377,16 @@ function Pool:resize(count)
     for _, worker in ipairs(self.workers) do put_on(worker) end
   end
   self.n = count
-  local stay = 0
-  for _, worker in ipairs(self.workers) do
-    if not worker.retired then stay = stay + 1 end
-    if stay > count and not worker.retired then
-      worker.retired = true
-      nudge(worker)
-    end
+  for i, worker in ipairs(self.workers) do
+    local was_retired = worker.retired
+    worker.retired = i > count
+    if worker.retired and not was_retired then nudge(worker) end
   end
   if self.order then
     self:nudge_all()
     self:call_next()
   elseif not self.lazy then
-    for _ = stay + 1, count do self:add_worker() end -- beside retired ones that have not ended yet
+    while #self.workers < count do self:add_worker() end
   end
 end
 
