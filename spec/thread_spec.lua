@@ -287,6 +287,8 @@ describe("rn.thread", function()
       local output, errors, status = shell.run(("ulimit %s && lua %s"):format(limit, path))
       os.remove(path)
       assert.equal(0, status)
+      -- On a busy machine some of the threads need more than a second to end, after their results.
+      errors = errors:gsub("runnel: a thread is still running, and left: [^\n]*\n", "")
       -- The program itself may lack memory as well.
       assert.is_true(errors == "" or errors:find("not enough memory", 1, true) ~= nil, errors)
       return output

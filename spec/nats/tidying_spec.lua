@@ -5,8 +5,8 @@ local sim = require "runnel.sim"
 local tidying = require "runnel.nats.tidying"
 
 -- Runs it against a server whose consumer says one of `infos` after the other, and whose stream has the messages from
--- `first` to `last`. Returns the requests that remove some.
-local function removed(infos, first, last)
+-- `first` to `last`. Returns the requests that remove some. It does not answer the first `silent` of them.
+local function removed(infos, first, last, silent)
   local requests, n = {}, 0
   local conn = {}
   function conn.request(_, subject, body)
@@ -20,6 +20,7 @@ local function removed(infos, first, last)
       return { data = assert(json.encode { config = { retention = "workqueue" }, state = state }) }
     end
     requests[#requests + 1] = ("%s %s"):format(subject, type(body) == "table" and json.encode(body) or body)
+    if #requests <= (silent or 0) then return nil, "the server is busy" end
     return { data = "{}" }
   end
   sim.run(function()
@@ -42,6 +43,12 @@ describe("a work queue's finished messages", function()
       { ack_floor = { stream_seq = 80 }, num_ack_pending = 0, num_redelivered = 1 },
       { ack_floor = { stream_seq = 80 }, num_ack_pending = 0, num_redelivered = 0 },
     }, 40, 90))
+  end)
+
+  it("are removed at the next look if the server has not answered", function()
+    local purge = '$JS.API.STREAM.PURGE.s {"seq":81}'
+    local info = { ack_floor = { stream_seq = 80 }, num_ack_pending = 0, num_redelivered = 0 }
+    assert.same({ purge, purge }, removed({ info, info, info }, 40, 90, 1))
   end)
 
   it("stay as they are if there are none", function()

@@ -11,16 +11,20 @@ local tidying = {}
 -- How often to look, at most.
 local TIMES <const> = 40
 
--- Removes the messages of a subject up to one. (Not by purging the subject: the consumers of nats-server 2.9 then skip
--- messages of other subjects.)
+-- Removes the messages of a subject up to one. Returns false if the server has not answered a request. (Not by purging
+-- the subject: the consumers of nats-server 2.9 then skip messages of other subjects.)
 local function remove_each(conn, stream, subject, first, last)
   while first <= last do
-    local found = jetstream.request(conn, "STREAM.MSG.GET." .. stream, { seq = first, next_by_subj = subject })
-    local sequence = found and found.message and math.tointeger(found.message.seq)
-    if not sequence or sequence > last then return end
-    jetstream.request(conn, "STREAM.MSG.DELETE." .. stream, { seq = sequence, no_erase = true })
+    local found, _, code = jetstream.request(conn, "STREAM.MSG.GET." .. stream, { seq = first, next_by_subj = subject })
+    if not found then return code == jetstream.NO_MESSAGE end
+    local sequence = math.tointeger(found.message.seq)
+    if not sequence or sequence > last then return true end
+    if not jetstream.request(conn, "STREAM.MSG.DELETE." .. stream, { seq = sequence, no_erase = true }) then
+      return false
+    end
     first = sequence + 1
   end
+  return true
 end
 
 ---The position up to which all messages are finished; or nil if the server does not show it. The server finds its floor
@@ -54,11 +58,12 @@ function tidying.run(conn, stream, consumer, is_over)
       local whole = jetstream.request(conn, "STREAM.INFO." .. stream)
       if whole and whole.config.retention ~= "workqueue" then return end
       local first, subject = whole and whole.state.first_seq, info.config.filter_subject
+      local done = whole ~= nil
       if first and whole.state.messages > 0 and first <= floor then
-        if subject and subject ~= "" then remove_each(conn, stream, subject, first, floor)
-        else jetstream.request(conn, "STREAM.PURGE." .. stream, { seq = floor + 1 }) end
+        if subject and subject ~= "" then done = remove_each(conn, stream, subject, first, floor)
+        else done = jetstream.request(conn, "STREAM.PURGE." .. stream, { seq = floor + 1 }) ~= nil end
       end
-      if floor >= delivered then return end
+      if done and floor >= delivered then return end
     end
   end
 end
