@@ -3,17 +3,17 @@
 -- 1. An include never runs upward in the order of the folders below, nor does a call.
 -- 2. The files include and call each other without a circle. A header and its source count as one file, X.h and X.c.
 --
--- A call is a symbol that one object file needs and another one defines: functions, and data such as tables of functions.
--- OBJECTS are directories of object files, FOLDER/X.o, of which `nm` lists the symbols; without them only includes count.
--- A function that is called by a pointer is no call: that is how a file calls back one that includes it.
+-- A call is a symbol that one object file needs and another one defines: a function, or data such as a table of
+-- functions. OBJECTS are directories of object files, FOLDER/X.o, whose symbols `nm` lists; without them only includes
+-- count. A function that is called by a pointer is no call: that is how a file calls back one that includes it.
 
 local ORDER = {
   "base", "shared", "core", "lifetimes", "errors", "channels", "sharing", "blocks", "sim", "tracing", "port", "capi",
   "lua", "library", "kit", "nats", "http", "httpd", "monitor", "host", "site",
 }
 
--- Files that count as one: the parts of a shared channel, whose values may be shared channels; those of its handles, whose
--- values may be handles; and what a debug build asserts of a channel.
+-- Files that count as one: the parts of a shared channel, whose values may be shared channels; the parts of its
+-- handles, whose values may be handles; and what a debug build asserts of a channel.
 local SAME = {
   ["channels/chan_check"] = "channels/chan",
   ["shared/after"] = "shared/chan", ["shared/alt"] = "shared/chan", ["shared/chan_state"] = "shared/chan",

@@ -71,6 +71,7 @@ Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op) {
 }
 
 int park_resumed(lua_State *L, Alt *alt) {
+  /* cppcheck-suppress ctunullpointer; a function that is its own continuation has no alt at its first call only */
   if (UNLIKELY(alt->state != ALT_IDLE)) return go_kill(L, sched_go(alt));
   alt->flags &= (uint8_t) ~(ALT_SELECT | ALT_INDEX | ALT_LOOP);
   if (UNLIKELY(alt->flags & ALT_RAISE)) {

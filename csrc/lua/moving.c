@@ -139,9 +139,15 @@ static int moving_is_plain(lua_State *L) {
 
 void lua_moving_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"take", moving_take},         {"put", moving_put},   {"put_while_open", moving_put_while_open},
-      {"put_each", moving_put_each}, {"next", moving_next}, {"alts", module_moving_alts},
-      {"is_plain", moving_is_plain}, {"put_later", moving_put_later}, {NULL, NULL},
+      {"take", moving_take},
+      {"put", moving_put},
+      {"put_while_open", moving_put_while_open},
+      {"put_each", moving_put_each},
+      {"next", moving_next},
+      {"alts", module_moving_alts},
+      {"is_plain", moving_is_plain},
+      {"put_later", moving_put_later},
+      {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

@@ -15,7 +15,7 @@ static inline bool moving_is_turn_over(Sched *S) { return UNLIKELY(++S->moves >=
    call. Returns whether it must first let the others run, by park_yield: before it has moved anything, so that a go
    block that is cancelled then loses no value. Raises that. */
 static inline bool moving_must_yield(lua_State *L, Sched *S, int status, lua_KContext alt) {
-  if (LIKELY(status == LUA_OK)) return moving_is_turn_over(S);
+  if (status == LUA_OK) return moving_is_turn_over(S);
   park_resumed(L, (Alt *)alt);
   return false;
 }

@@ -61,7 +61,7 @@ natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept) {
     size_t needed = outbox->count + 1;
     bool fits = size <= outbox->limit - outbox->bytes;
     natsMsg **messages =
-        fits ? (natsMsg **)grow((void *)outbox->messages, &outbox->capacity, needed, sizeof *messages) : NULL;
+        fits ? (natsMsg **)grow((void *)outbox->messages, &outbox->capacity, needed, sizeof(void *)) : NULL;
     s = messages ? NATS_OK : fits ? NATS_NO_MEMORY : NATS_INSUFFICIENT_BUFFER;
     if (messages) {
       messages[outbox->count++] = msg;

@@ -237,7 +237,6 @@ describe("every operation of runnel.uv", function()
           if list[at] then
             local what = list[at].name
             rn.cancel(list[at].result, "killed")
-            list = nil
             settle()
             if started.goes_on then started.close() end -- the process, whose other channels stay open
             local killed = 0
