@@ -152,8 +152,8 @@ static void choose_decoder(lua_State *L, Transfer *t) {
   options_must(L, "accept_encoding", curl_easy_setopt(t->easy, CURLOPT_HTTP_CONTENT_DECODING, t->is_decoded ? 1L : 0L));
 }
 
-void options_set(lua_State *L, const char *wanted, Transfer *t) {
-  const Option *option = find(wanted);
+void options_set(lua_State *L, const char *name, Transfer *t) {
+  const Option *option = find(name);
   if (!option) return;
   CURLcode code = CURLE_OK;
   if (option->choices == LOGINS) t->logs_in = true;
