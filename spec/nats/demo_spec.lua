@@ -45,14 +45,16 @@ describe("the demo of a cluster", function()
   it("leaves no process and no files when it is interrupted or killed", function()
     for i = 1, 6000 do dir:write(("more %d.txt"):format(i), "more\n") end -- or the demo might end before the signal
     for _, signal in ipairs { "INT", "KILL" } do
-      local demo, status
+      local demo, status, files
       for _ = 1, 5 do -- on a busy machine it may have ended before the signal
         demo = start()
         assert.is_true(demo:says(" results after ", 60000), demo:output())
+        files = left()
         demo:signal(signal)
         status = demo:wait()
         if status ~= 0 then break end
       end
+      assert.not_equal("", files)
       assert.equal(signal == "INT" and 130 or 137, status)
       if signal == "INT" then
         assert.matches("\ninterrupted\n$", demo:output())
