@@ -1,6 +1,7 @@
 -- How time and memory grow: from a thousand to a million go blocks and timers, up to 1024 waiters, alts over 1000
--- channels; from a hundred to a hundred thousand jobs of pmap at a time, here and in a remote stage; how late a ticker
--- is among many go blocks; how long the start takes.
+-- channels; from a hundred to a hundred thousand jobs of pmap at a time, here and in a remote stage; errors with up to
+-- 10,000 functions in modules; commands in a heap of up to 500 MB; how late a ticker is among many go blocks; how long
+-- the start takes.
 --
 --     lua5.4 bench/scale.lua [--quick] [NAME...]     all by default, as `make bench-scale`; --quick uses small sizes
 --
@@ -69,6 +70,10 @@ local WORKLOADS = {
   { name = "remote", floor = "remote_floor", sizes = HUNDRED_TO_HUNDRED_THOUSAND, law = "O(1)", bytes = 12000,
     needs = "nats-server", figures = { { "ns", "a remote job, n at a time, ns of the submitter" },
       { "server", "the same, ns of the server" }, { "bytes", "a remote job that waits, bytes" } } },
+  { name = "loaded", sizes = { 10, 1000, 10000 }, law = "O(1)",
+    figures = { { "ns", "an error, with n more functions in modules, ns" } } },
+  { name = "commands", floor = "commands_floor", sizes = { 5, 50, 500 }, law = "O(1)", bytes = 1 << 20,
+    module = "luv", figures = { { "ns", "a command, in a heap of n MB, ns" } } },
 }
 
 -- What waits while the ticker runs. The lateness may grow in proportion to n. `pause` is the collector's, in percent,
@@ -118,10 +123,11 @@ local function sizes_of(sizes) return quick and { sizes[1], sizes[2] // (sizes[2
 
 -- ---- measuring ----
 
--- Whether a program that a workload needs is installed; says so if not.
+-- Whether what a workload needs is installed, a program or a module; says so if not.
 local function is_there(workload)
-  local needs = workload.needs
-  if not needs or os.execute(("command -v %s >/dev/null"):format(needs)) then return true end
+  local needs = workload.needs or workload.module or "sh"
+  if workload.module and package.searchpath(needs, package.cpath)
+    or not workload.module and os.execute(("command -v %s >/dev/null"):format(needs)) then return true end
   print(("skipped: %s needs %s"):format(workload.name, needs))
   return false
 end

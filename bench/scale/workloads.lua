@@ -217,18 +217,32 @@ local function start_parking(keep, i)
   rn.go(keep[#keep].take, keep[#keep])
 end
 
--- Go blocks that raise an error, which is taken, one by one, beside n that are parked.
+-- Go blocks that raise an error, which is taken, one by one.
+local function raise_errors(count)
+  in_use()
+  time("ns", count, function()
+    for _ = 1, count do rn.go(error, "no such host"):take() end
+  end)
+end
+
+-- That, beside n go blocks that are parked.
 function workloads.raise()
-  local count, keep = 2000, {}
+  local keep = {}
   rn.run(function()
     for i = 1, n do start_parking(keep, i) end
     rn.yield()
-    in_use()
-    time("ns", count, function()
-      for _ = 1, count do rn.go(error, "no such host"):take() end
-    end)
+    raise_errors(2000)
   end)
   return keep
+end
+
+-- That, while package.loaded has a module of n functions: a traceback has the names of those that are there.
+function workloads.loaded()
+  local module = {}
+  for i = 1, n do module["f" .. i] = function() return i end end
+  package.loaded["a module"] = module
+  rn.run(raise_errors, 10000)
+  package.loaded["a module"] = nil
 end
 
 -- Coroutines that raise an error, whose traceback is taken, beside n that wait.
@@ -492,9 +506,34 @@ function workloads.remote_floor()
   end)
 end
 
+-- Commands, one by one, in a heap of n MB: `run` is to start one and wait for its end.
+local function run_commands(run)
+  local keep, count = {}, 30
+  for i = 1, n do keep[i] = ("x"):rep((1 << 20) + i) end
+  time("ns", count, function()
+    for _ = 1, count do run() end
+  end)
+  return keep
+end
+
+function workloads.commands()
+  local uv = require "runnel.uv"
+  return run_commands(function() assert(uv.run { "true", stdout = false, stderr = false }) end)
+end
+
+-- The same by luv alone.
+function workloads.commands_floor()
+  local luv = require "luv"
+  return run_commands(function()
+    local handle
+    handle = assert(luv.spawn("true", { stdio = {} }, function() handle:close() end))
+    luv.run()
+  end)
+end
+
 -- ---- the command line ----
 
-local is_long = name:find "^remote" or name:find "^pmap"
+local is_long = name:find "^remote" or name:find "^pmap" or name:find "^commands"
 local repeats = is_long and 1 or name:find "^[wa]" and 3 or math.max(1, math.min(50, 100000 // n))
 for _ = 1, repeats do
   in_use()
