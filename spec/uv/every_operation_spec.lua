@@ -112,7 +112,12 @@ local operations = {
   end,
   write = function(has_data)
     local ch = rn.chan()
-    if has_data then ch:put_async "a line\n" end
+    if has_data then
+      rn.go(function()
+        rn.rename "test sender"
+        ch:put "a line\n"
+      end)
+    end
     local written = uv.write(file(false), ch)
     return { outs = { written }, close = closes { ch }, fed = ch }
   end,
