@@ -50,7 +50,7 @@ describe("a C module made of csrc/kit", function()
     end
     collectgarbage()
     assert.same({ closed + 10, 0 }, { kit.counts(), (select(3, kit.counts())) })
-    rn.timeout(0):take() -- the scheduler sees that the ports have closed, whose last message is dropped with the channel
+    rn.timeout(0):take() -- the scheduler sees that the ports have closed, and drops their last message
     collectgarbage()
     assert.same({ closed + 10, freed + 10, 0 }, { kit.counts() })
   end)

@@ -166,7 +166,7 @@ void client_wake(void *data);
 /* ---- thread.c ---- */
 
 /* Runs the thread of a Client. */
-void *thread_run(void *client);
+void *thread_run(void *data);
 
 /* ---- transfer.c, and what it is made of: body.c, decode.c, redirect.c ---- */
 

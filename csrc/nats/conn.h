@@ -152,8 +152,8 @@ void delivery_drop(Delivery *first);
 bool io_open(Io *io);
 void io_free(Io *io);
 
-/* Runs the thread of a Conn, which connects, and then reads and writes: see thread.c. */
-void *thread_run(void *conn);
+/* Runs the thread of a Conn, `data`, which connects, and then reads and writes: see thread.c. */
+void *thread_run(void *data);
 
 /* Writes what libnats has, as far as the network accepts it. With Io.lock. */
 void io_write_some(Io *io);
