@@ -122,7 +122,7 @@ bool server_start(Server *server, const Limits *limits, const char *address, int
 void server_stop(Server *server);
 
 /* HandleType.free of a Server that server_start has got. */
-void server_free(void *server);
+void server_free(void *object);
 
 #define REQUEST_TYPE "runnel.http.request"
 extern const HandleType request_type; /* request.c */

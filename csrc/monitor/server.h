@@ -33,6 +33,6 @@ bool server_start(Server *server, Watch *watch, int port, bool control, const ch
 void server_stop(Server *server);
 
 /* HandleType.free */
-void server_free(void *server);
+void server_free(void *object);
 
 #endif
