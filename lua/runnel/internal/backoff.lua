@@ -1,15 +1,15 @@
----How often something that fails is tried, and how long to wait before the next try: for retry and pmap.
+---How often a failing operation is tried, and the delay before the next try: for retry and pmap.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 
-local random = core.internal.seed -- in a simulation by its seed, unlike math.random
+local random = core.internal.seed -- seeded by a simulation, unlike math.random
 
 local TRIES, FIRST, LONGEST = 3, 100, 60000
 
 local backoff = {}
 
--- The level of the line that called the function whose options are checked, for a check that is called here.
+-- The error level of the program's line, for checks called from here.
 local CALLER = 4
 
 ---Checks the options `tries` and `retry`.
@@ -27,9 +27,9 @@ function backoff.options(opts, what, default)
   return tries, retry
 end
 
----How long to wait after a failed try: `retry` ms after the first one, twice as long after each further one, up to a
----minute, or `retry` if that is longer; of that a random part between the half and the whole, so that those who have
----failed together do not try again together.
+---The delay after a failed try: `retry` ms after the first, doubled after each further one, up to a minute, or `retry`
+---if that is longer. A random part between half and all of that, so that callers that failed together do not retry
+---together.
 ---@param retry number
 ---@param tried integer how many tries have failed
 ---@return number ms

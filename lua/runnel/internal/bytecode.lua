@@ -1,13 +1,13 @@
----The library's own modules as bytecode, for the threads that a state starts, since compiling them would take most of a
----thread's starting time. A state compiles them once, when it starts its second thread, and a thread passes them on to
----the threads that it starts. The bytecode of all modules is one value on a shared promise channel, so it is packed
----once.
+---Bytecode of the library's modules, for the threads that a state starts: compiling the modules would take most of a
+---thread's starting time. A state compiles them when it starts its second thread; a thread passes the bytecode on to
+---the threads that it starts. All modules are one value on a shared promise channel, so they are packed once.
 
 local core = require "runnel.core"
 
 local bytecode = {}
 
--- What `require "runnel.all"` loads, and what runs in a thread. One that is missing here is compiled by each thread.
+-- The modules that `require "runnel.all"` loads, and those that run in a thread. Each thread compiles those missing
+-- here.
 local MODULES = {
   "runnel", "runnel.all", "runnel.alt", "runnel.frontier", "runnel.mix", "runnel.mult", "runnel.operations",
   "runnel.pipe", "runnel.pipeline", "runnel.pmap", "runnel.priority_buffer", "runnel.pub", "runnel.reduce",
@@ -31,7 +31,7 @@ local promise -- the channel, once there is one
 local for_path -- the package.path for which it was made, or nil if it was inherited
 local files -- the file of each module, or false where it is inside the program
 
--- The library's folder, in case package.path has changed and does not find it any more.
+-- The library's folder, in case package.path has changed and no longer finds it.
 local FOLDER = debug.getinfo(1, "S").source:match "^@(.*)runnel/internal/bytecode%.lua$"
 
 -- The module's file, false where it is inside the program, or nil where there is none.
@@ -74,7 +74,7 @@ local function is_valid()
   return true
 end
 
----For a thread that is about to be started.
+---Called before a thread starts.
 ---@return runnel.Channel<table<string, string>>? modules a promise of the bytecode by name; nil for the first thread
 function bytecode.modules()
   threads = threads + 1
@@ -82,7 +82,7 @@ function bytecode.modules()
   return promise
 end
 
----Uses the bytecode from which this thread has its modules (csrc/lua/thread.c) for those that it starts.
+---Passes the bytecode from which this thread loads its modules (csrc/lua/thread.c) on to threads that it starts.
 ---@param modules? runnel.Channel<table<string, string>>
 function bytecode.inherit(modules) promise = modules end
 

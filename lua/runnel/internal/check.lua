@@ -22,7 +22,7 @@ local USAGE = {
   transduce = "transduce(xf, f, init, ch)",
 }
 
--- What a function got that was called as rn:f(...).
+-- What a function called as rn:f(...) got.
 local MODULE = "the module (call its functions with a dot, as rn.go(f), not with a colon)"
 
 ---What was passed, for a message: "a string", "a channel", "nothing".
@@ -33,7 +33,8 @@ function check.article(value)
   return core.is_chan(value) and "a channel" or "a " .. type(value)
 end
 
--- The same; and of what may be an argument in the wrong place, how to call the function. `what` begins with its name.
+-- Like `describe`; for a probably misplaced argument it adds how to call the function. `what` begins with the
+-- function's name.
 local function article(value, what)
   local usage = USAGE[what:match "^[%w_]+"]
   local is_other = usage and (type(value) == "function" or type(value) == "table" or core.is_chan(value))
@@ -70,7 +71,7 @@ function check.callable(value, what)
   end
 end
 
----The same, or nil.
+---A function, an object with `__call`, or nil.
 function check.callable_or_nil(value, what)
   if value ~= nil and not is_callable(value) then
     error(what .. ": a function or nil expected, got " .. article(value, what), CALLER)

@@ -1,12 +1,12 @@
----Says in the error of a deadlock what to do about it: which channel was not closed, and which jobs of a pipeline have
----not ended. The go blocks of the library that this explains are then not listed.
+---Adds to the error of a deadlock what to do about it: which channel was not closed, and which jobs of a pipeline have
+---not ended. Go blocks of the library that it explains are removed from the list.
 
 local core = require "runnel.core"
 local short = require "runnel.internal.short"
 
 local name_of, peek, value_of = core.internal.name_of, core.internal.peek, core.internal.job.value
 
--- The jobs that are named for each pipeline, and the bytes of each of their values.
+-- How many jobs of each pipeline are named, and how many bytes of each value are shown.
 local NAMED, LONGEST = 8, 60
 
 -- Functions of the library that take from one channel until it closes, or from several.
@@ -17,11 +17,11 @@ local READERS = {
 
 local deadlock = {}
 
----Channels of the library that the program does not know.
+---The library's internal channels.
 ---@type table<runnel.Channel<any>, true>
 deadlock.private = setmetatable({}, { __mode = "k" })
 
--- ---- channels that nobody has closed ----
+-- ---- channels that were not closed ----
 
 -- The channels on which a go block of the library puts, and which it closes.
 local function targets(entry)
@@ -44,9 +44,9 @@ local function sources(entry)
   return READERS[entry.name:match "^[%a_]+"] and chs or {}, true
 end
 
--- Goes from a go block that waits to the channels that it waits for, from there to the go blocks that put on them, and
--- so on. Returns the first channel on which no go block would put, and the go block that takes all its values, if there
--- is one; or nothing.
+-- Follows the waits backwards: from a waiting go block to its channels, from those to the go blocks that put on them,
+-- and so on. Returns the first channel on which no go block would put and the go block that takes all its values, if
+-- any; or nothing.
 local function unclosed(entry, feeders, seen)
   local chs, is_reader = sources(entry)
   for _, ch in ipairs(chs) do
@@ -112,8 +112,8 @@ local function about_jobs(name, jobs)
       :format(short.list(values, NAMED, n)), jobs.where)
 end
 
----The jobs of a pipeline that have not ended, for the report of a deadlock. What is started by guard.go with a table
----that has this as the field `jobs` is named after its pipeline there.
+---The unfinished jobs of a pipeline, for the report of a deadlock. A table that has this as its field `jobs`, passed to
+---guard.go, names them after its pipeline.
 ---@class runnel.Jobs
 ---@field where string where the function of the jobs was defined
 ---@field holders table<{ result: runnel.Channel<any>|false }, true> what the go blocks that deliver results are at
@@ -134,7 +134,7 @@ end
 
 local function jobs_of(entry) return type(entry.fed) == "table" and rawget(entry.fed, "jobs") or nil end
 
--- Removes the go blocks of pipelines that were explained from the list, if they wait in functions of the library.
+-- Removes from the list the go blocks of explained pipelines that wait in functions of the library.
 local function remove_explained(list, explained)
   local n = 0
   for i, entry in ipairs(list) do

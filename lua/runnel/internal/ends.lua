@@ -1,5 +1,5 @@
----What a go block that moves values between channels takes from, its source, and puts on, its sink. An error that a
----channel raises (because its buffer policy did) does not end the go block; only its cancellation does.
+---The source and the sink of a go block that moves values between channels. An error raised by a channel (that is, by
+---its buffer policy) does not end the go block; only cancellation does.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -37,8 +37,8 @@ local function unless_failed(ok, value, _, err)
 end
 
 ---Makes a function that takes the next value from `from`. Once `from` is closed and drained, or `to` is closed, it
----returns nil, nil and the error of the close, if any. Once `to` is closed, it takes nothing more. An error that `from`
----raises is treated as the error with which it closed. The function lets other go blocks run after 128 values.
+---returns nil, nil and the error of the close, if any. Once `to` is closed, it takes nothing more. If `from` raises an
+---error, that counts as the error with which `from` closed. The function yields after every 128 values.
 ---@param from runnel.Channel<any>
 ---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): any, any, any next_value to be called with both
 function ends.source(from)
@@ -50,7 +50,7 @@ end
 ---the function returns false, so that the go block can end. If `to` raises, the value is dropped and the error is
 ---reported.
 ---@param to runnel.Channel<any>
----@param what string who puts, for the error handler
+---@param what string the putting function, for the error handler
 ---@return fun(to: runnel.Channel<any>, value: any): boolean put
 function ends.sink(to, what)
   if is_plain(to) then return put_while_open end
@@ -61,10 +61,10 @@ function ends.sink(to, what)
 end
 
 ---Makes a function that moves all values of a channel to `to`, and returns nil and the error with which that channel
----was closed, if any. Once `to` is closed the values are dropped. If `to` raises, the value is dropped and the error is
----reported. What was passed to the go block's give_up must hold the channel meanwhile.
+---was closed, if any. Once `to` is closed it drops the values. If `to` raises, it drops the value and reports the
+---error. The table passed to the go block's give_up must hold the channel meanwhile.
 ---@param to runnel.Channel<any>
----@param what string who moves them, for the error handler
+---@param what string the moving function, for the error handler
 ---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): nil, any move to be called with `to`
 function ends.mover(to, what)
   if is_plain(to) then return move end
@@ -75,8 +75,8 @@ function ends.mover(to, what)
   end
 end
 
----Closes a channel with an error that was just taken from another one. The error then counts as not taken until
----somebody takes it from `to`. Without `to` it is reported.
+---Closes a channel with an error taken from another one. The error then counts as not taken until a take from `to`
+---returns it. Without `to` it is reported.
 ---@param to runnel.Channel<any>|nil|false nil or false: there is no channel to close
 ---@param err any nil: none
 ---@param from? runnel.Channel<any> the channel from which it was taken; nil: the error is reported elsewhere

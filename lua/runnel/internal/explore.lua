@@ -1,6 +1,5 @@
----sim.explore: runs a program under one schedule after another, until one fails, all are done, or the time is up. One
----run under a schedule is the core's (sim/explore.h); which schedules, and what becomes of a failure, is decided
----here.
+---sim.explore: runs a program under one schedule after another until one fails, all are done, or the time is up. The
+---core runs the program under a schedule (sim/explore.h); this file chooses schedules and handles failures.
 
 local core = require "runnel.core"
 local story = require "runnel.internal.explore_story"
@@ -9,15 +8,15 @@ local recorder = core.internal.trace
 
 local FIRST, RANDOM, PRIORITIES = 0, 1, 2 -- Strategy in sim/explore.h
 
--- A round: so many schedules depth first; so many at random, and as many by priorities, with 1 to 4 changes of them.
--- Each of the three finds bugs for which the two others take a thousand times as long.
+-- Schedules of a round: depth first, then random, then as many by priorities, with 1 to 4 changes of priority. Each
+-- strategy finds bugs for which the two others take a thousand times as long.
 local DEPTH_FIRST, OTHERS = 8, 4
 
--- For shortening a failing schedule: ms, and runs.
+-- Limits for shortening a failing schedule: ms, and runs.
 local SHORTENING, MOST_RUNS = 2000, 5000
 
--- Records of the trace that is on meanwhile: the least, so that the ring of another recording does not grow, which
--- would empty it.
+-- How many records the trace holds during a run. This is the minimum, so that the ring of another recording does not
+-- grow, which would empty it.
 local RING = 256
 
 ---@class runnel.internal.explore
@@ -27,11 +26,11 @@ local explore = {}
 ---@field explorer any the core's
 ---@field f fun()
 ---@field leaks boolean
----@field heard? { err: any } the first error in this run that nobody took
+---@field heard? { err: any } the first unhandled error of this run
 local Search = {}
 Search.__index = Search
 
--- Why a search cannot go on, as an error: `f` makes other choices when it is run again.
+-- The error for a search that cannot go on because `f` makes other choices when it runs again.
 ---@class runnel.internal.NotTheSame
 ---@field message string
 local NotTheSame = {}
@@ -50,10 +49,10 @@ local function kind_of(err)
   return KINDS[word] and word or "error"
 end
 
--- Whether it is that of Ctrl-C, which ends the search.
+-- Whether an error is Ctrl-C's, which ends the search.
 local function is_interrupt(err) return type(err) == "string" and err:find "interrupted!$" ~= nil end
 
--- Runs f once. Returns nil if that went well, "long" if it was given up, or the kind of failure and the error.
+-- Runs f once. Returns nil on success, "long" if the run was given up, or the kind of failure and the error.
 ---@return string? kind
 ---@return any err
 function Search:run(prefix, strategy, seed, changes)
@@ -75,7 +74,7 @@ local function is_failure(kind) return kind ~= nil and kind ~= "long" end
 
 -- ---- the search ----
 
--- Returns the kind of the first failure and its error, or nil; how many schedules were run, and whether these are all.
+-- Returns the kind of the first failure and its error, or nil; the number of schedules run; and whether those are all.
 function Search:search(seconds)
   local deadline = now() + seconds * 1000
   local runs, paths, seed, long = 0, 0, 0, false
@@ -105,7 +104,7 @@ end
 
 -- ---- shortening ----
 
--- Without the zeros at the end: from there on it is first come, first served anyway.
+-- Strips the zeros at the end: from there on the order is first come, first served anyway.
 local function trim(choices)
   while choices[#choices] == 0 do choices[#choices] = nil end
   return choices
@@ -130,7 +129,7 @@ local function is_simpler(a, b)
   return sum < 0
 end
 
--- Makes a failing schedule simpler, as long as what it leads to is the same kind of failure.
+-- Makes a failing schedule simpler while it leads to the same kind of failure.
 function Search:shorten(choices, kind)
   local deadline, runs = now() + SHORTENING, 0
   local best = trim(choices)
@@ -144,7 +143,7 @@ function Search:shorten(choices, kind)
     best = made
     return true
   end
-  -- Each of these changes a part, and returns whether that made it simpler.
+  -- Each of these changes a part, and returns whether the schedule became simpler.
   local function first_come(from, to)
     local candidate, at = table.move(best, 1, #best, 1, {}), places(best)
     for i = from, math.min(to, #at) do candidate[at[i]] = 0 end
@@ -251,7 +250,7 @@ local function replay(schedule, options)
   return ("sim.explore(f, { %s })"):format(table.concat(text, ", "))
 end
 
--- The message about the failure to which the explorer's script leads.
+-- The message about the failure that the explorer's script reproduces.
 function Search:report(which, options)
   local told, kind, err = self:tell()
   local choices, hash = explorer.made(self.explorer)
@@ -264,7 +263,7 @@ function Search:report(which, options)
     told.has_marks and "* not the first in the queue. " or "", replay(schedule, options))
 end
 
--- The message about the failure that the last run has found, number `number`.
+-- The message about the failure of the last run, run `number`.
 function Search:fail(kind, number, options)
   explorer.repeat_last(self.explorer)
   local again = self:run("script", FIRST)
@@ -317,8 +316,8 @@ function Search:replay(options)
   return nil, self:report(nil, options)
 end
 
----Searches the schedules of f. Returns the result, or nil and the message of the failure, and whether that is f's
----caller's.
+---Searches the schedules of f. Returns the result, or nil, the message of the failure, and whether f's caller caused
+---it.
 ---@param f fun()
 ---@param options table checked
 ---@param seconds number

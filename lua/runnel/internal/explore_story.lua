@@ -1,4 +1,4 @@
----Tells what happened in one run of sim.explore: who did what where, one step after the other.
+---Tells what happened in one run of sim.explore, step by step: which go block did what, and where.
 
 local recorder = require "runnel.core".internal.trace
 local shorten = require "runnel.internal.short"
@@ -28,7 +28,7 @@ local function number(ids, name_of)
   return names
 end
 
--- The low half of an id, which records have.
+-- The low half of an id, as in records.
 local function low(id) return id & 0xFFFFFFFF end
 
 local NAMES_CHANNEL = {
@@ -54,7 +54,7 @@ local function survey(event)
   end)
   local names, unnamed = recorder.names()
   local ids = {}
-  for id in pairs(names) do -- also of earlier runs, if something else records, such as the monitor
+  for id in pairs(names) do -- also of earlier runs, if something else (such as the monitor) records
     if seen[low(id)] then ids[#ids + 1] = id end
   end
   table.sort(ids)
@@ -99,7 +99,7 @@ local function deed(found, kind, ch, seq, how, place)
   if kind == CHOSEN then return ("sim.choose(%d) is %d%s"):format(seq, ch + 1, place) end
 end
 
--- What a go block did, with the name of the go block that this has woken (nil: none).
+-- What a go block did, with the name of the go block that it woke (nil: none).
 local function woken(did, who) return did and who and ("%s, which wakes %s"):format(did, who) or did end
 
 -- The channels of an alts that has parked in event i.
@@ -112,8 +112,8 @@ local function channels_of(event, i, first)
   end
 end
 
--- The steps: each has who, is_marked, time, and did, a list. And what each go block waits for at the end: `text`, and
--- of a put `on`, its channel; and the go blocks whose values each channel holds then, in order.
+-- The steps: each has who, is_marked, time, and did, a list. Also what each go block waits for at the end (`text`, and
+-- for a put `on`, its channel), and the go blocks whose values each channel then holds, in order.
 local function steps_of(event, found, kind_of_failure)
   local list, waits, holds, step, is_marked, wakes = {}, {}, {}, nil, false, nil
   for i = 1, math.huge do
@@ -147,7 +147,7 @@ local function steps_of(event, found, kind_of_failure)
   return list, waits, holds
 end
 
--- What a go block waits for at the end. Of a put on a full channel: whose values fill it, and what these wait for.
+-- What a go block waits for at the end. For a put on a full channel also: which go blocks filled it, and their waits.
 local function last_wait(found, waits, holds, id)
   local wait_of = waits[id]
   local text = wait_of.text:gsub("^waits", "waits for ever")

@@ -1,17 +1,17 @@
----The tracebacks of errors that have come from other threads. The error itself is sent as it is; its traceback is kept
----here until the error is reported, for example because the go block that raises it again dies of it.
+---The tracebacks of errors from other threads. An error crosses threads without its traceback; this module keeps the
+---traceback by the error until a go block raises the error again and dies, or the error is reported otherwise.
 
 local core = require "runnel.core"
 
 local far = {}
 
--- How many tracebacks are kept at least: an error that is caught is never reported.
+-- The number of recent tracebacks that are kept at least. A program that catches its errors never claims theirs.
 local MOST = 64
 
--- By the error. When there are MOST recent ones, they become the older ones.
+-- error -> traceback. A full `recent` becomes `older`, and the former `older` is dropped.
 local recent, older, count = {}, {}, 0
 
----Keeps the traceback of an error that is about to be raised here.
+---Keeps the traceback of an error that is about to be raised in this thread.
 ---@param err any
 ---@param traceback string?
 function far.keep(err, traceback)
@@ -20,7 +20,7 @@ function far.keep(err, traceback)
   recent[err], count = traceback, count + 1
 end
 
----Adds the traceback that was kept of an error to the one that it has here, and forgets it.
+---Appends the kept traceback of an error to its local traceback, and forgets it.
 ---@param err any
 ---@param traceback string?
 ---@return string? traceback

@@ -46,7 +46,7 @@ local function title(stats, names, unnamed)
   return unnamed[stats.id] and ("chan: #%d (%s)"):format(stats.id, names[stats.id]) or "chan: #" .. stats.id
 end
 
--- Who puts on each channel and who takes from it: id -> { n =, ends = set of texts }.
+-- The go blocks that put on each channel and that take from it: id -> { n =, ends = set of texts }.
 local function ends_of(edges)
   local all = {}
   local function add(id, text)
@@ -72,9 +72,9 @@ local function covers(more, less)
   return true
 end
 
--- Groups channels that were made at the same line. A channel belongs to a group if each go block that puts on it or
--- takes from it does so with the group's first channel, too. So the channels that a program makes for each job are one
--- group, although some of them have not been taken from yet.
+-- Groups channels made at the same line. A channel belongs to a group if each go block that puts on it or takes from it
+-- does the same with the group's first channel. So channels that a program makes for each job are one group, although
+-- some have had no take yet.
 local function alike(list, ends)
   table.sort(list, function(a, b)
     local more, less = (ends[a.id] or NO_ENDS).n, (ends[b.id] or NO_ENDS).n
@@ -188,7 +188,7 @@ local function add_edges(nodes, by_key, list, edges)
   end
   for _, edge in ipairs(list) do
     local key = edge.channel and "channel " .. edge.channel or "result " .. edge.result
-    -- The result of a go block that nobody takes is not worth a node.
+    -- An untaken result of a go block needs no node.
     if not edge.channel and not by_key[key] and edge.takes > 0 then
       by_key[key] = { kind = "channel", key = key, name = "result of " .. edge.result }
       nodes[#nodes + 1] = by_key[key]
@@ -224,7 +224,7 @@ local function find(nodes, by_key, edges)
     side[node] = side[node] or {}
     if ch.id then side[node][ch] = true end
   end
-  -- A channel between go blocks of one name is inside of that stage.
+  -- A channel between go blocks of one name is inside that stage.
   for node, channels in pairs(inputs) do
     for ch in pairs(channels) do
       if outputs[node] and outputs[node][ch] then

@@ -14,17 +14,17 @@ local guard = {}
 
 ---@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel<any>, is_reported: boolean, trace: string?)
 
----Starts a go block of the library that feeds channels, or that must not die unnoticed. It may die from an error,
----because it was cancelled (`:kill`), or because a user's function called coroutine.yield. Then `give_up(fed, reason,
----block, is_reported, traceback)` is called, which closes the channels that the go block feeds, so that their takers do
+---Starts a go block of the library that feeds channels, or that must not die unnoticed. The go block may die from an
+---error, by cancellation (`:kill`), or because a user's function called coroutine.yield. Then `give_up(fed, reason,
+---block, is_reported, traceback)` is called: it closes the channels that the go block feeds, so that their takers do
 ---not wait forever. `give_up` must not wait. `is_reported`: the reason will be reported as an error of the go block,
----unless `give_up` calls `internal.excuse`. If it raises, since memory has run out, the core calls `guard.close`
----instead: `fed` is a channel, or has the channels to close then at 1, 2 and so on.
+---unless `give_up` calls `internal.excuse`. If `give_up` raises because memory has run out, the core calls
+---`guard.close` instead: `fed` is then a channel, or has the channels to close at 1, 2 and so on.
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel<any>
 guard.go = internal.go_feeding
 
 ---Names a go block, for rn.ps and messages, after the library function that the program called and the line of that
----call. Go blocks that it starts get the same name. To be called while that library function runs.
+---call. Go blocks that it starts get the same name. Call it while that library function runs.
 ---@param block runnel.Channel<any>
 ---@param what string
 ---@return runnel.Channel<any> block
@@ -44,8 +44,8 @@ function guard.nothing() end
 
 local function wait(ms) core.sleep(ms) end
 
----Starts a timer: a go block, hidden like what else only the library uses, so that no program cancels it. Unlike an
----rn.timeout it is exact, and can be cancelled, so that it keeps no program running when nobody waits for it any more.
+---Starts an exact timer that can be cancelled, so that an unused one does not keep the program running. Its go block is
+---hidden, so that no program cancels it.
 ---@param ms number
 ---@return runnel.Channel<any> timer closes after that time
 function guard.timer(ms) return hide(guard.go(guard.nothing, nil, wait, ms)) end
@@ -54,8 +54,8 @@ function guard.timer(ms) return hide(guard.go(guard.nothing, nil, wait, ms)) end
 
 local CLOSED = "the channel that this go block feeds was closed"
 
--- The go blocks that end with a channel, by that channel: a table from them to what they feed, in which those that have
--- ended stay until they are collected.
+-- channel -> { go block -> what it feeds } for go blocks that end with the channel. Ended go blocks stay until they are
+-- collected.
 local ending_with = setmetatable({}, { __mode = "k" })
 
 -- Whether a channel, or each of a list, is closed.
@@ -89,7 +89,7 @@ local function blocks_of(ch)
   return blocks
 end
 
--- It registers itself: if there is no memory for that, it dies, and so closes what it feeds.
+-- The go block registers itself: if memory runs out here, it dies and so closes what it feeds.
 local function run_while_open(fed, f, ...)
   local block = internal.self "a go block of the library"
   for _, ch in ipairs(core.is_chan(fed) and { fed } or fed) do blocks_of(ch)[block] = fed end
@@ -97,8 +97,8 @@ local function run_while_open(fed, f, ...)
   return f(...)
 end
 
----Like guard.go, for a go block that may wait for something else than the channels that it feeds, such as in a function
----of the user's: once all of them are closed, it is cancelled.
+---Like guard.go, for a go block that may wait elsewhere than on the channels that it feeds, such as in a user's
+---function: it is cancelled once all of them are closed.
 ---@param chs runnel.Channel<any>|runnel.Channel<any>[]
 ---@param give_up runnel.GiveUp
 ---@param fed any
@@ -121,10 +121,10 @@ local function caught(first)
   return err, trace
 end
 
----The message handler for errors of the user's functions; `guard.caught` takes apart what it returns.
+---The message handler for errors of user functions; `guard.caught` unpacks its result.
 guard.handler = with_traceback
 
----The error and the traceback of what `guard.handler` has returned, or of Lua's own message.
+---The error and the traceback from the result of `guard.handler`, or from Lua's own message.
 guard.caught = caught
 
 local function reported(what, ok, first, ...)

@@ -1,13 +1,13 @@
----The engine of the pipelines (runnel.pipeline): calls `af(value, result)` for the values of one channel, and moves
----what the jobs put on their result channels to another one. A job runs from the call of af until `result` is closed.
+---The engine of the pipelines (runnel.pipeline): calls `af(value, result)` for the values of one channel, and moves the
+---values of the result channels to another one. A job runs from the call of af until `result` is closed.
 ---
----Workers are go blocks that take a value and call af. A worker is started when all others have a job; there are at
----most n. internal.job.call calls af; when af parks, that wakes a go block that waits on a channel for it. If af does
----not park, no coroutines are switched.
+---Workers are go blocks that take a value and call af. When all workers have a job, another one starts, up to n.
+---internal.job.call calls af; when af parks, it wakes a go block that waits on a channel for that. If af does not park,
+---no coroutines are switched.
 ---
----Ordered: only one worker at a time takes values, the feeder. It puts the result channels on a queue, and the
----deliverer, another go block, moves the results of one after the other to `to`. The capacity of the queue limits the
----jobs. When af parks, a worker that waits to take over wakes, and is the feeder from then on.
+---Ordered: one worker at a time, the feeder, takes values. It puts the result channels on a queue, and the deliverer,
+---another go block, moves the results of one after the other to `to`. The capacity of the queue limits the jobs. When
+---af parks, an idle worker wakes and becomes the feeder.
 ---
 ---Unordered: each worker takes values, and moves the results of its job before it takes the next one. When af parks,
 ---the worker's partner, another go block, wakes and moves the results.
@@ -22,7 +22,7 @@ local chan, take, put_free = core.chan, internal.moving.take, internal.moving.pu
 local is_cancellation, is_error_known = internal.is_cancellation, internal.is_error_known
 local call, new_result = internal.job.call, internal.job.result
 
--- The capacity of a channel at most: more would not fit into memory.
+-- The largest capacity of a channel: more would not fit into memory.
 local MOST_PLACES = 1 << 30
 
 local function ask(ex_handler, err)
@@ -30,8 +30,8 @@ local function ask(ex_handler, err)
   if ok then return value end
 end
 
--- Returns the value to put for a job that has ended with an error, or nil; and the error with which the handler was
--- cancelled, if it was. The handler runs in a go block of its own, so that nothing it does can end the caller.
+-- Returns the value to put for a job that ended with an error, or nil; and the error that cancelled the handler, if
+-- any. The handler runs in a go block of its own, so that it cannot end the caller.
 local function instead_of(err, trace, ex_handler)
   if ex_handler then
     local block = guard.go(guard.nothing, nil, ask, ex_handler, err)
@@ -50,8 +50,8 @@ end
 ---@field jobs runnel.Jobs
 ---@field result runnel.Channel<any>|false the result channel of its job, or for the value that it waits for
 ---@field job false|"called"|"delivers"|"helped"|"delivered" false: it has no job. Called: it calls af, or is about to.
----Unordered: it delivers the results itself; or its partner does; or has done so
----@field err any the error of which its go block has died while it had a job; nil: none
+---Unordered: it delivers the results itself; its partner delivers them; its partner has delivered them
+---@field err any the error that killed its go block while it had a job; nil: none
 ---@field trace? string the traceback of that error
 ---@field partner? runnel.Channel<true> unordered: where its partner waits; closed when the worker ends
 ---@field delivered? runnel.Channel<true> unordered: where it waits for its partner
@@ -71,22 +71,22 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   local next_value, put = ends.source(from), ends.sink(to, "a pipeline")
   local deliver_values = ends.mover(to, "a pipeline")
   local is_wide = window ~= nil and window > n -- then the jobs are as many as the workers that have one
-  local queue = window and chan(math.min(window - 1, MOST_PLACES)) -- the deliverer has one more result channel
-  local takeover = window and chan() -- where workers wait to become the feeder
+  local queue = window and chan(math.min(window - 1, MOST_PLACES)) -- the deliverer holds one more result channel
+  local takeover = window and chan() -- where idle workers wait to become the feeder
   local feeder -- the worker that takes the next value
-  local workers, count, idle = {}, 0, 0 -- the workers; how many they are; how many of them wait, or are about to
-  local closes = close ~= false and to -- what closes even if memory runs out
+  local workers, count, idle = {}, 0, 0 -- the workers; their number; how many wait, or are about to
+  local closes = close ~= false and to -- the channel that closes even if memory runs out
   local deliverer = queue and { closes, to = to, result = false }
   local jobs = deadlock.jobs(af, queue and { [deliverer] = true } or workers, queue)
-  local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
+  local over, reason = false, nil -- whether the input has ended; the error for closing `to`
 
   local function close_to()
     if at_end then at_end() end
     guard.close(closes, reason)
   end
 
-  -- No further value is taken: `from` has ended, with an error if `err` is not nil; or else (`source` is nil) a go
-  -- block has died of it.
+  -- Ends the input: `from` has ended, with an error if `err` is not nil; or (`source` is nil) a go block has died of
+  -- `err`.
   local function finish(err, source)
     if over then return end
     if err ~= nil then internal.pass_on(err, closes, source) end
@@ -96,8 +96,8 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
 
   local stop
 
-  -- A job has ended with an error, after its results: with that its result channel was closed. If a go block that was
-  -- cancelled has closed it, the error is not reported.
+  -- A job has closed its result channel with an error, after its results. If a cancelled go block closed the channel,
+  -- the error is not reported.
   local function end_with(err, result)
     if not ex_handler and is_error_known(result) then return ends.close(nil, err, result) end
     local value, why = instead_of(err, nil, ex_handler)
@@ -105,8 +105,8 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     if value ~= nil then put(to, value) end
   end
 
-  -- Moves a job's results to `to`; once that is closed they are dropped, so that the job can finish. Not called where
-  -- every job passes: a call more is one percent of a job.
+  -- Moves a job's results to `to`; once that is closed it drops them, so that the job can finish. The fast path inlines
+  -- this: one more call is one percent of a job.
   local function deliver(result)
     local _, err = deliver_values(result, to)
     if err ~= nil then end_with(err, result) end
@@ -139,11 +139,11 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     if queue then queue:close() else close_to() end
   end
 
-  -- A go block that has no job has died, or was cancelled: starts no further job, and ends the workers that wait for a
+  -- A go block without a job has died or was cancelled: starts no further job, and ends the workers that wait for a
   -- value.
   function stop(why)
     if over then
-      if reason ~= nil then return end -- `from` had ended, or another one has died
+      if reason ~= nil then return end -- `from` had ended, or another go block has died
       internal.pass_on(why, closes)
       reason = why
       return
@@ -154,12 +154,12 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     end
   end
 
-  -- The worker that had this job before has died: af has raised, has called coroutine.yield, or was cancelled.
+  -- The worker of this job has died: af has raised, has called coroutine.yield, or was cancelled.
   local function fail_job(self)
     local result, err, trace = self.result, self.err, self.trace
     if err == nil then err = "a job of a pipeline has raised nil" end
     if ex_handler and not result:closed() then
-      guard.close(result, err) -- who delivers the results calls the handler
+      guard.close(result, err) -- the go block that delivers the results calls the handler
     else
       local _, why = instead_of(err, trace, ex_handler)
       if why ~= nil then stop(why) end
@@ -179,7 +179,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     until not take(self.partner)
   end
 
-  -- A job that was cancelled, unlike one that has failed, ends the pipeline; unless the handler decides about it.
+  -- A cancelled job ends the pipeline, a failed one does not, unless the handler decides about it.
   local function ends_all(why, block) return not ex_handler and is_cancellation(block, why) end
 
   local function partner_died(self, why, block)
@@ -198,8 +198,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
 
   function start_partner(self) return guard.go(partner_died, self, help, self) end
 
-  -- After af has parked, or has raised: the partner delivers the results, or has done so, or will find that this worker
-  -- does.
+  -- After af has parked or raised: the partner delivers the results, has done so, or will find that this worker does.
   local function end_job(self)
     if self.job == "helped" then take(self.delivered) end
     if self.job == "delivered" then return end
@@ -227,9 +226,9 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     end
   end
 
-  -- Waits until this worker is the feeder. Returns false if no further value is taken.
+  -- Waits until this worker is the feeder. Returns false if the input has ended.
   local function may_feed(self)
-    -- If the feeder has a job while another worker runs, it has parked: this worker replaces it.
+    -- If the feeder has a job while another worker runs, the feeder has parked: this worker replaces it.
     while not over and feeder and feeder ~= self and not feeder.job do take(takeover) end
     feeder, idle = self, idle - 1
     return not over
@@ -266,7 +265,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     leave(self)
   end
 
-  -- Another go block takes the place of one that had a job, and reports the error.
+  -- Another go block replaces one that had a job, and reports the error.
   function worker_died(self, why, block, _, trace)
     if self.job and not ends_all(why, block) then
       self.err, self.trace = why, trace
@@ -295,7 +294,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     close_to()
   end
 
-  -- Starts no further job; another go block delivers what is left, and closes `to` with the error.
+  -- Starts no further job; another go block delivers the rest and closes `to` with the error.
   local function deliverer_died(self, why, block)
     stop(why)
     local ok, successor = pcall(guard.go, deliverer_died, self, deliver_all, self)

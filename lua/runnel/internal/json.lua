@@ -3,8 +3,8 @@
 ---A table is an array if it has elements 1 to n and nothing else, or if json.array made it; otherwise an object, whose
 ---keys must be strings. Integers keep all 64 bits, floats all digits.
 ---
----None of the usual libraries does: lua-cjson 2.1 and cJSON make integers doubles, dkjson 2.6 rounds floats to 14
----digits and writes infinity as null. And none names the part of a value that cannot be written.
+---The usual libraries do not keep them: lua-cjson 2.1 and cJSON make integers doubles, dkjson 2.6 rounds floats to 14
+---digits and writes infinity as null. None names the part of a value that it cannot write.
 
 local json = {}
 
@@ -31,7 +31,7 @@ local function step(path, key)
   return ("%s.%s"):format(path, tostring(key))
 end
 
--- Errors are tables with a message, so that they can be told from faults of this file.
+-- Errors are tables with a message, so that they differ from bugs in this file.
 local function fail(path, problem) error({ message = ("%s: %s"):format(path, problem) }, 0) end
 
 local encode_value
@@ -81,7 +81,7 @@ function encode_value(value, path, inside)
   return fail(path, "a " .. kind .. " cannot be sent")
 end
 
----The text of a value; nil and a message that names the part of it that cannot be written.
+---Encodes a value; returns nil and a message that names the offending part if that is impossible.
 ---@param value any
 ---@param name? string what the message calls the value ("value")
 ---@return string? text, string? problem
@@ -89,7 +89,7 @@ function json.encode(value, name)
   name = name or "value"
   local ok, text = pcall(encode_value, value, name, {})
   if ok then return text end
-  return nil, type(text) == "table" and text.message or name .. ": " .. tostring(text) -- the other: too deep a table
+  return nil, type(text) == "table" and text.message or name .. ": " .. tostring(text) -- a string: too deep
 end
 
 -- ---- decode ----
@@ -100,7 +100,7 @@ local CHARACTERS = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t", ['"'] = '
 
 local function bad(at, problem) error({ message = ("not JSON: %s at byte %d"):format(problem, at) }, 0) end
 
--- The character of \uXXXX, whose digits begin at `at`, and where to go on.
+-- Decodes \uXXXX, whose digits begin at `at`. Returns the character and the position after it.
 local function unicode(text, at)
   local digits = text:match("^%x%x%x%x", at) or bad(at, "bad \\u")
   local code = tonumber(digits, 16)
@@ -115,7 +115,7 @@ local function unicode(text, at)
   return utf8.char(code), at
 end
 
--- The string whose first character is at `at`, and where the text after its quote begins.
+-- Decodes the string whose first character is at `at`. Returns it and the position after its closing quote.
 local function decode_string(text, at)
   local stop = text:find('["\\%c]', at) or bad(at, "a string without its end")
   if text:byte(stop) == 34 then return text:sub(at, stop - 1), stop + 1 end
@@ -176,7 +176,8 @@ local function decode_object(text, at, depth)
   end
 end
 
--- The value that begins at or after `at`, and where the next character after it and after spaces is.
+-- Decodes the value that begins at or after `at`. Returns it and the position of the next character that is not a
+-- space.
 function decode_value(text, at, depth)
   if depth > DEEPEST then bad(at, "nested too deeply") end
   at = skip(text, at)
@@ -205,7 +206,7 @@ function decode_value(text, at, depth)
   return value, skip(text, at)
 end
 
----The value of a text; nil and a message if it is not JSON.
+---Decodes a text; returns nil and a message if it is not JSON.
 ---@param text string
 ---@return any value, string? problem
 function json.decode(text)

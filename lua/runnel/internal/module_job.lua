@@ -1,5 +1,5 @@
----The job of rn.pipeline with the name of a module: threads send each value through the transducer that the module
----returns. What they do is in runnel.internal.transduce.
+---The job of rn.pipeline for a module's name: threads send each value through the transducer that the module returns
+---(runnel.internal.transduce).
 
 local pool = require "runnel.internal.pool"
 

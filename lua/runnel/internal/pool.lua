@@ -1,4 +1,4 @@
----A pool of threads, on the side of the state that calls it. The side of the threads is runnel.internal.pool_main.
+---A pool of threads: the caller's side. The threads' side is runnel.internal.pool_main.
 ---
 ---One shared channel with a buffer carries jobs to the threads: each takes the next job when it is free. Another
 ---carries all answers back to a go block, the receiver, which exists while calls wait. While there is work, both sides
@@ -12,11 +12,11 @@
 ---    { number, first, channel, second } results of a job that gets a channel: one or two, and further ones come from
 ---                                       the channel
 ---
----Nobody waits on the channel of answers, so that a put there wakes nobody: the receiver polls it, and waits on another
----channel, the bell, when it finds nothing. A thread rings after it has put an answer. Waking a thread costs more than
----all else that a short call needs, so while enough jobs wait, the answer to a short one is put without ringing, and a
----later one rings for all of them. If the next job takes long instead, this state finds the answer when it looks again,
----after LOOK ms.
+---No thread waits on the channel of answers, so a put there wakes none: the receiver polls it, and waits on another
+---channel, the bell, when it is empty. A thread rings after it has put an answer. Waking a thread costs more than all
+---the rest of a short call, so while enough jobs wait, a thread puts the answer of a short job without ringing, and a
+---later answer rings for all of them. If the next job takes long instead, this state finds the answer when it polls
+---again, after LOOK ms.
 ---
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
@@ -36,8 +36,8 @@ local sleep, yield = core.sleep, core.yield
 -- Size of the buffers for jobs and for answers.
 local CAPACITY = 1024
 
--- How long an answer that did not ring waits at most, in ms: longer than the jobs for which there are such answers. A
--- shorter time would cost more, since the kernel has to set a timer for each wait that is shorter than its own tick.
+-- How long an answer without a ring waits at most, in ms: longer than the jobs whose answers do not ring. A shorter
+-- time would cost more, since the kernel sets a timer for each wait that is shorter than its own tick.
 local LOOK = 10
 
 -- Size of the buffer for cancelled calls.
@@ -66,11 +66,11 @@ Call.__index = Call
 ---@field package cancels runnel.Channel<integer>[] for each thread, the numbers of cancelled calls
 ---@field package results runnel.Channel<any>[] of the threads: each closes when its thread has ended
 ---@field package blocks runnel.Channel<any>[] of the go blocks that stand for them
----@field package calls table<integer, runnel.PoolCall> those that wait
+---@field package calls table<integer, runnel.PoolCall> the waiting calls
 ---@field package waiting integer how many they are
 ---@field package last integer the number of the last call
 ---@field package receiver? runnel.Channel<any> the receiver's result channel
----@field package ringer? runnel.Channel<any> that of the go block that rings the bell after LOOK ms
+---@field package ringer? runnel.Channel<any> the go block that rings the bell after LOOK ms
 ---@field package enough integer while more jobs than this are in the queue, answers need not ring
 ---@field package unused runnel.PoolCall[]
 ---@field package running integer threads that have not ended
@@ -81,7 +81,7 @@ Pool.__index = Pool
 
 -- ---- calls that end ----
 
--- Forgets a call: it does not wait any more.
+-- Forgets a call that no longer waits.
 local function forget(pool, call)
   pool.calls[call.number] = nil
   pool.waiting = pool.waiting - 1
@@ -127,9 +127,8 @@ local function fail_all(pool, why)
   for number, call in pairs(pool.calls) do complete(pool, call, { number, why, true }) end
 end
 
--- Rings after LOOK ms; and again, as long as there were calls or answers in that time. Else no answer will come that
--- does not ring before there is one that does: such an answer follows the last one of the same thread within much less
--- than LOOK ms.
+-- Rings after LOOK ms, and again as long as there were calls or answers in that time. After a time without any, the
+-- next answer rings: an answer without a ring follows the same thread's last answer within much less than LOOK ms.
 local function ring_after_look(pool)
   local seen
   repeat
@@ -145,7 +144,7 @@ local function ringer_died(pool, _, block)
   if pool.ringer == block then pool.ringer = nil end
 end
 
--- To be called after each call and each answer: starts the ringer if it may be needed.
+-- Call it after each call and each answer: starts the ringer if it may be needed.
 local function look_after(pool)
   if pool.ringer or pool.waiting <= pool.enough + 1 then return end
   pool.ringer = guard.started(guard.go(ringer_died, pool, ring_after_look, pool), "threads")
@@ -190,7 +189,7 @@ function Call.__close(call)
   for _, cancels in ipairs(pool.cancels) do
     if cancels:offer(call.number) == nil then core.go(put, cancels, call.number) end
   end
-  -- No answer may come any more. The receiver is not cancelled, since a call may begin before it has ended.
+  -- No further answer can arrive. The receiver is not cancelled, since a call may begin before it has ended.
   if pool.waiting == 0 and pool.receiver then pool.bell:offer(true) end
 end
 
@@ -222,8 +221,8 @@ local function submit(pool, call, value, gets_channel)
   error(accepted, 0)
 end
 
----Calls the function in one of the threads, and returns its first result or raises its error. With `result`, the
----channel of a job of rn.pipeline_async, the function gets a channel in its place, and this returns at once.
+---Calls the function in a thread, and returns its first result or raises its error. With `result`, the channel of a job
+---of rn.pipeline_async, the function gets a channel in place of it, and this returns at once.
 ---@param value any
 ---@param result? runnel.Channel<any>
 ---@return any
@@ -243,16 +242,16 @@ end
 
 -- ---- the end ----
 
--- The job with that number, and the value of its call if that still waits.
+-- The job with that number, and the value of its call if the call still waits.
 local function describe_job(pool, number)
   local call = pool.calls[number]
   if not call then return ("job %d, whose call waits no more"):format(number) end
   return ("job %d, value %s"):format(number, short.value(call.value, 60))
 end
 
-local pools = { patience = 5000 } -- ms after which a pool that is being closed says for what it waits
+local pools = { patience = 5000 } -- ms after which a closing pool says what it waits for
 
--- Says after a while which jobs have not ended.
+-- Says after `patience` which jobs have not ended.
 local function report_slow(pool)
   core.rename "close of a pool"
   sleep(pools.patience)
@@ -273,8 +272,8 @@ local SlowReport = { __close = function(report) core.cancel(report.block) end }
 
 -- ---- the pool ----
 
----Closes the pool: it takes no more jobs. Waits until those that it has are done and the threads have ended. If that
----takes more than 5 s, a message on stderr says which jobs have not ended.
+---Closes the pool to new jobs. Waits until its jobs are done and its threads have ended. After 5 s a message on stderr
+---names the unfinished jobs.
 function Pool:close()
   self.jobs:close()
   local block = self.running > 0 and not is_simulation() and core.go(report_slow, self)
@@ -291,7 +290,7 @@ function Pool:__gc() self.jobs:close() end
 local function thread_ended(self, result, ready)
   self.running = self.running - 1
   if not self.jobs:closed() then
-    -- The others do the jobs in the queue. Then calls without an answer fail: this thread may have had their jobs.
+    -- The other threads run the queued jobs. Then calls without an answer fail: this thread may have had their jobs.
     local _, why = result:poll()
     self.ended = why or "its function has returned"
     self.jobs:close()

@@ -1,5 +1,5 @@
----What each thread of a pool runs: it takes jobs and calls the function for them, at most n at a time. The messages are
----described in runnel.internal.pool.
+---The loop of each thread of a pool: it takes jobs and calls the function for them, at most n at a time.
+---runnel.internal.pool describes the messages.
 
 local core = require "runnel.core"
 local far = require "runnel.internal.far"
@@ -12,9 +12,9 @@ local internal = core.internal
 local take, put, poll, yield = internal.moving.take, internal.moving.put, core.methods.poll, core.yield
 local shared_chan, now, begin_job = core.shared_chan, core.now, internal.begin_job
 
--- An answer need not ring if another one will soon. That is: the job has taken at most SHORT ms; the next one, if it is
--- as long, ends within SHORT ms after the first answer for which nobody has rung; and jobs for more than half of the
--- threads wait, which are enough until the state that takes the answers has put new ones.
+-- A thread need not ring for an answer if a later answer will ring soon: the job took at most SHORT ms; the next one,
+-- if equally long, ends within SHORT ms after the first answer without a ring; and jobs for more than half of the
+-- threads wait, which suffice until the state that takes the answers has put new ones.
 local SHORT = 0.2
 
 local A_JOB = "a job of a pool of threads"
@@ -23,13 +23,13 @@ local RAISED_NIL = "a job of a pool of threads has raised nil"
 ---A go block that runs jobs, one after another.
 ---@class runnel.PoolWorker
 ---@field block runnel.Channel<any> its result channel
----@field number integer|false of the call whose job it does
+---@field number integer|false the number of the call whose job it runs
 ---@field is_cancelled boolean whether that call was cancelled
 ---@field result? runnel.Channel<any> for the results of a job that gets a channel
 ---@field trace? string the traceback of the error with which it was closed
----@field failed integer|false the number of the last call whose job waited for ever
+---@field failed integer|false the number of the last call whose job waited forever
 
--- The traceback of a job's error for the other state: the job's own part of it, and the name of the thread.
+-- The traceback of a job's error for the calling state: the job's own part, and the name of the thread.
 local function traceback_of(err, trace)
   if not trace then return nil end
   trace = trace:match "^(.*)\n\t%[C%]: in function 'xpcall'" or trace
@@ -67,18 +67,18 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
 
   local workers, over = 0, core.chan() -- how many there are; closed when there are none
   local all = {} -- each worker -> true
-  local busy = {} -- a worker by the number of the call whose job it does
+  local busy = {} -- call number -> the worker that runs its job
   local last = 0 -- the last number taken
-  local last_answer = 0 -- when this thread has sent an answer; a look for it follows for some ms (runnel.internal.pool)
-  local unrung_since -- when the first answer was sent for which this thread has not rung
-  local awaited = {} -- numbers of cancelled calls whose jobs were not taken yet
+  local last_answer = 0 -- when this thread sent its last answer; it polls for some ms after that (runnel.internal.pool)
+  local unrung_since -- when this thread sent its first answer without ringing
+  local awaited = {} -- numbers of cancelled calls whose jobs this thread has not seen yet
   local work
 
   -- ---- answers ----
 
   local function ring()
     unrung_since = nil
-    bell:offer(true) -- if it is full, the receiver has not yet looked since somebody rang
+    bell:offer(true) -- if it is full, the receiver has not yet handled an earlier ring
   end
 
   -- Sends the message of a job that started then.
@@ -92,7 +92,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     end
     unrung_since = since
     local previous = last_answer
-    last_answer = now() -- only now: the system may have let other threads run before
+    last_answer = now() -- read the clock now: the system may have run other threads before
     if not may_wait or last_answer > previous + SHORT then ring() end
   end
 
@@ -136,11 +136,11 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     busy[number] = nil
     if self.is_cancelled then
       self.is_cancelled = false
-      pcall(yield) -- raises the cancellation here if the job has not parked since
+      pcall(yield) -- raises the cancellation here if the job has not parked since it was cancelled
     elseif is_ok then
       send(number, started, result)
     else
-      local err, trace = result, nil -- not guard.caught: a job that was cancelled as it waited for ever has failed, too
+      local err, trace = result, nil -- not guard.caught: a job cancelled because it waited forever has failed
       if type(result) == "table" then err, trace = result.err, result.trace end
       send_error(number, started, err, traceback_of(err, trace))
     end
@@ -165,7 +165,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     workers, all[self] = workers + 1, true
   end
 
-  -- Its job has called coroutine.yield, for example. Another worker takes its place.
+  -- The job has called coroutine.yield, for example. A new worker replaces this one.
   local function worker_died(self, why, block)
     workers, all[self] = workers - 1, nil
     if self.number then
@@ -200,7 +200,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     if workers == 0 then over:close() end
   end
 
-  -- All jobs wait for ever: they fail, and others are next. One that goes on waiting ends the thread.
+  -- All jobs wait forever: they fail, and the next ones begin. A job that keeps waiting ends the thread.
   function stuck.fail(err)
     local why = "deadlock: the job would wait for ever" .. (err:match "\n.*" or "")
     local some = false

@@ -1,5 +1,5 @@
----The flight recorder: records into the ring of the core's trace, and writes it to a file
----(runnel.internal.trace_events). The threads that the program starts while it records are recorded, too
+---The flight recorder: records into the core's trace ring, and writes the ring to a file
+---(runnel.internal.trace_events). It also records the threads that the program starts meanwhile
 ---(runnel.internal.trace_threads).
 
 local core = require "runnel.core"
@@ -32,7 +32,7 @@ local LEAST, DEFAULT, MOST = 256, 65536, 1 << 24
 ---@type runnel.internal.recording?
 local active
 
----Writes what states have recorded.
+---Writes the records of states to the file.
 ---@param path string
 ---@param list runnel.internal.trace_part[]
 ---@param missing integer threads
@@ -53,8 +53,7 @@ local function on_close(guard)
   if not guard.is_over then trace.at_end() end
 end
 
--- Finalizers run in the opposite order in which they were set: the recording ends before what existed when its guard
--- was made.
+-- Finalizers run in reverse order of creation: the recording ends before objects that are older than its guard.
 local function renew_guard()
   active.guard.is_over = true
   active.guard = setmetatable({}, { __gc = on_close })
@@ -109,8 +108,8 @@ local function error_path(path)
   return base and base .. ".error" .. extension or path .. ".error"
 end
 
--- Called when the first unhandled error is about to be reported. The file of the recording gets its end, so this goes
--- to a file of its own.
+-- Called when the first unhandled error is about to be reported. Writes a file of its own: the recording's file is
+-- written when the recording ends.
 local function on_error(is_copied)
   local path = error_path(active.path)
   local ok, written, err = pcall(function() return write_to(path, { parts.own(is_copied) }, 0) end)
@@ -121,18 +120,18 @@ end
 
 -- ---- threads ----
 
----What a thread that this state starts needs to be recorded, or nil if nothing is recorded.
+---What a new thread of this state needs to be recorded, or nil if nothing is recorded.
 ---@return runnel.internal.trace_threads?
 function trace.for_thread()
   if not active then return nil end
   if not active.threads then
     active.threads = require("runnel.internal.trace_threads").new(active.records)
-    renew_guard() -- it needs their channels
+    renew_guard() -- the new guard must run before the finalizers of the thread's channels
   end
   return active.threads
 end
 
----For a thread, at its end or that of the recording.
+---Called by a thread when it ends or the recording ends.
 function trace.leave()
   if not active or active.path then return end
   local threads = active.threads
@@ -140,7 +139,7 @@ function trace.leave()
   require("runnel.internal.trace_threads").leave(threads)
 end
 
----For a thread, at its beginning: records it for the file of the state that has started it.
+---Called by a thread when it begins: records it for the state that started it.
 ---@param threads runnel.internal.trace_threads
 function trace.join(threads)
   require("runnel.internal.trace_threads").join(threads, trace.leave)

@@ -1,4 +1,4 @@
----The errors of a deadlock and of a leak: what would wait for ever, what to do about it, and the go blocks that wait.
+---The errors of a deadlock and of a leak: the waits that never end, what to do about them, and the waiting go blocks.
 
 local core = require "runnel.core"
 local deadlock = require "runnel.internal.deadlock"

@@ -1,8 +1,8 @@
----Errors as they can be sent to another state.
+---Makes errors that can be sent to another state.
 
 local core = require "runnel.core"
 
--- An error of a function that uses a global of the program that has started the thread: says why it is nil there.
+-- Explains why a global of the starting program is nil in a thread's function, if that caused the error.
 local function explained(err)
   local name = err:match "attempt to [%a ]+ a nil value %(global '([%w_]+)'%)$"
   if not name then return err end

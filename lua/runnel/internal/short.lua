@@ -2,7 +2,7 @@
 
 local short = {}
 
--- The longest text, in bytes, and how many entries of a table it shows.
+-- The longest text, in bytes, and how many entries of a table are shown.
 local LONGEST <const>, ENTRIES <const> = 200, 8
 
 -- A table with more entries is not counted to the end.
@@ -30,12 +30,12 @@ function short.kind(v)
   return kind
 end
 
--- Never in the middle of a character.
+-- Cut between characters.
 local function cut(text, longest)
   return #text <= longest and text or text:sub(1, utf8.offset(text, 0, longest + 1) - 1) .. "..."
 end
 
----The text that an object's own __tostring makes, or nil if it has none. An error there becomes part of the text.
+---The text from an object's own __tostring, or nil if it has none. An error there becomes part of the text.
 ---@param value table|userdata
 ---@return string?
 function short.own(value)
@@ -52,7 +52,7 @@ local function plain(v, longest)
   return own and cut(own:gsub("%c+", " "), longest) or short.kind(v)
 end
 
----The contents of a value, shortened, in one line; of an object with its own __tostring what that makes.
+---The contents of a value, shortened to one line; for an object with its own __tostring the text from that.
 ---@param v any
 ---@param longest? integer bytes (200)
 ---@return string
@@ -98,7 +98,7 @@ end
 ---@return string
 function short.list(texts, most, n) return with_more(texts, most, n, ", ", " ") end
 
----The same, each in an indented line of its own, with a newline before it.
+---Like `list`, with each text in an indented line of its own and a newline before it.
 ---@param texts string[]
 ---@param most number
 ---@param n? integer

@@ -6,13 +6,13 @@ local internal = core.internal
 
 local start = {}
 
--- Reports that wait to be taken by the state that has started the thread.
+-- How many reports may wait until the starting state takes them.
 local REPORTS = 1024
 
-local LONGEST_NAME = 200 -- bytes, of a channel's name
+local LONGEST_NAME = 200 -- bytes of a channel's name
 
----Describes a function, or the module with that name, so that it can be sent to another state: returns the description
----and a name for messages. Or nil, and why it cannot be sent.
+---Describes a function, or the module of a name, so that it can be sent to another state: returns the description and a
+---name for messages; or nil, and the reason why it cannot be sent.
 ---@param f any
 ---@return { code?: string, module?: string }?
 ---@return string
@@ -35,7 +35,7 @@ function start.describe(f)
   return { code = string.dump(f) }, ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- The name of the module that is the driver, or nil.
+-- The name of the driver's module, or nil.
 local function driver_module()
   local driver = internal.current_driver()
   if driver == nil then return nil end
@@ -44,7 +44,7 @@ local function driver_module()
   end
 end
 
----Receives the errors of a thread that nobody has taken there.
+---Receives the unhandled errors of a thread.
 ---@class runnel.internal.Receiver
 ---@field block? runnel.Channel<any> its go block
 ---@field number integer in the order in which the threads were started
@@ -54,9 +54,9 @@ end
 local Receiver = {}
 Receiver.__index = Receiver
 
-local receivers, started = {}, 0 -- the receivers of threads that have not ended; how many there were
+local receivers, started = {}, 0 -- the receivers of running threads; how many receivers were started
 
--- Reports an error, or the one with which `reports` was closed.
+-- Reports an error, or the error with which `reports` was closed.
 function Receiver:hear(report, err)
   if report == nil then
     if err ~= nil then internal.unhandled(err, nil, self.result:name(), self.result) end
@@ -78,7 +78,7 @@ function Receiver:__gc()
   if receivers[self] then start.finish() end
 end
 
--- The go block of a receiver. `take` is internal.listen for a thread of a pool, which may wait for jobs for ever.
+-- The go block of a receiver. `take` is internal.listen for a thread of a pool, which may wait for jobs forever.
 -- Cancelling this go block ends the thread.
 local function receive(take, receiver)
   local self <close> = receiver
@@ -88,8 +88,8 @@ local function receive(take, receiver)
   until report == nil
 end
 
----The program ends: ends its threads, and reports the errors that nobody has taken there. May be called inside a go
----block, where no other one can run, and when the state is being closed.
+---At the end of the program: ends its threads and reports their unhandled errors. May run inside a go block, where no
+---other go block can run, and while the state closes.
 function start.finish()
   local list = {}
   for receiver in pairs(receivers) do list[#list + 1] = receiver end
@@ -118,7 +118,7 @@ function start.name(name) return name:sub(1, LONGEST_NAME) end
 ---@param caller string the function that the program has called
 ---@param ... any arguments for the thread's function
 ---@return runnel.Channel<any>? result
----@return any block that of the go block that stands for the thread; or why it cannot be started
+---@return any block the go block that stands for the thread; or the reason why it cannot start
 function start.thread(job, where, caller, ...)
   job.name = start.name(caller .. " " .. where)
   job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)

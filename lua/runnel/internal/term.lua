@@ -1,12 +1,12 @@
----What SIGTERM ends in good order, in this Lua state: flows, workers and stages. Other states of the process have their
----own.
+---Handlers for SIGTERM in this Lua state: they end flows, workers and stages in good order. Other states of the process
+---have their own.
 
 local core = require "runnel.core"
 local internal = core.internal
 
 local term = {}
 
--- While there is any: `members`, a function for each; `watch`, the core's; `has_come`, whether there was a signal.
+-- nil without handlers. `members`: the functions; `watch`: the core's watch; `has_come`: the signal has arrived.
 local current
 
 local function drain(f) internal.started(core.go(f), "SIGTERM") end
@@ -22,10 +22,10 @@ local function begin()
   return one.watch and one
 end
 
----From now on the first SIGTERM calls a function, in a go block, instead of ending the program; at once if there was
----one already. Not if the program handles the signal itself.
+---Makes the first SIGTERM call a function in a go block instead of ending the program; at once if the signal has
+---already arrived. Does nothing if the program handles the signal itself.
 ---@param f fun() a function of its own for each call of `add`
----@return fun() remove ends that
+---@return fun() remove removes the handler
 function term.add(f)
   current = current or begin()
   local one = current

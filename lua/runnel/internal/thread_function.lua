@@ -1,4 +1,4 @@
----The function that a thread calls, from what runnel.internal.start has sent of it.
+---Restores the function that a thread calls from the description that runnel.internal.start has sent.
 
 ---@param what { code?: string, module?: string, transducer?: boolean, handled?: boolean } the function, as string.dump
 ---returns it; or the name of its module. `transducer`: it is one, and runnel.internal.transduce makes a function of it

@@ -1,4 +1,4 @@
----What a thread of rn.thread runs, in its own Lua state: called with the job that runnel.thread has made.
+---The main function of an rn.thread, in its own Lua state: called with the job from runnel.thread.
 
 local rn = require "runnel"
 local core = require "runnel.core"
@@ -19,7 +19,7 @@ local thread_function = require "runnel.internal.thread_function"
 ---@field name string of the thread, for messages
 ---@field control runnel.Channel<any> closed when the thread is to end
 ---@field result runnel.Channel<any> gets what the function returns
----@field reports runnel.Channel<table> gets the errors that nobody has taken
+---@field reports runnel.Channel<table> gets the thread's unhandled errors
 ---@field trace? runnel.internal.trace_threads if threads are recorded
 
 ---@param job runnel.ThreadJob
@@ -55,7 +55,7 @@ return function(job)
     elseif value == nil and problem ~= nil then result:close(sendable(problem)) end
     has_returned = true
   end):name(job.name)
-  -- Not control:done(), which would count as something that may still happen: a deadlock must be noticed.
+  -- Not control:done(): that would count as a pending event and hide a deadlock.
   local stopped = rn.chan()
   core.internal.on_close(job.control, function()
     core.internal.thread_stops = true
@@ -67,14 +67,14 @@ return function(job)
     local is_deadlock = not ok and type(err) == "string" and err:find("deadlock: ", 1, true)
   until not (is_deadlock and stuck.fail and stuck.fail(err))
   if not ok then fail(err) end
-  -- What the function has started just before it returned, or was about to go on, gets a turn: if it fails, the program
-  -- is told, whether or not this thread has heard meanwhile that the program ends.
+  -- Go blocks that the function has started or made ready before it returned get a turn: if one fails, the program gets
+  -- the error, even if this thread has already heard that the program ends.
   pcall(core.yield)
   local start = package.loaded["runnel.internal.start"] -- if it has started threads itself
   if start then start.finish() end
   core.internal.report_unhandled()
   if recorder then recorder.leave() end
   reports:close()
-  -- Last: who sees that the thread has ended must not find it among what still waits.
+  -- Last, because code that sees the thread's end must not find this in a list of waits.
   if has_returned then result:close() end
 end

@@ -1,6 +1,5 @@
----Writes what states have recorded as trace-event JSON, which Perfetto's viewer, chrome://tracing and speedscope open.
----Each state is a process, and each of its go blocks a track, which shows when it runs and what it is parked on. Arrows
----are messages.
+---Writes the records of states as trace-event JSON, which Perfetto's viewer, chrome://tracing and speedscope open. Each
+---state is a process, and each go block a track that shows when it runs and what it is parked on. Arrows are messages.
 ---
 ---Events are pairs of B and E. (X events have a begin and a duration; rounded apart, they overlap.) The clock is read
 ---once per resume, so the events of one run are spread evenly over it: their order is exact, their times are not.
@@ -27,8 +26,8 @@ end
 
 -- ---- what is in the records ----
 
--- A first look at the records of a part: which messages are put and taken in them, which go blocks run, the names of
--- all, and how many values were put and taken before.
+-- Surveys a part: which messages its records put and take, which go blocks run, all names, and how many values were put
+-- and taken before the first record.
 local function survey(part)
   local found = { names = {}, taken = {}, runs = {}, buffered = {}, before = {}, ends = {} }
   local read, names = part.read, found.names
@@ -49,7 +48,7 @@ local function survey(part)
       end
       if kind == PUT and how & (DIRECT | RESULT | BETWEEN) == 0 then found.buffered[ch] = true end
     end
-    -- A batch is what has happened between two looks at the clock.
+    -- A batch holds the records between two readings of the clock.
     if not batch or kind == RUN or kind == IDLE or time ~= batch.time then
       if batch then batch.till = time end
       batch = { time = time, count = 0 }
@@ -57,7 +56,7 @@ local function survey(part)
     end
     batch.count = batch.count + 1
   end
-  -- Of the channels that still exist, how many values were put and taken before, where the records do not tell.
+  -- The records of these channels do not tell how many values were put and taken before: count back from the totals.
   for id, total in pairs(part.totals) do
     local known = found.before[id]
     if known then
@@ -89,8 +88,8 @@ function Output:arrow(phase, process, track, ns, id, name)
     track, ns / 1000, name, name, id, phase == "f" and ',"bp":"e"' or ""))
 end
 
--- The arrows of messages on shared channels. The times of two threads within their runs are not exact, so what was
--- taken may seem to have been put later.
+-- The arrows of messages on shared channels. The times of two threads within their runs are not exact, so a take may
+-- seem to precede its put.
 function Output:between()
   local arrows = {}
   for id, message in pairs(self.messages) do
@@ -133,7 +132,7 @@ function Writer:arrow(phase, track, ns, id, name)
   self.out:arrow(phase, self.process, track, ns, self.process .. "." .. id, name)
 end
 
--- Begins a slice of a track, and ends the one before. The end has the name of the begin: speedscope compares them.
+-- Begins a slice of a track and ends the previous one. Begin and end have the same name: speedscope compares them.
 function Writer:switch(track, ns, name)
   local before = self.tracks[track]
   if before then self:event("E", track, ns, before) end
@@ -168,7 +167,7 @@ function Writer:count(kind, ch, seq, how, ns)
     quote(self:channel(ch)), values))
 end
 
--- A put or take on a shared channel: the other one may be in another part.
+-- A put or take on a shared channel, whose counterpart may be in another part.
 function Writer:move_between(kind, track, ch, seq, ns)
   local shared = self.part.shared[ch]
   if not shared or seq == 0 then return end
@@ -195,7 +194,7 @@ function Writer:move(kind, track, ch, seq, how, ns)
   self:count(kind, ch, seq, how, ns)
 end
 
--- Which track shows a record.
+-- The track that shows a record.
 local function track_of(go, label) return go ~= 0 and go or label == DRIVER and DRIVER_TRACK or 0 end
 
 local RUNNING = "running"
@@ -267,8 +266,8 @@ end
 
 local events = {}
 
----Writes what states have recorded to a file that is open. Returns how many records were written, and how many older
----ones were overwritten.
+---Writes the records of states to an open file. Returns how many records it wrote, and how many older ones were
+---overwritten.
 ---@param file file*
 ---@param parts runnel.internal.trace_part[]
 ---@return integer records

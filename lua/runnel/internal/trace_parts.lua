@@ -1,5 +1,5 @@
----What one state has recorded: a part of a trace. A state reads its own ring; a thread packs it into a value, and sends
----that to the state that writes the file.
+---The records of one state: a part of a trace. A state reads its own ring; a thread packs its records into a value and
+---sends that to the state that writes the file.
 
 local core = require "runnel.core"
 local recorder = core.internal.trace
@@ -15,11 +15,11 @@ local parts = {}
 ---@field read fun(n: integer): integer?, integer?, integer?, integer?, integer?, integer?, integer? a record
 ---@field label fun(label: integer): string
 ---@field channels table<integer, string> names of channels, by id
----@field unnamed table<integer, boolean> those that were not given a name
+---@field unnamed table<integer, boolean> tracks without a given name
 ---@field shared table<integer, integer> ids of shared channels, by the id that a channel has in this state
 ---@field totals table<integer, integer[]> puts and takes so far of the channels that still exist, by id
 
--- Puts and takes of all channels that exist.
+-- Puts and takes of all existing channels.
 local function totals()
   local all = {}
   for _, ch in ipairs(recorder.chans()) do
@@ -29,13 +29,13 @@ local function totals()
   return all
 end
 
--- The name of this state: of its thread or, in the main program, of the script.
+-- The name of this state: its thread's or, in the main program, the script's.
 local function name()
   if core.internal.thread_name then return core.internal.thread_name end
   return type(arg) == "table" and type(arg[0]) == "string" and arg[0] or "runnel"
 end
 
----What this state has recorded.
+---The records of this state.
 ---@param copied? boolean of the copy of the ring for an error, which is older than the channels are now
 ---@return runnel.internal.trace_part
 function parts.own(copied)
@@ -47,13 +47,13 @@ function parts.own(copied)
     channels = channels, unnamed = unnamed, shared = shared, totals = copied and {} or totals() }
 end
 
----The same as a value that can be sent to another state.
+---The records as a value that can be sent to another state.
 ---@return table
 function parts.pack()
   local part = parts.own()
   local bytes, first, count, last_id = recorder.bytes()
   part.bytes, part.first, part.last, part.last_id = bytes, first, first + count - 1, last_id
-  local labels = { recorder.label(1), recorder.label(2) } -- that of the main program, and of the driver
+  local labels = { recorder.label(1), recorder.label(2) } -- the labels of the main program and of the driver
   for n = part.first, part.last do
     local label = select(7, recorder.read(n))
     if label and not labels[label] then labels[label] = recorder.label(label) end

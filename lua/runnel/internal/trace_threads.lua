@@ -1,5 +1,6 @@
----Recording threads. While a state records, each thread that it starts, and that these start, records into a ring of
----its own. When the thread ends, or the recording, it sends what it has recorded to the state that writes the file.
+---Recording threads. While a state records, each thread that it starts, directly or through other threads, records into
+---a ring of its own. When the thread or the recording ends, the thread sends its records to the state that writes the
+---file.
 
 local core = require "runnel.core"
 local parts = require "runnel.internal.trace_parts"
@@ -7,14 +8,13 @@ local recorder = core.internal.trace
 
 local threads = {}
 
--- How many threads' records are kept until the recording ends: those of the newest.
+-- How many threads' records are kept until the recording ends; the newest are kept.
 local MOST = 64
 
--- How many ms the end of a recording waits for threads that have not sent theirs: those that compute do not see that
--- they should.
+-- How many ms the end of a recording waits for the records of threads: a thread that computes does not see the request.
 local PATIENCE = 1000
 
----What the threads of a recording have in common.
+---What the threads of a recording share.
 ---@class runnel.internal.trace_threads
 ---@field records integer the size of a ring
 ---@field parts runnel.Channel<table> what they have recorded
@@ -35,7 +35,7 @@ function threads.new(records)
   return self
 end
 
----For a thread, at its beginning: records it.
+---Called by a thread when it begins: records it.
 ---@param self runnel.internal.trace_threads
 ---@param leave fun() called when the recording ends
 function threads.join(self, leave)
@@ -44,14 +44,14 @@ function threads.join(self, leave)
   core.internal.on_close(self.stop, leave)
 end
 
----For a thread, at its end or that of the recording: sends what it has recorded.
+---Called by a thread when it or the recording ends: sends its records.
 ---@param self runnel.internal.trace_threads
 function threads.leave(self)
   self.parts:offer(parts.pack())
   recorder.release "r"
 end
 
----Ends the recording of all threads: returns what they have recorded, and how many threads are missing.
+---Ends the recording of all threads: returns their records, and how many threads are missing.
 ---@param self runnel.internal.trace_threads
 ---@return runnel.internal.trace_part[]
 ---@return integer missing

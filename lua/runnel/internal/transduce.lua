@@ -1,5 +1,5 @@
----What the threads of rn.pipeline do with a module: a function that sends a value through a transducer of its own, and
----returns { values }, or { values, errors }.
+---What the threads of a module pipeline run: a function that sends a value through a transducer of its own, and returns
+---{ values }, or { values, errors }.
 
 local core = require "runnel.core"
 local sendable = require "runnel.internal.sendable"

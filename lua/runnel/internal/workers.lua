@@ -1,19 +1,19 @@
----Pools of workers: n workers take values, call a function with each, and put what it returns. pmap and flow use them.
----(The pipelines do not: a job of theirs ends when its channel closes.)
+---Pools of workers: n workers take values, call a function with each, and put its results. pmap and flow use them. (The
+---pipelines do not: their jobs end when their channels close.)
 ---
----A worker is a table; its go block does the work. It calls the function without pcall: if that raises, the go block
----dies of it, so that the traceback shows only the program's own code, and `died` decides what the worker does next,
----in a new go block. A value belongs to the pool from the take until its results were accepted, or `emit` has got them,
----or `failed` has returned nil for it.
+---A worker is a table; its go block does the work. It calls the function without pcall: if the function raises, the go
+---block dies, so that the traceback shows only the program's own code, and `died` decides what the worker does next, in
+---a new go block. The pool owns a value from the take until its results are accepted, `emit` has them, or `failed`
+---returns nil for it.
 ---
----Where nothing special is to be done, a worker loops over `exchange`, one C call that puts a result and takes the next
----value. Whatever is special (a pause, values that come first, the end) turns the worker "off": `exchange` then returns
----at once, and the worker calls `taking.next_value`, which knows all special cases. Workers of which only one may take
----at a time (in order, or from an iterator that may wait) do not put by `exchange`.
+---In the common case a worker loops over `exchange`, one C call that puts a result and takes the next value. A special
+---case (a pause, early values, the end) turns the worker "off": `exchange` then returns at once, and the worker calls
+---`taking.next_value`, which handles all special cases. Workers that must take one at a time (in order, or from an
+---iterator that may wait) do not put by `exchange`.
 ---
----This file has the pool and its methods. In internal/workers/ are `at_once` and `in_turn`, the loops of workers;
----`jobs`, what they do with a value; `taking`, how they get one; `early`, the values that come before the input;
----`limit`, the time limit; `failure`, what follows an error.
+---This file has the pool and its methods. internal/workers/ has `at_once` and `in_turn`, the loops of workers; `jobs`,
+---the processing of a value; `taking`, the take; `early`, values before the input; `limit`, the time limit; `failure`,
+---the handling of an error.
 
 local core = require "runnel.core"
 local early = require "runnel.internal.workers.early"
@@ -32,15 +32,15 @@ local at_rest = jobs.at_rest
 local phase_of, set_off = of_worker.phase, of_worker.set_off
 
 ---@class runnel.internal.WorkersSpec
----@field what string the function that the program has called: names the go blocks, with the line of the call
----@field timed string what takes too long, or fails, in messages
+---@field what string the function that the program called: names the go blocks, with the line of the call
+---@field timed string names the job in messages about timeouts and failures
 ---@field job function job(value) -> result, or nil and an error, which counts as raised; of a source job(put, state)
 ---@field is_step? boolean job(value, put, state) -> result, output
 ---@field n integer workers
 ---@field lazy? boolean start them when they are needed
 ---@field from? runnel.Channel<any>|function a channel or an iterator; nil: a source, which has one worker and one job
 ---@field to? runnel.Channel<any>|false
----@field closes? runnel.Channel<any> closes with the error of which a worker dies if there is no memory to do more
+---@field closes? runnel.Channel<any> closes with the error that kills a worker when no memory is left to do more
 ---@field window? integer in order: jobs that were started and not delivered, at most
 ---@field never_waits? boolean `from` is an iterator that never waits: so all workers may take at the same time
 ---@field tries? integer
@@ -63,8 +63,8 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field block runnel.Channel<any>|false the go block that has died of it, if that is to be reported
 ---@field cancelled runnel.Channel<any>|false the go block that has died of it, if it was cancelled
 
----A worker. While it runs, `hand` returns what it has in hand: what it does (or nil: see `at`), the value of its job,
----the number of that job, and in a put the result and its output. `from` and `to` are for reports of deadlocks, too.
+---A worker. While it runs, `hand` returns its state: its activity (or nil: see `at`), the value of its job, the number
+---of that job, and in a put the result and its output. Reports of deadlocks also read `from` and `to`.
 ---@class runnel.internal.Worker
 ---@field pool runnel.internal.Pool
 ---@field number integer counts the workers of a pool
@@ -155,12 +155,12 @@ local function run(worker)
   worker.at = "main"
 end
 
--- The end of a worker. Does nothing twice: if memory runs out, it is called again.
+-- Ends a worker. A second call does nothing: the caller repeats it if memory runs out.
 local function leave(worker)
   local pool = worker.pool
   local list = pool.workers
   worker.at, worker.block = "end", false
-  -- The last one takes its place, so that this costs the same however many there are.
+  -- The last worker takes this one's place in the list, so that the cost does not depend on their number.
   local place, last = worker.place, list[#list]
   if place then
     list[place], last.place = last, place
@@ -179,7 +179,7 @@ end
 
 local spawn
 
--- Lets a worker go on whose go block has died, if it is to; returns whether.
+-- Restarts a worker whose go block has died, if it is to continue; returns whether it does.
 local function go_on(worker, ...)
   local what = failure.decide(worker, ...)
   if what == "hold" then worker.at, worker.hand = "held", at_rest
@@ -189,11 +189,11 @@ end
 
 local nudge
 
--- The give_up of a worker's go block. If memory has run out, the pool ends. All look what is next then, also if the
--- worker could not call the next one, or has died while it told them that the input has ended.
+-- The give_up of a worker's go block. If memory has run out, the pool ends. All workers then check what is next, also
+-- if this worker could not call the next one, or died while it told them that the input has ended.
 local function died(worker, err, ...)
   local pool = worker.pool
-  local ok, goes_on = worker.at ~= "end", err -- where a worker leaves nothing but lack of memory raises
+  local ok, goes_on = worker.at ~= "end", err -- only lack of memory raises where a worker leaves nothing
   if ok then ok, goes_on = pcall(go_on, worker, err, ...) end
   if not ok then
     pool.finishing = true
@@ -235,7 +235,7 @@ end
 ---@package
 ---@return runnel.internal.Worker
 function Pool:add_worker()
-  -- It starts another one when no other waits for a value, unless one was started and has not begun.
+  -- It starts another worker if none waits for a value and none is about to begin.
   local add_another = self.lazy and not self.order and function()
     if #self.workers < self.n and self.newest.at ~= "main" and not self.finishing then self:add_worker() end
   end
@@ -256,7 +256,7 @@ function Pool:add_worker()
   return worker
 end
 
----Gives a worker a new put function. The go blocks of an earlier call cannot put by theirs any more.
+---Gives a worker a new put function. Go blocks of an earlier call can no longer put by the old one.
 ---@package
 ---@param worker runnel.internal.Worker
 function Pool:renew_put(worker)
@@ -270,8 +270,8 @@ function Pool:renew_put(worker)
   put_on(worker)
 end
 
----A job has started go blocks that put: from now on each call has a put function of its own. That costs as much as two
----puts, so the calls before the first such put share one; but for those whose puts are kept.
+---A job has started go blocks that put: from now on each call has its own put function. That costs as much as two puts,
+---so calls share one until the first such put, unless their puts are kept.
 ---@package
 function Pool:expect_helpers()
   if self.renews_put then return end
@@ -285,7 +285,8 @@ function Pool:call_next()
   if self.order then self.order.call_next() end
 end
 
--- Makes a worker call taking.next_value, also if it waits for a value. One whose go block has just died does so anyway.
+-- Makes a worker call taking.next_value, also if it waits for a value. A worker whose go block has just died does so
+-- anyway.
 function nudge(worker)
   local pool = worker.pool
   set_off(worker.exchange, true)
@@ -301,7 +302,7 @@ function Pool:nudge_all()
   for i = 1, #self.workers do nudge(self.workers[i]) end
 end
 
----What a worker does (as its field `at`, or a phase), the value of its job, the number of that job, and in a put the
+---A worker's activity (as its field `at`, or a phase), the value of its job, the number of that job, and in a put the
 ---result and its output.
 ---@param worker runnel.internal.Worker
 function Pool:state_of(worker)
@@ -311,7 +312,7 @@ function Pool:state_of(worker)
   return at, value, seq, result, output
 end
 
----The worker's job is cancelled where it waits, and dropped, with its result and its failure.
+---Cancels the worker's job where it waits, and drops it with its result and its failure.
 ---@param worker runnel.internal.Worker
 ---@param reason any
 function Pool:drop(worker, reason) -- luacheck: ignore 212
@@ -320,7 +321,7 @@ function Pool:drop(worker, reason) -- luacheck: ignore 212
   cancel(worker.block, reason)
 end
 
----The workers, in a list that stays the same when some of them leave.
+---A snapshot of the workers: it stays the same when some of them leave.
 ---@return runnel.internal.Worker[]
 function Pool:all_workers() return table.move(self.workers, 1, #self.workers, 1, {}) end
 
@@ -331,7 +332,7 @@ function Pool:start()
   for _ = 1, self.lazy and 1 or self.n do self:add_worker() end
 end
 
----Jobs that have begun finish; nothing else is taken.
+---Begun jobs finish; the pool takes nothing else.
 function Pool:pause()
   if self.paused then return end
   self.paused, self.gate = true, hide(chan())
@@ -343,7 +344,7 @@ function Pool:wait_resumed()
   while self.paused do take(self.gate) end
 end
 
--- Lets a held worker go on; `instead`: with this function instead of the job.
+-- Lets a held worker continue, with the function `instead` of the job if there is one.
 local function revive(worker, instead)
   local phase = worker.held.phase
   worker.held, worker.instead = nil, instead
@@ -364,12 +365,13 @@ function Pool:resume()
   self:call_next()
 end
 
----A held worker goes on without its value, which the caller has from now on; its results are those of a function.
+---Makes a held worker continue without its value, which now belongs to the caller; the worker's results come from
+---`instead`.
 ---@param worker runnel.internal.Worker
 ---@param instead fun(): any, any
 function Pool:release(worker, instead) revive(worker, instead) end -- luacheck: ignore 212
 
----Changes how many workers there are. Those that are too many end after their job, unless they are needed again.
+---Changes the number of workers. Surplus workers end after their job, unless they are needed again.
 ---@param count integer
 function Pool:resize(count)
   if not self.order and needs_order(self, count) then
@@ -390,7 +392,7 @@ function Pool:resize(count)
   end
 end
 
----From the next call on the workers call another function.
+---Makes the workers call another function from their next call on.
 ---@param f function
 ---@param step? boolean
 function Pool:replace(f, step)
@@ -398,14 +400,14 @@ function Pool:replace(f, step)
   for _, worker in ipairs(self.workers) do work_with(worker) end
 end
 
----From the next put on the workers put on another channel; false: `emit` gets everything.
+---Makes the workers put on another channel from their next put on; false: `emit` gets everything.
 ---@param ch runnel.Channel<any>|false
 function Pool:set_output(ch)
   self.to = ch
   for _, worker in ipairs(self.workers) do put_on(worker) end
 end
 
----Adds a value that is taken before those of `grow`, and those of the input.
+---Adds a value to be taken before those of `grow` and those of the input.
 ---@param value any
 function Pool:first(value)
   self.early:first(value)
@@ -413,7 +415,7 @@ function Pool:first(value)
   self:call_next()
 end
 
----Adds a value that is taken before those of the input.
+---Adds a value to be taken before those of the input.
 ---@param value any
 function Pool:grow(value)
   self.early:grow(value)
@@ -425,11 +427,11 @@ end
 ---@return integer
 function Pool:taken() return self.got + (self.is_channel and self.from:stats().take_total or 0) end
 
----Removes all values that come first and wait.
+---Removes all waiting early values.
 ---@return any[] values
 function Pool:drop_first() return self.early:drop() end
 
----How many such values wait.
+---How many early values wait.
 ---@return integer
 function Pool:queued() return self.early:count() end
 

@@ -258,7 +258,7 @@ local function current_flow(ui, name)
   return flow
 end
 
--- Calls f with the flow that the commands are about, and shows it again.
+-- Calls f with the commands' current flow, and shows the flow again.
 local function with_flow(ui, name, f)
   local flow = current_flow(ui, name)
   local ok, text = call(ui, function()
@@ -392,8 +392,7 @@ function command.quit(_, rest)
   return true
 end
 
----The flow that :flow, :pause, :resume and :tap are about: the one that was shown last, or else the last one that was
----started.
+---The flow of :flow, :pause, :resume and :tap: the one shown last, or else the one started last.
 ---@param ui runnel.internal.prompt.Interface
 ---@return runnel.Flow?
 function commands.flow(ui) return ui.flow or living.last() end

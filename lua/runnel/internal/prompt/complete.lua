@@ -1,5 +1,5 @@
 ---The Tab key: completes names (locals, globals, keywords, fields, methods) and the arguments of commands; after an
----open parenthesis it shows the function's arguments. It runs no user's code, such as metamethods.
+---open parenthesis it shows the function's arguments. It runs no user code, such as metamethods.
 
 local rn = require "runnel"
 local commands = require "runnel.internal.prompt.commands"
@@ -90,7 +90,7 @@ function argument.trace(ui, add)
   end
 end
 
--- Those of the flow that the commands are about.
+-- The stages of the commands' current flow.
 local function stages_of(ui)
   local flow = commands.flow(ui)
   return flow and flow.stages or {}

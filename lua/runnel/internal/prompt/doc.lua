@@ -85,8 +85,8 @@ function doc.find(query)
   return about(documented(), nil, name) -- a method, of an object with another name
 end
 
----The calls of the function at that path, or of methods of that name: only those of the object, if the documentation
----calls it so too, as it does channels.
+---The calls of the function at that path, or of methods of that name: only of the object, if the documentation names it
+---the same, as it does channels.
 ---@param path string as in "rn.alts", "ch:put" or "jobs:put"
 ---@return string[]
 function doc.calls(path)

@@ -24,7 +24,7 @@ function pretty.style(columns, colours) return { depth = 4, width = columns, col
 
 local COLOUR = { string = 32, number = 36, boolean = 35, ["nil"] = 35, object = 34, note = 90 }
 
--- The state of writing: the style, how many more values may be written, and the tables that contain this value.
+-- The state of formatting: the style, how many more values may be written, and the tables that contain this value.
 local function context(style) return { style = style, left = VALUES, path = {} } end
 
 local function paint(c, kind, text)
@@ -54,7 +54,7 @@ end
 -- Public fields.
 local FIELDS = { ["runnel.uv.process"] = { "pid", "stdin", "stdout", "stderr", "exit" } }
 
--- The name of a library object's kind, as in "mult"; nil for any other.
+-- The name of a library object's kind, such as "mult"; nil for other values.
 local function kind_of(meta)
   local name = meta and rawget(meta, "__name")
   return type(name) == "string" and name:match "^runnel%..*$" or nil

@@ -5,7 +5,7 @@ local entries = require "runnel.internal.entries"
 local short = require "runnel.internal.short"
 local width = require "runnel.internal.prompt.width"
 
-local ALIKE = 3 -- so many similar entries are folded into one line
+local ALIKE = 3 -- from this many similar entries on, they share one line
 
 ---@class runnel.internal.prompt.views
 local views = {}
@@ -20,7 +20,7 @@ end
 -- A name without its numbers: "worker 3" and "worker 4" are alike.
 local function kind_of(name) return (name:gsub("%d+", "…")) end
 
--- Folds entries that are alike into the newest of them, which gets their number as `alike`. The newest are first.
+-- Folds similar entries into the newest of them, whose `alike` is their number. The newest are first.
 local function fold(list, key_of)
   local folded, groups = {}, {}
   for i = #list, 1, -1 do
@@ -59,8 +59,8 @@ local function name_of(entry, name)
   return ("%s  × %d"):format(entry.same_name and name or kind_of(name), entry.alike)
 end
 
----The go blocks, one line each, below a line of headings. With `room` there are at most so many lines: the newest go
----blocks first, and similar ones in one line.
+---The go blocks, one line each, below a line of headings. `room` limits the lines: the newest go blocks come first, and
+---similar ones share a line.
 ---@param most integer columns of the screen
 ---@param room? integer
 ---@return string[] lines

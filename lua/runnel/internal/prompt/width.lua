@@ -26,7 +26,7 @@ local function width_of(code) return code < 0x300 and 1 or is_in(NONE, code) and
 ---@class runnel.internal.prompt.width
 local width = {}
 
----The columns of a text. Its only control characters may be escape sequences of colours, which take none.
+---The columns of a text. It may contain no control characters but colour sequences, which take none.
 ---@param text string
 ---@return integer
 function width.of(text)
@@ -38,7 +38,7 @@ function width.of(text)
   return columns
 end
 
----Truncates a text to so many columns, with a … at the end if it was longer.
+---Truncates a text to a number of columns, with a … at the end if it was longer.
 ---@param text string without colours
 ---@param columns integer
 ---@return string
@@ -53,7 +53,7 @@ function width.cut(text, columns)
   return text
 end
 
----Pads a text with spaces to so many columns.
+---Pads a text with spaces to a number of columns.
 ---@param text string
 ---@param columns integer
 ---@param right? boolean aligns the text to the right
@@ -82,7 +82,7 @@ function width.columns(rows, right, most)
   return lines
 end
 
----Wraps a text between words to so many columns, and indents all lines.
+---Wraps a text between words to a number of columns, and indents all lines.
 ---@param text string
 ---@param columns integer
 ---@param indent string

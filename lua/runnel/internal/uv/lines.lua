@@ -15,14 +15,14 @@ local lines = {}
 -- How many lines a channel of lines buffers, so that one switch between go blocks serves many lines.
 local BUFFERED = 128
 
--- How many bytes a line may have by default: a peer, or a file, must not fill the memory.
+-- The default limit of a line's bytes: neither a peer nor a file may fill the memory.
 local MAX = 1024 * 1024
 
--- The options of functions that return channels of lines, but for uv.lines.
+-- The options of functions that return channels of lines, except uv.lines.
 local OPTIONS = { max = true }
 
----Checks the options of a function that returns a channel of lines. Returns the number of bytes that a line may have;
----nil for the default.
+---Checks the options of a function that returns a channel of lines. Returns the limit of a line's bytes; nil for the
+---default.
 ---@param opts? { max?: integer }
 ---@param what string that function
 ---@param known? table<string, boolean> the names of its options
@@ -118,7 +118,7 @@ end
 function lines.gatherer(out, n, max, name)
   max = max or MAX
   local put = putter(out)
-  local parts, count, size = {}, 0, 0 -- what has been read of the next piece; how many strings; their bytes
+  local parts, count, size = {}, 0, 0 -- the parts of the next piece; the number of strings; their bytes
   return function(chunk)
     if chunk == nil then return count == 0 or put(concat(parts, "", 1, count)) end
     local from = 1

@@ -1,4 +1,4 @@
----What all modules of runnel.uv need: luv, its loop as the scheduler's driver, and a safe way to close handles.
+---The base of all modules of runnel.uv: luv, its loop as the scheduler's driver, and a safe way to close handles.
 
 local core = require "runnel.core"
 local internal = core.internal
@@ -27,8 +27,8 @@ end
 check_driver("runnel.uv", 0)
 if not internal.current_driver() then core.driver(driver) end
 
----Raises an error if no events of the loop can arrive: in a simulation, and under another driver. The error is raised
----at the line that called the caller of this function.
+---Raises an error if the loop cannot deliver events: in a simulation, and under another driver. The error's level is
+---the line that called the caller of this function.
 ---@param what string the name of that caller
 function loop.check(what)
   check_driver(what .. ": runnel.uv", 4)
@@ -41,7 +41,7 @@ end
 -- The longest name of a channel.
 local LONGEST_NAME = 200
 
----Makes a channel that has the name of what it stands for, for messages and for who watches the program.
+---Makes a channel with a name that messages and the monitor show.
 ---@param where? string|integer a path, an address or a descriptor
 ---@param n? integer the size of its buffer
 ---@return runnel.Channel<any>
@@ -54,16 +54,16 @@ end
 
 -- ---- what handles are for ----
 
--- What the program has called to make a handle, for messages about what keeps the loop running.
+-- The program's call that made a handle, for messages about open handles.
 ---@class runnel.uv.Made
 ---@field what string as in "uv.watch", or "a connection to uv.listen"
 ---@field name string the path, address, or command
 ---@field where? string the line of the call
----@field accepted? runnel.uv.Made the same of the connections that a listener accepts
+---@field accepted? runnel.uv.Made the same for connections that a listener accepts
 
 local made = setmetatable({}, { __mode = "k" }) ---@type table<userdata, runnel.uv.Made>
 
----Says what a handle is for. To be called by the go block, or in the call, that stands for the program's call.
+---Says what a handle is for. Called by the go block, or in the call, that represents the program's call.
 ---@param handle userdata
 ---@param what string the function that the program has called
 ---@param name string the path, address or command
@@ -75,7 +75,7 @@ function loop.made(handle, what, name)
   return handle
 end
 
----Says that a handle is for the same as another one.
+---Gives a handle the purpose of another one.
 ---@param handle userdata
 ---@param other userdata
 function loop.made_with(handle, other) made[handle] = made[other] end
@@ -92,8 +92,8 @@ end
 
 local sweeper
 
----What a handle is for, as in `uv.watch "in" (made at job.lua:3)`; nil if runnel.uv has not made it; false if the
----program need not know of it.
+---The purpose of a handle, as in `uv.watch "in" (made at job.lua:3)`; nil if runnel.uv has not made it; false if the
+---handle is internal.
 ---@param handle userdata
 ---@return string|false|nil
 function loop.purpose(handle)
@@ -107,11 +107,11 @@ end
 
 -- When the Lua state closes, luv frees the memory of handles that are being closed, although libuv will still use it.
 -- So a handle is closed only within a turn of the loop: at the end of that turn libuv is done with it.
-local to_close, closing = {}, {} -- the handles that wait for that turn; those that the current turn closes
+local to_close, closing = {}, {} -- the handles to close in the next turn; those that the current turn closes
 local settled = {} -- channels to close when those handles are closed
 local due = false -- whether the sweeper is active
--- It is not a timer, because some timers run after the end of a turn. It is made now, because finalizers use it when
--- the Lua state closes.
+-- An idle handle, not a timer: some timers run after the end of a turn. Made now, because finalizers use it when the
+-- Lua state closes.
 sweeper = uv.new_idle()
 
 local function sweep()
@@ -136,14 +136,14 @@ local function in_next_turn()
   sweeper:start(sweep)
 end
 
----Closes a handle in the loop's next turn. To be called once for a handle, which must not be used afterwards.
+---Closes a handle in the loop's next turn. Call it once for a handle, and do not use the handle afterwards.
 ---@param handle userdata
 function loop.close(handle)
   to_close[#to_close + 1] = handle
   in_next_turn()
 end
 
----Parks until all handles for which loop.close has been called are closed.
+---Parks until all handles passed to loop.close are closed.
 function loop.settle()
   core.yield() -- lets callbacks run that close a handle because a channel has closed
   if #to_close == 0 then return end
@@ -180,8 +180,8 @@ end
 
 local sigpipe
 
----Lets a write to a pipe or socket without a reader fail, instead of killing the program by SIGPIPE. This holds for the
----rest of the program, so it is called only when the program makes a stream.
+---Makes a write to a pipe or socket without a reader fail, instead of SIGPIPE killing the program. This lasts until the
+---program ends, so it is called only when the program makes a stream.
 function loop.ignore_sigpipe()
   if sigpipe and not sigpipe:is_closing() then return end
   sigpipe = uv.new_signal()
@@ -191,7 +191,7 @@ end
 
 -- ---- errors ----
 
--- Callbacks of luv get only the name of an error.
+-- luv passes only the name of an error to callbacks.
 local MESSAGES = {
   EADDRINUSE = "address already in use", ECANCELED = "operation canceled", ECONNABORTED = "connection aborted",
   ECONNREFUSED = "connection refused", ECONNRESET = "connection reset by peer", EHOSTUNREACH = "host is unreachable",

@@ -1,4 +1,4 @@
----Channels of signals: what luv reports for them, and when a signal has its former effect again.
+---Channels of signals: puts luv's reports on them, and restores a signal's default effect in the end.
 
 local core = require "runnel.core"
 local loop = require "runnel.internal.uv.loop"
@@ -9,10 +9,10 @@ local offer = core.methods.offer
 
 local signals = {}
 
--- When nobody holds a channel and nobody waits on it, nobody can take from it any more: its signals then get their
--- former effect back. So luv's callbacks hold their channel weakly, and its finalizer gives the signals back. But a go
--- block that waits on a channel is kept alive only by that channel. So while somebody waits, the table `kept` holds the
--- channel. A finalizer that runs in each cycle of the collector updates the table; the channel's own checks once more.
+-- When a channel is unreachable and no go block waits on it, no take can follow: its signals get their default effect
+-- back. So luv's callbacks hold their channel weakly, and its finalizer gives the signals back. But a go block that
+-- waits on a channel is kept alive only by that channel. So the table `kept` holds a channel while a take waits on it.
+-- A finalizer that runs in each cycle of the collector updates the table; the channel's own finalizer checks once more.
 
 ---The signals of one channel. Only the channel refers to it strongly.
 ---@class runnel.uv.Catch
@@ -27,7 +27,7 @@ Catch.__index = Catch
 local open = setmetatable({}, { __mode = "k" }) ---@type table<runnel.Channel<any>, runnel.uv.Catch>
 ---@type table<runnel.Channel<any>, true?>
 local kept = {} -- luacheck: ignore 241 (it only keeps them alive)
-local has_ended = false -- the script has; go blocks run on
+local has_ended = false -- the script has ended; go blocks run on
 local Cycle = {} -- the metatable of a value that is collected in each cycle
 local is_watched = false
 
@@ -49,15 +49,15 @@ function Catch:stop()
   end
 end
 
--- Nobody holds the channel.
+-- The channel is unreachable.
 function Catch:__gc()
   if not waits(self.ch) then return self:stop() end
   self.weak.ch, self.weak.catch, open[self.ch], kept[self.ch] = self.ch, self, self, true
   setmetatable(self, Catch) -- for the next time
 end
 
--- Ends the program, as Ctrl-C does without runnel.uv, if no channel of this signal has been taken from since the last
--- one.
+-- Ends the program, as Ctrl-C does without runnel.uv, if no take from a channel of this signal has happened since the
+-- last signal.
 local function end_if_ignored()
   for _, catch in pairs(open) do
     if catch.catches_int and not catch.ignored then return end

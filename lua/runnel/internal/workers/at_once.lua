@@ -38,9 +38,9 @@ return function(worker)
     else
       job = worker.step
       if job then result, output = job(value, job_put, worker.state)
-      elseif worker.dropped then break -- since it was handed the value
+      elseif worker.dropped then break -- dropped after it got the value
       else result, output = call_job(worker, value) end
-      if output then -- it is no single value for the usual output
+      if output then -- not a single value for the default output
         send_results(worker, result, output)
         result, output = nil, nil
       end

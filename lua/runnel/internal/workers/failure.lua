@@ -1,5 +1,5 @@
----What follows when the go block of a worker has died: the worker is tried again, goes on with another function, holds
----its value, or ends.
+---Handles the death of a worker's go block: the worker tries again, continues with another function, holds its value,
+---or ends.
 
 local core = require "runnel.core"
 local jobs = require "runnel.internal.workers.jobs"
@@ -11,7 +11,7 @@ local at_rest = jobs.at_rest
 
 local failure = {}
 
--- In which phase the failure counts; else it is what the worker does.
+-- The phases in which a failure counts; for others the worker's activity counts.
 local PHASES = { send = "job", turn = "job", pause = "job", idle = "take", gate = "take" }
 
 -- The error of a late job that raised `err` after it was cancelled.
@@ -20,7 +20,7 @@ local function late_error(late, err)
   return late
 end
 
----With what the next go block of a worker begins, if it does the same again.
+---The beginning of a worker's next go block that repeats the last action.
 ---@param phase string
 ---@return string|nil
 function failure.again(phase)
@@ -28,7 +28,7 @@ function failure.again(phase)
   return phase ~= "take" and phase ~= "main" and "job" or nil
 end
 
--- What is next; nil if the worker is to end.
+-- The worker's next action; nil if it is to end.
 local function what_next(worker, one, is_cancelled)
   local late, phase, err, pool = worker.late, one.phase, one.err, worker.pool
   if late then
@@ -45,7 +45,7 @@ local function what_next(worker, one, is_cancelled)
   return pool.failed(worker, one)
 end
 
----Decides what is next, and prepares the worker for it.
+---Decides the worker's next action, and prepares the worker for it.
 ---@param worker runnel.internal.Worker
 ---@param err any
 ---@param block runnel.Channel<any>
@@ -63,7 +63,7 @@ function failure.decide(worker, err, block, is_reported, trace)
   end
   worker.value, worker.seq, worker.result, worker.output = value, seq, result, output
   worker.kept, worker.block, worker.deadline, worker.tries_again = nil, false, false, false
-  worker.hand = at_rest -- what follows may ask for its state, which is not that of the go block any more
+  worker.hand = at_rest -- later code may ask for its state, which is no longer the dead go block's
 
   local is_cancelled = is_cancellation(block, err)
   local one = {

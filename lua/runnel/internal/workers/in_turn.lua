@@ -1,8 +1,8 @@
----Workers of which only one at a time takes: from an iterator that may wait, which only one go block may call at a
----time; or so that the results leave in the order of the values. Then only one at a time puts, too: the one whose
----result is next. It also puts the results that wait behind that one.
+---Workers that take one at a time: from an iterator that may wait, which only one go block may call at a time; or so
+---that the results leave in the order of the values. In order they also put one at a time: the worker with the next
+---result puts it, and then the results that wait behind it.
 ---
----A worker that has taken a value calls another one to take the next value, before it calls the job, which may wait.
+---A worker that has taken a value calls another one to take the next, before it calls the job, which may wait.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -34,8 +34,7 @@ local in_turn = {}
 function in_turn.new(pool, window, first)
   local keeps_order, most = window ~= nil, window or math.huge
   local list, from, emit = pool.workers, pool.from, pool.emit
-  -- The worker that takes; the one that was called to take (true: the first idle one); how many are idle, and where
-  -- they wait.
+  -- The taking worker; the worker called to take (true: the first idle one); how many are idle, and where they wait.
   local taker, called, idle, calls = first, false, 0, hide(chan(1))
   -- In order: how many jobs were started; of how many the results have left; the results that wait, by the number of
   -- their job, and their parcels; where steps and their go blocks wait that put before their turn, and whether any ever
@@ -70,7 +69,7 @@ function in_turn.new(pool, window, first)
 
   local function died(worker, at)
     if at == "idle" then idle = idle - 1 end
-    called = false -- maybe it was this one; nothing is wrong if another one is called, too
+    called = false -- perhaps another worker was called, which does no harm
     if taker == worker then taker = nil end
   end
 

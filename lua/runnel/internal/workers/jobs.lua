@@ -1,4 +1,4 @@
----What a worker does with a value: it calls the function, and puts the results.
+---How a worker processes a value: it calls the function and puts the results.
 
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
@@ -9,15 +9,15 @@ local set_off = core.internal.worker.set_off
 
 local jobs = {}
 
--- Results that are not just one value for the output: none; or several, or for a named output, which are in a parcel, a
--- list of values and their outputs. DEFAULT is the output without a name, where something is to be done after the put.
+-- A parcel is a list of values and their outputs: the results of a job that are not one value for the default output.
+-- DEFAULT is the default output, where the put needs further work.
 local NOTHING, PARCEL, DEFAULT = {}, {}, {}
 jobs.NOTHING, jobs.PARCEL = NOTHING, PARCEL
 
----What ends a source after its put, or where it waits, if its pool is to finish. No error.
+---Ends a source after its put, or where it waits, if its pool is to finish. Not an error.
 jobs.FINISHED = setmetatable({}, { __tostring = function() return "a source has to end" end })
 
----What a worker has in hand while no go block of it works on that: its field `hand` then.
+---A worker's field `hand` while none of its go blocks works.
 ---@param worker runnel.internal.Worker
 function jobs.at_rest(worker) return nil, worker.value, worker.seq, worker.result, worker.output end
 
@@ -35,7 +35,7 @@ local function add(parcel, value, output)
   parcel[last + 1], parcel[last + 2], parcel.last = value, output, last + 2
 end
 
----A function has returned more than one value: if the first is nil it has failed, as Lua's own functions fail.
+---A function has returned several values: if the first is nil it has failed, by Lua's convention.
 ---@param result any
 ---@param err any
 function jobs.raise_if_nil(result, err)
@@ -63,7 +63,7 @@ function jobs.call(worker, value)
   worker.deadline, worker.tried, worker.tries_again = false, 0, false
   if worker.late then
     worker.late = false
-    pcall(yield) -- if the job has not waited since it was cancelled, the cancellation is raised here, and caught
+    pcall(yield) -- raises the cancellation here, inside pcall, if the job has not waited since
   end
   if worker.dropped then return nil end
   local kept = worker.kept
@@ -75,7 +75,7 @@ function jobs.call(worker, value)
   return result, output or pool.done and DEFAULT
 end
 
----What a worker does first whose go block has died in a job.
+---The first step of a worker whose go block died in a job.
 ---@param worker runnel.internal.Worker
 ---@param value any
 ---@return any result
@@ -126,18 +126,18 @@ function jobs.send_results(worker, result, output)
   if done then done() end
 end
 
--- What a worker does while a call may put.
+-- The worker's state while a call may put.
 local CALLS = { job = true, send = true, turn = true, gate = true, main = true }
 
--- Raises where a go block puts that the call has started, if the call has ended: its value has no place any more.
+-- Raises in a put by a go block of a call that has ended: the order has no place for the value any more.
 local function check_call(worker, call, is_older)
   if worker.call == call and CALLS[worker.pool:state_of(worker)] and not is_older then return end
   error(("put: the value was not put: %s has ended; let it wait for the go blocks that put, as by rn.scope")
     :format(worker.pool.timed), 5)
 end
 
----Another go block than the worker's own is about to put. If calls still share their put functions, the age of the go
----block tells whether it is one of an earlier call.
+---A go block other than the worker's own is about to put. While calls still share a put function, the age of the go
+---block tells whether an earlier call started it.
 ---@param worker runnel.internal.Worker
 ---@param call table
 ---@param is_older boolean the go block was there before the present call

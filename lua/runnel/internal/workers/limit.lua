@@ -8,9 +8,9 @@ local now, sleep, cancel, hide = core.now, core.sleep, core.cancel, core.interna
 
 local NANOSECOND = 1e-6 -- in ms: the clock's unit. The difference of two equal times may be a little off 0, by rounding
 
----The workers that have begun a job are in a ring, in the order in which they have begun, which is that of their
----deadlines. A worker whose job has ended stays in it until it begins another one or comes to the front, so that a job
----costs the same however many workers there are.
+---A ring of the workers that have begun a job, in the order of their begins, which is the order of their deadlines. A
+---worker whose job has ended stays in it until it begins another one or reaches the front, so that the cost of a job
+---does not depend on the number of workers.
 ---@class runnel.internal.Limit
 ---@field package after runnel.internal.Limit|runnel.internal.Worker the first worker in the ring; itself: there is none
 ---@field package before runnel.internal.Limit|runnel.internal.Worker the last one
@@ -65,7 +65,7 @@ end
 
 local function forget(self) self.watcher = nil end
 
----A worker begins with a job. It sets its field `deadline` to false when that has ended.
+---Registers a worker that begins a job. The worker sets its field `deadline` to false when the job has ended.
 ---@param worker runnel.internal.Worker
 function Limit:begin(worker)
   unlink(worker)
@@ -74,7 +74,7 @@ function Limit:begin(worker)
   if not self.watcher then self.watcher = hide(guard.go(forget, self, watch, self)) end -- so no program cancels it
 end
 
----There are no jobs any more.
+---Called when no jobs are left.
 function Limit:stop()
   if self.watcher then cancel(self.watcher) end
 end

@@ -1,5 +1,5 @@
----How a worker gets its next value in special cases: after a pause, with values that come before the input, at its end,
----and from an iterator.
+---How a worker gets its next value in special cases: after a pause, with early values, at its end, and from an
+---iterator.
 
 local core = require "runnel.core"
 local internal = core.internal
@@ -18,7 +18,7 @@ function taking.is_over(worker)
   return worker.retired or pool.finishing and pool.early:count() == 0
 end
 
----No more values come from the input.
+---Ends the input.
 ---@param pool runnel.internal.Pool
 ---@param err? any the error with which it has closed
 function taking.end_input(pool, err)
@@ -66,7 +66,7 @@ local function from_iterator(worker, pool)
   return value
 end
 
----The next value; or nil: the worker is to end, or the pool has got another order than this.
+---The next value; or nil: the worker is to end, or the pool has changed between order and no order.
 ---@param worker runnel.internal.Worker
 ---@param order runnel.internal.Order|nil
 ---@return any
