@@ -1,4 +1,4 @@
----The acknowledgements of the last seconds. A server that is killed forgets them, and has the messages again.
+---The acknowledgements of the last seconds. A killed server forgets them, and has the messages again.
 
 local patience = require "runnel.nats.patience"
 
@@ -30,7 +30,7 @@ end
 ---@return string?
 function Memory:of(key) return self.recent[key] or self.older[key] end
 
----Sends all of them again that have no key, and waits until the server knows them, for at most `ms`. Forgets them.
+---Repeats all acknowledgements without a key, waits until the server has them, for at most `ms`, and forgets them.
 ---@param conn runnel.nats.Connection
 ---@param ms number
 function Memory:send_again(conn, ms)

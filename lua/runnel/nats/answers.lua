@@ -1,5 +1,5 @@
----How a worker (runnel.nats.serve) answers the deliveries of jobs: with a result, or by giving a job back to the
----server. These are methods of workers.
+---Answers of a worker (runnel.nats.serve) to the deliveries of jobs: a result, or giving the job back to the server.
+---Methods of workers.
 
 local jetstream = require "runnel.nats.jetstream"
 local jobs = require "runnel.nats.job"
@@ -14,14 +14,14 @@ local HEAD <const> = 400
 local Worker = {}
 answers.methods = Worker
 
----Answers the delivery of a job, which the worker then does not have any more.
+---Answers the delivery of a job and forgets the job.
 function Worker:answer(d, text)
   self.engine:unbeat(d.beat)
   self.held[d.ack] = nil
   self.engine:publish(d.ack, text)
 end
 
----Gives a job back to the server, for another worker, at once or after some ms. Its submitter does not count the start.
+---Gives a job back to the server for another worker, at once or after some ms. Its submitter does not count the start.
 function Worker:give_back(d, ms)
   local job = d.job
   if job and (d.asked or d.again ~= "again") then
@@ -37,10 +37,10 @@ function Worker:give_back_waiting()
   for _, d in ipairs(waiting) do self:give_back(d) end
 end
 
----Acknowledges a job that need not run any more.
+---Acknowledges a job that must not run any more.
 function Worker:acknowledge(d) self:answer(d, "+ACK") end
 
----The worker's name, and the traceback as far as it is the program's.
+---The worker's name, and the program's part of the traceback.
 function Worker:traceback(trace)
   if not trace then return nil end
   return ("[worker %s]\n%s"):format(self.label, trace)
@@ -60,7 +60,7 @@ function Worker:result(d, outcome)
   return message
 end
 
----The job has an outcome.
+---Handles the outcome of a job.
 function Worker:finish(d, outcome)
   self.counts.done = self.counts.done + 1
   if outcome.failed then self.counts.failed = self.counts.failed + 1 end

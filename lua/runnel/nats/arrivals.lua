@@ -1,5 +1,5 @@
----What comes to a worker (runnel.nats.serve): jobs, cancellations, and the news that a submitter has gone. These are
----methods of workers.
+---Messages to a worker (runnel.nats.serve): jobs, cancellations, and the news that a submitter has gone. Methods of
+---workers.
 
 local core = require "runnel.core"
 local patience = require "runnel.nats.patience"
@@ -14,12 +14,12 @@ local arrivals = {}
 local Worker = {}
 arrivals.methods = Worker
 
----Reports what is wrong, once for each key.
+---Reports a problem, once for each key.
 ---@param message string
 ---@param key string
 function Worker:tell(message, key) tell(self, "serve", message, key) end
 
--- The job is for a worker of another version.
+-- Refuses a job that only a worker of another version can run.
 local function leave(self, d, version, reply)
   if reply then self.engine:publish(reply, wire.line("-", "refused", 0, wire.VERSION, self.label)) end
   if version == wire.VERSION then
@@ -43,7 +43,7 @@ local function look(self, ack)
   return deliveries > 1 and "again" or again
 end
 
--- Whether the worker has the job of a delivery already, by another one.
+-- Whether the worker already has the job, by another delivery.
 local function has_already(self, d)
   for _, other in pairs(self.held) do
     local job = other ~= d and other.job
@@ -52,13 +52,13 @@ local function has_already(self, d)
   return false
 end
 
----A job has come.
+---Handles a job's arrival.
 ---@param data string
 ---@param ack string the subject for its acknowledgement
 ---@param age integer ms since it has arrived
 function Worker:deliver(data, ack, age)
   if self.held[ack] then return end
-  if age > self.ack_wait then return self:pump() end -- Lua was busy too long: the server redelivers it elsewhere
+  if age > self.ack_wait then return self:pump() end -- Lua was busy too long: the server redelivers the job elsewhere
   local job, version, reply, problem = wire.parse_job(data)
   local d = { worker = self, ack = ack, job = job, block = false, beat = false }
   self.held[ack] = d
@@ -66,7 +66,7 @@ function Worker:deliver(data, ack, age)
   if job and job.again then d.again = "again" end
   d.is_suspect = job ~= nil and d.again ~= "first"
   if d.is_suspect and has_already(self, d) then
-    self.held[ack] = nil -- what the worker says about the other delivery is about the same message
+    self.held[ack] = nil -- the answer to the other delivery is about the same message
   elseif problem then
     self:tell("a message in its stream was removed: " .. problem, problem)
     self:answer(d, "+TERM")
@@ -77,7 +77,7 @@ function Worker:deliver(data, ack, age)
   elseif not self.early.is_empty and self.early:has(job) or not d.is_suspect and self.gone:has(job.reply) then
     self:acknowledge(d)
   else
-    if job.again then self.gone:forget(job.reply) end -- it is back
+    if job.again then self.gone:forget(job.reply) end -- the submitter is back
     if age > self.beats then self.engine:publish(ack, "+WPI") end
     d.beat = self.engine:beat(ack, "+WPI", self.beats, self.back)
     self.waiting[#self.waiting + 1] = d
@@ -85,7 +85,7 @@ function Worker:deliver(data, ack, age)
   self:pump()
 end
 
--- Takes a job out of a queue; false if it is not in it.
+-- Takes a job out of a queue; false if the queue lacks it.
 local function remove(queue, d)
   for i = 1, #queue do
     if queue[i] == d then
@@ -96,7 +96,7 @@ local function remove(queue, d)
   return false
 end
 
----A submitter has gone: its jobs do not start. (Before a job that was delivered before starts, the worker asks anyway.)
+---A submitter has gone: drops its waiting jobs. (Before a redelivered job starts, the worker asks anyway.)
 ---@param reply string where it would get results
 function Worker:found_gone(reply)
   for i = #self.waiting, 1, -1 do
@@ -109,7 +109,7 @@ function Worker:found_gone(reply)
   self:pump()
 end
 
----A cancellation has come, perhaps of a job that this worker does not have.
+---Handles a cancellation, perhaps of a job that this worker does not have.
 ---@param data string
 function Worker:cancel(data)
   local words = wire.parse(data)

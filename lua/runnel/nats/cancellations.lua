@@ -1,7 +1,7 @@
----What a worker (runnel.nats.serve) remembers of cancellations whose jobs it does not have: one may come before its
----job, which then must not run.
+---Cancellations of jobs that a worker (runnel.nats.serve) does not have: one may arrive before its job, which then must
+---not run.
 
--- It remembers between LIMIT and twice as many.
+-- It remembers between LIMIT and 2 * LIMIT.
 local LIMIT <const> = 1000
 
 ---@class runnel.Cancellations

@@ -14,16 +14,16 @@ local internal = core.internal
 
 local connection = {}
 
--- The connections that are open, with their numbers in the order in which they were made.
+-- The open connections, with their numbers in the order of creation.
 local open, count = setmetatable({}, { __mode = "k" }), 0
 
--- What libnats keeps of a subscription whose channel is full.
+-- How much of a subscription libnats keeps while its channel is full.
 local PENDING_MESSAGES <const>, PENDING_BYTES <const> = 65536, 64 * 1024 * 1024
 
 -- How long a request waits for its reply.
 local REQUEST_MS <const> = 5000
 
----A connection. It stays open, also when nobody refers to it, until it is closed.
+---A connection. It stays open until it is closed, even if it is unreachable.
 ---@class runnel.nats.Connection
 ---@field url string the server to which it was connected at first
 ---@field max_payload integer the longest message that the server accepts, in bytes
@@ -32,7 +32,7 @@ local REQUEST_MS <const> = 5000
 ---@field private encode fun(value: any, name: string): string?, string?
 ---@field private metatables table<string, table> of messages, by encoding
 ---@field private subs table<runnel.nats.Subscription, boolean> the open subscriptions
----@field private requests table<integer, table> those that wait for their replies
+---@field private requests table<integer, table> the waiting requests
 ---@field private nrequests integer how many there have been
 ---@field private reply_prefix? string of the subjects for replies
 ---@field private replies_refused? string the server does not permit to subscribe to them
@@ -58,7 +58,7 @@ for name, method in pairs(ending.methods) do Conn[name] = method end
 ---@field value any the bytes decoded by the connection's encoding
 ---@field reply? string the subject for an answer
 ---@field headers? table<string, string|string[]>
----@field status? string of a message from the server itself: "503" means that nobody subscribes to the subject
+---@field status? string of a message from the server itself: "503" means that the subject has no subscription
 ---@field description? string the status in words
 ---@field package connection runnel.nats.Connection
 local Message = {}
@@ -167,7 +167,8 @@ end
 local Subscription = { __name = "nats subscription" }
 Subscription.__index = Subscription
 
----Ends it. Messages that have arrived are still put on the channel, which then closes. To drop them, close the channel.
+---Ends it. Messages that have already arrived are still put on the channel, which then closes. To drop them, close the
+---channel.
 function Subscription:close() self.core:close() end
 
 ---Ends it without losing a message: unsubscribes at the server, lets the messages arrive that were sent before, then
@@ -180,8 +181,8 @@ function Subscription:drain(ms)
   return self.core:drain(ms or 5000)
 end
 
----What the subscription has done: messages `delivered` to the channel or on their way to it, `dropped` ones, and how
----many messages and bytes are `pending` in the library.
+---Counters: messages `delivered` to the channel or on their way to it, `dropped` messages, and the numbers of messages
+---and bytes that are `pending` in the library.
 ---@return { delivered: integer, dropped: integer, pending: integer, pending_bytes: integer } stats
 function Subscription:stats()
   local delivered, dropped, pending, bytes = self.core:stats()
@@ -230,7 +231,7 @@ end
 
 -- ---- requests ----
 
--- A request that waits for its reply: in Conn.requests by its number. Its go block `timer` ends it after its time.
+-- A request that waits for its reply: in Conn.requests by its number. Its go block `timer` ends it at its deadline.
 local Request = {}
 
 function Request:__close()
@@ -247,7 +248,7 @@ end
 local function receive_replies(self)
   local inbox = lib.inbox()
   local first = #inbox + 2
-  local ch = core.chan(1):name("nats replies") -- nothing is put on it
+  local ch = core.chan(1):name("nats replies") -- it stays empty
   local function take(message)
     local request = self.requests[tonumber(message.subject:sub(first))]
     if not request then return end
@@ -261,7 +262,7 @@ local function receive_replies(self)
   return true
 end
 
--- Sends a request and returns the first reply, or nil and why there is none.
+-- Sends a request and returns the first reply, or nil and the reason.
 local function ask(self, what, subject, value, ms, opts, encoding)
   if not self.reply_prefix then
     local ok, err = receive_replies(self)
@@ -293,7 +294,7 @@ local REQUEST_OPTIONS = { headers = true, encoding = true, until_reconnect = tru
 ---@param opts? { headers?: table, encoding?: "raw"|"msgpack"|"json", until_reconnect?: boolean } until_reconnect: if
 ---the connection is lost meanwhile, return an error once there is one again, since the answer may be lost
 ---@return runnel.nats.Message? message
----@return any err why there is none: rn.is_timeout(err), or a string: nobody answers, the connection is closed
+---@return any err the reason: rn.is_timeout(err), or a string: no subscription answers, the connection is closed
 function Conn:request(subject, value, ms, opts)
   if ms ~= nil then check.ms(ms, 1, "request") end
   check.options(opts, REQUEST_OPTIONS, "request")
@@ -304,13 +305,13 @@ function Conn:request(subject, value, ms, opts)
   return message, err
 end
 
----Waits until the server has received everything that was published before: one round trip.
+---Waits until the server has received all earlier messages: one round trip.
 ---@param ms? number how long to wait (5000)
 ---@return true? ok
 ---@return any err
 function Conn:flush(ms)
   if ms ~= nil then check.ms(ms, 1, "flush") end
-  -- Nobody subscribes to this subject, so the server itself answers.
+  -- This subject has no subscription, so the server itself answers.
   local message, err = ask(self, "flush", lib.inbox(), "", ms or REQUEST_MS, nil, "raw")
   return message and true, err
 end
@@ -321,7 +322,7 @@ function Conn:inbox() return lib.inbox() end -- luacheck: no self
 
 -- ---- messages that are sent while Lua computes ----
 
----Sends a message every `ms`, for the first time after that, from a thread of its own, until `unbeat`.
+---Sends a message every `ms` (first after `ms`) from a thread of its own, until `unbeat`.
 ---@param subject string one that has no beat yet
 ---@param data string
 ---@param ms number
@@ -343,7 +344,7 @@ function Conn:beat(subject, data, ms, again)
   return true
 end
 
----Ends the beat of a subject: nothing is sent once this has returned.
+---Ends the beat of a subject: nothing is sent after this has returned.
 ---@param subject string
 function Conn:unbeat(subject)
   local beat = self.beats[subject]
@@ -354,8 +355,8 @@ end
 
 -- ---- what it is ----
 
----Counters: messages and bytes `received`, `received_bytes`, `sent`, `sent_bytes`; `reconnects`; `buffered_bytes` that
----are not sent yet; and `status`: "connected", "reconnecting" or "closed".
+---Counters: messages and bytes `received`, `received_bytes`, `sent`, `sent_bytes`; `reconnects`; unsent
+---`buffered_bytes`; and `status`: "connected", "reconnecting" or "closed".
 ---@return table stats
 function Conn:stats() return self.core:stats() end
 
@@ -365,7 +366,7 @@ end
 
 -- ---- connecting ----
 
--- Closes the connection as soon as there is one, if the go block that waits for it is cancelled.
+-- Closes the connection, once it exists, if the go block that waits for it is cancelled.
 local Attempt = {}
 
 function Attempt:__close()
@@ -380,7 +381,7 @@ local function explained(err, settings)
     .. "(options tls_cert and tls_key)"
 end
 
--- Connects, once. Returns the connection, or nil and why there is none. What libnats says about an option is an error
+-- Connects, once. Returns the connection, or nil and the reason. libnats' message about an option is raised as an error
 -- at `level`, as seen from the caller.
 local function connect_once(settings, encoding, level)
   local result = core.chan(1):name "nats connect"
@@ -411,7 +412,7 @@ local function connect_once(settings, encoding, level)
   return self
 end
 
--- How often a server is asked that does not accept a signature. About one in 150 that libnats makes is wrong.
+-- How often to retry when a server rejects a signature. About one in 150 that libnats makes is wrong.
 local SIGNATURES = 3
 
 ---Connects to a server, or to one of several of a cluster. Waits; other go blocks go on.
@@ -434,7 +435,7 @@ function connection.connect(url, opts)
   return conn, err
 end
 
----The connection of this Lua state that was made last and is open; nil if there is none.
+---The newest open connection of this Lua state; nil if there is none.
 ---@return runnel.nats.Connection?
 function connection.latest()
   local latest

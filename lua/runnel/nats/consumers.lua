@@ -1,8 +1,8 @@
----Makes the consumers of streams that have a name, and makes sure that they deliver.
+---Makes named consumers of streams, and checks that they deliver.
 ---
 ---If nats-server 2.9.10 makes a consumer while it still makes the stream for another program, the consumer may have no
----queue for what it sends. It then counts messages as delivered, again and again, but nobody gets any, and the API says
----nothing of it. So `ensure` sends the consumer a request that only the consumer itself can answer.
+---queue for its messages. It then counts messages as delivered, again and again, but sends none, and the API does not
+---show the fault. So `ensure` sends the consumer a request that only the consumer itself can answer.
 
 local jetstream = require "runnel.nats.jetstream"
 local timed_out = require "runnel.timed_out"
@@ -10,14 +10,14 @@ local patience = require "runnel.nats.patience"
 
 local consumers = {}
 
--- How often to make a consumer that does not answer.
+-- How often to make a consumer again that does not answer.
 local TIMES <const> = 3
 
--- A request for a message that every server refuses: its heartbeats would come later than its end.
+-- A request for a message that every server refuses: its heartbeat interval is longer than its expiry.
 local REFUSED <const> = '{"batch":1,"expires":1000000,"idle_heartbeat":1000000000}'
 
--- Whether the consumer fails to answer twice, while the server says that it is there. (Otherwise the connection may be
--- lost, or a cluster without a leader.)
+-- Whether the consumer fails to answer twice while the server confirms that it exists. (Otherwise the connection may be
+-- lost, or a cluster may have no leader.)
 local function is_mute(conn, verb, info)
   for _ = 1, 2 do
     local answer, err = conn:request("$JS.API.CONSUMER.MSG.NEXT." .. verb, REFUSED, patience.consumer_answer,

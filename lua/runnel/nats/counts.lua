@@ -1,6 +1,6 @@
----How often the messages of a durable stage were started, and how often its function has raised. The processes of the
----stage share the counts in a bucket. It has only messages that were delivered more than once, or raised: most have no
----counts, and cost nothing.
+---How often the messages of a durable stage were started, and how often the function raised for them. The processes of
+---the stage share the counts in a bucket. It has entries only for messages that were delivered more than once, or
+---raised: most messages cost nothing.
 
 local kv = require "runnel.nats.kv"
 local values = require "runnel.nats.values"
@@ -61,14 +61,14 @@ function Counts:put(message, count)
   return revision ~= nil, why
 end
 
----The message has ended.
+---Removes the counts of a finished message.
 ---@param message runnel.nats.StreamMessage
 function Counts:forget(message)
   local bucket = self:open()
   if bucket then bucket:delete(key(self, message)) end
 end
 
----The subject and the bytes with which the counts of a message are set.
+---The subject and the bytes that set the counts of a message.
 ---@param message runnel.nats.StreamMessage
 ---@param count runnel.Count
 ---@return string subject, string bytes

@@ -1,5 +1,5 @@
----Dead letters: the jobs of remote stages, and the messages of durable stages, that were given up. Each stage has a
----stream of them, which is made with the first one. A letter's body is the value's bytes; the rest is in its headers.
+---Dead letters: given-up jobs of remote stages and messages of durable stages. Each stage has a stream of them, which
+---is made with the first one. A letter's body is the value's bytes; the rest is in its headers.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -12,11 +12,11 @@ local values = require "runnel.nats.values"
 
 local dead = {}
 
--- For how long the stream keeps the ids of letters. A server that was killed may deliver old messages again, and those
--- that were given up then are given up again.
+-- How long the stream keeps the ids of letters. A server that was killed may redeliver old messages, and those among
+-- them that were given up are given up again.
 local IDS_MS <const> = 24 * 60 * 60 * 1000
 
--- What the names and the form of headers take, about, beside their texts; and what a text may take if there is no room
+-- The approximate size of the headers' names and form, without their texts; and the size of a text if there is no room
 -- for all of it.
 local HEADER_SIZE <const>, SHORT <const> = 32, 1000
 
@@ -61,7 +61,7 @@ local function size_of(headers)
   return size
 end
 
--- The headers and the body of a letter, which fit into a message of `room` bytes.
+-- The headers and the body of a letter, made to fit into a message of `room` bytes.
 local function encode(letter, room)
   local headers = {
     ["Runnel-Kind"] = letter.kind, ["Runnel-Encoding"] = letter.encoding,
@@ -112,7 +112,7 @@ end
 
 -- ---- storing ----
 
----Stores a letter. A letter with an id that the stream has is not stored again.
+---Stores a letter, unless the stream already has its id.
 ---@param conn runnel.nats.Connection
 ---@param letter runnel.DeadLetter
 ---@param settings { storage?: string, replicas?: integer } of the stream, if it does not exist yet
@@ -144,7 +144,7 @@ Dead.__index = Dead
 
 function Dead:__tostring() return ("dead letters: %s.dead"):format(self.name) end
 
----How many there are.
+---The number of letters.
 ---@return integer? count, string? err
 function Dead:count()
   local info, err, code = jetstream.request(self.conn, "STREAM.INFO." .. self.stream)
@@ -153,7 +153,7 @@ function Dead:count()
   return info.state.messages
 end
 
--- Calls f with each message from a sequence number on, until it returns false. Returns nil, err if that fails.
+-- Calls f with each message from a sequence number on, until f returns false. Returns nil, err if that fails.
 local function each(self, first, headers_only, f)
   local _, err, code = jetstream.request(self.conn, "STREAM.INFO." .. self.stream)
   if code == jetstream.NO_STREAM then return true end
@@ -254,9 +254,9 @@ local function store_again(self, letter)
   return { n = 1, true }
 end
 
----Has what was given up done again, and deletes its dead letter. A job of a remote stage runs in a worker, and this
----waits for its end, for ever if there is no worker: returns true and its results; or nil and its error, and the letter
----stays. A message of a durable stage is put into its stream again, for this stage only; other readers of the stream
+---Runs a given-up job or message again, and deletes its dead letter. A job of a remote stage runs in a worker, and this
+---waits for its end, forever if there is no worker: returns true and its results; or nil and its error, and keeps the
+---letter. A message of a durable stage is put into its stream again, for this stage only; other readers of the stream
 ---get it too.
 ---@param sequence integer
 ---@return boolean? done, any ... the results, or the error
@@ -270,7 +270,7 @@ function Dead:replay(sequence)
   return table.unpack(results, 1, results.n)
 end
 
----The dead letters of the remote stage, or of the durable stage, with this name.
+---The dead letters of the remote or durable stage with this name.
 ---@param conn runnel.nats.Connection
 ---@param name string
 ---@return runnel.DeadLetters letters

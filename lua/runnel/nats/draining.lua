@@ -1,4 +1,4 @@
----What ends in good order on conn:drain, and on SIGTERM: workers and stages, which finish the calls that run.
+---Workers and stages of a connection: conn:drain and SIGTERM let them finish their running calls.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"

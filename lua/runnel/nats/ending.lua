@@ -1,4 +1,4 @@
----The events of a connection, and its end: methods of connections (runnel.nats.connection).
+---Events and end of a connection: methods of connections (runnel.nats.connection).
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -15,7 +15,7 @@ ending.methods = Conn
 
 -- ---- events ----
 
--- Calls functions that the program, or a part of the library, has registered.
+-- Calls functions registered by the program or by the library.
 local function call_each(list, what, ...)
   local copy = table.move(list, 1, #list, 1, {})
   for _, f in ipairs(copy) do guard.call(what, f, ...) end
@@ -30,7 +30,7 @@ local function remover(list, f)
   end
 end
 
--- The connection has ended, with an error if the program has not asked for it. Returns how many bytes were not sent.
+-- The connection has ended, with an error if the program has not closed it. Returns the number of unsent bytes.
 local function finish(self, err)
   if self.has_ended then return 0 end
   self.has_ended = true
@@ -44,12 +44,12 @@ local function finish(self, err)
   return left
 end
 
--- Puts an event on the channels of the program.
+-- Puts an event on the program's channels.
 local function tell(self, event)
   for _, ch in ipairs(self.event_channels) do ch:offer(event) end
 end
 
--- Completes an event that comes from libnats.
+-- Completes an event of libnats.
 local function complete(self, event)
   if event.event == "disconnected" then
     self.lost_at = core.now()
@@ -61,7 +61,7 @@ local function complete(self, event)
   if denied then event.denied, event.subject = denied == "Publish" and "publish" or "subscribe", subject end
 end
 
----Called with each event, in the go block of the port. Returns the one for which nats.connect waits.
+---Called with each event, in the go block of the port. Returns the event that nats.connect waits for.
 ---@param event table
 ---@return table?
 function ending.on_event(self, event)
@@ -103,7 +103,7 @@ function Conn:events()
   return ch
 end
 
----Calls a function, which must not park, with each event. Several are possible.
+---Registers a function to be called with each event. It must not park. Several are possible.
 ---@param f fun(event: table)
 ---@return fun() remove ends that
 function Conn:on_event(f)
@@ -111,8 +111,8 @@ function Conn:on_event(f)
   return remover(self.listeners, f)
 end
 
----Calls a function, which must not park, when the connection has ended: with the error, if the program has not closed
----it. Several are possible.
+---Registers a function to be called when the connection has ended: with the error, unless the program has closed it. It
+---must not park. Several are possible.
 ---@param f fun(err: string?)
 ---@return fun() remove ends that
 function Conn:on_close(f)
@@ -122,9 +122,9 @@ end
 
 -- ---- the end ----
 
----Closes the connection: the channels of its subscriptions close, requests get an error. First sends what was
----published, which holds up the program for at most `write_timeout` (an option of nats.connect). That the server has
----received all is known only after conn:flush or conn:drain. Closing it again does nothing, and returns true.
+---Closes the connection: the channels of its subscriptions close, requests get an error. First sends published
+---messages, which blocks the program for at most `write_timeout` (an option of nats.connect). Only conn:flush and
+---conn:drain confirm that the server has received all. Closing it again does nothing, and returns true.
 ---@return boolean sent false: the connection is lost, or the network has not accepted all within that time
 ---@return integer? left how many bytes, about, were not sent
 function Conn:close()
@@ -140,8 +140,8 @@ function Conn:__close()
     .. "closing it writes for at most write_timeout"):format(left), nil, tostring(self))
 end
 
----Registers a function for conn:drain to call first, with the time that it has left in ms, and to wait for. It may
----park. Several are possible.
+---Registers a function that conn:drain calls first, with the remaining time in ms, and waits for. It may park. Several
+---are possible.
 ---@param f fun(ms: number)
 ---@return fun() remove ends that
 function Conn:on_drain(f)
@@ -154,7 +154,7 @@ local function wait_for(list)
   for _, ch in ipairs(list) do ch:take() end
 end
 
--- What drain does before it closes the connection. Returns whether the server has got everything.
+-- The work of drain before it closes the connection. Returns whether the server has received everything.
 local function finish_work(self, deadline)
   local function left() return math.max(1, deadline - core.now()) end
   local blocks, ended = {}, {}
@@ -169,9 +169,8 @@ local function finish_work(self, deadline)
 end
 
 ---Ends the connection without losing a message: waits until its workers and stages have ended their calls, ends the
----subscriptions as sub:drain does, waits until all their messages have been taken and everything that was published has
----been sent, then closes. It does not know whether the program still works on messages that were taken; wait for that
----first.
+---subscriptions as sub:drain does, waits until all their messages have been taken and everything published has been
+---sent, then closes. It does not wait for the program's work on taken messages; wait for that first.
 ---@param ms? number after this time the connection is closed in any case (30000)
 ---@return true? ok
 ---@return string? err

@@ -1,13 +1,13 @@
----Which submitters have gone, for a worker (runnel.nats.serve): their jobs need not run. A worker looks at the first
----job of a submitter, and now and then while more come: it sends something that submitters ignore, and the server says
----at once if nobody subscribes.
+---Detects gone submitters for a worker (runnel.nats.serve): their jobs must not run. A worker probes a submitter at its
+---first job, and now and then while more jobs come: it sends a message that submitters ignore, and the server answers
+---at once if the subject has no subscription.
 
 local core = require "runnel.core"
 local patience = require "runnel.nats.patience"
 
 local now = core.now
 
--- Of more than so many submitters, those are forgotten that nobody has looked at for long.
+-- With more submitters than this, old ones are forgotten.
 local MANY <const> = 100
 
 ---A submitter.
@@ -25,7 +25,7 @@ local MANY <const> = 100
 local Gone = {}
 Gone.__index = Gone
 
--- Forgets submitters of whom no job has come for long.
+-- Forgets submitters without a recent job.
 local function clean(self, time)
   local count = 0
   for _ in pairs(self.known) do count = count + 1 end
@@ -50,7 +50,7 @@ local function look(self, reply, time)
   self.engine:publish(reply, "{}", subject)
 end
 
----Whether the submitter of a job is known to be gone. Looks, if that was long ago.
+---Whether the submitter of a job is known to be gone. Probes it if the last probe is old.
 ---@param reply string where it gets results
 ---@return boolean
 function Gone:has(reply)
@@ -60,7 +60,7 @@ function Gone:has(reply)
   return false
 end
 
----Forgets what it knows of a submitter.
+---Forgets a submitter.
 ---@param reply string
 function Gone:forget(reply)
   local submitter = self.known[reply]

@@ -13,24 +13,23 @@ jetstream.NO_STREAM, jetstream.NO_CONSUMER = 10059, 10014
 jetstream.WRONG_SEQUENCE, jetstream.NO_MESSAGE = 10071, 10037
 jetstream.FULL = 10077
 
----In place of such a code: the stream has not stored the message in time, as far as is known. Its server may be away,
----or the disk full.
+---Replaces such a code: the stream has not confirmed the message in time. Its server may be away, or the disk full.
 jetstream.UNKNOWN = 0
 
----Nanoseconds, as JetStream has all durations.
+---Nanoseconds, JetStream's unit of durations.
 ---@param ms number
 ---@return integer
 function jetstream.ns(ms) return math.tointeger(ms * 1e6 // 1) end
 
----The answer that gives a message back, to be delivered again: at once, or after `ms`.
+---The answer that gives a message back, for redelivery at once, or after `ms`.
 ---@param ms? number
 ---@return string
 function jetstream.nak(ms) return ms and ('-NAK {"delay":%d}'):format(jetstream.ns(ms)) or "-NAK" end
 
 -- ---- names ----
 
----Checks the name of a stream, a consumer or a bucket. An error names the line that called the function whose argument
----it is.
+---Checks the name of a stream, a consumer or a bucket. An error names the line that called the function with that
+---argument.
 ---@param what string that function and the argument, as in "source: stream"
 function jetstream.check_name(name, what)
   if type(name) ~= "string" then
@@ -41,7 +40,7 @@ function jetstream.check_name(name, what)
   end
 end
 
----Whether a subject is one of those that a pattern with * and > stands for.
+---Whether a subject matches a pattern with * and >.
 ---@param subject string
 ---@param pattern string
 ---@return boolean
@@ -58,13 +57,13 @@ end
 
 -- ---- the API ----
 
--- What `ask` returns if nobody has answered in time.
+-- What `ask` returns if no answer came in time.
 local SILENT <const> = {}
 
--- What to wait for: the server's answers that it has no leader for the moment.
+-- Codes that pass: the server has no leader for the moment.
 local NO_LEADER = { [10004] = true, [10008] = true, [10009] = true }
 
--- Asks once. Returns the answer; or nil, why, and the code of the server's error or whether to ask again.
+-- Asks once. Returns the answer; or nil, the reason, and the code of the server's error or whether to ask again.
 local function ask(conn, subject, text, ms)
   local message, err = conn:request(subject, text, ms, { encoding = "raw", until_reconnect = true })
   if not message then
@@ -121,7 +120,7 @@ function jetstream.ensure(conn, info, create, body)
   local answer, err, code = jetstream.request(conn, info)
   if code == jetstream.NO_STREAM or code == jetstream.NO_CONSUMER then
     answer, err, code = jetstream.request(conn, create, body)
-    if code then answer = jetstream.request(conn, info) end -- somebody else may have made it in the meantime
+    if code then answer = jetstream.request(conn, info) end -- another program may have made it in the meantime
   end
   return answer, err, code
 end
@@ -133,7 +132,7 @@ function jetstream.stream_info(conn, name)
   return info, err, code
 end
 
----Gives a stream other settings, in the server's words; the others stay.
+---Changes settings of a stream, given in the server's words; the others stay.
 ---@param changes table<string, any>
 ---@return table? info, string? err
 function jetstream.change_stream(conn, name, changes)
@@ -161,7 +160,7 @@ local function shown(value)
   return type(value) == "table" and table.concat(value, ", ") or tostring(value)
 end
 
----Compares settings of a stream or consumer with those that were wanted. Returns nil if they are the same.
+---Compares settings of a stream or consumer with the requested ones. Returns nil if they are the same.
 ---@param wanted table<string, any> in the server's words
 ---@param actual table<string, any>
 ---@return string? difference
@@ -178,10 +177,10 @@ end
 
 -- ---- storing ----
 
--- Errors that may pass: no connection, no leader at the moment, a server that is starting.
+-- Temporary errors: no connection, no leader at the moment, a server that is starting.
 local PASSING = { [10008] = true, [10023] = true, [10118] = true, [10074] = true, [10029] = true }
 
--- Ids that no other process uses.
+-- Unique ids across processes.
 local function new_id(conn)
   local ids = conn.store_ids
   if not ids then
@@ -192,7 +191,7 @@ local function new_id(conn)
   return ids.prefix .. "." .. ids.n
 end
 
--- The request of one try. What it raises for a wrong argument is raised again as an error of the program's line.
+-- The request of one try. An error for a wrong argument is raised again at the program's line.
 local function try(conn, subject, value, ms, opts, level)
   local ok, message, err = pcall(conn.request, conn, subject, value, ms, opts)
   if ok then return message, err end
@@ -201,8 +200,8 @@ local function try(conn, subject, value, ms, opts, level)
   error(message, level + 1)
 end
 
----Stores a message, and returns when the stream has it. Tries again, with the same id, as long as the server does not
----answer, and after a reconnect; so the stream stores it once.
+---Stores a message, and returns when the stream has confirmed it. Tries again, with the same id, while the server does
+---not answer, and after a reconnect; so the stream stores it once.
 ---@param conn runnel.nats.Connection
 ---@param subject string
 ---@param value any

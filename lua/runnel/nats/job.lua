@@ -1,4 +1,4 @@
----Runs the function of a worker (runnel.nats.serve) for a job, and finds out how that ends.
+---Runs the function of a worker (runnel.nats.serve) for a job, and determines the outcome.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -16,7 +16,7 @@ local job = {}
 ---@return runnel.Outcome
 function job.failed(err, traceback) return { n = 0, failed = true, err = err, traceback = traceback } end
 
----The error with which a go block has died goes to the submitter, and is not reported here.
+---The error that kills a job's go block goes to the submitter; this process does not report it.
 ---@param block runnel.Channel<any>
 ---@param why any
 function job.excuse(block, why) pcall(internal.excuse, block, why) end
@@ -27,7 +27,7 @@ local function call(f, value)
   return { n = result ~= nil and 1 or 0, failed = false, result }
 end
 
--- The outcome for what guard.handler has returned, or Lua's own message.
+-- The outcome for the result of guard.handler, or for Lua's own message.
 local function caught(failure)
   if type(failure) == "table" then return job.failed(failure.err, failure.trace) end
   return job.failed(failure)
@@ -39,7 +39,7 @@ local function function_died(out, why, block)
   guard.close(out, why)
 end
 
--- Calls the function with a channel, and collects what it puts on it.
+-- Calls the function with a channel, and collects the values put on it.
 local function call_async(f, value)
   local out <close> = chan(1)
   local failure
@@ -50,7 +50,7 @@ local function call_async(f, value)
       out:close()
     end
   end)
-  -- If the job is cancelled, so is the function.
+  -- if the job is cancelled, so is the function
   local closing <close> = setmetatable({}, { __close = function() core.cancel(caller) end }) -- luacheck: ignore 211
   local outcome = { n = 0, failed = false }
   while true do
@@ -65,7 +65,7 @@ local function call_async(f, value)
   end
 end
 
----Calls the function for a job, waits until it has ended, and returns the outcome, also if it has raised.
+---Calls the function for a job, waits until it has ended, and returns the outcome, also of an error.
 ---@param f function
 ---@param message runnel.JobMessage
 ---@param ms? number how long it may take

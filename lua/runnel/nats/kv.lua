@@ -1,5 +1,5 @@
----conn:kv: buckets of keys and values, of the kind that other NATS clients have too. A bucket is a stream KV_NAME with
----a subject for each key.
+---conn:kv: buckets of keys and values, compatible with other NATS clients. A bucket is a stream KV_NAME with a subject
+---for each key.
 
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.jetstream"
@@ -85,7 +85,7 @@ local function write(self, key, value, headers, encoding)
   return nil, err --[[@as string]], code
 end
 
----Sets a value. Returns its revision, when the server has it; or nil, err.
+---Sets a value. Returns its revision when the server has stored it; or nil, err.
 ---@param key string
 ---@param value any
 ---@return integer? revision, string? err
@@ -95,7 +95,7 @@ function Bucket:put(key, value)
   return revision, err
 end
 
----Sets a value if the key still has this revision; 0: if it has never had a value.
+---Sets a value if the key still has this revision; 0: if the key has never had a value.
 ---@param key string
 ---@param value any
 ---@param revision integer
@@ -147,7 +147,7 @@ end
 ---@field deleted boolean
 ---@field pending integer how many changes are known after this one: 0 for the last of the present values
 
--- What watch puts on its channel for a message.
+-- The value that watch puts on its channel for a message.
 local function change_of(self, message)
   local operation = message.headers and message.headers["KV-Operation"]
   local deleted = operation == "DEL" or operation == "PURGE"
@@ -169,8 +169,8 @@ end
 
 local WATCH_OPTIONS = { updates_only = true, history = true }
 
----The values of keys and their changes from now on, as a channel: first the present values, unless updates_only; with
----history, all that the bucket has. It goes on across reconnects. Close it to end it.
+---Returns a channel of values and their changes: first the present values, unless updates_only; with history, all that
+---the bucket has. It continues across reconnects. Close it to end it.
 ---@param pattern? string a key, or a pattern with * and >; by default all keys
 ---@param opts? { updates_only?: boolean, history?: boolean }
 ---@return runnel.Channel<runnel.nats.Change>? changes, string? err
@@ -215,8 +215,7 @@ end
 
 local OPTIONS = { history = true, ttl = true, replicas = true, storage = true, max_value = true, encoding = true }
 
----Opens a bucket, and makes it first if it does not exist. If it exists with other settings than those given, that is
----an error.
+---Opens a bucket, and makes it first if it does not exist. Fails if it exists with other settings than the given ones.
 ---@param conn runnel.nats.Connection
 ---@param name string
 ---@param opts? { history?: integer, ttl?: number, replicas?: integer, storage?: "file"|"memory", max_value?: integer,

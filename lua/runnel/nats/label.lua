@@ -1,4 +1,4 @@
----What identifies this process in errors: its host and process id, as in "host:4711".
+---Identifies this process in errors: its host and process id, as in "host:4711".
 
 local lib = require "runnel.nats.core"
 

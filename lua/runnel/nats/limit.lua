@@ -1,7 +1,7 @@
----The option `limit` of workers and stages: how long one call may take.
+---The option `limit` of workers and stages: the time limit of a call.
 ---
----A call that parks is cancelled when its time is over. For one that computes, and so does not let Lua run anything
----else, the thread that reports progress (csrc/nats/beat.c) ends the process. `engine:alive()` tells it that Lua runs.
+---A call that parks is cancelled when its time is over. A call that computes blocks Lua: then the thread that reports
+---progress (csrc/nats/beat.c) ends the process. `engine:alive()` tells that thread that Lua runs.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -12,13 +12,13 @@ local PRIORITY = { priority = true }
 
 local limit = {}
 
----The error of a call that has taken too long.
+---The error of a call over its limit.
 ---@param what string as in "serve resize"
 ---@param ms number
 ---@return string
 function limit.text(what, ms) return ("%s: a call took longer than the limit of %s ms"):format(what, ms) end
 
--- Keeps what xpcall returns.
+-- Keeps xpcall's results.
 local function keep(outcome, ...)
   outcome.n = select("#", ...)
   for i = 1, outcome.n do outcome[i] = (select(i, ...)) end
@@ -30,8 +30,8 @@ local function died(outcome, why, block)
   keep(outcome, false, why)
 end
 
----Calls a function for at most `ms`, as xpcall with guard.handler does. If that is not enough, cancels it, and waits
----for its end for as long again.
+---Calls a function for at most `ms`, under xpcall with guard.handler. After that, cancels it, and waits for its end for
+---the same time again.
 ---@param ms number
 ---@param late string the error if it is not enough
 ---@param f function
@@ -50,7 +50,7 @@ function limit.call(ms, late, f, ...)
   return false, { err = late }
 end
 
----Tells the engine again and again that Lua runs.
+---Tells the engine periodically that Lua runs.
 ---@param engine runnel.Engine
 ---@param ms number the limit
 ---@param what string

@@ -1,11 +1,11 @@
----The names of what remote stages have on the server, for each name of a stage.
+---Names of a remote stage's objects on the server.
 
 local names = {}
 
----The durable consumer that all workers of a stage share.
+---The durable consumer shared by all workers of a stage.
 names.CONSUMER = "workers"
 
----Raises, at the line that called the caller, unless this is a name for a stage.
+---Checks a stage's name; an error is raised at the line that called the caller.
 ---@param name any
 ---@param what string
 function names.check(name, what)
@@ -18,32 +18,32 @@ end
 ---@param name string
 function names.stream(name) return "runnel-jobs-" .. name end
 
----The stage whose jobs a stream has; nil for other streams.
+---The stage of a stream of jobs; nil for other streams.
 ---@param stream string
 ---@return string?
 function names.stage_of(stream) return stream:match "^runnel%-jobs%-(.+)$" end
 
----The stage whose dead letters a stream has; nil for other streams.
+---The stage of a stream of dead letters; nil for other streams.
 ---@param stream string
 ---@return string?
 function names.dead_of(stream) return stream:match "^runnel%-dead%-(.+)$" end
 
----Where jobs go: each has a subject of its own below this.
+---The prefix of the subjects of jobs: each job has its own.
 ---@param name string
 function names.jobs(name) return "runnel.jobs." .. name end
 
----Where cancellations go.
+---The subject of cancellations.
 ---@param name string
 function names.cancel(name) return "runnel.cancel." .. name end
 
----The stream of the dead letters of a stage, which users know as NAME.dead, and its subject.
+---The stream of a stage's dead letters, which users know as NAME.dead, and its subject.
 ---@param name string
 function names.dead_stream(name) return "runnel-dead-" .. name end
 
 ---@param name string
 function names.dead(name) return "runnel.dead." .. name end
 
----Where a worker asks for jobs.
+---The subject on which a worker asks for jobs.
 ---@param name string
 function names.pull(name) return ("$JS.API.CONSUMER.MSG.NEXT.%s.%s"):format(names.stream(name), names.CONSUMER) end
 

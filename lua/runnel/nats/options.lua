@@ -16,7 +16,7 @@ local function is_count(value)
   return math.type(value) == "integer" and value >= 0 and value <= INT_MAX, "an integer of 0 or more"
 end
 
--- The options that libnats gets, and what each must be.
+-- The options for libnats, and their types.
 local KNOWN = {
   name = is_string, user = is_string, password = is_string, token = is_string, credentials = is_string,
   credentials_seed = is_string, nkey = is_string, nkey_seed = is_string, inbox_prefix = is_string,
@@ -31,28 +31,28 @@ local KNOWN = {
 local FILES = { tls_ca = true, tls_cert = true, tls_key = true, credentials = true, credentials_seed = true,
   nkey_seed = true }
 
--- Options that messages do not show.
+-- Secret options, hidden in messages.
 local SECRET = { password = true, token = true }
 
--- Options that make no sense without another one.
+-- Options that require another one.
 local NEEDS = { password = "user", tls_key = "tls_cert", tls_cert = "tls_key", credentials_seed = "credentials",
   nkey = "nkey_seed", nkey_seed = "nkey" }
 
--- Options that environment variables give, if the program gives no URL: RUNNEL_NATS_TLS_CA and so on.
+-- Options from environment variables (RUNNEL_NATS_TLS_CA and so on), if the program gives no URL.
 local ENVIRONMENT = { "user", "password", "token", "credentials", "credentials_seed", "nkey", "nkey_seed", "tls_ca",
   "tls_cert", "tls_key", "tls_host" }
 local PREFIX <const> = "RUNNEL_NATS_"
 
 -- ---- URLs ----
 
--- The parts of a URL: the scheme with its slashes, who connects, and the rest. The first two may be empty or nil.
+-- The parts of a URL: the scheme with its slashes, the credentials, and the rest. The first two may be empty or nil.
 local function parts_of(url)
   local scheme, rest = url:match "^([^/@]*://)(.*)$"
   local user, host = (rest or url):match "^(.*)@(.*)$"
   return scheme or "", user, host or rest or url
 end
 
----A URL for messages, which others may read: without user, password and token.
+---A URL for messages, without user, password and token.
 ---@param url string
 ---@return string
 function options.without_secrets(url)
@@ -60,7 +60,7 @@ function options.without_secrets(url)
   return scheme .. host
 end
 
--- What is wrong with a URL, or nil. A port, a name and a password may be missing.
+-- Checks a URL: returns the problem, or nil. A port, a name and a password may be missing.
 local function complaint(url)
   if type(url) ~= "string" then return "a URL is a string such as \"nats://localhost:4222\"" end
   if url:find "[%s%c]" then return "a URL has no spaces (in a password, write %20)" end
@@ -92,7 +92,7 @@ local function servers(url, what, level)
     local wrong = complaint(one)
     if wrong then
       local shown = check.describe(type(one) == "string" and options.without_secrets(one) or one)
-      -- A comma in a password has made two of one URL: this may be a part of the password.
+      -- A comma in a password has split one URL: this may be a part of the password.
       if has_secrets and not (type(one) == "string" and one:find "@") then shown = ("server %d"):format(i) end
       error(("%s: %s: %s"):format(what, wrong, shown), level + 1)
     end
@@ -104,8 +104,8 @@ local function decoded(text)
   return (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
 end
 
--- Takes who connects out of the URLs: libnats does not decode %-escapes, and shows URLs. Of servers with different
--- users the URLs stay as they are, decoded.
+-- Removes the credentials from the URLs: libnats does not decode %-escapes, and shows URLs. URLs with different users
+-- stay as they are, decoded.
 local function take_users(settings, what, level)
   local list, first, are_same = settings.servers, nil, true
   for _, url in ipairs(list) do
@@ -137,7 +137,7 @@ end
 
 -- ---- options ----
 
--- Sets an option that the program or the environment has given.
+-- Sets an option from the program or the environment.
 local function set(settings, key, value, what, level)
   local ok, expected = KNOWN[key](value)
   if not ok then
@@ -151,7 +151,7 @@ local function set(settings, key, value, what, level)
   settings[key] = value
 end
 
--- What the environment says, where the program says nothing. Returns the URL.
+-- Fills in options from the environment that the program has not set. Returns the URL.
 local function read_environment(settings, level)
   for _, key in ipairs(ENVIRONMENT) do
     local variable = PREFIX .. key:upper()
@@ -164,7 +164,7 @@ local function read_environment(settings, level)
   return url ~= "" and url or nil
 end
 
----Checks the arguments of nats.connect, and turns them into what the C module takes.
+---Checks the arguments of nats.connect, and converts them for the C module.
 ---@param url any
 ---@param opts any
 ---@param level integer the level of the function that was called by the program: 2 is this function's caller
@@ -197,11 +197,11 @@ function options.read(url, opts, level)
   for _, key in ipairs { "tls_ca", "tls_cert", "tls_skip_verify", "tls_host", "tls_ciphers" } do
     if settings[key] and settings.tls == nil then settings.tls = true end
   end
-  -- Without these libnats gives up after 60 attempts, and a stalled network stops the program for ever.
+  -- Without these libnats gives up after 60 attempts, and a stalled network stops the program forever.
   if settings.max_reconnects == nil then settings.max_reconnects = -1 end
   settings.reconnect_wait = settings.reconnect_wait or 2000 -- libnats' default
   settings.write_timeout = settings.write_timeout or 2000
-  -- A connection from which nothing has come for so long is lost.
+  -- A connection that is silent for longer is lost.
   settings.ping_interval = settings.ping_interval or 5000
   settings.silence = settings.ping_interval * ((settings.pings_out or 1) + 1)
   if settings.send_asap == nil then settings.send_asap = true end

@@ -1,7 +1,7 @@
----How long the modules of runnel.nats wait: until they ask, send, look or report again, and until they give up. All in
----ms. The defaults of options that programs can give are not here but with their options.
+---The waiting times of runnel.nats, all in ms: until it asks, sends, checks or reports again, and until it gives up.
+---The defaults of user options are with their options.
 ---
----Specs shorten what is only waited for, by `scale`.
+---Specs shorten the first group by `scale`.
 
 -- Until something is done again, or reported. A shorter time costs messages, and nothing else.
 local waits = {

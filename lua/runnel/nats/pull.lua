@@ -1,10 +1,10 @@
----Asks the stream of a remote stage for jobs, for a worker (runnel.nats.serve).
+---Fetches jobs from the stream of a remote stage, for a worker (runnel.nats.serve).
 ---
----A worker asks for as many jobs as it has room for, and again when half of them have come. So the server may have
----several requests of a worker at a time. It serves them in turns, and a job does not say to which request it belongs:
----what is counted is how many jobs may still come, for all requests together. When a request has expired, the server
----says how many jobs it has not sent. All answers come to one subscription, so that the worker sees the jobs in the
----order in which they were delivered (runnel.nats.firsts).
+---A worker asks for as many jobs as it has room for, and again when half of them have come. So the server may hold
+---several requests of a worker. It serves them in turns, and a job does not name its request: the worker counts how
+---many jobs may still come for all requests together. When a request expires, the server says how many jobs it has not
+---sent. All answers come to one subscription, so that the worker sees the jobs in the order of delivery
+---(runnel.nats.firsts).
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -17,10 +17,10 @@ local HUGE <const> = math.huge
 
 local pull = {}
 
--- After this many failed attempts to make the stream, report it. A cluster that has lost a server needs some time.
+-- After this many failed attempts to make the stream, reports it. A cluster that has lost a server needs some time.
 local PATIENCE <const> = 3
 
----What the requests need of the worker.
+---The worker, as seen by its requests.
 ---@class runnel.PullOptions
 ---@field base string the subject below which the answers come
 ---@field deliver fun(data: string, ack: string, age: integer) called with each job
@@ -36,7 +36,7 @@ local PATIENCE <const> = 3
 ---@field private inbox runnel.Channel<any> of the subscription
 ---@field private asked integer jobs that may still come; math.huge while the server does not take requests
 ---@field private last integer the number of the last request
----@field private valid integer answers to requests with a lower number do not count: those requests are forgotten
+---@field private valid integer answers to requests with a lower number are ignored
 ---@field private asked_at number when the last request was sent
 ---@field private heard_at number when the server last sent something for a request
 ---@field private looks boolean it looks for the stream, and does not ask meanwhile
@@ -55,7 +55,7 @@ local function send(self, batch)
   self.engine:publish(names.pull(self.name), text, self.subject .. self.last)
 end
 
----Asks for jobs: not for a few while others are still to come.
+---Asks for jobs, but not for a few while many are still to come.
 ---@param n integer how many jobs the worker runs at a time
 ---@param free integer how many more it could have
 function Pulls:ask(n, free)
@@ -63,10 +63,10 @@ function Pulls:ask(n, free)
   if room > 0 and (self.asked == 0 or room * 2 >= n) then send(self, room) end
 end
 
--- The requests that were sent do not count any more. `asked`: how many jobs may come nevertheless.
+-- Ignores the answers to all sent requests. `asked`: how many jobs may come nevertheless.
 local function forget(self, asked) self.valid, self.asked = self.last + 1, asked end
 
----Forgets the requests that were sent: they may have been lost with the connection.
+---Forgets the sent requests: they may have been lost with the connection.
 function Pulls:forget()
   forget(self, 0)
   self.opts.refill()
@@ -76,7 +76,7 @@ function Pulls:close() self.inbox:close() end
 
 -- ---- refusals and silence ----
 
--- The server has refused a request, or has not answered: the stream or its consumer may be missing.
+-- The server has refused a request or has not answered: the stream or its consumer may be missing.
 local function look_for_stream(self)
   local ok, why = self.opts.repair()
   self.failures = ok and 0 or self.failures + 1
@@ -98,7 +98,7 @@ local function refused_or_lost(self)
   guard.started(guard.go(not_looked, self, look_for_stream, self), "serve " .. self.name)
 end
 
--- Whether the requests are lost: nothing comes; or the last one has not ended in time, which was perhaps lost alone.
+-- Whether the requests are lost: nothing comes, or the last one has not ended in time and was perhaps lost alone.
 local function is_silent(self)
   local time = now()
   return self.asked > 0 and self.asked < HUGE
@@ -106,7 +106,7 @@ local function is_silent(self)
       or time - self.asked_at > patience.request + patience.jobs_silence)
 end
 
----Asks again if the server has sent nothing for too long. To be called every patience.jobs_heartbeat ms. Parks.
+---Asks again if the server has been silent too long. Call it every patience.jobs_heartbeat ms. Parks.
 function Pulls:look_after()
   if not is_silent(self) then return end
   sleep(patience.catch_up)
@@ -117,12 +117,12 @@ end
 
 -- The server's answer to a request. `left`: how many jobs it has not sent.
 local function on_status(self, status, number, left)
-  if status == "503" then -- nobody takes requests: there is no consumer
+  if status == "503" then -- there is no consumer for requests
     if self.asked > 0 and self.asked < HUGE then refused_or_lost(self) end
   elseif number >= self.valid then
     self.heard_at = now()
     if status == "408" then
-      -- If the last one has ended, so have all; whatever was lost.
+      -- If the last request has ended, so have all, even lost ones.
       self.asked = number == self.last and 0 or math.max(self.asked - left, 0)
       self.opts.refill()
     elseif status ~= "100" then

@@ -1,4 +1,4 @@
----A worker's questions to submitters: whether a job may start that was delivered before.
+---Asks submitters whether a redelivered job may start.
 
 local core = require "runnel.core"
 local patience = require "runnel.nats.patience"
@@ -17,7 +17,8 @@ local TIMES <const> = 5
 local Questions = {}
 Questions.__index = Questions
 
--- A submitter's answer, or the server's that it is gone. (If it has only lost its connection, it sends the job again.)
+-- The answer of a submitter, or of the server if the submitter is gone. (If it has only lost its connection, it sends
+-- the job again.)
 local function receive(answer, data, status)
   if status then
     if status == "503" then answer:offer "done" end
@@ -28,8 +29,7 @@ local function receive(answer, data, status)
 end
 
 ---Asks the submitter whether a job may start. Returns its answer: "run", "alone" or "done"; or nil if there is none.
----Each question has a subscription of its own, since the server's answer that a submitter is gone does not say to which
----question it belongs.
+---Each question has its own subscription, since the server's answer for a gone submitter does not name the question.
 ---@param job runnel.JobMessage
 ---@param ack string the subject for the acknowledgement of the delivery
 ---@param label string identifies the worker

@@ -49,7 +49,7 @@ end
 -- A count as a part of a line, if it is not 0.
 local function some(count, what) return (count or 0) > 0 and (", %d %s"):format(count, what) or "" end
 
--- The workers of a queue, with the call of each that runs longest, or with all.
+-- The workers of a queue: for each the call that has run longest, or all calls.
 local function worker_lines(queue, has_all)
   local lines = {}
   for _, worker in ipairs(queue.workers) do
@@ -64,7 +64,8 @@ local function worker_lines(queue, has_all)
   return lines
 end
 
----A table of queues. With `workers`, also the workers, and for each the call that runs longest; or all calls.
+---Formats queues as a table. With `workers`, also the workers, each with the call that has run longest; or with all
+---calls.
 ---@param list runnel.nats.Queue[]
 ---@param workers? boolean|"all"
 ---@return string[] lines

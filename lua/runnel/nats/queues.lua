@@ -1,5 +1,5 @@
----conn:queues: what the queues of a server have, and who works on them. A queue is a remote stage, or a consumer with a
----name of a stream, which a stage between two streams has.
+---conn:queues: the state of a server's queues and their workers. A queue is a remote stage, or a named consumer of a
+---stream, such as a durable stage has.
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
@@ -15,7 +15,7 @@ local queues = {}
 -- How many requests to the server are under way at a time.
 local AT_ONCE <const> = 8
 
----A queue, as it was when it was looked at.
+---A queue, as it was at the time of the query.
 ---@class runnel.nats.Queue
 ---@field name string NAME for a remote stage, STREAM/CONSUMER for others
 ---@field kind "jobs"|"messages"
@@ -23,7 +23,7 @@ local AT_ONCE <const> = 8
 ---@field consumer string
 ---@field waiting integer messages that no worker has got
 ---@field running integer messages that workers have got and not acknowledged
----@field redelivered integer those among them that were delivered before
+---@field redelivered integer messages of `unacknowledged` that were delivered before
 ---@field given_up integer dead letters
 ---@field done integer messages that are done, since the stream was made
 ---@field rate? number messages done a second since the last look of this connection; nil at the first
@@ -36,7 +36,7 @@ local AT_ONCE <const> = 8
 local Queue = { __name = "queue" }
 Queue.__index = Queue
 
----What a worker or a stage does.
+---The state of a worker or a stage.
 ---@class runnel.nats.WorkerReport
 ---@field host string
 ---@field pid integer
@@ -69,7 +69,7 @@ local function each(list, f)
   end
 end
 
--- All elements of a list that the server gives in pages, in the field `field`; or nil, err.
+-- All elements of a list that the server sends in pages, in the field `field`; or nil, err.
 local function all_of(conn, verb, field)
   local list = {}
   repeat
@@ -81,13 +81,13 @@ local function all_of(conn, verb, field)
   return list
 end
 
--- Asks who works. Returns a function that waits for the answers and returns them: for each name of a queue a list.
+-- Asks all workers and stages. Returns a function that waits for the answers and returns a list for each queue's name.
 local function ask_all(conn, ms, question)
   local inbox, found, quiet = conn:inbox(), {}, core.timeout(ms or patience.workers_answer)
   local ended = core.chan()
   local ch, err = conn:subscribe(inbox, { encoding = "raw" }, function(data, _, _, _, status)
     local report = data ~= "" and json.decode(data)
-    if status then ended:close() end -- nobody is there
+    if status then ended:close() end -- no worker answers
     if type(report) ~= "table" or type(report.members) ~= "table" then return end
     for _, member in ipairs(report.members) do
       member.host, member.pid, member.program = report.host, report.pid, report.program
@@ -118,7 +118,7 @@ local function days_until(year, month, day)
   return 365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day - 719469
 end
 
--- The age in ms of a time of the server, such as 2024-05-06T07:08:09.123456789Z; by this machine's clock.
+-- The age in ms of a server's timestamp, such as 2024-05-06T07:08:09.123456789Z; by this machine's clock.
 local function age(text)
   local year, month, day, hour, minute, second, zone = text:match "^(%d+)-(%d+)-(%d+)T(%d+):(%d+):([%d.]+)(.*)$"
   if not year or year == "0001" then return nil end
@@ -130,7 +130,7 @@ end
 
 -- ---- one queue ----
 
--- How old the first message is that a consumer of a stream with other messages has not done.
+-- The age of the first unfinished message of a consumer whose stream has other messages, too.
 local function oldest_message(conn, queue, info, state)
   local first = math.max((info.ack_floor and info.ack_floor.stream_seq or 0) + 1, state.first_seq)
   if first > state.last_seq then return nil end
@@ -141,7 +141,7 @@ local function oldest_message(conn, queue, info, state)
   return answer and answer.message and age(answer.message.time)
 end
 
--- Fills in what a consumer says.
+-- Fills in the fields that the consumer's information has.
 local function count(conn, queue, info, state)
   queue.waiting, queue.running = info.num_pending or 0, info.num_ack_pending or 0
   queue.redelivered, queue.paused = info.num_redelivered or 0, who.is_paused(info.config)
@@ -188,11 +188,11 @@ local function queues_of(conn, stream, list)
   end
 end
 
--- Whether a stream holds what the library needs for itself.
+-- Whether a stream is internal to the library.
 local function is_own(name) return name:find "^runnel%-%l+%-" and not names.stage_of(name) or name:find "^KV_" end
 
----All queues of the server (of the account), sorted by name: a table for each. Waits for the programs that answer who
----works; a program that takes longer than `ms` is missing.
+---All queues of the server (of the account), sorted by name: a table for each. Waits up to `ms` for the programs'
+---answers about their workers; later answers are missing.
 ---@param conn runnel.nats.Connection
 ---@param ms? number how long to wait for them (500)
 ---@return runnel.nats.Queue[]? queues, string? err
@@ -223,8 +223,7 @@ function queues.queues(conn, ms)
   return list
 end
 
----Finds a queue by its name: NAME of a remote stage, STREAM/CONSUMER, or CONSUMER if only one stream has one of that
----name.
+---Finds a queue by its name: NAME of a remote stage, STREAM/CONSUMER, or CONSUMER if it is unique.
 ---@param conn runnel.nats.Connection
 ---@param name string
 ---@return runnel.nats.Queue? queue, string? err
@@ -246,7 +245,7 @@ end
 
 -- ---- changing ----
 
--- Gives the consumer of a queue other settings, in the server's words. True, or nil and why not.
+-- Changes settings of a queue's consumer, given in the server's words. True, or nil and the reason.
 local function change_consumer(queue, changes)
   local verb = ("%s.%s"):format(queue.stream, queue.consumer)
   local info, err, code = jetstream.request(queue.conn, "CONSUMER.INFO." .. verb)
@@ -273,8 +272,8 @@ local function set_paused(queue, is_paused, ms)
   return #queue.workers
 end
 
----Pauses the queue: its workers start no more calls until `resume`, also those that start later. Calls that run go on.
----What a worker has got and not started waits there.
+---Pauses the queue: its workers, also new ones, start no more calls until `resume`. Running calls finish. Messages that
+---a worker has not started wait in the worker.
 ---@param ms? number how long to wait for their answers (500)
 ---@return integer? workers how many have answered that they have paused
 ---@return string? err
@@ -295,8 +294,7 @@ end
 local JOBS = { replicas = true, max_age = true, ack_wait = true, max_jobs = true }
 local MESSAGES = { ack_wait = true, max_ack_pending = true, tries = true }
 
----Changes settings on the server. Programs with the old settings in their code get an error when they start: change
----them as well.
+---Changes settings on the server. Programs with the old settings in their code then fail to start: change them as well.
 ---@param opts { replicas?: integer, max_age?: number, ack_wait?: number, max_jobs?: integer, max_ack_pending?: integer,
 ---tries?: integer } replicas, max_age, ack_wait and max_jobs for a remote stage; for others ack_wait, max_ack_pending
 ---and tries
@@ -323,8 +321,7 @@ function Queue:change(opts)
   })
 end
 
----Deletes the queue: a remote stage with its jobs; of others the consumer, while the messages stay in the stream. Dead
----letters stay.
+---Deletes the queue: a remote stage with its jobs, or a consumer, whose messages stay in the stream. Dead letters stay.
 ---@return true? ok, string? err
 function Queue:delete()
   local verb = self.kind == "jobs" and "STREAM.DELETE." .. self.stream

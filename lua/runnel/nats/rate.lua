@@ -1,7 +1,7 @@
----The option `rate` of workers and stages: how many calls all processes of a stage may start in a time.
+---The option `rate` of workers and stages: how many calls all processes of a stage together may start in a time.
 ---
----The server counts, by its own clock: each start stores a message in a small stream in memory, which refuses one more
----while it is full, and drops messages when the time is over.
+---The server counts, by its own clock: each start stores a message in a small stream in memory, which refuses messages
+---while it is full, and drops them when the time is over.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"

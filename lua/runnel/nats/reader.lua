@@ -1,7 +1,7 @@
 ---Reads a stream: asks a consumer for as many messages as there is room for, and puts them on a channel.
 ---
----The server gives a consumer its messages again if they are not acknowledged within ack_wait. While a message waits
----here for a taker, a beat tells the server that it is alive; so ack_wait counts from the take.
+---The server redelivers a message that is not acknowledged within ack_wait. While a message waits here for a take, a
+---beat extends its ack_wait; so ack_wait counts from the take.
 
 local core = require "runnel.core"
 local internal = core.internal
@@ -20,11 +20,11 @@ local reader = {}
 
 -- ---- consumers ----
 
--- When a consumer was made, to the second: after a restart, the server says a little more or less. One that was deleted
--- and made again is another one.
+-- The second in which a consumer was made: after a restart, the server reports a slightly different time. A consumer
+-- made anew has another one.
 local function second_of(created) return created and created:sub(1, 19) end
 
--- Makes the consumer if there is none; one with a name may exist. `ms` is how long the server may take.
+-- Makes a consumer unless a named one exists. `ms`: the limit for the server's answer.
 local function open_consumer(self, ms)
   local conn, stream, config = self.conn, self.stream, self.config
   if self.name then
@@ -48,27 +48,27 @@ local function open_consumer(self, ms)
     ms)
   if not info then return nil, err, code end
   self.consumer, self.order = info.name, 0
-  -- If the consumer has to be made again, "new" is what is new now.
+  -- If the consumer has to be made again, "new" means from now on.
   if config.deliver_policy == "new" and not self.last then self.last = info.delivered.stream_seq end
   return info
 end
 
 -- ---- asking ----
 
--- Deletes a consumer without a name. Without that, the server does it after patience.unused.
+-- Deletes an unnamed consumer. Otherwise the server deletes it after patience.unused.
 local function delete_consumer(self)
   self.conn.core:publish(("$JS.API.CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer), "", nil)
 end
 
--- How many more messages there is room for. With `holds` those count, too, on which the program works: what waited for
--- them here could be worked on by other processes.
+-- The room for further messages. With `holds`, messages in work take room, too: messages that waited behind them here
+-- could run in other processes.
 local function room_of(self)
   if not self.settling:may_ask() or self.rests and self.rests() then return 0 end
   return self.batch - self.asked - (self.holds and self.held or #self.waiting)
 end
 
--- Asks for as many messages as there is room for, but not for less than half a batch; with `holds`, while others are
--- still to come.
+-- Asks for as many messages as there is room for if that is at least half a batch. With `holds`, asks for fewer if no
+-- request is pending.
 local function replenish(self)
   if self.is_closed then return end
   local room = room_of(self)
@@ -83,8 +83,8 @@ local function replenish(self)
     self.inbox .. "." .. self.nrequests)
 end
 
--- Messages that have to be acknowledged and are on their way are given back when they come (hand_over). Otherwise they
--- would be delivered again only after ack_wait.
+-- Messages under way that need an acknowledgement are given back on arrival (hand_over). Otherwise they would be
+-- redelivered only after ack_wait.
 local function close(self, err)
   if self.is_closed then return end
   self.is_closed = true
@@ -92,23 +92,23 @@ local function close(self, err)
   guard.close(self.out, err)
 end
 
--- Forgets the requests that were sent: they are lost, or may be.
+-- Forgets the sent requests: they are, or may be, lost.
 local function forget_requests(self) self.asked, self.oldest = 0, self.nrequests + 1 end
 
--- Finds out whether a consumer with a name still exists.
+-- Checks whether a named consumer still exists.
 local function find_consumer(self)
   return jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, self.consumer), nil, patience.look)
 end
 
--- Makes a consumer without a name again; it continues after the last message. The old one may have gone with a server
--- of a cluster, because only one server has it, or may have sent messages that were lost.
+-- Replaces an unnamed consumer; the new one continues after the last message. The old one may have been lost with its
+-- only server of a cluster, or may have sent messages that were lost.
 local function replace_consumer(self)
   if self.consumer then delete_consumer(self) end
-  self.consumer = nil -- what it has sent and comes from now on, the new one sends again
+  self.consumer = nil -- late messages of the old one are ignored: the new one sends them again
   return open_consumer(self, patience.look)
 end
 
--- Nothing comes any more: repeats the requests, if the consumer is there.
+-- The server is silent: repeats the requests, if the consumer exists.
 local function look_after(self)
   forget_requests(self)
   local info, _, code = (self.name and find_consumer or replace_consumer)(self)
@@ -130,7 +130,7 @@ local function look_after(self)
   replenish(self)
 end
 
--- Notices requests that were lost, with the connection or with the server.
+-- Detects requests that were lost with the connection or with the server.
 local function watch(self)
   while not self.is_closed do
     local event = core.alts { self.wake, core.timeout(self.settling:look_in(patience.reader_heartbeat)) }
@@ -146,18 +146,18 @@ local function watch(self)
   end
 end
 
--- A message from the server about a request.
+-- Handles a server's message about a request.
 local function on_status(self, raw)
   if raw.status == "100" then return end -- a heartbeat
-  if tonumber(raw.subject:match "%d+$" or 0) < self.oldest then return end -- of a request that was forgotten
+  if tonumber(raw.subject:match "%d+$" or 0) < self.oldest then return end -- a forgotten request
   local left = raw.headers and math.tointeger(raw.headers["Nats-Pending-Messages"]) or self.batch
   self.asked = math.max(0, self.asked - left)
   if raw.status == "408" or raw.status == "404" then return replenish(self) end
   self.wake:offer "refused"
 end
 
----Tells the server again and again that work on a message goes on. Replaces the beat that the message has; the new one
----has no limit.
+---Reports to the server periodically that work on a message goes on. Replaces the message's beat by one without a
+---limit.
 ---@param self table
 ---@param message runnel.nats.StreamMessage
 function reader.beat(self, message)
@@ -165,7 +165,7 @@ function reader.beat(self, message)
   self.conn:beat(message.ack_subject, "+WPI", self.beat_ms, self.back)
 end
 
--- Puts what arrives on the channel `waiting`, which has room for all that was asked for.
+-- Puts arriving messages on the channel `waiting`, which has room for all requested ones.
 local function receive(self)
   for raw in self.sub do
     self.heard = core.now()
@@ -177,7 +177,7 @@ local function receive(self)
         self.asked, self.held = math.max(0, self.asked - 1), self.held + 1
         if self.name then
           reader.beat(self, message)
-        elseif message.order ~= self.order + 1 then -- some were lost on the way
+        elseif message.order ~= self.order + 1 then -- some were lost
           message = nil
           self.wake:offer "lost"
         else
@@ -191,7 +191,7 @@ local function receive(self)
   if not self.is_closed then close(self, self.conn.end_reason) end
 end
 
--- Puts the messages on the program's channel. Those that nobody has taken when it closes go back to the server.
+-- Puts the messages on the program's channel. Untaken messages go back to the server when it closes.
 local function hand_over(self)
   local out, holds, takes = self.out, self.holds, self.acks == "taken"
   for message in self.waiting do
@@ -205,15 +205,15 @@ local function hand_over(self)
   end
 end
 
--- Starts to remove finished messages, anew if it does so already. There may be some if the server was killed, now or
--- before this program began.
+-- Starts, or restarts, the removal of finished messages. There may be some if the server was killed, even before this
+-- program began.
 local function tidy(self)
   if self.tidying then core.cancel(self.tidying, "the connection was lost again") end
   self.tidying = guard.started(guard.go(guard.nothing, nil, tidying.run, self.conn, self.stream, self.name,
     function() return self.is_closed end), "source " .. self.stream)
 end
 
--- Ends the beats and tells the server, when the channel was closed.
+-- Ends the beats and tells the server; called when the channel was closed.
 local function on_close(self)
   close(self)
   self.remove_listener()
@@ -222,7 +222,7 @@ local function on_close(self)
   if not self.name and self.consumer then delete_consumer(self) end
 end
 
----Asks again, after `rests` was true.
+---Asks again after `rests` has returned true.
 ---@param self table what reader.open has got
 function reader.go_on(self) replenish(self) end
 

@@ -1,13 +1,13 @@
----Remote stages: objects that are called like a function, and whose calls run in workers (runnel.nats.serve).
+---Remote stages: objects that are called like functions. Their calls run in workers (runnel.nats.serve).
 ---
----A submitter keeps each job until it has the result. It publishes the job to a stream, under a subject of the job's
----own. The stream refuses a second message on that subject, so the submitter can send the job again at any time in case
----it was lost. The worker publishes the result to the submitter's own subject. Then the submitter acknowledges the job,
----which removes it from the stream. Until then the server redelivers the job whenever its worker falls silent.
+---A submitter keeps each job until it has the result. It publishes the job to a stream, under a unique subject. The
+---stream refuses a second message on that subject, so the submitter can send the job again at any time in case it was
+---lost. The worker publishes the result to the submitter's own subject. Then the submitter acknowledges the job, which
+---removes it from the stream. Until then the server redelivers the job whenever its worker falls silent.
 ---
----A job that is redelivered may have ended its worker. So a worker asks the submitter before it starts such a job. The
----submitter counts the starts, and allows the last two only on a worker that runs nothing else: a job is given up only
----if it was, twice, the only job of a worker that fell silent. A start does not count if the worker has told that the
+---A redelivered job may have ended its worker's process. So a worker asks the submitter before it starts such a job.
+---The submitter counts the starts, and allows the last two only on a worker without other jobs: a job is given up only
+---if it was twice the only job of a worker that fell silent. A start does not count if the worker has reported that the
 ---function has raised, or that it has given the job back.
 
 local acks = require "runnel.nats.acks"
@@ -27,7 +27,7 @@ local chan, now = core.chan, core.now
 local take, put = internal.moving.take, internal.moving.put
 local ALONE <const> = require("runnel.nats.running").ALONE
 
----What a submitter and a worker need of a connection; runnel.nats.stages wraps one.
+---The part of a connection that submitters and workers use; runnel.nats.stages wraps one.
 ---@class runnel.Engine
 ---@field max_payload integer
 ---@field publish fun(self, subject: string, bytes: string, reply?: string): boolean?, string? does not wait
@@ -37,7 +37,7 @@ local ALONE <const> = require("runnel.nats.running").ALONE
 ---Lua computes; `again`, once, after a reconnect
 ---@field unbeat fun(self, beat: any) ends what `beat` has returned; nothing for false
 ---@field limit fun(self, beat: any, ms: number, text: string, subject: string, bytes: string) ends the beat after ms.
----If Lua has not run anything since then, publishes the bytes, gives back what has other beats, says the text on
+---If Lua has not run since then, publishes the bytes, gives back messages of other beats, writes the text to
 ---stderr, and ends the process
 ---@field alive fun(self) Lua runs
 ---@field events fun(self): runnel.Channel<{ event: string }> "reconnected" and others; closed, with the reason, when
@@ -65,11 +65,11 @@ local ALONE <const> = require("runnel.nats.running").ALONE
 ---@field again_after number? how many ms after the stream's next answer to send it again
 ---@field remote runnel.Remote
 ---@field out runnel.Channel<runnel.Outcome>? where its caller waits
----@field finish? fun(outcome: runnel.Outcome) called with the outcome, where nobody waits
+---@field finish? fun(outcome: runnel.Outcome) called with the outcome if no go block waits
 local Job = { is_async = false, starts = 1, raises = 0 } -- at first
 Job.__index = Job
 
--- The go block that waits is cancelled: so is the job.
+-- The waiting go block was cancelled: cancel the job.
 function Job:__close() self.remote:drop(self) end
 
 ---A remote stage.
@@ -85,7 +85,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private traceback boolean
 ---@field private reply string where workers answer
 ---@field private inbox runnel.Channel<any> of the subscription to what workers and the server send
----@field private jobs table<string, runnel.Job> those without a result, by key
+---@field private jobs table<string, runnel.Job> unfinished jobs, by key
 ---@field private last integer the number of the last job
 ---@field private ticking boolean whether a go block looks for jobs to be sent again
 ---@field private told table<string, boolean> reports that were made already
@@ -98,7 +98,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private tidying? runnel.Channel<any> the go block that compares the jobs with the stream after a reconnect
 ---@field private acks runnel.nats.AckMemory by the keys of jobs
 ---@field private asks_at number when to ask the stream next which jobs it has
----@field private old runnel.Job[] those that the stream has had for long and that are looked at
+---@field private old runnel.Job[] jobs that have been in the stream for long, to be checked
 ---@field private removals string[] the subjects of messages to be removed
 ---@field private removers integer how many go blocks remove some
 ---@field private subjects string what the subjects of its jobs begin with
@@ -115,7 +115,8 @@ function Remote:subject(job) return self.subjects .. job.key end
 ---@param again boolean whether it may have been started before
 function Remote:send(job, again)
   local message = wire.job(self.reply, job.key, self.encoding, job.is_async, again, job.bytes)
-  -- The first time, only the result matters. When the job is sent again, the stream's answer shows whether it has it.
+  -- The first message matters only by its result. When the job is sent again, the stream's answer shows whether it has
+  -- it.
   local answer = again and self.base .. "." .. job.key or nil
   return self.engine:publish(self:subject(job), message, answer)
 end
@@ -181,13 +182,13 @@ end
 
 local GIVEN_UP = "remote %s: the job was given up: its worker fell silent at each of %d starts"
 
--- Its worker has fallen silent at each start.
+-- The worker has fallen silent at each start of the job.
 function Remote:give_up(job)
   local err = GIVEN_UP:format(self.name, job.starts - job.raises)
   self:fail(job, { n = 0, failed = true, err = err })
 end
 
--- The outcome of a delivery has come. The function has raised: tries again later, unless that was the last try.
+-- Handles the outcome of a delivery. If the function has raised: tries again later, unless that was the last try.
 function Remote:tried(job, ack, outcome)
   local answers = job.answers or {}
   job.answers = answers
@@ -200,13 +201,13 @@ function Remote:tried(job, ack, outcome)
   if self.tries > 1 then self:fail(job, outcome) else self:finish(job, outcome) end
 end
 
--- A job has ended: removes it from the stream. A server that is killed forgets that it has removed the last ones.
+-- A job has ended: removes it from the stream. A server that is killed forgets its most recent removals.
 function Remote:acknowledge(key, ack)
   self.acks:add(ack, now(), key)
   self.engine:publish(ack, "+ACK")
 end
 
--- Nobody waits for the job any more: removes it from the stream, and has its worker cancel it.
+-- The job's caller is gone: removes the job from the stream, and makes its worker cancel it.
 function Remote:drop(job)
   if self.jobs[job.key] ~= job then return end
   local subject = self:subject(job)
@@ -217,7 +218,7 @@ end
 
 -- ---- the connection ----
 
--- After a reconnect, sends all jobs again: messages may have been lost with the connection.
+-- After a reconnect, sends all jobs again: some may have been lost with the connection.
 local function watch(self, events)
   local event, err = take(events)
   while event do
@@ -231,17 +232,17 @@ end
 
 -- ---- what workers and the server send ----
 
--- Reports what is wrong, once for each key.
+-- Reports a problem, once for each key.
 function Remote:tell(message, key) tell(self, "remote", message, key) end
 
 local receive = {}
 
--- What a worker may do with a job that was delivered before, or (`is_perhaps`) may have been. `is_alone`: the worker
--- runs nothing else.
+-- Whether a worker may start a job that was delivered before, or (`is_perhaps`) may have been. `is_alone`: the worker
+-- runs no other job.
 local function answer_to(self, job, ack, is_alone, is_perhaps)
   if not job or job.fails then return "done" end
   local answers = job.answers
-  if is_perhaps and not answers then -- the first start, which was counted when the job was submitted
+  if is_perhaps and not answers then -- the submission counted the first start
     job.answers = { [ack] = "run" }
     return "run"
   end
@@ -267,14 +268,14 @@ receive["may-start"] = function(self, words)
   return true
 end
 
--- A worker has given a job back, and has not started it or has cancelled it.
+-- A worker has given a job back, before its start or after cancelling it.
 function receive.returned(self, words)
   local job, ack = self.jobs[words[4]], words[5]
   if not ack then return false end
   if not job then return true end
   local is_new, answers = not job.answers, job.answers or {}
   job.answers = answers
-  -- The start was counted when the job was submitted, or with the answer to the question.
+  -- The submission, or the answer to the question, has counted the start.
   local counted = words[6] == "first" and is_new or answers[ack] == "run"
   if counted then job.starts = job.starts - 1 end
   answers[ack] = "over"
@@ -317,7 +318,7 @@ end
 
 -- ---- calls ----
 
--- The error of an outcome as the caller gets it: with the worker's traceback, if it is a string or a table.
+-- The error of an outcome for the caller: with the worker's traceback, if it is a string or a table.
 function Remote:error_of(outcome)
   local err, traceback = outcome.err, outcome.traceback
   if not self.traceback or not traceback then return err end

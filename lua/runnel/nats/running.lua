@@ -1,7 +1,7 @@
----How many calls run in a worker or a stage of this process, and which one must run alone.
+---Counts the running calls of a worker or a stage in this process, and knows which one must run alone.
 ---
----A call that may have ended the processes in which it ran before runs alone the last two times: if its process ends
----again, no other call can be the cause; and once, it may end for a reason outside.
+---A call whose earlier processes ended runs alone the last two times: if its process ends again, no other call can be
+---the cause. Two times, because one end may have a cause outside.
 
 local core = require "runnel.core"
 
@@ -9,15 +9,14 @@ local chan, alts = core.chan, core.alts
 
 local running = {}
 
----How often a call is started at most, if its process ends each time, by default; and how many of the last starts are
----alone.
+---The default limit of starts of a call, if its process ends each time; and how many of the last starts are alone.
 running.STARTS, running.ALONE = 5, 2
 
 
 ---@class runnel.Running
 ---@field count integer how many calls run
 ---@field lone any what is to run alone, from when that is known until it has ended; or nil
----@field private waits table<runnel.Channel<any>, integer> each closes when at most so many calls run
+---@field private waits table<runnel.Channel<any>, integer> channel -> it closes when at most this many calls run
 local Running = {}
 Running.__index = Running
 
@@ -31,7 +30,7 @@ function Running:leave()
   end
 end
 
----Waits until at most so many calls run, for at most `ms`. Returns whether it is so.
+---Waits until at most `at_most` calls run, for at most `ms`. Returns whether that is so.
 ---@param at_most integer
 ---@param ms? number
 ---@return boolean

@@ -1,10 +1,10 @@
 ---Workers: they run the jobs of a remote stage (runnel.nats.remote).
 ---
----A job starts as soon as fewer than n run. One that was or may have been delivered before (runnel.nats.firsts) is a
----suspect: it may have ended a worker. The worker asks the submitter before it starts it. Suspects run beside other
----jobs, but for the last two starts of one, before its submitter gives it up: those are alone in their worker. While
----the worker has a job, waiting or running, a thread reports progress to the server; without that the server soon
----redelivers the job to another worker.
+---A job starts when fewer than n run. A job that was or may have been delivered before (runnel.nats.firsts) is a
+---suspect: it may have ended a worker's process. The worker asks the submitter before it starts a suspect. Suspects run
+---beside other jobs, but the last two starts before the submitter gives the job up are alone in their worker. While the
+---worker has a job, waiting or running, a thread reports progress to the server; otherwise the server soon redelivers
+---the job to another worker.
 
 local answers = require "runnel.nats.answers"
 local arrivals = require "runnel.nats.arrivals"
@@ -64,12 +64,12 @@ local go = guard.go
 ---@field private pulls runnel.Pulls
 ---@field private held table<string, runnel.Delivery> all jobs that it has, by the subject for the acknowledgement
 ---@field private first_ack string what the subject for the acknowledgement begins with, at the first delivery
----@field private waiting runnel.Delivery[] those that wait to be started
+---@field private waiting runnel.Delivery[] jobs that have not started
 ---@field private running runnel.Running
 ---@field private is_paused boolean no job is started, because an operator has paused the stage
 ---@field private told table<string, boolean> reports that were made already
 ---@field private cancellations runnel.Channel<any> of the subscription to them
----@field private early runnel.Cancellations those whose jobs it does not have
+---@field private early runnel.Cancellations cancellations of jobs that it does not have
 ---@field private events runnel.Channel<{ event: string }> of the connection
 ---@field private ended_chan runnel.Channel<any> closes when it has ended
 ---@field private open boolean it asks for jobs
@@ -87,12 +87,12 @@ end
 
 -- ---- what runs ----
 
--- The go block of a job has ended, with an outcome or, if the job has not run, without.
+-- The go block of a job has ended, with an outcome, or without one if the job has not run.
 function Worker:ended(d, outcome)
   if d.has_ended then return end
   d.has_ended = true
   local why = outcome and outcome.failed and hand_back.reason(outcome.err)
-  if self.held[d.ack] then -- it was not answered before
+  if self.held[d.ack] then -- not answered before
     if d.returned then
       self:give_back(d)
     elseif d.cancelled then
@@ -109,7 +109,7 @@ function Worker:ended(d, outcome)
   self:pump()
 end
 
--- Asks the submitter whether a suspect may start: "run", "alone" (only where nothing else runs), "done" or nil.
+-- Asks the submitter whether a suspect may start: "run", "alone" (only without other jobs), "done" or nil.
 local function ask(self, d, is_alone)
   d.asked, d.asking = true, true
   local answer = self.questions:ask(d.job, d.ack, self.label, is_alone, d.again)
@@ -117,7 +117,7 @@ local function ask(self, d, is_alone)
   return answer
 end
 
--- Asks whether a suspect may start, and waits until it can. Returns false if not; it is answered then.
+-- Asks whether a suspect may start, and waits until it can. Returns false if not; the job is then answered.
 local function may_start(self, d)
   local answer = ask(self, d, self.n == 1)
   if answer == "alone" then
@@ -138,8 +138,8 @@ local function may_start(self, d)
   return false
 end
 
--- From now on the job may take `limit` ms. If it does not let Lua run any more then, the engine sends its submitter the
--- error, and ends the process.
+-- Starts the job's time limit of `limit` ms. If Lua does not run any more at its end, the engine sends the error to the
+-- submitter, and ends the process.
 local function set_limit(self, d)
   local late = limit.text("serve " .. self.name, self.limit)
   self.engine:limit(d.beat, self.limit, limit.text("runnel: serve " .. self.name, self.limit),
@@ -160,7 +160,7 @@ local function run_died(d, why, block)
   d.worker:ended(d, jobs.failed(why == nil and "a job's go block died without an error" or why))
 end
 
--- Starts what can start, and asks for more.
+-- Starts waiting jobs, and fetches more.
 function Worker:pump()
   if self.over or self.is_paused then return end
   while self.waiting[1] and not self.running.lone and self.running.count < self.n do
@@ -190,7 +190,7 @@ end
 
 -- ---- the handle ----
 
----Waits until the worker has ended: by `stop`, `drain`, SIGTERM, or with the connection.
+---Waits until the worker has ended: by `stop`, `drain`, SIGTERM, or the end of the connection.
 function Worker:wait() take(self.ended_chan) end
 
 ---A channel that closes when the worker has ended.
@@ -210,7 +210,7 @@ local function finish(self)
   self.ended_chan:close()
 end
 
--- Takes no more jobs, and gives back those that have not started.
+-- Takes no more jobs, and gives back waiting ones.
 local function refuse_more(self)
   self.open = false
   self:give_back_waiting()
@@ -222,7 +222,7 @@ local function refuse_more(self)
   end
 end
 
----Takes no more jobs, and waits until those that run have ended, for at most `ms`. Then it stops the worker.
+---Takes no more jobs, waits for running ones for at most `ms`, and then stops the worker.
 ---@param ms? number no limit by default
 ---@return boolean done whether all have ended
 function Worker:drain(ms)
@@ -233,7 +233,7 @@ function Worker:drain(ms)
   return done
 end
 
----Ends the worker. Cancels the jobs that run; the server redelivers them to other workers.
+---Ends the worker. Cancels running jobs; the server redelivers them to other workers.
 function Worker:stop()
   if self.over then return end
   refuse_more(self)
@@ -259,7 +259,7 @@ function Worker:stats()
   }
 end
 
----What it does, for runnel.nats.who.
+---Its state, for runnel.nats.who.
 ---@return table
 function Worker:report()
   local calls = {}
@@ -272,7 +272,7 @@ function Worker:report()
   return who.report(self:stats(), self.n, self.is_paused, calls)
 end
 
----Starts no more jobs, or does so again. Those that it has wait here.
+---Pauses or resumes the start of jobs. Jobs that it has wait here.
 ---@param is_paused boolean
 function Worker:pause(is_paused)
   self.is_paused = is_paused

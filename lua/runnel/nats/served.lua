@@ -1,5 +1,4 @@
----The function of a worker (runnel.nats.serve) or of a stage (runnel.nats.stage) if the program gives the name of the
----module that returns it.
+---Loads the function of a worker (runnel.nats.serve) or of a stage (runnel.nats.stage) from a module.
 
 local check = require "runnel.internal.check"
 

@@ -1,4 +1,4 @@
----conn:sink: values that a stream stores.
+---conn:sink: stores values in a stream.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -32,7 +32,7 @@ local function subject_of(self, subject, level)
     :format(subject, self.stream, table.concat(self.subjects, ", ")), level + 1)
 end
 
--- The headers of a value, with the time until which it is to wait.
+-- The headers of a value, with the time before which it must not start.
 local function with_time(opts, level)
   local at = opts.at
   if opts.delay ~= nil then
@@ -48,9 +48,9 @@ local function with_time(opts, level)
   return headers
 end
 
----Stores a value, and returns when the stream has it. While the server does not answer, tries again, so that the stream
----has the value once. With `id`, the stream stores a value with the same id once, whoever puts it: within its time for
----ids (option `duplicates` of conn:stream).
+---Stores a value, and returns when the stream has it. While the server does not answer, tries again; the stream stores
+---the value once. With `id`, the stream stores only one value of that id, from any process, within its time for ids
+---(option `duplicates` of conn:stream).
 ---With `delay` or `at`, a stage (conn:stage) does not call its function before that time; sources do not wait.
 ---@param value any
 ---@param opts? { id?: string, subject?: string, headers?: table<string, string>, delay?: number, at?: number } `delay`:
@@ -92,7 +92,7 @@ local function store_all(self, from, state, result)
 end
 
 ---Stores all values of a channel. With n above 1, n at a time, in any order. Returns a channel that gets their number
----when all are stored; or the error, after which the channel `from` is closed.
+---when all are stored; or the error, after which it closes `from`.
 ---@param from runnel.Channel<any>
 ---@param n? integer default 1: in order
 ---@return runnel.Channel<integer> count

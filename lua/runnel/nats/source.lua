@@ -16,7 +16,7 @@ local ACKS = { explicit = "explicit", taken = "taken" }
 ---@field subject? string only messages with this subject, which may be a pattern
 ---@field from? "all"|"new"|"last"|integer where a new consumer begins: the first message (the default), the next one
 ---that is stored, the last one, or a sequence number
----@field ack? "explicit"|"taken" who acknowledges: the program (the default), or the source, when a message is taken
+---@field ack? "explicit"|"taken" acknowledged by the program (the default), or by the source when a message is taken
 ---@field max_ack_pending? integer how many messages may be unacknowledged in all processes together (1000)
 ---@field ack_wait? number ms from the take after which a message that is not acknowledged is delivered again (30000)
 ---@field tries? integer how often a message is delivered at most; without end by default
@@ -29,7 +29,7 @@ local OPTIONS = {
 }
 local NEED_NAME = { "ack", "max_ack_pending", "ack_wait", "tries" }
 
----The settings of a consumer that options ask for, in the server's words, and those for a new one.
+---The settings of a consumer in the server's words: those that the options ask for, and those for a new one.
 ---@param level integer of the program's line, for errors
 function source.settings(opts, what, level)
   local function fail(format, ...) error(what .. ": " .. format:format(...), level + 2) end
@@ -73,8 +73,8 @@ end
 ---Without a name, the source delivers every message once and in order, also across reconnects and restarts of the
 ---server. There is nothing to acknowledge, and the next source starts from the beginning again.
 ---
----To end the source, close the channel; messages that nobody has taken go back to the server. The channel closes with
----an error if the stream or the consumer is deleted.
+---To end the source, close the channel; messages that are still on it go back to the server. The channel closes with an
+---error if the stream or the consumer is deleted.
 ---@param conn runnel.nats.Connection
 ---@param stream string
 ---@param opts? runnel.nats.SourceOptions

@@ -1,4 +1,4 @@
----conn:stage: a durable stage, which takes from one stream and stores its results in another.
+---conn:stage: a durable stage, which takes messages from one stream and stores its results in another.
 
 local core = require "runnel.core"
 local internal = core.internal
@@ -55,7 +55,7 @@ local OPTIONS = {
   at_least_once = true, drain_on_term = true,
 }
 
--- Results would be stored twice.
+-- These settings would store results twice.
 local FORGETS <const> = "stage: the stream %q has the retention %q: when the server starts again, it forgets the ids "
   .. "of messages that were removed, and may store results twice. Use the retention \"limits\" with max_age, or say "
   .. "at_least_once = true"
@@ -65,7 +65,7 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
 ---@field name string
 ---@field private source runnel.Channel<runnel.nats.StreamMessage>
 ---@field private running runnel.Running
----@field private calls table<runnel.nats.StreamMessage, number> the messages whose calls run, and since when
+---@field private calls table<runnel.nats.StreamMessage, number> messages with a running call -> its start
 ---@field private resumed? runnel.Channel<any> closes when the stage goes on, or ends; nil unless it is paused
 ---@field private is_stopped? boolean
 ---@field private starts_of runnel.Counts
@@ -73,8 +73,8 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
 local Stage = { __name = "stage" }
 Stage.__index = Stage
 
--- Whether the stage works on the message already: the server has not heard of the process for ack_wait, for example
--- because the network has failed.
+-- Whether the stage already works on the message: the server may have missed the beats for ack_wait, for example
+-- because the network failed.
 local function has_already(self, message)
   for other in pairs(self.calls) do
     if other.sequence == message.sequence and other:delivered_again(message) then return true end
@@ -96,7 +96,7 @@ local function run(self)
   end
 end
 
--- Starts no more calls, or does so again.
+-- Pauses or resumes the start of calls.
 local function pause(self, is_paused)
   if is_paused then
     self.resumed = self.resumed or core.chan()
@@ -106,7 +106,7 @@ local function pause(self, is_paused)
   end
 end
 
--- What it does, for runnel.nats.who.
+-- Its state, for runnel.nats.who.
 local function report(self)
   local calls = {}
   for message, since in pairs(self.calls) do
@@ -116,8 +116,8 @@ local function report(self)
   return who.report(self:stats(), #self.blocks, self.resumed ~= nil, calls)
 end
 
----Ends the stage: takes no more messages, and waits until the calls that run have ended. Messages that it has received
----and not started are redelivered to other processes.
+---Ends the stage: takes no more messages, and waits for the running calls. Messages that it has not started are
+---redelivered to other processes.
 ---@param ms? number how long to wait; calls that still run then are cancelled, and their messages are redelivered
 ---@return boolean ended false if calls were cancelled
 function Stage:drain(ms)
@@ -137,8 +137,7 @@ function Stage:__close() self:drain(0) end
 ---@return runnel.Channel<any> done
 function Stage:done() return self.ended end
 
----Waits until the stage has ended: it was stopped, or a stream or the consumer was deleted, or the connection has
----ended.
+---Waits until the stage has ended: it was stopped, a stream or the consumer was deleted, or the connection has ended.
 ---@return boolean? ended, any err
 function Stage:wait()
   self.ended:take()
@@ -146,9 +145,8 @@ function Stage:wait()
   return true
 end
 
----Counters: messages `done`, `failed` tries, messages `given_up`, starts of messages that were `redelivered`, calls
----that are `running`, messages `waiting` in this process for their start, and `duplicates`: results that their stream
----had already.
+---Counters: messages `done`, `failed` tries, messages `given_up`, starts of `redelivered` messages, calls that are
+---`running`, messages `waiting` in this process for their start, and `duplicates`: results that the stream already had.
 ---@return { done: integer, failed: integer, given_up: integer, redelivered: integer, running: integer,
 ---waiting: integer, duplicates: integer }
 function Stage:stats()
@@ -219,7 +217,7 @@ function stage.stage(conn, n, from, f, to, opts)
   }, "stage", 2)
   local info, err = jetstream.stream_info(conn, from)
   if not info then return nil, "stage: " .. err end
-  -- A stream that is deleted and made again counts from 1 again.
+  -- A stream that was deleted and made again counts from 1.
   self.id = ("%s.%s.%s"):format(from, name, (info.created:gsub("[^%d]", "")))
   self.settings = { storage = info.config.storage, replicas = info.config.num_replicas }
   self.starts_of = counts.new(conn, name, info)
@@ -232,7 +230,7 @@ function stage.stage(conn, n, from, f, to, opts)
     local bucket, why = self.starts_of:open()
     if not bucket then return nil, "stage: " .. why end
   end
-  -- While a message runs alone, the others would only be given back.
+  -- While a message runs alone, other messages would only be given back.
   self.reader = {
     conn = conn, stream = from, name = name, config = config, defaults = defaults, batch = n, encoding = encoding,
     acks = "explicit", holds = true, rests = function() return self.running.lone ~= nil end,

@@ -1,5 +1,5 @@
----What a durable stage (runnel.nats.stage) does with one message: calls the function, stores the results, and answers
----the message; or tries again later, or gives it up.
+---Processes one message of a durable stage (runnel.nats.stage): calls the function, stores the results, and answers the
+---message; or tries again later, or gives it up.
 
 local core = require "runnel.core"
 local internal = core.internal
@@ -17,12 +17,12 @@ local tell = require "runnel.nats.tell"
 
 local stage_message = {}
 
--- What is reported then: that results are not stored; or how often messages were started, without which those that were
--- delivered before cannot start.
+-- Keys of reports: results cannot be stored; or the counts of starts cannot be read or written, without which
+-- redelivered messages cannot start.
 local NOT_STORED <const> = "its stream does not accept results for now: "
 local NOT_COUNTED <const> = "the server does not store the starts of messages for now: "
 
--- Stores one result, however long that is not possible. Raises if it never will be.
+-- Stores one result; retries until that succeeds. Raises if it can never succeed.
 local function store(self, value, id)
   local since = core.now()
   while true do
@@ -46,7 +46,7 @@ local function store_results(self, message, ...)
   end
 end
 
--- A message on which the stage works.
+-- A message in work.
 ---@class runnel.StageCall
 ---@field message runnel.nats.StreamMessage
 ---@field count? runnel.Count of the message, if it was delivered before
@@ -71,7 +71,7 @@ local function bury(self, call, err, trace)
   return ok
 end
 
--- The last try has failed, or the processes have ended at each start.
+-- The last try has failed, or each start has ended its process.
 local function give_up(self, call, err, trace)
   local message = call.message
   if self.ex_handler then
@@ -106,27 +106,27 @@ local function failed(self, call, err, trace)
   call.message:nak(math.max(1, backoff.pause(self.retry, count.raises)))
 end
 
--- How long a message is to wait, by its header; or nil. The clock of the process decides, to the second.
+-- How long a message must wait, by its header; or nil. Uses the clock of this process, to the second.
 local function delay_of(message)
   local at = message.headers and tonumber(message.headers["Runnel-At"])
   local ms = at and at - os.time() * 1000
   return ms and ms > 0 and ms or nil
 end
 
--- The server has not said, or stored, how often a message was started: it is tried again later. Returns false.
+-- The server has not returned, or stored, the count of starts: the message is tried again later. Returns false.
 local function wait_for_counts(self, message, why)
   tell(self, "stage", NOT_COUNTED .. tostring(why), NOT_COUNTED)
   message:nak(patience.starts_again)
   return false
 end
 
--- Counts the start of a message that was or may have been delivered before, and waits until nothing else runs if it
--- must run alone. Returns false if it cannot start; it is answered then.
+-- Counts the start of a message that was or may have been delivered before, and if it must run alone, waits until
+-- nothing else runs. Returns false if it cannot start; the message is then answered.
 local function may_start(self, call, again)
   local message = call.message
   local count, err = self.starts_of:get(message)
   if err then return wait_for_counts(self, message, err) end
-  -- The first delivery may have been started, unless it was only to wait.
+  -- The first delivery may have started the message, unless it only had to wait.
   local only_waited = message.deliveries <= 2 and message.headers and message.headers["Runnel-At"]
   local was_started = again == "again" and not only_waited
   count = count or { starts = was_started and 1 or 0, raises = 0 }
@@ -155,15 +155,15 @@ local function may_start(self, call, again)
   return true
 end
 
--- The function has returned, or raised (xpcall): stores what it has returned, for as long as that takes. Returns what
--- xpcall does.
+-- The function has returned, or raised (xpcall): stores its results, for as long as that takes. Returns xpcall's
+-- results.
 local function store_if_ok(self, message, ok, ...)
   if not ok or not self.sink then return ok, ... end
   if self.limit and self.conn.beats[message.ack_subject] then reader.beat(self.reader, message) end
   return xpcall(store_results, guard.handler, self, message, ...)
 end
 
--- Calls the function, as xpcall does, and stores its results.
+-- Calls the function under xpcall, and stores its results.
 local function try(self, call)
   local message, ms = call.message, self.limit
   if self.rate then self.rate:wait() end
@@ -179,12 +179,12 @@ local function try(self, call)
   return store_if_ok(self, message, limit.call(ms, late, self.f, message.value, message))
 end
 
--- The end of a call, also if its go block is cancelled.
+-- Ends a call, also if its go block is cancelled.
 local Leaving = {}
 
 function Leaving:__close()
   local of, call = self.stage, self.call
-  call.message:nak() -- unless it was answered
+  call.message:nak() -- no effect if it was answered
   if of.running.lone == call then
     of.running.lone = nil
     reader.go_on(of.reader)
@@ -199,7 +199,7 @@ function stage_message.work_on(self, message)
   local again = self.firsts:look(message.sequence, message.order)
   if message.deliveries > 1 then again = "again" end
   local whose = message.headers and message.headers["Runnel-For"]
-  if whose and whose ~= self.name then return message:ack() end -- it was given up by another stage, and is replayed
+  if whose and whose ~= self.name then return message:ack() end -- another stage gave it up; it is a replay
   local delay = delay_of(message)
   if delay then return message:nak(delay) end
   if self.running.lone then return message:nak(patience.alone_again) end

@@ -1,5 +1,5 @@
----conn:remote and conn:serve: remote stages and their workers on a connection to a NATS server. It makes the stream and
----the consumer that a stage needs, and checks those that are there.
+---conn:remote and conn:serve: remote stages and their workers on a connection to a NATS server. Makes the stream and
+---the consumer of a stage, and checks existing ones.
 
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
@@ -37,8 +37,8 @@ function Engine:subscribe(subject, take) return (self.conn:subscribe(subject, { 
 
 function Engine:inbox() return self.conn:inbox() end
 
--- As conn:beat and conn:unbeat without their checks, since there is one for each job. `unbeat` gets what `beat` has
--- returned, or false.
+-- conn:beat and conn:unbeat without their checks, since each job uses them. `unbeat` gets the result of `beat`, or
+-- false.
 function Engine:beat(subject, bytes, ms, again) return self.core:beat(subject, bytes, ms, again) or false end
 
 function Engine:unbeat(beat)
@@ -88,7 +88,7 @@ local function wrong_setting(config, expected)
   end
 end
 
--- Makes sure that the stream of a stage is there, with the settings that it needs. Returns nil and why if it is not.
+-- Makes sure that the stream of a stage exists with the right settings. Returns nil and the reason if it does not.
 local function ensure_stream(conn, name, opts)
   local stream = names.stream(name)
   local expected = {
@@ -107,7 +107,7 @@ local function ensure_stream(conn, name, opts)
   return config
 end
 
--- The same for the consumer that the workers share. `of` begins with what it has delivered.
+-- The same for the consumer that the workers share. Initializes `of` from its number of deliveries.
 local function ensure_consumer(conn, name, opts, of)
   local stream, consumer = names.stream(name), names.CONSUMER
   local expected = {
@@ -123,15 +123,15 @@ local function ensure_consumer(conn, name, opts, of)
   return info.config
 end
 
--- Which of the settings that the program gives differs from the server's; nil if none. They are in the server's words.
+-- Which of the program's settings differs from the server's; nil if none. They are in the server's words.
 local function difference(what, name, given, config)
   local found = jetstream.difference(given, config)
   return found and ("%s exists with other settings: %s; change the option, or the server's setting by "
     .. "conn:queue(%q):change"):format(what, found, name)
 end
 
--- The same for the stream of a stage. If the program wants more replicas, the stream gets them: the first program may
--- not have asked for any.
+-- The same for the stream of a stage. If the program wants more replicas, changes the stream: the first program may not
+-- have asked for any.
 local function stream_difference(conn, name, opts, config)
   local stream = names.stream(name)
   if opts.replicas and opts.replicas > config.num_replicas then
@@ -156,14 +156,14 @@ JobStream.__index = JobStream
 -- Makes the stream if it is missing.
 function JobStream:make() return ensure_stream(self.conn, self.name, self.settings) end
 
--- Where in the stream the message of a subject is; nil if it has none, or does not answer.
+-- The sequence number of a subject's message; nil if it has none, or the server does not answer.
 function JobStream:position(subject)
   local answer = jetstream.request(self.conn, "STREAM.MSG.GET." .. self.stream, { last_by_subj = subject })
   return answer and answer.message and math.tointeger(answer.message.seq)
 end
 
--- The subjects that have a message, among those that match; nil if the server does not say. It names up to 100,000 in
--- an answer.
+-- The subjects that have a message, among those that match; nil if the server does not answer. It lists up to 100,000
+-- in an answer.
 function JobStream:subjects(filter)
   local found, count = {}, 0
   repeat
@@ -176,7 +176,8 @@ function JobStream:subjects(filter)
   return found
 end
 
--- Why nobody takes jobs: a text; or nil, if a worker asks for jobs or has some, or the server does not say.
+-- Why the stage has no active worker: a text; or nil, if a worker asks for jobs or has some, or the server does not
+-- answer.
 function JobStream:why_idle()
   local answer, _, code = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, names.CONSUMER))
   if answer and who.is_paused(answer.config) then
@@ -188,8 +189,8 @@ function JobStream:why_idle()
 end
 
 -- Whether the stream has a message that it will not deliver, since the server counts it as acknowledged. This happens
--- if the server was killed, because it writes messages and acknowledgements to different files. Not known while jobs
--- were delivered again: the job may be one of them, and run.
+-- if the server was killed, because it writes messages and acknowledgements to different files. Unknown while
+-- redelivered jobs are unfinished: the job may be one of them, and run.
 function JobStream:is_stuck(subject)
   local position = self:position(subject)
   if not position then return false end
@@ -247,7 +248,7 @@ local function check_stream_options(opts, what)
 end
 
 ---Makes a remote stage: an object to pass to rn.pmap, rn.pipeline_async and others in place of a function. Its calls
----run in the workers that serve the name (conn:serve).
+---run in the workers of that name (conn:serve).
 ---
 ---A job runs at least once, and again if its worker falls silent. Each call gets its results once; an ordered pipeline
 ---keeps the order of the values.

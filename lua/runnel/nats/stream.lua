@@ -4,7 +4,7 @@ local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.jetstream"
 local json = require "runnel.internal.json"
 
--- Each returns whether a value is right, and what is expected.
+-- Each returns whether a value is valid, and the description of valid values.
 local function is_ms(value)
   return type(value) == "number" and value >= 0 and value < math.huge, "a number of milliseconds"
 end
@@ -25,7 +25,7 @@ local function one_of(...)
   end
 end
 
--- The settings: what the server calls them, and how to check them.
+-- The settings: the server's names, and their checks.
 local SETTINGS = {
   subjects = { "subjects", is_subjects }, storage = { "storage", one_of("file", "memory") },
   replicas = { "num_replicas", is_count }, retention = { "retention", one_of("limits", "workqueue", "interest") },
@@ -38,7 +38,7 @@ local SETTINGS = {
 local KNOWN = {}
 for name in pairs(SETTINGS) do KNOWN[name] = true end
 
----The settings of a stream. Those that are not given are as the server has them, or the default.
+---The settings of a stream. A missing one keeps the server's value, or has the default.
 ---@class runnel.nats.StreamOptions
 ---@field subjects? string|string[] what the stream stores; by default the subject that has the stream's name
 ---@field storage? "file"|"memory" default file
@@ -69,7 +69,7 @@ Stream.__name = "stream"
 
 local stream = {}
 
--- The settings that options ask for, in the server's words.
+-- Translates options into the server's settings.
 local function wanted_of(opts, what)
   local wanted = {}
   for name, value in pairs(opts or {}) do
@@ -91,7 +91,7 @@ local function opened(conn, answer)
   }, Stream)
 end
 
----Opens a stream that exists.
+---Opens an existing stream.
 ---@return runnel.nats.Stream? stream, string? err
 function stream.open(conn, name)
   local answer, err = jetstream.stream_info(conn, name)
@@ -111,8 +111,8 @@ function stream.ensure(conn, name, wanted, config)
   return answer
 end
 
----Opens a stream, and makes it first if it does not exist. If it exists with other settings than those given, that is
----an error: the stream stays as it is.
+---Opens a stream, and makes it first if it does not exist. Fails, and leaves the stream as it is, if it exists with
+---other settings than the given ones.
 ---
 ---    local orders = assert(conn:stream("orders", { subjects = "orders.>", max_age = 24 * 3600 * 1000 }))
 ---@param conn runnel.nats.Connection
@@ -130,8 +130,7 @@ function stream.stream(conn, name, opts)
   return opened(conn, info)
 end
 
----Gives it other settings; those that are not given stay. What the server cannot change, such as the storage, is an
----error.
+---Changes the given settings. Fails for a setting that the server cannot change, such as the storage.
 ---@param opts runnel.nats.StreamOptions
 ---@return true? ok, string? err
 function Stream:change(opts)
@@ -143,8 +142,8 @@ function Stream:change(opts)
   return true
 end
 
----Deletes a consumer, such as that of a source with a name or of a stage. What it has not done is not delivered to it
----again; in a stream with retention "limits" the messages stay.
+---Deletes a consumer, such as that of a named source or of a stage. Its unfinished messages are not redelivered to it;
+---in a stream with retention "limits" they stay.
 ---@param name string
 ---@return true? ok, string? err
 function Stream:delete_consumer(name)
@@ -154,7 +153,7 @@ function Stream:delete_consumer(name)
   return true
 end
 
----How many messages it has, their bytes, and the first and the last sequence number.
+---The number of its messages, their bytes, and the first and the last sequence number.
 ---@return { messages: integer, bytes: integer, first: integer, last: integer, consumers: integer }? state, string? err
 function Stream:state()
   local answer, err = jetstream.stream_info(self.conn, self.name)
@@ -164,7 +163,7 @@ function Stream:state()
     consumers = state.consumer_count }
 end
 
----Removes all messages, or those of a subject, which may be a pattern. Returns how many.
+---Removes all messages, or those of a subject, which may be a pattern. Returns their number.
 ---@param subject? string
 ---@return integer? count, string? err
 function Stream:purge(subject)

@@ -1,4 +1,4 @@
----A message of a stream, as a program gets it: what it says, and the answer to its delivery.
+---A stream's message as a program sees it: its contents, and the answer to its delivery.
 
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.jetstream"
@@ -7,12 +7,12 @@ local stream_message = {}
 
 -- ---- messages ----
 
----What messages need of their reader (runnel.nats.reader).
+---The reader's part that messages use (runnel.nats.reader).
 ---@class runnel.nats.MessageOwner
 ---@field conn runnel.nats.Connection
 ---@field name? string of the consumer, if messages are acknowledged
 ---@field consumer? string its name at the server
----@field acks? "explicit"|"taken" who acknowledges: the program, or the reader
+---@field acks? "explicit"|"taken" acknowledged by the program, or by the reader
 ---@field heard number when the server was last heard of
 ---@field memory runnel.nats.AckMemory
 ---@field answered? fun() called after each answer
@@ -38,7 +38,7 @@ function Message:__index(key)
   if key == "value" or key == "data" or key == "headers" then return self.raw[key] end
 end
 
----Answers the delivery, once; false if it was answered already, or the connection is closed.
+---Answers the delivery, once; false if it was already answered, or the connection is closed.
 ---@param self runnel.nats.StreamMessage
 ---@param text string in the server's words
 ---@return boolean
@@ -59,8 +59,8 @@ function stream_message.answer(self, text)
 end
 local answer = stream_message.answer
 
----The server has delivered it again while the program works on it: what is answered holds for that delivery, too. False
----if it was answered before: the answer is lost, or it was given back.
+---The server has redelivered the message while the program works on it: its answer will cover that delivery, too. False
+---if it was already answered: the answer is lost, or the message was given back.
 ---@param newer runnel.nats.StreamMessage
 ---@return boolean
 function Message:delivered_again(newer)
@@ -70,12 +70,11 @@ function Message:delivered_again(newer)
   return true
 end
 
----Acknowledges it: it will not be delivered again. False if it was answered already, or the source does not
----acknowledge.
+---Acknowledges it: no redelivery. False if it was already answered, or the source does not acknowledge.
 ---@return boolean
 function Message:ack() return self.reader.acks == "explicit" and answer(self, "+ACK") end
 
----Gives it back, to be delivered again: at once, or after `ms`.
+---Gives it back for redelivery: at once, or after `ms`.
 ---@param ms? number
 ---@return boolean
 function Message:nak(ms)
@@ -84,11 +83,11 @@ function Message:nak(ms)
   return answer(self, jetstream.nak(ms))
 end
 
----Gives it up: it will not be delivered again, although it was not processed.
+---Gives it up: no redelivery, although it was not processed.
 ---@return boolean
 function Message:term() return self.reader.acks == "explicit" and answer(self, "+TERM") end
 
----Reports that work on it goes on: ack_wait starts anew.
+---Reports progress: ack_wait starts anew.
 ---@return boolean
 function Message:progress()
   if self.is_answered or self.reader.acks ~= "explicit" then return false end
@@ -98,8 +97,8 @@ end
 local ACK = "^(%$JS%.ACK%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.)(%d+)(%.(%d+)%.(%d+))$"
 local LONG_ACK = "^(%$JS%.ACK%.[^.]+%.[^.]+%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.)(%d+)(%.(%d+)%.(%d+).*)$"
 
----Makes a message from what the server sent, by the subject for its acknowledgement. Returns nil for one of another
----consumer.
+---Makes a message from the server's message, by the subject for its acknowledgement. Returns nil if it is another
+---consumer's.
 ---@param owner runnel.nats.MessageOwner
 ---@param raw runnel.nats.Message
 ---@return runnel.nats.StreamMessage?

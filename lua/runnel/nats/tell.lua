@@ -1,5 +1,4 @@
----Reports what is wrong with a remote stage, a worker or a durable stage: once for each key, since it would be reported
----at each attempt.
+---Reports problems of a remote stage, a worker or a durable stage: once for each key, not at each attempt.
 
 local internal = require("runnel.core").internal
 

@@ -1,6 +1,6 @@
----Removes finished messages from work queues. A server that is killed may forget that it has removed a message and yet
----know that it was acknowledged, because it writes the two to different files. Then the message takes a place in the
----stream and is never delivered.
+---Removes finished messages from work queues. A server that is killed may forget a removal but keep the
+---acknowledgement, because it writes the two to different files. Then the message takes room in the stream and is never
+---delivered.
 
 local core = require "runnel.core"
 local jetstream = require "runnel.nats.jetstream"
@@ -8,11 +8,11 @@ local patience = require "runnel.nats.patience"
 
 local tidying = {}
 
--- How often to look, at most.
+-- The shortest time between two checks.
 local TIMES <const> = 40
 
--- Removes the messages of a subject up to one. Returns false if the server has not answered a request. (Not by purging
--- the subject: the consumers of nats-server 2.9 then skip messages of other subjects.)
+-- Removes the messages of a subject up to a sequence number. Returns false if the server has not answered a request.
+-- (Not by purging the subject: the consumers of nats-server 2.9 then skip messages of other subjects.)
 local function remove_each(conn, stream, subject, first, last)
   while first <= last do
     local found, _, code = jetstream.request(conn, "STREAM.MSG.GET." .. stream, { seq = first, next_by_subj = subject })
@@ -27,10 +27,10 @@ local function remove_each(conn, stream, subject, first, last)
   return true
 end
 
----The position up to which all messages are finished; or nil if the server does not show it. The server finds its floor
----by the numbers of deliveries. If messages are delivered again in another order, and the server is killed, the floor
----can pass messages on which processes still work. All of these were delivered again, and num_redelivered counts them
----until they are finished.
+---The sequence number up to which all messages are finished; or nil if the server does not show it. The server derives
+---its floor from the numbers of deliveries. If it redelivers messages in another order and is then killed, the floor
+---can pass messages that are still in work. All of these were redelivered, and num_redelivered counts them until they
+---are finished.
 ---@param info table? what the server says about the consumer
 ---@return integer? position
 function tidying.finished_up_to(info)
@@ -38,9 +38,9 @@ function tidying.finished_up_to(info)
   return info.ack_floor.stream_seq
 end
 
----Removes the messages of a stream that are finished, if it is a work queue: those up to the first that its consumer
----has not finished. Those behind it that are finished too have to wait. It removes nothing while the consumer counts
----messages that were delivered again. It looks until all is finished that was delivered before. Parks.
+---Removes finished messages of a work queue, up to the first unfinished one of its consumer. Finished messages behind
+---that one have to wait. Removes nothing while the consumer counts redelivered messages. Repeats until all earlier
+---deliveries are finished. Parks.
 ---@param conn runnel.nats.Connection
 ---@param stream string
 ---@param consumer string

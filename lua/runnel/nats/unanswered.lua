@@ -1,12 +1,12 @@
----Ends the requests of a connection that get no answer: it was lost on the way, or the server has refused what was
----published. Reports permissions that are missing.
+---Ends requests of a connection that cannot get an answer: lost with the connection, or refused by the server. Reports
+---missing permissions.
 
 local internal = require("runnel.core").internal
 
 local unanswered = {}
 
--- Ends requests whose reply may have been lost with the connection, if they ask for that: those that were sent before
--- the connection was lost. Later ones are sent after the reconnect.
+-- Ends requests, if they ask for that, whose reply may have been lost: those sent before the connection was lost. Later
+-- ones are sent after the reconnect.
 local function end_lost_requests(self, event)
   for _, request in pairs(self.requests) do
     if event.event == "disconnected" then
@@ -17,14 +17,14 @@ local function end_lost_requests(self, event)
   end
 end
 
--- What the library itself sends and needs: a program whose jobs wait because of it must be told. Without the last one,
--- only conn:queues() misses something.
+-- The library's own subjects: without these permissions jobs wait, so the program must be told. Without the last one,
+-- only conn:queues() lacks data.
 local function is_own(subject)
   return (subject:find "^%$JS%." or subject:find "^runnel%.") and subject ~= "runnel.who"
 end
 
--- The server has refused to let the connection publish or subscribe: ends the requests that would wait for nothing.
--- What the library publishes without a request is reported, once for each kind of subject.
+-- The server has refused a publish or subscribe: ends the requests that would wait forever. Refused publishes of the
+-- library without a request are reported, once for each kind of subject.
 local function end_refused_requests(self, event)
   local subject, is_for_request = event.subject, false
   local message = ("the server does not permit to %s %q"):format(

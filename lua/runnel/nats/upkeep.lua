@@ -1,5 +1,5 @@
 ---Keeps the jobs of a remote stage (runnel.nats.remote) in their stream until they have results: sends them again,
----makes the stream if it is missing, and removes jobs that have ended. These are methods of remote stages.
+---makes the stream if it is missing, and removes ended jobs. Methods of remote stages.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -9,18 +9,18 @@ local now, sleep = core.now, core.sleep
 
 local upkeep = {}
 
--- After this many failed attempts to make the stream, report it. A cluster that has lost a server needs some time.
+-- After this many failed attempts to make the stream, reports it. A cluster that has lost a server needs some time.
 local PATIENCE <const> = 3
 
--- Up to FEW jobs are simply sent again. Of more, the stream is asked first which it has, since most jobs that take long
--- are not lost, and would be sent twice. So that many jobs that wait for long do not cost more than the work on them,
--- the next such question is REST times as long after an answer as that took.
+-- Up to FEW due jobs are sent again at once. For more, the stream is first asked which jobs it has, since most slow
+-- jobs are not lost, and would be sent twice. After an answer that took t, the next question waits REST * t, so that a
+-- long backlog costs less than the work on it.
 local FEW <const>, REST <const> = 64, 20
 
--- A server that has just started may not answer yet. After this many questions, leave ended jobs in the stream.
+-- A server that has just started may not answer yet. After this many questions, ended jobs stay in the stream.
 local TIDY_TIMES <const> = 30
 
--- At most so many messages are removed at a time, and so many jobs that wait for long are looked at in turn.
+-- How many messages are removed at a time, and how many old jobs are checked in turn.
 local REMOVERS <const>, OLD <const> = 16, 16
 
 ---@class runnel.Remote
@@ -42,7 +42,7 @@ function Remote:jobs_where(condition)
   return list
 end
 
--- The jobs to be sent again, unless the stream has them.
+-- The due jobs, to be sent again unless the stream has them.
 local function due(self)
   local time = now()
   return self:jobs_where(function(job) return job.again_at <= time end)
@@ -53,8 +53,8 @@ local function send_again(self, job)
   self:send(job, true)
 end
 
--- Asks the stream which jobs it has, and sends those again that it lacks and that are due. Calls `ended(key, subject)`
--- for each job that it has although it has ended. Returns false if the server does not answer. Parks.
+-- Asks the stream which jobs it has, and sends due jobs again that it lacks. Calls `ended(key, subject)` for each ended
+-- job that it still has. Returns false if the server does not answer. Parks.
 local function compare(self, ended)
   local prefix, asked_at = self.subjects, now()
   local found = self.stream:subjects(prefix .. ">")
@@ -71,7 +71,7 @@ local function compare(self, ended)
   return true
 end
 
--- Sends those again that are due, unless there are too many; returns whether.
+-- Sends due jobs again, unless there are too many; returns whether it did.
 local function send_few(self)
   local jobs = due(self)
   if #jobs > FEW then return false end
@@ -79,7 +79,7 @@ local function send_few(self)
   return true
 end
 
--- Looks for jobs to be sent again as long as there are jobs.
+-- Sends due jobs again periodically while there are jobs.
 local function look(self)
   while self.reason == nil do
     sleep(patience.jobs_look)
@@ -89,15 +89,15 @@ local function look(self)
   self.ticking = false
 end
 
----Starts to look.
+---Starts that loop.
 function Remote:tick()
   self.ticking = true
   self.ticker = guard.go(function() self.ticking = false end, nil, look, self)
   guard.started(self.ticker, "remote " .. self.name)
 end
 
--- A server that was killed may have jobs again that have ended: acknowledges them again, and removes those that are
--- still there after a while.
+-- A killed server may have ended jobs again: acknowledges them again, and removes those that are still there after a
+-- while.
 local function tidy(self)
   local tidied = {}
   local function acknowledge(key, subject)
@@ -118,8 +118,8 @@ local function tidy(self)
   compare(self, remove)
 end
 
----After a reconnect, or when the stream was made again: sends all jobs again that the stream lacks, and removes what
----has ended; anew, if it does so already.
+---Called after a reconnect, or when the stream was made again: sends all jobs again that the stream lacks, and removes
+---ended ones; restarts if it is already running.
 function Remote:send_all()
   for _, job in pairs(self.jobs) do job.again_at, job.again_after = 0, nil end
   send_few(self)
@@ -134,7 +134,7 @@ local function remove_all(self)
   while #list > 0 do self.stream:remove(table.remove(list)) end
 end
 
--- A go block that removes has ended, or died.
+-- A removing go block has ended, or died.
 local function removed(self) self.removers = self.removers - 1 end
 
 ---Removes the message of a job from the stream, soon.
@@ -151,7 +151,7 @@ end
 
 -- ---- the stream's answers ----
 
--- The stream is missing: makes it again.
+-- Makes a missing stream again.
 local function repair(self)
   local failures = 0
   while self.reason == nil do
@@ -165,8 +165,8 @@ end
 
 local function repaired(self) self.repairing = false end
 
--- A job has had no result for patience.jobs_idle. If nobody works on the stage, says so, once: the program may
--- wait for workers on purpose, so it is not an error.
+-- A job has had no result for patience.jobs_idle. If the stage has no worker, says so, once: the program may wait for
+-- workers on purpose, so it is not an error.
 local function look_for_workers(self)
   local why = self.stream:why_idle()
   if why and self.reason == nil and not self.told.workers then
@@ -175,7 +175,7 @@ local function look_for_workers(self)
   end
 end
 
--- The stream has had a job for a long time. If it will not deliver it any more, replaces the message.
+-- The stream has had a job for a long time. If the stream will no longer deliver it, replaces the message.
 local function look_after(self, job)
   if not self.stream:is_stuck(self:subject(job)) then return end
   self.stream:remove(self:subject(job))
@@ -184,7 +184,7 @@ end
 
 local function not_looking(self) self.old = {} end
 
--- Looks after some of the jobs that the stream has had for long: the first ones, since it delivers in order.
+-- Checks some of the old jobs in the stream: the first ones, since it delivers in order.
 local function look_after_old(self)
   local list, i = self.old, 1
   while list[i] do

@@ -1,16 +1,16 @@
----Who works: the workers and stages of a connection answer, when somebody asks (runnel.nats.queues), what they run.
----They also hear that an operator has paused a queue.
+---Lets operators inspect and pause queues: the workers and stages of a connection answer requests (runnel.nats.queues)
+---with their state, and receive pauses.
 ---
----A request on the subject runnel.who asks everybody; each program answers with a JSON object:
+---A request on the subject runnel.who goes to all programs; each answers with a JSON object:
 ---
 ---    { "host": "a", "pid": 7, "program": "worker.lua", "members": [ {
 ---        "queue": "resize", "n": 8, "busy": 1, "waiting": 0, "done": 120, "failed": 1, "redelivered": 0,
 ---        "paused": false, "running": [ { "value": "\"a.png\"", "ms": 1200, "deliveries": 1 } ] } ] }
 ---
----The queue is NAME for a remote stage, and STREAM/CONSUMER for a stage between streams. Nothing is sent while nobody
----asks. The message { "queue": QUEUE, "paused": true } says that a queue is paused from now on, and false that it is
----not any more; those to whom it belongs answer it in the same way. The server keeps that state in the description of
----the queue's consumer, where a program looks when it starts and after a reconnect.
+---The queue is NAME for a remote stage, and STREAM/CONSUMER for a stage between streams. Without requests nothing is
+---sent. The message { "queue": QUEUE, "paused": true } pauses a queue, and false resumes it; the members of the queue
+---answer it as they answer a request. The server keeps that state in the description of the queue's consumer, where a
+---program looks when it starts and after a reconnect.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -23,13 +23,13 @@ local internal = core.internal
 
 local who = {}
 
----Where to ask.
+---The subject of requests.
 who.SUBJECT = "runnel.who"
 
----The description of the consumer of a queue that is paused.
+---The description of a paused queue's consumer.
 who.PAUSED = "paused"
 
--- How many of the calls that run are told, and how many bytes of their values.
+-- How many running calls are reported, and how many bytes of their values.
 local TOLD <const>, VALUE <const> = 32, 60
 
 ---A worker or a stage.
@@ -43,7 +43,7 @@ local TOLD <const>, VALUE <const> = 32, 60
 -- Text that JSON can hold: the bytes of a value need not be UTF-8.
 local function printable(text) return utf8.len(text) and text or (text:gsub("[\128-\255]", "?")) end
 
----A call that runs, as a member reports it.
+---A running call in a member's report.
 ---@param value any
 ---@param since number when it was started, by core.now()
 ---@param deliveries integer
@@ -52,8 +52,7 @@ function who.call(value, since, deliveries)
   return { value = printable(short.value(value, VALUE)), ms = (core.now() - since) // 1 | 0, deliveries = deliveries }
 end
 
----Makes the report of a member from its counts, to which it adds. Of the calls that run, it lists the longest first,
----up to a limit.
+---Completes a member's report from its counts. Lists the running calls, the longest first, up to a limit.
 ---@param report table the counts: running, waiting, done, failed, redelivered
 ---@param n integer how many calls may run
 ---@param is_paused boolean
@@ -78,7 +77,7 @@ local function reports(members, queue)
   return list
 end
 
--- A request. Must not park.
+-- Handles a request. Must not park.
 local function answer(conn, members, data, reply)
   local question = data ~= "" and json.decode(data) or {}
   if type(question) ~= "table" then return end
@@ -94,18 +93,18 @@ local function answer(conn, members, data, reply)
   conn.core:publish(reply, assert(json.encode { host = host, pid = pid, program = program, members = list }))
 end
 
----Whether the description of a consumer says that its queue is paused.
+---Whether the description of a consumer marks its queue as paused.
 ---@param config table of the consumer
 ---@return boolean
 function who.is_paused(config) return config.description == who.PAUSED end
 
--- Looks whether somebody has paused a queue, or resumed it, while the connection was lost.
+-- Checks whether a queue was paused or resumed while the connection was lost.
 local function look(conn, member)
   local info = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(member.stream, member.consumer))
   if info then member.pause(who.is_paused(info.config)) end
 end
 
--- Subscribes, for the first member of a connection.
+-- Subscribes; called for the first member of a connection.
 local function listen(conn)
   local members = {}
   local ch = conn:subscribe(who.SUBJECT, { encoding = "raw" }, function(data, reply)

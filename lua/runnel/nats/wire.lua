@@ -1,5 +1,4 @@
----The messages of remote stages: what a submitter (runnel.nats.remote) and a worker (runnel.nats.serve) send each
----other.
+---The format of messages between submitters (runnel.nats.remote) and workers (runnel.nats.serve).
 ---
 ---Each message is a line of words, a newline, and the bytes of values. The first word is the version of this format.
 ---The second, in every version, is the subject for answers, or "-". Workers can be written in other languages.
@@ -29,8 +28,8 @@ local wire = {}
 ---The version of the format.
 wire.VERSION = "1"
 
--- Most messages are jobs and results. So these are made and read with few string operations. For a long word, a plain
--- find costs less than a pattern.
+-- Most messages are jobs and results, so these use few string operations. For a long word, a plain find costs less than
+-- a pattern.
 local VERSION <const> = "1"
 local RESULT <const> = VERSION .. " - result "
 local BEGINNING <const> = VERSION .. " "
@@ -61,7 +60,7 @@ end
 ---@field again boolean
 ---@field bytes string
 
--- What parse_job returns for what it cannot read. `encoding`: the job's, if its first line has the right form.
+-- The result of parse_job for an unreadable job. `encoding`: the job's, if its first line has the right form.
 local function unreadable(data, encoding)
   local version, reply = match(data, "^(%d+) ([^%s]+)")
   if version ~= VERSION then return nil, version, reply, not version and "it is not a job" or nil end
@@ -69,8 +68,8 @@ local function unreadable(data, encoding)
   return nil, version, reply, "its first line makes no sense"
 end
 
----Takes a job apart. Returns nil for one that this version cannot read, with its version and where to answer, as far as
----they are known. If no version can read it, `problem` says why; otherwise it has another version or encoding.
+---Parses a job. Returns nil for one that this version cannot read, with its version and the subject for answers as far
+---as they are known. If no version can read it, `problem` says why; otherwise it has another version or encoding.
 ---@param data string
 ---@return runnel.JobMessage? job
 ---@return string? version
@@ -90,7 +89,7 @@ end
 
 -- ---- results ----
 
----How a job has ended.
+---The outcome of a job.
 ---@class runnel.Outcome
 ---@field n integer how many results
 ---@field [integer] any the results
@@ -104,7 +103,7 @@ local function pack_error(codec, err)
   return codec.encode(err, "error") or codec.encode(internal.error_text(err), "error") or "an error that cannot be sent"
 end
 
----A job's end as a message; nil and why if a result cannot be packed.
+---Packs an outcome; nil and the reason if a result cannot be packed.
 ---@param job runnel.JobMessage
 ---@param ack string
 ---@param outcome runnel.Outcome
@@ -136,7 +135,7 @@ function wire.result(job, ack, outcome)
   return table.concat(parts)
 end
 
----Reads the line of a result.
+---Parses the line of a result.
 ---@param data string
 ---@return string? number nil if it is not a result
 ---@return string ack
@@ -179,7 +178,7 @@ local function unpack_results(codec, data, at, sizes)
   return outcome
 end
 
----The outcome that a result's message has; one that has failed if the message cannot be read.
+---The outcome in a result's message; a failed one if the message is malformed.
 ---@param data string
 ---@param at integer where its values begin
 ---@param sizes string
@@ -192,8 +191,8 @@ end
 
 -- ---- the rest ----
 
----What a worker or submitter has sent, but for jobs: the words after the version, and where the values begin. Nil and
----the version for what this version cannot read.
+---Parses the messages of workers and submitters other than jobs: returns the words after the version, and where the
+---values begin; nil and the version if this version cannot read the message.
 ---@param data string
 ---@return string[]? words
 ---@return integer|string at
@@ -205,12 +204,12 @@ function wire.parse(data)
   return words, at
 end
 
----A message without values.
+---Makes a message without values.
 ---@param ... string|integer its words after the version
 ---@return string
 function wire.line(...) return table.concat({ wire.VERSION, ... }, " ") .. "\n" end
 
----What the subject for the acknowledgement says about a delivery.
+---The delivery's data in the subject for the acknowledgement.
 ---@param ack string
 ---@return integer deliveries how often the server says it has delivered the job; 1 is the first time
 ---@return integer sequence the job's number in the stream
