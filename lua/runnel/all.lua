@@ -2,9 +2,9 @@
 ---
 ---    local rn = require "runnel.all"
 ---
----It returns what `require "runnel"` returns. For a program that cannot read Lua files later: because it changes its
+---It returns the same as `require "runnel"`. For a program that cannot read Lua files later: because it changes its
 ---directory and `package.path` is relative, or because it may run out of file descriptors. Modules such as `runnel.sim`
----and `runnel.uv`, which a program requires itself, load all they need when they are required.
+---and `runnel.uv`, which a program requires itself, load everything when they are required.
 
 local rn = require "runnel"
 for _ in pairs(rn) do end -- pairs loads what is not loaded yet

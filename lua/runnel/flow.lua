@@ -12,7 +12,7 @@
 ---    })
 ---    f:wait()
 ---
----A stage is n workers of runnel.internal.workers, which take from a channel. What leads to it puts on that channel.
+---A stage is n workers of runnel.internal.workers, which take from a channel. The stages before it put on that channel.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -53,7 +53,7 @@ Flow.__name = "runnel.flow"
 
 -- ---- making a flow ----
 
--- The stages' names in the order in which the edges name them, and then the others.
+-- The stages' names in the order of the edges, and then the others.
 local function order(texts, given)
   local list, seen = {}, { ["*"] = true }
   local function add(name)
@@ -73,7 +73,7 @@ local function order(texts, given)
   return list
 end
 
--- Reads what the program says: the stages by name, and the edges.
+-- Parses the description: the stages by name, and the edges.
 local function read(given)
   local by_name, texts, n = {}, {}, 0
   for key, value in pairs(given) do
@@ -93,7 +93,7 @@ local function read(given)
 end
 
 local function connect_all(self, texts)
-  -- Those for all stages come last: they leave out what is behind their target.
+  -- Edges from all stages come last: they leave out the stages behind their target.
   for _, is_star in ipairs { false, true } do
     for _, text in ipairs(texts) do
       if (text.from == "*") == is_star then
@@ -126,7 +126,7 @@ end
 
 -- ---- what stages tell the flow ----
 
----Keeps a value that the flow is not going to be done with.
+---Keeps a value that the flow is not going to finish.
 ---@package
 ---@param stage runnel.flow.Stage
 ---@param entry runnel.FlowLeft
@@ -136,7 +136,7 @@ function Flow:lose(stage, entry)
   self.left[#self.left + 1] = entry
 end
 
----A stage holds: tells those that wait for the flow; if nobody does, the error is reported.
+---A stage holds: wakes the waits for the flow; without any, the error is reported.
 ---@package
 ---@param record runnel.FlowError
 function Flow:stage_holds(record)
@@ -190,8 +190,8 @@ local function wait(self)
   end
 end
 
----Waits until the flow has ended; starts it, if that has not been done. Raises the error of a stage that holds. In the
----main program, Ctrl-C and SIGTERM drain the flow meanwhile; the second one ends the program.
+---Waits until the flow has ended; starts it, if it has not been started. Raises the error of a stage that holds. In the
+---main program, Ctrl-C and SIGTERM drain the flow meanwhile; a second signal ends the program.
 ---@return boolean done true: no value was left
 ---@return runnel.FlowLeft[] left
 function Flow:wait()
@@ -205,8 +205,8 @@ end
 function Flow:done() return self.over:done() end
 
 ---Ends the flow in good order: sources are cancelled where they wait, after a put that has begun; nothing can be
----injected into stages with `input = true`; all other values go through. Sources that hold end. Other stages that hold,
----or are paused, stay so: resume them, or give a time.
+---injected into stages with `input = true`; all other values go through. Sources that hold end. Other stages that hold
+---or are paused stay so: resume them, or give a time.
 ---@param ms? number after this time the flow is stopped; default never
 ---@return boolean done true: no value was left
 ---@return runnel.FlowLeft[] left
@@ -216,7 +216,7 @@ function Flow:drain(ms)
   return ending.drain(self, ms)
 end
 
----Ends the flow at once: calls that run are cancelled where they wait, nothing else is taken. Then the states are
+---Ends the flow at once: running calls are cancelled where they wait, and no more values are taken. Then the states are
 ---flushed and stopped.
 ---@return runnel.FlowLeft[] left the values that it had not done with
 function Flow:stop()
@@ -232,7 +232,7 @@ function Flow:__close() self:stop() end
 
 -- ---- stages ----
 
----Pauses a stage, or all: calls that have begun finish, nothing else is taken, and a source waits in its next put.
+---Pauses a stage, or all: begun calls finish, nothing else is taken, and a source waits in its next put.
 ---@param name? string
 ---@return runnel.Flow self
 function Flow:pause(name)
@@ -268,7 +268,7 @@ function Flow:replace(name, f, migrate)
   return self
 end
 
----Changes how many workers a stage has. Those that are too many end after their call.
+---Changes the number of a stage's workers. Surplus workers end after their call.
 ---@param name string
 ---@param n integer
 ---@return runnel.Flow self
@@ -300,8 +300,8 @@ local function inject_behind(stage, output, values)
   end
 end
 
----Gives values to a stage before those that wait for it; with "stage.output", to the stages behind that output. Never
----waits: the stage may be full, paused, or hold.
+---Gives values to a stage before its waiting ones; with "stage.output", to the stages behind that output. Never waits:
+---the stage may be full, paused, or hold.
 ---@param place string
 ---@param ... any
 ---@return runnel.Flow self
@@ -324,8 +324,8 @@ function Flow:inject(place, ...)
   return self
 end
 
----Shows what a stage puts: a channel of copies, from which the oldest are dropped if nobody takes them. Closing it ends
----the tap; it closes when the stage ends.
+---Shows the puts of a stage: a channel of copies, from which the oldest are dropped if they are not taken. Closing it
+---ends the tap; it closes when the stage ends.
 ---@param place string a stage, or "stage.output"
 ---@param n? integer how many values it keeps, default 100
 ---@return runnel.Channel<any> tap
@@ -364,7 +364,7 @@ function Flow:connect(text)
   return self
 end
 
----Removes edges. A stage to which nothing leads any more ends. What is put on an output without an edge is dropped.
+---Removes edges. A stage that loses its last input ends. Values put on an output without an edge are dropped.
 ---@param text string
 ---@return runnel.Flow self
 function Flow:disconnect(text)
@@ -382,7 +382,7 @@ function Flow:disconnect(text)
   return self
 end
 
----What the flow does now, by stage: a list that prints as a table.
+---The state of the flow, by stage: a list that prints as a table.
 ---@return runnel.FlowPing
 function Flow:ping() return ping.ping(self) end
 

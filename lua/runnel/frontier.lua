@@ -1,5 +1,5 @@
----frontier: pmap_unordered over values to which the function itself adds: pages and the links on them, folders and what
----is in them, the states of a puzzle.
+---frontier: pmap_unordered over values to which the function itself adds: pages and the links on them, folders and
+---their contents, the states of a puzzle.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -9,7 +9,7 @@ local retry = require "runnel.retry"
 ---@class runnel.frontier
 local frontier = {}
 
--- A buffer that is never full: who adds a value is a job itself, and must not wait for one.
+-- A buffer that is never full: a job adds values, and must not wait for another job.
 local Queue = {}
 Queue.__index = Queue
 
@@ -31,9 +31,9 @@ end
 
 local OPTIONS = { buffer = true, ex_handler = true, retry = true, timeout = true, tries = true }
 
----Calls f(value, add) with each value, `n` calls at a time, and gives the results in the order in which they come.
----`add(value)` adds a value, unless an equal one has been there before; it returns whether it was new. The result
----channel closes when all calls have ended: then no value can be added any more.
+---Calls f(value, add) with each value, `n` calls at a time, and puts the results as they become ready. `add(value)`
+---adds a value, unless an equal one was added before; it returns whether it was new. The result channel closes when all
+---calls have ended: then no value can be added any more.
 ---@generic V, R
 ---@param n integer
 ---@param f fun(v: V, add: fun(v: V): boolean): R?, any? may park; a result of nil is left out; nil and an error is a
@@ -59,7 +59,7 @@ function frontier.frontier(n, f, values, opts)
     return true
   end
 
-  -- Ends a call, however it ends.
+  -- Ends a call, in every case.
   local Done = { __close = function()
     open = open - 1
     if open == 0 then todo:close() end

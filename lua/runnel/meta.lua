@@ -1,7 +1,7 @@
 ---@meta runnel.core
 
----What the C core defines, for the reference and for editors that read LuaCATS annotations. Nothing loads this file. An
----editor uses it as the source of `runnel.core` if the folder of `runnel.lua` is among its libraries.
+---The definitions of the C core, for the reference and for editors that read LuaCATS annotations. Nothing loads this
+---file. An editor uses it as the source of `runnel.core` if the folder of `runnel.lua` is among its libraries.
 
 ---@class runnel.core
 ---@field methods table<string, function> the methods of channels
@@ -9,11 +9,11 @@ local core = {}
 
 -- ---- making channels ----
 
----A description of a buffer, as rn.buffer, rn.dropping_buffer and rn.sliding_buffer return it.
+---The description of a buffer from rn.buffer, rn.dropping_buffer or rn.sliding_buffer.
 ---@class runnel.Buffer: userdata
 
----A buffer policy: an object with these methods, which decides what the channel keeps, and in which order it leaves.
----They must not park, and must not use the channel. rn.priority_buffer returns one.
+---A buffer policy: an object with these methods, which decides which values the channel keeps, and in which order they
+---leave. They must not park, and must not use the channel. rn.priority_buffer returns one.
 ---@class runnel.Policy
 ---@field full fun(self: runnel.Policy): boolean whether puts must wait
 ---@field add fun(self: runnel.Policy, v: any) adds a value
@@ -21,7 +21,7 @@ local core = {}
 ---@field count fun(self: runnel.Policy): integer how many values it holds
 ---@field close? fun(self: runnel.Policy) called when the channel closes
 
----What rn.chan takes as a buffer: a size (0 for no buffer), a description of a buffer, or a policy.
+---The buffer argument of rn.chan: a size (0 for no buffer), a description of a buffer, or a policy.
 ---@alias runnel.BufferLike integer|runnel.Buffer|runnel.Policy
 
 ---A reducing function: `rf()` returns a first accumulator, `rf(acc)` completes the reduction, and `rf(acc, v)` is a
@@ -39,9 +39,9 @@ local core = {}
 ---@return runnel.Channel<any> ch
 function core.chan(buffer, xf, ex_handler) end
 
----Makes a channel that several Lua states, in threads of their own, can have: what is put on it is copied. It has the
----methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put;
----tables may be nested 100 deep.
+---Makes a channel that several Lua states, in threads of their own, can share: its values are copied. It has the
+---methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put; tables may
+---be nested 100 deep.
 ---Shared channels whose buffers, or waiting puts, hold one another or themselves are never freed: take these values.
 ---@param buffer? runnel.BufferLike|"promise" default 0; not a buffer policy. "promise": as rn.promise_chan
 ---@return runnel.Channel<any> ch
@@ -144,12 +144,12 @@ function core.run(f, ...) end
 
 ---For a program with an event loop of its own: fires due timers, polls the driver and runs ready go blocks, without
 ---waiting. Called in a callback of the driver, while the scheduler runs, it does nothing and returns `math.huge`.
----@param max? integer run at most so many go blocks; by default until none is ready or 1 ms has passed
+---@param max? integer run at most this many go blocks; by default until none is ready or 1 ms has passed
 ---@return number? ms until the next deadline; 0 if more go blocks are ready; `math.huge` if only events of the driver
 ---or other threads can come (core.wakeup_fd); nil if nothing can
 function core.step(max) end
 
----Sets the error handler. It is called with an error of a go block when nobody has taken it after 5 s (50 ms at the
+---Sets the error handler. It is called with an error of a go block that has not been taken after 5 s (50 ms at the
 ---prompt of runnel), or before the program ends; and at once with an error of a callback or a transducer. The default
 ---handler writes to stderr. The handler must not wait.
 ---@param f? fun(err: any, traceback?: string, where?: string) nil restores the default
@@ -168,7 +168,7 @@ function core.on_error(f) end
 ---@return runnel.Driver? previous
 function core.driver(d) end
 
----What rn.ps returns about a go block.
+---An entry of rn.ps: a go block.
 ---@class runnel.GoBlock
 ---@field id integer
 ---@field name string as rn.rename has set it; by default the place where its function was defined, `file:line`; for a
@@ -206,9 +206,9 @@ function core.each_line(text) end
 ---@return boolean waited
 function core.wait_readable(fd, ms, other) end
 
----For a program with an event loop of its own that calls rn.step(): a descriptor that is readable when another thread
----has something for this one: it has completed an operation on a shared channel, a thread has ended, a C module has
----posted a message. Then it is time to step. Only watch it; a step makes it unreadable again. It stays open.
+---For a program with an event loop of its own that calls rn.step(): a descriptor that becomes readable when another
+---thread has completed an operation on a shared channel, a thread has ended, or a C module has posted a message. Then
+---call rn.step(), which makes it unreadable again. Only watch it. It stays open.
 ---@return integer fd
 function core.wakeup_fd() end
 
@@ -219,7 +219,7 @@ function core.wakeup_fd() end
 ---@return table reduced
 function core.reduced(v) end
 
----Whether a value is what rn.reduced returns.
+---Whether a value is a result of rn.reduced.
 ---@param v any
 ---@return boolean
 function core.is_reduced(v) end
@@ -286,8 +286,8 @@ function Channel:take_async(f, on_caller) end
 ---@return boolean open false if the channel is closed already
 function Channel:put_async(v, f, on_caller) end
 
----Closes the channel. Later puts return false; takes get what is left, and then nil. Closing it again does nothing.
----Source: core.async's close!.
+---Closes the channel. Later puts return false; takes return the remaining values, and then nil. Closing it again does
+---nothing. Source: core.async's close!.
 ---@param err? any the error that takes get after nil
 function Channel:close(err) end
 
@@ -295,8 +295,8 @@ function Channel:close(err) end
 ---@return boolean
 function Channel:closed() end
 
----Returns a channel that closes when this one does, even if this one still holds values. With it one can wait for the
----close without taking from the channel.
+---Returns a channel that closes when this one does, even if this one still holds values. It lets a go block wait for
+---the close without taking from the channel.
 ---@return runnel.Channel<any> ch
 function Channel:done() end
 
@@ -354,21 +354,22 @@ function core.internal.guarded(guard, f, ...) end
 ---@return runnel.Channel<any>? result
 function core.internal.self(what) end
 
----Sets the function that is called when a channel closes. For runnel.uv, whose streams stop reading then.
+---Sets the function that is called when a channel closes. For runnel.uv, whose streams then stop reading.
 ---@param ch runnel.Channel<any>
 ---@param f fun() called at once when `ch` closes, or now if it is closed already; it must not park
 ---@return fun()? before the function that was set before
 function core.internal.on_close(ch, f) end
 
----Waits until a channel closes, also in a go block that was cancelled, and has got the error. Nothing may be put on it.
+---Waits until a channel closes, also in a go block that was cancelled and has got the error. The channel must have no
+---puts.
 ---@param ch runnel.Channel<any>
 function core.internal.join(ch) end
 
----A sleep, also in a go block that was cancelled, and has got the error.
+---A sleep, also in a go block that was cancelled and has got the error.
 ---@param ms number
 function core.internal.sleep_at_end(ms) end
 
----Ends the sleep of a go block, or of the caller outside any go block. Does nothing if it does not sleep.
+---Ends the sleep of a go block, or of the caller outside any go block. Does nothing if it is not sleeping.
 ---@param block? runnel.Channel<any>
 function core.internal.wake(block) end
 
@@ -379,7 +380,7 @@ function core.internal.wake(block) end
 ---@return string? message why it cannot be packed
 function core.internal.pack(value, name) end
 
----Unpacks the value for which bytes stand.
+---Unpacks MessagePack bytes.
 ---@param bytes string
 ---@param from? integer position of the first byte (1)
 ---@param to? integer position of the last byte
@@ -399,14 +400,14 @@ function core.internal.has_ended(result) end
 ---@return boolean withdrawn
 function core.internal.withdraw_take(result, ch) end
 
----A number that stands for a function of the library, which the program has called, and the line of that call; 0 if the
----program has not called it. For `started`.
+---An id of the library function that the program has called and of the line of that call; 0 if the program has not
+---called one. For `started`.
 ---@param what string
 ---@return integer number
 ---@return string? text as in "pipe at job.lua:2"; with 0 that of the running go block, if it has one
 function core.internal.origin(what) end
 
----What rn.ps lists for one go block, or nil if it has ended.
+---The entry of rn.ps for a go block, or nil if it has ended.
 ---@param block runnel.Channel<any>
 ---@return runnel.GoBlock?
 function core.internal.state(block) end
@@ -422,11 +423,11 @@ function core.internal.is_cancellation(result, err) end
 ---@param err any
 function core.internal.excuse(result, err) end
 
----From now on these functions write the errors of deadlocks and leaks (runnel.internal.reports).
+---Sets the functions that write the errors of deadlocks and leaks (runnel.internal.reports).
 ---@param functions { deadlock: function, leak: function }
 function core.internal.reports(functions) end
 
----What rn.ps lists, with what the errors of deadlocks and leaks need. In a simulation: of its go blocks only.
+---The list of rn.ps, with data for the errors of deadlocks and leaks. In a simulation: of its go blocks only.
 ---@return table[]
 function core.internal.waits() end
 
@@ -434,16 +435,16 @@ function core.internal.waits() end
 ---@return string name as "chan: jobs", or "chan: #12" without a name
 function core.internal.name_of(ch) end
 
----To be called between taking an error from one channel and closing another one with it: the error then counts as not
----taken until somebody takes it from that one.
+---Call it between taking an error from one channel and closing another one with it: the error then counts as not taken
+---until a take from the second channel returns it.
 ---@param err any
 ---@param to? runnel.Channel<any>|false the other channel; if nil or false, the error is reported
 ---@param from? runnel.Channel<any> the channel from which it was taken; nil: the error is reported elsewhere
 function core.internal.pass_on(err, to, from) end
 
----Closes a channel with an error that somebody must take from it: otherwise it is reported, as the error of a go block
----is. For what the library feeds without a go block, such as a stream that has failed. Does nothing if the channel is
----closed: the program wants nothing more from it.
+---Closes a channel with an error that is reported, like a go block's error, unless a take gets it. For channels of the
+---library without a go block, such as a failed stream. Does nothing if the channel is closed: the program wants nothing
+---more from it.
 ---@param ch runnel.Channel<any>
 ---@param err any not nil
 ---@param traceback? string for the report
@@ -458,8 +459,8 @@ function core.internal.fail(ch, err, traceback, where) end
 ---@return runnel.Channel<any> block
 function core.internal.started(block, what) end
 
----Starts an OS thread with a Lua state of its own, which calls what runnel.internal.thread_main returns with a copy of
----the job. For runnel.thread.
+---Starts an OS thread with a Lua state of its own, which calls the function of runnel.internal.thread_main with a copy
+---of the job. For runnel.thread.
 ---@param job runnel.ThreadJob
 ---@param control runnel.Channel<any> closed when this state is closed
 ---@param result runnel.Channel<any> closed with an error if the thread cannot even begin
@@ -468,10 +469,10 @@ function core.internal.started(block, what) end
 ---@return string? why not
 function core.internal.start_thread(job, control, result, reports) end
 
----The program ends: asks its threads to end, and waits for them a little. For runnel.internal.start.
+---At the end of the program: asks its threads to end, and waits for them a little. For runnel.internal.start.
 function core.internal.stop_threads() end
 
----The results of the operation in which a go block has waited, if they have come and it has not run since; or nothing.
+---The results of a go block's completed operation, if it has not run since; or nothing.
 ---@param result runnel.Channel<any> the go block's result channel
 ---@return any ...
 function core.internal.arrived(result) end
@@ -486,19 +487,19 @@ function core.internal.stands_for(block, status, name) end
 ---@return integer n
 function core.internal.cores() end
 
----A take that does not count as something that may still happen: neither rn.run nor a deadlock waits for it. For the
----pools of runnel.thread.
+---A take that does not count as a pending event: neither rn.run nor a deadlock waits for it. For the pools of
+---runnel.thread.
 ---@param ch runnel.Channel<any>
 ---@return any v
 ---@return any err
 function core.internal.listen(ch) end
 
----A random number of the scheduler, from which another one can be seeded; with `n`, seeds this one. For runnel.thread.
+---A random number of the scheduler, to seed another one; with `n`, seeds this one. For runnel.thread.
 ---@param n? integer
 ---@return integer? seed
 function core.internal.seed(n) end
 
----The error with which another state has closed a shared channel: it is reported unless somebody takes it from there.
+---The error with which another state has closed a shared channel: reported unless a take gets it.
 ---@param err any
 ---@param traceback? string
 ---@param where string what raised it
@@ -509,11 +510,11 @@ function core.internal.unhandled(err, traceback, where, ch) end
 ---@param name string
 function core.internal.library(name) end
 
----Reports all errors of go blocks that nobody has taken.
----@param is_end? boolean the program ends: within a simulation, those of the outer world are reported as well
+---Reports all unhandled errors of go blocks.
+---@param is_end? boolean the program ends: within a simulation, also reports the errors of the outer world
 function core.internal.report_unhandled(is_end) end
 
----Sets how long an error of a go block waits to be taken before it is reported.
+---Sets how long an error of a go block waits for a take before it is reported.
 ---@param ms number
 ---@return number previous the previous setting
 function core.internal.grace(ms) end
@@ -527,26 +528,26 @@ function core.internal.is_well() end
 ---@return string
 function core.internal.error_text(err) end
 
----Calls the error handler with an error that was caught.
+---Calls the error handler with a caught error.
 ---@param err any
 ---@param traceback? string
 ---@param where? string what raised it
 function core.internal.report(err, traceback, where) end
 
----Raises an error at the line of the program that has led here.
+---Raises an error at the program's line that led here.
 ---@param message string
 function core.internal.raise(message) end
 
----Calls f(err, traceback) for each error that is reported: what it returns is the traceback of the report.
+---Sets f(err, traceback), which is called for each reported error and returns the traceback of the report.
 ---@param f fun(err: any, traceback: string?): string?
 function core.internal.elsewhere(f) end
 
----In a thread of a pool: notes which job begins. Returns what rn.now returns.
+---In a thread of a pool: records the job that begins. Returns rn.now's time.
 ---@param number integer
 ---@return number now
 function core.internal.begin_job(number) end
 
----The job that the thread for which a go block stands has begun last, or 0.
+---The last job begun by the thread that a go block stands for, or 0.
 ---@param block runnel.Channel<any>
 ---@return integer number
 function core.internal.job_of(block) end
@@ -562,8 +563,8 @@ function core.internal.job_of(block) end
 ---@return any ...
 function core.internal.simulate(seed, shuffle, leaks, f, ...) end
 
----Whether the error with which a channel was closed needs no further report: it is in the list of errors that must be
----taken already, or that of a go block that was cancelled.
+---Whether the error with which a channel was closed needs no further report: it is already in the list of errors that
+---must be taken, or belongs to a cancelled go block.
 ---@param ch runnel.Channel<any>
 ---@return boolean
 function core.internal.is_error_known(ch) end
@@ -576,16 +577,16 @@ function core.internal.is_simulation() end
 ---@return runnel.Driver?
 function core.internal.current_driver() end
 
----The name of the thread that has this state, if rn.thread or rn.threads has started it.
+---The name of this state's thread, if rn.thread or rn.threads has started it.
 ---@type string?
 core.internal.thread_name = nil
 
----Whether that thread was asked to end.
+---Whether this thread was asked to end.
 ---@type boolean?
 core.internal.thread_stops = nil
 
----Requires a module on the main thread. Libraries such as luv call back on the coroutine that loaded them, and that
----must not be a go block's.
+---Requires a module on the main thread. Libraries such as luv call back on the coroutine that loaded them, which must
+---not be a go block.
 ---@param name string
 ---@return any
 function core.internal.require(name) end
@@ -596,7 +597,7 @@ function core.internal.require(name) end
 ---@class runnel.recorder
 core.internal.trace = {}
 
----Holds parts of the trace, which are on until they are released as often.
+---Holds parts of the trace, which stay on until they are released as often.
 ---@param parts string
 ---@param records? integer the least size of the ring
 function core.internal.trace.hold(parts, records) end
@@ -604,13 +605,13 @@ function core.internal.trace.hold(parts, records) end
 ---@param parts string
 function core.internal.trace.release(parts) end
 
----From now on calls f(v, waits) for each value that is put on the channel; nil ends that.
+---Makes each put on the channel call f(v, waits); nil ends that.
 ---@param ch runnel.Channel<any>
 ---@param f? fun(v: any, waits: boolean)
 function core.internal.trace.tap(ch, f) end
 
 ---Hides a channel that only the library uses, or the go block whose result channel it is: it is not in the trace, in
----graphs, in rn.ps and on the monitor's page, and who waits on it is "idle".
+---graphs, in rn.ps or on the monitor's page, and go blocks that wait on it are "idle".
 ---@param ch runnel.Channel<any>
 ---@return runnel.Channel<any> ch
 function core.internal.trace.hide(ch) end
@@ -624,14 +625,14 @@ function core.internal.trace.name(ch) end
 ---@return runnel.Channel<any>[]
 function core.internal.trace.chans() end
 
----The names of channels by id, of some that are gone, too; which of them are the place where the channel was made; and
+---The names of channels by id, including some collected ones; which names are the place where the channel was made; and
 ---the ids of shared channels, which are the same in all states.
 ---@return table<integer, string> names
 ---@return table<integer, boolean> unnamed
 ---@return table<integer, integer> shared
 function core.internal.trace.names() end
 
----Who puts on which channel and who takes from it, and how many values were not counted.
+---Which go blocks put on and take from which channels, and how many values were not counted.
 ---@return { name: string, channel: integer?, result: string?, puts: integer, takes: integer }[] edges
 ---@return integer lost
 function core.internal.trace.edges() end
@@ -645,7 +646,7 @@ function core.internal.trace.edges() end
 ---@return integer? now in ns
 function core.internal.trace.ring(copied) end
 
----A record (TraceRecord in csrc/tracing/trace_state.h); nothing if it is not there any more.
+---A record (TraceRecord in csrc/tracing/trace_state.h); nothing if it was overwritten.
 ---@param n integer
 ---@param copied? boolean of the copy for an error
 ---@return integer? kind
@@ -657,15 +658,15 @@ function core.internal.trace.ring(copied) end
 ---@return integer? label
 function core.internal.trace.read(n, copied) end
 
----The records of the ring, as a string for another state; the number of the oldest one; how many they are; an id above
----which there is none. Nothing without a ring.
+---The records of the ring, as a string for another state; the number of the oldest one; their count; an upper bound of
+---the ids. Nothing without a ring.
 ---@return string? bytes
 ---@return integer? first
 ---@return integer? n
 ---@return integer? last_id
 function core.internal.trace.bytes() end
 
----A record of such a string; nothing if there is none.
+---A record of such a string; nothing after the last one.
 ---@param bytes string
 ---@param i integer from 0
 ---@param last_id integer
@@ -682,8 +683,8 @@ function core.internal.trace.read_bytes(bytes, i, last_id) end
 ---@param ms integer
 function core.internal.trace.pause(ms) end
 
----f is called when an unhandled error is about to be reported, until the ring is released; nil ends that. `is_copied`:
----there is a copy of the ring from when the error was raised.
+---Sets f, which is called when an unhandled error is about to be reported, until the ring is released; nil ends that.
+---`is_copied`: there is a copy of the ring from the time when the error was raised.
 ---@param f? fun(is_copied: boolean)
 function core.internal.trace.on_error(f) end
 
@@ -694,7 +695,7 @@ function core.internal.trace.label(n) end
 
 -- ---- for SIGTERM ----
 
----From now on the first SIGTERM closes the channel instead of ending the program; at once if there was one already.
+---Makes the first SIGTERM close the channel instead of ending the program; at once if the signal has already arrived.
 ---@param ch runnel.Channel<any>
 ---@return userdata? watch nil if the program handles the signal, or if there are no resources
 function core.internal.on_term(ch) end
@@ -723,13 +724,13 @@ function core.internal.find_go(id) end
 ---@return runnel.Channel<any>? ch the channel with this id
 function core.internal.find_chan(id) end
 
----The values that a channel holds, the oldest first, and then those of the puts that wait. They stay where they are.
+---The values in a channel's buffer, the oldest first, and then those of waiting puts. They stay there.
 ---@param ch runnel.Channel<any>
 ---@param max integer how many values at most
 ---@return any[] values
 function core.internal.peek(ch, max) end
 
----Starts a go block. If it dies, from an error or in any other way, `give_up` is called, which must not wait.
+---Starts a go block. If it dies, from an error or otherwise, `give_up` is called, which must not wait.
 ---@param give_up runnel.GiveUp
 ---@param fed any the first argument of `give_up`
 ---@param f function
@@ -747,8 +748,8 @@ function core.internal.close_fed(fed, reason) end
 ---@return boolean
 function core.internal.is_cancelled(err) end
 
----Operations for the library's own go blocks. Any number of them may wait on a channel. They let the other go
----blocks run once theirs has moved 128 values since it last waited.
+---Operations for the library's own go blocks. Any number of them may wait on a channel. They let other go blocks run
+---after each 128 values without a wait.
 ---@class runnel.moving
 core.internal.moving = {}
 
@@ -770,15 +771,15 @@ function core.internal.moving.put(ch, v) end
 ---@return boolean done
 function core.internal.moving.put_while_open(ch, v) end
 
----As ch:put_async(v, f), by a go block that is in no list, so that no program can cancel it and so drop f.
+---As ch:put_async(v, f), by a go block that is in no list, so that no program can cancel it and thereby drop f.
 ---@param ch runnel.Channel<any>
 ---@param v any
 ---@param f fun(accepted: boolean)
 ---@return boolean is_open
 function core.internal.moving.put_later(ch, v, f) end
 
----Puts a value on the channels of a list, from the i-th on, until a put would wait, or has to be done alone: the
----channel is closed, or the put may run Lua code. If all have got it and the last one is full then, lets other go
+---Puts a value on the channels of a list, from the i-th on, until a put would wait, or needs a call of its own: the
+---channel is closed, or the put may run Lua code. If all have got it and the last one is then full, lets other go
 ---blocks run.
 ---@param chs runnel.Channel<any>[]
 ---@param v any not nil
@@ -795,7 +796,7 @@ function core.internal.moving.put_each(chs, v, i) end
 ---@return any err
 function core.internal.moving.next(from, to, polls) end
 
----Whether no code of the user's runs in operations on the channel.
+---Whether operations on the channel run no user code.
 ---@param ch runnel.Channel<any>
 ---@return boolean
 function core.internal.moving.is_plain(ch) end
@@ -808,20 +809,20 @@ function core.internal.moving.is_plain(ch) end
 ---@return any err
 function core.internal.moving.alts(ops, opts) end
 
----What a worker of runnel.internal.workers does for each value (lua/worker.c).
+---The work of a worker of runnel.internal.workers for each value (lua/worker.c).
 core.internal.worker = {}
 
 ---Makes a worker, and returns its exchange function. That puts the result on `to`, unless it is nil, and takes the next
----value from `from`. If it returns nil, the phase tells why: "job": there is a result, and the worker is off or `to` is
+---value from `from`. If it returns nil, the phase tells why: "job": there is a result, but the worker is off or `to` is
 ---no channel: nothing was done; "put": `to` is closed, and the result was not put; "off": the worker is off, and
 ---nothing was taken; "take": `from` is closed and drained, or the take was withdrawn.
----@param grow? fun()|false called when the worker has got a value and nobody else waits for one
+---@param grow? fun()|false called when the worker has got a value and no other worker waits for one
 ---@return fun(from: runnel.Channel<any>, to?: runnel.Channel<any>|false, result: any): any, any exchange
 function core.internal.worker.new(grow) end
 
----Makes the function with which the jobs of a worker put. `special` puts instead while the worker is off, the function
----is bound to no channel, or the output is named; if the channel has refused the value, because it is closed; and, with
----`is_helper`, where another go block than the worker's own puts; `is_older`: one that was there before the present job
+---Makes the put function for the jobs of a worker. `special` puts instead while the worker is off, the function is
+---bound to no channel, or the output is named; if the channel has refused the value, because it is closed; and, with
+---`is_helper`, where a go block other than the worker's own puts; `is_older`: one that existed before the present job
 ---began.
 ---@param exchange function
 ---@param special fun(v: any, output: any, is_helper: boolean|nil, is_older: boolean|nil)
@@ -838,16 +839,16 @@ function core.internal.worker.bind(put, ch) end
 ---@param is_off boolean
 function core.internal.worker.set_off(exchange, is_off) end
 
----What a worker does. "send": its job puts a value.
+---The activity of a worker. "send": its job puts a value.
 ---@param exchange function
 ---@return "job"|"send"|"put"|"take"|"off"
 function core.internal.worker.phase(exchange) end
 
----Says that a worker begins with a job: after its go block has died, for example.
+---Marks the beginning of a worker's job: after its go block has died, for example.
 ---@param exchange function
 function core.internal.worker.begin(exchange) end
 
----What pipelines need to start a job and deliver its results. For the library only.
+---Operations that start the jobs of pipelines and deliver their results. For the library only.
 ---@class runnel.job
 core.internal.job = {}
 
@@ -863,13 +864,13 @@ function core.internal.job.call(on_park, f, value, result) end
 ---@return runnel.Channel<any> result
 function core.internal.job.result() end
 
----The value of the job that has this result channel.
+---The value of the job with this result channel.
 ---@param result runnel.Channel<any> from job.result
 ---@return any value nil: it has not begun
 function core.internal.job.value(result) end
 
----Moves values until `result` is closed. Drops them once `to` is closed. What was passed to the go block's give_up must
----hold `result` meanwhile.
+---Moves values until `result` is closed. Drops them once `to` is closed. The go block's give_up table must hold
+---`result` meanwhile.
 ---@param result runnel.Channel<any>
 ---@param to runnel.Channel<any>
 ---@return nil

@@ -190,7 +190,7 @@ local function new_inputs(self, states)
   return list
 end
 
----Changes the states of several inputs at once. What a state does not name stays as it is. A channel that is not an
+---Changes the states of several inputs at once. Fields missing in a state stay as they are. A channel that is not an
 ---input is added. Source: core.async's toggle.
 ---@param m runnel.Mix
 ---@param states table<runnel.Channel<any>, runnel.MixState> the changes, by channel

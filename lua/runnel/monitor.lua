@@ -36,12 +36,12 @@ local Monitor = {}
 Monitor.__index = Monitor
 Monitor.__name = "runnel.Monitor"
 
--- What `show` allows the page to show of the values in channels.
+-- The settings of `show`: how the page shows values in channels.
 local SHOW = { types = short.kind, values = short.value }
 
 -- ---- commands of the page ----
 
--- Each gets the arguments that the page has sent. It returns whether it has succeeded, and the lines of its result.
+-- Each gets the page's arguments. It returns whether it has succeeded, and the lines of its result.
 local commands = {}
 
 function commands.kill(_, id)
@@ -51,7 +51,7 @@ function commands.kill(_, id)
   return true, ("go block #%s is cancelled"):format(id)
 end
 
--- The value that a page has sent as a text; or nil, and what is wrong with it.
+-- The value of a page's text; or nil, and the problem.
 local function read_value(kind, text)
   if kind == "string" then return text end
   if kind == "JSON" then return require("runnel.internal.json").decode(text) end
@@ -89,7 +89,7 @@ function commands.values(self, id)
   return true, table.unpack(texts)
 end
 
--- How many records a page is sent at most, and how many ms after the last request the ring is kept.
+-- The most records for a page, and how many ms after the last request the ring is kept.
 local RECORDS, KEPT = 1500, 5000
 
 -- The newest records of the trace's ring, as one text: the names of go blocks and channels, as "LABEL NAME" lines; an
@@ -118,7 +118,7 @@ function commands.timeline(self)
   return true, table.concat(head, "\n") .. "\n\n" .. table.concat(lines, "\n")
 end
 
--- The calls that run without their values, which may be secret.
+-- The running calls without their values, which may be secret.
 local function without_values(queues)
   for _, queue in ipairs(queues) do
     for _, worker in ipairs(queue.workers) do
@@ -128,7 +128,7 @@ local function without_values(queues)
   return queues
 end
 
--- Looks at the queues of the program's server, for the next time that the page asks.
+-- Queries the queues of the program's server, for the page's next request.
 local function look_at_queues(self, conn)
   local queues, err = conn:queues()
   if queues and self.show ~= short.value then queues = without_values(queues) end
@@ -141,7 +141,7 @@ local function looked(self, err)
   if err ~= nil then self.queues = internal.error_text(err) end
 end
 
--- What `runnel queues` shows, as it was when the page asked last: the answer takes a while.
+-- The table of `runnel queues`, from the query of the page's last request: the answer takes a while.
 function commands.queues(self)
   local connection = package.loaded["runnel.nats.connection"]
   local conn = connection and connection.latest()
@@ -157,7 +157,7 @@ function commands.queues(self)
   return true, self.queues or "looking"
 end
 
--- What the flows of the program do. Without the module there are none.
+-- The state of the program's flows. Without the module there are none.
 function commands.flows()
   if not package.loaded["runnel.flow"] then return true, "0\t0" end
   return true, require("runnel.flow.view").flows()
@@ -187,7 +187,7 @@ local function report(self, number, ran, done, ...)
   else server_module.result(self.server, number, false, tostring(done)) end
 end
 
--- The commands that change nothing.
+-- The read-only commands.
 local READS = { values = true, timeline = true, queues = true, flows = true }
 
 local function run_command(self, number, what, ...)
@@ -197,7 +197,7 @@ end
 
 -- ---- the monitor ----
 
--- The scheduler calls this when the server asks for it.
+-- Called by the scheduler when the server asks for it.
 local function serve(self)
   local function run(number, ...)
     if number then run_command(self, number, ...) end

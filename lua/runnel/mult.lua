@@ -66,14 +66,13 @@ local function remove(self, tap)
   if not self.first and self.on_empty then self.on_empty() end
 end
 
--- A tap has delivered the last value, or never will.
+-- A tap has delivered the last value, or cannot any more.
 local function delivered(self)
   self.pending = self.pending - 1
   if self.pending == 0 then self.delivered:offer(true) end
 end
 
--- The go block of a tap. It delivers the values for which the tap had no room, and removes the tap when its channel
--- closes.
+-- The go block of a tap. It delivers values that found no room, and removes the tap when its channel closes.
 local function attend(self, tap)
   local done, put = tap.ch:done(), { tap.ch }
   local idle, busy = { tap.work, done }, { tap.work, done, put }
@@ -132,7 +131,7 @@ end
 
 -- The go block of a mult.
 local function run(self)
-  local value, chs -- what is being offered, and to which channels
+  local value, chs -- the offered value, and the channels it is offered to
   local at = 0 -- the channel being offered to, for when it raises; 0 while no value is being offered
 
   -- Offers to the channels after `at`. Those that are still full get the value from their tap's go block.

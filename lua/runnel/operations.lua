@@ -14,8 +14,8 @@ local PRIORITY = { priority = true }
 ---@class runnel.operations
 local operations = {}
 
--- If a channel that a go block below takes from raises, the go block ends, and the channels that it feeds close with
--- the error.
+-- If a source channel of a go block below raises, the go block ends, and the channels that it feeds close with the
+-- error.
 
 local function divide(pred, ch, yes, no)
   local put_yes, put_no = ends.sink(yes, "a split"), ends.sink(no, "a split")
@@ -26,7 +26,7 @@ local function divide(pred, ch, yes, no)
       table.remove(ops, i) -- one of the two is closed
       if #ops == 1 then return end
     elseif value == nil then
-      ends.close(yes, err, ch) -- once the error is taken from there, it counts as taken
+      ends.close(yes, err, ch) -- the error counts as taken once it is taken from `yes`
       ends.close(no, err)
       return
     else
@@ -58,7 +58,7 @@ function operations.split(pred, ch, yes_buf, no_buf)
   return yes, no
 end
 
--- Whether a take would give nil.
+-- Whether a take would return nil.
 local function is_over(ch) return ch:closed() and #ch == 0 and ch:stats().puts == 0 end
 
 -- Takes one value from each channel into `values` and returns true. If one of them has closed, returns false, its error

@@ -1,8 +1,8 @@
 ---Pipelines: values of one channel through jobs onto another, with exactly n jobs at a time.
 ---
----A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2 of
----them; these never run more than n. All of them return `to`, so that stages chain. How they work is in
----runnel.internal.jobs.
+---A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2
+---jobs; these never run more than n. All of them return `to`, so that stages chain. runnel.internal.jobs implements
+---them.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"

@@ -1,6 +1,6 @@
 ---pmap and pmap_unordered: call a function with each value of a channel, n calls at a time.
 ---
----The workers are those of runnel.internal.workers. What is here: which error ends a pmap, and when its results close.
+---runnel.internal.workers runs the workers. This file decides which error ends a pmap, and when its results close.
 
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
@@ -26,14 +26,14 @@ local pmap = {}
 ---@field retry? number ms to wait before the second try, default 100; twice as long each further time, up to a minute;
 ---of that a random part between the half and the whole
 
--- The default window, for each of the n jobs: so many results may wait for a slow job before them. With a window of n,
--- a job that takes 20 times as long as the others, one in a hundred, keeps nine of ten workers idle; with this one few.
+-- The default window per job: how many results may wait for a slow job before them. With a window of n, a job that
+-- takes 20 times as long as the others, one in a hundred, keeps nine of ten workers idle; with this one few.
 local AHEAD = 16
 
 local A_JOB = "a job of a pmap"
 local CLOSED = "the result channel of this pmap was closed"
 
--- What a worker does: nothing but its jobs. (It is here so that a traceback names pmap.)
+-- The main function of a worker: only its jobs. (It is here so that a traceback names pmap.)
 local function work(worker, run) run(worker) end
 
 local function nothing() end
@@ -43,14 +43,14 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
   local source = core.is_chan(from) and from or nil
   local pool
   local over = false -- `out` is closed
-  local reason -- the error with which `out` is to close
-  -- Where the reason comes from: the go block of the worker that died of it, which is reported unless somebody takes
-  -- it, or the go block was cancelled; false if the reason is not that of a worker's go block, so that nothing reports
-  -- it yet; nil if it came from `source`.
+  local reason -- the error for closing `out`
+  -- The origin of the reason: the go block of the worker that it killed, which is reported unless a take gets the
+  -- error, or which was cancelled; false if the reason is not from a worker's go block, so that nothing reports it yet;
+  -- nil if it came from `source`.
   local origin
-  local has_failed = false -- some job, with an error that nobody has handled
+  local has_failed = false -- a job has failed with an unhandled error
 
-  -- Reports an error that nobody can take any more. If a worker died of it, that go block's error is reported anyway.
+  -- Reports an error that can no longer be taken. If it killed a worker's go block, that reports it anyway.
   local function lose(err, block)
     if block == false then internal.report(err, nil, A_JOB) end
     if block == nil then ends.close(nil, err, source) end
@@ -62,15 +62,15 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
     reason, pool.err = nil, nil
   end
 
-  -- A job has failed: those of later values are dropped, and no further one is started.
+  -- A job has failed: drops the jobs of later values, and starts no further one.
   local function fail(seq, err, block)
     if has_failed and not seq then return lose(err, block) end
-    lose_reason() -- an earlier one is that of a later value
+    lose_reason() -- the earlier failure is a later value's
     has_failed, reason, origin = true, err, block
     pool:finish()
     for _, worker in ipairs(pool:all_workers()) do
       local at, _, number = pool:state_of(worker)
-      -- One that takes waits in an iterator, or was handed a value and has not run since.
+      -- A worker that takes waits in an iterator, or was handed a value and has not run since.
       local is_later = at == "take" or not seq or number and number > seq
       if is_later and at ~= "put" and at ~= "idle" and worker.block then pool:drop(worker, err) end
     end
@@ -94,7 +94,7 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
     end
   end
 
-  -- Closes `out` with the reason, which is reported unless somebody takes it from there.
+  -- Closes `out` with the reason, which is reported unless a take from `out` gets it.
   local function ended(err)
     if over then return end
     over = true
@@ -113,7 +113,7 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
     failed = failed, ended = ended,
   }
 
-  -- Called when somebody closes the result channel.
+  -- Called when the result channel is closed.
   internal.on_close(out, function()
     if over then return end
     lose_reason()

@@ -160,7 +160,7 @@ function prompt.serve(conn, env)
     end
     write(read and ">> " or own:name() .. "> ", true)
   end
-  lines:poll() -- takes the error of a client that was killed: that is none of this program
+  lines:poll() -- takes the error of a killed client: it is not this program's error
   own.locals:close(ui.print)
   finish()
   conn:close()

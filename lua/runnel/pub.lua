@@ -139,7 +139,7 @@ function pub.sub(p, topic, ch, close)
       found = p.topics[topic] or add(p, topic, topic_ch)
     end
     mult.tap(found.mult, ch, close)
-    if not found.mult.first then found.mult.on_empty() end -- buf_fn has closed `ch`, so nobody has subscribed
+    if not found.mult.first then found.mult.on_empty() end -- buf_fn has closed `ch`, so it has no subscriber
   end
   return ch
 end

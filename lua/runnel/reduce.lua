@@ -13,8 +13,8 @@ local take, put_while_open = core.internal.moving.take, core.internal.moving.put
 local reducers = {}
 
 -- Calls `f(...)` in a go block and returns a channel of its result. `f` returns a value, or nil and the error that `ch`
--- closed with; the result channel then closes with that error, which counts as not taken until somebody takes it there.
--- Closing that channel ends the go block.
+-- closed with; the result channel then closes with that error, which counts as not taken until a take from there gets
+-- it. Closing that channel ends the go block.
 local function answer(what, ch, f, ...)
   local out = chan(1)
   guard.started(guard.go_while_open(out, guard.close, out, function(...)
@@ -105,7 +105,7 @@ local function copy(ch, next_value, closing)
   if closing then closing:close() end
 end
 
--- Puts the values of an iterator on a channel, in a go block. One of the program's, unlike that over a list, may wait.
+-- Puts the values of an iterator on a channel, in a go block. The program's iterators, unlike a list's, may wait.
 local function onto(what, ch, next_value, is_list, close)
   local closing = close ~= false and ch
   if is_list then return guard.started(guard.go(guard.close, closing, copy, ch, next_value, closing), what) end

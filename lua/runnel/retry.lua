@@ -27,7 +27,7 @@ end
 
 function Try.__close() end
 
--- Ends what is left of a try, however the go block that waits for it ends.
+-- Cleans up a try at any end of the go block that waits for it.
 local Leftover = {}
 
 function Leftover:__close()
@@ -46,7 +46,7 @@ local function try(caller, timeout, f, ...)
   while true do
     local ok, value, i, err = pcall(alts, ops, PRIORITY)
     if not ok then
-      -- The caller was cancelled, whatever the try makes of that; or, outside any go block, there is a deadlock.
+      -- The caller was cancelled, whatever the try does about it; or, outside any go block, there is a deadlock.
       cancel(block, value)
       repeat local has_ended = pcall(internal.join, block) until has_ended or not caller
       error(value, 0)
@@ -67,10 +67,10 @@ end
 
 local OPTIONS = { tries = true, retry = true, timeout = true }
 
----Calls a function until it does not fail, at most `tries` times, and returns its results; or raises its last error. It
----fails by raising an error, or by returning nil and one. Before the second try it waits `retry` ms, then twice as long
----each time, up to a minute; of that a random part between the half and the whole. Each try runs in a go block of its
----own. Cancelling the go block that calls this ends the try that runs, or the wait, and no other one begins.
+---Calls a function until it succeeds, at most `tries` times, and returns its results; or raises its last error. It
+---fails by raising an error, or by returning nil and one. The delay before the second try is `retry` ms, then it
+---doubles each time, up to a minute; a random part between half and all of it is used. Each try runs in a go block of
+---its own. Cancelling the calling go block ends the running try, or the delay, and starts no other one.
 ---@generic R
 ---@param f fun(...: any): R|any, ...: any
 ---@param opts? { tries?: integer, retry?: number, timeout?: number } `tries`: default 3. `retry`: default 100.

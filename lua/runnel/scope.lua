@@ -17,7 +17,7 @@ local internal = core.internal
 
 local now, sleep, max = core.now, internal.sleep_at_end, math.max
 
--- What the scope raises if a guard is closed without an error although its function has not returned. The go block's
+-- The error of the scope if a guard is closed without an error although its function has not returned. The go block's
 -- own error, if any, is reported.
 local NO_ERROR = "a go block of the scope raised nil, or had its coroutine closed"
 
@@ -98,7 +98,7 @@ end
 
 function Guard:__close(err)
   local s, result = self.scope, self.scope.members[self.number]
-  if not result then return end -- count_again has counted it
+  if not result then return end -- count_again has already counted it
   s.members[self.number] = nil
   s.living = s.living - 1
   local ok, failure = true, nil
@@ -153,7 +153,7 @@ local function start(s, class, f, ...)
   return result
 end
 
--- Describes what has not ended, for the timeout's message. The body is member 1.
+-- Describes the unfinished go blocks, for the timeout's message. The body is member 1.
 local function list_living(s)
   local others = s.living - (s.members[1] and 1 or 0)
   local go_blocks = others == 1 and "1 go block" or others .. " go blocks"
@@ -182,7 +182,7 @@ local function wait(s)
 end
 
 ---Starts a go block, which the scope waits for. If the scope has been cancelled the go block still begins, so that it
----can release what it was passed, and is cancelled where it first waits.
+---can release its arguments, and is cancelled where it first waits.
 ---@generic R
 ---@param f fun(...: any): R|any, ...: any the function
 ---@param ... any its arguments
@@ -211,8 +211,7 @@ function Scope:cancel(reason)
   return true
 end
 
--- The go block that waits for the scope has been killed. Nothing waits for its go blocks any more, but they are
--- cancelled.
+-- The go block that waits for the scope has been killed. Its go blocks have no waiter any more, but they are cancelled.
 function Scope:__close()
   self.over, self.sleeps = true, false
   if self.living > 0 then cancel_all(self, "the go block that waited for the scope has ended") end
@@ -229,8 +228,8 @@ end
 ---error cancels the others and is raised when they have ended. Cancelling the go block that calls this cancels all of
 ---them.
 ---@param f fun(s: runnel.Scope): ... the body, which runs in a go block of its own
----@param opts? { timeout?: number } `timeout`: after so many ms all go blocks are cancelled, and an error is raised for
----which rn.is_timeout is true
+---@param opts? { timeout?: number } `timeout`: after this many ms all go blocks are cancelled, and an error is raised
+---for which rn.is_timeout is true
 ---@return any ... what the body returns
 function scopes.scope(f, opts)
   check.callable(f, "scope")

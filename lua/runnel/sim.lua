@@ -22,7 +22,7 @@ local last_elapsed = 0
 
 local MOST_NUMBERS = 1 << 30
 
--- Returns or raises what `run` does, after the core has run the simulation or has refused to.
+-- Returns or raises the result of `run`, after the core has run the simulation or has refused to.
 local function finish(accepted, ok, elapsed, ...)
   if not accepted then error(ok, 2) end
   last_elapsed = elapsed

@@ -21,9 +21,9 @@ local thread = {}
 ---The function must not use local variables from outside it; global variables are those of its own state, and it
 ---requires the modules that it needs. package.path, package.cpath and the driver are the same as here.
 ---
----The thread ends when the function returns: its other go blocks that are ready get one more turn, and then all are
----dropped. An error of the function closes the result channel, and is reported here if nobody takes it. An error of
----another go block of the thread that nobody takes is reported here, too.
+---The thread ends when the function returns: its other ready go blocks get one more turn, and then all are dropped. An
+---error of the function closes the result channel, and is reported here unless a take gets it. Unhandled errors of the
+---thread's other go blocks are reported here, too.
 ---@param f string|fun(...: any): any the function, or the name of a module that returns it
 ---@param ... any its arguments
 ---@return runnel.Channel<any> result a shared channel that gets the function's first result, and closes

@@ -19,7 +19,7 @@ local timed = {}
 
 -- ---- timers ----
 
--- What a go block below has:
+-- The state of the go blocks below:
 --   out     the channel that it feeds
 --   timer   its timer (guard.timer), or false
 
@@ -84,7 +84,7 @@ local function collect(state, ch, n, ms)
       if i == 1 then return stop_timer(state) end
       if i == 2 and ops[2] ~= state.timer then break end -- the list was taken
       if i == 2 then
-        ops[2], state.timer = { out, list }, false -- it goes on growing until somebody takes it
+        ops[2], state.timer = { out, list }, false -- it grows until it is taken
       elseif value == nil then
         break
       else
@@ -97,8 +97,8 @@ local function collect(state, ch, n, ms)
   end
 end
 
----Makes lists of 1 to n values of a channel. A list is given on when it has n values, or `ms` after its first value; if
----nobody takes it then, it goes on growing up to n. While a full list waits, nothing is taken.
+---Makes lists of 1 to n values of a channel. A list is put when it has n values, or `ms` after its first value; until
+---it is taken, it goes on growing up to n. While a full list waits, nothing is taken.
 ---@generic T
 ---@param ch runnel.Channel<T> the channel to take from
 ---@param n integer how many values a list may have, 1 or more
@@ -132,7 +132,7 @@ local function pace(state, ch, n, ms)
   end
 end
 
----Gives on at most n values of a channel in any `ms`: between a value and the nth one after it pass at least `ms`.
+---Passes on at most n values of a channel in any `ms`: between a value and the nth one after it pass at least `ms`.
 ---Nothing is dropped: the others wait. One value is taken ahead.
 ---@generic T
 ---@param ch runnel.Channel<T> the channel to take from
@@ -172,8 +172,8 @@ local function settle(state, ch, ms)
   end
 end
 
----Gives on a value of a channel once `ms` have passed without a new one, and drops those before it. Takes from the
----channel at any time: a value that nobody has taken yet is replaced by a new one.
+---Passes on a value of a channel once `ms` have passed without a new one, and drops earlier ones. Takes from the
+---channel at any time: a waiting value is replaced by a new one.
 ---@generic T
 ---@param ch runnel.Channel<T> the channel to take from
 ---@param ms number

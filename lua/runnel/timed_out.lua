@@ -14,7 +14,7 @@ function TimedOut:__tostring() return self.message end
 
 function TimedOut.__concat(a, b) return tostring(a) .. tostring(b) end
 
----Makes such an error.
+---Makes a timeout error.
 ---@param message string
 ---@return runnel.TimedOut
 function timed_out.new(message) return setmetatable({ message = message }, TimedOut) end

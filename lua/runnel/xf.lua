@@ -9,8 +9,8 @@
 ---pass nil on to the next stage (but a channel at the end does not accept it), and false is a value like any other.
 ---
 ---Several channels may use the same transducer: each application to a reducing function has its own state. Values that
----it holds back are added on completion, once. If a function of the caller's raises, that step raises: its value is
----lost, and the next step works as usual.
+---it holds back are added on completion, once. If a user function raises, that step raises: its value is lost, and the
+---next step works as usual.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"

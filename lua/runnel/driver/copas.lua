@@ -16,7 +16,7 @@ if not copas.finished then
   error("the driver needs Copas 2 or newer, and this is " .. tostring(copas._VERSION), 3) -- the line of the require
 end
 
--- ms. LuaSocket does not stop waiting when a signal such as Ctrl-C comes, so no wait is longer than this.
+-- ms. LuaSocket does not stop waiting for a signal such as Ctrl-C, so no wait is longer than this.
 local LONGEST = 100
 
 ---@class runnel.driver.copas: runnel.Driver

@@ -23,7 +23,7 @@ local cqueues = need("cqueues", "Debian's lua-cqueues, LuaRocks' cqueues")
 ---@field luv boolean true: runnel.uv can use this driver, because it runs luv's loop
 local driver = { controller = cqueues.new(), luv = true }
 
--- Runs what is ready. Returns the ms until the next deadline, or nil if there is none.
+-- Runs ready threads. Returns the ms until the next deadline, or nil if there is none.
 local function run(controller)
   while true do
     local ok, err, _, thread = controller:step(0)
@@ -40,8 +40,8 @@ local function luv() return package.loaded["runnel.driver.luv"] end
 
 local function sooner(a, b) return a and b and math.min(a, b) or a or b end
 
--- Waits with core.wait_readable and not with cqueues, which does not stop waiting when a signal such as Ctrl-C comes.
--- Runs the controller first, because that tells the kernel what to watch.
+-- Waits with core.wait_readable and not with cqueues, which does not stop waiting for a signal such as Ctrl-C. Runs the
+-- controller first, because that tells the kernel what to watch.
 function driver:wait(ms)
   local was_alive, beside = self:alive(), luv()
   local left = run(self.controller)

@@ -15,7 +15,7 @@ local core = require "runnel.core"
 local need = require "runnel.internal.need"
 local socket = need("socket", "Debian's lua-socket, LuaRocks' luasocket")
 
--- ms. LuaSocket does not stop waiting when a signal such as Ctrl-C comes, so no wait is longer than this.
+-- ms. LuaSocket does not stop waiting for a signal such as Ctrl-C, so no wait is longer than this.
 local LONGEST = 100
 
 -- The sockets that go blocks wait for: a list for select, and the channel of each socket.

@@ -25,9 +25,9 @@ local loop_mode = uv.loop_mode or function() end -- luv before 1.40 lacks it
 local keeper -- a timer, active only while `run` runs
 local function nothing() end
 
----Runs what is ready in the loop. A loop that no handle keeps alive would not run, although handles that do not count
----(unref) may be ready in it, so `keeper` keeps it alive. While the program runs the loop, in a callback of it, nothing
----is done.
+---Runs the ready events of the loop. A loop that no handle keeps alive would not run, although handles that do not
+---count (unref) may be ready in it, so `keeper` keeps it alive. Does nothing while the program runs the loop, in a
+---callback of it.
 ---@param waits boolean the caller is about to wait, which is an error in a callback
 ---@return number? ms how long the loop can wait then; nil: for ever
 function driver.turn(waits)
@@ -47,8 +47,8 @@ end
 ---The descriptor that can be read when something is ready in the loop.
 driver.descriptor = uv.backend_fd
 
--- Waits with core.wait_readable and not with libuv, which does not stop waiting when a signal such as Ctrl-C comes, and
--- whose timers count whole milliseconds. Runs the loop first, because that tells the kernel what to watch.
+-- Waits with core.wait_readable and not with libuv, which does not stop waiting for a signal such as Ctrl-C, and whose
+-- timers count whole milliseconds. Runs the loop first, because that tells the kernel what to watch.
 function driver:wait(ms)
   local was_alive = uv.loop_alive()
   local left = self.turn(ms ~= 0)

@@ -1,5 +1,5 @@
----Cycles of a flow: stages that lead to each other. A cycle counts the values that are under way in it, and ends when
----nothing leads into it any more and there are none.
+---Cycles of a flow: stages that lead to each other. A cycle counts its unfinished values, and ends when there are none
+---and no stage outside can send more.
 
 ---@class runnel.flow.Cycle
 ---@field stages runnel.flow.Stage[]
@@ -13,11 +13,11 @@ local cycle = {}
 ---@return runnel.flow.Cycle
 function cycle.new(stages) return { stages = stages, feeders = 0, under = 0, over = false } end
 
----A value is sent to a stage of the cycle.
+---Counts a value that is sent to a stage of the cycle.
 ---@param group runnel.flow.Cycle
 function cycle.enter(group) group.under = group.under + 1 end
 
----A value is done with, and what it led to has left.
+---A value is finished, and its results have left.
 ---@param group runnel.flow.Cycle
 function cycle.leave(group)
   group.under = group.under - 1

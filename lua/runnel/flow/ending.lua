@@ -1,4 +1,4 @@
----How a flow ends before its sources do: drain and stop, and what is left then.
+---How a flow ends before its sources do: drain and stop, and the values that are left then.
 
 local core = require "runnel.core"
 local graph = require "runnel.flow.graph"
@@ -15,7 +15,7 @@ local ending = {}
 
 -- ---- what is left ----
 
----A value that a flow had not done with when it was stopped.
+---A value that was unfinished when the flow was stopped.
 ---@class runnel.FlowLeft
 ---@field stage string the stage that would have got it, or had begun with it
 ---@field value any
@@ -40,7 +40,7 @@ end
 ---@return runnel.FlowLeft[]
 function ending.left() return setmetatable({}, Left) end
 
----Waits until a flow has ended. Raises if memory has run out, so that not all of its stages could be ended.
+---Waits until a flow has ended. Raises if some of its stages could not be ended because memory has run out.
 ---@param flow runnel.Flow
 ---@return boolean done
 ---@return runnel.FlowLeft[] left
@@ -58,7 +58,7 @@ end
 
 local PUTS = { put = true }
 
--- Whether a source that waits does so in a put of its own, which is to be completed.
+-- Whether a source waits in a put of its own, which must be completed.
 local function is_putting(stage, entry)
   if not PUTS[entry.operation] then return false end
   local is_own = false
@@ -66,7 +66,7 @@ local function is_putting(stage, entry)
   return is_own
 end
 
--- Cancels a source where it waits. One that is about to run may put first, and ends then.
+-- Cancels a waiting source. A ready source may put first, and ends then.
 local function cancel_where_it_waits(stage)
   local one = stage.pool.workers[1]
   while one and one.block and not stage.ended do
@@ -85,7 +85,7 @@ local function end_source(stage)
   stage:route()
   stage.pool:finish()
   for _, one in ipairs { table.unpack(stage.pool.workers) } do
-    if one.held then stage.pool:release(one, nothing) end -- it could put nothing any more if it was called again
+    if one.held then stage.pool:release(one, nothing) end -- it could put nothing if it was called again
   end
   if not stage.input then guard.go(guard.nothing, nil, cancel_where_it_waits, stage) end
 end
@@ -123,7 +123,7 @@ local function lose_all(flow, stage, list)
   end
 end
 
--- What a worker does that is cancelled where it waits.
+-- The activities in which a waiting worker is cancelled.
 local CALLS = { job = true, pause = true, handler = true }
 
 local function stop_worker(flow, stage, one)

@@ -1,4 +1,4 @@
----The edges of a flow: what leads to what, and the cycles.
+---The edges of a flow and their cycles.
 
 local core = require "runnel.core"
 local cycle = require "runnel.flow.cycle"
@@ -54,7 +54,7 @@ function graph.stage(flow, name, what)
   raise(("%s: flow %s has no stage %q; it has %s"):format(what, flow.name, tostring(name), table.concat(known, ", ")))
 end
 
----Says that a stage has no output of that name.
+---Raises the error of a stage without an output of that name.
 ---@return string
 function graph.no_output(stage, output, what)
   return ('%s: stage %s has no output %q; name it in outs = { "%s" }'):format(what, stage.name, output, output)
@@ -67,7 +67,7 @@ end
 
 -- ---- changing ----
 
--- Lists of edges are never changed but replaced, because a put may be going through one.
+-- Lists of edges are replaced, never changed, because a put may be iterating over one.
 local function set(stage, output, list)
   stage.outs[output] = list[1] and list or nil
   stage:route()
@@ -103,7 +103,7 @@ function graph.find(stage, output, to)
   end
 end
 
--- The stages that an edge of a text comes from; * stands for all but the target and those behind it.
+-- The stages at the beginning of a text's edge; * stands for all but the target and the stages behind it.
 local function sources(flow, text, what)
   if text.from ~= "*" then return { graph.stage(flow, text.from, what) } end
   local behind, list = graph.reach(graph.stage(flow, text.to, what)), {}
@@ -113,7 +113,7 @@ local function sources(flow, text, what)
   return list
 end
 
----The edges that a text stands for, checked: each as { stage, output, edge }.
+---The edges of a text, checked: each as { stage, output, edge }.
 ---@param flow runnel.Flow
 ---@param text runnel.flow.EdgeText
 ---@param what string
@@ -186,7 +186,7 @@ local function components(flow)
   return groups
 end
 
--- Whether stages lead round in a circle by edges that do not grow; returns the names on the way.
+-- Whether stages form a circle of edges that do not grow; returns the names on it.
 local function stuck(group)
   local state, way = {}, {}
   local is_in = {}
@@ -209,7 +209,7 @@ local function stuck(group)
   end
 end
 
----Finds the cycles, and counts what leads to each stage and each cycle. Raises if a cycle could fill up.
+---Finds the cycles, and counts the inputs of each stage and each cycle. Raises if a cycle could fill up.
 ---@param flow runnel.Flow
 function graph.settle(flow)
   for _, group in ipairs(components(flow)) do
@@ -239,7 +239,7 @@ function graph.settle(flow)
   end
 end
 
----Counts one more that leads to a stage. Edges within a cycle do not count.
+---Counts one more input of a stage. Edges within a cycle do not count.
 ---@param stage runnel.flow.Stage
 ---@param from? runnel.flow.Stage
 function graph.feed(stage, from)
@@ -251,7 +251,7 @@ function graph.feed(stage, from)
   end
 end
 
----What led to a stage has ended, or does not lead there any more.
+---An input of a stage has ended or was disconnected.
 ---@param stage runnel.flow.Stage
 ---@param from? runnel.flow.Stage
 ---@param edge? runnel.flow.Edge counts once only, in case memory runs out and this is called again

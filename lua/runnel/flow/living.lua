@@ -1,13 +1,13 @@
----The flows of this Lua state that were started and have not ended, for the monitor's page and the prompt.
+---The running flows of this Lua state, for the monitor's page and the prompt.
 
 local living = {}
 
--- By number; a flow that nothing else refers to goes.
+-- By number; weak values.
 ---@type table<integer, runnel.Flow>
 local flows = setmetatable({}, { __mode = "v" })
 local started = 0
 
----A flow was started.
+---Adds a started flow.
 ---@param flow runnel.Flow
 function living.add(flow)
   started = started + 1
@@ -15,7 +15,7 @@ function living.add(flow)
   flows[started] = flow
 end
 
----A flow has ended.
+---Removes an ended flow.
 ---@param flow runnel.Flow
 function living.remove(flow)
   if flow.number then flows[flow.number] = nil end
@@ -26,7 +26,7 @@ end
 ---@return runnel.Flow?
 function living.find(number) return flows[number] end
 
----All of them, in the order in which they were started.
+---All of them, in the order of their starts.
 ---@return runnel.Flow[]
 function living.list()
   local list = {}
@@ -35,7 +35,7 @@ function living.list()
   return list
 end
 
----The one that was started last.
+---The flow started last.
 ---@return runnel.Flow?
 function living.last()
   local list = living.list()

@@ -1,4 +1,4 @@
----What a flow does now, by stage: a table that prints as one.
+---The state of a flow, by stage: a table that prints as one.
 
 local core = require "runnel.core"
 local short = require "runnel.internal.short"
@@ -7,7 +7,7 @@ local internal = core.internal
 
 local now = core.now
 
----What ping tells of a stage.
+---The state of a stage.
 ---@class runnel.FlowStagePing
 ---@field stage string
 ---@field state string "new", "running", "paused", "held", "draining" or "ended"
@@ -80,7 +80,7 @@ local function row_of(flow, stage)
   return row
 end
 
----What a flow does now, without rates.
+---The state of a flow, without rates.
 ---@param flow runnel.Flow
 ---@return runnel.FlowPing
 function ping.look(flow)
@@ -89,7 +89,7 @@ function ping.look(flow)
   return rows
 end
 
----What a flow does now, with the rates since this was called last.
+---The state of a flow, with the rates since the last call.
 ---@param flow runnel.Flow
 ---@return runnel.FlowPing
 function ping.ping(flow)

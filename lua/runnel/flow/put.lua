@@ -1,4 +1,4 @@
----How the values of a stage get to the stages behind it, where the engine cannot simply put them on one channel.
+---Puts the values of a stage where the engine cannot simply put them on one channel.
 
 local core = require "runnel.core"
 local cycle = require "runnel.flow.cycle"
@@ -8,14 +8,14 @@ local offer, put = core.methods.offer, core.internal.moving.put
 
 local putting = {}
 
--- Gives a stage a value that its input has not accepted: what leads there was disconnected, or the flow was stopped.
+-- Keeps a value that the input of a stage has not accepted, because its edge was disconnected or the flow was stopped.
 local function give(to, value)
   if to.flow.stopped or to.ended then return to.flow:lose(to, { value = value }) end
   to:receive(value)
 end
 
 -- Values that a worker copies to several edges, one after the other. If its go block is killed meanwhile, and some
--- edges have got the value, the others get it without a wait: so a put is done for all edges or for none.
+-- edges have got the value, the others get it without a wait: a put happens on all edges or on none.
 local Copies = {}
 
 function Copies.__close(copies, err)
@@ -26,7 +26,7 @@ function Copies.__close(copies, err)
     local edge = copies.edges[i]
     if edge.to then give(edge.to, copies.value) else offer(edge.tap, copies.value) end
   end
-  -- What is not put by the program's function is put again by the worker's next go block.
+  -- The worker's next go block repeats puts that are not the program's function's own.
   local worker = copies.worker
   if copies.is_helper then return end
   worker.was_put = worker.is_emitting or copies.pool:state_of(worker) == "put"

@@ -1,4 +1,4 @@
----Checks what a program says of the stages of a flow.
+---Checks the description of a flow's stages.
 
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
@@ -6,7 +6,7 @@ local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local raise = core.internal.raise
 
----What a program says of a stage.
+---The description of a stage.
 ---@class runnel.FlowStage
 ---@field [1]? (fun(value: any): any)|runnel.Pool gets each value; its result goes on, unless it is nil
 ---@field step? fun(value: any, put: runnel.FlowPut, state: any): any, string? instead: puts any number of values, and
@@ -34,7 +34,7 @@ local OPTIONS = {
   init = true, flush = true, stop = true, outs = true, input = true, buffer = true,
 }
 
--- The options that sources and channels have.
+-- The options of sources and channels.
 local OF_SOURCE = { source = true, from = true, init = true, stop = true, outs = true }
 local OF_FROM = { from = true }
 
@@ -108,7 +108,7 @@ local function outputs(what, outs)
   return set
 end
 
--- Calls a check of runnel.internal.check or backoff, whose message is to name the line of the program.
+-- Calls a check of runnel.internal.check or backoff; its error names the program's line.
 local function at_program(f, ...)
   local ok, err = pcall(f, ...)
   if not ok then raise((tostring(err):gsub("^[^%s]*:%d+: ", ""))) end
@@ -183,7 +183,7 @@ function spec.stage(name, given)
   return made --[[@as runnel.flow.Spec]]
 end
 
----What `replace` gets: a function, or a table with `step` or a function.
+---The argument of `replace`: a function, or a table with `step` or a function.
 ---@param given any
 ---@param is_step boolean what the stage had
 ---@return function f

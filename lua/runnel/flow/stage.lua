@@ -1,4 +1,4 @@
----A stage of a flow while it runs.
+---A running stage of a flow.
 
 local core = require "runnel.core"
 local cycle = require "runnel.flow.cycle"
@@ -14,10 +14,10 @@ local internal = core.internal
 local chan, sleep, cancel, put = core.chan, core.sleep, core.cancel, internal.moving.put
 local poll, raise = core.methods.poll, internal.raise
 
----The reason with which go blocks are cancelled that are not needed any more.
+---The reason that cancels unneeded go blocks.
 local RETIRED = setmetatable({}, { __tostring = function() return "the flow ends" end })
 
--- In order: so many results for each worker may wait for a slow one before them.
+-- In order: how many results per worker may wait for a slow one before them.
 local AHEAD = 16
 
 ---@class runnel.flow.Stage
@@ -31,7 +31,7 @@ local AHEAD = 16
 ---@field is_input boolean fed by inject
 ---@field is_step boolean
 ---@field is_timed boolean its init gets the stage, and it has one worker
----@field outs table<string, runnel.flow.Edge[]> by output, those that have any; the lists are never changed
+---@field outs table<string, runnel.flow.Edge[]> the edges by output, if it has any; the lists are never changed
 ---@field outputs table<string|integer, string|boolean> the outputs that it may have, as a list and as a set
 ---@field feeders integer how many lead to it and have not ended, unless it is in a cycle
 ---@field cycle runnel.flow.Cycle|nil
@@ -55,7 +55,7 @@ local stage = { RETIRED = RETIRED }
 
 -- ---- making ----
 
--- What a channel as an output does with a value.
+-- The put function of a channel that is an output.
 local function put_out(name, ch)
   return function(value)
     if not put(ch, value) then error(("the channel of stage %s is closed"):format(name), 0) end
@@ -88,7 +88,7 @@ local function job_of(self, spec)
   return worker.job_with_calls(self, f, is_step), true
 end
 
----Makes a stage, which does not run yet.
+---Makes a stage without starting it.
 ---@param flow runnel.Flow
 ---@param name string
 ---@param spec runnel.flow.Spec
@@ -107,7 +107,7 @@ function stage.new(flow, name, spec, is_led)
   }, Stage)
 end
 
----Makes the workers, which do not run yet. The edges must be there.
+---Makes the workers without starting them. The edges must exist.
 function Stage:prepare()
   local spec = self.spec
   local from = input_of(self, spec)
@@ -130,7 +130,7 @@ end
 
 -- ---- values ----
 
----Sets where the workers put: on the channel of the only edge, if nothing has to be counted or asked; else by `emit`.
+---Sets where the workers put: on the channel of the only edge, if nothing must be counted or checked; else by `emit`.
 function Stage:route()
   if not self.pool then return end
   local edges, flow = self.outs.out, self.flow
@@ -139,7 +139,7 @@ function Stage:route()
   self.pool:set_output(is_plain and to.input or false)
 end
 
----Gives a stage a value without waiting, before what is on its input.
+---Gives a stage a value without waiting, before the values on its input.
 ---@param value any
 ---@param is_first? boolean also before what it was given in this way without `is_first`
 function Stage:receive(value, is_first)
@@ -177,7 +177,7 @@ function Stage:flush_again()
   return true
 end
 
----Raises if the stage gets no more values.
+---Raises if the stage accepts no more values.
 ---@param what string
 function Stage:check_open(what)
   if self.ended or self.closed then
@@ -210,7 +210,7 @@ end
 
 -- ---- pauses ----
 
----Steps that have begun finish; nothing else is taken.
+---Begun steps finish; the stage takes nothing else.
 function Stage:pause()
   if self.paused or self.ended then return end
   self.paused = true
@@ -218,7 +218,7 @@ function Stage:pause()
   self:route()
 end
 
----Goes on. Held values are tried again.
+---Ends the pause. Held values are tried again.
 function Stage:resume()
   if not self.paused or self.ended then return end
   self.paused, self.held = false, nil
@@ -226,7 +226,7 @@ function Stage:resume()
   self.pool:resume()
 end
 
----Pauses because of an error for which there is no edge; a worker holds the value.
+---Pauses because of an error without an edge; a worker holds the value.
 ---@param record runnel.FlowError
 function Stage:hold(record)
   local is_first = not self.held
@@ -237,13 +237,13 @@ end
 
 -- ---- ends ----
 
----Nothing leads to it any more: what is on its input is taken, then it ends.
+---All its inputs have ended: takes the values that are on its channel, then ends.
 function Stage:close_input()
   self.closed = true
   if self.owns_input then self.input:close() end
 end
 
----Takes what is on its input, also values whose puts wait.
+---Takes the values on its channel, also from waiting puts.
 ---@return any[]
 function Stage:empty_input()
   local list = {}
@@ -254,7 +254,7 @@ function Stage:empty_input()
   return list
 end
 
--- All workers have ended. Does nothing twice: if memory runs out, it is called again.
+-- All workers have ended. A second call does nothing: the engine repeats it if memory runs out.
 function Stage:finish()
   self.ended, self.closed = true, true
   self:call_after(nil)

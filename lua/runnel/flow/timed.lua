@@ -17,7 +17,7 @@ local function made(options)
   return options
 end
 
--- Stops the timer of a stage, and gives what it has held back, if anything.
+-- Stops the timer of a stage, and returns the held values, if any.
 local function give(state)
   local held = state.held
   state.held = nil
@@ -25,7 +25,7 @@ local function give(state)
   return held
 end
 
----A stage that makes lists of 1 to n values. A list goes on when it has n values, or `ms` after its first value.
+---A stage that makes lists of 1 to n values. It puts a list when it has n values, or `ms` after its first value.
 ---@param n integer
 ---@param ms? number by default a list waits for its nth value until the input ends
 ---@return runnel.FlowStage stage
@@ -54,7 +54,7 @@ function timed.batch(n, ms)
   }
 end
 
----A stage that lets at most n values pass in any `ms`. None is dropped: the others wait.
+---A stage that lets at most n values pass in any `ms`. None is dropped: further values wait.
 ---@param n integer
 ---@param ms number
 ---@return runnel.FlowStage stage

@@ -1,4 +1,4 @@
----Flows for the monitor's page: what it shows of them, and what its buttons do.
+---Flows on the monitor's page: their rows, and the actions of its buttons.
 ---
 ---The page names a flow by its number, and a stage by the number of its flow and its place in it: "3.2".
 
@@ -13,7 +13,7 @@ local view = {}
 -- How many flows are shown.
 local SHOWN <const> = 50
 
--- Cells of a row, without what would end one.
+-- Joins the cells of a row, without tabs and newlines in them.
 local function row(...)
   local cells = table.pack(...)
   for i = 1, cells.n do
@@ -34,7 +34,7 @@ local function text_of(flow)
   return table.concat(lines, "\n")
 end
 
----What the page shows: the time in ms and how many flows there are, and a text for each of the first ones. Its first
+---The page's rows: the time in ms and the number of flows, and a text for each of the first ones. Its first
 ---line is "NUMBER STATE NAME", and the others are a stage each; cells are separated by tabs.
 ---@return string ...
 function view.flows()
@@ -52,11 +52,11 @@ local function find(id)
   return flow, flow.stages[math.tointeger(tonumber(place)) or 0]
 end
 
--- The flows that the page has paused, until they go on.
+-- The flows that the page has paused.
 ---@type table<runnel.Flow, true>
 local kept = setmetatable({}, { __mode = "k" })
 
-local CHECKED <const> = 200 -- ms between two looks at a flow that is kept
+local CHECKED <const> = 200 -- ms between two checks of a paused flow
 
 local function release(flow) kept[flow] = nil end
 
@@ -67,7 +67,7 @@ local function is_paused(flow)
   return false
 end
 
--- While a flow is paused, its program may wait for nothing else. That is no deadlock: the page can resume it.
+-- While a flow is paused, its program may wait for nothing else. This is no deadlock: the page can resume it.
 local function keep(flow)
   if kept[flow] then return end
   kept[flow] = true
@@ -78,7 +78,7 @@ local function keep(flow)
   end)
 end
 
----What a button does. Never waits.
+---Performs a button's action. Never waits.
 ---@param what "pause"|"resume"|"drain"|"inject"
 ---@param id string names the flow or the stage
 ---@param value any for inject

@@ -1,4 +1,4 @@
----What a worker of a stage does besides calling its function: init, flush and stop; and what follows an error.
+---The actions of a stage's worker besides its function: init, flush and stop; and the handling of errors.
 
 local core = require "runnel.core"
 local putting = require "runnel.flow.put"
@@ -11,10 +11,10 @@ local worker = {}
 
 -- ---- errors ----
 
----What an error edge carries, and what a stage holds.
+---The value of an error edge, and of a holding stage.
 ---@class runnel.FlowError
 ---@field stage string
----@field value any nil: the error is not that of a value, but of a source, `init` or `flush`
+---@field value any nil: the error is not about a value, but from a source, `init` or `flush`
 ---@field error any
 ---@field traceback string|nil
 ---@field tries integer how often the value was tried
@@ -28,10 +28,10 @@ local function nothing() end
 
 -- ---- calls ----
 
--- What stands for a value when a worker is to call something else than the stage's function.
+-- Replaces a value when a worker must call something else than the stage's function.
 local Call = {}
 
----A call instead of a value: of f(put), whose results are as those of a step.
+---A call in place of a value: f(put), with results as of a step.
 ---@param f fun(put: runnel.FlowPut): any, string?
 function worker.call(f) return setmetatable({ f = f }, Call) end
 
@@ -43,7 +43,7 @@ function worker.value(value)
   return value
 end
 
----The job of a stage that gets calls, too.
+---The job of a stage that also gets calls.
 ---@param stage runnel.flow.Stage
 ---@param f function
 ---@param is_step boolean
@@ -59,14 +59,14 @@ end
 
 -- ---- life ----
 
--- Emits what the program's function does not put itself. The next go block does it again if this one is killed.
+-- Emits values that the program's function does not put itself. If this go block is killed, the next one repeats it.
 local function emit_own(stage, self, value, output)
   self.is_emitting = true
   emit(stage, value, output, self)
   self.is_emitting = false
 end
 
--- Waits until no worker has a job any more, so that what `flush` puts comes last.
+-- Waits until no worker has a job, so that the puts of `flush` come last.
 local function wait_for_others(stage, self)
   if self.retired then return end
   for _, other in ipairs(stage.pool.workers) do
@@ -95,7 +95,7 @@ local function flush(stage, self)
   flushed[1] = nil
 end
 
----What a go block of a worker does.
+---The main function of a worker's go blocks.
 ---@param stage runnel.flow.Stage
 ---@param self table the worker
 ---@param run fun(self: table) works until the input ends
@@ -108,7 +108,7 @@ function worker.main(stage, self, run)
     run(self)
     self.is_over = true
   end
-  if stage.flow.stopped then pcall(yield) end -- a cancellation that has not struck yet
+  if stage.flow.stopped then pcall(yield) end -- raises a pending cancellation
   local err = stage.pool.err
   if stage.is_source and err ~= nil and not self.has_told then
     self.has_told = true
@@ -136,7 +136,7 @@ end
 -- In init, flush or stop, or while their results are put.
 local function failed_outside(stage, self, failure)
   if self.is_stopping then return nil end -- the engine reports it
-  if self.record or self.flushed and self.flushed[1] ~= nil then return "again" end -- killed while it put them
+  if self.record or self.flushed and self.flushed[1] ~= nil then return "again" end -- killed during its puts
   if not self.is_ready and (stage.flow.stopped or stage.is_source and stage.closed) then return nil end
   stage.errors = stage.errors + 1
   local record = record_of(stage, failure)
@@ -149,7 +149,7 @@ local function failed_outside(stage, self, failure)
   return "hold"
 end
 
----Decides what follows when the go block of a worker has died: the hook `failed` of the engine.
+---Decides what follows the death of a worker's go block: the hook `failed` of the engine.
 ---@param stage runnel.flow.Stage
 ---@param self table the worker
 ---@param failure table
@@ -158,7 +158,7 @@ function worker.failed(stage, self, failure)
   local phase, flow = failure.phase, stage.flow
   if phase == "main" then return failed_outside(stage, self, failure) end
   local is_waiting = phase == "take" and (stage.input or flow.draining or flow.stopped)
-  -- While the results were put it was killed; unless they were for an output that is not there.
+  -- It was killed during the puts of results; unless their output does not exist.
   if phase == "put" and failure.block then failure.phase = "job" end
   if failure.phase == "put" or is_waiting then return "again" end
   stage.errors = stage.errors + 1
@@ -170,7 +170,7 @@ function worker.failed(stage, self, failure)
     if stage.is_source then stage.pool:finish() end
     return function() return record, "error" end
   elseif stage.is_source and stage.closed then
-    return nil -- the engine reports it; nothing would be put if it was called again
+    return nil -- the engine reports it; a new call could put nothing
   end
   stage:hold(record)
   return "hold"

@@ -1,4 +1,4 @@
----What the host prints about go blocks: at the end of a script, after Ctrl-C, and after SIGQUIT.
+---The host's messages about go blocks: at the end of a script, after Ctrl-C, and after SIGQUIT.
 
 local core = require "runnel.core"
 local entries = require "runnel.internal.entries"
@@ -11,8 +11,8 @@ local LISTED, LISTED_UNASKED = 16, 5
 ---@class runnel.host.blocks
 local blocks = {}
 
--- What luv's loop waits for: a line for each call of runnel.uv, as in `uv.watch "in" (made at job.lua:3)`, and for each
--- kind of handles that the program has made itself.
+-- The handles that luv's loop waits for: a line for each call of runnel.uv, as in `uv.watch "in" (made at job.lua:3)`,
+-- and for each kind of handles that the program has made itself.
 local function handles()
   local uv, named = package.loaded.luv, package.loaded["runnel.internal.uv.loop"]
   if not uv then return "" end
@@ -32,7 +32,7 @@ local function handles()
   return #lines > 0 and ":" .. short.lines(lines, LISTED) or ": a request of luv is under way"
 end
 
--- Why no deadlock is reported, although go blocks may wait for ever; nil if nothing prevents it.
+-- Why no deadlock is reported, although go blocks may wait forever; nil if nothing prevents it.
 local function why_no_deadlock(world)
   if world.ready and world.ready > 0 then return ("%d go blocks are ready"):format(world.ready) end
   local reasons = {}
@@ -45,7 +45,7 @@ local function why_no_deadlock(world)
   return #reasons > 0 and table.concat(reasons, "; ") or nil
 end
 
----The go blocks, and why no deadlock is reported: what Ctrl-C prints after the traceback.
+---The go blocks, and why no deadlock is reported: for Ctrl-C, after the traceback.
 ---@return string text
 function blocks.all()
   local list = core.ps()
@@ -54,7 +54,7 @@ function blocks.all()
     .. (why and "\nno deadlock: " .. why or "")
 end
 
----What SIGQUIT prints: the go blocks, the channels on which they and the main program wait, and why no deadlock is
+---The message of SIGQUIT: the go blocks, the channels on which they and the main program wait, and why no deadlock is
 ---reported.
 ---@return string text
 function blocks.report()
@@ -79,14 +79,14 @@ function blocks.report()
   return table.concat(lines, "\n") .. "\n"
 end
 
--- Whether it is a port's go block that waits for messages, or has one for a channel that was closed. Such a port does
--- not keep the program running, and what it belongs to, such as a connection, need not be closed before the end.
+-- Whether it is a port's go block that waits for messages, or has one for a closed channel. Such a port does not keep
+-- the program running, and its owner, such as a connection, need not be closed before the end.
 local function is_idle_port(entry)
   if not entry.name:find "^a port to " then return false end
   return entry.operation == "take" or entry.channel ~= nil and entry.channel:closed()
 end
 
--- Whether a go block waits for a signal, maybe among other things.
+-- Whether a go block waits for a signal, perhaps among other things.
 local function waits_for_signal(entry)
   local signals = package.loaded["runnel.internal.uv.signals"]
   if not signals then return false end
@@ -96,8 +96,8 @@ local function waits_for_signal(entry)
   return false
 end
 
--- The go blocks that wait when nothing can come any more, but for those that may; and whether the library has started
--- all of them.
+-- The go blocks that wait although no event can arrive, without those that may; and whether the library has started all
+-- of them.
 local function parked()
   local list, are_library = {}, true
   for _, entry in ipairs(core.internal.waits()) do
@@ -109,17 +109,16 @@ local function parked()
   return list, are_library
 end
 
-local CYCLES = 4 -- of the collector: some note what was parked, the others collect it, and what that kept
+local CYCLES = 4 -- of the collector: some note the parked go blocks, the others collect them and what they kept alive
 
--- Whether nobody has ever taken what a go block of the library puts: that is a mistake, not a reader that has had
--- enough.
+-- Whether the values of a library's go block have never been taken: that is a mistake, unlike a reader that has
+-- stopped.
 local function is_unused(entry)
   return entry.operation == "put" and entry.channel ~= nil and entry.channel:stats().take_total == 0
 end
 
--- Forgets the go blocks that are garbage, since they wait on channels that nothing else can reach: the source of a
--- stream that was closed, a mult of events.
--- The list must not keep them alive meanwhile.
+-- Forgets garbage go blocks, which wait on unreachable channels: the source of a closed stream, a mult of events. The
+-- list must not keep them alive meanwhile.
 local function without_garbage(list)
   local unused = {}
   while #list > 0 do
@@ -134,7 +133,7 @@ local function without_garbage(list)
   return left
 end
 
----Runs go blocks until none is ready, no timer is pending and no event can come; and reports unhandled errors.
+---Runs go blocks until none is ready, no timer is pending and no event can arrive; and reports unhandled errors.
 ---@return string? text lists the go blocks that are parked then
 function blocks.drain()
   local signals = package.loaded["runnel.internal.uv.signals"]

@@ -1,6 +1,6 @@
 ---The history of the prompt: the chunks of all sessions, in $XDG_STATE_HOME/runnel_history or ~/.runnel_history. Each
----chunk is written at once, so that it is kept however the session ends, and several sessions can append at the same
----time. A chunk is one line of the file; its newlines are written as \v.
+---chunk is written at once, so that any end of the session keeps it, and several sessions can append at the same time.
+---A chunk is one line of the file; its newlines are written as \v.
 
 local terminal = require "runnel.host.terminal"
 

@@ -1,4 +1,4 @@
----What --monitor does before the script runs.
+---The option --monitor.
 
 local host_monitor = {}
 

@@ -29,7 +29,7 @@ end
 local Prompt = {}
 Prompt.__index = Prompt
 
--- What follows works also if the program sets these globals to something else.
+-- Captured here in case the program replaces these globals.
 local error_text, pcall, stderr = require("runnel.core").internal.error_text, pcall, io.stderr
 
 local function complain(message) stderr:write(message, "\n") end
@@ -40,7 +40,7 @@ local function show(text)
   if not ok then complain(("error calling 'print' (%s)"):format(error_text(err))) end
 end
 
--- What the program has set as a prompt, as for lua5.4; or the default. A line without control characters.
+-- The program's prompt, as for lua5.4, or the default. A line without control characters.
 local function prompt_text(own, default)
   local ok, text = pcall(error_text, own)
   if own == nil or not ok then return default end
@@ -88,7 +88,7 @@ end
 function Prompt:run(chunk)
   local entry = self.session:note(chunk)
   local is_expression, run = chunk.expression, chunk.run
-  chunk.run = nil -- the function, and what it refers to, can be collected after the run
+  chunk.run = nil -- the function and its references can be collected after the run
   entry.failed = self:show(is_expression, terminal.run(run)) or nil
 end
 
@@ -159,8 +159,8 @@ return function(program)
   terminal.describe(function(err) return pretty.value(err, ui.style) end)
   if edits then show ":help lists the commands; Ctrl-D ends the session." end
   for _, text in ipairs(history.load()) do terminal.remember(text) end
-  -- What the program has done to the globals may break the prompt itself: it says so, and goes on as long as it can
-  -- read, so that the program can be mended.
+  -- The program's changes to globals may break the prompt itself: it says so, and continues as long as it can read, so
+  -- that the user can repair the program.
   repeat
     local before = self.reads
     local ok, ends = pcall(self.turn, self)

@@ -69,14 +69,14 @@ local function no_more(words, n, what)
   if words[n + 1] then wrong_usage("%s takes no argument %q", what, words[n + 1]) end
 end
 
--- The stage of which a queue has the dead letters: NAME, NAME.dead, or STREAM/NAME.
+-- The stage of a queue's dead letters: NAME, NAME.dead, or STREAM/NAME.
 local function dead_of(conn, name) return conn:dead((name:gsub("%.dead$", ""):gsub("^.*/", ""))) end
 
 -- ---- commands ----
 
 local function show_all(conn)
   must(conn:queues())
-  rn.sleep(SAMPLE_MS) -- so that there is a rate
+  rn.sleep(SAMPLE_MS) -- the rate needs two samples
   print_lines(view().queues(must(conn:queues()), true))
 end
 
@@ -179,7 +179,7 @@ function command.dead(conn, words)
   until not after or #letters < 100
 end
 
--- Calls f with the number that was given; or with those of all letters there are now.
+-- Calls f with the given number, or with the numbers of all present letters.
 local function each_letter(dead, text, what, f)
   if text ~= "all" then return f(number_of(text, what)) end
   local after = 0

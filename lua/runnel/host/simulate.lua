@@ -23,7 +23,7 @@ return function(chunk, seed, drain, ...)
     core.rename "the script"
     local well, message = xpcall(chunk, describe, table.unpack(arguments, 1, arguments.n))
     if not well then failure = message end
-    -- A take for which no put comes raises a deadlock when nothing else is left to do.
+    -- A take without a put raises a deadlock when nothing else is left to do.
     if well and drain then pcall(never.take, never) end
   end, { seed = seed })
   never:close() -- so that the list of parked go blocks does not include this one

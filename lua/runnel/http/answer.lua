@@ -6,10 +6,10 @@ local json = require "runnel.internal.json"
 
 local answer = {}
 
--- No name and no value of a header has these.
+-- Characters that names and values of headers must not contain.
 local NOT_IN_A_HEADER <const> = "[\r\n\0]"
 
--- What a response is if its function has not said it.
+-- The defaults of a response.
 local TEXT <const>, JSON <const> = "text/plain; charset=utf-8", "application/json"
 
 local function wrong(format, ...) error("http.serve: " .. format:format(...), 0) end
@@ -28,7 +28,7 @@ local function add(list, name, value)
   list[#list + 1] = value
 end
 
--- The headers as a list of names and values in turn; and the value of Content-Length, which is not in it.
+-- The headers as a list of alternating names and values; and the value of Content-Length, which is not in it.
 local function flatten(headers, kind)
   local list, length = {}, nil
   for name, value in pairs(headers) do
@@ -54,14 +54,14 @@ end
 
 -- ---- bodies ----
 
--- Closes the channel of a body when the response ends, however it does. What waits to be put is dropped, so that who
--- puts it goes on, and gets false for the next put.
+-- Closes the channel of a body at any end of the response. Waiting puts are dropped, so that their go blocks continue,
+-- and later puts return false.
 local Reading = { __close = function(self)
   self.ch:close()
   while self.ch:poll() ~= nil do end -- luacheck: ignore 542
 end }
 
--- Sends what comes from a channel, as fast as the client reads.
+-- Sends the values of a channel, as fast as the client reads.
 local function pump(req, ch, status, headers)
   local lib_request = req.core
   local reading <close> = setmetatable({ ch = ch }, Reading) -- luacheck: ignore 211
@@ -77,7 +77,7 @@ local function pump(req, ch, status, headers)
     elseif piece ~= nil then
       wrong("the channel of a body carries strings, got %s", check.article(piece))
     elseif err ~= nil then
-      error(err, 0) -- the response is cut, so that the client sees that something is missing
+      error(err, 0) -- the response is cut, so that the client sees that it is incomplete
     else
       return lib_request:finish(false)
     end

@@ -4,8 +4,8 @@
 ---    local page = assert(http.get("https://example.org/", { timeout = 5000 }))
 ---    for piece in http.stream "https://example.org/large" do io.write(piece) end
 ---
----A thread of the state does the work of all its requests, with libcurl (csrc/http/client.h). It keeps connections for
----further requests, and closes them when none was made for a minute.
+---One thread of the state does the work of all its requests, with libcurl (csrc/http/client.h). It keeps connections
+---for further requests, and closes them after a minute without any.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -35,7 +35,7 @@ local client = {}
 
 local the_client -- of this state, made for the first request
 
--- Begins a request. What libcurl refuses is an error at the line with that level, as seen from the caller.
+-- Begins a request. An error of libcurl is raised at the line with that level, as seen from the caller.
 local function start(what, url, settings, news, room, level)
   the_client = the_client or lib.open(chan():name "http", offer, close)
   if settings == NONE then settings = nil end -- the same for the C module, and faster
@@ -44,21 +44,21 @@ local function start(what, url, settings, news, room, level)
   return transfer
 end
 
--- The error of a request that has failed; `name` tells what kind of error it is.
+-- The error of a failed request; `name` is its kind.
 local function error_of(url, name, text)
   local message = ("%s: %s"):format(responses.host(url), text)
   return name == "timeout" and timed_out.new(message) or message
 end
 
--- Waits until something has happened to a transfer. Returns nil and the error if the go block that feeds it has died.
--- The channel also closes if there is no memory to say that something has happened.
+-- Waits until the state of a transfer changes. Returns nil and the error if the go block that feeds it has died. The
+-- channel also closes if there is no memory for the notification.
 local function wait(news)
   local is_news, err = take(news)
   if not is_news and err == nil then error("not enough memory", 0) end
   return is_news, err
 end
 
--- Why the request cannot be made, or nil.
+-- Why the request is impossible, or nil.
 local function refuse(url)
   if find(url, "\0", 1, true) then return ("not a URL, since it has a zero byte: %q"):format(url) end
   if find(url, "^https?://") or find(url:lower(), "^https?://") then return nil end
@@ -67,7 +67,7 @@ end
 
 -- ---- sending what comes from a channel ----
 
--- The channel whose values are sent, and the go block that feeds them to the transfer.
+-- The channel of the upload, and the go block that feeds its values to the transfer.
 local Upload = {}
 Upload.__index = Upload
 
@@ -88,7 +88,7 @@ local function feed(transfer, source, room)
       wait(room)
       has_room = transfer:has_room()
     end
-    if has_room == nil then return end -- it has ended
+    if has_room == nil then return end -- the transfer has ended
   end
 end
 
@@ -118,11 +118,11 @@ local function perform(what, url, settings, level)
     if not is_news then return nil, err end
     local status, headers, body, last_url = transfer:response()
     if status then return new_response(status, headers, body, last_url) end
-    if headers then return nil, error_of(url, headers, body) end -- these are its kind and its text
+    if headers then return nil, error_of(url, headers, body) end -- the error's kind and text
   end
 end
 
--- Makes a status an error, if that is wanted.
+-- Makes a status an error, if the options ask for that.
 local function judge(settings, response, err)
   if response and settings.fail and response.status >= 400 then
     return nil, responses.status_error(response.url, response.status), response
@@ -130,7 +130,7 @@ local function judge(settings, response, err)
   return response, err
 end
 
----Gets a page. Parks until all of it has come.
+---Gets a page. Parks until it is complete.
 ---@param url string http:// or https://
 ---@param opts? table as for request, without `method` and bodies
 ---@return runnel.http.Response? response nil if there is none
@@ -142,7 +142,7 @@ function client.get(url, opts)
   return judge(settings, response, err)
 end
 
----Makes a request. Parks until all of the response has come. The manual lists the options, also those of libcurl.
+---Makes a request. Parks until the response is complete. The manual lists the options, also those of libcurl.
 ---@param opts { url: string, method?: string, headers?: table<string, string|number|string[]>,
 ---query?: table<string, any>, body?: string|runnel.Channel<string>|file*, size?: integer, json?: any,
 ---form?: table<string, any>, multipart?: table[], timeout?: number, connect_timeout?: number, max?: integer,
@@ -165,13 +165,13 @@ end
 local Stream = {}
 Stream.__index = Stream
 
--- Says that `head` is known.
+-- Announces `head`.
 local function tell_head(self, head)
   self.head = head
   self.ready:close()
 end
 
--- The stream has failed. Nobody else is told if the program gets the error from `head`.
+-- The stream has failed. The error is not reported if the program gets it from `head`.
 local function fail_stream(self, err)
   self.over = true
   internal.fail(self.ch, err, nil, "http.stream")
@@ -193,8 +193,8 @@ end
 local function move_body(self, transfer, news)
   local ch = self.ch
   while true do
-    local ok, name, text = transfer:result() -- before `take`: then all that has come is there
-    local piece = transfer:take() -- before `head`: then that of a piece has come
+    local ok, name, text = transfer:result() -- before `take`: then all data has arrived
+    local piece = transfer:take() -- before `head`: then the head of a piece is known
     if not self.head then
       local status, headers = transfer:head()
       if status then
@@ -216,7 +216,7 @@ local function move_body(self, transfer, news)
   end
 end
 
--- Ends the transfer when its go block is collected, because nobody can take from the channel any more.
+-- Ends the transfer when its go block is collected: then the channel is unreachable.
 local Left = { __gc = function(self) self.transfer:cancel() end }
 
 -- The go block of a stream.
@@ -259,7 +259,7 @@ local function begin_stream(self)
   error(block, 0)
 end
 
--- Waits until the headers have come, or never will, since the channel was closed.
+-- Waits until the headers have arrived, or cannot, since the channel was closed.
 local function wait_for_head(self)
   if not self.head then core.alts { self.ready, self.ch:done() } end
   if self.head then return self.head end
@@ -267,9 +267,9 @@ local function wait_for_head(self)
   return nil, err == nil and "the channel of the stream was closed" or err
 end
 
----Makes a request whose response is too long for memory, or comes bit by bit: returns a channel of the pieces of its
----body, at once. While nobody takes, little is read, so the server waits. An error closes the channel. Closing the
----channel ends the transfer.
+---Makes a request whose response is too long for memory, or arrives bit by bit: returns a channel of the pieces of its
+---body, at once. Without takes, little is read, so the server waits. An error closes the channel. Closing the channel
+---ends the transfer.
 ---@param url string http:// or https://
 ---@param opts? table as for request, without `url`, and `buffer`: that of the channel, as for rn.chan
 ---@return runnel.Channel<string> pieces
@@ -295,17 +295,17 @@ end
 
 -- ---- cookies and fakes ----
 
----Cookies that several requests share: the option `cookies`.
+---Cookies shared by several requests: the option `cookies`.
 ---@class runnel.http.Cookies
 ---@field all fun(self: runnel.http.Cookies): string[] the cookies, as lines of libcurl's (and Netscape's) files
 ---@field add fun(self: runnel.http.Cookies, line: string) adds one: such a line, or "Set-Cookie: ..."
 
----Makes an empty jar of cookies. Responses to requests with it add to it.
+---Makes an empty jar of cookies. Responses to requests that use it add to it.
 ---@return runnel.http.Cookies
 function client.cookies() return lib.cookies() end
 
----Closes the connections that are kept for further requests, as soon as no request is under way. Without it they are
----closed when none was made for a minute.
+---Closes the connections kept for further requests, as soon as no request is under way. Without this call they close
+---after a minute without requests.
 function client.close_idle()
   if the_client then the_client:close_idle() end
 end

@@ -12,8 +12,8 @@ local fakes = {}
 
 local handler -- the function, or nil
 
----Has requests of this state go to a function, which is called as that of http.serve is: with the request, and in the
----go block that makes it. It may park, for example to stand for a slow server. It returns a status, headers and a body;
+---Makes requests of this state call a function, as http.serve calls its function: with the request, in the go block
+---that makes it. The function may park, for example to simulate a slow server. It returns a status, headers and a body;
 ---or nil and an error, with which the request fails.
 ---@param f? fun(req: runnel.http.Request): integer?, table?, any nil: requests go to servers again
 ---@return function? before what was there before
@@ -39,7 +39,7 @@ end
 
 -- ---- the request as the function gets it ----
 
--- In place of a request of the server's C module.
+-- Replaces a request of the server's C module.
 local Source = {}
 Source.__index = Source
 
@@ -60,7 +60,7 @@ function Source:read()
   return body and body ~= "" and body or false
 end
 
--- The headers as a list of names and values in turn.
+-- The headers as a list of alternating names and values.
 local function flatten(url, settings)
   local list = { "Host", responses.host(url) }
   for _, line in ipairs(settings.headers or {}) do
@@ -97,7 +97,7 @@ local function lower_names(headers)
   return lower
 end
 
--- All that comes from a channel; or nil and its error.
+-- All values of a channel, joined; or nil and its error.
 local function collect(ch)
   local parts = {}
   while true do
@@ -129,7 +129,7 @@ local function response_of(url, settings, streams, status, headers, body)
   return responses.new(status, lower_names(headers or {}), body or "", url)
 end
 
----Makes a request of the function.
+---Passes a request to the function.
 ---@param url string
 ---@param settings runnel.http.Settings
 ---@param streams? boolean a body that is a channel stays one

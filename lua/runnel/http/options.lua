@@ -1,4 +1,4 @@
----The options of requests: checks them, and turns them into the settings that the C module takes.
+---The options of requests: checks them, and converts them to settings of the C module.
 
 local core = require "runnel.core"
 local lib = require "runnel.http.curl"
@@ -10,14 +10,14 @@ local options = {}
 -- The longest time, in ms: libcurl takes an int. 24 days.
 local LONGEST_MS <const> = 0x7fffffff
 
--- Methods and names of headers are of such characters; values of headers have none of the others.
+-- The characters of methods and headers' names; and those that values of headers must not contain.
 local TOKEN <const> = "^[%w!#$%%&'*+.^_`|~-]+$"
 local NOT_IN_A_HEADER <const> = "[\r\n\0]"
 
--- What can be sent. A request has at most one of these.
+-- The kinds of bodies. A request has at most one.
 local BODIES = { "body", "form", "json", "multipart" }
 
--- Options of this module: for every request, and for those that may send something.
+-- Options of this module: for every request, and for requests that may have a body.
 local OWN = { "connect_timeout", "cookies", "fail", "headers", "max", "query", "redirects", "timeout" }
 local SENDING = { "body", "form", "json", "method", "multipart", "size" }
 
@@ -39,7 +39,7 @@ local KNOWN = {
   stream = set_of(OWN, SENDING, { "buffer" }, libcurls),
 }
 
--- What is wrong is thrown as a table, and raised by options.read at the line of the program.
+-- An invalid option throws a table, which options.read raises at the program's line.
 local function fail(format, ...) error({ message = format:format(...) }, 0) end
 
 -- ---- URLs and headers ----
@@ -88,7 +88,7 @@ local function add_header(lines, name, value)
   lines[#lines + 1] = value:find "%S" and name .. ": " .. value or name .. ";"
 end
 
--- The headers as lines; and which there are, by name in lower case.
+-- The headers as lines; and their names in lower case, as a set.
 local function header_lines(headers)
   local lines, given = {}, {}
   if headers == nil then return lines, given end
@@ -128,7 +128,7 @@ local function check_parts(parts)
   return parts
 end
 
--- Which kind of body the options have.
+-- The kind of body in the options.
 local function kind_of_body(opts)
   local kind
   for _, name in ipairs(BODIES) do
@@ -138,7 +138,7 @@ local function kind_of_body(opts)
   return kind
 end
 
--- Puts the body into the settings. Returns its type, if it is known.
+-- Puts the body into the settings. Returns its content type, if that is known.
 local function set_body(s, kind, value, opts)
   if kind == "json" then
     local text, why = json.encode(value, "json")
@@ -171,7 +171,7 @@ local function set_sent(s, opts, lines, given)
   if not given["content-type"] and kind ~= "multipart" then
     lines[#lines + 1] = "Content-Type:" .. (content_type and " " .. content_type or "") -- without it: a form
   end
-  if not given.expect then lines[#lines + 1] = "Expect:" end -- many servers let the client wait for it in vain
+  if not given.expect then lines[#lines + 1] = "Expect:" end -- many servers never answer it
 end
 
 -- ---- options of libcurl ----
@@ -254,7 +254,7 @@ local function check_each(what, opts)
   return libcurl
 end
 
--- The limits of a request whose options do not tell.
+-- The default limits of a request.
 local LIMITS = lib.limits
 
 local function read(what, url, opts)
@@ -286,7 +286,7 @@ end
 ---@field fail? boolean a status from 400 on is an error
 ---@field has_more? boolean there are more settings for the C module than limits
 
----The settings of a request without options: the limits that hold then.
+---The settings of a request without options: the default limits.
 ---@type runnel.http.Settings
 options.NONE = LIMITS
 

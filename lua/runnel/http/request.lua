@@ -33,7 +33,7 @@ local function next_piece(self)
     local piece = self.core:read(PIECE)
     if piece then return piece end
     if piece == false then return nil end
-    self.news:take() -- when the server has ended the request, this go block is cancelled here
+    self.news:take() -- cancels this go block if the server has ended the request
   end
 end
 
@@ -42,8 +42,8 @@ local function take_once(self, what)
   self.is_taken = true
 end
 
----The body as a string, "" if there is none; parks until all of it has come. If that does not happen, the go block of
----the request is cancelled.
+---The body as a string, "" if there is none; parks until it is complete. If that cannot happen, the go block of the
+---request is cancelled.
 ---@return string
 function Request:body()
   if self.text then return self.text end
@@ -61,8 +61,8 @@ local function read_into(self, ch)
   ch:close()
 end
 
----The body as a channel of strings, for bodies that are too large for memory. The client is only read from as fast as
----the channel is.
+---The body as a channel of strings, for bodies that are too large for memory. The client is read as fast as the channel
+---is taken from.
 ---@return runnel.Channel<string>
 function Request:pieces()
   take_once(self, "pieces")
@@ -105,7 +105,7 @@ function late:headers()
   return fields
 end
 
--- Waits of the go block.
+-- The channel on which the go block waits.
 function late.news() return core.chan(1) end
 
 function Request:__index(name)
@@ -118,7 +118,7 @@ end
 
 function Request:__tostring() return ("http request: %s %s"):format(self.method, self.target) end
 
----Makes a request from that of the C module.
+---Makes a request from the C module's request.
 ---@param id any
 ---@param lib_request any
 ---@return runnel.http.Request

@@ -24,7 +24,7 @@ local cancel, chan = core.cancel, core.chan
 -- Bits of the events of a request (csrc/httpd/server.h).
 local NEW <const>, BODY <const>, ROOM <const>, ENDED <const> = 1, 2, 4, 8
 
--- What reports of errors call the program's function.
+-- Names the program's function in reports of errors.
 local WHAT <const> = "the function of http.serve"
 
 local OPTIONS = {
@@ -34,7 +34,7 @@ local OPTIONS = {
 ---@class runnel.http.server
 local server = {}
 
----What http.serve is told.
+---The options of http.serve.
 ---@class runnel.http.ServeOptions
 ---@field host? string the address to listen on; default "127.0.0.1", which only programs of this machine can reach
 ---@field max? integer bytes of a request's body; default 1048576
@@ -44,7 +44,7 @@ local server = {}
 ---default 30000
 ---@field timeout? number|false ms from the headers of a request until `f` has returned; default 30000; false: no limit
 
----A server that listens, until it is closed; also when nobody refers to it.
+---A listening server. It stays open until it is closed, even if it is unreachable.
 ---@class runnel.http.Server
 ---@field port integer the TCP port
 ---@field url string of its root, as in http://127.0.0.1:8080/
@@ -58,7 +58,7 @@ Server.__index = Server
 
 -- ---- requests ----
 
--- Runs the program's function for a request, and sends what it returns. In the request's go block.
+-- Runs the program's function for a request, and sends its results. In the request's go block.
 local function run(self, req)
   if not guard.call(WHAT, answer.give, req, self.handler) then req.core:abandon() end
   self.running[req.id] = nil
@@ -71,7 +71,7 @@ local function give_up(fed)
   req.core:abandon()
 end
 
--- Why the server has ended a request, for the go block that is cancelled.
+-- Why the server has ended a request: the reason that cancels its go block.
 local REASONS = {
   gone = "the client has closed the connection",
   too_long = "the body of the request is longer than the server's limit",
@@ -90,7 +90,7 @@ local function on_events(self, id, events, lib_request)
   local req
   if events & NEW ~= 0 then
     req = request.new(id, lib_request)
-    self.running[id] = false -- makes room: once the go block is there, nothing may fail
+    self.running[id] = false -- makes room: once the go block exists, nothing may fail
     req.block = guard.go(give_up, { self = self, req = req }, run, self, req)
     self.running[id] = req
   else
@@ -106,8 +106,8 @@ end
 -- A timeout would keep the program running until it is due.
 local Timer = { __close = function(self) cancel(self.block) end }
 
----Accepts no more connections, and waits until the requests that run have been answered and all connections have
----closed; then closes the server. Parks.
+---Accepts no more connections, and waits until the running requests have been answered and all connections have closed;
+---then closes the server. Parks.
 ---@param ms? number how long to wait; default 10000. Requests that still run then are cancelled
 ---@return boolean drained whether all had been answered
 function Server:drain(ms)
@@ -120,8 +120,8 @@ function Server:drain(ms)
   return port == self.drained
 end
 
----Closes the server: all connections, also those whose request has no answer yet; the go blocks of these requests are
----cancelled. Closing it again does nothing.
+---Closes the server and all connections, even unanswered ones, and cancels the go blocks of their requests. Closing it
+---again does nothing.
 function Server:close()
   local lib_server = self.core
   if not lib_server then return end

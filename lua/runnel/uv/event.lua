@@ -10,9 +10,9 @@ local uv = loop.uv
 local internal = core.internal
 local chan, offer, put_while_open = core.chan, core.methods.offer, internal.moving.put_while_open
 
--- How many signals are kept until somebody takes them; later ones are dropped.
+-- How many signals wait for a take; later ones are dropped.
 local SIGNALS = 16
--- For how many names changes are kept until somebody takes them; later ones are merged into one change without a name.
+-- For how many names changes wait for a take; later ones are merged into one change without a name.
 local CHANGES = 256
 
 ---@class runnel.uv.event
@@ -30,8 +30,8 @@ local function number_of(name)
   return full
 end
 
----Makes a channel of the signals that the program gets. These signals do nothing else until the channel closes, or
----nobody holds it and nobody waits on it. A signal waits until it is taken; a second Ctrl-C (`int`) ends the program if
+---Makes a channel of the signals that the program gets. These signals have no other effect until the channel closes, or
+---is unreachable and no take waits on it. A signal waits until it is taken; a second Ctrl-C (`int`) ends the program if
 ---the first one has not been taken.
 ---@param ... string the names of the signals, as in `uv.signal("int", "term")`
 ---@return runnel.Channel<string> names the names, as they were passed
@@ -101,8 +101,8 @@ local function queue(ch, path)
   end
 end
 
----Makes a channel of the changes of a file, or of the files in a directory. Changes of one file that nobody has taken
----yet are merged into one. Closing the channel ends the watch.
+---Makes a channel of the changes of a file, or of the files in a directory. Waiting changes of one file are merged into
+---one. Closing the channel ends the watch.
 ---@param path string
 ---@return runnel.Channel<runnel.uv.Change> changes closes with an error if the path cannot be watched
 function event.watch(path)

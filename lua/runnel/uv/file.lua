@@ -13,7 +13,7 @@ local fail, put_while_open = core.internal.fail, core.internal.moving.put_while_
 local uv = loop.uv
 local O = uv.constants
 
--- How many bytes are read, or collected for a write, at a time; for large pieces more are read, so many at most.
+-- How many bytes a read or a collected write has; reads for large pieces have more, up to the second number.
 local SIZE, MOST = 64 * 1024, 1024 * 1024
 
 local function check_place(where, what)
@@ -24,7 +24,7 @@ end
 
 -- ---- pipes, terminals, sockets ----
 
--- The streams by descriptor, because libuv allows only one for each descriptor.
+-- The streams by descriptor: libuv allows only one for each.
 local in_use = setmetatable({}, { __mode = "v" })
 
 local function new_handle(kind, fd, readable)
@@ -36,8 +36,8 @@ local function new_handle(kind, fd, readable)
   return nil, err
 end
 
--- Makes a stream of a descriptor and takes the descriptor over. Returns false if the descriptor is a file's, nil and an
--- error if that fails.
+-- Makes a stream of a descriptor and takes ownership of the descriptor. Returns false if the descriptor is a file's,
+-- nil and an error if that fails.
 local function stream_over(d, readable)
   local kind = uv.guess_handle(d.fd)
   if kind ~= "pipe" and kind ~= "tty" and kind ~= "tcp" then return false end
@@ -70,8 +70,8 @@ local function each_chunk(d, size, emit)
   end
 end
 
--- `emitter(name)` makes the function that puts the lines of what is read, as lines.splitter does; without it what is
--- read is put as it is.
+-- `emitter(name)` makes the function that puts the lines of the text, as lines.splitter does; without it the chunks are
+-- put as they are.
 local function read_into(out, where, size, emitter)
   local opened, problem = descriptor.open(where, O.O_RDONLY)
   if not opened then return out:close(problem) end
@@ -98,8 +98,8 @@ local LINES_OPTIONS = { max = true, pieces = true }
 ---@class runnel.uv.file
 local file = {}
 
----Reads a file, a named pipe, a device or a descriptor, as a channel of strings of any size. It is read only while
----somebody takes. Closing the channel closes the file, unless it is standard input.
+---Reads a file, a named pipe, a device or a descriptor, as a channel of strings of any size. It reads only while takes
+---wait. Closing the channel closes the file, unless it is standard input.
 ---@param where string|integer its path, or a file descriptor
 ---@return runnel.Channel<string> chunks closes at the end, or with an error
 function file.read(where)
@@ -220,7 +220,7 @@ local function write_from(result, ch, where, flags, newline)
   else fail(result, err, nil, "uv.write") end
 end
 
--- The go block that writes has died.
+-- The writing go block has died.
 local function stop_writing(pair, reason)
   guard.close(pair[1], reason)
   stream.refuse(pair[2], reason)
@@ -233,7 +233,7 @@ end
 ---@param opts? { append?: boolean, lines?: boolean } `append`: append to the file instead of replacing it. `lines`: add
 ---a newline to each value
 ---@return runnel.Channel<integer> result a channel of one value, the number of bytes that were written; or it closes
----with an error, which is reported unless somebody takes it. Closing it ends the writing.
+---with an error, which is reported unless a take gets it. Closing it ends the writing.
 function file.write(where, ch, opts)
   check_place(where, "write")
   check.chan(ch, "write: channel")

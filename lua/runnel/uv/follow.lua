@@ -11,17 +11,17 @@ local uv = loop.uv
 
 -- How many bytes are read at a time.
 local BLOCK = 64 * 1024
--- After so many ms without an event a file is checked anyway, since no system reports every change; and after so many
--- ms a missing file is looked for again.
+-- Checks a file after this many ms without an event, since no system reports every change; and looks for a missing file
+-- again after this many ms.
 local CHECK_MS, RETRY_MS = 1000, 250
 
--- Identifies a file, whatever its name.
+-- Identifies a file under any name.
 local function id_of(stat) return stat and ("%d %d"):format(stat.dev, stat.ino) end
 
 -- ---- waiting for a change ----
 
--- Lets a go block wait until a file changes, some ms have passed, or `out` closes. Several events that come while the
--- go block does not wait count as one.
+-- Lets a go block wait until a file changes, some ms have passed, or `out` closes. Events that arrive between two waits
+-- count as one.
 local Watch = {}
 Watch.__index = Watch
 
@@ -36,13 +36,13 @@ local function watch(out, path)
   return setmetatable({ wake = wake, on_event = on_event, event = event, timer = timer }, Watch)
 end
 
--- Watches the file at this path from now on. If that fails, waits end only by time.
+-- Begins to watch the file at this path. If that fails, waits end only by time.
 function Watch:begin(path)
   self.event:stop()
   self.event:start(path, {}, self.on_event)
 end
 
--- Parks for at most so many ms. Returns false once `out` is closed.
+-- Parks for at most `ms`. Returns false once `out` is closed.
 function Watch:wait(ms)
   self.timer:start(ms, 0, self.on_event)
   local open = self.wake:take()
@@ -99,8 +99,7 @@ local function follow_file(out, d, path, pos, watching, max)
   local id = id_of(stat)
   watching:begin(path)
   while true do
-    -- Looks for another file at the path before it reads, so that it misses nothing that was written to this one
-    -- before.
+    -- Looks for another file at the path before reading, so that no earlier write to this file is missed.
     local _, at_path = d:call(uv.fs_stat, path)
     pos, err = read_from(d, pos, emit)
     if not pos then return false, err end
@@ -165,10 +164,10 @@ local follow = {}
 ---Reads the lines of a growing file, and of the files that replace it at its path, like `tail -F`. A line is put once
 ---its newline has been written. When a file is replaced or truncated, the rest of its last line is put as a line, too.
 ---If there is no file at the path, it waits for one. A file that has replaced another, or was truncated, is read from
----its beginning; it counts as truncated when it is shorter than what has been read. Nothing is read while nobody takes:
----text that is written and removed again in that time is missed.
+---its beginning; it counts as truncated when it is shorter than what has been read. Without takes nothing is read: text
+---that is written and removed again in that time is missed.
 ---@param path string
----@param opts? { last?: integer, max?: integer } `last`: begin with so many of the existing lines, 0 for new lines
+---@param opts? { last?: integer, max?: integer } `last`: begin with this many of the existing lines, 0 for new lines
 ---only; by default with all of them. `max`: how many bytes a line may have, default 1 MB
 ---@return runnel.Channel<string> lines without their newlines; closes with an error if the file cannot be read, is not
 ---a regular file, or has a longer line. Close it to stop following.

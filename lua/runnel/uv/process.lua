@@ -21,11 +21,11 @@ local GRACE_MS = 2000
 local CHECK_MS = 10
 local FOREVER_MS = 1 << 40
 
--- The processes that run, by their exit channels. The loop keeps an exit channel alive, but not its process object: if
--- nothing else refers to that, its streams are collected and closed, and a process that is blocked on its output ends.
+-- The running processes, by their exit channels. The loop keeps an exit channel alive, but not its process object: if
+-- that is unreachable, its streams are collected and closed, and a process that is blocked on its output ends.
 local running = setmetatable({}, { __mode = "v" })
 
----How a process has ended.
+---The exit of a process.
 ---@class runnel.uv.Status
 ---@field code integer the exit status, 0 to 255; if a signal killed the process, 128 + its number, as in a shell
 ---@field signal? integer the number of the signal that killed the process; nil if it ended by itself
@@ -35,7 +35,7 @@ local running = setmetatable({}, { __mode = "v" })
 ---@field streams table<string, runnel.uv.Stream> by "stdin", "stdout" and "stderr"
 ---@field kill_at_exit? table kills the process when the program ends
 
----A process, as spawn returns it. Until somebody uses its `stdout` or `stderr`, only the last 64 KB of that are kept.
+---A process, as spawn returns it. Until the first use of `stdout` or `stderr`, only its last 64 KB are kept.
 ---@class runnel.uv.Process
 ---@field pid? integer nil if it could not be started; if it is detached, also the number of its process group
 ---@field exit runnel.Channel<runnel.uv.Status> a promise channel; or closes with the error if it could not be started
@@ -95,8 +95,8 @@ local function check_output(name, value, same)
     same and '"stdout" for the same, ' or "", describe(value))
 end
 
--- `args` are the words after the command. So the keys of `args`, and the number after the last, are those of the words
--- in `options`.
+-- `args` are the words after the command. So the keys of `args`, and the number after the last, are indices into
+-- `options`.
 local function check_options(options, args)
   local n = #args + 1
   for key in next, options do
@@ -202,7 +202,7 @@ local function open_pipes(self, options, what)
   return stdio
 end
 
--- Makes the channel of an output, when somebody first uses it.
+-- Makes the channel of an output at its first use.
 local function channel_of(self, name)
   local end_ = self.streams[name]
   if not end_ then return nil end
@@ -249,7 +249,7 @@ function Guard:__gc()
   if self.process.timer then signal_to(self.process, "sigkill") end
 end
 
--- Sends SIGKILL after so many ms. The timer is luv's because that can be stopped; rn.run would wait for an rn.timeout.
+-- Sends SIGKILL after `ms`. The timer is luv's because that can be stopped; rn.run would wait for an rn.timeout.
 local function begin_grace(self, ms)
   local grace = math.ceil(math.min(ms, FOREVER_MS))
   self.guard = self.guard or setmetatable({ process = self }, Guard)
@@ -285,7 +285,7 @@ local function wait_for_group(self)
   end)
 end
 
--- Asks the process to end, and kills it after so many ms.
+-- Asks the process to end, and kills it after `ms`.
 local function stop(self, ms)
   if self.closing then
     if self.handle and core.now() + ms < self.deadline then begin_grace(self, ms) end
@@ -301,10 +301,10 @@ local function stop(self, ms)
 end
 
 ---Stops the process: sends SIGTERM, closes its input, and sends SIGKILL if it has not ended within its grace. Its
----output is read to the end, whether or not it is taken, so that the process can end in good order; of what is not
----taken, the last 64 KB are kept. Then the channels close. If it is detached, the signals go to its whole process
----group. Does not wait; take from `exit` for that. If the process has already ended, no signal is sent, not even to
----processes that it left behind.
+---output is read to the end, with or without takes, so that the process can end in good order; the last 64 KB of
+---untaken output are kept. Then the channels close. If it is detached, the signals go to its whole process group. Does
+---not wait; take from `exit` for that. If the process has already ended, no signal is sent, not even to processes that
+---it left behind.
 function Process:close() stop(self, self.grace) end
 
 ---Stops the process as close does, and parks until it has ended.
@@ -337,7 +337,7 @@ local function start(self, file, for_luv)
     exit:offer(status)
   end)
   if not handle then
-    -- The directory may be what does not exist, or cannot be entered: the system does not tell the two apart.
+    -- The cause may be the directory, missing or inaccessible: the system does not tell.
     local what = for_luv.cwd and ("%s, in %s"):format(file, for_luv.cwd) or file
     return loop.message(pid, what), err
   end
@@ -345,7 +345,7 @@ local function start(self, file, for_luv)
   running[exit] = self
 end
 
--- The process could not be started: makes the channels that it would have had, and closes them with the error.
+-- The process could not be started: makes its channels, and closes them with the error.
 local function fail(self, options, err)
   local channels = { self.exit }
   for _, name in ipairs(STANDARD) do
@@ -383,7 +383,7 @@ local function spawn(options)
   local file = options[1]
   local self = setmetatable({
     exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE_MS, detached = options.detached,
-    closing = false, handle = nil, pid = nil, timer = nil, stdout = nil, -- makes room for what is set later
+    closing = false, handle = nil, pid = nil, timer = nil, stdout = nil, -- room for later fields
   }, Process)
   local stdio, err = open_pipes(self, options, file)
   for_luv.stdio = stdio

@@ -48,7 +48,7 @@ local function channel_with(text)
   return ch
 end
 
--- Returns the options for spawn, which checks those that are not checked here. Raises without a position.
+-- Returns the options for spawn, which does the other checks. Raises without a position.
 local function options_for_spawn(options)
   if type(options) ~= "table" then return options end
   check_number(options.timeout, "timeout", "a number of ms")
@@ -74,8 +74,8 @@ local Alarm = { __close = function(self)
   loop.close(self.timer)
 end }
 
--- Returns a channel that gets a value after so many ms, and an object that stops the timer when it is closed. The timer
--- is luv's because that can be stopped; rn.run would wait for an rn.timeout.
+-- Returns a channel that gets a value after `ms`, and an object that stops the timer when it is closed. The timer is
+-- luv's because that can be stopped; rn.run would wait for an rn.timeout.
 local function set_alarm(ms, command)
   local ch = core.chan(1)
   if not ms or ms == math.huge then return ch, nil end
@@ -89,8 +89,7 @@ local run = {}
 
 -- ---- until the end ----
 
--- Raises an error, at the line that called run, if the caller cannot wait there. It must be checked before the process
--- is started.
+-- Raises an error, at the line that called run, if the caller cannot wait there. Call it before the process starts.
 local function check_wait()
   local ok, err = pcall(core.yield)
   if ok then return end
@@ -142,7 +141,7 @@ local function gather(p, late, options)
   return status, texts, problem
 end
 
----Runs a process; parks until it has ended and its output is closed. If the go block that waits is cancelled, or the
+---Runs a process; parks until it has ended and its output is closed. If the waiting go block is cancelled, or the
 ---program ends, the process is stopped.
 ---@param options table the command and its arguments, and the options of spawn, with these differences. `stdin`: a
 ---string, a channel, false for none (the default) or a file descriptor. `stdout`, `stderr`: false for none or a file

@@ -11,7 +11,7 @@ local chan = core.chan
 local offer, put_later = core.methods.offer, core.internal.moving.put_later
 local PRIORITY = { priority = true }
 
--- How many connections are accepted before somebody takes them, and how many more the system keeps waiting.
+-- How many accepted connections wait for a take, and how many more wait in the system.
 local BUFFERED = 64
 local BACKLOG = 1024
 
@@ -67,7 +67,7 @@ local function check_place(host, port, what)
   end
 end
 
--- The message of an error. An error of the resolver already names the host.
+-- The message of an error. A resolver's error already names the host.
 local function explain(err, host, port)
   if err:find(host, 1, true) then return err end
   return loop.message(err, port and host .. ":" .. port or host)
@@ -193,17 +193,17 @@ end
 
 Listener.__gc = release
 
--- The name of a connection for messages: who has connected. A client of a Unix socket has no name of its own, and libuv
--- looks at uninitialised memory if it is asked for it.
+-- The name of a connection for messages: its client's address. A client of a Unix socket has none, and libuv reads
+-- uninitialised memory if asked for it.
 local function name_of(handle, path)
   if path then return "a client of " .. path end
   local ip, port = address_of(handle, handle.getpeername)
   return ip and ip .. ":" .. port or "a client of a closed socket"
 end
 
--- Makes what luv calls for each connection. libuv does not report the next one until this one has been accepted. While
--- the channel is full, the listener must not keep the loop running, and the loop must not keep the listener alive; so
--- the callback refers to the listener only through the slot, which is empty then.
+-- Makes luv's callback for connections. libuv does not report the next connection until this one has been accepted.
+-- While the channel is full, the listener must not keep the loop running, and the loop must not keep the listener
+-- alive; so the callback refers to the listener only through the slot, which is empty then.
 local function acceptor(new_handle, path)
   local slot = { listener = nil, waiting = false }
   local function accept(self)
@@ -244,7 +244,7 @@ local function start(handle, new_handle, path)
     release(self)
     slot.listener = nil
     repeat
-      local conn = self.ch:poll() -- one that nobody has taken
+      local conn = self.ch:poll() -- a connection without a taker
       if conn then conn:close() end
     until not conn
   end)
@@ -255,7 +255,7 @@ local function listen_unix(path, mode)
   if too_long(path) then return nil, nil, too_long(path) end
   local handle = loop.made(uv.new_pipe(false), "uv.listen", path)
   local ok, err = with_address(handle, "bind", path)
-  if ok and mode then ok, err = uv.fs_chmod(path, mode) end -- before listen, while nobody can connect
+  if ok and mode then ok, err = uv.fs_chmod(path, mode) end -- before listen, while no client can connect
   local ch
   if ok then ch, err = start(handle, function() return uv.new_pipe(false) end, path) else loop.close(handle) end
   return ch, path, err
@@ -283,7 +283,7 @@ local function listen_tcp(host, port)
 end
 
 ---Listens for connections, and returns a channel of them. Closing it stops listening and closes the connections that
----nobody has taken. Parks if the host must be looked up.
+---have not been taken. Parks if the host must be looked up.
 ---@param host string the name or address to listen on, such as "127.0.0.1", or "0.0.0.0" for all addresses; or, without
 ---a port, the path of a Unix socket
 ---@param port? integer 0 for any free port

@@ -1,7 +1,7 @@
 ---Streams of libuv as channels: the common part of sockets, pipes, terminals, and input and output of processes.
 ---
----A stream reads only while somebody takes what it reads. While it reads, the loop keeps it and its channel alive.
----While it does not read, they are collected as soon as nothing else refers to them, and the handle is closed.
+---A stream reads only while a take waits for its input. While it reads, the loop keeps it and its channel alive. While
+---it does not, they are collected when they become unreachable, and the handle is closed.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -17,23 +17,23 @@ local offer = core.methods.offer
 local try_write = loop.uv.try_write
 local PRIORITY = { priority = true }
 
--- How many bytes are kept of an output that nobody takes and whose writer must not wait.
+-- How many bytes are kept of an untaken output whose writer must not block.
 local KEPT = 64 * 1024
 
 ---@class runnel.uv.Stream
 ---@field handle any luv's; nil once it is closed
----@field label? string the name of its channels, where it is not that of messages
+---@field label? string the name of its channels, if it differs from the name in messages
 ---@field input? runnel.Channel<string> the chunks that are read
 ---@field input_lines? runnel.Channel<string> the lines of those
 ---@field output? runnel.Channel<any> the values to write
 ---@field stopped? runnel.Channel<any> closes when nothing more can be written; made together with `output`
 ---@field ended? string why nothing more can be written
 ---@field source_error? any the error with which `output` closed, or the error of an invalid value on it
----@field tells_source_error? boolean who has made the stream tells the program of `source_error`
+---@field tells_source_error? boolean the stream's creator reports `source_error` to the program
 ---@field reading boolean luv reads
 ---@field slot? table through which luv's callback refers to the stream (`reader`)
 ---@field held? runnel.uv.Held what has been read and has no taker yet
----@field drained? string what the error calls a stream that is read on also while nobody takes
+---@field drained? string the error's name for a stream that must be read on without takes
 ---@field dropped integer how many bytes of what was read have been dropped
 ---@field lost? string the error with which `input` closes then
 ---@field standard? boolean it is standard input, output or error, which other programs use as well
@@ -46,8 +46,8 @@ Stream.__name = "runnel.uv.stream"
 
 -- ---- the end ----
 
--- Closes a channel from which nobody will take a value any more, and empties it, so that waiting puts do not wait
--- forever. `failed`: the reason is an error, reported unless somebody takes it; this is the name in the report.
+-- Closes a channel that will have no more takes, and empties it, so that waiting puts end. `failed`: the name in the
+-- report if the reason is an error; it is reported unless a take gets it.
 local function refuse(ch, reason, failed)
   if failed then fail(ch, reason, nil, failed) else ch:close(reason) end
   while (#ch > 0 or ch:stats().puts > 0) and ch:poll() ~= nil do end
@@ -68,7 +68,7 @@ local function release(self)
   loop.close(handle)
 end
 
--- Takes what is held; returns it as one chunk, or nil if there is nothing.
+-- Takes the held chunks; returns them as one, or nil if there are none.
 local function take_held(self)
   local held = self.held
   self.held = nil
@@ -80,7 +80,7 @@ local function take_held(self)
   return held.size > 0 and table.concat(held) or nil
 end
 
--- Ends the input: nothing more will be read.
+-- Ends the input: the stream reads no more.
 local function end_input(self, err)
   if self.input then
     local chunk = take_held(self)
@@ -91,7 +91,7 @@ local function end_input(self, err)
   end
 end
 
----Closes both directions. What has been written is still sent; what has been read can still be taken.
+---Closes both directions. Written data is still sent; data that has been read can still be taken.
 ---@param err? any the error with which the channels close
 function Stream:close(err)
   if self.handle and self.reading then self.handle:read_stop() end
@@ -120,7 +120,7 @@ local function read(self, slot)
   if not ok then stop_reading(self, slot, loop.message(err, self.name)) end
 end
 
----A list of the chunks that have been read and have no taker yet.
+---A list of the chunks that have been read and not taken.
 ---@class runnel.uv.Held
 ---@field what string what the error calls the stream, as in "stdout"
 ---@field size integer how many bytes the list has
@@ -132,8 +132,8 @@ local function new_held(what) return { what = what, size = 0, dropped = 0 } end
 
 local hand_out
 
--- Stops reading until this chunk, for which there is no taker yet, has been taken; or, if the stream must be read on,
--- holds what comes until then.
+-- Stops reading until this untaken chunk has been taken; or, if the stream must be read on, holds the chunks that
+-- arrive until then.
 local function pause(self, slot, chunk)
   if self.drained then
     self.held = new_held(self.drained)
@@ -147,7 +147,7 @@ local function pause(self, slot, chunk)
   end)
 end
 
--- Puts what is held on the input.
+-- Puts the held chunks on the input.
 function hand_out(self)
   local held = self.held
   local chunk = take_held(self)
@@ -155,7 +155,7 @@ function hand_out(self)
   if held.ended then self.input:close(self.lost or held.err) end
 end
 
--- Adds a chunk and drops the oldest ones that are too many.
+-- Adds a chunk and drops the oldest ones beyond the limit.
 local function hold(held, chunk)
   held[#held + 1] = chunk
   held.size = held.size + #chunk
@@ -165,8 +165,8 @@ local function hold(held, chunk)
   end
 end
 
--- Makes what luv calls with each chunk. While the stream is paused, the loop must not keep it alive; so the callback
--- refers to the stream only through the slot, which is empty then.
+-- Makes luv's callback for chunks. While the stream is paused, the loop must not keep it alive; so the callback refers
+-- to the stream only through the slot, which is empty then.
 local function reader()
   local slot = { stream = nil, paused = false }
   function slot.on_read(err, chunk)
@@ -179,15 +179,15 @@ local function reader()
   return slot
 end
 
----Begins to read before anybody asks for it, so that the writer is not blocked. Keeps the last 64 KB.
+---Begins to read before the first take, so that the writer is not blocked. Keeps the last 64 KB.
 ---@param what string what the error calls the stream, if something had to be dropped
 function Stream:hold(what)
   self.held = new_held(what)
   read(self, reader())
 end
 
----From now on reads also while nobody takes, because the writer is about to end and must not be blocked. Keeps the last
----64 KB of what nobody takes.
+---Makes the stream read also without takes, because the writer is about to end and must not be blocked. Keeps the last
+---64 KB of untaken data.
 ---@param what string what the error calls the stream, if something had to be dropped
 function Stream:drain(what)
   self.drained = what
@@ -207,7 +207,7 @@ local function watch(ch, f)
   end)
 end
 
----Reads what comes in, as a channel of strings of any size. It closes at the end, or with an error. Closing it ends
+---Reads the incoming data, as a channel of strings of any size. It closes at the end, or with an error. Closing it ends
 ---reading. Every call returns the same channel; each chunk goes to one taker.
 ---@param ch? runnel.Channel<any> the channel to use
 ---@return runnel.Channel<string> chunks
@@ -237,19 +237,19 @@ end
 
 -- ---- writing ----
 
--- A process may end before it has read its whole input, which its status tells: that is no error to report.
+-- A process may end before it has read its whole input; its status tells that, so it is not reported as an error.
 local function failed(self, err)
   local message = loop.message(err, self.name)
   end_writing(self, message, not self.one_way and "a writer" or nil)
   return false, message
 end
 
--- Writes what libuv could not write at once.
+-- Writes the rest that libuv could not write at once.
 local function write_rest(self, data)
   local answer = chan(1)
   local req, err, name = self.handle:write(data, function(status)
     answer:offer(status or true)
-    return self -- refers to it, so that it is not collected before
+    return self -- refers to `self`, so that it is not collected during the write
   end)
   if not req then return failed(self, name or err) end
   local status = answer:take()
@@ -337,7 +337,7 @@ function stream.new(handle, name, one_way)
   loop.ignore_sigpipe()
   return setmetatable({
     handle = handle, name = name, one_way = one_way, reading = false, dropped = 0,
-    -- Makes room for what is set later.
+    -- Makes room for later fields.
     input = nil, slot = nil, held = nil, output = nil, ended = nil, source_error = nil,
   }, Stream)
 end
