@@ -109,7 +109,7 @@ void error_push_traceback(lua_State *L) {
 
 void error_set_elsewhere(lua_State *L) { lua_setiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE); }
 
-/* Protected: (error, traceback or nil, name or channel or nil, whether it is written in any case): calls the error
+/* Protected: (error, traceback or nil, name or channel or nil, whether to write it in any case): calls the error
    handler, or writes to stderr. */
 static int report(lua_State *L) {
   bool is_written = lua_toboolean(L, 4);
@@ -141,7 +141,7 @@ static int report(lua_State *L) {
   return 0;
 }
 
-/* Calls `report`, protected, with the three values from index `error` on. If that raises, leaves the error on top of L
+/* Calls `report`, protected, with the three values from index `error` on. If it raises, leaves the error on top of L
    and returns false. */
 static bool try_report(lua_State *L, int error, bool is_written) {
   lua_settop(L, error + 2);
@@ -192,7 +192,7 @@ bool error_call(lua_State *L, int nargs, const char *inside, int at) {
   return ok;
 }
 
-/* Whether nobody will see the traceback of the go block at index 1: it feeds a table whose field `tries_again` is true
+/* Whether the traceback of the go block at index 1 is never shown: it feeds a table whose field `tries_again` is true
    (workers.lua). */
 static bool tries_again(lua_State *L, const Go *go) {
   if (!(go->chan.flags & CHAN_FEEDS) || lua_getiuservalue(L, 1, GO_FED) != LUA_TTABLE) return false;
@@ -209,7 +209,7 @@ static int describe_death(lua_State *L) {
   if (is_cancelled || tries_again(L, go)) lua_pushnil(L);
   else traceback_push(L, go->alt.co, lua_upvalueindex(2));
   name_push_go(L, go, 1);
-  /* It keeps its name while its variables are being closed, when its function is not on its stack any more. */
+  /* It keeps its name while its variables are being closed, when its function is no longer on its stack. */
   lua_pushvalue(L, -1);
   attr_set(L, 1, ATTR_GO);
   return 2;

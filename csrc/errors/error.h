@@ -1,25 +1,25 @@
-/* error.h: errors: their text, their tracebacks, and how they are reported. The functions here call code of the user's
+/* error.h: errors: their text, their tracebacks, and how they are reported. The functions here call user code
    protected; its errors go to the error handler (on_error), or to stderr if there is none. */
 #ifndef RUNNEL_ERROR_H
 #define RUNNEL_ERROR_H
 
 #include "core/state.h"
 
-/* Pushes the text of the error at the absolute index `at`: what tostring gives; for a table without __tostring, its
-   message, if it has one, and its other fields that are strings, numbers or booleans. Returns false for a table that
-   has no such field; the text is then what tostring gives. May raise. */
+/* Pushes the text of the error at the absolute index `at`: tostring's; for a table without __tostring, its message, if
+   it has one, and its other fields that are strings, numbers or booleans. Returns false for a table without such a
+   field; the text is then tostring's. May raise. */
 bool error_push_text(lua_State *L, int at);
 
-/* Raises the error on top of L, a string, with the position of the call: that of the innermost function on the stack
-   that is not one of the library's, or no position if that is a C function. */
+/* Raises the error on top of L, a string, with the position of the call: of the innermost function on the stack that
+   does not belong to the library, or no position if that is a C function. */
 int error_raise(lua_State *L);
 
-/* Pushes the traceback that the message handler SCHED_MSGH has kept of the last error, or nil, and forgets it: if
-   memory runs out, no traceback is kept, and that of an earlier error must not be taken for that of a later one. */
+/* Pushes the traceback that the message handler SCHED_MSGH has kept of the last error, or nil, and forgets it. If
+   memory runs out, no traceback is kept: an earlier one must not be shown with a later error. */
 void error_push_traceback(lua_State *L);
 
-/* Sets the function on top of L, which is popped: f(err, traceback) is called for each error that is reported, and
-   returns the traceback for the report. It adds the traceback of the thread from which the error has come. */
+/* Sets the function on top of L, which is popped: f(err, traceback) is called for each reported error, and returns the
+   traceback for the report. It adds the traceback from the error's thread. */
 void error_set_elsewhere(lua_State *L);
 
 /* Calls the error handler, or writes to stderr if there is none. On top of L and popped: the error, its traceback or
@@ -39,8 +39,9 @@ void error_report_of(lua_State *L, int at);
 bool error_call(lua_State *L, int nargs, const char *inside, int at);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is unchanged; if memory runs out, nil
-   instead of either. Its userdata is at index `at`. A cancelled go block gets no traceback: it would take long, and an
-   error raised while its variables are being closed comes from elsewhere. Nor does one of which nobody would see it. */
+   instead of either. Its userdata is at index `at`. Three go blocks get no traceback: a cancelled one, because it would
+   take long; one that raises while its variables are being closed, because that error comes from elsewhere; and one
+   whose traceback is never shown. */
 void error_describe_death(lua_State *L, int at, bool is_cancelled);
 
 /* Sets up the functions that are called protected, so that reporting does not allocate them (SCHED_MSGH and

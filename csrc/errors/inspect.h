@@ -1,5 +1,5 @@
-/* inspect.h: what an operation waits for, and the error of a deadlock. The texts of errors that list what waits are
-   written in Lua (lua/runnel/internal/reports.lua), by functions of the table SCHED_REPORTS. */
+/* inspect.h: what an operation waits for, and the error of a deadlock. Functions of the table SCHED_REPORTS, in Lua
+   (lua/runnel/internal/reports.lua), write the texts of errors that list waiting go blocks. */
 #ifndef RUNNEL_INSPECT_H
 #define RUNNEL_INSPECT_H
 
@@ -9,7 +9,7 @@
    "alts", and `channel`, or `channels` of an alts; only an operation "idle" if its channels are hidden. */
 void inspect_set_operation(lua_State *L, const Alt *alt);
 
-/* Pushes a list of the channels on which an alt waits, without those that are hidden, and returns how many. */
+/* Pushes a list of the channels on which an alt waits, without hidden ones, and returns their number. */
 lua_Integer inspect_push_channels(lua_State *L, const Alt *alt);
 
 /* Pushes what inspect_raise_deadlock needs about an operation that waits outside any go block, whose name is `what`: a
@@ -17,7 +17,7 @@ lua_Integer inspect_push_channels(lua_State *L, const Alt *alt);
    Does not raise, since the operation must still be withdrawn. */
 void inspect_push_waiting(lua_State *L, Alt *alt, const char *what);
 
-/* Raises a deadlock error: the operation `what`, which the value on top of L describes, or nil, would wait for ever. */
+/* Raises a deadlock error: the operation `what`, described by the value on top of L, or nil, would wait forever. */
 int inspect_raise_deadlock(lua_State *L, const char *what);
 
 /* Calls the function `name` of SCHED_REPORTS with the `n` values on top of L, which are replaced by its text. Returns

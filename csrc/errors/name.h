@@ -8,20 +8,20 @@
    function was defined (file:line), or, for one that the library has started, its origin (origin.h). */
 void name_push_go(lua_State *L, Go *go, int at);
 
-/* The same without the number of a channel that has no name: each call of the same line has the same name, and there
-   are as many names as the program has places. */
+/* The same without the numbers of unnamed channels: all calls of one line have one name, so there are as many names as
+   the program has places. */
 void name_push_label(lua_State *L, Go *go, int at);
 
 /* Pushes the channel into which the go block at index `at` moves values, if the library has started it, and returns
    true; or pushes nothing. */
 bool name_push_target(lua_State *L, int at);
 
-/* Whether a go block that has begun is one that the library has started for itself: its function is the library's. */
+/* Whether a begun go block was started by the library for itself: its function is the library's. */
 bool name_is_library(lua_State *L, const Go *go);
 
-/* Pushes the line of the program (file:line) at which a go block waits, or nil if it has not started. Of one that the
-   library has started: the line of the call that did it, unless it waits in a function of the program's. Returns
-   whether there is such a function. */
+/* Pushes the line of the program (file:line) at which a go block waits, or nil if it has not started. For a library's
+   go block: the line of the call that started it, unless it waits in a function of the program. Returns whether there
+   is such a function. */
 bool name_push_where(lua_State *L, const Go *go);
 
 #endif

@@ -33,7 +33,7 @@ bool origin_push(lua_State *L, uint32_t origin) {
   return is_there;
 }
 
-/* Fills in the current line of the innermost Lua function that is not one of the library's; false if there is none. */
+/* Fills in the current line of the innermost Lua function outside the library; false if there is none. */
 static bool find_caller(lua_State *L, lua_Debug *ar) {
   const char *prefix = origin_push_library(L);
   bool found = false;
@@ -46,7 +46,7 @@ static bool find_caller(lua_State *L, lua_Debug *ar) {
   return found;
 }
 
-/* The number of the text "WHAT at FILE:LINE": the one that it has already, or a new one. May raise. */
+/* The number of the text "WHAT at FILE:LINE": an existing one, or a new one. May raise. */
 static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
   int text = lua_gettop(L) + 1, origins = text + 1;
   lua_pushfstring(L, "%s at %s:%d", what, ar->short_src, ar->currentline);
@@ -76,7 +76,7 @@ void origin_set(lua_State *L, int at, const char *what) {
   Go *go = chan_to_go((Chan *)lua_touserdata(L, at));
   if (!go || !go->slot) return;
   uint32_t number = origin_of_caller(L, what);
-  if (number && go->slot) go->origin = number; /* a finalizer may have ended it */
+  if (number && go->slot) go->origin = number; /* a finalizer may have ended the go block */
 }
 
 void origin_set_library(lua_State *L, const char *name) {

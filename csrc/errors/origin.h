@@ -9,7 +9,7 @@
 
 #include "core/state.h"
 
-/* Pushes and returns how the source names of the library's own functions begin; nil and NULL if that is not known. */
+/* Pushes and returns the prefix of the source names of the library's functions; nil and NULL if it is unknown. */
 const char *origin_push_library(lua_State *L);
 
 /* Whether a function is one of the library's own Lua functions. */
@@ -18,13 +18,13 @@ bool origin_is_library(lua_State *L, const lua_Debug *ar);
 /* Pushes the text of an origin and returns true, or pushes nothing. */
 bool origin_push(lua_State *L, uint32_t origin);
 
-/* The origin of the call of the library that is running: `what`, the function of the library that the program has
-   called, and the line of that call; 0 if there is no function of the program on the stack. May raise. */
+/* The origin of the running call of the library: `what`, the library function that the program has called, and the line
+   of that call; 0 if no function of the program is on the stack. May raise. */
 uint32_t origin_of_caller(lua_State *L, const char *what);
 
-/* Sets the origin of the go block whose userdata is at index `at`: `what`, the function of the library that the program
-   has called, and the line of that call. If there is no function of the program on the stack, or the go block has
-   ended, nothing changes. May raise. */
+/* Sets the origin of the go block whose userdata is at index `at`: `what`, the library function that the program has
+   called, and the line of that call. If no function of the program is on the stack, or the go block has ended, nothing
+   changes. May raise. */
 void origin_set(lua_State *L, int at, const char *what);
 
 /* Makes all files below a folder belong to the library, in which the calling function's source is `name`. */

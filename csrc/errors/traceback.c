@@ -22,7 +22,7 @@ enum {
 
 typedef struct Text {
   size_t length;
-  char bytes[MAX_TEXT]; /* only the text is set: to set all takes longer than to write it */
+  char bytes[MAX_TEXT]; /* only the text is set: setting all takes longer than writing it */
 } Text;
 
 static void append(Text *text, size_t most, const char *const *strings) {
@@ -49,16 +49,16 @@ static const char *digits(char *end, int n) {
 /* A level that is shown, and where package.loaded has its function: as a module, or as a field of one. */
 typedef struct Level {
   lua_Debug ar;
-  const void *function;       /* its address; NULL if an earlier look knows of it */
-  lua_Integer prototype;      /* a number for all functions of its prototype */
-  const char *name;           /* what an earlier look has found; or NULL */
-  const char *module, *field; /* what this one has found; NULL: not there */
+  const void *function;       /* its address; NULL if it is already known */
+  lua_Integer prototype;      /* a number shared by all functions of its prototype */
+  const char *name;           /* the name from an earlier search; or NULL */
+  const char *module, *field; /* the result of this search; NULL: not found */
   size_t begin, end;          /* where the text names the function */
 } Level;
 
 typedef struct Levels {
-  int n, left;     /* how many there are, and how many of their functions are not found yet */
-  uint64_t filter; /* has the bit of each of these: of what package.loaded has, nearly nothing passes */
+  int n, left;     /* number of levels; number of functions to be found */
+  uint64_t filter; /* a bit for each of these functions: it rejects nearly all values of package.loaded */
   Level list[SHOWN];
 } Levels;
 
@@ -81,7 +81,7 @@ static void push_known(lua_State *L, int names) {
   lua_rawseti(L, names, 1);
 }
 
-/* Looks up the function of a level, which is on top of L, in what is known, at index `known`. */
+/* Looks up the function of a level, which is on top of L, in the table of known functions at index `known`. */
 static void find_known(lua_State *L, Levels *all, Level *level, int known) {
   int top = lua_gettop(L);
   uintptr_t prototype = (uintptr_t)lua_tocfunction(L, top);
@@ -126,7 +126,7 @@ static void find_functions(lua_State *L, Levels *all, int loaded) {
   lua_settop(L, top);
 }
 
-/* Keeps what this look has found for later ones. The functions of the levels are above `known`. May raise. */
+/* Keeps the results of this search for later ones. The functions of the levels are above `known`. May raise. */
 static void keep_found(lua_State *L, const Levels *all, const Text *text, int known) {
   for (int i = 0; i < all->n; i++) {
     const Level *level = &all->list[i];
@@ -180,7 +180,7 @@ int traceback_count_levels(lua_State *co) {
   return high;
 }
 
-/* The level that is shown after this one. */
+/* The next level to be shown. */
 static int next_level(int level, int levels) {
   bool skips = level + 1 == INNERMOST && levels > SHOWN;
   return skips ? levels - OUTERMOST : level + 1;
@@ -188,7 +188,7 @@ static int next_level(int level, int levels) {
 
 void traceback_push(lua_State *L, lua_State *co, int names) {
   int loaded = lua_gettop(L) + 1, known = loaded + 1;
-  luaL_checkstack(L, SHOWN + LUA_MINSTACK, NULL); /* what allocates comes before the stack is read, or after the text */
+  luaL_checkstack(L, SHOWN + LUA_MINSTACK, NULL); /* allocate before reading the stack, or after the text */
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   push_known(L, names);
   int levels = traceback_count_levels(co), skipped = levels - SHOWN;

@@ -8,13 +8,13 @@
 
 #include <lua.h>
 
-/* The number of levels of a coroutine's stack: lua_getstack finds 0 to one less. lua_getstack takes time in proportion
-   to the level, and an endless recursion has very many levels: hence a binary search. */
+/* The number of levels of a coroutine's stack: lua_getstack finds 0 to one less. A binary search, since lua_getstack
+   takes time in proportion to the level, and an endless recursion has very many levels. */
 int traceback_count_levels(lua_State *co);
 
 /* Pushes onto L the traceback of the coroutine `co`, which is not running, in the form of luaL_traceback; each line and
-   the whole are cut to a fixed length. At index `names` of L is a weak table of its own, in which names of functions
-   are kept until the next cycle of the collector: an error costs a tenth then. May raise, for lack of memory. */
+   the whole are cut to a fixed length. At index `names` of L is a weak table for this purpose, which keeps names of
+   functions until the next cycle of the collector: a later error then costs a tenth. May raise, for lack of memory. */
 void traceback_push(lua_State *L, lua_State *co, int names);
 
 #endif

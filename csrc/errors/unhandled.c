@@ -14,11 +14,11 @@
 #include "errors/error.h"
 #include "errors/name.h"
 
-/* How long an error waits to be taken. */
+/* How long an error waits for a take. */
 static const int64_t GRACE = 5000 * CLOCK_MS;
 
 enum {
-  MOST = 1000,       /* errors that may wait: if there is one more, the oldest is reported */
+  MOST = 1000,       /* errors that may wait; one more, and the oldest is reported */
   STACK_TO_ADD = 12, /* slots of L */
   OUTER_LIST = 0
 };
@@ -26,7 +26,7 @@ enum {
 /* Fields of a record. */
 enum { ERROR = 1, TRACEBACK, NAME, CHANNEL, DEADLINE };
 
-/* Whether somebody has taken the error with which the channel was closed. */
+/* Whether a take has got the error with which the channel was closed. */
 static bool is_taken(const Chan *ch) {
   const ChanOps *ops = chan_ops(ch);
   return ch->flags & CHAN_ERROR_TAKEN || (ops && ops->is_error_taken && ops->is_error_taken(ch));
@@ -56,8 +56,8 @@ static int add_record(lua_State *L) {
   return 0;
 }
 
-/* Removes the oldest record from a world's list, at index `list`, and pushes its fields for error_report. If somebody
-   has taken the error, pushes nothing and returns false. */
+/* Removes the oldest record from a world's list, at index `list`, and pushes its fields for error_report. If the error
+   has been taken, pushes nothing and returns false. */
 static bool pop(lua_State *L, World *w, int list) {
   int top = lua_gettop(L);
   lua_rawgeti(L, list, w->unhandled_first);
@@ -82,19 +82,18 @@ static bool pop(lua_State *L, World *w, int list) {
   return true;
 }
 
-/* Reports the errors of a world that are due at `now`. Its list is on top of L and popped. */
+/* Reports the errors of a world that are due at `now`. Pops its list, which is on top of L. */
 static void report(lua_State *L, World *w, int64_t now) {
   int list = lua_gettop(L);
-  /* No more than there are now: the handler may start go blocks that fail in turn. */
+  /* No more than the present number: the handler may start go blocks that fail in turn. */
   for (uint32_t n = w->unhandled; n > 0 && w->unhandled && w->unhandled_due <= now; n--) {
     if (pop(L, w, list)) error_report(L);
   }
   lua_pop(L, 1);
 }
 
-/* Pushes the channel from which the error at index `error` of the go block at index `at` must be taken. That is its
-   result channel; or, for a go block of the library that has closed the channel that it feeds with the error, that
-   channel. */
+/* Pushes the channel from which the error at index `error` of the go block at index `at` must be taken: its result
+   channel; or, for a library's go block that has closed the channel that it feeds with the error, that channel. */
 static void push_where_to_take(lua_State *L, int at, int error) {
   if (name_push_target(L, at)) {
     const Chan *fed = (const Chan *)lua_touserdata(L, -1);
@@ -110,8 +109,8 @@ static void push_where_to_take(lua_State *L, int at, int error) {
   lua_pushvalue(L, at);
 }
 
-/* Keeps an error until somebody takes it. On top of L and popped: the error, its traceback or nil, where it happened,
-   and the channel from which it must be taken, or nil. There is room on the stack. Does not raise. */
+/* Keeps an error until it is taken. On top of L and popped: the error, its traceback or nil, where it happened, and the
+   channel from which it must be taken, or nil. There is room on the stack. Does not raise. */
 static void add(lua_State *L, Sched *S) {
   int64_t now = clock_now(&S->world.clock);
   int error = lua_gettop(L) - 3;
@@ -194,9 +193,9 @@ void unhandled_pass_on(lua_State *L, Sched *S, int err, int to, int from) {
   if (lua_isnil(L, err) || !lua_checkstack(L, STACK_TO_ADD)) return;
   if (target && chan_is_closed(target)) target = NULL;
   if (target) target->flags |= CHAN_ERROR_KNOWN;
-  if (!source || source->flags & CHAN_RESULT) return; /* a go block that is dying: its error comes later */
+  if (!source || source->flags & CHAN_RESULT) return; /* a dying go block: its error comes later */
   if (!(source->flags & CHAN_ERROR_KNOWN)) {
-    /* Not that of a go block: the program has closed the channel, or taking from it has raised the error. */
+    /* Not a go block's error: the program has closed the channel, or taking from it has raised the error. */
     if (source->flags & CHAN_CLOSED) source->flags |= CHAN_ERROR_KNOWN;
     lua_pushvalue(L, err);
     lua_pushnil(L);
@@ -211,8 +210,8 @@ void unhandled_pass_on(lua_State *L, Sched *S, int err, int to, int from) {
   lua_settop(L, top);
 }
 
-/* __gc of a value that lives as long as the state: reports the errors that are left when the state is closed, even
-   within a simulation. */
+/* __gc of a value that lives as long as the state: reports the remaining errors when the state is closed, even within a
+   simulation. */
 static int report_rest(lua_State *L) {
   unhandled_report_all(L, sched_self(L));
   return 0;

@@ -21,33 +21,32 @@
 
 #include "core/state.h"
 
-/* Keeps an error until somebody takes it from the channel at index `at`, or it is time to report it. On top of L and
-   popped: the error, its traceback or nil, the go block's name. Reports the error at once if memory runs out. Does not
-   raise. */
+/* Keeps an error until it is taken from the channel at index `at`, or is due for a report. On top of L and popped: the
+   error, its traceback or nil, the go block's name. Reports the error at once if memory runs out. Does not raise. */
 void unhandled_add(lua_State *L, Sched *S, int at);
 
-/* Drops the errors that were taken, and reports those that are due at `now`; with INT64_MAX, all of them. Does not
-   raise, but it calls the error handler, which may run any code. L must have 8 free slots: a check that fails would
-   leave the loop waiting for an error that it cannot report. */
+/* Drops taken errors, and reports those that are due at `now`; with INT64_MAX, all of them. Does not raise, but it
+   calls the error handler, which may run any code. L must have 8 free slots: a check that fails would leave the loop
+   waiting for an error that it cannot report. */
 void unhandled_report(lua_State *L, Sched *S, int64_t now);
 
 /* Reports all errors at the end of the program: within a simulation, those of the outer world as well. Otherwise as
    unhandled_report. */
 void unhandled_report_all(lua_State *L, Sched *S);
 
-/* Whether the error of the record on top of L may still be reported: nobody has taken it. */
+/* Whether the error of the record on top of L may still be reported: it has not been taken. */
 bool unhandled_may_come(lua_State *L);
 
 /* Pushes the list of errors of a simulation that is about to begin, for SCHED_UNHANDLED. May raise. */
 void unhandled_push_list(lua_State *L);
 
-/* When the next error is to be reported; INT64_MAX if there is none. */
+/* When the next error is due; INT64_MAX if there is none. */
 static inline int64_t unhandled_deadline(const Sched *S) {
   return S->world.unhandled ? S->world.unhandled_due : INT64_MAX;
 }
 
-/* ns until the next error is to be reported, or -1 if there is none. For a program with a loop of its own, which may
-   have nothing else to wait for. */
+/* ns until the next error is due, or -1 if there is none. For a program with a loop of its own, which may have nothing
+   else to wait for. */
 static inline int64_t unhandled_left(const Sched *S) {
   if (LIKELY(!S->world.unhandled)) return -1;
   int64_t left = S->world.unhandled_due - clock_now(&S->world.clock);
@@ -55,13 +54,13 @@ static inline int64_t unhandled_left(const Sched *S) {
 }
 
 /* A for loop drops the error on top of L, with which the channel at index `at` was closed: from now on it is unhandled
-   until somebody takes it from there, unless it is or was already. May raise. */
+   until a take from there gets it, unless it is or was already. May raise. */
 void unhandled_drop(lua_State *L, int at);
 
 /* The caller has taken the error at index `err` from the channel at index `from`, and is about to close the channel at
-   index `to` with it, if that is an open channel. The error then counts as unhandled until somebody takes it from
-   there. Without a channel nobody can take it, and it is reported. If `from` is no channel, the error is reported
-   elsewhere, whoever takes it from `to`. Does not raise. */
+   index `to` with it, if that is an open channel. The error then counts as unhandled until a take from `to` gets it.
+   Without a channel no take can get it, and it is reported. If `from` is no channel, the error is reported elsewhere,
+   even if it is taken from `to`. Does not raise. */
 void unhandled_pass_on(lua_State *L, Sched *S, int err, int to, int from);
 
 /* Sets up the list of errors; the scheduler's userdata is at SCHED_SELF. */

@@ -13,11 +13,11 @@ typedef struct Allocator {
   void *state; /* the block that the main lua_State is in, which lua_close frees last */
 } Allocator;
 
-/* Allocates what is not at hand, too large for the spans, or empty. `kind` as for lua_Alloc.
+/* Allocates a block that the spans do not have ready, a large one, or none for size 0. `kind` as for lua_Alloc.
 
-   A program may make more states with the allocator of this one and run them in other threads, as Lua Lanes does. A
-   state begins with the only large block that is a thread. From then on all states get their memory from malloc, which
-   is made for threads; the blocks in the spans are this state's alone. */
+   A program may make more states with this state's allocator and run them in other threads, as Lua Lanes does. A state
+   begins with the only large block that is a thread. From then on all states get their memory from malloc, which is
+   thread-safe; the blocks in the spans belong to this state alone. */
 static NOINLINE void *get(Allocator *allocator, size_t kind, size_t size) {
   if (size == 0) return NULL;
   void *block = size <= BLOCK_MAX ? spans_get(&allocator->spans, size) : NULL;
@@ -52,8 +52,8 @@ static NOINLINE void *resize(Allocator *allocator, void *block, size_t size) {
   return copy;
 }
 
-/* A lua_Alloc. What a block's size is, the spans know: not all C libraries pass the right one. What is seldom needed is
-   in functions of its own, so that the rest needs no registers saved. */
+/* A lua_Alloc. Uses the spans' size of a block: not all C libraries pass the right one. Rare cases are separate
+   functions, so that this one saves no registers. */
 static void *reallocate(void *data, void *block, size_t old_size, size_t size) {
   Allocator *allocator = (Allocator *)data;
   if (!block) {
@@ -65,7 +65,7 @@ static void *reallocate(void *data, void *block, size_t old_size, size_t size) {
   return NULL;
 }
 
-/* Whether the state has the allocator of luaL_newstate, a function that lauxlib.h does not name. */
+/* Whether the state has luaL_newstate's allocator, a function that lauxlib.h does not name. */
 static bool has_usual_allocator(lua_State *L) {
   lua_State *other = luaL_newstate();
   if (!other) return false;

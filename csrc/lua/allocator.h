@@ -5,8 +5,8 @@
 #include <lua.h>
 
 /* Makes the state allocate small objects in spans (base/spans.h), which makes a go block's life a quarter cheaper. Only
-   if its allocator is the one of luaL_newstate: a program that has set its own keeps it. Does nothing if the system has
-   no addresses left, or if the environment has RUNNEL_MALLOC. */
+   if its allocator is luaL_newstate's: a program that has set its own keeps it. Does nothing if the system has no
+   addresses left, or if the environment has RUNNEL_MALLOC. */
 void allocator_install(lua_State *L);
 
 #endif

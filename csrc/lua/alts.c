@@ -14,7 +14,7 @@
 enum { OPS = 1, OPTS };
 
 enum {
-  FEW_OPS = 64, /* so many are read onto the C stack */
+  FEW_OPS = 64, /* how many are read onto the C stack */
   MAX_OPS = 100000
 };
 
@@ -81,9 +81,9 @@ _Noreturn static void bad_field(lua_State *L, const Operation *what) {
   abort(); /* uncovered: raise does not return */
 }
 
-/* Raises if the list has a key other than 1 to n: an alts of `{ c, default = x }` would wait for ever, and so would one
-   of `{ c, nil, d, nil }`. Called only before waiting, since lua_next is 2 % of an alts. The list must have no metatable,
-   and an n-th element. */
+/* Raises if the list has a key other than 1 to n: an alts of `{ c, default = x }` or `{ c, nil, d, nil }` would wait
+   forever. Called only before waiting, since lua_next is 2 % of an alts. The list must have no metatable, and an n-th
+   element. */
 static void check_fields(lua_State *L, int n, const Operation *what) {
   if (n > 0) lua_pushinteger(L, n);
   else lua_pushnil(L);
@@ -115,7 +115,7 @@ static Options get_options(lua_State *L, Options o) {
   return o;
 }
 
-/* Reads the options. Going through the fields is cheaper than getting each option that there is. */
+/* Reads the options. Iterating over the fields is cheaper than looking up each option. */
 static Options read_options(lua_State *L, const Operation *what) {
   Options o = {false, false, 0};
   if (lua_isnil(L, OPTS)) return o;

@@ -20,7 +20,7 @@
 
 enum { MAX_NAME = 200 };
 
-/* Room in the two tables that are searched at every call: with so much of it few of their names collide. */
+/* Size of the two tables that are searched at every call: large, so that few of their names collide. */
 enum { ROOM_IN_METATABLE = 128, ROOM_FOR_METHODS = 128 };
 
 /* ---- put and take ---- */
@@ -133,7 +133,7 @@ static int chan_lua_poll(lua_State *L) {
 
 /* ---- callbacks ---- */
 
-/* Whether the argument `on_caller` at index `i`, which defaults to true, is true. */
+/* The argument `on_caller` at index `i`; it defaults to true. */
 static bool is_on_caller(lua_State *L, int i) { return lua_isnoneornil(L, i) || lua_toboolean(L, i); }
 
 /* ch:take_async(f, on_caller): f(v), or f(nil, err), once there is something to take. */
@@ -169,16 +169,15 @@ static int chan_lua_put_async(lua_State *L) {
 
 /* ---- closing ---- */
 
-/* Whether the value at index 2 is what the running go block was cancelled with. */
+/* Whether the value at index 2 is the running go block's cancellation. */
 static bool is_own_cancellation(lua_State *L, const Sched *S) {
   if (lua_isnoneornil(L, 2) || !S->current) return false;
   root_push(L, S->current);
   return go_is_cancellation(L, lua_gettop(L), 2);
 }
 
-/* ch:close(err); also __close(ch, err), when the scope of `local ch <close>` ends, by an error or not. If that is the
-   cancellation of the go block, takers get it, but it is not reported: whoever cancels a go block wants no errors of
-   it. */
+/* ch:close(err); also __close(ch, err), when the scope of `local ch <close>` ends, by an error or not. If the error is
+   the cancellation of the go block, takers get it, but it is not reported: a cancellation is intended. */
 static int chan_lua_close(lua_State *L) {
   Chan *ch = check_chan(L, 1, "close", "ch:close(err)");
   if (UNLIKELY(ch->flags & CHAN_TIMEOUT)) {
@@ -330,7 +329,7 @@ static bool is_in_use(lua_State *L) {
   return is;
 }
 
-/* Remembers that the argument at index 1 is, if it is a buffer or a policy. May raise. */
+/* Remembers that the argument at index 1 is in use, if it is a buffer or a policy. May raise. */
 static void set_in_use(lua_State *L) {
   if (lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) return;
   if (check_buffer(L, 1)) {
@@ -387,8 +386,8 @@ static Buffer read_buffer(lua_State *L, const char *what) {
   return b;
 }
 
-/* Pushes a channel with the buffer. The policy or nil, the transducer or nil, and the exception handler or nil are at
-   those indices. */
+/* Pushes a channel with the buffer. The policy, the transducer and the exception handler, or nil, are at the given
+   indices. */
 static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   Sched *S = sched_self(L);
   bool has_xf = !lua_isnoneornil(L, xf), has_handler = has_xf && !lua_isnoneornil(L, handler);
@@ -424,7 +423,7 @@ static int core_chan(lua_State *L) {
   return 1;
 }
 
-/* shared_chan(n or buffer) -> ch: a channel that other states can have, too. */
+/* shared_chan(n or buffer) -> ch: a channel that other states can share. */
 static int core_shared_chan(lua_State *L) {
   if (lua_gettop(L) > 1 && !lua_isnil(L, 2)) {
     return luaL_error(L,
@@ -469,8 +468,8 @@ static void push_methods(lua_State *L) {
   lua_remove(L, -2);
 }
 
-/* is_chan(v) -> boolean. Compares the methods, not the tag alone: this is called with anything, and the memory of a
-   foreign userdata may not be initialized, or have been a channel's before. */
+/* is_chan(v) -> boolean. Compares the methods, not the tag alone: the argument can be anything, and the memory of a
+   foreign userdata may be uninitialized, or have been a channel's before. */
 static int core_is_chan(lua_State *L) {
   lua_settop(L, 1);
   bool is_chan = lua_isuserdata(L, 1) && lua_getmetatable(L, 1);

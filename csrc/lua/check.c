@@ -41,7 +41,7 @@ int64_t check_ms(lua_State *L, int i, const char *what) {
                what);
   }
   lua_Number ns = ms * (lua_Number)CLOCK_MS;
-  /* A time too long for the clock is for ever. */
+  /* A time beyond the clock's range means forever. */
   return ns < (lua_Number)(INT64_MAX / 2) ? (int64_t)ns : INT64_MAX;
 }
 

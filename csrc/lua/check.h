@@ -5,7 +5,7 @@
 
 #include "blocks/park.h"
 
-/* What the argument at index `i` is, for a message: the name of its type, "a channel", "nothing", or the module, if a
+/* Describes the argument at index `i` for a message: the name of its type, "a channel", "nothing", or the module, if a
    function of it was called with a colon. */
 const char *check_got(lua_State *L, int i);
 
@@ -31,11 +31,11 @@ int64_t check_ms(lua_State *L, int i, const char *what);
 /* Pushes a time in ns as ms: an integer if it is a whole number. */
 void check_push_ms(lua_State *L, int64_t ns);
 
-/* Raises an error, if there are go blocks: operations that came to nothing, the last of them `what`, keep all of these
-   from running. `cure` says what to do. */
+/* Raises an error, if there are go blocks: operations without effect, the last of them `what`, keep all of these from
+   running. `cure` says what to do. */
 void check_raise_vain(lua_State *L, Sched *S, const char *what, const char *cure);
 
-/* Counts an operation that does not wait, and came to nothing (PARK_VAIN). */
+/* Counts an operation that does not wait and had no effect (PARK_VAIN). */
 static inline void check_vain(lua_State *L, Sched *S, const char *what, const char *cure) {
   if (UNLIKELY(++S->vain >= PARK_VAIN)) check_raise_vain(L, S, what, cure);
 }

@@ -17,7 +17,7 @@
 
 typedef struct Explorer {
   Explore explore; /* makes the choices */
-  Story story;     /* what a run does, if it is recorded */
+  Story story;     /* the events of a run, if it is recorded */
 } Explorer;
 
 static Explorer *check_explorer(lua_State *L) { return (Explorer *)luaL_checkudata(L, 1, EXPLORE_TNAME); }
@@ -115,7 +115,7 @@ static int lua_repeat_last(lua_State *L) {
   return 0;
 }
 
-/* made(e) -> list, hash: the choices of the last run, from 0, and a number for what there was to choose */
+/* made(e) -> list, hash: the choices of the last run, from 0, and a hash of the alternatives */
 static int lua_made(lua_State *L) {
   Explore *e = check_explore(L);
   lua_createtable(L, (int)e->made.n, 0);
@@ -127,8 +127,8 @@ static int lua_made(lua_State *L) {
   return 2;
 }
 
-/* record(e, whether): from now on there is a story of each run, or not. Somebody must hold the trace's ring
-   (trace.hold), which must be released only after record(e, false). */
+/* record(e, whether): turns the story of each run on or off. The caller must hold the trace's ring (trace.hold), and
+   release it only after record(e, false). */
 static int lua_record(lua_State *L) {
   Explorer *e = check_explorer(L);
   Sched *S = sched_self(L);
@@ -166,7 +166,7 @@ static int lua_event(lua_State *L) {
   return 8;
 }
 
-/* choose(n) -> 1 to n: of the explorer's, or at random; nothing outside a simulation */
+/* choose(n) -> 1 to n: the explorer's choice, or a random one; nothing outside a simulation */
 static int lua_choose(lua_State *L) {
   Sched *S = sched_self(L);
   lua_Integer n = luaL_checkinteger(L, 1);

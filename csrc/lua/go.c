@@ -44,7 +44,7 @@ static int core_cancel(lua_State *L) {
   return 1;
 }
 
-/* yield(): lets the other ready go blocks run; outside, runs those that are ready now. */
+/* yield(): lets the other ready go blocks run; outside a go block, runs those that are ready now. */
 static int core_yield(lua_State *L) {
   Sched *S = sched_self(L);
   if (!S->current && !S->running && !S->inside) {

@@ -1,6 +1,6 @@
 /* lua/internal.c: core.internal, a table of functions that only the library's own Lua modules call. Programs must not
-   use them; they may change at any time. Those about go blocks are in lua/internal_go.c, those that move values in
-   lua/moving.c. */
+   use them; they may change at any time. lua/internal_go.c has the functions about go blocks, lua/moving.c those that
+   move values. */
 #include <string.h>
 
 #include "channels/chan.h"
@@ -35,15 +35,15 @@ static int internal_on_close(lua_State *L) {
 
 /* ---- errors ---- */
 
-/* raise(message): raises an error at the line of the program that has led here. */
+/* raise(message): raises an error at the program's line that led here. */
 static int internal_raise(lua_State *L) {
   luaL_checkstring(L, 1);
   lua_settop(L, 1);
   return error_raise(L);
 }
 
-/* reports { deadlock = f, leak = g }: from now on these write the errors, or return nil. f(waiting, what, is_stuck)
-   gets what waits outside any go block (inspect_push_waiting). */
+/* reports { deadlock = f, leak = g }: sets the functions that write these errors, or return nil. f(waiting, what,
+   is_stuck) gets the description of the wait outside any go block (inspect_push_waiting). */
 static int internal_reports(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
@@ -63,7 +63,7 @@ static int internal_name_of(lua_State *L) {
   return 1;
 }
 
-/* report(err, traceback, where): reports an error that Lua code of the library has caught. */
+/* report(err, traceback, where): reports a caught error. */
 static int internal_report(lua_State *L) {
   luaL_checkany(L, 1);
   lua_settop(L, 3);
@@ -94,10 +94,10 @@ static int internal_is_error_known(lua_State *L) {
   return 1;
 }
 
-/* fail(ch, err, traceback, where) -> whether ch was open: closes ch with err, which somebody must take from it: as the
-   error of a go block it is reported otherwise, once. For what the library feeds without a go block, such as a stream
-   that has failed. If ch is closed, the program wants nothing more from it, and nothing happens. `where` is the name in
-   the report; by default that of ch. */
+/* fail(ch, err, traceback, where) -> whether ch was open: closes ch with err, which is reported once, like a go block's
+   error, unless a take gets it. For channels that the library feeds without a go block, such as those of a failed
+   stream. If ch is closed, the program wants nothing more from it, and nothing happens. `where` is the name in the
+   report; by default ch's name. */
 static int internal_fail(lua_State *L) {
   Chan *ch = check_chan(L, 1, "fail", "fail(ch, err, traceback, where)");
   lua_settop(L, 4);
@@ -119,8 +119,8 @@ static int internal_fail(lua_State *L) {
   return 1;
 }
 
-/* unhandled(err, traceback, where, ch): the error with which another state has closed the shared channel ch: it is
-   reported, unless somebody takes it from there. */
+/* unhandled(err, traceback, where, ch): another state has closed the shared channel ch with this error: it is reported,
+   unless a take from ch gets it. */
 static int internal_unhandled(lua_State *L) {
   check_chan(L, 4, "unhandled", "unhandled(err, traceback, where, ch)");
   lua_settop(L, 4);
@@ -129,14 +129,14 @@ static int internal_unhandled(lua_State *L) {
   return 0;
 }
 
-/* report_unhandled(is_end): reports all unhandled errors; where the program ends, also those of the outer world. */
+/* report_unhandled(is_end): reports all unhandled errors; at the end of the program also those of the outer world. */
 static int internal_report_unhandled(lua_State *L) {
   if (lua_toboolean(L, 1)) unhandled_report_all(L, sched_self(L));
   else unhandled_report(L, sched_self(L), INT64_MAX);
   return 0;
 }
 
-/* grace(ms) -> ms before: how long errors wait to be taken from now on. */
+/* grace(ms) -> ms before: sets how long errors wait for a take. */
 static int internal_grace(lua_State *L) {
   Sched *S = sched_self(L);
   check_push_ms(L, S->grace);
@@ -160,7 +160,8 @@ static int internal_error_text(lua_State *L) {
 
 /* ---- the rest ---- */
 
-/* library(name): says that all files below a folder belong to the library, in which the caller's source is `name`. */
+/* library(name): declares that all files below a folder belong to the library, in which the caller's source is
+   `name`. */
 static int internal_library(lua_State *L) {
   origin_set_library(L, luaL_checkstring(L, 1));
   return 0;
@@ -179,7 +180,7 @@ static int internal_is_simulation(lua_State *L) {
 }
 
 /* require(name) -> the module, loaded by the main thread: a library such as luv calls back on the coroutine that has
-   loaded it, and that of a go block may be parked then, or dead. */
+   loaded it; a go block's coroutine may be parked then, or dead. */
 static int internal_require(lua_State *L) {
   luaL_checkstring(L, 1);
   lua_settop(L, 1);

@@ -1,5 +1,5 @@
-/* lua/internal_go.c: the functions of core.internal about go blocks: how the library starts its own, and what it asks of
-   others. */
+/* lua/internal_go.c: the functions of core.internal about go blocks: starting the library's own, and inspecting or
+   influencing others. */
 #include "blocks/go.h"
 #include "blocks/park.h"
 #include "channels/alt.h"
@@ -42,9 +42,9 @@ static int internal_started(lua_State *L) {
   return 1;
 }
 
-/* origin(what) -> number, text: stands for `what`, the function of the library that the program has called, and the
-   line of that call; 0 if the program has not called it. The text is "WHAT at FILE:LINE"; with 0 that of the running go
-   block, if it has one. */
+/* origin(what) -> number, text: stands for `what`, the library function that the program has called, and the line of
+   that call; 0 if the program has not called it. The text is "WHAT at FILE:LINE"; with 0 the running go block's text,
+   if it has one. */
 static int internal_origin(lua_State *L) {
   const Sched *S = sched_self(L);
   const char *what = luaL_checkstring(L, 1);
@@ -69,7 +69,7 @@ static int internal_self(lua_State *L) {
   return 1;
 }
 
-/* join(ch): waits until ch closes; also in a go block that was cancelled, and has got the error. */
+/* join(ch): waits until ch closes; also in a go block that was cancelled and has got the error. */
 static int internal_join(lua_State *L) {
   Chan *ch = check_chan(L, 1, "join", "join(ch)");
   if (ch->flags & CHAN_CLOSED) return 0;
@@ -77,7 +77,7 @@ static int internal_join(lua_State *L) {
   return park_on(L, ch, 1, &join, NULL);
 }
 
-/* The function has returned what lies above the guard. */
+/* The function's results are above the guard on the stack. */
 static int guarded_returned(lua_State *L, int status, lua_KContext ctx) {
   (void)status;
   (void)ctx;
@@ -90,8 +90,8 @@ static int guarded_returned(lua_State *L, int status, lua_KContext ctx) {
   return lua_gettop(L) - 1;
 }
 
-/* guarded(guard, f, ...) -> the results of guard:returned(f(...)). The guard is closed in any case, also if somebody
-   else closes the coroutine. This is the body of a scope's go block. */
+/* guarded(guard, f, ...) -> the results of guard:returned(f(...)). The guard is closed in any case, also if other code
+   closes the coroutine. This is the body of a scope's go block. */
 static int internal_guarded(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_toclose(L, 1);
@@ -99,7 +99,7 @@ static int internal_guarded(lua_State *L) {
   return guarded_returned(L, LUA_OK, 0);
 }
 
-/* is_cancelled(err) -> whether err is what the running go block was cancelled with */
+/* is_cancelled(err) -> whether err is the running go block's cancellation */
 static int internal_is_cancelled(lua_State *L) {
   const Sched *S = sched_self(L);
   lua_settop(L, 1);
@@ -140,7 +140,7 @@ static int internal_withdraw_take(lua_State *L) {
   return 1;
 }
 
-/* is_cancellation(result, err) -> whether err is what the go block was cancelled with */
+/* is_cancellation(result, err) -> whether err is the go block's cancellation */
 static int internal_is_cancellation(lua_State *L) {
   check_chan(L, 1, "is_cancellation", "is_cancellation(result, err)");
   lua_settop(L, 2);
@@ -148,8 +148,8 @@ static int internal_is_cancellation(lua_State *L) {
   return 1;
 }
 
-/* excuse(result, err): makes err count as what the go block was cancelled with, so that it is not reported when the go
-   block ends. The caller reports err, or passes it on. */
+/* excuse(result, err): makes err count as the go block's cancellation, so that it is not reported when the go block
+   ends. The caller reports err, or passes it on. */
 static int internal_excuse(lua_State *L) {
   check_chan(L, 1, "excuse", "excuse(result, err)");
   lua_settop(L, 2);
@@ -167,7 +167,7 @@ static int internal_has_ended(lua_State *L) {
   return 1;
 }
 
-/* state(block) -> what ps lists for the go block of that result channel, or nil if it has ended */
+/* state(block) -> the entry of ps for the go block of that result channel, or nil if it has ended */
 static int internal_state(lua_State *L) {
   Go *go = chan_to_go(check_chan(L, 1, "state", "state(block)"));
   lua_settop(L, 1);
@@ -176,8 +176,8 @@ static int internal_state(lua_State *L) {
   return 1;
 }
 
-/* arrived(result) -> the results of the operation in which the go block of that result channel has waited, if they have
-   come and it has not run since; or nothing */
+/* arrived(result) -> the results of the completed operation of that result channel's go block, if it has not run since;
+   or nothing */
 static int internal_arrived(lua_State *L) {
   const Go *go = chan_to_go(check_chan(L, 1, "arrived", "arrived(result)"));
   if (!go || !go->slot || go->alt.state != ALT_READY || go->alt.flags & ALT_BARE) return 0;

@@ -1,5 +1,5 @@
-/* lua/job.c: core.internal.job: the jobs of pipelines (lua/runnel/internal/jobs.lua): how one is started, and its
-   results delivered. */
+/* lua/job.c: core.internal.job: starts the jobs of pipelines (lua/runnel/internal/jobs.lua) and delivers their
+   results. */
 #include "core/observe.h"
 #include "lua/check.h"
 #include "lua/module.h"
@@ -19,7 +19,7 @@ static int job_result(lua_State *L) {
   return 1;
 }
 
-/* value(result) -> the value of the job that has this result channel, or nil if it has not begun */
+/* value(result) -> the value of the job with this result channel, or nil if it has not begun */
 static int job_value(lua_State *L) {
   check_chan(L, 1, "value", "value(result)");
   lua_getiuservalue(L, 1, JOB_VALUE);
@@ -51,7 +51,7 @@ static int job_call(lua_State *L) {
 
 enum { RESULT = 1, TO, VALUE };
 
-/* The take of a result. The go block that delivers has the channel in what is passed to its give_up. */
+/* Takes a result. The delivering go block's give_up table holds the channel. */
 static const Operation TAKE = {.name = "take", .waiter = WAITER_UNCOUNTED | WAITER_KEPT};
 static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_UNCOUNTED | WAITER_GIVES_UP};
 
@@ -82,8 +82,8 @@ static int deliver(lua_State *L, int n) {
   }
 }
 
-/* deliver(result, to) -> nil | nil, err: moves values until `result` is closed, and returns with what error. Once `to`
-   is closed the values are dropped, so that their job can finish. The caller keeps `result` alive even if somebody
+/* deliver(result, to) -> nil | nil, err: moves values until `result` is closed, and returns its error. Once `to` is
+   closed the values are dropped, so that their job can finish. The caller keeps `result` alive even if other code
    closes its coroutine. */
 static int job_deliver(lua_State *L) {
   check_chan(L, RESULT, "take", "deliver(result, to)");

@@ -1,4 +1,4 @@
-/* lua/lines.c: the lines of strings. A line ends with "\n" or "\r\n", which are no part of it. */
+/* lua/lines.c: the lines of strings. A line ends with "\n" or "\r\n", which do not belong to it. */
 #include <string.h>
 
 #include "channels/chan.h"

@@ -1,5 +1,5 @@
-/* lua/module.h: the module runnel.core, which the files of csrc/lua add their functions to. These functions turn
-   arguments into calls of the core, and what those return into results. */
+/* lua/module.h: the module runnel.core, which the files of csrc/lua add their functions to. These functions convert
+   arguments for the core, and its results for Lua. */
 #ifndef RUNNEL_LUA_MODULE_H
 #define RUNNEL_LUA_MODULE_H
 
@@ -15,7 +15,7 @@ void module_register(lua_State *L, const luaL_Reg *functions);
    alts_index(ops, opts): alts that returns the number of the operation instead of its port. */
 int module_alts_index(lua_State *L);
 
-/* sleep_at_end(ms): a sleep also in a go block that was cancelled, and has got the error. */
+/* sleep_at_end(ms): a sleep, also in a go block that was cancelled and has got the error. */
 int module_sleep_at_end(lua_State *L);
 
 /* alts_index(ops, opts) for the library's own go blocks: see lua/moving.c. */

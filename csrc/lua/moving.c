@@ -45,7 +45,7 @@ static int put_while_open(lua_State *L, int status, lua_KContext alt) {
   return put(L, &PUT_WHILE_OPEN, status, alt, put_while_open);
 }
 
-/* put_while_open(ch, v) -> true | false: false also when the channel closes while the put waits. */
+/* put_while_open(ch, v) -> true | false: false also if the channel closes while the put waits. */
 static int moving_put_while_open(lua_State *L) { return put_while_open(L, LUA_OK, 0); }
 
 /* put_later(ch, v, f) -> true | false (closed already): as ch:put_async, but no program can cancel it. */
@@ -64,16 +64,16 @@ static bool put_is_plain(const Chan *ch) {
   return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
 }
 
-/* Whether a put would have to wait, if that can be told without running user code. */
+/* Whether a put would have to wait, if that is known without running user code. */
 static bool is_full(const Chan *ch) {
   if (ch->flags & CHAN_SPECIAL_PUT) return false;
   return !ch->waiting[TAKES] && buffer_full(&ch->buf);
 }
 
 /* put_each(chs, v, i) -> j | nil: puts v on the channels of a list, from the i-th on, until one would have to wait, or
-   needs a put of its own: it is closed, or a put on it may run Lua code or allocate. j is the number of that one. If
-   all have got v, and the last is full then, lets the other go blocks run: before takers have, there is no room for a
-   next value. Until then it raises only if an argument is wrong, before it puts. */
+   needs a separate put: it is closed, or a put on it may run Lua code or allocate. j is the number of that one. If all
+   have got v, and the last is full then, lets the other go blocks run, since a next value has no room before takers
+   have run. Until then it raises only if an argument is wrong, before it puts. */
 static int moving_put_each(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
@@ -129,8 +129,8 @@ static int moving_next(lua_State *L) {
   return next(L, LUA_OK, 0);
 }
 
-/* is_plain(ch) -> whether operations on the channel run no user's code and pack no values. Then they raise only if
-   memory runs out or the go block is cancelled. */
+/* is_plain(ch) -> whether operations on the channel run no user code and pack no values. Then they raise only if memory
+   runs out or the go block is cancelled. */
 static int moving_is_plain(lua_State *L) {
   const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
   lua_pushboolean(L, !(ch->flags & (CHAN_RESULT | CHAN_SPECIAL)));

@@ -24,8 +24,7 @@ static int internal_pack(lua_State *L) {
   return 1;
 }
 
-/* unpack(bytes, from, to) -> value | nil, message: the value that these bytes stand for. The message says what is wrong
-   with them. */
+/* unpack(bytes, from, to) -> value | nil, message: the packed value. The message says why the bytes are invalid. */
 static int internal_unpack(lua_State *L) {
   size_t size;
   const char *bytes = luaL_checklstring(L, 1, &size);

@@ -7,8 +7,8 @@
 #include "shared/status.h"
 #include "sharing/chan_shared.h"
 
-/* listen(ch) -> v | nil | nil, err: a take that does not count as something that may still happen: neither rn.run nor a
-   deadlock waits for it. */
+/* listen(ch) -> v | nil | nil, err: a take that does not count as a pending event: neither rn.run nor a deadlock waits
+   for it. */
 static int internal_listen(lua_State *L) {
   static const Operation listen = {.name = "take", .waiter = WAITER_UNCOUNTED, .is_quiet = true};
   Chan *ch = chan_to(L, 1);
@@ -25,7 +25,7 @@ static int internal_elsewhere(lua_State *L) {
   return 0;
 }
 
-/* begin_job(number) -> now: notes for job_of that this thread begins a job. */
+/* begin_job(number) -> now: records for job_of that this thread begins a job. */
 static int internal_begin_job(lua_State *L) {
   Sched *S = sched_self(L);
   luaL_argcheck(L, S->sharing, 1, "a thread of a pool expected");
@@ -34,7 +34,7 @@ static int internal_begin_job(lua_State *L) {
   return 1;
 }
 
-/* job_of(block) -> the number of the job that the thread for which the go block stands has begun last, or 0 */
+/* job_of(block) -> the number of the last job begun by the thread that the go block stands for, or 0 */
 static int internal_job_of(lua_State *L) {
   luaL_argcheck(L, chan_to(L, 1), 1, "the result channel of a go block expected");
   attr_push(L, 1, ATTR_THREAD);

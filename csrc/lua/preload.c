@@ -11,8 +11,8 @@ bool preload_copy(lua_State *L, Preload **first) {
   for (lua_pushnil(L); ok && lua_next(L, -2); lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING || !lua_iscfunction(L, -1)) continue;
     const char *name = lua_tostring(L, -2);
-    /* The executable's loaders of luv and of the driver for luv are for its one state. The second one has the module's
-       own loader as its upvalue, and a thread gets that. */
+    /* The executable's loaders of luv and of the driver for luv belong to its one state. The second one has the
+       module's own loader as its upvalue, and a thread gets that one. */
     if (strcmp(name, "luv") == 0) continue;
     if (strcmp(name, "runnel.driver.luv") == 0 && lua_getupvalue(L, -1, 1)) {
       if (lua_iscfunction(L, -1)) lua_replace(L, -2);

@@ -13,7 +13,7 @@
 
 enum { NAMED = 4 }; /* operations of a thread that a report names, at most */
 
-/* The status of the thread for which a go block, whose result channel is at index `at`, stands; or NULL. */
+/* The status of the thread that a go block stands for, or NULL. The go block's result channel is at index `at`. */
 static Status *status_of(lua_State *L, int at) {
   attr_push(L, at, ATTR_THREAD);
   const StatusHold *held = (const StatusHold *)lua_touserdata(L, -1);
@@ -27,7 +27,7 @@ static void set_waited(lua_State *L, int64_t ns) {
   lua_setfield(L, -2, "waited");
 }
 
-/* Sets fields of the table on top of L, if the go block at index `at` stands for a thread: what the thread does.
+/* If the go block at index `at` stands for a thread, sets fields of the table on top of L to the thread's state.
    Returns whether it does. */
 static bool set_thread(lua_State *L, int at) {
   static const char *const states[] = {"starting", "computing", "waiting", "ended"};
@@ -70,9 +70,9 @@ void ps_push_entry(lua_State *L, Go *go, int at) {
   }
 }
 
-/* Sets the field `hidden` of the table on top of L, if the go block at index `at` stands for a thread: a list of texts
-   such as "take on chan: jobs", of what the thread waits for on channels that this state does not have, and as `n` how
-   many they are. */
+/* If the go block at index `at` stands for a thread, sets the field `hidden` of the table on top of L: a list of texts
+   such as "take on chan: jobs", of the thread's waits on channels that this state does not have, and as `n` their
+   number. */
 static void set_hidden(lua_State *L, int at) {
   Status *status = status_of(L, at);
   const Owner *owner = status ? status_owner(status) : NULL;
@@ -96,9 +96,9 @@ static void set_flag(lua_State *L, const char *name, bool is_set) {
   lua_setfield(L, -2, name);
 }
 
-/* Adds to the entry of ps on top of L what only reports ask for: `loops`, `hidden`, `is_callback`, `is_library`; and of
-   a go block that feeds a channel `fed`, what it was started with, and `is_silent`: it waits in no function of the
-   program's, so its name says where. */
+/* Adds to the entry of ps on top of L the fields that only reports need: `loops`, `hidden`, `is_callback`,
+   `is_library`; and for a go block that feeds a channel `fed`, its arguments, and `is_silent`: it waits in no function
+   of the program, so its name says where. */
 static void add_details(lua_State *L, const Go *go, int at) {
   set_flag(L, "loops", go->alt.flags & ALT_LOOP);
   set_hidden(L, at);

@@ -1,4 +1,4 @@
-/* lua/run.c: what is called outside go blocks: run, step, driver, and simulations. */
+/* lua/run.c: functions for use outside go blocks: run, step, driver, and simulations. */
 #include <limits.h>
 #include <math.h>
 
@@ -9,7 +9,7 @@
 #include "lua/module.h"
 #include "sim/sim.h"
 
-/* run(f, ...) -> f's results; run(): runs until no go block is ready, no timer is pending and no event can come */
+/* run(f, ...) -> f's results; run(): runs until no go block is ready, no timer is pending and no event can arrive */
 static int core_run(lua_State *L) {
   Sched *S = sched_self(L);
   sched_check_outside(L, S, "run");
@@ -52,7 +52,7 @@ static int core_step(lua_State *L) {
 /* driver(d or nil) -> the previous one */
 static int core_driver(lua_State *L) {
   Sched *S = sched_self(L);
-  /* In a go block it may be called: nobody waits in the driver while a go block runs. */
+  /* A go block may call it: no code waits in the driver while a go block runs. */
   if (!S->current || S->inside) sched_check_outside(L, S, "driver");
   lua_settop(L, 1);
   if (!lua_isnil(L, 1)) {
@@ -87,8 +87,8 @@ static int core_wait_readable(lua_State *L) {
   return 1;
 }
 
-/* wakeup_fd() -> a descriptor that is readable when another thread has something for the scheduler; for hosts that poll
-   between two steps. */
+/* wakeup_fd() -> a descriptor that is readable when another thread has completed work for the scheduler; for hosts that
+   poll between two steps. */
 static int core_wakeup_fd(lua_State *L) {
   if (!sched_wakeup(L, sched_self(L))) return luaL_error(L, "not enough memory");
   lua_pushinteger(L, sched_wakeup_fd(sched_self(L)));

@@ -18,9 +18,9 @@ static int internal_off_term(lua_State *L) {
   return 0;
 }
 
-/* on_term(ch) -> watch | nil: from now on, the first SIGTERM closes the channel instead of ending the program; if there
-   was one already, that is done now. Nil if the program handles the signal, or if there are no resources. The watch
-   keeps no program waiting that waits for nothing else. */
+/* on_term(ch) -> watch | nil: makes the first SIGTERM close the channel instead of ending the program; at once if the
+   signal has already arrived. Nil if the program handles the signal, or if there are no resources. The watch does not
+   keep the program waiting. */
 static int internal_on_term(lua_State *L) {
   check_chan(L, 1, "on_term", "on_term(ch)");
   TermWatch *watch = (TermWatch *)lua_newuserdatauv(L, sizeof *watch, 0);

@@ -36,16 +36,16 @@
 static const int64_t PATIENCE = 1000 * CLOCK_MS;
 
 typedef struct LuaThread {
-  atomic_uint holds;      /* the thread's, and that of the state that has started it */
+  atomic_uint holds;      /* the thread's, and the starting state's */
   pthread_t id;           /* the thread */
   pthread_mutex_t lock;   /* guards `ended` */
   pthread_cond_t ending;  /* it has ended */
   bool ended;             /* its state is closed */
   SharedChan *control;    /* closed when the thread is to end */
-  SharedChan *result;     /* closed with an error if it cannot even begin; its name is that of the thread */
-  SharedChan *reports;    /* likewise; the state that has started it receives errors from there */
-  Status *status;         /* what it does */
-  Member *member;         /* what it is to the other threads, until it has ended */
+  SharedChan *result;     /* closed with an error if the thread cannot even begin; has the thread's name */
+  SharedChan *reports;    /* likewise; the starting state receives errors from there */
+  Status *status;         /* the thread's status */
+  Member *member;         /* its place in the family of threads, until it has ended */
   SharedValue job;        /* the argument of BOOT */
   lua_CFunction open;     /* luaopen_runnel_core */
   Preload *preloads;      /* for its package.preload */
@@ -54,11 +54,11 @@ typedef struct LuaThread {
 
 /* The threads that a state has started: a userdata, made with the first of them. */
 typedef struct Threads {
-  LuaThread *first;      /* those that have not been joined */
-  struct timespec until; /* once they were asked to end: how long they have for that */
+  LuaThread *first;      /* the threads that have not been joined */
+  struct timespec until; /* once they were asked to end: their deadline */
 } Threads;
 
-/* What the thread runs: (job). Its modules are found as in the state that has started it; the library's own may come as
+/* The main function of a thread: (job). It finds modules as in the starting state; the library's own may come as
    bytecode. */
 static const char BOOT[] = "local job = ...\n"
                            "package.path, package.cpath = job.path, job.cpath\n"
@@ -142,7 +142,7 @@ static void *run(void *data) {
     lua_close(L);
   }
   status_end(t->status);
-  shared_value_drop(&t->job); /* now: others must see that nobody else has its channels, if there are any */
+  shared_value_drop(&t->job); /* drop now, so that other threads see that the channels in it have lost an owner */
   fail(t, L ? "the thread has ended without a result" : "not enough memory");
   family_leave(t->member);
   (void)pthread_mutex_lock(&t->lock);
@@ -187,15 +187,15 @@ static void report_left(const LuaThread *t) {
   fprintf(stderr, "runnel: a thread is still running, and left: %s\n", name[0] ? name : "?");
 }
 
-/* Asks all threads to end, and gives them some time for that, once. */
+/* Asks all threads to end, and sets their deadline, once. */
 static void ask_to_end(Threads *threads) {
   for (LuaThread *t = threads->first; t; t = t->next) shared_close(t->control, (SharedValue){.kind = SHARED_NIL});
   if (threads->until.tv_sec) return;
   threads->until = cond_after(PATIENCE);
 }
 
-/* stop_threads(): the program ends: asks its threads to end, and waits for them a little. What they have put on shared
-   channels has arrived then. */
+/* stop_threads(): at the end of the program: asks its threads to end, and waits for them a little. Their puts on shared
+   channels have arrived then. */
 static int internal_stop_threads(lua_State *L) {
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS) == LUA_TNIL) return 0;
   Threads *threads = (Threads *)lua_touserdata(L, -1);
@@ -334,8 +334,7 @@ static int internal_stands_for(lua_State *L) {
   return 0;
 }
 
-/* seed([n]) -> a random integer of the scheduler, from which the random choices of another one can come; with n: seeds
-   this one. */
+/* seed([n]) -> a random integer of the scheduler, to seed another one; with n: seeds this one. */
 static int internal_seed(lua_State *L) {
   Sched *S = sched_self(L);
   if (!lua_isnoneornil(L, 1)) {

@@ -73,9 +73,8 @@ static void set_integer(lua_State *L, const char *key, uint64_t n) {
   lua_setfield(L, -2, key);
 }
 
-/* names() -> id -> name of each channel of the list, those included that have been collected while records of them may
-   be in the ring; id -> true for those that were not given a name; and id -> the id of the shared channel for
-   handles */
+/* names() -> id -> name of each channel of the list, including collected ones whose records may be in the ring; id ->
+   true for unnamed ones; and id -> the id of the shared channel for handles */
 static int lua_names(lua_State *L) {
   Sched *S = sched_self(L);
   for (int i = 0; i < 3; i++) lua_newtable(L);
@@ -128,7 +127,7 @@ static int lua_ring(lua_State *L) {
   return 4;
 }
 
-/* Record n of the ring, or with `copied` of the copy for an error; NULL if it is not there any more. */
+/* Record n of the ring, or with `copied` of the copy for an error; NULL if it was overwritten. */
 static const TraceRecord *find(const Trace *t, uint64_t n, bool copied) {
   if (!t || !t->ring) return NULL;
   if (copied) return t->copy && n >= t->copy_first && n < t->copy_next ? &t->copy[n & t->copy_mask] : NULL;
@@ -149,7 +148,7 @@ static int push_record(lua_State *L, TraceRecord r, uint64_t last) {
   return FIELDS;
 }
 
-/* read(n, copied) -> kind, time, go, chan, seq, what, label: record n; nothing if it is not there any more. */
+/* read(n, copied) -> kind, time, go, chan, seq, what, label: record n; nothing if it was overwritten. */
 static int lua_read(lua_State *L) {
   const Sched *S = sched_self(L);
   const TraceRecord *r = find(S->tracer, (uint64_t)luaL_checkinteger(L, 1), lua_toboolean(L, 2));
@@ -163,7 +162,7 @@ static int lua_bytes(lua_State *L) {
   const Trace *t = S->tracer;
   if (!t || !t->ring) return 0;
   luaL_Buffer b;
-  uint64_t next = t->next; /* what a finalizer records from here on is left out */
+  uint64_t next = t->next; /* a finalizer's later records are left out */
   char *bytes = luaL_buffinitsize(L, &b, (size_t)(t->mask + 1) * sizeof(TraceRecord));
   uint64_t first = trace_first(t);
   size_t n = 0;

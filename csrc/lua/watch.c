@@ -8,7 +8,7 @@
 #include "tracing/snapshot.h"
 #include "tracing/trace_list.h"
 
-/* Tells the watch the names of the labels that there are. Allocates nothing of Lua's. */
+/* Tells the watch the names of the existing labels. Allocates nothing of Lua's. */
 static void add_names(lua_State *L, Sched *S) {
   for (uint32_t label = TRACE_FIRST; S->tracer && label < S->tracer->nlabels; label++) {
     trace_push_label(L, S, (uint16_t)label);
@@ -18,8 +18,8 @@ static void add_names(lua_State *L, Sched *S) {
   }
 }
 
-/* watch(f or nil) -> the Watch, a userdata: from now on another thread may ask the loop to call f(), which must not
-   wait. Nil ends that. */
+/* watch(f or nil) -> the Watch, a userdata: lets another thread ask the loop to call f(), which must not wait. Nil ends
+   that. */
 static int internal_watch(lua_State *L) {
   Sched *S = sched_self(L);
   lua_settop(L, 1);

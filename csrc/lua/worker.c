@@ -1,5 +1,5 @@
-/* lua/worker.c: core.internal.worker: what a worker of the engine (lua/runnel/internal/workers.lua) does for each
-   value: it puts a result and takes the next value in one call, and tells others in which of these it is. */
+/* lua/worker.c: core.internal.worker: the work of the engine's workers (lua/runnel/internal/workers.lua) for each
+   value: one call puts a result and takes the next value, and records the phase for other code. */
 #include "channels/chan.h"
 #include "lua/check.h"
 #include "lua/module.h"
@@ -8,13 +8,13 @@
 static const Operation TAKE = {.name = "take", .waiter = WAITER_UNCOUNTED};
 static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_UNCOUNTED};
 
-/* What a worker does. */
+/* The phase of a worker. */
 typedef enum Phase {
   PHASE_JOB,  /* its job runs; or it does something else between two exchanges */
   PHASE_SEND, /* its job puts a value */
-  PHASE_PUT,  /* it puts the result of its job; or that was refused */
-  PHASE_TAKE, /* it waits for a value, or has got none */
-  PHASE_OFF   /* it has not tried to take one, since it is off */
+  PHASE_PUT,  /* it puts the result of its job; or the put was refused */
+  PHASE_TAKE, /* it waits for a value, or the input had none */
+  PHASE_OFF   /* it has not tried to take, since it is off */
 } Phase;
 
 static const char *const phase_names[] = {"job", "send", "put", "take", "off"};
@@ -23,9 +23,9 @@ static const char *const phase_names[] = {"job", "send", "put", "take", "off"};
 typedef struct Worker {
   Sched *sched;
   uint64_t block; /* the id of its go block */
-  uint64_t since; /* go blocks with lower ids were there before its job began */
+  uint64_t since; /* go blocks with lower ids existed before its job began */
   bool is_off;    /* its exchanges return at once, and its puts are done by the function for special ones */
-  bool can_grow;  /* its exchanges call a function if nobody else waits for a value */
+  bool can_grow;  /* its exchanges call a function if no other worker waits for a value */
   uint8_t phase;  /* a Phase */
 } Worker;
 
@@ -133,10 +133,10 @@ static int exchange(lua_State *L, int status, lua_KContext alt) {
 }
 
 /* exchange(in, out, result) -> v | nil | nil, err: puts the result on `out`, unless it is nil, and takes the next value
-   from `in`, a channel or an iterator that never waits. If it returns nil, the phase tells why. "job": there is a result, and the worker is off or `out` is no
-   channel: nothing was done. "put": `out` is closed, and the result was not put. "off": the worker is off, and nothing
-   was taken. "take": `in` is closed and drained, or the take was withdrawn. Lets other go blocks run after 128
-   values. */
+   from `in`, a channel or an iterator that never waits. If it returns nil, the phase tells why. "job": there is a
+   result, but the worker is off or `out` is no channel: nothing was done. "put": `out` is closed, and the result was
+   not put. "off": the worker is off, and nothing was taken. "take": `in` is closed and drained, or the take was
+   withdrawn. Lets other go blocks run after 128 values. */
 static int worker_exchange(lua_State *L) { return exchange(L, LUA_OK, 0); }
 
 /* ---- puts of a job ---- */
@@ -170,7 +170,7 @@ static int put_specially(lua_State *L, int value) {
   return was_put(L);
 }
 
-/* Another go block than the worker's own puts a value. The phase tells of the worker's own, so it stays. */
+/* A go block other than the worker's own puts a value. The phase describes the worker's own, so it stays. */
 static int helper_has_put(lua_State *L, int status, lua_KContext context) {
   (void)status;
   (void)context;
@@ -234,10 +234,10 @@ static int job_put(lua_State *L) {
   return put_usually(L, LUA_OK, 0);
 }
 
-/* put(exchange, special) -> a function put(v, output) for the jobs of the worker, which puts v on the channel that it is
-   bound to. special(v, output, is_helper, is_older) does it instead while the worker is off, the function is bound to no
-   channel, or the output is named; if the channel has refused v, because it is closed; and, with `is_helper`, for other
-   go blocks than the worker's own. `is_older`: that go block was started since the worker's own was, but before its
+/* put(exchange, special) -> a function put(v, output) for the jobs of the worker, which puts v on the channel that it
+   is bound to. special(v, output, is_helper, is_older) does it instead while the worker is off, the function is bound
+   to no channel, or the output is named; if the channel has refused v, because it is closed; and, with `is_helper`, for
+   go blocks other than the worker's own. `is_older`: that go block was started after the worker's own, but before its
    present job began. */
 static int worker_put(lua_State *L) {
   check_callable(L, 2, "put");
@@ -262,7 +262,7 @@ static int worker_bind(lua_State *L) {
 /* ---- the state ---- */
 
 /* new(grow) -> the exchange function of a new worker, which is not off. If `grow` is a function, it is called when the
-   worker has got a value and nobody else waits for one; it must not wait. If it raises, the value is lost. */
+   worker has got a value and no other worker waits for one; it must not wait. If it raises, the value is lost. */
 static int worker_new(lua_State *L) {
   bool can_grow = lua_toboolean(L, 1);
   if (can_grow) check_callable(L, 1, "new");
@@ -287,7 +287,7 @@ static int worker_phase(lua_State *L) {
   return 1;
 }
 
-/* begin(exchange, [block]): its worker begins with a job; with a go block: that is its own from now on. */
+/* begin(exchange, [block]): its worker begins a job; `block` becomes its own go block. */
 static int worker_begin(lua_State *L) {
   const Chan *block = lua_isnoneornil(L, 2) ? NULL : check_chan(L, 2, "begin", "begin(exchange, block)");
   Worker *w = push_worker(L, 1);

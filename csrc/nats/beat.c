@@ -1,12 +1,12 @@
-/* beat.c: messages that are sent again and again while Lua computes: a worker says with them that a job goes on. A
-   thread sends them, the beater, which the first beat of a connection starts.
+/* beat.c: periodic messages that continue while Lua computes: a worker reports with them that a job goes on. A thread,
+   the beater, sends them; the first beat of a connection starts it.
 
-   A beat may have a limit: then it ends after that time. If Lua has not run anything else since then either, the job
-   computes without end, and keeps the others of its worker waiting. Only another thread can know that: the beater gives
-   the other jobs back to the server, and ends the process.
+   A beat may have a limit: it ends after that time. If Lua has not run other code since then either, the job computes
+   without end, and blocks the other jobs of its worker. Only another thread can detect that: the beater gives the other
+   jobs back to the server, and ends the process.
 
-   Many jobs are so short that their beat never sends. So adding and removing one costs a lock and no wakeup: the thread
-   sleeps until the time at which it last saw that something is due, and looks again then. */
+   Many jobs are so short that their beat never sends. So adding and removing a beat costs a lock and no wakeup: the
+   thread sleeps until the earliest due time that it knows, and checks again then. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +15,20 @@
 #include "base/cond.h"
 #include "nats/conn.h"
 
-/* While the connection is lost, a beat that is due is tried again after so many ms. After an outage that was longer than
+/* How long to wait before a due beat is tried again while the connection is lost, in ms. After an outage longer than
    ack_wait, the server delivers the message to another process unless a beat comes at once. */
 enum { LOST_MS = 100 };
 
-/* If the thread wakes so many ms too late, the process was halted, or the machine is very busy. */
+/* If the thread wakes this many ms too late, the process was halted, or the machine is very busy. */
 enum { HALTED_MS = 1000 };
 
 /* The limit of a beat. The strings are in the memory of the struct. */
 typedef struct Limit {
   int64_t began; /* when it was set, in ms of the monotonic clock */
-  int64_t ms;    /* how long the job may take from then on */
-  char *text;    /* what to say on stderr if the process is ended */
-  char *subject; /* where to publish then that the job has failed */
-  char *data;    /* that message */
+  int64_t ms;    /* the job's time limit from then on */
+  char *text;    /* the message for stderr if the process is ended */
+  char *subject; /* the subject for the job's failure */
+  char *data;    /* the message about the failure */
   int size;      /* its bytes */
   bool is_over;  /* the beat is not sent any more */
 } Limit;
@@ -68,11 +68,11 @@ static void beat_free(Beat *beat) {
   free(beat);
 }
 
-/* Publishes the last messages of a process that ends: the job that is over its limit has failed, the others go back to
-   the server. If several are over it, one of them keeps the others from ending, and nobody knows which: then all go
-   back. Returns whether the server has got them, within write_timeout. */
+/* Publishes the last messages of a process that ends: the job that is over its limit fails, the others go back to the
+   server. If several jobs are over their limits, the one that blocks Lua is unknown: then all go back. Returns whether
+   the server has confirmed them within write_timeout. */
 static bool publish_last(Beats *beats) {
-  /* Not at once: as long as the server does not know that this process has ended, it could get them again. */
+  /* Not at once: until the server knows that this process has ended, it could redeliver them to it. */
   static const char BACK[] = "-NAK {\"delay\":300000000}";
   natsConnection *nc = beats->conn->nc;
   int over = 0;
@@ -90,7 +90,7 @@ static bool publish_last(Beats *beats) {
   return natsConnection_FlushTimeout(nc, beats->conn->io.write_timeout) == NATS_OK;
 }
 
-/* Ends the process: Lua has not come back within the limit of a beat. */
+/* Ends the process: Lua has not run other code within the limit of a beat. */
 static _Noreturn void end_process(Beats *beats, const Limit *limit) {
   bool has_told = !atomic_load(&beats->conn->outbox.is_lost) && publish_last(beats);
   static const char END[] = ", and Lua does not come back: this process ends";
@@ -102,7 +102,7 @@ static _Noreturn void end_process(Beats *beats, const Limit *limit) {
   _exit(EXIT_FAILURE);
 }
 
-/* Looks at the limit of a beat. Returns when to look again, or INT64_MAX. */
+/* Checks the limit of a beat. Returns the time of the next check, or INT64_MAX. */
 static int64_t check_limit(Beats *beats, Beat *beat, int64_t now) {
   Limit *limit = beat->limit;
   if (now < limit->began + limit->ms) return limit->began + limit->ms;
@@ -114,7 +114,7 @@ static int64_t check_limit(Beats *beats, Beat *beat, int64_t now) {
   return last;
 }
 
-/* Sends a beat that is due, or finds the connection lost. Returns after how many ms it is due again. */
+/* Sends a due beat, or finds the connection lost. Returns after how many ms it is due again. */
 static int64_t send_beat(Beats *beats, Beat *beat) {
   bool was_lost = beat->was_lost;
   beat->was_lost = atomic_load(&beats->conn->outbox.is_lost);
@@ -124,7 +124,7 @@ static int64_t send_beat(Beats *beats, Beat *beat) {
   return beat->every;
 }
 
-/* Sends what is due; returns when the next one is, or INT64_MAX. */
+/* Sends due beats; returns when the next one is due, or INT64_MAX. */
 static int64_t send_due(Beats *beats) {
   int64_t now = clock_ms(), next = INT64_MAX;
   for (Link *link = beats->all.first; link; link = list_next(&beats->all, link)) {
@@ -231,7 +231,7 @@ int conn_beat(lua_State *L) {
   return 1;
 }
 
-/* unbeat(beat): it is not sent any more once this has returned. The beat must be one that has not been removed. */
+/* unbeat(beat): nothing is sent after this has returned. The beat must not have been removed before. */
 int conn_unbeat(lua_State *L) {
   Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   Beats *beats = conn->beats;
@@ -275,7 +275,7 @@ int conn_limit(lua_State *L) {
   return 0;
 }
 
-/* alive(): Lua runs. To be called again and again where beats have limits. */
+/* alive(): Lua runs. Must be called periodically while beats have limits. */
 int conn_alive(lua_State *L) {
   const Conn *conn = (const Conn *)handle_check(L, 1, CONN_TYPE);
   Beats *beats = conn->beats;

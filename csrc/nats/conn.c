@@ -1,4 +1,4 @@
-/* conn.c: arguments and results that all of the module shares; see conn.h. */
+/* conn.c: arguments and results shared by the whole module; see conn.h. */
 #include "nats/conn.h"
 
 #include <limits.h>

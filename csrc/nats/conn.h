@@ -28,7 +28,7 @@ typedef struct Delivery Delivery;
 /* Messages that wait to be destroyed, at most. libnats' thread that frees them is woken once or twice for all of them. */
 enum { SPENT_LIMIT = 512 };
 
-/* How long a message of an error is, at most. */
+/* The longest message of an error. */
 enum { TEXT_SIZE = 512 };
 
 /* A quiet port to a channel of events. Nothing is posted to it. While it is open, a take that waits on the channel
@@ -38,14 +38,14 @@ typedef struct Attended {
   runnel_port *port;     /* the port */
 } Attended;
 
-/* What was published while the connection is lost: see outbox.c. */
+/* Messages published while the connection is lost: see outbox.c. */
 typedef struct Outbox {
   atomic_bool is_lost;  /* the Lua thread must not send; changes under the lock */
   pthread_mutex_t lock; /* guards the fields below */
   natsMsg **messages;   /* in order; from malloc */
   size_t count;         /* how many there are */
   size_t capacity;      /* how many there is memory for */
-  size_t bytes;         /* that they take */
+  size_t bytes;         /* their size */
   size_t limit;         /* most bytes */
 } Outbox;
 
@@ -55,11 +55,11 @@ void outbox_free(Outbox *outbox);
 /* The connection is lost. In libnats' thread. */
 void outbox_lost(Outbox *outbox);
 
-/* There is a connection again: sends what has been kept. In libnats' thread. */
+/* There is a connection again: sends the kept messages. In libnats' thread. */
 void outbox_send(Outbox *outbox, natsConnection *nc);
 
-/* Keeps a message while the connection is lost: then *kept, and the outbox owns it. Else it is to be sent, unless the
-   status is an error. */
+/* Keeps a message while the connection is lost: then *kept is set, and the outbox owns it. Otherwise the caller sends
+   it, unless the status is an error. */
 natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept);
 
 /* How many bytes, about, are kept. */
@@ -67,22 +67,22 @@ size_t outbox_bytes(Outbox *outbox);
 
 /* The thread of a connection, and what it and the Lua thread share: see io.c. */
 typedef struct Io {
-  Thread thread;           /* connects, reads and writes */
-  pthread_t self;          /* it; set by the thread before it connects */
-  bool collects;           /* what is published may always wait; set before the thread starts */
-  int64_t write_timeout;   /* ms that the network may accept no bytes; set before the thread starts */
-  int64_t silence;         /* ms after which a connection that has sent nothing is lost; set before the thread starts */
-  atomic_llong heard;      /* when the connection has sent something, or was made; in ms of the monotonic clock */
-  size_t unsent;           /* bytes published since the last write, about; used in the Lua thread */
-  runnel_task task;        /* writes when the Lua thread has nothing else to do */
-  natsConnection *nc;      /* set by libnats, before `fd` */
-  atomic_int fd;           /* the socket; or -1. Changes under fd_lock */
-  pthread_mutex_t fd_lock; /* libnats does not close the socket while it is held and `fd` is not -1 */
-  pthread_mutex_t lock;    /* held while somebody reads or writes */
-  atomic_bool ticks;       /* the thread looks every few ms whether something is to be written */
-  atomic_bool lua_publishes; /* the Lua thread is publishing, and sees to the writing */
-  atomic_bool wants_write;   /* libnats has something to be written */
-  atomic_bool must_write;    /* it is to be written at once */
+  Thread thread;             /* connects, reads and writes */
+  pthread_t self;            /* its id; set by the thread before it connects */
+  bool collects;             /* published messages may always wait; set before the thread starts */
+  int64_t write_timeout;     /* ms that the network may accept no bytes; set before the thread starts */
+  int64_t silence;           /* ms of silence after which the connection is lost; set before the thread starts */
+  atomic_llong heard;        /* when the last bytes arrived, or it was made; in ms of the monotonic clock */
+  size_t unsent;             /* bytes published since the last write, about; used in the Lua thread */
+  runnel_task task;          /* writes when the Lua thread has nothing else to do */
+  natsConnection *nc;        /* set by libnats, before `fd` */
+  atomic_int fd;             /* the socket; or -1. Changes under fd_lock */
+  pthread_mutex_t fd_lock;   /* libnats does not close the socket while it is held and `fd` is not -1 */
+  pthread_mutex_t lock;      /* held while a thread reads or writes */
+  atomic_bool ticks;         /* the thread checks every few ms whether there are bytes to write */
+  atomic_bool lua_publishes; /* the Lua thread is publishing, and writes the bytes itself */
+  atomic_bool wants_write;   /* libnats has bytes to write */
+  atomic_bool must_write;    /* write them at once */
   atomic_bool is_full;       /* the network accepts nothing for now */
 } Io;
 
@@ -91,10 +91,10 @@ typedef struct Conn {
   const runnel_functions *rn;  /* the core's functions */
   natsOptions *options;        /* for connecting */
   natsConnection *nc;          /* NULL until it is connected, and once it is closed; used in the Lua thread, and by its
-                                 own thread until that has posted the result of connecting */
-  Events events;               /* Event (events.c), in the order in which they have happened */
-  Attended *attended;          /* those of the program's channels of events */
-  atomic_uint nevents;         /* how many have been posted and not delivered */
+                                  own thread until that has posted the result of connecting */
+  Events events;               /* Event (events.c), in the order in which they happened */
+  Attended *attended;          /* the program's channels of events */
+  atomic_uint nevents;         /* how many are posted and not delivered */
   int64_t max_payload;         /* the longest message that the server accepts; set before the Lua thread uses `nc` */
   bool is_connected;           /* the Lua thread may use `nc` */
   Io io;                       /* the thread that connects, reads and writes */
@@ -121,11 +121,11 @@ typedef struct Sub {
   Link link;               /* in Conn.subs while it is open */
   Conn *conn;              /* with a hold */
   natsSubscription *sub;   /* NULL once it is closed */
-  natsSubscription *ended; /* what it was, while it waits to be destroyed */
+  natsSubscription *ended; /* its former `sub`, while it waits to be destroyed */
   uint64_t ended_at;       /* messages that the connection had received some time after that; or 0 */
-  runnel_port *port;       /* where the messages go; the userdata has a reference, and the thread */
+  runnel_port *port;       /* the port for the messages; the userdata has a reference, and the thread */
   atomic_size_t delivered; /* messages that were posted to the port, or wait for room in it */
-  int64_t dropped;         /* messages that libnats has dropped, as of the last look; used in the Lua thread only */
+  int64_t dropped;         /* messages that libnats has dropped, at the last check; used in the Lua thread only */
   atomic_uint refused;     /* messages that were lost because there was no memory */
   bool is_direct;          /* it is, or was, in Conn.direct */
   bool is_draining;        /* it has begun to drain; only if it is direct. Conn.direct_lock guards this and the rest */
@@ -133,61 +133,61 @@ typedef struct Sub {
   Delivery *full;          /* messages for which the port had no room; or NULL */
 } Sub;
 
-/* The user value of a subscription: the metatable of its messages, or the function that gets them. */
+/* The user value of a subscription: the metatable of its messages, or the function that receives them. */
 enum { SUB_TAKER = 1 };
 
-/* A message that has come; NULL for the answer that nobody subscribes. Owns it. It is posted together with `before`, the
-   last one of some messages, unless that is NULL. NULL if there is no memory: then it is lost, and counted. Any thread,
-   as the next two. */
+/* Makes a delivery of an arrived message, which it owns; NULL stands for the server's answer that the subject has no
+   subscription. It is posted together with `before`, the last delivery of a list, unless that is NULL. Returns NULL if
+   there is no memory: then the message is lost, and counted. Any thread, as the next two. */
 Delivery *delivery_new(Sub *sub, natsMsg *msg, Delivery *before);
 
-/* Posts the first of some messages, and those that come with it; false if there is no room. If the port is closed, they
-   are dropped. */
+/* Posts the first of a list of messages with the rest; false if there is no room. If the port is closed, they are
+   dropped. */
 bool delivery_post(Delivery *first);
 
-/* Drops them, in place of posting. */
+/* Drops the messages instead of posting them. */
 void delivery_drop(Delivery *first);
 
-/* Makes and frees what a connection's thread needs. io_open returns false if there is no memory or descriptor. */
+/* Makes and frees the state of a connection's thread. io_open returns false if there is no memory or descriptor. */
 bool io_open(Io *io);
 void io_free(Io *io);
 
 /* Runs the thread of a Conn, `data`, which connects, and then reads and writes: see thread.c. */
 void *thread_run(void *data);
 
-/* Writes what libnats has, as far as the network accepts it. With Io.lock. */
+/* Writes libnats' bytes, as far as the network accepts them. With Io.lock. */
 void io_write_some(Io *io);
 
-/* Ends a connection that accepts no bytes, or sends none: the thread's next read finds that out, and libnats connects
-   anew. Any thread. */
+/* Ends a connection that accepts no bytes, or sends none: the thread's next read fails, and libnats connects anew. Any
+   thread. */
 void io_give_up(Io *io);
 
 /* Makes libnats leave the socket to the connection's thread. */
 void io_set_options(Conn *conn);
 
-/* Writes what waits, and waits until it has left this machine, for at most write_timeout. Returns how many bytes, about,
-   are left; 0 if all was sent. In the Lua thread, as the rest. */
+/* Writes waiting bytes, and waits until they have left this machine, for at most write_timeout. Returns about how many
+   bytes are left; 0 if all were sent. In the Lua thread, as the rest. */
 size_t io_finish(Conn *conn);
 
 /* The run of Io.task. */
 void io_write_published(void *data);
 
-/* To be called before and after something is published in the Lua thread. io_published writes it, or sees to it that it
-   is written soon; an error if the network has not accepted enough for too long. */
+/* Must be called before and after a publish in the Lua thread. io_published writes the bytes, or arranges that they are
+   written soon; an error if the network has not accepted enough for too long. */
 void io_publish(Conn *conn);
 natsStatus io_published(lua_State *L, Conn *conn, size_t size);
 
-/* The same for what is to be written at once: for a subscription, which must not come later than what other connections
-   send after it. */
+/* The same for bytes to be written at once: for a subscription, which must not come later than messages that other
+   connections send after it. */
 void io_write(Conn *conn);
 
-/* The user value of a connection: the function that gets the events. */
+/* The user value of a connection: the handler of its events. */
 enum { CONN_HANDLER = 1 };
 
 /* The `deliver` of Conn.events: gives the handler one event. */
 int conn_deliver(lua_State *L);
 
-/* Has libnats call the functions that post events. */
+/* Makes libnats call the functions that post events. */
 void conn_set_callbacks(Conn *conn);
 
 /* Opens the queue of events to the channel at an index; returns a code of runnel. Closes it, and the ports of attended
@@ -210,13 +210,13 @@ int conn_int(lua_State *L, int at);
 int conn_fail(lua_State *L, natsStatus status);
 int conn_refuse(lua_State *L, const char *format, ...);
 
-/* Whether a subject is valid; with `wildcards`, also * and > may be in it. Otherwise pushes why not. */
+/* Whether a subject is valid; with `wildcards`, it may contain * and >. If not, pushes the reason. */
 bool subject_check(lua_State *L, const char *subject, size_t size, bool wildcards);
 
-/* Adds the options of the table at index `at` to `options`. If one is refused, *name is which. */
+/* Adds the options of the table at index `at` to `options`. *name becomes the name of a refused one. */
 natsStatus options_read(lua_State *L, int at, natsOptions *options, const char **name);
 
-/* Pushes the table that stands for a message. */
+/* Pushes a message's table. */
 void message_push_table(lua_State *L, natsMsg *msg);
 
 /* connect(options, channel, handler) -> conn | nil, message [, true]: see conn.c. */
@@ -239,7 +239,8 @@ Sub *sub_find(const Conn *conn, const void *subscription);
 /* How many messages the subscription has lost. */
 int64_t sub_dropped(Sub *sub);
 
-/* Takes the messages of direct subscriptions, in the connection's thread. Returns whether it must look again soon. */
+/* Takes the messages of direct subscriptions, in the connection's thread. Returns whether it must be called again
+   soon. */
 bool sub_take_all(Conn *conn);
 
 /* Destroys the messages that Lua has taken over. */
@@ -251,7 +252,7 @@ void sub_destroy_ended(Conn *conn);
 /* Closes a connection's subscriptions. */
 void sub_close_all(Conn *conn);
 
-/* Ends the thread that beats, and frees its memory. */
+/* Ends the beating thread, and frees its memory. */
 void beats_free(Beats *beats);
 
 /* Make the metatables of connections and of subscriptions. */

@@ -11,10 +11,10 @@
 /* How long closing waits for libnats' threads, in ns. */
 static const int64_t PATIENCE = INT64_C(10000000000);
 
-/* Bytes that wait while the connection is lost, at most: libnats' own limit. */
+/* Bytes that may wait while the connection is lost: libnats' own limit. */
 enum { RECONNECT_BUFFER = 8 * 1024 * 1024 };
 
-/* For how long the network may accept no bytes, and the server send none: the defaults of options.lua. */
+/* How long the network may accept no bytes, and the server may be silent: the defaults of options.lua. */
 enum { WRITE_TIMEOUT_MS = 2000, SILENCE_MS = 10000 };
 
 /* HandleType.free */
@@ -43,7 +43,7 @@ static void wait_for_threads(Conn *conn) {
   (void)pthread_mutex_unlock(&conn->lock);
 }
 
-/* Returns how many bytes, about, could not be sent. */
+/* Returns about how many bytes could not be sent. */
 static size_t close_conn(lua_State *L, Conn *conn) {
   sub_destroy_spent(conn);
   sub_close_all(conn);
@@ -51,7 +51,7 @@ static size_t close_conn(lua_State *L, Conn *conn) {
   conn->beats = NULL;
   size_t left = conn->nc && conn->is_connected ? io_finish(conn) : 0;
   (void)conn->rn->task_cancel(&conn->io.task);
-  thread_end(&conn->io.thread); /* before libnats closes the socket from which it reads */
+  thread_end(&conn->io.thread); /* before libnats closes the socket that the thread reads from */
   if (conn->nc) {
     natsConnection_Close(conn->nc);
     wait_for_threads(conn);
@@ -64,15 +64,15 @@ static size_t close_conn(lua_State *L, Conn *conn) {
   return left;
 }
 
-/* conn:close() -> how many bytes, about, could not be sent. No callback is called after it, and nothing posted by them
-   delivered, but messages of subscriptions. */
+/* conn:close() -> about how many bytes could not be sent. Afterwards no callback is called, and no posted event is
+   delivered, only messages of subscriptions. */
 static int conn_close(lua_State *L) {
   Conn *conn = (Conn *)handle_get(L, 1, CONN_TYPE);
   lua_pushinteger(L, conn ? (lua_Integer)close_conn(L, conn) : 0);
   return 1;
 }
 
-/* HandleType.close: the state is being closed, and there is no handler of errors any more. */
+/* HandleType.close: the state closes, and there is no error handler any more. */
 static void end_conn(lua_State *L, void *object) {
   Conn *conn = (Conn *)object;
   size_t left = close_conn(L, conn);
@@ -89,7 +89,7 @@ static const HandleType conn_type = {CONN_TYPE, end_conn, free_conn};
 
 /* connect(options, channel, handler) -> conn | nil, message [, true]: begins to connect. The handler, which must not
    park, is called with each event: a table { event =, error =, subject =, url =, dropped = }. The first is "connected"
-   or "failed". What it returns is put on the channel, unless it is nil. */
+   or "failed". Its result is put on the channel, unless it is nil. */
 int conn_connect(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);

@@ -1,16 +1,16 @@
-/* delivery.c: messages on their way from the thread that has got them, through a port, to Lua. */
+/* delivery.c: messages on their way from the receiving thread, through a port, to Lua. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "nats/conn.h"
 
-/* Bytes of messages that Lua has and that wait to be destroyed, at most. */
+/* The limit of the bytes of messages that Lua has and that wait to be destroyed. */
 enum { SPENT_BYTES = 64 * 1024 };
 
 /* A message on its way. Messages that were read together are posted together: so Lua is woken once for them, and sends
-   together what they lead to. */
+   the resulting messages together. */
 struct Delivery {
-  natsMsg *msg;   /* owned; NULL for the answer that nobody subscribes */
+  natsMsg *msg;   /* owned; NULL: the subject has no subscription */
   Sub *sub;       /* with a hold */
   int64_t came;   /* when it has arrived, in ms of the monotonic clock */
   Delivery *next; /* the next one that is posted with it; or NULL */
@@ -47,13 +47,13 @@ static void spend(Delivery *delivery) {
 
 static bool is_ack(const char *reply) { return reply && strncmp(reply, "$JS.ACK.", 8) == 0; }
 
-/* The ms since a message has come: while Lua computed, the time for its acknowledgement may have run out. */
+/* The ms since a message arrived: while Lua computed, the time for its acknowledgement may have run out. */
 static void push_age(lua_State *L, const Delivery *delivery) {
   lua_pushinteger(L, (lua_Integer)(clock_ms() - delivery->came));
 }
 
-/* Pushes the arguments for the taker of a direct subscription (runnel.EngineTaker in remote.lua), and returns how many
-   they are. */
+/* Pushes the arguments for the taker of a direct subscription (runnel.EngineTaker in remote.lua), and returns their
+   number. */
 static int push_parts(lua_State *L, const Delivery *delivery) {
   natsMsg *msg = delivery->msg;
   if (!msg) {
@@ -80,7 +80,7 @@ static int push_parts(lua_State *L, const Delivery *delivery) {
   return 6;
 }
 
-/* Protected: (delivery) -> message, or nothing if a function has got it */
+/* Protected: (delivery) -> message, or nothing if a function has received it */
 static int make(lua_State *L) {
   const Delivery *delivery = (const Delivery *)lua_touserdata(L, 1);
   if (handle_find(L, delivery->sub)) lua_getiuservalue(L, -1, SUB_TAKER);
@@ -105,7 +105,7 @@ static int make(lua_State *L) {
   return 1;
 }
 
-/* runnel_push. Only messages that functions get are posted together. If several functions raise, the last error counts. */
+/* runnel_push. Only messages for functions are posted together. If several functions raise, the last error counts. */
 static int push(lua_State *L, void *data) {
   int top = lua_gettop(L), status = LUA_OK;
   Delivery *delivery = (Delivery *)data;

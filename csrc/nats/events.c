@@ -1,20 +1,20 @@
-/* events.c: what happens to a connection. libnats' threads call the functions here, which post events to a port; a
-   handler in Lua gets them. */
+/* events.c: events of a connection. libnats' threads call the functions here, which post events to a port; a handler in
+   Lua receives them. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "nats/conn.h"
 
-/* Events that wait for the Lua thread, at most. */
+/* The most events that may wait for the Lua thread. */
 enum { EVENT_LIMIT = 1000 };
 
 typedef struct Event {
   Handle handle;        /* held by the queue */
   Conn *conn;           /* which has the queue */
-  const char *name;     /* what has happened; static */
+  const char *name;     /* the kind of event; static */
   char text[TEXT_SIZE]; /* the error; or empty */
   char url[256];        /* of the server; or empty */
-  const void *sub;      /* the natsSubscription that it is about, which may be gone; or NULL */
+  const void *sub;      /* the event's natsSubscription, which may be gone; or NULL */
 } Event;
 
 static void free_event(void *object) {
@@ -30,7 +30,7 @@ static void set_text(lua_State *L, const char *field, const char *text) {
   lua_setfield(L, -2, field);
 }
 
-/* Protected: (event) -> what the handler returns for it */
+/* Protected: (event) -> the handler's result */
 static int handle(lua_State *L) {
   const Event *event = (const Event *)lua_touserdata(L, 1);
   if (!handle_find(L, event->conn)) return 0;
@@ -84,14 +84,14 @@ static void post_event(Event *event) {
 
 static void copy_text(char *to, size_t size, const char *text) { (void)snprintf(to, size, "%s", text ? text : ""); }
 
-/* The connection's last error, or NULL: without those that it survives, which on_error has posted. */
+/* The connection's last error, or NULL. Leaves out errors that it survives, which on_error has posted. */
 static const char *fatal_error(natsConnection *nc) {
   const char *text = NULL;
   natsStatus s = natsConnection_GetLastError(nc, &text);
   return s == NATS_OK || s == NATS_SLOW_CONSUMER || s == NATS_NOT_PERMITTED || s == NATS_TIMEOUT ? NULL : text;
 }
 
-/* Posts an event of the connection. When the Lua thread does not keep up, events are dropped, but not the last one. */
+/* Posts an event of the connection. If the Lua thread does not keep up, drops events, but never the last one. */
 static void tell(natsConnection *nc, Conn *conn, const char *name, bool is_last) {
   if (!is_last && atomic_load(&conn->nevents) >= EVENT_LIMIT) return;
   Event *event = new_event(conn, name);
@@ -104,7 +104,7 @@ static void tell(natsConnection *nc, Conn *conn, const char *name, bool is_last)
 static void on_disconnected(natsConnection *nc, void *closure) {
   Conn *conn = (Conn *)closure;
   outbox_lost(&conn->outbox);
-  /* Nothing of the connection may be looked at here: it is locked while libnats connects. */
+  /* The connection must not be accessed here: it is locked while libnats connects. */
   Event *event = atomic_load(&conn->nevents) < EVENT_LIMIT ? new_event(conn, "disconnected") : NULL;
   (void)nc;
   post_event(event);
@@ -128,7 +128,7 @@ static void on_error(natsConnection *nc, natsSubscription *sub, natsStatus statu
   const char *error = NULL; /* the server's words, where the error is the connection's last one */
   bool is_last = natsConnection_GetLastError(nc, &error) == status && error && *error;
   copy_text(event->text, sizeof event->text, is_last ? error : natsStatus_GetText(status));
-  event->sub = sub; /* not to be used here: libnats does not keep it until this callback has returned */
+  event->sub = sub; /* must not be dereferenced: libnats does not keep it after this callback */
   post_event(event);
 }
 
@@ -175,7 +175,7 @@ void conn_has_connected(Conn *conn, natsConnection *nc, natsStatus s) {
 /* ---- ports ---- */
 
 /* conn:attend(channel) -> a light userdata, for unattend: while the connection is open, a take from the channel counts
-   as waiting for something that may happen. */
+   as waiting for a pending event. */
 int conn_attend(lua_State *L) {
   Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   Attended *attended = (Attended *)malloc(sizeof *attended);
@@ -190,7 +190,7 @@ int conn_attend(lua_State *L) {
   return 1;
 }
 
-/* conn:unattend(light userdata): ends that. If the connection has been closed, it has ended already. */
+/* conn:unattend(light userdata): ends that. A closed connection has already ended it. */
 int conn_unattend(lua_State *L) {
   Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   const void *which = lua_touserdata(L, 2);
@@ -205,7 +205,7 @@ int conn_unattend(lua_State *L) {
   return 0;
 }
 
-/* It is quiet: a program that only has a connection does not go on because of it. */
+/* It is quiet: a connection alone does not keep the program running. */
 int conn_open_events(lua_State *L, Conn *conn, int at) { return events_open(L, &conn->events, at, RUNNEL_QUIET); }
 
 void conn_close_events(Conn *conn) {

@@ -1,4 +1,5 @@
-/* io.c: what is written to the network, by the Lua thread and by the connection's (thread.c); and what libnats asks for. */
+/* io.c: writes to the network, by the Lua thread and by the connection's thread (thread.c); and libnats' callbacks for
+   that. */
 #include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,8 +13,8 @@
 /* How long the Lua thread waits for the network at a time, in ms. */
 enum { WAIT_MS = 2 };
 
-/* From so many bytes on, what the Lua thread has published is written at once; it waits for the network if libnats has
-   more than the second number. */
+/* From the first number of bytes on, the Lua thread writes published bytes at once; it waits for the network if libnats
+   has more than the second number. */
 enum { WRITE_SIZE = 32 * 1024, BACKLOG = 1024 * 1024 };
 
 static void set_fd(Io *io, int fd) {
@@ -51,13 +52,13 @@ static natsStatus on_attach(void **data, void *loop, natsConnection *nc, natsSoc
   return NATS_OK;
 }
 
-/* The socket is about to be closed. (libnats never asks to add reading: attaching does.) */
+/* The socket is about to be closed. (libnats never asks to add reading: attaching does that.) */
 static natsStatus on_read(void *data, bool add) {
   if (!add) set_fd(&((Conn *)data)->io, -1);
   return NATS_OK;
 }
 
-/* There is something to write, or not any more. */
+/* There are bytes to write, or none any more. */
 static natsStatus on_write(void *data, bool add) {
   Io *io = &((Conn *)data)->io;
   atomic_store(&io->wants_write, add);
@@ -83,19 +84,19 @@ static natsStatus on_detach(void *data) {
 /* ---- writing ---- */
 
 void io_write_some(Io *io) {
-  atomic_store(&io->must_write, false); /* first, so that a request that comes meanwhile is not lost */
+  atomic_store(&io->must_write, false); /* first, so that a later request is not lost */
   if (!atomic_load(&io->wants_write)) return;
   natsConnection_ProcessWriteEvent(io->nc); /* must not be called with an empty buffer */
   atomic_store(&io->is_full, atomic_load(&io->wants_write));
 }
 
-/* In the Lua thread: writes; or leaves it to the connection's thread, if that is reading or writing now, and returns
-   false. With TLS that may hold the lock until more bytes arrive; without, waiting for the lock would cost more than the
-   write. */
+/* In the Lua thread: writes; or leaves that to the connection's thread, if it is reading or writing now, and returns
+   false. With TLS that thread may hold the lock until more bytes arrive; without TLS, waiting for the lock would cost
+   more than the write. */
 static bool write_now(Io *io) {
   io->unsent = 0;
   atomic_store(&io->must_write, true);
-  if (pthread_mutex_trylock(&io->lock) != 0) return false; /* it looks at must_write afterwards */
+  if (pthread_mutex_trylock(&io->lock) != 0) return false; /* it checks must_write afterwards */
   sigset_t old;
   signals_block(&old); /* for the thread that libnats starts if the connection is found lost */
   io_write_some(io);
@@ -107,7 +108,7 @@ static bool write_now(Io *io) {
 }
 
 /* In the Lua thread: waits for room in the network, but not for long, and writes. If the connection's thread has the
-   lock, lets it run: on a busy machine, that thread may not have had a processor since. */
+   lock, lets it run: on a busy machine, it may not have had a processor since. */
 static void wait_and_write(Io *io) {
   struct pollfd fd = {.fd = atomic_load(&io->fd), .events = POLLOUT};
   (void)poll(&fd, 1, WAIT_MS);
@@ -156,7 +157,7 @@ void io_write(Conn *conn) {
   if (atomic_load(&io->wants_write)) (void)write_now(io);
 }
 
-/* How many bytes libnats has to write, and the system has not yet brought to the server's machine. */
+/* How many bytes libnats has to write, and the system has not yet delivered to the server's machine. */
 static size_t count_unsent(Conn *conn) {
   Io *io = &conn->io;
   int buffered = atomic_load(&io->wants_write) ? natsConnection_Buffered(conn->nc) : 0, queued = 0;
@@ -180,8 +181,8 @@ size_t io_finish(Conn *conn) {
   }
   size_t left = count_unsent(conn);
   if (left == 0) return 0;
-  /* What the system has accepted is not safe yet: if the server sends anything to a socket that is closed, the system
-     drops what it still has. The answer to a ping shows that the server has read everything. */
+  /* Bytes in the system's buffers are not safe yet: if the server sends anything to a closed socket, the system drops
+     them. The answer to a ping shows that the server has read everything. */
   int64_t rest = until - clock_ms();
   if (natsConnection_FlushTimeout(conn->nc, rest > 0 ? rest : 1) == NATS_OK) return 0;
   return atomic_load(&io->fd) >= 0 ? count_unsent(conn) : left;
@@ -189,7 +190,7 @@ size_t io_finish(Conn *conn) {
 
 void io_set_options(Conn *conn) {
   (void)natsOptions_SetSendAsap(conn->options, true);       /* no thread that writes */
-  (void)natsOptions_SetMaxPingsOut(conn->options, INT_MAX); /* the thread here decides: until_lost */
+  (void)natsOptions_SetMaxPingsOut(conn->options, INT_MAX); /* this module decides: until_lost */
   (void)natsOptions_SetEventLoop(conn->options, conn, on_attach, on_read, on_write, on_detach);
 }
 

@@ -1,9 +1,9 @@
-/* message.c: messages: a table of what libnats has received, and what is sent. */
+/* message.c: messages: makes tables of received ones, and sends others. */
 #include <string.h>
 
 #include "nats/conn.h"
 
-/* The headers of a message that is made into a table: lists of libnats, from malloc. */
+/* The headers of a message for its table: lists of libnats, from malloc. */
 typedef struct Headers {
   natsMsg *msg;        /* the message */
   const char **names;  /* of its headers */
@@ -73,7 +73,7 @@ void message_push_table(lua_State *L, natsMsg *msg) {
 
 /* ---- sending ---- */
 
-/* What publish sends, from its arguments. */
+/* A message to be sent, from publish's arguments. */
 typedef struct Outgoing {
   const char *subject; /* where to */
   const char *reply;   /* where answers go, or NULL */
@@ -104,7 +104,7 @@ static bool read_outgoing(lua_State *L, const Conn *conn, Outgoing *out) {
 /* Whether a string can be in a header line. */
 static bool is_line(const char *s, size_t size, const char *not_in) { return strlen(s) == size && !strpbrk(s, not_in); }
 
-/* Adds one header: the name at -2, and the value on top of the stack. NULL, or what is wrong with it. */
+/* Adds one header: the name at -2, and the value on top of the stack. NULL, or what is invalid. */
 static const char *add_header(lua_State *L, natsMsg *msg) {
   size_t name_size, size;
   if (lua_type(L, -2) != LUA_TSTRING) return "a header's name must be a string";
@@ -116,7 +116,7 @@ static const char *add_header(lua_State *L, natsMsg *msg) {
   return natsMsgHeader_Add(msg, name, value) == NATS_OK ? NULL : "not enough memory";
 }
 
-/* Adds the headers of the table at index 1: strings, or lists of strings. NULL, or what is wrong. */
+/* Adds the headers of the table at index 1: strings, or lists of strings. NULL, or what is invalid. */
 static const char *add_all(lua_State *L, natsMsg *msg) {
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
     const char *wrong = NULL;
@@ -136,10 +136,10 @@ static const char *add_all(lua_State *L, natsMsg *msg) {
   return NULL;
 }
 
-/* Headers on their way to a message. */
+/* Headers to be added to a message. */
 typedef struct Filling {
-  natsMsg *msg;      /* what gets them */
-  const char *wrong; /* what is wrong with one, or NULL */
+  natsMsg *msg;      /* the message */
+  const char *wrong; /* what is invalid, or NULL */
 } Filling;
 
 /* Protected: (headers, filling) */
@@ -149,7 +149,7 @@ static int fill(lua_State *L) {
   return 0;
 }
 
-/* Adds the headers of the table at index 5. NULL, or what is wrong. If it raises, it destroys the message. */
+/* Adds the headers of the table at index 5. NULL, or what is invalid. If it raises, it destroys the message. */
 static const char *fill_headers(lua_State *L, natsMsg *msg) {
   Filling filling = {.msg = msg};
   lua_pushcfunction(L, fill);
@@ -162,17 +162,17 @@ static const char *fill_headers(lua_State *L, natsMsg *msg) {
   return filling.wrong;
 }
 
-/* What a message takes in libnats' buffer beside its payload, about. */
+/* About how many bytes a message takes in libnats' buffer beside its payload. */
 enum { HEAD_SIZE = 100 };
 
-/* libnats has returned `s` for a message. Returns the status of its publishing. */
+/* Returns the status of publishing a message, for which libnats has returned `s`. */
 static natsStatus published(lua_State *L, Conn *conn, natsStatus s, size_t size) {
   natsStatus written = io_published(L, conn, size + HEAD_SIZE);
   return s == NATS_OK ? written : s;
 }
 
-/* Sends what read_outgoing has read, with the headers of the table at index 5 if `has_headers`; or keeps it while the
-   connection is lost. Returns what conn_publish does. */
+/* Sends the message from read_outgoing, with the headers of the table at index 5 if `has_headers`; or keeps it while
+   the connection is lost. Returns conn_publish's results. */
 static int publish_msg(lua_State *L, Conn *conn, const Outgoing *out, bool has_headers) {
   natsMsg *msg = NULL;
   natsStatus s = natsMsg_Create(&msg, out->subject, out->reply, out->data, (int)out->size);

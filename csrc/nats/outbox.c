@@ -1,16 +1,16 @@
-/* outbox.c: what is published while the connection is lost. libnats holds the connection's lock while it connects anew,
-   so that a publish would stop the Lua thread for as long as a silent server does not answer. Instead the messages wait
-   here; libnats' thread that reports the new connection sends them. */
+/* outbox.c: messages published while the connection is lost. libnats holds the connection's lock while it connects
+   anew, so a publish would block the Lua thread until a silent server answers. Instead the messages wait here; libnats'
+   thread that reports the new connection sends them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/grow.h"
 #include "nats/conn.h"
 
-/* What a message takes beside its subjects and its payload, about. */
+/* About how many bytes a message takes beside its subjects and its payload. */
 enum { MESSAGE_SIZE = 128 };
 
-/* How much a message counts of the limit. */
+/* How many bytes of the limit a message counts. */
 static size_t size_of(natsMsg *msg) {
   const char *reply = natsMsg_GetReply(msg);
   return MESSAGE_SIZE + strlen(natsMsg_GetSubject(msg)) + (reply ? strlen(reply) : 0) +
@@ -41,7 +41,7 @@ void outbox_send(Outbox *outbox, natsConnection *nc) {
     size_t count = outbox->count;
     outbox->messages = NULL;
     outbox->count = outbox->capacity = outbox->bytes = 0;
-    if (count == 0) atomic_store(&outbox->is_lost, false); /* from here on the Lua thread sends itself */
+    if (count == 0) atomic_store(&outbox->is_lost, false); /* from here on the Lua thread sends directly */
     (void)pthread_mutex_unlock(&outbox->lock);
     for (size_t i = 0; i < count; i++) {
       (void)natsConnection_PublishMsg(nc, messages[i]);

@@ -1,10 +1,10 @@
 /* sub.c: subscriptions. libnats has a thread for each of them, which calls `on_message` for one message after the
-   other. While the port is full that thread waits, and libnats keeps what arrives up to the limits of the subscription;
-   what exceeds them it drops and counts.
+   other. While the port is full that thread waits, and libnats keeps arriving messages up to the limits of the
+   subscription, and drops and counts the rest.
 
    Direct subscriptions have no thread: the connection's thread (io.c) takes their messages as soon as it has read them.
-   That saves a change of threads for each bunch of messages. But libnats does not give them the server's answer that
-   nobody subscribes to a subject as a message, so that its subject is not known. */
+   That saves a thread switch for each batch of messages. But libnats does not pass them the server's answer that a
+   subject has no subscription as a message, so that its subject is unknown. */
 #include <stdlib.h>
 
 #include "nats/conn.h"
@@ -28,7 +28,7 @@ static void on_message(natsConnection *nc, natsSubscription *subscription, natsM
   }
 }
 
-/* In that thread, or the one that takes the messages, after the last message. */
+/* In that thread, or the thread that takes the messages, after the last message. */
 static void on_complete(void *closure) {
   Sub *sub = (Sub *)closure;
   Conn *conn = sub->conn;
@@ -48,13 +48,13 @@ static bool post(Sub *sub, Delivery *first) {
   return !sub->full;
 }
 
-/* Takes up to `count` messages that libnats has for the subscription. Returns the first, or NULL if it has ended. */
+/* Takes up to `count` of libnats' messages for the subscription. Returns the first, or NULL if it has ended. */
 static Delivery *take_some(Sub *sub, int count) {
   Delivery *first = NULL, *last = NULL;
   while (count-- > 0) {
     natsMsg *msg = NULL;
     natsStatus s = natsSubscription_NextMsg(&msg, sub->sub, 0);
-    if (s == NATS_SLOW_CONSUMER) continue; /* an error that comes once; not a message */
+    if (s == NATS_SLOW_CONSUMER) continue; /* an error that is reported once; not a message */
     if (s != NATS_OK && s != NATS_NO_RESPONDERS) break;
     Delivery *delivery = delivery_new(sub, msg, last);
     if (!delivery) continue;
@@ -64,7 +64,7 @@ static Delivery *take_some(Sub *sub, int count) {
   return first;
 }
 
-/* Takes what libnats has for the subscription. Returns false if it has ended. */
+/* Takes libnats' messages for the subscription. Returns false if it has ended. */
 static bool take_messages(Sub *sub) {
   int count = 0;
   if (sub->full && !post(sub, sub->full)) return true;
@@ -76,7 +76,7 @@ static bool take_messages(Sub *sub) {
   return false;
 }
 
-/* Removes the one at *at from Conn.direct; no message of it will be posted any more. */
+/* Removes the subscription at *at from Conn.direct; no message of it will be posted any more. */
 static void end_direct(Sub **at) {
   Sub *sub = *at;
   *at = sub->next;
@@ -140,7 +140,7 @@ int64_t sub_dropped(Sub *sub) {
   return sub->dropped + (int64_t)atomic_load(&sub->refused);
 }
 
-/* Ends the subscription. What has been posted is still delivered. Does not raise. */
+/* Ends the subscription. Posted messages are still delivered. Does not raise. */
 static void close_sub(Sub *sub) {
   if (!sub->sub) return;
   natsSubscription *subscription = sub->sub;
@@ -166,7 +166,7 @@ void sub_destroy_ended(Conn *conn) {
   while (conn->ended_subs.first) destroy_ended(CONTAINER_OF(conn->ended_subs.first, Sub, link));
 }
 
-/* How many messages the connection has received, all subscriptions together; 0 if that is not known. */
+/* How many messages the connection has received, for all subscriptions together; 0 if unknown. */
 static uint64_t count_received(const Conn *conn) {
   natsStatistics *stats = NULL;
   uint64_t count = 0, unused;
@@ -178,9 +178,9 @@ static uint64_t count_received(const Conn *conn) {
   return count;
 }
 
-/* Destroys the subscriptions that have ended and that libnats' reader cannot use any more. For each message the reader
-   first increments its count and then looks the subscription up. So once the count is higher than it was when a
-   subscription ended, the reader has finished with all messages that may have been for it. */
+/* Destroys ended subscriptions that libnats' reader cannot use any more. For each message the reader first increments
+   its count and then looks the subscription up. So once the count is higher than at the end of a subscription, the
+   reader has finished with all messages that may have been for it. */
 static void destroy_unused(Conn *conn) {
   if (!conn->ended_subs.first || atomic_load(&conn->outbox.is_lost)) return; /* libnats may hold its lock for long */
   uint64_t count = count_received(conn);
@@ -216,8 +216,8 @@ static const HandleType sub_type = {SUB_TYPE, end_sub, free_sub};
 
 /* subscribe(subject, queue, channel, taker, messages, bytes, quiet, direct) -> sub | nil, message [, true]: `taker` is
    the metatable of the messages that are put on the channel, or a function that is called with each of them instead.
-   `messages` and `bytes` is how much libnats keeps while the channel is full. The channel is closed at the end. A direct
-   subscription has no queue, and its taker is a function, which is called with what is in a message. */
+   `messages` and `bytes` limit what libnats keeps while the channel is full. The channel is closed at the end. A direct
+   subscription has no queue, and its taker is a function, which is called with the contents of a message. */
 int conn_subscribe(lua_State *L) {
   Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   size_t size;
@@ -239,7 +239,7 @@ int conn_subscribe(lua_State *L) {
   int code = events_open_port(L, conn->rn, 4, is_direct ? DIRECT_LIMIT : PORT_LIMIT, end, &sub->port);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
   handle_keep(L, sub);
-  (void)handle_hold(sub); /* that of the thread that gets the messages */
+  (void)handle_hold(sub); /* the receiving thread's hold */
   sigset_t old;
   signals_block(&old);
   (void)pthread_mutex_lock(&conn->lock);
@@ -275,8 +275,8 @@ static int sub_close(lua_State *L) {
   return 0;
 }
 
-/* sub:forget(): closes it; no message comes any more, so that the collector may have the userdata. To be called when
-   the channel has closed. */
+/* sub:forget(): closes it; no message follows, so that the userdata may be collected. Call it when the channel has
+   closed. */
 static int sub_forget(lua_State *L) {
   Sub *sub = check_sub(L);
   if (!sub) return 0;

@@ -1,5 +1,5 @@
-/* subject.c: which subjects are valid: libnats checks little, and the server closes the connection of a client whose
-   protocol lines it cannot read. */
+/* subject.c: checks subjects: libnats checks little, and the server closes the connection of a client with malformed
+   protocol lines. */
 #include <limits.h>
 
 #include "nats/conn.h"

@@ -1,30 +1,31 @@
-/* thread.c: the thread of a connection, which connects, and then reads and writes. libnats would have a thread that reads,
-   one for each subscription, and write each message at once, or from one more thread. Here it has none of these (its
-   "event loop" mode): this thread waits for the socket, lets libnats read from it, and posts the messages.
+/* thread.c: the thread of a connection, which connects, and then reads and writes. By default libnats has a reading
+   thread, one thread for each subscription, and writes each message at once, or from a further thread. Here it has none
+   of these (its "event loop" mode): this thread waits for the socket, lets libnats read from it, and posts the
+   messages.
 
-   What the Lua thread publishes goes to libnats' buffer. While messages arrive, the Lua thread writes the buffer when it
-   has run all go blocks that were ready: one system call for all that they have published. Should a go block compute for
-   longer, this thread writes, since it looks every few ms (Io.ticks) as long as messages arrive. While none arrive, the
-   Lua thread writes each message at once. */
+   The Lua thread publishes to libnats' buffer. While messages arrive, it writes the buffer when it has run all ready go
+   blocks: one system call for all their messages. If a go block computes for longer, this thread writes, since it
+   checks every few ms (Io.ticks) while messages arrive. While none arrive, the Lua thread writes each message at
+   once. */
 #include <limits.h>
 #include <poll.h>
 
 #include "nats/conn.h"
 
-/* How often the thread looks while messages arrive; and how long it waits for the network before it gives the connection
-   up, beyond write_timeout, in ms. */
+/* How often the thread checks while messages arrive; and how long it waits for the network before it gives the
+   connection up, beyond write_timeout, in ms. */
 enum { TICK_MS = 2, GRACE_MS = 1000 };
 
-/* Since when, in ms, something is so; 0 if it is not. */
+/* Since when, in ms, a condition holds; 0 if it does not. */
 static int64_t since(int64_t before, bool is_so) { return !is_so ? 0 : before ? before : clock_ms(); }
 
 static bool is_over(int64_t start, int64_t ms) { return start && clock_ms() - start >= ms; }
 
-/* How many ms are left until the connection is lost unless it sends something. libnats pings the server more often than
-   that, and any byte that comes, not only the answer to a ping, shows that the connection is alive. */
+/* How many ms are left until the connection is lost unless bytes arrive. libnats pings the server more often than that,
+   and any byte, not only the answer to a ping, shows that the connection is alive. */
 static int64_t until_lost(Io *io) { return atomic_load(&io->heard) + io->silence - clock_ms(); }
 
-/* How long the thread may wait, in ms; -1: until something happens. */
+/* How long the thread may wait, in ms; -1: until an event. */
 static int patience(Io *io, bool must_look) {
   if (must_look) return TICK_MS;
   if (atomic_load(&io->fd) < 0) return -1;
@@ -43,14 +44,14 @@ static void read_and_write(Conn *conn) {
     (void)wakeup_consume(io->thread.wakeup);
     bool has_input = n > 0 && fds[1].revents & ~POLLOUT;
     if (n > 0 && fds[1].revents) {
-      atomic_store(&io->heard, clock_ms()); /* that it accepts bytes again is a sign, too */
+      atomic_store(&io->heard, clock_ms()); /* accepting bytes again is a sign of life, too */
       (void)pthread_mutex_lock(&io->lock);
       if (has_input) natsConnection_ProcessReadEvent(io->nc); /* does nothing if the socket is closed */
       if (fds[1].revents & POLLOUT) io_write_some(io);
       (void)pthread_mutex_unlock(&io->lock);
     }
     if (n > 0 && fds[1].revents & POLLNVAL) (void)poll(NULL, 0, TICK_MS); /* libnats has closed it without a callback */
-    if (has_input) atomic_store(&io->ticks, true); /* before the Lua thread publishes what the messages lead to */
+    if (has_input) atomic_store(&io->ticks, true); /* before the Lua thread publishes the answers to the messages */
     bool must_look = sub_take_all(conn);
 
     bool wants_write = atomic_load(&io->wants_write);
