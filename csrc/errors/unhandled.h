@@ -1,21 +1,21 @@
-/* unhandled.h: unhandled errors: errors of go blocks that nobody has taken yet.
+/* unhandled.h: unhandled errors: errors of go blocks that have not been taken yet.
 
-   A go block that raises closes its result channel with the error. An error that somebody takes, as `nil, err`, is not
-   reported. An error that nobody has taken within GRACE is reported once: most programs that want an error take it
-   sooner, and the log of a server gets it without much delay. At the end of the program or of a simulation, and before
-   the main program raises a deadlock, all errors that are left are reported.
+   A go block that raises closes its result channel with the error. An error that a take returns, as `nil, err`, is not
+   reported. An error that is not taken within GRACE is reported once: most programs that want an error take it sooner,
+   and the log of a server gets it without much delay. At the end of the program or of a simulation, and before the main
+   program raises a deadlock, all remaining errors are reported.
 
-   The collector could find out exactly whether anybody can still take an error. But in an idle server it would run too
+   The collector could find out exactly whether an error can still be taken. But in an idle server it would run too
    late, and simulations would not be reproducible.
 
    A for loop over a channel drops the error with which the channel was closed; that does not count as taking it
-   (ALT_LOOP). If nobody knows of that error yet, since the program has closed the channel, it is an unhandled error
-   from then on. Functions of the library that take an error and close another channel with it pass it on: then it must
-   be taken from that channel.
+   (ALT_LOOP). If the program itself has closed the channel, so that the error is not in the list yet, it is an
+   unhandled error from then on. Functions of the library that take an error and close another channel with it pass it
+   on: then it must be taken from that channel.
 
    CHAN_ERROR_KNOWN keeps an error from being reported twice. It is set on a channel that is closed, or about to be,
-   with an error that has been in the list already, for this channel or another one; or with one that need not be
-   reported: that of a go block that was cancelled. */
+   with an error that has been in the list already, for this channel or another one; or with the error of a cancelled go
+   block, which is not reported. */
 #ifndef RUNNEL_UNHANDLED_H
 #define RUNNEL_UNHANDLED_H
 

@@ -1,4 +1,4 @@
-/* body.c: what has come of a response's body, decompressed; see client.h. */
+/* body.c: the part of a response's body that has arrived, decompressed; see client.h. */
 #include "http/client.h"
 
 void transfer_allow_waste(Transfer *t, size_t size) {

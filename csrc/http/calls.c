@@ -1,4 +1,4 @@
-/* calls.c: the methods of clients and transfers: what Lua calls. See client.h. */
+/* calls.c: the methods of clients and transfers for Lua. See client.h. */
 #include <string.h>
 
 #include "base/loaded.h"
@@ -18,8 +18,8 @@ static void close_transfer(lua_State *L, void *object) { cancel(L, (Transfer *)o
 
 static const HandleType transfer_type = {TRANSFER_TYPE, close_transfer, transfer_free};
 
-/* Gets an easy handle; returns whether it is new. To make one, and to set all its options, takes as long as a fifth of a
-   request. */
+/* Gets an easy handle; returns whether it is new. Making one, and setting all its options, takes as long as a fifth of
+   a request. */
 static bool get_easy(Transfer *t) {
   Client *client = t->client;
   client_lock(client);
@@ -30,8 +30,8 @@ static bool get_easy(Transfer *t) {
   return true;
 }
 
-/* client:start(url, settings, news [, room]) -> transfer: begins a request. `settings` may be nil. For each event of it,
-   true is put on `news`, and on `room`, where the one waits who feeds it. Raises if a setting is wrong. */
+/* client:start(url, settings, news [, room]) -> transfer: begins a request. `settings` may be nil. Each event puts true
+   on `news`, and on `room`, where the feeding go block waits. Raises if a setting is wrong. */
 int transfer_start(lua_State *L) {
   Client *client = (Client *)handle_get(L, 1, CLIENT_TYPE);
   const char *url = luaL_checkstring(L, 2);
@@ -47,12 +47,12 @@ int transfer_start(lua_State *L) {
   lua_setiuservalue(L, 6, TRANSFER_ROOM);
   bool is_new = get_easy(t);
   if (!t->easy) return luaL_error(L, "not enough memory");
-  t->is_special = true; /* if something raises */
+  t->is_special = true; /* in case of an error below */
   settings_apply(L, url, 3, t, is_new);
   transfer_set_callbacks(t);
   lua_getiuservalue(L, 1, CLIENT_TRANSFERS);
   lua_pushvalue(L, 6);
-  t->ref = luaL_ref(L, 7); /* the last that may raise, but for what is wrong below */
+  t->ref = luaL_ref(L, 7); /* the last call that may raise, apart from the errors below */
   (void)stay_loaded();     /* a thread of libcurl may still resolve a name when the state is closed */
   int error = thread_start(&client->thread, "runnel-http", thread_run, client);
   lua_getiuservalue(L, 1, CLIENT_EVENTS);
@@ -88,7 +88,7 @@ static int transfer_cancel(lua_State *L) {
 
 /* ---- what it gives and takes ---- */
 
-/* transfer:head() -> status, headers | nil: nil until the headers of the last response have come. */
+/* transfer:head() -> status, headers | nil: nil until the headers of the last response have arrived. */
 static int transfer_head(lua_State *L) {
   Transfer *t = check(L);
   if (!atomic_load(&t->has_head)) return 0;
@@ -97,7 +97,7 @@ static int transfer_head(lua_State *L) {
   return 2;
 }
 
-/* transfer:take() -> bytes of the body that have come since the last call, or nil if there are none. */
+/* transfer:take() -> bytes of the body that have arrived since the last call, or nil if there are none. */
 static int transfer_take(lua_State *L) {
   Transfer *t = check(L);
   if (bytes_length(&t->taken) == 0) {
@@ -143,7 +143,8 @@ static int transfer_response(lua_State *L) {
   return 4;
 }
 
-/* transfer:feed(bytes) -> whether there is room for more | nil if it has ended. Without bytes: that was all. */
+/* transfer:feed(bytes) -> whether there is room for more | nil if it has ended. Without bytes: the end of the
+   upload. */
 static int transfer_feed(lua_State *L) {
   Transfer *t = check(L);
   size_t size = 0;
@@ -162,7 +163,7 @@ static int transfer_feed(lua_State *L) {
   return 1;
 }
 
-/* transfer:has_room() -> as the result of feed. */
+/* transfer:has_room() -> feed's result. */
 static int transfer_has_room(lua_State *L) {
   Transfer *t = check(L);
   client_lock(t->client);

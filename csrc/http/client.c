@@ -1,4 +1,4 @@
-/* client.c: how one thread makes the other look; see client.h. */
+/* client.c: wakeups of the thread and of Lua; see client.h. */
 #include "http/client.h"
 
 void transfer_tell(Transfer *t) { events_add(&t->client->events, t, 1); }
@@ -12,6 +12,6 @@ void client_ask(lua_State *L, Transfer *t, unsigned what) {
   if (!has_ended) t->asks |= what;
   if (is_first) list_append(&client->asked, &t->asked);
   client_unlock(client);
-  /* What all go blocks ask that are ready is one wakeup. */
+  /* One wakeup for the requests of all ready go blocks. */
   if (is_first && client->rn->task_add(L, &client->wake) != RUNNEL_OK) client_wake(client);
 }

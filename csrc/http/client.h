@@ -29,59 +29,59 @@
 #include "base/thread.h"
 #include "kit/events.h"
 
-/* Bytes of a stream that Lua has not taken, and bytes of an upload that libcurl has not sent, from which on the transfer,
-   or who feeds it, waits. */
+/* How many bytes of a stream Lua may leave untaken, and how many bytes of an upload may be unsent, before the transfer,
+   or its feeding go block, waits. */
 enum { ENOUGH = 256 * 1024 };
 
-/* The headers of all responses to one request, redirects and trailers included, are together at most so long. Newer
-   releases of libcurl have a limit of 300 KB themselves. */
+/* The limit of the headers of all responses to one request, redirects and trailers included. Newer releases of libcurl
+   have a limit of 300 KB themselves. */
 enum { HEADERS_MAX = 256 * 1024 };
 
-/* Bytes that a server sends and that are neither headers nor body, at most: what else is between chunks, bodies of
-   redirects, compressed bytes that hold nothing. Each byte of headers and body allows for WASTE_EACH more, as do
-   WASTE_EACH bytes of an upload for one: HTTP/2 and TLS put some around each piece. Between pieces a server of HTTP/2
-   may send a ping of 39 bytes every 15 s, say; so the limit is so high that these do not reach it in two months. */
+/* The limit of a server's bytes that are neither headers nor body: those between chunks, bodies of redirects,
+   compressed bytes without contents. Each byte of headers and body allows for WASTE_EACH more, as do WASTE_EACH bytes
+   of an upload for one: HTTP/2 and TLS put some around each piece. Between pieces a server of HTTP/2 may send a ping of
+   39 bytes every 15 s, say; the limit is so high that these do not reach it in two months. */
 enum { WASTE_MAX = 16 << 20, WASTE_EACH = 64 };
 
-/* What Lua asks the thread to do with a transfer: a set of these. */
+/* Lua's requests to the thread about a transfer: a set of these. */
 enum { ASK_START = 1, ASK_CANCEL = 2, ASK_RESUME = 4 };
 
-/* How many easy handles are kept. */
+/* The number of easy handles that are kept. */
 enum { SPARE_HANDLES = 64 };
 
 typedef struct Client {
   Handle handle;              /* held also by each transfer */
   const runnel_functions *rn; /* the core's functions */
-  Events events;              /* of transfers: 1 for whatever has happened */
+  Events events;              /* of transfers: 1 for any event */
   Thread thread;              /* the only one that uses the multi handle */
-  size_t under_way;           /* how many transfers there are; Lua thread, as the next one */
+  size_t under_way;           /* number of transfers; Lua thread, as the next one */
   runnel_task wake;           /* wakes the thread */
 
   pthread_mutex_t lock;       /* guards the rest, and parts of transfers */
   List asked;                 /* Transfers for which Transfer.asks is not empty */
-  bool closes_idle;           /* it is to close the connections that are kept, when nothing is under way */
+  bool closes_idle;           /* close the kept connections when no transfer is under way */
   CURL *spare[SPARE_HANDLES]; /* easy handles of transfers that were not special, for further ones */
-  size_t nspare;              /* how many they are */
+  size_t nspare;              /* their number */
 } Client;
 
-/* User values of a client: the transfers under way, by Transfer.ref; the channel of the port, on which nothing is put;
-   the functions that offer to a channel and close it. */
+/* User values of a client: the transfers under way, by Transfer.ref; the channel of the port, which stays empty; the
+   functions that offer to a channel and close it. */
 enum { CLIENT_TRANSFERS = 1, CLIENT_EVENTS, CLIENT_OFFER, CLIENT_CLOSE, CLIENT_VALUES = CLIENT_CLOSE };
 
-/* Why a transfer has failed, where libcurl only knows that a function of this module has refused. */
+/* Why a transfer has failed, if libcurl only knows that a function of this module has refused. */
 typedef enum Refusal {
   REFUSED_NOT,
   REFUSED_BODY,    /* it is too long */
   REFUSED_HEADERS, /* they are too long */
   REFUSED_WASTE,   /* too much that is neither */
-  REFUSED_MEMORY,  /* there is none */
+  REFUSED_MEMORY,  /* no memory */
   REFUSED_FILE,    /* the file to send cannot be read */
-  REFUSED_CODING,  /* the body is compressed in a way that is not known */
+  REFUSED_CODING,  /* unknown compression */
   REFUSED_DAMAGED, /* the compressed body is wrong */
   REFUSED_CUT      /* the end of the compressed body is missing */
 } Refusal;
 
-/* What a redirect does to a request depends on its method. */
+/* The effect of a redirect depends on the request's method. */
 typedef enum Method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_OTHER } Method;
 
 typedef struct Transfer {
@@ -91,8 +91,8 @@ typedef struct Transfer {
   /* Set before it starts, used in the thread from then on. */
   CURL *easy;                  /* owned; NULL once it has ended */
   struct curl_slist *headers;  /* lines to send, owned; or NULL */
-  struct curl_slist *lists[2]; /* what libcurl's options have that are lists; owned */
-  size_t nlists;               /* how many they are */
+  struct curl_slist *lists[2]; /* the lists in libcurl's options; owned */
+  size_t nlists;               /* their number */
   struct Cookies *cookies;     /* with a hold; or NULL */
   curl_mime *mime;             /* a multipart body, owned; or NULL */
   curl_off_t max;              /* bytes of the body, at most */
@@ -102,20 +102,20 @@ typedef struct Transfer {
   bool follows;                /* redirects are followed */
   bool logs_in;                /* a response 401 or 407 may be answered with a further request */
   bool has_cookie;             /* it has libcurl's option "cookie" */
-  bool is_decoded; /* libcurl decompresses the body, since codings were asked for that decode.c does not know */
-  int file;        /* descriptor of the file to send, or -1 */
+  bool is_decoded;           /* libcurl decompresses the body, since the options ask for codings unknown to decode.c */
+  int file;                  /* descriptor of the file to send, or -1 */
   off_t file_start, file_at; /* where in the file the body begins, and where to read next */
 
   /* Used in the thread only. */
-  Link active;         /* in the list of those that libcurl has */
+  Link active;         /* in the list of libcurl's transfers */
   Method method;       /* of the last request; set with the options */
-  curl_off_t received; /* bytes of the body until now, decompressed */
-  size_t header_bytes; /* of all headers until now */
+  curl_off_t received; /* bytes of the body so far, decompressed */
+  size_t header_bytes; /* of all headers so far */
   curl_off_t waste;   /* bytes that have come, less those of headers and body and what these allow for; see WASTE_MAX */
-  bool has_body;      /* a part of the body has come */
+  bool has_body;      /* a part of the body has arrived */
   z_stream *inflater; /* decompresses the body, owned; or NULL */
-  bool is_inflated;   /* it has come to the end of the compressed bytes */
-  long requests;      /* how often it was sent: also for redirects, and again after a connection was closed */
+  bool is_inflated;   /* the end of the compressed bytes has arrived */
+  long requests;      /* how often it was sent: also for redirects, and again after a closed connection */
   Refusal refusal;    /* why a function of this module has refused */
 
   /* Set in the thread. Lua reads `head` and `status` once `has_head` is set, all once `has_ended` is. */
@@ -126,23 +126,24 @@ typedef struct Transfer {
   char *url;                   /* the last one, after redirects; or NULL */
   char error[CURL_ERROR_SIZE]; /* libcurl's text for the error */
   Bytes head;                  /* the lines of the last response's headers, without its status */
-  Bytes body;                  /* of the response; of a stream, what Lua has not taken: then Client.lock guards it */
+  Bytes body;                  /* of the response; of a stream, the untaken part: then Client.lock guards it */
 
   /* Client.lock guards these. */
   Link asked;      /* in Client.asked */
   unsigned asks;   /* ASK_... */
-  bool no_receive; /* paused, since Lua does not take; as the next one for the thread */
-  bool no_send;    /* paused, since there is nothing to send */
-  bool fed_all;    /* no more is fed */
-  Bytes feed;      /* what is to be sent */
+  bool no_receive; /* paused, since Lua does not take; set by Lua, as the next one */
+  bool no_send;    /* paused, since there are no bytes to send */
+  bool fed_all;    /* the upload is complete */
+  Bytes feed;      /* bytes to send */
 
   /* Used in the Lua thread only. */
-  bool is_over; /* Lua wants nothing of it any more, or knows its end */
+  bool is_over; /* Lua has dropped it, or knows its end */
   int ref;      /* in the client's table of transfers */
   Bytes taken;  /* from `body`, on its way to Lua */
 } Transfer;
 
-/* User values of a transfer: the channels that get true with each event; the second one, for who feeds it, may be nil. */
+/* User values of a transfer: the channels that get true with each event; the second one, for the feeding go block, may
+   be nil. */
 enum { TRANSFER_NEWS = 1, TRANSFER_ROOM, TRANSFER_VALUES = TRANSFER_ROOM };
 
 #define CLIENT_TYPE "runnel.http.client"
@@ -154,10 +155,10 @@ static inline void client_unlock(Client *client) { (void)pthread_mutex_unlock(&c
 
 /* ---- client.c ---- */
 
-/* Adds an event to a transfer: Lua has to know that something has happened. Without Client.lock. */
+/* Adds an event to a transfer, so that Lua checks its state. Without Client.lock. */
 void transfer_tell(Transfer *transfer);
 
-/* Asks the thread for something. Client.lock must not be held. Lua thread. */
+/* Sends a request to the thread. Client.lock must not be held. Lua thread. */
 void client_ask(lua_State *L, Transfer *transfer, unsigned what);
 
 /* Wakes the thread of a Client: the run of Client.wake. */
@@ -173,26 +174,26 @@ void *thread_run(void *data);
 /* HandleType.free of a Transfer. */
 void transfer_free(void *transfer);
 
-/* Has libcurl call the functions that take headers and body, and give what is to be sent. */
+/* Makes libcurl call the functions that take headers and body, and provide the upload. */
 void transfer_set_callbacks(Transfer *transfer);
 
-/* Frees what the easy handle needs, and the handle, unless it is kept for others. */
+/* Frees the easy handle's data, and the handle, unless it is kept for reuse. */
 void transfer_free_easy(Transfer *transfer);
 
-/* Headers, or a part of the body, have come: they allow for so many other bytes. */
+/* Headers, or a part of the body, have arrived: they allow for other bytes. */
 void transfer_allow_waste(Transfer *transfer, size_t size);
 
 /* Takes a part of the body, decompressed. False if it is refused. */
 bool transfer_keep_body(Transfer *transfer, const char *from, size_t size);
 
-/* For a callback, whose result says that it has failed: notes why. Returns 0, or false. */
+/* For a callback, whose result means failure: records the reason. Returns 0, or false. */
 static inline size_t transfer_refuse(Transfer *transfer, Refusal why) {
   transfer->refusal = why;
   return 0;
 }
 
-/* Sets up the decompression that the headers ask for, before the first part of the body. False if it is refused, as the
-   next one. */
+/* Prepares the decompression that the headers ask for, before the first part of the body. False if it is refused, as
+   the next one. */
 bool decode_begin(Transfer *transfer);
 
 /* Decompresses a part of the body. */
@@ -201,11 +202,11 @@ bool decode_body(Transfer *transfer, const char *from, size_t size);
 /* Whether the end of a compressed body is missing. */
 bool decode_is_cut(const Transfer *transfer);
 
-/* Frees what decompresses. */
+/* Frees the decompression's data. */
 void decode_end(Transfer *transfer);
 
-/* The headers are those of a redirect that is followed, with that status and Location: makes the next request what the
-   Fetch standard says. False if it is refused. */
+/* The headers belong to a redirect that is followed, with that status and Location: makes the next request conform to
+   the Fetch standard. False if it is refused. */
 bool redirect_prepare(Transfer *transfer, long status, const char *location, size_t size);
 
 /* ---- news.c: Lua thread ---- */
@@ -213,8 +214,8 @@ bool redirect_prepare(Transfer *transfer, long status, const char *location, siz
 /* The `deliver` of Client.events. */
 int client_deliver(lua_State *L);
 
-/* Takes a transfer off those under way; the last one closes the queue of events. Does nothing if it is over. Does not
-   raise. */
+/* Removes a transfer from those under way; the last one closes the queue of events. Does nothing if it is over. Does
+   not raise. */
 void transfer_leave(lua_State *L, Transfer *transfer);
 
 /* ---- settings.c and options.c: Lua thread ---- */
@@ -223,19 +224,19 @@ void transfer_leave(lua_State *L, Transfer *transfer);
    has not been used for a transfer. Raises if an option is wrong. */
 void settings_apply(lua_State *L, const char *url, int at, Transfer *transfer, bool is_new);
 
-/* Pushes the table of the limits that a request without settings has. */
+/* Pushes the table of the default limits. */
 void settings_push_limits(lua_State *L);
 
-/* Pushes the names of libcurl's options that a request may have, with their kinds. */
+/* Pushes the names of the allowed libcurl options, with their kinds. */
 void options_push(lua_State *L);
 
-/* Sets the option of libcurl's with a name to the value on top of the stack; does nothing if there is none. */
+/* Sets libcurl's option of a name to the value on top of the stack; does nothing if there is none. */
 void options_set(lua_State *L, const char *name, Transfer *transfer);
 
 /* Sets an option to the list of strings on top of the stack, which is copied to `list`. */
 void options_set_list(lua_State *L, const char *name, CURLoption option, Transfer *transfer, struct curl_slist **list);
 
-/* Raises for what libcurl has refused. */
+/* Raises an error of libcurl. */
 void options_must(lua_State *L, const char *name, CURLcode code);
 
 /* ---- response.c ---- */
@@ -246,15 +247,15 @@ void response_push_headers(lua_State *L, const Bytes *head);
 /* The value of the first header with a name, and its size; or NULL. */
 const char *response_find(const Bytes *head, const char *name, size_t *size);
 
-/* Pushes the short name of the error and its text, for a transfer that has failed. */
+/* Pushes the short name and the text of a failed transfer's error. */
 void response_push_error(lua_State *L, const Transfer *transfer);
 
-/* Writes into Transfer.error what the user is told, if libcurl has not; before the easy handle is freed. */
+/* Writes the user's message into Transfer.error, unless libcurl has; before the easy handle is freed. */
 void response_note_error(Transfer *transfer);
 
 /* ---- cookies.c ---- */
 
-/* Has a transfer use the jar on top of the stack, and hold it. */
+/* Makes a transfer use and hold the jar on top of the stack. */
 typedef struct Cookies Cookies;
 void cookies_use(lua_State *L, Transfer *transfer);
 
@@ -271,7 +272,7 @@ void cookies_open(lua_State *L);
 /* client:start(url, settings, news [, room]) -> transfer: see calls.c. */
 int transfer_start(lua_State *L);
 
-/* client:close_idle(): closes the connections that are kept, as soon as nothing is under way. */
+/* client:close_idle(): closes the kept connections, as soon as no transfer is under way. */
 int client_close_idle(lua_State *L);
 
 /* ---- module.c ---- */

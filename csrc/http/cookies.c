@@ -1,5 +1,5 @@
 /* cookies.c: a jar of cookies that several requests share: a share handle of libcurl. Transfers use it in the client's
-   thread, Lua in its own; so libcurl gets functions that lock. Counted: the userdata has a hold, and each transfer. */
+   thread, Lua in its own; so libcurl gets functions that lock. Counted: the userdata and each transfer have a hold. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -78,7 +78,7 @@ static int cookies_all(lua_State *L) {
   struct curl_slist *lines = NULL;
   if (easy) (void)curl_easy_getinfo(easy, CURLINFO_COOKIELIST, &lines);
   curl_easy_cleanup(easy);
-  /* The lines are in a userdata, so that they are freed if memory runs out. */
+  /* A userdata has the lines, so that they are freed if memory runs out. */
   struct curl_slist **held = (struct curl_slist **)lua_touserdata(L, lua_upvalueindex(1));
   curl_slist_free_all(*held);
   *held = lines;
@@ -94,9 +94,9 @@ static int cookies_all(lua_State *L) {
 
 static bool is_header(const char *line) { return strncasecmp(line, "Set-Cookie:", 11) == 0; }
 
-/* Makes a cookie one that does not expire. */
+/* Removes a cookie's expiry. */
 static void keep(char *line) {
-  if (is_header(line)) { /* what libcurl does not know, it ignores: "xxpires=" */
+  if (is_header(line)) { /* libcurl ignores unknown words: "xxpires=" */
     for (char *at = strchr(line, ';'); at; at = strchr(at, ';')) {
       at += 1 + strspn(at + 1, " \t");
       if (strncasecmp(at, "expires", 7) == 0 || strncasecmp(at, "max-age", 7) == 0) *at = 'x';
@@ -108,8 +108,8 @@ static void keep(char *line) {
   for (; at && *at >= '0' && *at <= '9'; at++) *at = '0';
 }
 
-/* Whether libcurl takes a line for a cookie. It does not say so: a jar of its own tells. One that has expired is a cookie,
-   too, but is in no jar. */
+/* Whether libcurl accepts a line as a cookie. It does not say so, so this tests it with a jar. An expired cookie is
+   accepted, too, but is in no jar. */
 static bool is_cookie(const char *line) {
   char *copy = strdup(line);
   CURL *easy = curl_easy_init();

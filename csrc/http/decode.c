@@ -1,6 +1,5 @@
-/* decode.c: decompresses bodies with zlib. libcurl can do that, too, but it does not say whether it has come to the end
-   of the compressed bytes, so that a body that was cut would count as whole; and it fails at a body of several gzip
-   members. See client.h. */
+/* decode.c: decompresses bodies with zlib. libcurl can do that, too, but it does not report the end of the compressed
+   bytes, so that a cut body would count as complete; and it fails at a body of several gzip members. See client.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -10,7 +9,7 @@
 /* How many bytes are decompressed at once. */
 enum { OUTPUT_SIZE = 16 * 1024 };
 
-/* zlib's number for: the format is gzip's or zlib's, as the first bytes say. */
+/* zlib's number for: the first bytes tell whether the format is gzip's or zlib's. */
 enum { ANY_FORMAT = MAX_WBITS + 32 };
 
 static void *allocate(void *data, uInt n, uInt size) {

@@ -27,7 +27,7 @@ static void free_client(void *object) {
 
 static const HandleType client_type = {CLIENT_TYPE, close_client, free_client};
 
-/* open(events, offer, close) -> client: the channel of its port, on which nothing is put; and the functions that offer a
+/* open(events, offer, close) -> client: the channel of its port, which stays empty; and the functions that offer a
    value to a channel, and close it. */
 static int module_open(lua_State *L) {
   lua_settop(L, 3);
@@ -48,7 +48,7 @@ static int module_open(lua_State *L) {
   return 1;
 }
 
-/* libcurl's own preparation, once in a process. */
+/* libcurl's own initialization, once in a process. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void prepare(void) { (void)curl_global_init(CURL_GLOBAL_ALL); }
 

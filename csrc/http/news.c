@@ -1,4 +1,4 @@
-/* news.c: how Lua hears that something has happened to transfers; see client.h and kit/events.h. */
+/* news.c: notifies Lua of events of transfers; see client.h and kit/events.h. */
 #include "http/client.h"
 
 void transfer_leave(lua_State *L, Transfer *t) {
@@ -14,9 +14,9 @@ void transfer_leave(lua_State *L, Transfer *t) {
   if (--client->under_way == 0) events_close(&client->events);
 }
 
-/* Puts true on the channel that is a user value of the transfer at an index, if there is one: who waits there looks
-   again. If memory runs out, the channel is closed, which has the same effect. False if there is no memory for that
-   either. */
+/* Puts true on the channel that is a user value of the transfer at an index, if there is one: the waiting go block then
+   checks the transfer. If memory runs out, closes the channel, which has the same effect. False if there is no memory
+   for that either. */
 static bool wake(lua_State *L, int transfer, int client, int which) {
   int top = lua_gettop(L);
   bool is_done = lua_getiuservalue(L, transfer, which) == LUA_TNIL;
@@ -30,10 +30,10 @@ static bool wake(lua_State *L, int transfer, int client, int which) {
   return is_done;
 }
 
-/* Has Lua look at a transfer; false if there is no memory for that. The client is at an index, its transfers above. */
+/* Makes Lua check a transfer; false if there is no memory for that. The client is at an index, its transfers above. */
 static bool show(lua_State *L, int client, Transfer *t) {
   if (t->is_over) return true;
-  bool has_ended = atomic_load(&t->has_ended); /* before Lua looks */
+  bool has_ended = atomic_load(&t->has_ended); /* before Lua checks */
   int at = lua_gettop(L) + 1;
   lua_rawgeti(L, client + 1, t->ref);
   bool is_shown = wake(L, at, client, TRANSFER_NEWS) && wake(L, at, client, TRANSFER_ROOM);

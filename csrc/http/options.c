@@ -1,4 +1,4 @@
-/* options.c: the options that libcurl has by the same name. lua/runnel/http/options.lua has checked the types. */
+/* options.c: options with libcurl's names. lua/runnel/http/options.lua has checked the types. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static const Choice LOGINS[] = {{"basic", CURLAUTH_BASIC},         {"digest", CU
 
 typedef struct Option {
   const char *name;      /* libcurl's, in lower case, without CURLOPT_ */
-  Kind kind;             /* how it is set */
+  Kind kind;             /* its setter */
   CURLoption option;     /* libcurl's number */
   const Choice *choices; /* of a CHOICE */
 } Option;
@@ -101,7 +101,7 @@ static const Option *find(const char *name) {
   for (size_t i = 0; i < NOPTIONS; i++) {
     if (strcmp(OPTIONS[i].name, name) == 0) return &OPTIONS[i];
   }
-  return NULL; /* uncovered: Lua passes on only names that are known */
+  return NULL; /* uncovered: Lua passes on only known names */
 }
 
 void options_must(lua_State *L, const char *name, CURLcode code) {
@@ -144,8 +144,8 @@ static void set_choice(lua_State *L, const Option *option, Transfer *t) {
   luaL_error(L, "%s: one of %s expected, got \"%s\"", option->name, lua_tostring(L, -1), name);
 }
 
-/* The string on top of the stack names the codings that are asked for. Leaves decompressing to libcurl if decode.c does
-   not know one of them; "" stands for all that libcurl knows. */
+/* The string on top of the stack names the requested codings. Leaves decompressing to libcurl if decode.c does not know
+   one of them; "" stands for all that libcurl knows. */
 static void choose_decoder(lua_State *L, Transfer *t) {
   const char *codings = luaL_checkstring(L, -1);
   t->is_decoded = !*codings || strstr(codings, "br") || strstr(codings, "zstd");

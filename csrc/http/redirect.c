@@ -1,26 +1,26 @@
-/* redirect.c: what a redirect changes in a request. libcurl follows it, but keeps what the Fetch standard, which browsers
-   follow, has changed: called once the headers of a redirect are complete, this sets the options of the next request.
-   See client.h. */
+/* redirect.c: changes a request for a redirect. libcurl follows the redirect, but not all of the Fetch standard's
+   changes to the request, which browsers make: when the headers of a redirect are complete, this sets the options of
+   the next request. See client.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "http/client.h"
 
-/* How libcurl reads the URL of a redirect. */
+/* The flags for a redirect's URL, as libcurl itself parses it. */
 #if defined(CURLU_ALLOW_SPACE)
 enum { REDIRECT_FLAGS = CURLU_URLENCODE | CURLU_ALLOW_SPACE };
 #else
 enum { REDIRECT_FLAGS = CURLU_URLENCODE };
 #endif
 
-/* Whether the next request is a GET: after 303, but for HEAD; and after 301 and 302 in place of a POST. */
+/* Whether the next request is a GET: after 303, except for HEAD; and after 301 and 302 for a POST. */
 static bool becomes_get(const Transfer *t, long status) {
   if (t->method == METHOD_GET || t->method == METHOD_HEAD) return false;
   return status == 303 || (t->method == METHOD_POST && (status == 301 || status == 302));
 }
 
-/* A body is no longer sent, nor are the headers that tell of it. */
+/* Removes the body, and the headers about it. */
 static bool drop_body(Transfer *t) {
   struct curl_slist *kept = NULL;
   for (const struct curl_slist *line = t->headers; line; line = line->next) {
@@ -40,7 +40,7 @@ static bool drop_body(Transfer *t) {
   return true;
 }
 
-/* Whether two URLs have the same of a part. */
+/* Whether two URLs agree in a part. */
 static bool is_same(CURLU *one, CURLU *other, CURLUPart part) {
   char *a = NULL, *b = NULL;
   bool is = curl_url_get(one, part, &a, CURLU_DEFAULT_PORT) == CURLUE_OK &&
@@ -68,7 +68,7 @@ static bool stays(const Transfer *t, const char *location, size_t size) {
 }
 
 bool redirect_prepare(Transfer *t, long status, const char *location, size_t size) {
-  /* libcurl itself keeps passwords and the header Cookie from other servers, but not this option. */
+  /* libcurl itself removes passwords and the header Cookie for other servers, but not this option */
   if (t->has_cookie && !stays(t, location, size)) (void)curl_easy_setopt(t->easy, CURLOPT_COOKIE, NULL);
   return !becomes_get(t, status) || drop_body(t);
 }

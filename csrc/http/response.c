@@ -1,4 +1,4 @@
-/* response.c: what a transfer gives to Lua: headers as a table, and errors in words. */
+/* response.c: a transfer's results for Lua: headers as a table, and errors as texts. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -9,7 +9,7 @@
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* Names of headers are ASCII; no locale is asked. */
+/* Names of headers are ASCII; the locale does not matter. */
 static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
 
 enum { SHORT_NAME = 64 };
@@ -24,8 +24,8 @@ static void push_name(lua_State *L, const char *name, size_t size) {
   else luaL_pushresultsize(&buffer, size);
 }
 
-/* Adds the value on top of the stack to the table below the name below it, and pops both. A header that comes several
-   times is one value with commas between; but cookies, whose values have commas, are a list. */
+/* Adds the value on top of the stack to the table below the name below it, and pops both. A repeated header is one
+   value with commas between; but cookies, whose values have commas, are a list. */
 static void add(lua_State *L) {
   bool is_cookie = strcmp(lua_tostring(L, -2), "set-cookie") == 0;
   lua_pushvalue(L, -2);
@@ -54,7 +54,7 @@ typedef struct Header {
   size_t name_size, value_size;
 } Header;
 
-/* Moves from one line of the headers to the next; false behind the last. A line without a colon has a name of no bytes. */
+/* Moves to the next line of the headers; false after the last. A line without a colon has an empty name. */
 static bool next_line(const char **at, const char *end, Header *header) {
   if (*at >= end) return false;
   const char *newline = (const char *)memchr(*at, '\n', (size_t)(end - *at)), *last = newline ? newline + 1 : end;
@@ -164,7 +164,7 @@ void response_note_error(Transfer *t) {
     }
     return;
   case CURLE_PARTIAL_FILE:
-    if (!*t->error) note_missing(t); /* libcurl has told only of a connection that was closed before (transfer.c) */
+    if (!*t->error) note_missing(t); /* libcurl has reported only an earlier, closed connection (transfer.c) */
     return;
   case CURLE_SEND_FAIL_REWIND:
     (void)snprintf(

@@ -1,4 +1,4 @@
-/* settings.c: from the settings of a request to what its easy handle does. lua/runnel/http/options.lua has checked the
+/* settings.c: applies the settings of a request to its easy handle. lua/runnel/http/options.lua has checked the
    types. */
 #include <limits.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "http/client.h"
 
-/* The limits of a request without settings: bytes of its body, redirects, ms to connect. */
+/* The default limits: bytes of the body, redirects, ms to connect. */
 enum { BODY_MAX = 64 << 20, REDIRECTS = 10, CONNECT_MS = 10000 };
 
 void settings_push_limits(lua_State *L) {
@@ -43,7 +43,7 @@ static Method method_of(const char *name) {
   return strcmp(name, "POST") == 0 ? METHOD_POST : METHOD_OTHER;
 }
 
-/* The method, and what libcurl does for it. A method of its own name is sent again after a redirect. */
+/* The method, and libcurl's behaviour for it. A custom method is kept after a redirect. */
 static void set_method(lua_State *L, int at, Transfer *t) {
   (void)field(L, at, "method");
   const char *method = luaL_optstring(L, -1, "GET");
@@ -55,7 +55,7 @@ static void set_method(lua_State *L, int at, Transfer *t) {
   else if (t->method == METHOD_POST) code = curl_easy_setopt(easy, CURLOPT_POSTFIELDS, ""); /* else it reads stdin */
   else code = curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
   options_must(L, "method", code);
-  /* To libcurl, whatever has a body is a POST, which a redirect makes a GET unless it is told otherwise. */
+  /* For libcurl, every request with a body is a POST, which a redirect makes a GET unless an option prevents that. */
   if (t->method != METHOD_POST) {
     long kept = CURL_REDIR_POST_301 | CURL_REDIR_POST_302 | (t->method == METHOD_OTHER ? 0L : CURL_REDIR_POST_303);
     options_must(L, "method", curl_easy_setopt(easy, CURLOPT_POSTREDIR, kept));
@@ -71,7 +71,8 @@ static void keep_method(lua_State *L, int at, Transfer *t, const char *usual) {
   lua_pop(L, 1);
 }
 
-/* A body of a known or unknown size that a function of transfer.c reads. Only as a POST becomes it a GET by a redirect. */
+/* A body of a known or unknown size that a function of transfer.c reads. Only POST allows a redirect to make it a
+   GET. */
 static void set_upload(lua_State *L, int at, Transfer *t, curl_off_t size) {
   bool is_post = t->method == METHOD_POST;
   CURLoption size_option = is_post ? CURLOPT_POSTFIELDSIZE_LARGE : CURLOPT_INFILESIZE_LARGE;
@@ -81,7 +82,7 @@ static void set_upload(lua_State *L, int at, Transfer *t, curl_off_t size) {
   keep_method(L, at, t, is_post ? "POST" : "PUT");
 }
 
-/* The rest of a file that Lua has opened; read by a descriptor of its own, so that Lua may close it. */
+/* The rest of a file that Lua has opened; read through a descriptor of its own, so that Lua may close the file. */
 static void set_file(lua_State *L, int at, Transfer *t) {
   luaL_Stream *stream = (luaL_Stream *)luaL_checkudata(L, -1, LUA_FILEHANDLE);
   if (!stream->closef) luaL_error(L, "body: the file is closed");
@@ -156,7 +157,7 @@ static void set_multipart(lua_State *L, int at, Transfer *t) {
   lua_pop(L, 1);
 }
 
-/* What every request has, but for its URL and its limits. */
+/* The options of every request, except its URL and its limits. */
 static CURLcode set_usual(CURL *easy) {
   CURLcode code = curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -177,7 +178,7 @@ static CURLcode set_usual(CURL *easy) {
   return code;
 }
 
-/* The limits: the settings, or what holds without them. */
+/* The limits: from the settings, or the defaults. */
 static void set_limits(lua_State *L, int at, Transfer *t) {
   bool has_settings = lua_istable(L, at);
   t->max = (curl_off_t)(has_settings ? get_integer(L, at, "max", 0) : BODY_MAX);
@@ -210,7 +211,7 @@ static bool set_rest(lua_State *L, int at, Transfer *t) {
   return true;
 }
 
-/* What libcurl reads of a stream at once, at most. Otherwise it reads 16 KB: each request has memory of this size. */
+/* The most that libcurl reads of a stream at once. By default it is 16 KB: each request has memory of this size. */
 enum { STREAM_READ = 64 * 1024 };
 
 void settings_apply(lua_State *L, const char *url, int at, Transfer *t, bool is_new) {

@@ -1,9 +1,9 @@
 /* thread.c: the thread of a client, the only one that uses its multi handle. See client.h.
 
-   libcurl says by callbacks which sockets it wants to wait for, and for how long (CURLMOPT_SOCKETFUNCTION,
-   CURLMOPT_TIMERFUNCTION). The thread polls these sockets and the wakeup, and tells libcurl which of them are ready. With
-   curl_multi_perform, which needs none of this, libcurl looks at every transfer each time: with 64 of them at once that
-   takes twice the CPU time, and more with each further one. */
+   libcurl's callbacks tell which sockets it wants to wait for, and for how long (CURLMOPT_SOCKETFUNCTION,
+   CURLMOPT_TIMERFUNCTION). The thread polls these sockets and the wakeup, and tells libcurl which of them are ready.
+   With curl_multi_perform, which needs none of this, libcurl checks every transfer each time: with 64 of them at once
+   that takes twice the CPU time, and more with each further one. */
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -13,35 +13,35 @@
 #include "base/grow.h"
 #include "http/client.h"
 
-/* After so many ms without a transfer, connections that were kept for further ones are closed. */
+/* After this many ms without a transfer, kept connections are closed. */
 enum { IDLE_MS = 60000 };
 
-/* How long to wait before Lua is told again, if there was no memory for that. */
+/* How long to wait before Lua is notified again, if there was no memory for that. */
 enum { AGAIN_MS = 10 };
 
-/* How many connections are kept, at most. */
+/* The most connections that are kept. */
 enum { KEPT_CONNECTIONS = 256 };
 
-/* A transfer has so many sockets at most: two attempts to connect, and the pipe of a thread that resolves the name. */
+/* The most sockets of a transfer: two attempts to connect, and the pipe of a thread that resolves the name. */
 enum { SOCKETS_EACH = 4 };
 
 /* A socket of libcurl; and, in no relation to it, one that is ready. */
 typedef struct Socket {
-  Transfer *owner;          /* whose it is; NULL for those of libcurl itself */
+  Transfer *owner;          /* its transfer; NULL for libcurl's own */
   struct pollfd ready;      /* copied from `polls`, which libcurl changes */
   Transfer *owner_of_ready; /* as `owner` */
 } Socket;
 
 typedef struct Loop {
-  Client *client;       /* whose thread this is */
+  Client *client;       /* the thread's client */
   CURLM *multi;         /* NULL if there was no memory */
-  struct pollfd *polls; /* [0] is the wakeup, then come the sockets of libcurl */
-  Socket *sockets;      /* [i] is of what is polled as polls[i]; the ready ones are from 0 on */
-  size_t count;         /* how many sockets there are */
+  struct pollfd *polls; /* [0] is the wakeup, libcurl's sockets follow */
+  Socket *sockets;      /* [i] belongs to polls[i]; the ready ones are from 0 on */
+  size_t count;         /* number of sockets */
   size_t capacity;      /* how many elements of both arrays there is memory for */
-  size_t kept;          /* of this memory, what transfers under way may need */
-  int64_t due;          /* when libcurl is to be called, in ms of the monotonic clock; INT64_MAX: never */
-  List active;          /* Transfers that libcurl has */
+  size_t kept;          /* capacity that transfers under way may need */
+  int64_t due;          /* deadline of libcurl's next call, in ms of the monotonic clock; INT64_MAX: never */
+  List active;          /* libcurl's transfers */
   bool is_used;         /* there was a transfer since the multi handle was made */
 } Loop;
 
@@ -87,15 +87,15 @@ static void make_multi(Loop *loop) {
   (void)curl_multi_setopt(loop->multi, CURLMOPT_SOCKETDATA, (void *)loop);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERFUNCTION, on_timer);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERDATA, (void *)loop);
-  /* Each transfer has a connection to itself, with HTTP/2, too. Where several share one, libcurl 7.88 forgets to pass on
-     what has come for some of them, and later releases stop all of them for one that is paused. */
+  /* Each transfer has a connection to itself, with HTTP/2, too. When several share one, libcurl 7.88 forgets to pass on
+     data for some of them, and later releases stop all of them for a paused one. */
   (void)curl_multi_setopt(loop->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS);
 }
 
 /* ---- transfers ---- */
 
-/* Nothing is done with the transfer any more. */
+/* The thread is done with the transfer. */
 static void leave_transfer(Transfer *t, long status) {
   transfer_free_easy(t);
   if (!atomic_load(&t->has_head) && t->code == CURLE_OK) {
@@ -109,7 +109,7 @@ static void leave_transfer(Transfer *t, long status) {
   client_unlock(t->client);
 }
 
-/* The transfer has ended with a code; Lua is to know. */
+/* The transfer has ended with a code; notifies Lua. */
 static void end_transfer(Transfer *t, CURLcode code) {
   const char *url = NULL;
   long status = 0;
@@ -130,19 +130,19 @@ static void end_transfer(Transfer *t, CURLcode code) {
   handle_release(t);
 }
 
-/* Nobody wants it any more. */
+/* Lua has dropped it. */
 static void drop_transfer(Transfer *t) {
   t->code = CURLE_ABORTED_BY_CALLBACK;
   leave_transfer(t, 0);
   handle_release(t);
 }
 
-/* Takes it from libcurl. */
+/* Removes it from libcurl. */
 static void remove_transfer(Loop *loop, Transfer *t) {
   (void)curl_multi_remove_handle(loop->multi, t->easy);
   for (size_t i = 1; i <= loop->count; i++) {
     if (loop->sockets[i].owner == t)
-      loop->sockets[i].owner = NULL; /* libcurl closes a connection without telling whose it was */
+      loop->sockets[i].owner = NULL; /* libcurl closes a connection without naming its transfer */
   }
   list_remove(&loop->active, &t->active);
   loop->kept -= SOCKETS_EACH;
@@ -173,13 +173,13 @@ static void begin_transfer(Loop *loop, Transfer *t) {
   end_transfer(t, CURLE_OUT_OF_MEMORY);
 }
 
-/* Ends a transfer that libcurl has. */
+/* Ends one of libcurl's transfers. */
 static void finish_transfer(Loop *loop, Transfer *t, CURLcode code) {
   remove_transfer(loop, t);
   end_transfer(t, code);
 }
 
-/* Closes the multi handle, and with it the connections that were kept. */
+/* Closes the multi handle, and with it the kept connections. */
 static void close_multi(Loop *loop) {
   if (loop->multi) (void)curl_multi_cleanup(loop->multi);
   loop->multi = NULL;
@@ -188,26 +188,26 @@ static void close_multi(Loop *loop) {
   loop->is_used = false;
 }
 
-/* Ends all transfers, since libcurl has failed for lack of memory: it does not say for which of them, does not end that
-   one, and may crash when it goes on. */
+/* Ends all transfers, since libcurl has failed for lack of memory: it does not name the failed one, does not end it,
+   and may crash if it continues. */
 static void fail_all(Loop *loop) {
   while (loop->active.first)
     finish_transfer(loop, CONTAINER_OF(loop->active.first, Transfer, active), CURLE_OUT_OF_MEMORY);
   close_multi(loop);
 }
 
-/* Lua has taken, or fed. Which directions are still paused is what the callbacks have left since. */
+/* Lua has taken or fed bytes. The callbacks have since left the flags of the directions that are still paused. */
 static void resume(Loop *loop, Transfer *t) {
   client_lock(t->client);
   int paused = (t->no_receive ? CURLPAUSE_RECV : 0) | (t->no_send ? CURLPAUSE_SEND : 0);
   client_unlock(t->client);
   CURLcode code = curl_easy_pause(t->easy, paused); /* may call on_body */
   if (code == CURLE_OK) return;
-  if (t->refusal) finish_transfer(loop, t, code); /* seldom covered: on_body has refused it just then */
+  if (t->refusal) finish_transfer(loop, t, code); /* seldom covered: on_body has just refused it */
   else fail_all(loop);                            /* seldom covered: see above */
 }
 
-/* The next transfer for which Lua has asked something, and what; NULL if there is none. */
+/* The next transfer with requests of Lua, and the requests; NULL if there is none. */
 static Transfer *next_asked(Client *client, unsigned *asks) {
   client_lock(client);
   Link *first = client->asked.first;
@@ -221,7 +221,7 @@ static Transfer *next_asked(Client *client, unsigned *asks) {
   return t;
 }
 
-/* Does what Lua has asked for. */
+/* Performs Lua's requests. */
 static void do_asked(Loop *loop) {
   unsigned asks = 0;
   Transfer *t;
@@ -237,7 +237,7 @@ static void do_asked(Loop *loop) {
   }
 }
 
-/* Ends the transfers that libcurl has done. */
+/* Ends libcurl's finished transfers. */
 static void end_done(Loop *loop) {
   int left = 0;
   CURLMsg *message;
@@ -258,24 +258,24 @@ static int patience(const Loop *loop) {
   return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
-/* Counts the bytes that are about to be read from a transfer's socket. */
+/* Counts bytes that are about to be read from a transfer's socket. */
 static void count_bytes(Transfer *t, int fd) {
   int n = 0;
   if (t && ioctl(fd, FIONREAD, &n) == 0) t->waste += n;
 }
 
-/* Whether too many bytes have come that are neither headers nor body. */
+/* Whether too many bytes have arrived that are neither headers nor body. */
 static bool is_wasteful(Transfer *t) {
   curl_off_t sent = 0;
   if (!t || t->waste <= WASTE_MAX) return false;
   client_lock(t->client);
-  if (t->no_receive) t->waste = 0; /* what comes now is kept until the transfer goes on */
+  if (t->no_receive) t->waste = 0; /* further bytes are kept until the transfer continues */
   client_unlock(t->client);
   (void)curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
   return t->waste - sent / WASTE_EACH > WASTE_MAX;
 }
 
-/* Lets libcurl work on what is ready. */
+/* Lets libcurl handle ready sockets. */
 static void work(Loop *loop) {
   size_t nready = 0;
   int running = 0;
@@ -296,7 +296,7 @@ static void work(Loop *loop) {
     if (code != CURLM_OK || !is_wasteful(owner)) continue;
     owner->refusal = REFUSED_WASTE;
     finish_transfer(loop, owner, CURLE_ABORTED_BY_CALLBACK);
-    break; /* what else is ready may have been its own; the next poll says so again */
+    break; /* further ready sockets may have been its own; the next poll reports them again */
   }
   if (code == CURLM_OK && loop->due <= clock_ms()) {
     loop->due = INT64_MAX;
@@ -306,7 +306,7 @@ static void work(Loop *loop) {
   if (code != CURLM_OK) fail_all(loop);
 }
 
-/* Whether kept connections are to be closed now. */
+/* Whether kept connections must be closed now. */
 static bool closes_idle(Loop *loop) {
   Client *client = loop->client;
   if (loop->active.first) return false;

@@ -1,4 +1,4 @@
-/* transfer.c: one request: what it holds, and the functions that libcurl calls in the thread. See client.h. */
+/* transfer.c: a request: its state, and libcurl's callbacks in the thread. See client.h. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 
 /* ---- the end ---- */
 
-/* Whether libcurl has sent the request again, because the server had closed a connection that libcurl had kept. It
-   counts these times for as long as the easy handle is used, and fails at the sixth. */
+/* Whether libcurl has sent the request again, because the server had closed a kept connection. It counts these times
+   while the easy handle is used, and fails at the sixth. */
 static bool was_sent_again(const Transfer *t) {
   long redirects = 0;
   (void)curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_COUNT, &redirects);
   return t->requests > redirects + 1;
 }
 
-/* Keeps an easy handle for others; false if it must be freed. */
+/* Keeps an easy handle for reuse; false if it must be freed. */
 static bool keep_easy(Transfer *t) {
   Client *client = t->client;
   if (t->is_special || t->code != CURLE_OK || !t->easy || was_sent_again(t)) return false;
@@ -77,8 +77,8 @@ static long status_of(const Transfer *t) {
   return status;
 }
 
-/* The headers of a response are complete. It may be one that libcurl answers with a further request; where that is not
-   known, the first byte of the body tells. False if it is refused. */
+/* The headers of a response are complete. libcurl may answer it with a further request; if that is unknown, the first
+   byte of the body tells. False if it is refused. */
 static bool end_response_head(Transfer *t) {
   long status = status_of(t);
   if (status < 200) return true;
@@ -92,8 +92,8 @@ static bool end_response_head(Transfer *t) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-/* Adds a line to the headers. One that begins with a space continues the line before: RFC 9112, 5.2, has a space in place
-   of what divides them. */
+/* Adds a line to the headers. One that begins with a space continues the previous line: RFC 9112, 5.2, replaces the
+   line break by a space. */
 static bool add_line(Bytes *head, const char *line, size_t size) {
   if (is_blank(*line)) {
     while (head->to > 0 && strchr(" \t\r\n", head->start[head->to - 1])) head->to--;
@@ -124,12 +124,12 @@ static bool begin_body(Transfer *t) {
   t->has_body = true;
   if (!atomic_load(&t->has_head)) end_head(t, status_of(t));
   if (!decode_begin(t)) return false;
-  curl_off_t length = -1; /* libcurl's own limit counts also what a response to HEAD only announces */
+  curl_off_t length = -1; /* libcurl's own limit also counts the length that a response to HEAD announces */
   (void)curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
   return !t->max || length <= t->max || t->inflater || transfer_refuse(t, REFUSED_BODY);
 }
 
-/* Whether a stream has to wait until Lua has taken what has come. */
+/* Whether a stream must wait until Lua has taken its bytes. */
 static bool waits(Transfer *t) {
   client_lock(t->client);
   t->no_receive = bytes_length(&t->body) >= ENOUGH;
@@ -148,7 +148,7 @@ static size_t on_body(char *from, size_t one, size_t size, void *data) {
   return is_kept ? size : 0;
 }
 
-/* CURLOPT_READFUNCTION for what Lua feeds. */
+/* CURLOPT_READFUNCTION for Lua's upload. */
 static size_t read_fed(char *to, size_t one, size_t size, void *data) {
   Transfer *t = (Transfer *)data;
   (void)one;
@@ -176,7 +176,7 @@ static size_t read_file(char *to, size_t one, size_t size, void *data) {
   return (size_t)n;
 }
 
-/* CURLOPT_SEEKFUNCTION: a redirect may have the file sent again. */
+/* CURLOPT_SEEKFUNCTION: a redirect may send the file again. */
 static int seek_file(void *data, curl_off_t offset, int from) {
   Transfer *t = (Transfer *)data;
   if (from != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK; /* uncovered: libcurl only ever does this */
@@ -184,7 +184,7 @@ static int seek_file(void *data, curl_off_t offset, int from) {
   return CURL_SEEKFUNC_OK;
 }
 
-/* CURLOPT_OPENSOCKETFUNCTION: programs that are started meanwhile do not get the socket. */
+/* CURLOPT_OPENSOCKETFUNCTION: child processes must not inherit the socket. */
 static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
   (void)data;
   (void)purpose;
@@ -204,7 +204,7 @@ static int before_request(void *data, char *to, char *from, int to_port, int fro
   Transfer *t = (Transfer *)data;
   (void)to, (void)from, (void)to_port, (void)from_port;
   t->requests++;
-  *t->error = 0; /* libcurl keeps the first text: that of the connection that was closed */
+  *t->error = 0; /* libcurl keeps the first text: that of the closed connection */
   return CURL_PREREQFUNC_OK;
 }
 
@@ -213,7 +213,7 @@ static void count_requests(Transfer *t) {
   (void)curl_easy_setopt(t->easy, CURLOPT_PREREQDATA, (void *)t);
 }
 #else
-static void count_requests(Transfer *t) { t->requests = LONG_MAX; } /* not known: as if it was sent again */
+static void count_requests(Transfer *t) { t->requests = LONG_MAX; } /* unknown: as if it was sent again */
 #endif
 
 void transfer_set_callbacks(Transfer *t) {

@@ -21,7 +21,7 @@ void answer_with(Request *request, unsigned status, struct MHD_Response *respons
   }
   request->response = response;
   request->status = status;
-  request->discards = true; /* what still comes of the request's body */
+  request->discards = true; /* the rest of the request's body */
   request_resume(request);
 }
 
@@ -70,7 +70,7 @@ void request_abandon(Request *request) {
     request->is_done = true;
     if (request->is_answered) request->is_cut = true;
     else answer_text(request, MHD_HTTP_INTERNAL_SERVER_ERROR, "500: the server has failed\n");
-    if (!request->is_answered) request->is_cut = true; /* there was no memory for that */
+    if (!request->is_answered) request->is_cut = true; /* there was no memory for the answer */
     request_resume(request);
   }
   (void)pthread_mutex_unlock(&server->lock);

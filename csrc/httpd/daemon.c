@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* How often a system without epoll looks for news of the program, in ms. */
+/* How often a system without epoll checks for news of the program, in ms. */
 enum { LOOK = 20 };
 
 /* An address of either family. */

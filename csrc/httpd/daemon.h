@@ -1,5 +1,5 @@
-/* daemon.h: what the servers of this project share: a listening socket, and the wait of a daemon of libmicrohttpd.
-   Knows no Lua. */
+/* daemon.h: shared by the project's servers: a listening socket, and the wait of a daemon of libmicrohttpd. Knows no
+   Lua. */
 #ifndef RUNNEL_HTTPD_DAEMON_H
 #define RUNNEL_HTTPD_DAEMON_H
 
@@ -9,15 +9,15 @@
 
 #include "base/wakeup.h"
 
-/* A socket that listens on a port of an address in digits, IPv4 or IPv6, or on any free port if that is 0; -1 if that
-   fails, with a message in `why`. *actual is the port. */
+/* A socket that listens on a port of a numeric address, IPv4 or IPv6, or on any free port if that is 0; -1 on failure,
+   with a message in `why`. *actual is the port. */
 int daemon_listen(const char *text, int port, int *actual, char *why, size_t size);
 
 /* The flags for a daemon that daemon_wait runs. */
 unsigned daemon_flags(void);
 
-/* Waits until a client or `news` has something to be done, for at most `ms`. If `is_prompt`, no longer than
-   libmicrohttpd says, which knows of work that it has put off. */
+/* Waits for a client or `news`, for at most `ms`. If `is_prompt`, no longer than libmicrohttpd asks for, which knows of
+   its postponed work. */
 void daemon_wait(struct MHD_Daemon *daemon, const Wakeup *news, int ms, bool is_prompt);
 
 /* The socket of a connection, or -1. */

@@ -1,5 +1,5 @@
-/* module.c: runnel.httpd.core, the C module under lua/runnel/http/server.lua: servers, and requests that a go block
-   answers. Its functions check little: the Lua module does. */
+/* module.c: runnel.httpd.core, the C module under lua/runnel/http/server.lua: servers, and requests answered by go
+   blocks. Its functions check little: the Lua module does. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 
 #define SERVER_TYPE "runnel.http.server"
 
-/* The user value of a server: the function that gets the events. */
+/* The user value of a server: the handler of its events. */
 enum { SERVER_HANDLER = 1 };
 
 #if defined(__GNUC__)
@@ -33,7 +33,7 @@ static int deliver(lua_State *L) {
   while ((object = (Handle *)events_take(&server->events, &events)) != NULL) {
     bool is_new = events & EVENT_NEW;
     if (is_new) *box = object;   /* with the hold */
-    else handle_release(object); /* its userdata has another hold, if it still matters */
+    else handle_release(object); /* its userdata has another hold, if it is still needed */
     lua_pushvalue(L, 3);
     if (events & EVENT_DRAINED) lua_pushboolean(L, false);
     else lua_pushlightuserdata(L, object);
@@ -94,13 +94,13 @@ static int start(lua_State *L) {
   return 2;
 }
 
-/* server:stop(): ends all connections; also at the end of the Lua state. */
+/* server:stop(): ends all connections; also called at the end of the Lua state. */
 static int stop(lua_State *L) {
   handle_close(L, 1, SERVER_TYPE);
   return 0;
 }
 
-/* server:quiesce(): accepts no more connections, and closes those that have no request. */
+/* server:quiesce(): accepts no more connections, and closes those without a request. */
 static int quiesce(lua_State *L) {
   Server *server = (Server *)handle_check(L, 1, SERVER_TYPE);
   (void)pthread_mutex_lock(&server->lock);
@@ -124,7 +124,7 @@ static int head(lua_State *L) {
   return 4;
 }
 
-/* request:headers() -> a list of names and values in turn */
+/* request:headers() -> a list of alternating names and values */
 static int headers(lua_State *L) {
   const Request *request = request_at(L);
   const char *at = request->head + strlen(request->head) + 1;
@@ -137,8 +137,8 @@ static int headers(lua_State *L) {
   return 1;
 }
 
-/* request:read(max) -> some of the body, at most `max` bytes; or false if that was all; or nothing: EVENT_BODY will
-   come. The body of a request that the server has ended never ends: its go block is cancelled. */
+/* request:read(max) -> bytes of the body, at most `max`; or false after the last; or nothing: EVENT_BODY will follow.
+   The body of a request that the server has ended never ends: its go block is cancelled. */
 static int read_body(lua_State *L) {
   Request *request = request_at(L);
   Server *server = request->server;
@@ -160,7 +160,7 @@ static int read_body(lua_State *L) {
   return 1;
 }
 
-/* Adds the headers at index `at` and above, names and values in turn, to a response. If one is refused, frees the
+/* Adds the headers at index `at` and above, alternating names and values, to a response. If one is refused, frees the
    response, and pushes false and its name. */
 static bool add_headers(lua_State *L, int at, struct MHD_Response *response) {
   for (int top = lua_gettop(L); at < top; at += 2) {
@@ -220,7 +220,7 @@ static int stream(lua_State *L) {
   return give(L, request, response, status, false);
 }
 
-/* request:write(bytes) -> true | false: no more until EVENT_ROOM has come */
+/* request:write(bytes) -> true | false: wait for EVENT_ROOM before the next write */
 static int write_body(lua_State *L) {
   Request *request = request_at(L);
   Server *server = request->server;
@@ -238,8 +238,8 @@ static int write_body(lua_State *L) {
   return 1;
 }
 
-/* request:finish(is_cut): the body of the response has been written; with true, the connection is closed, so that the
-   client sees that something is missing. */
+/* request:finish(is_cut): the body of the response is complete; with true, the connection is closed, so that the client
+   sees that the body is incomplete. */
 static int finish(lua_State *L) {
   Request *request = request_at(L);
   Server *server = request->server;

@@ -1,9 +1,9 @@
 /* request.c: the life of a request in the server's thread; see server.h.
 
-   libmicrohttpd calls request_begin when the first line has come, request_handle when the headers have (EVENT_NEW), for
-   each piece of the body, and once more when all has come. If there is no answer by then, it asks again in each turn:
-   that costs less than to suspend the connection, which needs five system calls. A request that has not been answered
-   after FRESH is suspended. libmicrohttpd does not notice then that its client goes away, so request_look does. */
+   libmicrohttpd calls request_begin when the first line has arrived, request_handle when the headers have (EVENT_NEW),
+   for each piece of the body, and once more at its end. If there is no answer by then, it asks again in each turn: that
+   costs less than suspending the connection, which needs five system calls. A request without an answer after FRESH is
+   suspended. libmicrohttpd then does not notice that its client goes away, so request_look does. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -16,11 +16,11 @@
 /* How long libmicrohttpd asks in each turn for a request's answer, in ns. */
 static const int64_t FRESH = 2 * CLOCK_MS;
 
-/* For how long nobody looks whether the client has gone, in ns: one that has only closed its side of the connection gets
-   an answer that is given within this time. */
+/* How long to wait before checking whether the client has gone, in ns: a client that has only closed its side of the
+   connection gets an answer within this time. */
 static const int64_t GRACE = 100 * CLOCK_MS;
 
-/* A body that is too long is read to the end, so that the client reads the answer, up to so many times the limit. */
+/* A body that is too long is read to the end, so that the client reads the answer, up to this multiple of the limit. */
 enum { PATIENCE = 4 };
 
 /* HandleType.free */
@@ -33,7 +33,7 @@ static void free_request(void *object) {
   free(request);
 }
 
-/* HandleType.close: the userdata is collected: an answer that has not been given never will be. */
+/* HandleType.close: the userdata is collected: there will be no answer. */
 static void close_request(lua_State *L, void *object) {
   Request *request = (Request *)object;
   (void)L;
@@ -101,7 +101,7 @@ void *request_begin(void *data, const char *target, struct MHD_Connection *clien
   return request;
 }
 
-/* What request_handle collects of the headers. */
+/* The headers, as request_handle collects them. */
 typedef struct Head {
   Bytes bytes; /* Request.head */
   size_t n;    /* headers */
@@ -121,7 +121,7 @@ static enum MHD_Result add_header(void *data, enum MHD_ValueKind kind, const cha
   return head->failed ? MHD_NO : MHD_YES;
 }
 
-/* Copies what the Lua thread may want to know; false if there is no memory. */
+/* Copies the data for the Lua thread; false if there is no memory. */
 static bool copy_head(Request *request, struct MHD_Connection *client, const char *method) {
   Head head = {0};
   add_text(&head, method);
@@ -145,7 +145,7 @@ static bool is_too_long(Request *request, struct MHD_Connection *client) {
   return !coding && n > request->server->limits.body;
 }
 
-/* The server answers by itself: Lua never hears of the request. */
+/* The server answers by itself: Lua does not see the request. */
 static enum MHD_Result refuse(struct MHD_Connection *client, unsigned status, const char *text) {
   struct MHD_Response *response =
       MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
@@ -157,7 +157,7 @@ static enum MHD_Result refuse(struct MHD_Connection *client, unsigned status, co
   return result;
 }
 
-/* The headers have come. */
+/* The headers have arrived. */
 static enum MHD_Result meet(Server *server, Request *request, struct MHD_Connection *connection, const char *method) {
   Client *client = client_of(connection);
   if (!client || !copy_head(request, connection, method)) return MHD_NO;
@@ -185,7 +185,7 @@ static void end_request(Request *request, Why why) {
   request_resume(request);
 }
 
-/* A piece of the body has come. With the lock. */
+/* A piece of the body has arrived. With the lock. */
 static enum MHD_Result take_piece(Request *request, const char *data, size_t *size) {
   Server *server = request->server;
   bool was_too_long = request->received > server->limits.body;
@@ -223,7 +223,7 @@ static void set_fresh(Request *request, bool is_fresh) {
   else request->server->nfresh--;
 }
 
-/* The whole request has come: takes the answer, if there is one, which is then to be sent. With the lock. */
+/* The whole request has arrived: takes the answer, if there is one, to be sent. With the lock. */
 static enum MHD_Result take_answer(Request *request, struct MHD_Response **response) {
   Server *server = request->server;
   if (!request->is_whole) {
@@ -262,7 +262,7 @@ enum MHD_Result request_handle(void *data, struct MHD_Connection *client, const 
   (void)pthread_mutex_unlock(&server->lock);
   if (!response) return result;
   result =
-      MHD_queue_response(client, status, response); /* without the lock: it locks the response, as who reads it does */
+      MHD_queue_response(client, status, response); /* without the lock: it locks the response, as the reader does */
   MHD_destroy_response(response);
   return result;
 }
@@ -279,7 +279,7 @@ void request_completed(void *data, struct MHD_Connection *connection, void **con
   if (request->is_known) list_remove(&server->known, &request->link);
   (void)pthread_mutex_lock(&server->lock);
   request->client = NULL;
-  struct MHD_Response *response = request->response; /* it has come too late; its release may release the request */
+  struct MHD_Response *response = request->response; /* it is too late; releasing it may release the request */
   request->response = NULL;
   if (request->is_known && (code != MHD_REQUEST_TERMINATED_COMPLETED_OK || !request->is_done))
     end_request(request, WHY_GONE);
@@ -304,7 +304,7 @@ static void look_at(Server *server, Request *request) {
   if (!server->limits.request || age <= server->limits.request || (request->is_answered && request->is_whole)) return;
   answer_text(request, MHD_HTTP_SERVICE_UNAVAILABLE, "503: the answer took too long\n");
   end_request(request, WHY_LATE);
-  if (!request->is_whole) daemon_end_connection(request->client); /* no answer can be sent before the body has come */
+  if (!request->is_whole) daemon_end_connection(request->client); /* no answer before the whole body has arrived */
 }
 
 void request_look(Server *server) {

@@ -1,11 +1,10 @@
-/* server.h: an HTTP server on libmicrohttpd, which has a thread of its own, and the requests that it hands to Lua.
+/* server.h: an HTTP server on libmicrohttpd with a thread of its own, and the requests that it passes to Lua.
 
-   The thread does all that has to do with connections (thread.c, request.c). It never touches Lua. The Lua thread makes
-   the responses (answer.c) and looks at requests (module.c). What both use is guarded by the lock of the server, which
-   nobody holds for long. The thread adds events to requests (kit/events.h), the Lua thread wakes the thread when it has
-   answers.
+   The thread handles connections (thread.c, request.c) and never touches Lua. The Lua thread makes the responses
+   (answer.c) and reads requests (module.c). The lock of the server guards shared data, and is held only briefly. The
+   thread adds events to requests (kit/events.h); the Lua thread wakes the thread when it has answers.
 
-   A Request is held by the thread until libmicrohttpd has finished with it, and by its userdata. */
+   The thread holds a Request until libmicrohttpd has finished with it; its userdata holds it, too. */
 #ifndef RUNNEL_HTTPD_SERVER_H
 #define RUNNEL_HTTPD_SERVER_H
 
@@ -16,16 +15,16 @@
 #include "base/thread.h"
 #include "kit/events.h"
 
-/* Bytes of a body that wait, in either direction; the thread or the go block that has more must wait. */
+/* Bytes of a body that may wait, in either direction; with more, the thread or the go block waits. */
 enum { BODY_WINDOW = 64 * 1024 };
 
 /* Characters of an address. */
 enum { ADDRESS_SIZE = 46 };
 
-/* What the Lua thread is told of a request. */
+/* Events of a request for the Lua thread. */
 enum {
-  EVENT_NEW = 1,     /* its headers have come */
-  EVENT_BODY = 2,    /* more of its body has come, or all */
+  EVENT_NEW = 1,     /* its headers have arrived */
+  EVENT_BODY = 2,    /* more of its body has arrived, or the end */
   EVENT_ROOM = 4,    /* there is room for more of the response's body */
   EVENT_ENDED = 8,   /* the server has ended it: Request.why */
   EVENT_DRAINED = 16 /* of the server itself: no connection is left after it was asked to quiesce */
@@ -45,7 +44,7 @@ typedef struct Limits {
   unsigned connections; /* how many may be open */
   size_t header;        /* bytes of a request's line and headers */
   uint64_t body;        /* bytes of a request's body */
-  int64_t idle;         /* how long a connection may be without a request, or a client may not read */
+  int64_t idle;         /* how long a connection may have no request, or a client may not read */
   int64_t request;      /* from a request's headers until it has an answer; 0: any time */
 } Limits;
 
@@ -59,17 +58,17 @@ typedef struct Server {
   Limits limits;              /* do not change */
   struct MHD_Daemon *daemon;  /* used by the thread, as the rest up to the lock */
   int64_t now;                /* the time of this turn, in ns */
-  int64_t looked;             /* when requests and connections were looked at last */
+  int64_t looked;             /* when requests and connections were last checked */
   List clients;               /* Client.link: connections without a request, the longest first */
-  List known;                 /* Request.link: those that Lua has been told of, the oldest first */
+  List known;                 /* Client.link: those known to Lua, the oldest first */
   uint32_t nopen;             /* connections */
-  uint32_t nfresh;            /* requests without an answer that libmicrohttpd asks for in each turn */
-  bool has_progressed;        /* bytes have come or gone in this turn */
+  uint32_t nfresh;            /* unanswered requests that libmicrohttpd asks about in each turn */
+  bool has_progressed;        /* bytes have arrived or left in this turn */
   bool has_quiesced;          /* it does not listen any more */
   bool has_drained;           /* and no connection is left */
   pthread_mutex_t lock;       /* guards the rest, and parts of each Request */
   struct Request *resumed;    /* a list, by Request.next_resumed: suspended ones that can go on */
-  bool quiesces;              /* it is to accept no more connections, and close those without a request */
+  bool quiesces;              /* accept no more connections, and close those without a request */
 } Server;
 
 /* A connection. Used by the thread only. */
@@ -98,17 +97,17 @@ typedef struct Request {
   unsigned status;               /* of the response */
   struct Request *next_resumed;  /* in Server.resumed */
   bool is_resumed;               /* it is in that list */
-  bool is_suspended;             /* libmicrohttpd does not look at the connection */
+  bool is_suspended;             /* libmicrohttpd ignores the connection */
   bool is_answered;              /* it has, or had, a response */
-  bool is_done;                  /* Lua has given all of the response */
+  bool is_done;                  /* Lua has given the whole response */
   bool is_cut;                   /* the response ends too early: the connection is closed */
   bool is_whole;                 /* the whole body has come */
   bool discards;                 /* the rest of the body is not wanted */
   bool wants_body;               /* a go block waits for the body */
   bool wants_room;               /* a go block waits until it can write */
   Why why;                       /* why the server has ended it */
-  Bytes in;                      /* of the request's body, which Lua has not taken */
-  Bytes out;                     /* of the response's body, which libmicrohttpd has not taken */
+  Bytes in;                      /* of the request's body, not taken by Lua */
+  Bytes out;                     /* of the response's body, not taken by libmicrohttpd */
   char target[];                 /* path and query, as they were sent; does not change */
 } Request;
 
@@ -137,7 +136,7 @@ void request_completed(void *data, struct MHD_Connection *connection, void **con
 void request_connection(void *data, struct MHD_Connection *connection, void **context,
                         enum MHD_ConnectionNotificationCode code);
 
-/* Ends requests whose client has gone, or which are late, and connections that are idle for too long. */
+/* Ends requests whose client has gone, or that are late, and connections that are idle for too long. */
 void request_look(Server *server);
 
 /* ---- answer.c ---- */
@@ -150,14 +149,14 @@ static inline void request_tell(Request *request, unsigned events) {
   events_add(&request->server->events, request, events);
 }
 
-/* Gives a request a response, which it owns from now on, unless it has one or its client has gone: a response with a
-   body that is still to be written holds its request. With the lock. */
+/* Gives a request a response, which it then owns, unless it has one or its client has gone: a response whose body is
+   not complete holds its request. With the lock. */
 void answer_with(Request *request, unsigned status, struct MHD_Response *response);
 
 /* The same with a short text. */
 void answer_text(Request *request, unsigned status, const char *text);
 
-/* Whoever was to answer is gone: answers in its place, or cuts the answer. */
+/* The answering go block is gone: answers instead, or cuts the answer. */
 void request_abandon(Request *request);
 
 /* A response whose body is written with Request.out, of `size` bytes or MHD_SIZE_UNKNOWN; or NULL. */

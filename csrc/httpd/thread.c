@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "httpd/daemon.h"
 
-/* How often requests and connections are looked at, in ms; at most so late is one ended that must end. */
+/* How often requests and connections are checked, in ms; one that must end ends at most this late. */
 enum { LOOK = 100 };
 
 /* Bytes that libmicrohttpd may use for a connection beside its headers. */
@@ -21,7 +21,7 @@ void server_free(void *object) {
   free(server);
 }
 
-/* Makes those go on that have been resumed. With the lock. */
+/* Continues resumed requests. With the lock. */
 static void resume_all(Server *server) {
   while (server->resumed) {
     Request *request = server->resumed;

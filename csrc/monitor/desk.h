@@ -10,16 +10,16 @@
 #include "tracing/snapshot.h"
 #include "tracing/watch.h"
 
-/* How many commands may wait: while Lua computes, the program does not take them. */
+/* How many commands may wait: while Lua computes, the program takes none. */
 enum { DESK_COMMANDS = 64 };
 
 /* Results that are kept. */
 enum { DESK_RESULTS = 64 };
 
-/* What a page wants done. The texts are what the page has sent, unchecked, each shorter than its array. */
+/* A command of a page. The texts are the page's, unchecked, each shorter than its array. */
 typedef struct Command {
   Link link;       /* in Desk.commands */
-  int64_t number;  /* names it in its result */
+  int64_t number;  /* its result has the same */
   char what[16];   /* one of those in http.c */
   char id[24];     /* of the go block, channel, flow or stage */
   char type[16];   /* of the value to inject */
@@ -35,7 +35,7 @@ typedef struct Result {
 typedef struct Desk {
   pthread_mutex_t mutex;
   Watch *watch;                 /* asks the scheduler */
-  Thread thread;                /* the server's; whatever is new for it wakes it */
+  Thread thread;                /* the server's; news wakes it */
   Snapshot snapshots[3];        /* one is being filled, one waits, one is shown */
   Snapshot *filling;            /* the scheduler's thread */
   Snapshot *waiting;            /* complete, if `fresh` */
@@ -58,10 +58,10 @@ void desk_free(Desk *desk);
 /* Asks the scheduler for a snapshot, and to take its commands. */
 void desk_ask(Desk *desk);
 
-/* Takes the newest snapshot as the one that is shown. Returns false if there is none that is newer. */
+/* Takes the newest snapshot as the shown one. Returns false if there is no newer one. */
 bool desk_fetch(Desk *desk);
 
-/* Adds a command, which the desk owns from here on, and returns its number; 0 if there are too many already. */
+/* Adds a command, which the desk then owns, and returns its number; 0 if there are too many already. */
 int64_t desk_command(Desk *desk, Command *command);
 
 /* ---- the scheduler's thread ---- */

@@ -1,10 +1,10 @@
 /* feed.c: see feed.h. */
 #include "monitor/feed.h"
 
-/* Texts and rows that a page knows at most; then it begins anew. */
+/* The most texts and rows that a page knows; then it begins anew. */
 enum { MAX_TEXTS = 50000, MAX_ROWS = 200000 };
 
-/* If more rows are gone at once, the page begins anew. */
+/* If more rows have gone at once, the page begins anew. */
 enum { MAX_GONE = 5000 };
 
 static uint64_t row_key(const Row *row) { return row->id << 3 | (uint64_t)row->kind << 1 | 1; }
@@ -53,13 +53,13 @@ static void write_row(Feed *feed, const View *view, const Row *row, Text *out, T
   text_puts(out, "]");
 }
 
-/* Adds rows that are gone, as long as `gone` is shorter than `budget`. */
+/* Adds rows that have gone, while `gone` is shorter than `budget`. */
 static void write_gone(Feed *feed, size_t budget, Text *gone) {
   for (uint32_t i = 0; i < feed->rows.room; i++) {
     MapEntry *entry = &feed->rows.slots[i];
     if (!entry->key || entry->mark == feed->mark) continue;
     if (text_length(gone) >= budget) {
-      entry->mark = feed->mark; /* stays; and is gone for the next message */
+      entry->mark = feed->mark; /* keeps its place, and counts as gone in the next message */
       feed->is_cut = true;
       continue;
     }
@@ -72,7 +72,7 @@ static void write_gone(Feed *feed, size_t budget, Text *gone) {
   if (!map_keep_marked(&feed->rows, feed->mark)) gone->failed = true;
 }
 
-/* Marks the rows that are still there, and returns how many are gone. */
+/* Marks the existing rows, and returns how many have gone. */
 static uint32_t mark_rows(Feed *feed, const View *view) {
   uint32_t there = 0;
   feed->mark++;

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "monitor/assets.h"
 
-/* Fields of a form are parsed in a buffer of so many bytes. */
+/* The size of the buffer in which fields of a form are parsed. */
 enum { FORM_BUFFER = 1024 };
 
 /* A request with a form. */
@@ -35,7 +35,7 @@ static const char *const headers[][2] = {
      "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
 };
 
-/* Whether the request has the token; the time that this takes says nothing about it. */
+/* Whether the request has the token; the time that this takes does not depend on it. */
 static bool has_token(const Site *site, struct MHD_Connection *client) {
   const char *token = MHD_lookup_connection_value(client, MHD_GET_ARGUMENT_KIND, "token");
   if (!token || strlen(token) != TOKEN_LENGTH) return false;
@@ -80,7 +80,7 @@ static bool is_host(const Site *site, const char *host) {
   return false;
 }
 
-/* Why this client may not ask for anything, or NULL. */
+/* Why this client is refused, or NULL. */
 static const char *who_is_wrong(const Site *site, struct MHD_Connection *client) {
   const char *host = MHD_lookup_connection_value(client, MHD_HEADER_KIND, "Host");
   const char *origin = MHD_lookup_connection_value(client, MHD_HEADER_KIND, "Origin");
@@ -154,7 +154,7 @@ static enum MHD_Result add_to_field(void *data, enum MHD_ValueKind kind, const c
   return MHD_YES;
 }
 
-/* The commands, and whether they change something. None runs code that a page sends. */
+/* The commands, and whether they change the program. None runs code from a page. */
 static const struct {
   const char *name;
   bool changes;

@@ -14,12 +14,12 @@ enum { TOKEN_LENGTH = 32 };
 /* Pages that may be open at a time. */
 enum { MAX_PAGES = 16 };
 
-/* What requests are answered from. */
+/* The data for answering requests. */
 typedef struct Site {
-  Desk desk;                    /* what passes to and from the scheduler */
+  Desk desk;                    /* the exchange with the scheduler */
   int port;                     /* of the server */
   bool control;                 /* pages may kill and inject */
-  char token[TOKEN_LENGTH + 1]; /* what a page must know */
+  char token[TOKEN_LENGTH + 1]; /* the secret of the page */
   Visitors visitors;            /* connections without the token */
   Page *pages;                  /* the pages that are open */
   uint32_t npages;              /* how many */

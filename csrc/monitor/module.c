@@ -84,7 +84,7 @@ static int command(lua_State *L) {
   return 5;
 }
 
-/* result(server, number, ok, lines...): what has come of a command */
+/* result(server, number, ok, lines...): the result of a command */
 static int result(lua_State *L) {
   Server *server = running(L);
   lua_Integer number = luaL_checkinteger(L, 2);

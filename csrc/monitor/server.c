@@ -11,23 +11,22 @@
 #include "httpd/daemon.h"
 #include "monitor/summary.h"
 
-/* Two snapshots are at least SHARE times as far apart as filling one takes, so that watching costs at most a twentieth of
-   the program's time. */
+/* The least time between two snapshots, as a multiple of the time for filling one: so watching costs at most a
+   twentieth of the program's time. */
 enum { SHARE = 20 };
 
-/* Bytes that a page is sent in a second. */
+/* The rate at which bytes are sent to a page. */
 enum { BYTES_A_SECOND = 62 * 1024 };
 
 /* How long pages may take to read their last message, in ms. */
 enum { LAST_WORDS = 300 };
 
-/* A connection that neither reads nor sends is closed after so many seconds. (Those without the token, sooner:
-   visitors.h.) */
+/* A connection without traffic is closed after this many seconds. (One without the token, sooner: visitors.h.) */
 enum { IDLE_SECONDS = 30, MAX_CONNECTIONS = MAX_VISITORS + 4 * MAX_PAGES, CONNECTION_MEMORY = 64 * 1024 };
 
 /* ---- messages ---- */
 
-/* The results of commands that the page has not been sent. */
+/* Adds the results of commands that the page has not received. */
 static void add_results(Server *server, Page *page, Text *to) {
   Desk *desk = &server->site.desk;
   pthread_mutex_lock(&desk->mutex);
@@ -49,12 +48,12 @@ static void add_results(Server *server, Page *page, Text *to) {
   pthread_mutex_unlock(&desk->mutex);
 }
 
-/* When Lua was asked for the snapshot that it has not made yet; 0: it owes none. */
+/* When Lua was asked for a snapshot that it has not made yet; 0: none is pending. */
 static int64_t owed_since(const Server *server) {
   return atomic_load(&server->site.desk.watch->asked) ? server->asked : 0;
 }
 
-/* Sends a page the rows that have changed, if it has read its last message. */
+/* Sends a page the changed rows, if it has read its last message. */
 static void feed_page(Server *server, Page *page, int64_t now) {
   if (page->gone || !page_is_idle(page)) return;
   int64_t ms = page->last_sent ? (now - page->last_sent) / CLOCK_MS : server->period;
@@ -95,13 +94,13 @@ static void drop_closed_pages(Server *server) {
 
 /* ---- the thread ---- */
 
-/* Waits until a client or the scheduler has news, for at most `ms`, and serves the clients. */
+/* Waits for a client or the scheduler, for at most `ms`, and serves the clients. */
 static void wait_for_news(Server *server, int ms) {
   daemon_wait(server->daemon, server->site.desk.thread.wakeup, ms, true);
   (void)MHD_run(server->daemon);
 }
 
-/* Asks for a snapshot when one is due; if the last one has not come, tells the pages. */
+/* Asks for a snapshot when one is due; if the last one is missing, tells the pages. */
 static void ask_if_due(Server *server, int64_t now) {
   if (now < server->due && !server->site.has_new_page) return;
   server->site.has_new_page = false;
@@ -116,7 +115,7 @@ static void ask_if_due(Server *server, int64_t now) {
   desk_ask(&server->site.desk);
 }
 
-/* Tells the pages that the program has ended, and gives them a moment to read it. */
+/* Tells the pages that the program has ended, and gives them a moment to read that. */
 static void end_pages(Server *server) {
   for (Page *page = server->site.pages; page; page = page->next) {
     bool was_idle = page_is_idle(page);

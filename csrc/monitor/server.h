@@ -13,20 +13,20 @@ enum { SERVER_PERIOD = 500 };
 /* Fields that server_start sets do not change afterwards. The others belong to the server's thread. */
 typedef struct Server {
   Handle handle;             /* only its userdata has it */
-  Site site;                 /* what requests are answered from */
+  Site site;                 /* the data for answering requests */
   struct MHD_Daemon *daemon; /* run by the thread */
   char url[96];              /* where the page is, with the token */
   char program[128];         /* the program's name */
   int period;                /* how often the scheduler is asked for a snapshot, in ms */
-  View view;                 /* the snapshot that is shown, as rows */
+  View view;                 /* the shown snapshot, as rows */
   bool has_view;             /* there has been one */
-  int64_t asked;             /* when a snapshot was asked for last, in ns */
-  int64_t due;               /* when to ask for the next */
+  int64_t asked;             /* when a snapshot was last asked for, in ns */
+  int64_t due;               /* when to ask for the next one */
 } Server;
 
-/* Starts a server, which is zeros but for its Handle, on a port, or on any that is free if that is 0. `watch` must stay
-   until the server has stopped, and `program` is copied; a snapshot is asked for every `period` ms. Returns false, with a
-   message in `why`, if that fails. */
+/* Starts a server, which is zeros but for its Handle, on a port, or on any free one if that is 0. `watch` must stay
+   until the server has stopped, and `program` is copied; a snapshot is asked for every `period` ms. Returns false on
+   failure, with a message in `why`. */
 bool server_start(Server *server, Watch *watch, int port, bool control, const char *program, int period, char why[256]);
 
 /* Ends the pages' streams and the thread, if it runs. */

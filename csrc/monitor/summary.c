@@ -20,7 +20,7 @@ void summary_hello(Text *to, const char *program, bool control, int64_t pid) {
   text_puts(to, "},");
 }
 
-/* For how long Lua has not served the scheduler, in ms, and what has run then. */
+/* How long Lua has not served the scheduler, in ms, and what has run then. */
 static void add_busy(Text *to, Watch *watch, int64_t now, int64_t asked) {
   add_field(to, "busy", asked ? (now - asked) / CLOCK_MS : 0);
   if (!asked) return;

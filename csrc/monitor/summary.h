@@ -1,4 +1,4 @@
-/* summary.h: the parts of a message to a page that are not rows: what the program is, and how it does. */
+/* summary.h: the parts of a message to a page besides the rows: the program's description and its state. */
 #ifndef RUNNEL_MONITOR_SUMMARY_H
 #define RUNNEL_MONITOR_SUMMARY_H
 
@@ -8,12 +8,12 @@
 #include "monitor/view.h"
 #include "tracing/watch.h"
 
-/* Adds what a page must know once: the program's name, whether the page may send commands that change something, and
-   the process's number, or 0. */
+/* Adds the data that a page gets once: the program's name, whether the page may send commands that change the program,
+   and the process's number, or 0. */
 void summary_hello(Text *to, const char *program, bool control, int64_t pid);
 
-/* Adds the clock, for how long Lua has not served the scheduler (`asked`: when it was asked for what it has not given
-   yet, in ns; 0: it owes nothing), and the numbers of the snapshot that the view shows, if there is one. */
+/* Adds the clock, how long Lua has not served the scheduler (`asked`: when it was asked for a snapshot that it has not
+   made yet, in ns; 0: none is pending), and the numbers of the snapshot that the view shows, if there is one. */
 void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t asked);
 
 /* Adds the result of a command as JSON, without brackets: the arguments of result(server, number, ok, lines...) from

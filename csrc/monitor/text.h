@@ -9,7 +9,7 @@
 /* Begins as zeros. */
 typedef struct Text {
   Bytes bytes; /* the text; not ended by a zero */
-  bool failed; /* there was no memory for a part: what came then and later is missing */
+  bool failed; /* no memory for a part: that part and later ones are missing */
 } Text;
 
 static inline size_t text_length(const Text *text) { return bytes_length(&text->bytes); }

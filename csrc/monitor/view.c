@@ -26,8 +26,8 @@ static Row *add(View *view, RowKind kind, uint64_t id) {
 
 /* ---- channels ---- */
 
-/* What channels of one row have in common: the line where they were made or, of those that the program has named, the
-   name but for its digits; and the kind. */
+/* The common key of channels in one row: the line where they were made or, for named channels, the name without its
+   digits; and the kind. */
 static uint64_t chan_key(const Snapshot *s, const SnapshotChan *c) {
   enum { LONGEST = 256 };
   const char *name = snapshot_text(s, c->name);
@@ -53,7 +53,7 @@ static bool add_chan(View *view, const SnapshotChan *c, uint64_t id) {
   return add(view, ROW_FILL, id) != NULL;
 }
 
-/* Adds what a channel has to its rows. */
+/* Adds a channel's numbers to its rows. */
 static void count_chan(Row *rows, const SnapshotChan *c) {
   rows[0].numbers[1] += c->limit;
   rows[0].numbers[3]++;
@@ -70,7 +70,7 @@ static bool add_single_chans(View *view, const Snapshot *s) {
   return true;
 }
 
-/* Rows for channels that have a key in common. If there would be too many, the rest is counted. */
+/* Makes rows for channels with a common key. If there would be too many, counts the rest. */
 static bool add_folded_chans(View *view, const Snapshot *s) {
   const SnapshotChan *chans = s->chans.items;
   Map rows = {0};
@@ -97,7 +97,7 @@ static bool add_chans(View *view, const Snapshot *s) {
   return s->chans.n <= VIEW_CHANS ? add_single_chans(view, s) : add_folded_chans(view, s);
 }
 
-/* The id of the row that has the channel; 0 if there is none. */
+/* The id of the channel's row; 0 if there is none. */
 static uint64_t row_of(const View *view, uint64_t chan) {
   if (!view->places.n) return chan;
   const MapEntry *place = map_find(&view->places, chan);
@@ -106,7 +106,7 @@ static uint64_t row_of(const View *view, uint64_t chan) {
 
 /* ---- go blocks ---- */
 
-/* What go blocks of one row have in common; with `by_chan` also the channel. */
+/* The common key of go blocks in one row; with `by_chan` also the channel. */
 static uint64_t go_key(const View *view, const Snapshot *s, const SnapshotGo *g, bool by_chan) {
   uint64_t parts[] = {map_hash(snapshot_text(s, g->name)), map_hash(snapshot_text(s, g->where)), g->state, g->op,
                       by_chan ? row_of(view, g->chan) : 0};
@@ -134,7 +134,7 @@ static bool add_single(View *view, const Snapshot *s) {
   return true;
 }
 
-/* One row for go blocks that have a key in common. Returns false if there is no memory, or *full if there would be too
+/* Makes one row for go blocks with a common key. Returns false if there is no memory, or *full if there would be too
    many rows: the rest is counted. */
 static bool add_folded(View *view, const Snapshot *s, bool by_chan, bool *full) {
   const SnapshotGo *gos = s->gos.items;
@@ -179,7 +179,7 @@ static bool add_gos(View *view, const Snapshot *s) {
 
 /* ---- edges ---- */
 
-/* The total of a channel's only edge on that side is the channel's own, and need not be sent. */
+/* The total of a channel's only edge on a side equals the channel's own, and is not sent. */
 static bool add_edges(View *view, const Snapshot *s) {
   const SnapshotEdge *edges = s->edges.items;
   Map rows = {0}, sides = {0};

@@ -1,6 +1,6 @@
-/* view.h: a snapshot as rows, the unit in which pages get it. A row has a key; a page is sent the rows that have
-   changed since it last got them (feed.h). Numbers that change often are in a row of their own, so that the others need
-   not be sent again. */
+/* view.h: a snapshot as rows, the unit that pages receive. A row has a key; a page receives the rows that have changed
+   since it last got them (feed.h). Numbers that change often are in separate rows, so that the others are not sent
+   again. */
 #ifndef RUNNEL_MONITOR_VIEW_H
 #define RUNNEL_MONITOR_VIEW_H
 
@@ -10,17 +10,17 @@
 #include "tracing/map.h"
 #include "tracing/snapshot.h"
 
-/* Go blocks up to which each has a row; if there are more, those of one name that do the same share a row. */
+/* Up to this many go blocks, each has a row; of more, those with the same name and state share a row. */
 enum { VIEW_SINGLE = 2000 };
 
-/* Channels up to which each has rows; if there are more, those share rows that were made in the same line, or whose names
-   differ only in digits. So many rows at most, then, too. */
+/* Up to this many channels, each has rows; of more, channels share rows if they were made in the same line, or their
+   names differ only in digits. Then, too, there are at most this many rows. */
 enum { VIEW_CHANS = 4000 };
 
-/* Rows of go blocks at most. */
+/* The most rows of go blocks. */
 enum { VIEW_GOS = 4000 };
 
-/* What follows the key in a row, in this order. monitor.js reads them. */
+/* The fields after the key in a row, in this order. monitor.js reads them. */
 typedef enum RowKind {
   ROW_CHAN, /* name; kind, limit, flags, channels, id of the first */
   ROW_FILL, /* puts, takes, count, nputs, ntakes */
@@ -50,13 +50,13 @@ typedef struct View {
   Row *rows;                /* the rows */
   uint32_t n;               /* how many there are */
   size_t room;              /* how many there is memory for */
-  uint32_t more;            /* go blocks that are in no row */
-  uint32_t more_chans;      /* channels that are in no row */
+  uint32_t more;            /* go blocks without a row */
+  uint32_t more_chans;      /* channels without a row */
   Map places;               /* if channels share rows: the id of a channel -> that of its row */
 } View;
 
-/* Makes the rows of a snapshot, which must stay as it is while the view is used. Returns false if there is no memory;
-   the view is empty then. */
+/* Makes the rows of a snapshot, which must stay unchanged while the view is used. Returns false if there is no memory;
+   the view is then empty. */
 bool view_make(View *view, const Snapshot *snapshot);
 
 void view_free(View *view);

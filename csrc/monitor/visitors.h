@@ -1,12 +1,12 @@
-/* visitors.h: the connections that have not shown the token yet. Every user of the machine can open such ones, so that
-   they must not take the place of others: there are few at a time, and none stays for long. */
+/* visitors.h: connections that have not sent the token yet. Every user of the machine can open them, so they must not
+   block others: there are few at a time, and none stays for long. */
 #ifndef RUNNEL_MONITOR_VISITORS_H
 #define RUNNEL_MONITOR_VISITORS_H
 
 #include <microhttpd.h>
 #include <stdint.h>
 
-/* How many there may be, and for how many ms one may stay. */
+/* Their limit, and the ms that one may stay. */
 enum { MAX_VISITORS = 32, VISIT = 3000 };
 
 typedef struct Visitor {
@@ -23,10 +23,10 @@ typedef struct Visitors {
 /* A connection was opened at `now`. If there are too many, the oldest one is closed. */
 void visitors_add(Visitors *visitors, struct MHD_Connection *client, int64_t now);
 
-/* It has shown the token, or is closed. */
+/* It has sent the token, or is closed. */
 void visitors_remove(Visitors *visitors, const struct MHD_Connection *client);
 
-/* Closes those that have stayed for too long. */
+/* Closes connections that have stayed too long. */
 void visitors_close_late(Visitors *visitors, int64_t now);
 
 #endif

@@ -18,15 +18,15 @@
 /* The modules of lua/runnel/host/ and csrc/site/: a generated array. */
 extern const Module host_modules[];
 
-/* What the page calls: runs the program and returns its exit status. Without a program it does nothing: emcc's function
-   for an export is replaced by the export itself when it is first called, and the page needs that. */
+/* Called by the page: runs the program and returns its exit status. Without a program it does nothing: emcc replaces
+   the function of an export by the export itself at the first call, and the page needs that. */
 int site_run(const char *code, const char *name, int monitored);
 
 /* ---- what csrc/host/inspect.c needs of csrc/host/core.c ---- */
 
 static Sched *sched;
 
-/* In place of capi/functions.c: no C module can ask for functions here. */
+/* Replaces capi/functions.c: no C module can ask for functions here. */
 void functions_open(lua_State *L) { (void)L; }
 
 Sched *core_sched(void) { return sched; }
@@ -39,12 +39,12 @@ void core_push_function(lua_State *L, lua_CFunction f) {
 /* ---- fetching ---- */
 
 static struct Fetch {
-  struct Fetch *next; /* the next one that is under way */
+  struct Fetch *next; /* the next pending one */
   runnel_port *port;  /* where the answer goes */
   int number;         /* names it to the page */
 } * fetches;
 
-/* What a page has answered, on its way to Lua. */
+/* A page's answer on its way to Lua. */
 typedef struct Answer {
   char *body;    /* from malloc */
   size_t length; /* of the body */
@@ -69,7 +69,7 @@ static int push_answer(lua_State *L, void *data) {
   return 1;
 }
 
-/* fetch(url, ch): puts { status, body } on the channel once the page has fetched the URL. */
+/* fetch(url, ch): puts { status, body } on the channel when the page has fetched the URL. */
 static int fetch(lua_State *L) {
   const char *url = luaL_checkstring(L, 1);
   static int numbers;
@@ -120,21 +120,21 @@ static void take_fetched(void) {
 
 /* ---- waiting ---- */
 
-/* In place of base/sleep.c. There are no descriptors to wait for. */
+/* Replaces base/sleep.c. There are no descriptors to wait for. */
 void sleep_on(const int fds[SLEEP_FDS], int64_t ns, const sigset_t *blocked) {
   (void)fds, (void)blocked;
   double ms = ns < 0 ? 1e9 : (double)ns / 1e6;
   int64_t left = site_monitor_left();
   if (left >= 0 && (double)left / 1e6 < ms) ms = (double)left / 1e6;
-  (void)fflush(stdout); /* a line that is not complete */
+  (void)fflush(stdout); /* an incomplete line */
   if (ms > 0) page_sleep(ms);
   take_fetched();
 }
 
 /* ---- reading numbers ---- */
 
-/* For Lua, which always asks where the number ends. The one of the C library computes with long doubles, which takes 6 KB
-   of the compressed module. */
+/* For Lua, which always asks for the end of the number. The C library's version computes with long doubles, which takes
+   6 KB of the compressed module. */
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 double strtod(const char *restrict text, char **restrict end) { return page_number(text, end); }
 

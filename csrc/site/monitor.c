@@ -14,22 +14,22 @@
 #include "monitor/summary.h"
 #include "site/imports.h"
 
-/* Time between two snapshots, in ms; and how much longer than filling one took it is at least. */
+/* The time between two snapshots, in ms; and the least such time, as a multiple of the time for filling one. */
 enum { PERIOD = 250, SHARE = 20 };
 
-/* Bytes of a message. What does not fit comes with the next one. */
+/* Bytes of a message. The rest is sent with the next one. */
 enum { BYTES_A_MESSAGE = 256 * 1024 };
 
 static struct {
   Watch *watch;           /* NULL: there is no monitor */
   const WatchHook *outer; /* the watch's own functions */
-  Snapshot snapshot;      /* the one that is filled, then shown */
+  Snapshot snapshot;      /* the one being filled, then shown */
   View view;              /* it, as rows */
-  Feed feed;              /* what the page has been sent */
-  Text message;           /* the message that is made */
+  Feed feed;              /* what the page has received */
+  Text message;           /* the message being made */
   Text results;           /* of commands, for the next message */
   char program[128];      /* the program's name */
-  bool control;           /* the page may send commands that change something */
+  bool control;           /* the page may send commands that change the program */
   int64_t due;            /* when the next snapshot is due, in ns */
 } page;
 
@@ -39,8 +39,8 @@ int64_t site_monitor_left(void) {
   return left > 0 ? left : 0;
 }
 
-/* In place of the watch's own function: asks for a snapshot when one is due, which no other thread does here. First it
-   lets in what the page has sent. */
+/* Replaces the watch's own function: asks for a snapshot when one is due, which no other thread does here. First it
+   lets in the page's data. */
 static void poll_watch(lua_State *L, Sched *S) {
   if (!atomic_load(&page.watch->asked) && site_monitor_left() == 0) {
     page_sleep(0);
@@ -135,7 +135,7 @@ static int command(lua_State *L) {
   return n;
 }
 
-/* result(server, number, ok, lines...): what has come of a command */
+/* result(server, number, ok, lines...): the result of a command */
 static int result(lua_State *L) {
   Text text = {0};
   summary_result(L, &text);

@@ -1,4 +1,4 @@
-// details.js: the panel at the side: hints, and what is selected, with what can be done to it.
+// details.js: the panel at the side: hints, and the selected item with its commands.
 const { html, useEffect, useState } = window.htmPreact;
 import { count, duration, short } from "./model.js";
 import { ChanCharts } from "./charts.js";
@@ -75,7 +75,7 @@ function GoDetails({ model, group, row, command, onSelect }) {
     })}${rows.length > 50 && html`<li class="more">and ${rows.length - 50} more</li>`}</ul>`;
 }
 
-// ---- what is selected ----
+// ---- the selected item ----
 
 export function Details(props) {
   const { model, groups, selection } = props;

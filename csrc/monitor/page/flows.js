@@ -16,7 +16,7 @@ function parse([first, ...texts]) {
   return { now, n, flows };
 }
 
-// Sets the rate of each stage: what it has taken since the answer before.
+// Sets the rate of each stage: its takes since the previous answer.
 function addRates(answer, before) {
   const taken = new Map(before ? before.flows.flatMap((f) => f.stages).map((s) => [s.id, s.taken]) : []);
   for (const stage of answer.flows.flatMap((f) => f.stages)) {
@@ -57,7 +57,7 @@ function Stage({ stage, control, command }) {
     <td>${stage.to}</td></tr>`;
 }
 
-// A stage that has not ended, and the element that chooses it; by default one that holds, or the last.
+// A running stage, and the element that chooses it; by default one that holds, or the last.
 function useStage(flow) {
   const [chosen, setChosen] = useState("");
   const open = flow.stages.filter((s) => s.state !== "ended");

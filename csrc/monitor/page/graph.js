@@ -3,8 +3,8 @@
 const { html, useMemo, useRef, useState, useEffect } = window.htmPreact;
 import { short } from "./model.js";
 
-const MOST = 160; // nodes; what moves least is left out
-const MANY = 24; // nodes of channels, from which on channels with different buffers share one
+const MOST = 160; // nodes; the least active ones are left out
+const MANY = 24; // from this many nodes of channels on, channels with different buffers share one
 const GO_WIDTH = 190, CHAN_WIDTH = 164, HEIGHT = 44;
 
 // Without the folders of a file, and at most n characters.
@@ -91,10 +91,10 @@ export function build(model, groups) {
   return { nodes, edges, left };
 }
 
-// How large the picture is if all of it is visible.
+// The size of the whole picture.
 const fitOf = (g, room) => Math.min(1.25, room.width / g.graph().width, Math.max(room.height - 20, 200) / g.graph().height);
 
-// From left to right, or from top to bottom if it is larger so.
+// From left to right, or from top to bottom if that makes it larger.
 function layout(graph, room) {
   const across = place(graph, "LR"), down = place(graph, "TB");
   return fitOf(down, room) > fitOf(across, room) * 1.1 ? down : across;

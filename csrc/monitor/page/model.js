@@ -1,4 +1,4 @@
-// model.js: the program as the page knows it: what the server has sent, rates, history, and hints.
+// model.js: the page's model of the program: the server's data, rates, history, and hints.
 
 // Numbers of csrc/core/state.h, base/buffer.h and tracing/snapshot.h.
 export const STATES = ["running", "parked", "sleeping", "ready", "dead", "new"];
@@ -40,12 +40,12 @@ function split(name) {
 class Chan {
   constructor(id) {
     Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0 });
-    Object.assign(this, { n: 1, first: id }); // how many channels these are, and the first one
+    Object.assign(this, { n: 1, first: id }); // the number of channels, and the first one
     Object.assign(this, { rate: 0, at: 0, began: 0, before: 0, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
     this.waits = 0; // how often puts have waited lately: 0 to 1
   }
 
-  // What channels that are shown as one have in common.
+  // The common key of channels that are shown as one.
   get pattern() {
     return this.flags & PLACE ? this.name.split("/").pop() : this.single.replace(/\d+/g, "#");
   }
@@ -55,13 +55,13 @@ class Chan {
     if (this.name) return this.name;
     return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : this.flags & DONE ? "done #" : "#") + this.first;
   }
-  // In the graph, where there is little room.
+  // For the graph, where there is little room.
   get brief() { return this.flags & PLACE ? this.pattern : this.single; }
   get kindName() { return KINDS[this.kind] + (this.limit && this.n === 1 ? ` (${this.limit})` : ""); }
   get closed() { return (this.flags & CLOSED) !== 0; }
   get isPlain() { return !(this.flags & (RESULT | TIMEOUT | DONE)); }
 
-  // Who waits says more than the fill: puts that wait are backpressure.
+  // Waiting operations say more than the fill: puts that wait are backpressure.
   get state() {
     if (this.closed) return "closed";
     if (this.nputs) return "full";
@@ -127,7 +127,7 @@ export class Model {
   refill(ch, row, t) {
     const puts = ch.puts;
     [, , ch.puts, ch.takes, ch.count, ch.nputs, ch.ntakes] = row;
-    if (!ch.at || t - ch.began >= 250) { // messages that bring a command's result come soon after the last one
+    if (!ch.at || t - ch.began >= 250) { // messages with a command's result come soon after the last one
       ch.rate = ch.at ? Math.max(0, ch.puts - ch.before) * 1000 / (t - ch.began) : 0;
       ch.began = t;
       ch.before = ch.puts;
@@ -243,7 +243,7 @@ export class Model {
     return { puts, takes };
   }
 
-  // Who has used this side of the channel: "alive" go blocks, only some that have "ended", or "none" so far.
+  // Which go blocks have used this side of the channel: "alive" ones, only some that have "ended", or "none" so far.
   otherEnd(side, ch, isPut) {
     for (const go of this.gos.values()) {
       if ((side.get(go.name) || []).includes(ch)) return "alive";

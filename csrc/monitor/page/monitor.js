@@ -71,7 +71,7 @@ function App() {
       const then = control.waiting.get(number);
       control.waiting.delete(number);
       if (then) then(ok, lines);
-      else control.early.set(number, [ok, lines]); // of another page; or it came before the answer with its number
+      else control.early.set(number, [ok, lines]); // for another page, or before the command's answer
       if (control.early.size > 100) control.early.clear();
     });
   }, []);
@@ -85,7 +85,7 @@ function App() {
       else if (what === "queues") setQueues([ok, ...lines]);
       else {
         say(ok, lines[0]);
-        if (what.startsWith("flow_")) command("flows", {}, true); // shows at once what has changed
+        if (what.startsWith("flow_")) command("flows", {}, true); // shows the change at once
       }
     };
     try {
