@@ -1,5 +1,5 @@
-/* buffer.h: the kinds of buffer, and the arithmetic of the ring of slots. The values are with the channel (chan.c); a
-   buffer knows nothing of Lua.
+/* buffer.h: the kinds of buffer, and the arithmetic of the ring of slots. The channel has the values (chan.c); a buffer
+   knows nothing of Lua.
 
    The ring has `size` slots. A small buffer has all of them from the start; a large one begins with few and grows up to
    the limit (and above it only if a transducer turns one value into many). */
@@ -17,23 +17,23 @@ typedef enum BufferKind {
   BUFFER_FIXED,    /* at its limit it is full: puts wait */
   BUFFER_DROPPING, /* at its limit it drops the new value */
   BUFFER_SLIDING,  /* at its limit it drops the oldest value */
-  BUFFER_PROMISE,  /* keeps its first value for ever, for every taker */
-  BUFFER_POLICY,   /* a Lua object decides, and has the values and their count */
-  BUFFER_SHARED    /* of a handle to a shared channel: that channel decides, and has them (sharing/chan_shared.h) */
+  BUFFER_PROMISE,  /* keeps its first value forever, for every taker */
+  BUFFER_POLICY,   /* a Lua object decides; it has the values and their count */
+  BUFFER_SHARED    /* a handle's: the shared channel decides, and has the values (sharing/chan_shared.h) */
 } BufferKind;
 
-/* Without a buffer there is only what comes before the limit: a channel has no memory for the rest then. */
+/* Without a buffer a channel has memory only for the fields before the limit. */
 typedef struct Buffer {
   uint8_t kind;   /* a BufferKind */
   uint8_t base;   /* the user value of the channel that is slot 0; 0 if the slots are in a table */
-  uint16_t label; /* of the channel (tracing/trace.h): it is here because there is room */
+  uint16_t label; /* the channel's (tracing/trace.h); here because there is room */
   uint32_t limit; /* values it holds */
   uint32_t size;  /* slots that there are now */
   uint32_t head;  /* slot of the oldest value */
   uint32_t count; /* values in it */
 } Buffer;
 
-/* What adding a value means for the slots. */
+/* How adding a value changes the slots. */
 typedef enum BufferAdd {
   BUFFER_ADD,  /* add it behind the others */
   BUFFER_DROP, /* drop it */
@@ -51,7 +51,7 @@ static inline uint32_t buffer_count(const Buffer *b) { return b->kind == BUFFER_
 /* Whether a buffer of this kind never makes a put wait. */
 static inline bool buffer_unblocking(BufferKind kind) { return kind >= BUFFER_DROPPING && kind <= BUFFER_PROMISE; }
 
-/* What to do with one more value. Not for BUFFER_POLICY and BUFFER_SHARED. */
+/* The action for one more value. Not for BUFFER_POLICY and BUFFER_SHARED. */
 static inline BufferAdd buffer_add(const Buffer *b) {
   if (b->count < b->limit || b->kind <= BUFFER_FIXED) return BUFFER_ADD;
   return b->kind == BUFFER_SLIDING ? BUFFER_SLIDE : BUFFER_DROP;

@@ -1,4 +1,4 @@
-/* bytes.h: a queue of bytes that grows; also a text, if nothing is taken from it. */
+/* bytes.h: a queue of bytes that grows; without takes, a text. */
 #ifndef RUNNEL_BYTES_H
 #define RUNNEL_BYTES_H
 
@@ -9,7 +9,7 @@
 
 /* Begins as zeros. */
 typedef struct Bytes {
-  char *start;     /* from malloc; NULL if there have never been any */
+  char *start;     /* from malloc; NULL before the first bytes */
   size_t from;     /* the first byte that has not been taken */
   size_t to;       /* behind the last */
   size_t capacity; /* how many there is memory for */

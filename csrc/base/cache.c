@@ -1,4 +1,4 @@
-/* cache.c: see cache.h. Before the memory that is returned is the address that malloc has returned. */
+/* cache.c: see cache.h. malloc's address is stored before the returned memory. */
 #include "base/cache.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* cache.h: memory that begins with a cache line, so that what two processors use together is in as few lines as
-   possible: each line that moves from one to the other takes about 100 ns. */
+/* cache.h: memory that begins with a cache line, so that data shared by two processors is in as few lines as possible:
+   each line that moves from one to the other takes about 100 ns. */
 #ifndef RUNNEL_CACHE_H
 #define RUNNEL_CACHE_H
 

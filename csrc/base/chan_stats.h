@@ -15,10 +15,10 @@ typedef struct ChanStats {
   uint64_t puts;   /* values accepted */
   uint64_t takes;  /* values taken */
   bool closed;     /* no more puts */
-  /* Of a channel between threads only: */
+  /* Only for shared channels: */
   bool reason_taken; /* a take has got the reason of the close */
   bool puts_full;    /* one more put may not wait */
-  bool takes_full;   /* nor a take */
+  bool takes_full;   /* one more take may not wait */
 } ChanStats;
 
 #endif

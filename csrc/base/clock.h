@@ -23,7 +23,7 @@ static inline int64_t clock_ms(void) { return clock_ns() / CLOCK_MS; }
 /* Moves virtual time forward to `ns`; never back. */
 void clock_jump(Clock *clock, int64_t ns);
 
-/* The time `ns` (0 or more) after `now`; at most INT64_MAX, which is never. */
+/* The time `ns` (0 or more) after `now`; at most INT64_MAX, which means never. */
 static inline int64_t clock_after(int64_t now, int64_t ns) { return ns < INT64_MAX - now ? now + ns : INT64_MAX; }
 
 /* The resolution of deadlines of timeouts, in ns. A real clock advances between any two calls: without rounding, no two

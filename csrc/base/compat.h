@@ -1,9 +1,9 @@
-/* compat.h: what differs between compilers, and between releases of Lua 5.4. */
+/* compat.h: differences between compilers, and between releases of Lua 5.4. */
 #ifndef RUNNEL_COMPAT_H
 #define RUNNEL_COMPAT_H
 
-/* Which way a branch on a hot path usually goes. (Lua's l_likely is internal, and missing from early 5.4.)
-   ALWAYS_INLINE: for a function whose inlining must not depend on how many callers it has. */
+/* The usual outcome of a branch on a hot path. (Lua's l_likely is internal, and missing from early 5.4.) ALWAYS_INLINE:
+   for a function whose inlining must not depend on the number of its callers. */
 #if defined(__GNUC__)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -32,7 +32,7 @@
 #define SANITIZES_ADDRESSES 0
 #endif
 
-/* A short break of a thread that looks at something again and again until another thread changes it. */
+/* A short break of a thread that polls until another thread changes a value. */
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
 #define PAUSE_BRIEFLY() __builtin_ia32_pause()
 #else

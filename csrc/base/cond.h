@@ -1,4 +1,4 @@
-/* cond.h: condition variables whose waits end after some time, by the clock that never steps. */
+/* cond.h: condition variables whose waits have deadlines, by the clock that never steps. */
 #ifndef RUNNEL_BASE_COND_H
 #define RUNNEL_BASE_COND_H
 

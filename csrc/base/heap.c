@@ -71,7 +71,7 @@ void heap_remove(Heap *heap, Timer *timer) {
   timer->place = HEAP_NOWHERE;
   HeapEntry last = heap->entries[--heap->count];
   if (heap_timer(last) == timer) return;
-  /* The last entry takes the place, or goes above or below it, where it belongs. */
+  /* The last entry moves to the place, and then up or down to its position. */
   if (place > 0 && earlier(last, heap->entries[(place - 1) / 4])) sift_up(heap, place, last);
   else sift_down(heap, place, last);
 }

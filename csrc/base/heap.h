@@ -1,6 +1,5 @@
-/* heap.h: the timer heap, 4-ary. The timer of a sleeper knows its place in it, so that removing one is O(log n); to
-   that of a timeout nothing is written while it is in the heap. Timers with the same deadline come out in the order in
-   which they were inserted. */
+/* heap.h: the timer heap, 4-ary. A sleeper's timer knows its place in it, so that removing it is O(log n); a timeout's
+   timer is not written to while it is in the heap. Timers with the same deadline come out in the order of insertion. */
 #ifndef RUNNEL_HEAP_H
 #define RUNNEL_HEAP_H
 
@@ -12,18 +11,18 @@
 
 typedef struct Timer {
   int64_t deadline; /* when it is due, in ns of the scheduler's clock */
-  uint64_t seq;     /* order of insertion, for timers with the same deadline */
+  uint64_t seq;     /* order of insertion, for equal deadlines */
   uint32_t place;   /* where it is in the heap's entries, or HEAP_NOWHERE */
-  bool is_timeout;  /* fires by closing a timeout channel; else it wakes a sleeper */
+  bool is_timeout;  /* fires by closing a timeout channel; otherwise it wakes a sleeper */
 } Timer;
 
 typedef struct HeapEntry {
-  int64_t deadline; /* the timer's, copied here so that comparing touches one cache line */
-  uintptr_t timer;  /* the timer, whose lowest bit is 1 for a timeout: the timer may not be in the cache */
+  int64_t deadline; /* a copy of the timer's, so that comparing touches one cache line */
+  uintptr_t timer;  /* the timer; the lowest bit is 1 for a timeout, since reading the timer could miss the cache */
 } HeapEntry;
 
 typedef struct Heap {
-  HeapEntry *entries; /* storage, which belongs to the owner; see heap_move */
+  HeapEntry *entries; /* the owner's storage; see heap_move */
   uint32_t count;     /* timers in it */
   uint32_t capacity;  /* entries that the storage holds */
   uint64_t next_seq;  /* for the next timer */
@@ -41,7 +40,7 @@ void heap_insert(Heap *heap, Timer *timer);
 /* Takes the first timer out. There must be one. */
 Timer *heap_pop(Heap *heap);
 
-/* Removes the timer of a sleeper; does nothing if it is in no heap. */
+/* Removes a sleeper's timer; does nothing if it is in no heap. */
 void heap_remove(Heap *heap, Timer *timer);
 
 /* The timer that is due first, or NULL. */

@@ -5,7 +5,7 @@
 #include "base/loaded.h"
 
 #ifdef __wasm__
-/* Memory of WebAssembly cannot be reserved without taking it: base/spans.h would take 256 MB. */
+/* WebAssembly cannot reserve memory without taking it: base/spans.h would take 256 MB. */
 bool stay_loaded(void) { return false; }
 #else
 
@@ -16,7 +16,7 @@ bool stay_loaded(void) { return false; }
 #include <sys/auxv.h>
 #endif
 
-/* Whether what begins at that address is the program itself. */
+/* Whether the object at that address is the program itself. */
 static bool is_program(const void *start) {
 #if defined(__linux__)
   Dl_info info;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Keeps the library, or program, that this function is linked into, and what it is linked with, loaded until the
+/* Keeps the library or program that contains this function, and the libraries it is linked with, loaded until the
    process ends. Returns false if the system does not promise that. */
 bool stay_loaded(void);
 

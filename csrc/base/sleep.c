@@ -21,7 +21,7 @@ void sleep_on(const int fds[SLEEP_FDS], int64_t ns, const sigset_t *blocked) {
 
 #else
 
-/* For a descriptor that is too large for pselect: the longest sleep, which a signal may fail to end. */
+/* For a descriptor that is too large for pselect: the longest sleep, since a signal may fail to end it. */
 enum { MAX_WAIT_NO_SIGNALS_MS = 100 };
 
 void sleep_on(const int fds[SLEEP_FDS], int64_t ns, const sigset_t *blocked) {

@@ -7,8 +7,8 @@
 
 enum { SLEEP_FDS = 4 }; /* descriptors that a sleep watches */
 
-/* Sleeps, with these signals blocked, until one of the descriptors that are not negative is readable, or `ns` have
-   passed, unless that is negative. May end earlier. */
+/* Sleeps, with these signals blocked, until one of the non-negative descriptors is readable, or `ns` have passed,
+   unless that is negative. May end earlier. */
 void sleep_on(const int fds[SLEEP_FDS], int64_t ns, const sigset_t *blocked);
 
 #endif

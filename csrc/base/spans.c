@@ -11,8 +11,8 @@ enum {
   SPANS_MAX = REGION_SIZE / SPAN_SIZE,
   TABLE_SPANS = SPANS_MAX * sizeof(Span) / SPAN_SIZE, /* that the table takes, at the region's start */
   READY_MIN = 64,                                     /* the fewest spans that become accessible at once: 1 MB */
-  LOOK_MIN = 1024,                                    /* changes between two looks at what to give back */
-  SPARE = 64,                                         /* idle spans that are kept in any case: 1 MB */
+  LOOK_MIN = 1024,                                    /* changes between two checks for memory to give back */
+  SPARE = 64,                                         /* idle spans that are always kept: 1 MB */
   FRESH_BYTES = 4096                                  /* of fresh blocks that join the free ones at once: a page */
 };
 
@@ -60,7 +60,7 @@ static void unlink_open(Span *span) {
   span->link = NULL;
 }
 
-/* Gives the system back the memory of so many of the idle spans, of those that have been idle for longest. */
+/* Gives the system back the memory of the longest idle spans. */
 static void give_back(Spans *spans, size_t count) {
   Span **link = &spans->idle;
   for (size_t i = count; i < spans->nidle; i++) link = &(*link)->next;
@@ -76,7 +76,7 @@ static void give_back(Spans *spans, size_t count) {
   }
 }
 
-/* Looks now and then at how many spans were idle all the time, and gives back their memory. Between two looks as many
+/* Checks now and then how many spans were idle all the time, and gives back their memory. Between two checks as many
    spans change as the program can fill and empty again twice. */
 static void give_back_idle(Spans *spans) {
   if (spans->changes < LOOK_MIN || spans->changes / 4 < spans->nidle + spans->nbusy) return;
@@ -185,7 +185,8 @@ void spans_put_last(Spans *spans, Span *span) {
     span->low = 0;
     link_open(spans, span);
   }
-  /* The last span of a size is kept. Else one block that is made and freed again and again would make and end it. */
+  /* The last span of a size is kept. Otherwise making and freeing one block repeatedly would make and end a span each
+     time. */
   bool is_last = spans->open[span->size] == span && span->next == &spans->full;
   if (span->used == 0 && !is_last) end(spans, span);
 }

@@ -1,12 +1,12 @@
 /* spans.h: memory for the small objects of one lua_State. A go block is about ten of them, and malloc and free would
-   take a quarter of the time of its life: they must work for many threads and for any size. Here there is no lock, a
-   block has no header, and both operations are a few instructions.
+   take a quarter of the time of its life, since they must work for many threads and for any size. Here there is no
+   lock, a block has no header, and both operations are a few instructions.
 
    A region of addresses is reserved once. It is divided into spans of 16 KB, and the blocks of a span all have the same
-   size, a multiple of 16 bytes. What a span needs is in a table at the start of the region; a block's address leads to
-   its entry. A span that has become empty serves any size next. Empty spans give their memory back to the system, but
-   not at once: a collector empties many, which the program fills again before the next cycle. Only spans that the
-   program has not needed for several such cycles do.
+   size, a multiple of 16 bytes. A table at the start of the region has the data of each span; a block's address leads
+   to its entry. An empty span can serve any size next. Empty spans give their memory back to the system, but not at
+   once: a collector empties many, which the program fills again before the next cycle. Only spans that the program has
+   not needed for several cycles do.
 
    Not for more than one thread at a time. */
 #ifndef RUNNEL_SPANS_H
@@ -26,7 +26,7 @@ enum {
   BLOCK_SIZES = BLOCK_MAX / BLOCK_UNIT + 1 /* of these 0 is not used */
 };
 
-/* The addresses that are reserved, in bytes. Only those that are used take memory. */
+/* The reserved addresses, in bytes. Only used ones take memory. */
 #define REGION_SIZE ((size_t)1 << (sizeof(size_t) > 4 ? 34 : 28))
 
 /* A free block. */
@@ -35,28 +35,28 @@ typedef struct Block {
 } Block;
 
 typedef struct Span {
-  Block *free;        /* its free blocks, but for the fresh ones */
+  Block *free;        /* its free blocks, except the fresh ones */
   struct Span *next;  /* in its list: Spans.open[size], Spans.idle or Spans.cold */
-  struct Span **link; /* what points to it in Spans.open[size]; NULL if it is in no such list */
+  struct Span **link; /* the pointer to it in Spans.open[size]; NULL if it is in no such list */
   uint16_t used;      /* blocks in use */
-  uint16_t low;       /* once no more than this are in use, spans_put_last must be called */
+  uint16_t low;       /* when this many are in use, spans_put_last must be called */
   uint16_t fresh;     /* free blocks at its end that are not in the list yet */
   uint8_t size;       /* of a block, in units; 0: the span is empty */
 } Span;
 
 typedef struct Spans {
-  Span *open[BLOCK_SIZES]; /* for each size, the spans that have free blocks; none: the one below, never NULL */
+  Span *open[BLOCK_SIZES]; /* for each size, the spans with free blocks; without any, `full`, never NULL */
   Span full;               /* has no block: the end of each list in `open` */
-  Span *idle;              /* spans without blocks in use, the last one that became so first */
-  Span *cold;              /* those of them whose memory the system has got back */
+  Span *idle;              /* spans without blocks in use, the newest first */
+  Span *cold;              /* idle spans whose memory was given back to the system */
   char *region;            /* where the region begins */
-  size_t begun;            /* spans that have been in use, the table's own included: the others have not been touched */
+  size_t begun;            /* spans that have been used, including the table's: the others are untouched */
   size_t ready;            /* spans whose memory may be accessed */
   size_t nidle;            /* spans in `idle` */
   size_t nbusy;            /* spans that have a size */
-  size_t lowest;           /* the least that nidle was since the last look at what to give back */
+  size_t lowest;           /* the minimum of nidle since the last check for memory to give back */
   size_t changes;          /* how often a span has become idle or busy since then */
-  bool stopped;            /* spans_get finds nothing any more */
+  bool stopped;            /* spans_get always fails */
 } Spans;
 
 /* Reserves a region; false if the system has none. */
@@ -65,13 +65,13 @@ bool spans_init(Spans *spans);
 /* Gives all memory back. */
 void spans_destroy(Spans *spans);
 
-/* From now on spans_get finds nothing. Blocks may still be freed. */
+/* Makes spans_get fail from now on. Blocks may still be freed. */
 void spans_stop(Spans *spans);
 
 /* A block of `size` bytes, 1 to BLOCK_MAX; NULL if there is no memory for it. */
 void *spans_get(Spans *spans, size_t size);
 
-/* What remains to be done when a span has `low` blocks in use. */
+/* The rest of the work when a span has `low` blocks in use. */
 void spans_put_last(Spans *spans, Span *span);
 
 /* Whether the block is in the region. */
@@ -87,7 +87,7 @@ static inline Span *spans_of(const Spans *spans, const void *block) {
 /* The size of a block in units. */
 static inline size_t spans_units(size_t size) { return (size + BLOCK_UNIT - 1) / BLOCK_UNIT; }
 
-/* A block of `size` bytes, 1 to BLOCK_MAX, that is at hand; or NULL, and spans_get may find one. */
+/* A ready block of `size` bytes, 1 to BLOCK_MAX; or NULL: then spans_get may find one. */
 static inline void *spans_get_fast(Spans *spans, size_t size) {
   Span *span = spans->open[spans_units(size)];
   Block *block = span->free;

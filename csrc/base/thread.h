@@ -28,8 +28,8 @@ typedef struct Thread {
   Wakeup *wakeup;   /* wakes it, with a reference; or NULL */
 } Thread;
 
-/* Makes the wakeup of a thread that is zeros; false, with errno, if there is none. thread_close releases it, and does
-   nothing if there is none. */
+/* Makes the wakeup of a thread that is zeros; false, with errno, on failure. thread_close releases it, and does nothing
+   if there is none. */
 bool thread_open(Thread *thread);
 void thread_close(Thread *thread);
 
@@ -46,7 +46,7 @@ static inline void thread_wake(const Thread *thread) { wakeup_signal(thread->wak
 /* Whether it is to end. Any thread. */
 static inline bool thread_ends(const Thread *thread) { return atomic_load(&thread->ends); }
 
-/* Starts a thread that is woken in another way than by a Wakeup; else as thread_start. */
+/* Starts a thread that is not woken by a Wakeup; otherwise as thread_start. */
 int thread_spawn(pthread_t *id, const char *name, void *(*run)(void *), void *data);
 
 /* Blocks all signals in this thread until signals_restore; threads that are started meanwhile never get any. */

@@ -1,9 +1,9 @@
 /* wakeup.c: see wakeup.h.
 
-   There is no lock: who signals would hold it while the scheduler, already awake, waits for it. Instead `state` says
-   who writes and who reads. The thread that changes it from IDLE to SIGNALLED writes a token. The scheduler reads the
-   token, and then changes the state back to IDLE; so there is one token at most. If it looks before the token is
-   written, it changes the state to COMING, and the token ends one of its waits later. */
+   There is no lock: a signalling thread would hold it while the scheduler, already awake, waits for it. Instead `state`
+   says which thread writes or reads. The thread that changes it from IDLE to SIGNALLED writes a token. The scheduler
+   reads the token, and then changes the state back to IDLE; so there is one token at most. If it looks before the token
+   is written, it changes the state to COMING, and the token ends one of its waits later. */
 #include "base/wakeup.h"
 
 #include <errno.h>
@@ -20,15 +20,15 @@
 
 enum {
   IDLE,      /* no signal, and no token */
-  SIGNALLED, /* the scheduler has not looked at the signal; the token is there, or about to be written */
-  COMING     /* the scheduler has looked at the signal; the token is about to be written, or there */
+  SIGNALLED, /* the scheduler has not seen the signal; the token is there, or about to be written */
+  COMING     /* the scheduler has seen the signal; the token is about to be written, or there */
 };
 
 struct Wakeup {
-  atomic_uint references; /* how many hold it */
+  atomic_uint references; /* number of references */
   atomic_int state;       /* see above */
   int read_end;           /* readable while there is a token */
-  int write_end;          /* where the token is written; the same descriptor if it is an eventfd */
+  int write_end;          /* for writing the token; the same descriptor if it is an eventfd */
 };
 
 /* Closes the descriptors without changing errno. */
@@ -40,8 +40,8 @@ static void close_both(const int ends[2]) {
 }
 
 #ifdef HAVE_EVENTFD
-/* Linux: when a thread writes to a pipe, the kernel takes it that the writer is about to wait, and likes to wake the
-   reader on the writer's processor. For an eventfd it prefers a processor that is idle. */
+/* Linux: when a thread writes to a pipe, the kernel assumes that the writer is about to wait, and prefers to wake the
+   reader on the writer's processor. For an eventfd it prefers an idle processor. */
 static bool open_both(int ends[2]) {
   ends[0] = ends[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   return ends[0] >= 0;
@@ -107,7 +107,7 @@ static bool read_token(const Wakeup *wakeup) {
 
 bool wakeup_consume(Wakeup *wakeup) {
   if (atomic_load_explicit(&wakeup->state, memory_order_relaxed) == IDLE) return false;
-  /* The exchange comes last: what a thread has written before it signals, the scheduler sees after this. */
+  /* The exchange comes last: after it, the scheduler sees everything written before the signal. */
   int before = atomic_exchange(&wakeup->state, read_token(wakeup) ? IDLE : COMING);
   return before == SIGNALLED;
 }

@@ -1,6 +1,6 @@
 /* wakeup.h: how another thread wakes a sleeping scheduler: an eventfd, or a pipe where there are none. The first signal
    writes into it, and later ones do not until the scheduler has consumed it, so that a burst of signals is one wakeup.
-   Knows no Lua, and not what waits: a thread that polls can be in the place of the scheduler.
+   Knows no Lua. A polling thread can replace the scheduler.
 
    Wakeups are reference counted: the scheduler and every thread that may signal hold one reference each. A thread can
    therefore signal after the lua_State is closed. */
@@ -27,7 +27,7 @@ bool wakeup_consume(Wakeup *wakeup);
 /* Whether wakeup_consume would return true. */
 bool wakeup_is_pending(const Wakeup *wakeup);
 
-/* The descriptor that is readable while a signal is pending. Nobody else may read from it. */
+/* The descriptor that is readable while a signal is pending. Only the functions here may read from it. */
 int wakeup_fd(const Wakeup *wakeup);
 
 #endif

@@ -62,7 +62,7 @@ void windows_add(Windows *windows, int64_t deadline, uint32_t number) {
   w->latest_number = number;
 }
 
-/* Frees an entry, and moves back the entries behind it that were displaced because of it. */
+/* Frees an entry, and moves back the later entries that it displaced. */
 static void free_entry(Windows *windows, uint32_t hole) {
   windows->count--;
   for (uint32_t i = next(windows, hole); windows->entries[i].latest_number; i = next(windows, i)) {

@@ -1,6 +1,6 @@
 /* windows.h: finds a pending timeout that can be shared. Time is divided into windows of 10 ms. For each window with
    timeouts, a hash table with open addressing has the deadlines of the latest and of the earliest one, and a number for
-   each, which the caller has assigned. So a search does not access the timeouts themselves. The caller provides the
+   each, assigned by the caller. So a search does not access the timeouts themselves. The caller provides the
    storage. */
 #ifndef RUNNEL_WINDOWS_H
 #define RUNNEL_WINDOWS_H
@@ -15,7 +15,7 @@
 
 typedef struct Window {
   int64_t latest;           /* the deadline of its latest timeout */
-  uint32_t span;            /* how much earlier the deadline of its earliest one is, in ns */
+  uint32_t span;            /* how much earlier the earliest deadline is, in ns */
   uint32_t latest_number;   /* the number of the latest one; 0: this entry is free */
   uint32_t earliest_number; /* the number of the earliest one */
 } Window;

@@ -4,7 +4,7 @@
 #include <lualib.h>
 #include <unistd.h>
 
-/* Where these modules are as seen from the executable's directory: in the build tree, and below the prefix. */
+/* The folders of these modules relative to the executable's: in the build tree, and below the prefix. */
 #define PLACES "%s;%s../?.so;%s../lib/lua/5.4/?.so"
 
 void beside_add_places(lua_State *L) {

@@ -5,7 +5,7 @@
 
 #include <lua.h>
 
-/* Adds their places to package.cpath, behind all others. May raise. */
+/* Adds their places to the end of package.cpath. May raise. */
 void beside_add_places(lua_State *L);
 
 #endif

@@ -18,14 +18,14 @@ extern const Module host_modules[];
 /* The registry key of the scheduler's userdata. */
 #define SCHED_KEY "runnel.host.sched"
 
-/* The executable has one state, and a signal handler gets no argument to find it. */
+/* The executable has one state, and a signal handler cannot get it as an argument. */
 static Sched *sched;
 
 static bool inspected; /* there will be a prompt */
 
 static bool errors_pass; /* unhandled errors do not change the exit status */
 
-/* How long an error waits to be taken at the prompt. It is short, since the user wants to see the error soon. */
+/* How long an error waits for a take at the prompt. It is short, since the user wants to see the error soon. */
 static const int64_t PROMPT_GRACE = 50 * CLOCK_MS;
 
 void core_let_errors_pass(void) { errors_pass = true; }
@@ -100,7 +100,7 @@ static int open_core(lua_State *L) {
   return 1;
 }
 
-/* Pops the driver on top of the stack and sets it, unless a driver is set already. Unlike rn.driver it may be called
+/* Pops the driver on top of the stack and sets it, unless one is set already. Unlike rn.driver it may be called
    anywhere: after a script has required luv, the next wait handles luv's events. */
 static void drive_by(lua_State *L) {
   core_push_sched(L);
@@ -164,7 +164,7 @@ static int open_luv_driver(lua_State *L) {
   return 1;
 }
 
-/* Protected: () writes the trace that is being recorded, if there is one. */
+/* Protected: () writes the trace, if one is being recorded. */
 static int end_trace(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "runnel.internal.recorder") != LUA_TTABLE) return 0;
@@ -182,8 +182,7 @@ void core_end_trace(lua_State *L) {
 bool core_is_well(void) { return !sched || errors_pass || sched->printed == 0; }
 
 /* Replaces os.exit, which may exit without closing the state: ends threads, reports unhandled errors, ends the trace,
-   and exits. Without a status it is that of the end of the script.
-   Upvalue: Lua's os.exit. */
+   and exits. Without a status it is the script's exit status. Upvalue: Lua's os.exit. */
 static int exit_after_reports(lua_State *L) {
   core_finish(L);
   if (lua_isnoneornil(L, 1)) {

@@ -1,4 +1,4 @@
-/* core.h: the core inside the executable: how the host loads it and finds the scheduler. */
+/* core.h: loads the core in the executable, and finds its scheduler. */
 #ifndef RUNNEL_HOST_CORE_H
 #define RUNNEL_HOST_CORE_H
 
@@ -27,13 +27,13 @@ Sched *core_sched(void);
 /* Unhandled errors of go blocks will not change the exit status. Must be called before the core is loaded. */
 void core_let_errors_pass(void);
 
-/* Writes the trace that is being recorded, if there is one. Does not raise. */
+/* Writes the trace, if one is being recorded. Does not raise. */
 void core_end_trace(lua_State *L);
 
-/* Reports unhandled errors of go blocks; within a simulation, those of the outer world as well. */
+/* Reports unhandled errors of go blocks; within a simulation, also those of the outer world. */
 void core_report_unhandled(lua_State *L);
 
-/* The program ends: ends its threads, and reports the unhandled errors, also theirs. */
+/* At the end of the program: ends its threads, and reports the unhandled errors, including theirs. */
 void core_finish(lua_State *L);
 
 /* Whether no unhandled error was written to stderr, or the options allow that. */

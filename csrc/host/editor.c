@@ -33,43 +33,44 @@ enum { HISTORY = 1000, LONGEST_PROMPT = 64, COLOUR = 16 };
 /* A paste that is larger than this, or higher than the screen, is not put into the line but is the whole chunk. */
 enum { LONGEST_PASTE = 4096 };
 
-/* Where so many bytes are there already, a terminal has pasted them as if they were typed; nobody types so far ahead. */
+/* With this many bytes available, a terminal has pasted them as if they were typed; no user types so far ahead. */
 enum { PASTED = 16 };
 
-/* How long the size of the screen must have been the same before the line is drawn again. A terminal that is being resized
-   by hand wraps the line anew many times a second, and tmux gives programs the new size up to 250 ms later. */
+/* How long the size of the screen must be unchanged before the line is drawn again. A terminal that is being resized by
+   hand wraps the line anew many times a second, and tmux gives programs the new size up to 250 ms later. */
 static const int64_t SETTLE_NS = 300 * CLOCK_MS;
 
-/* How long the terminal may take to say its width, and how often it is asked while it differs from what the kernel says. */
+/* How long the terminal may take to report its width, and how often it is asked while that differs from the
+   kernel's. */
 static const int64_t ANSWER_NS = 1000 * CLOCK_MS;
 enum { ASK_AT_MOST = 20 };
 
-/* A line that is hidden by output is drawn again after this time even while more comes. */
+/* A line hidden by output is drawn again after this time even if more output follows. */
 static const int64_t HIDDEN_NS = 30 * CLOCK_MS;
 
-/* Where the registry has the function that completes. */
+/* The registry key of the completing function. */
 #define COMPLETE_KEY "runnel.host.complete"
 
 /* There is one terminal; a signal and libedit's callbacks must find it. */
 static struct {
   EditLine *el;                              /* libedit's editor, or NULL */
-  HistoryW *history;                         /* what was entered before */
-  FILE *screen;                              /* where it draws: no stream that would hide the line */
+  HistoryW *history;                         /* earlier entries */
+  FILE *screen;                              /* the editor's own stream, which does not hide the line */
   lua_State *L;                              /* the main thread */
-  wchar_t prompt[LONGEST_PROMPT];            /* what stands before the line */
-  wchar_t coloured[LONGEST_PROMPT + COLOUR]; /* the same in colour */
-  bool colours;                              /* the terminal shows them, and they are wanted */
+  wchar_t prompt[LONGEST_PROMPT];            /* the prompt before the line */
+  wchar_t coloured[LONGEST_PROMPT + COLOUR]; /* the coloured prompt */
+  bool colours;                              /* the terminal shows colours, and the user wants them */
   bool shown;                                /* the line is on the screen */
-  int64_t hidden_at;                         /* since when it is not */
+  int64_t hidden_at;                         /* when it was hidden */
   bool interrupted;                          /* Ctrl-C ended the line */
   bool settling;                             /* the size of the screen has changed, and the line was not drawn since */
-  int64_t resized_at;                        /* when it did */
-  int64_t asked_at;                          /* when the terminal was asked for its width since, or 0 */
-  int times_asked;                           /* how often it was, since the size changed */
+  int64_t resized_at;                        /* when the size changed */
+  int64_t asked_at;                          /* when the terminal was then asked for its width, or 0 */
+  int times_asked;                           /* how often it was asked since */
   bool answers;                              /* it has answered before */
   bool is_mute;                              /* it does not answer */
-  char *block;           /* a paste that is a chunk of its own, with what stood around it in the line; or NULL */
-  struct termios before; /* how the terminal was */
+  char *block;           /* a paste that is a chunk of its own, with the text around it in the line; or NULL */
+  struct termios before; /* the terminal's original state */
   Utf8Reader reader;     /* makes characters of bytes */
 } ed;
 
@@ -95,7 +96,8 @@ static void advance(wchar_t c, int columns, int *row, int *column) {
   }
 }
 
-/* How large the screen is now: libedit learns of a change later than the terminal, which has wrapped the line anew. */
+/* The present size of the screen: libedit learns of a change later than the terminal, which has wrapped the line
+   anew. */
 static void screen_size(int *rows, int *columns) {
   struct winsize size;
   bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0;
@@ -113,7 +115,7 @@ static int cursor_row(void) {
   return row < rows ? row : rows - 1;
 }
 
-/* Takes the line off the screen; the cursor is then where it began. */
+/* Takes the line off the screen; the cursor is then where the line began. */
 static void hide(void) {
   if (!ed.shown) return;
   ed.shown = false;
@@ -125,7 +127,7 @@ static void hide(void) {
   (void)fflush(ed.screen);
 }
 
-/* Draws the line below what was printed. */
+/* Draws the line below the output. */
 static void show(void) {
   if (ed.shown) return;
   output_fresh_line();
@@ -134,8 +136,8 @@ static void show(void) {
   output_before(hide);
 }
 
-/* Whether the kernel knows the size that the screen has. A terminal may take long to say it, and nothing may be drawn
-   before: where the line began on the screen would be reckoned wrongly, and a part of it would stay there. */
+/* Whether the kernel knows the present size of the screen. A terminal may report it late, and until then the line must
+   not be drawn: the computed beginning of the line would be wrong, and a part of it would stay on the screen. */
 static bool size_is_known(void) {
   int rows, columns;
   if (ed.is_mute) return true;
@@ -152,11 +154,11 @@ static bool size_is_known(void) {
   screen_size(&rows, &columns);
   if (width_answer() == columns || ++ed.times_asked >= ASK_AT_MOST) return true;
   ed.asked_at = 0;
-  ed.resized_at = clock_ns(); /* the kernel will be told */
+  ed.resized_at = clock_ns(); /* the kernel will be informed */
   return false;
 }
 
-/* Draws the line for the size that the screen has now. */
+/* Draws the line for the present size of the screen. */
 static void settle(void) {
   if (!ed.settling) return;
   ed.settling = false;
@@ -164,7 +166,7 @@ static void settle(void) {
   el_resize(ed.el);
 }
 
-/* What wait_input calls. */
+/* The callback of wait_input. */
 static void redraw(void *ud, bool busy) {
   (void)ud;
   (void)fflush(stdout);
@@ -193,7 +195,7 @@ static wchar_t *get_prompt(EditLine *el) {
 
 /* ---- keys ---- */
 
-/* The next byte, or -1 when there is none any more. */
+/* The next byte, or -1 at the end. */
 static int next_byte(void *ud) {
   (void)ud;
   for (;;) {
@@ -211,15 +213,14 @@ static int next_byte(void *ud) {
   }
 }
 
-/* Lets go blocks run until the screen has settled: what is drawn before that, for a size that is no longer the
-   terminal's, could not be taken away again. */
+/* Lets go blocks run until the screen has settled: output drawn earlier, for an outdated size, could not be removed. */
 static void wait_to_settle(void) {
   static const struct timespec pause = {.tv_nsec = 5 * CLOCK_MS};
   while (ed.settling || resized) {
     (void)nanosleep(&pause, NULL);
     wait_run_first();
     if (wait_input(ed.L, 0, redraw, NULL) != WAITED_INPUT || !width_has_room()) continue;
-    int byte = wait_read_byte(); /* of the terminal's answer, or of a key to be read afterwards */
+    int byte = wait_read_byte(); /* of the terminal's answer, or of a key to be read later */
     if (byte < 0) break;
     if (!width_takes(byte)) width_keep(byte);
   }
@@ -255,7 +256,7 @@ static int rows_of(const char *text) {
 }
 
 /* Moves the cursor, as the arrow keys do in a chunk of several lines: to the same column of the line above (-1) or
-   below (1). False where there is none. */
+   below (1). False if there is none. */
 static bool move_line(EditLine *el, int direction) {
   const LineInfoW *line = el_wline(el);
   const wchar_t *begin = line->cursor, *to;
@@ -275,8 +276,8 @@ static bool move_line(EditLine *el, int direction) {
   return true;
 }
 
-/* The arrows up and down: lines of what is edited, and older and newer chunks. At the end of what is edited, where the
-   cursor is after a chunk was fetched, they go on to the next chunk. */
+/* The arrows up and down: lines of the edited chunk, and older and newer chunks. At the end of the chunk, where the
+   cursor is after fetching one, they continue to the next chunk. */
 
 static unsigned char up(EditLine *el, int c) {
   (void)c;
@@ -296,7 +297,7 @@ static unsigned char down(EditLine *el, int c) {
 
 /* ---- pasting ---- */
 
-/* Puts the beginning of the block into the line, to be seen. */
+/* Shows the beginning of the block in the line. */
 static void show_beginning(const char *text) {
   int rows, columns;
   screen_size(&rows, &columns);
@@ -305,8 +306,8 @@ static void show_beginning(const char *text) {
   free(beginning);
 }
 
-/* What begins a paste. One that ends with a line's end is entered as if the Enter key had followed. One that is too
-   large to be edited is entered in any case, and only its beginning is shown. */
+/* The key that begins a paste. A paste that ends with a newline is entered as if the Enter key had followed. One that
+   is too large for editing is entered in any case, and only its beginning is shown. */
 static unsigned char paste(EditLine *el, int c) {
   (void)c;
   char *text = paste_read(next_byte, NULL);
@@ -337,7 +338,7 @@ static unsigned char paste(EditLine *el, int c) {
   return CC_REFRESH;
 }
 
-/* What would end a paste, where none has begun. */
+/* The key that ends a paste, without a beginning. */
 static unsigned char nothing(EditLine *el, int c) {
   (void)el;
   (void)c;
@@ -378,7 +379,7 @@ static unsigned char complete(EditLine *el, int c) {
   while (before > line->buffer && (before[-1] == L' ' || before[-1] == L'\t')) before--;
   bool blank = before == line->buffer || before[-1] == L'\n';
   int pending = wait_pending();
-  if (blank || pending >= PASTED) { /* the tab of a text that a terminal pastes as if it were typed, too */
+  if (blank || pending >= PASTED) { /* also a tab in a text that a terminal pastes as if it were typed */
     insert(pending > 0 ? "\t" : "  ");
     return CC_REFRESH;
   }
@@ -414,7 +415,7 @@ static void note_continue(int signal_number) {
   continued = 1;
 }
 
-/* A signal that ends the process: the terminal must not stay as it is while a line is edited. */
+/* A signal that ends the process: restores the terminal first. */
 static void restore_and_die(int signal_number) {
   (void)tcsetattr(STDIN_FILENO, TCSANOW, &ed.before);
   if (write(STDOUT_FILENO, PASTE_ASK_NO_MORE, strlen(PASTE_ASK_NO_MORE)) < 0) (void)0;
@@ -490,8 +491,8 @@ void editor_remember(const char *line) {
   free(wide);
 }
 
-/* Makes sure that the cursor is at the beginning of a row, which it is not after the echo of what was typed ahead, or the
-   output of another process: so many blanks reach the next row from anywhere else. */
+/* Moves the cursor to the beginning of a row, where it may not be after the echo of text typed ahead, or the output of
+   another process: this many blanks reach the next row from any other column. */
 static void begin_row(void) {
   int rows, columns;
   screen_size(&rows, &columns);
@@ -502,7 +503,7 @@ LineEnd editor_read(lua_State *L, const char *prompt) {
   size_t length = mbstowcs(ed.prompt, prompt, LONGEST_PROMPT - 1);
   if (length == (size_t)-1) length = 0; /* the locale has no such characters */
   ed.prompt[length] = L'\0';
-  /* libedit shows what is between two \1 together with the character behind it. */
+  /* libedit shows the text between two \1 together with the next character */
   size_t before_last = length ? length - 1 : 0;
   (void)swprintf(ed.coloured, LONGEST_PROMPT + COLOUR,
                  ed.colours && length ? L"\1\033[1;32m\1%.*ls\1\033[0m\1%ls" : L"%.*ls%ls", (int)before_last, ed.prompt,
@@ -514,7 +515,7 @@ LineEnd editor_read(lua_State *L, const char *prompt) {
   ed.shown = true;
   /* libedit draws it itself */
   output_fresh_line();
-  (void)el_wset(ed.el, EL_PREP_TERM, 1); /* before the prompt is there: what is typed then must not be echoed */
+  (void)el_wset(ed.el, EL_PREP_TERM, 1); /* before the prompt appears: text typed then must not be echoed */
   begin_row();
   (void)fputs(PASTE_ASK, ed.screen);
   output_before(hide);

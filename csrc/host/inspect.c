@@ -19,9 +19,9 @@ static void set_ms(lua_State *L, const char *key, int64_t ns) {
   lua_setfield(L, -2, key);
 }
 
-/* world() -> a table of what can still wake go blocks: `ready` (a number of go blocks), `due` (ms to the next
-   deadline, or nil), `driver`, `ports` and `shared` (whether the driver, a port or another state may do so); and of what
-   the main program waits for: `main` ("take", "put", "alts" or nil), `channels` */
+/* world() -> a table of what can still wake go blocks: `ready` (a number of go blocks), `due` (ms to the next deadline,
+   or nil), `driver`, `ports` and `shared` (whether the driver, a port or another state may do so); and the main
+   program's wait: `main` ("take", "put", "alts" or nil), `channels` */
 static int inspect_world(lua_State *L) {
   Sched *S = core_sched();
   lua_newtable(L);

@@ -1,4 +1,4 @@
-/* inspect.h: what the host asks the core about what can still happen: require "runnel.host.inspect". */
+/* inspect.h: tells the host which events are still possible: require "runnel.host.inspect". */
 #ifndef RUNNEL_HOST_INSPECT_H
 #define RUNNEL_HOST_INSPECT_H
 

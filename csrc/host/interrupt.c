@@ -12,15 +12,15 @@
 
 enum { ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, PATIENCE = 1000000 };
 
-/* How long a program may take until it writes the trace after SIGTERM, in seconds. */
+/* How many seconds after SIGTERM a program may take to write the trace. */
 enum { END_S = 2 };
 
 /* The state of the signal handlers, which have no argument for it. */
 static lua_State *main_thread;
 static volatile sig_atomic_t pending; /* Ctrl-C has had no effect yet */
 static volatile sig_atomic_t came;    /* Ctrl-C was pressed */
-static struct sigaction before;       /* what Ctrl-C did before */
-static struct sigaction quit_before;  /* what SIGQUIT did before */
+static struct sigaction before;       /* the previous action of Ctrl-C */
+static struct sigaction quit_before;  /* the previous action of SIGQUIT */
 static volatile sig_atomic_t wanted;  /* SIGQUIT has arrived, and its report has not been written */
 static lua_State *traced;             /* the main thread of a program that --trace records, or NULL */
 static volatile sig_atomic_t ending;  /* the signal that ends that program, or 0 */
@@ -63,8 +63,8 @@ static int write_report(lua_State *L) {
   return 0;
 }
 
-/* The hook that SIGQUIT sets on the main thread and on the running go block: writes the report. The script continues.
-   */
+/* The hook that SIGQUIT sets on the main thread and on the running go block: writes the report. The script
+   continues. */
 static void report(lua_State *L, lua_Debug *ar) {
   (void)ar;
   lua_sethook(L, NULL, 0, 0);
@@ -87,7 +87,7 @@ static void report(lua_State *L, lua_Debug *ar) {
 
 static void handle_quit(int signal_number) {
   (void)signal_number;
-  if (pending || !main_thread) return; /* Ctrl-C is pending, and it lists the go blocks, too */
+  if (pending || !main_thread) return; /* Ctrl-C is pending, and will list the go blocks, too */
   wanted = 1;
   lua_sethook(main_thread, report, ANY_EVENT, 1);
   const Sched *S = core_sched();
@@ -126,8 +126,8 @@ static void end(lua_State *L, lua_Debug *ar) {
   (void)raise(ending);
 }
 
-/* A second such signal; or the alarm: the hook was not called, since the program is in a C function that takes long, or
-   computes in a coroutine of its own. */
+/* A second such signal; or the alarm: the hook was not called, since the program is in a long C function, or computes
+   in a coroutine of its own. */
 static void end_now(int signal_number) {
   int number = signal_number == SIGALRM ? ending : signal_number;
   sigset_t set;
@@ -153,7 +153,7 @@ static void handle_end(int signal_number) {
   if (co) lua_sethook(co, end, ANY_EVENT, 1);
 }
 
-/* Sets what SIGTERM and SIGHUP do, where `old` is what they do now. */
+/* Sets the actions of SIGTERM and SIGHUP. `old`: the present one. */
 static void replace_ends(void (*old)(int), void (*handler)(int)) {
   static const int signals[] = {SIGTERM, SIGHUP};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {

@@ -16,15 +16,15 @@
 #include <lua.h>
 #include <stdbool.h>
 
-/* From now on Ctrl-C interrupts L, the main thread. If a second one arrives before the first had an effect, it kills
-   the process. With NULL, Ctrl-C is only recorded, for interrupt_pending. */
+/* Makes Ctrl-C interrupt L, the main thread. A second one kills the process if the first has had no effect yet. With
+   NULL, Ctrl-C is only recorded, for interrupt_pending. */
 void interrupt_catch(lua_State *L);
 
-/* Restores what Ctrl-C did before interrupt_catch. */
+/* Restores the action of Ctrl-C before interrupt_catch. */
 void interrupt_release(lua_State *L);
 
-/* From now on SIGTERM and SIGHUP let the trace be written before they end the program, unless they are ignored. L is the
-   main thread. */
+/* Makes SIGTERM and SIGHUP write the trace before they end the program, unless they are ignored. L is the main
+   thread. */
 void interrupt_end_trace(lua_State *L);
 
 /* Closes the state, which writes the trace; a SIGTERM or SIGHUP waits until then. */

@@ -5,7 +5,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
-/* How the reading of a line has ended. */
+/* The end of reading a line. */
 typedef enum LineEnd {
   LINE_COMPLETE,   /* by a newline, or the end of the input after some text: the line is on top of L */
   LINE_NONE,       /* by the end of the input, without any text */

@@ -56,7 +56,7 @@ static void set_seed(lua_State *L, const Options *o) {
   lua_pop(L, 1);
 }
 
-/* Whether there will be a prompt, as far as the command line can tell. */
+/* Whether there will be a prompt, according to the command line. */
 static bool wants_prompt(const Command *c) {
   const Options *o = &c->options;
   return o->interactive || (o->script >= c->argc && !o->executes && !o->version && isatty(STDIN_FILENO));

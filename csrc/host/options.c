@@ -39,7 +39,7 @@ static bool read_errors(Options *o, const char *value) {
          complain(o, "--errors", "needs one of error and warn");
 }
 
-/* The file is written over: it must not be a script by mistake, as in `--trace script.lua`. */
+/* The file will be overwritten: it must not be a script by mistake, as in `--trace script.lua`. */
 static bool read_trace(Options *o, const char *word) {
   if (word[strlen("--trace")] == '=') o->trace = word + strlen("--trace=");
   if (!o->trace || !*o->trace) return complain(o, "--trace", "needs the path of a file, as in --trace=out.json");

@@ -5,14 +5,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What happens if go blocks are parked for ever when the script has ended. */
+/* The action for go blocks that are parked forever when the script has ended. */
 typedef enum Deadlock { DEADLOCK_WARN, DEADLOCK_ERROR, DEADLOCK_IGNORE } Deadlock;
 
 typedef struct Options {
   const char *program;     /* the executable's name in messages */
   int script;              /* index of the script in argv, or argc without one; "-" is standard input */
   const char *wrong;       /* the invalid option, or NULL */
-  const char *reason;      /* what is wrong with it; NULL: the option is unknown */
+  const char *reason;      /* the reason why it is invalid; NULL: the option is unknown */
   bool help;               /* -h, --help */
   bool version;            /* -v */
   bool version_only;       /* --version */

@@ -1,7 +1,7 @@
-/* output.h: output that is printed while a line is edited appears above the line.
+/* output.h: shows output above the line while the user edits it.
 
-   stdout and stderr are replaced with streams that write to the same files, but first remove the line from the screen;
-   the editor draws it again when it is idle. So this works for print, io.write, and C code that uses stdout. */
+   Replaces stdout and stderr with streams that write to the same files, but first remove the line from the screen; the
+   editor draws it again when it is idle. So this works for print, io.write, and C code that uses stdout. */
 #ifndef RUNNEL_HOST_OUTPUT_H
 #define RUNNEL_HOST_OUTPUT_H
 

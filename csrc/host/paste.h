@@ -15,8 +15,8 @@
    with \n only, and NULs are removed. The caller frees the text. NULL if the input ended, or memory ran out. */
 char *paste_read(int (*next)(void *), void *ud);
 
-/* The beginning of a long text, to be shown instead of the whole text on a screen of so many columns. The caller frees
-   it. NULL if memory runs out. */
+/* The beginning of a long text, to be shown instead of it on a screen with this many columns. The caller frees it. NULL
+   if memory runs out. */
 char *paste_beginning(const char *text, int columns);
 
 #endif

@@ -33,7 +33,7 @@ static bool describe_table(lua_State *L) {
   return false;
 }
 
-/* Adds the traceback of a thread to the text on top of L, if the error at index 1 has come from a pool of threads. */
+/* Adds the traceback of a thread to the text on top of L, if the error at index 1 comes from a pool of threads. */
 static void add_thread(lua_State *L) {
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "runnel.internal.far") == LUA_TTABLE) {
@@ -221,7 +221,7 @@ bool script_run(lua_State *L, const Options *o, const char *path) {
   return succeeded(L, o, status);
 }
 
-/* () -> a text about the go blocks that are parked at the end, or nil */
+/* () -> a text about the go blocks parked at the end, or nil */
 static int drain(lua_State *L) {
   push_module(L, "runnel.host.blocks");
   lua_getfield(L, -1, "drain");

@@ -17,8 +17,8 @@ int script_call(lua_State *L, int nargs, int nresults);
 /* Writes a message, as in "runnel: cannot open nope.lua". */
 void script_complain(const char *program, const char *message);
 
-/* --trace and --monitor: starts to record, and to serve the page. Each of these functions returns false after a failure,
-   which it has reported. */
+/* --trace and --monitor: starts to record, and to serve the page. Each of these functions reports a failure and returns
+   false. */
 bool script_watch(lua_State *L, const Options *o);
 
 /* Runs LUA_INIT, unless the environment is ignored. */
@@ -30,8 +30,8 @@ bool script_options(lua_State *L, const Options *o, char **argv);
 /* Runs the script, or standard input; its arguments are the global `arg`. */
 bool script_run(lua_State *L, const Options *o, const char *path);
 
-/* Runs go blocks until none is ready, no timer is pending and no event can come. Reports the go blocks that are parked
-   then, and the unhandled errors. Returns whether the script succeeded. */
+/* Runs go blocks until none is ready, no timer is pending and no event can arrive. Then reports the parked go blocks
+   and the unhandled errors. Returns whether the script succeeded. */
 bool script_drain(lua_State *L, const Options *o);
 
 #endif

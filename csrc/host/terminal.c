@@ -117,7 +117,7 @@ static int term_run(lua_State *L) {
   return lua_gettop(L);
 }
 
-/* describe(f): from now on f(err) returns the text of an error that is a table */
+/* describe(f): sets f(err), which returns the text of an error that is a table */
 static int term_describe(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   lua_setfield(L, LUA_REGISTRYINDEX, SCRIPT_DESCRIBE_KEY);
@@ -173,8 +173,8 @@ static void unpaint(void) {
   }
 }
 
-/* paint(text, rows, keep): shows a text of so many rows, instead of the text that was painted before; output appears
-   above it. With `keep` the text stays on the screen. */
+/* paint(text, rows, keep): shows a text with that number of rows, instead of the previously painted text; output
+   appears above it. With `keep` the text stays on the screen. */
 static int term_paint(lua_State *L) {
   const char *text = luaL_checkstring(L, 1);
   int rows = (int)luaL_checkinteger(L, 2);

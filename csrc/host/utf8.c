@@ -19,7 +19,7 @@ static int32_t decode(const unsigned char *bytes, int n) {
   return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? -1 : c;
 }
 
-/* A private character is PRIVATE + the combining character that it stands for. */
+/* A private character is PRIVATE + its combining character. */
 enum { PRIVATE = 0xF0000, FIRST_COMBINING = 0x300, LAST_COMBINING = 0xFFFF };
 
 static bool combines(int32_t c) { return c >= FIRST_COMBINING && c <= LAST_COMBINING && wcwidth((wchar_t)c) == 0; }

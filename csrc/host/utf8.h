@@ -19,8 +19,8 @@ typedef struct Utf8Reader {
 /* The next character, or UTF8_END if `next` returns a negative number. */
 int32_t utf8_read(Utf8Reader *reader, int (*next)(void *), void *ud);
 
-/* Gets the bytes with which to draw a private character that stands for a combining one: that one, on a dotted circle.
-   Returns how many, at most 8; 0 for any other character. */
+/* Gets the bytes that draw a private character: its combining character on a dotted circle. Returns how many, at most
+   8; 0 for any other character. */
 size_t utf8_drawn(const char *bytes, size_t count, char drawn[8]);
 
 /* Convert a text to wide characters and back. The caller frees the result, which is NULL if memory runs out. */

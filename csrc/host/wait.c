@@ -24,7 +24,7 @@ static const int64_t RUN_NS = 2 * CLOCK_MS, SLICE_NS = 5 * CLOCK_MS;
 static int64_t ran;   /* when go blocks ran last, since they do not run for every pasted byte */
 static int available; /* bytes that can be read without another check */
 
-/* Waits for input for at most `ns` (negative: for ever), or until other threads have news. Signals are blocked between
+/* Waits for input for at most `ns` (negative: forever), or until other threads have news. Signals are blocked between
    the check for an interrupt and the sleep, so that none is missed in between. */
 static Waited poll_input(int64_t ns) {
   sigset_t old;
@@ -89,7 +89,7 @@ static bool has_driver(lua_State *L) {
   return has;
 }
 
-/* Sleeps until there is input, for at most `ns` (INT64_MAX: for ever), or until the driver has handled something. */
+/* Sleeps until there is input, for at most `ns` (INT64_MAX: forever), or until the driver has handled an event. */
 static Waited sleep_for(lua_State *L, int64_t ns) {
   if (ns > 0 && has_driver(L)) {
     (void)call(L, wait_in_driver, ns == INT64_MAX ? -1 : ns);
@@ -110,7 +110,7 @@ Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud) {
     int64_t next = call(L, run_some, 0);
     ran = clock_ns();
     if (next < 0) next = INT64_MAX;
-    if (next > end - ran) next = end > ran ? end - ran : 0; /* what ran may have taken longer */
+    if (next > end - ran) next = end > ran ? end - ran : 0; /* the go blocks may have taken longer */
     idle(ud, next == 0);
     Waited waited = sleep_for(L, next);
     if (waited != WAITED_TIME) return waited;

@@ -17,7 +17,7 @@ typedef enum Waited {
 /* Called whenever go blocks have run. `busy`: more go blocks are ready. */
 typedef void (*IdleFunction)(void *ud, bool busy);
 
-/* Runs go blocks until standard input can be read, or for `ns`; for ever if `ns` is negative. Never raises. */
+/* Runs go blocks until standard input can be read, or for `ns`; forever if `ns` is negative. Never raises. */
 Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud);
 
 /* Makes the next wait run go blocks even if there is input, since a chunk may have just started some. */

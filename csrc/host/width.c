@@ -6,12 +6,12 @@
 
 enum { ESCAPE = '\033', LONGEST = 16, KEYS = 512 };
 
-static bool asked;           /* the answer has not come yet */
+static bool asked;           /* the answer is pending */
 static int answer;           /* columns */
-static char begun[LONGEST];  /* what may be the beginning of the answer */
+static char begun[LONGEST];  /* possibly the beginning of the answer */
 static size_t count;         /* bytes of it */
 static char keys[KEYS];      /* keys that were read too early */
-static size_t first, number; /* the first of them, and how many they are */
+static size_t first, number; /* the first of them, and their number */
 
 /* Moves the cursor to the right edge, asks for its position, and puts it back. */
 void width_ask(FILE *screen) {
@@ -38,7 +38,7 @@ int width_next(void) {
   return byte;
 }
 
-/* Whether the bytes are an answer so far: ESC [ row ; column R. */
+/* Whether the bytes match the answer so far: ESC [ row ; column R. */
 typedef enum { NO, BEGINS, COMPLETE } Match;
 static Match match(int *column) {
   size_t i = 0, digits;

@@ -23,7 +23,7 @@ int events_open_port(lua_State *L, const runnel_functions *rn, int at, size_t li
   return code;
 }
 
-/* Sets the port, or NULL, and releases the one before, which closes it. */
+/* Sets the port, or NULL, and releases the previous one, which closes it. */
 static void set_port(Events *events, runnel_port *port) {
   lock(events);
   runnel_port *before = events->port;
@@ -71,7 +71,7 @@ void *events_take(Events *events, unsigned *bits) {
   return handle;
 }
 
-/* `deliver` is not going to be called any more. */
+/* `deliver` will not be called any more. */
 static void end_post(Events *events) {
   lock(events);
   events->is_posted = false;
@@ -83,11 +83,11 @@ static int push(lua_State *L, void *data) {
   Events *events = (Events *)data;
   Handle *owner = events->owner;
   int top = lua_gettop(L);
-  end_post(events); /* before an object is taken: what comes from now on is posted again */
+  end_post(events); /* before taking an object: later events are posted again */
   lua_pushcfunction(L, events->deliver);
   lua_pushlightuserdata(L, owner);
   int status = lua_pcall(L, 1, LUA_MULTRET, 0);
-  if (!events_post(events) && events->thread) thread_wake(events->thread); /* it may have left some, or raised */
+  if (!events_post(events) && events->thread) thread_wake(events->thread); /* it may have left objects, or raised */
   handle_release(owner);
   return status == LUA_OK ? lua_gettop(L) - top : lua_error(L);
 }

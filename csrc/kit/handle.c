@@ -13,7 +13,7 @@ static void close_box(lua_State *L, Handle **box) {
   handle_release(handle);
 }
 
-/* __gc: only ever called with a userdata of a type, or by a program that has got it by debug.getmetatable. */
+/* __gc: called only with a userdata of a type, or by a program that has got it by debug.getmetatable. */
 static int collect(lua_State *L) {
   close_box(L, (Handle **)luaL_checkudata(L, 1, lua_tostring(L, lua_upvalueindex(1))));
   return 0;

@@ -23,45 +23,45 @@
 
 typedef struct HandleType {
   const char *name; /* of the metatable: "runnel.nats.connection"; messages say "the connection" */
-  void (*close)(lua_State *L, void *object); /* ends what the object does; must not raise. NULL: it does nothing */
+  void (*close)(lua_State *L, void *object); /* ends the object's work; must not raise; or NULL */
   void (*free)(void *object);                /* frees the object and what it owns */
 } HandleType;
 
 /* The first field of an object. */
 typedef struct Handle {
-  atomic_uint holds;      /* how many there are */
-  const HandleType *type; /* how it ends */
+  atomic_uint holds;      /* number of holds */
+  const HandleType *type; /* its `close` and `free` */
   Link news;              /* in Events.objects (events.h), whose lock guards this and the next one */
-  unsigned events;        /* bits of which Lua has not been told; it is in that list if there are any */
+  unsigned events;        /* bits that Lua has not taken; it is in that list if there are any */
 } Handle;
 
 /* Makes the metatable of a type, with these methods and metamethods. */
 void handle_open(lua_State *L, const HandleType *type, const luaL_Reg *methods);
 
 /* Makes an object of `size` bytes, which are zeros but for its Handle, and pushes its userdata, which has `nuser` user
-   values and the object's only hold. `close` and `free` must cope with the zeros: whatever raises next leaves the object
-   as it is then. Raises if there is no memory. */
+   values and the object's only hold. `close` and `free` must accept the zeros, since an error may follow at once.
+   Raises if there is no memory. */
 void *handle_new(lua_State *L, const HandleType *type, size_t size, int nuser);
 
 /* Begins an object that has no userdata, with one hold, the caller's. */
 void handle_init(void *object, const HandleType *type);
 
-/* Pushes a userdata without an object, whose methods raise; may raise. *result may be set to an object of the type, whose
-   hold the userdata then has. */
+/* Pushes a userdata without an object, whose methods raise; may raise. *result may be set to an object of the type,
+   whose hold then belongs to the userdata. */
 Handle **handle_push(lua_State *L, const HandleType *type);
 
 /* The object of the userdata at an index; NULL if it is closed. Raises if it is no userdata of the type with that name.
-   handle_check raises if it is closed, too: "the connection is closed". */
+   handle_check also raises if it is closed: "the connection is closed". */
 void *handle_get(lua_State *L, int at, const char *name);
 void *handle_check(lua_State *L, int at, const char *name);
 
 /* Closes the userdata at an index, which is one of the type with that name; does nothing if it is closed. */
 void handle_close(lua_State *L, int at, const char *name);
 
-/* Keeps the userdata on top of the stack from being collected, so that events of its object find it; may raise. */
+/* Keeps the userdata on top of the stack from being collected, so that handle_find finds it; may raise. */
 void handle_keep(lua_State *L, const void *object);
 
-/* Pushes the userdata that is kept for an object, and returns true; or nil, and false. */
+/* Pushes the kept userdata of an object, and returns true; or nil, and false. */
 bool handle_find(lua_State *L, const void *object);
 
 /* The userdata may be collected again. Does not raise. */
