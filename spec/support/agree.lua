@@ -1,4 +1,4 @@
----Checks that the core does with a program what the model predicts.
+---Checks that the core behaves as the model predicts.
 
 local model = require "spec.support.model"
 local perform = require "spec.support.perform"
@@ -17,7 +17,7 @@ local function compare(what, expected, got)
   end
 end
 
----Performs a program on both.
+---Runs a program on both.
 ---@param made table see program.lua
 ---@return string? difference the first one; nil when they agree
 ---@return integer events how many there were

@@ -5,7 +5,7 @@ local rn = require "runnel"
 
 local endings = {}
 
--- What an operation is started with.
+-- The setting of an operation.
 ---@class spec.Setting
 ---@field source fun(): runnel.Channel<integer> makes a channel that it takes from
 ---@field feed fun(ch: runnel.Channel<integer>): runnel.Channel<integer> feeds a channel, and returns it
@@ -25,7 +25,7 @@ local VALUES = 20
 ---@field is_handled? boolean a handler decides what follows where the go block of a job is cancelled
 ---@field jobs_finish? boolean calls of functions that run when it is closed end by themselves
 
----The operations, by their names in the manual, which may be followed by what is special about them.
+---The operations, by their names in the manual, possibly followed by a variant.
 ---@type table<string, fun(s: spec.Setting): spec.Started>
 local operations = {}
 endings.operations = operations

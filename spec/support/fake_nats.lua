@@ -27,7 +27,7 @@ end
 
 -- ---- the way of a message ----
 
--- Calls f when a message has arrived, if it does.
+-- Delivers a message by f, or loses it.
 local function travel(self, f)
   local faults, random = self.faults, self.random
   if random() < faults.lost then return end
@@ -48,7 +48,7 @@ local function matches(subscription, subject)
   return pattern == subject
 end
 
--- Sends a message to all who have subscribed to `to`; returns whether there is anybody.
+-- Sends a message to all subscribers of `to`; returns whether there is any.
 function Server:send(to, message)
   local found = false
   for _, subscription in ipairs(self.subscriptions) do
@@ -90,7 +90,7 @@ function Server:remove(entry)
   if self.by_subject[entry.subject] == entry then self.by_subject[entry.subject] = nil end
 end
 
--- Whether anybody listens on a subject.
+-- Whether a subject has a subscriber.
 function Server:is_heard(subject)
   for _, subscription in ipairs(self.subscriptions) do
     if matches(subscription, subject) then return true end
@@ -104,7 +104,7 @@ function Server:expire(i)
   self:send(request.reply, { subject = request.reply, data = "", status = "408", left = request.batch })
 end
 
--- Delivers what is due to those who have asked for it.
+-- Delivers due messages to pending requests.
 function Server:dispatch()
   local now, next_due = rn.now(), math.huge
   for seq = 1, self.last do
@@ -184,8 +184,8 @@ function Server:receive(subject, data, reply)
   end
 end
 
----The server ends and starts again after some ms. It has lost the last messages that were stored, and of others that
----they were acknowledged, or delivered: messages that it will not deliver.
+---The server ends and starts again after some ms. It has lost the last stored messages, and for others it has wrongly
+---recorded that they were acknowledged or delivered: it will not deliver these.
 ---@param ms number
 ---@param lost integer
 ---@param stuck integer
@@ -214,7 +214,7 @@ end
 
 -- ---- connections ----
 
--- What a submitter asks of the stream (runnel.nats.stages).
+-- The stream as a submitter uses it (runnel.nats.stages).
 local JobStream = {}
 JobStream.__index = JobStream
 
@@ -278,7 +278,7 @@ function Connection:subscribe(pattern, take)
     for message in subscription.ch do
       if message.reply and message.reply:find("$JS.ACK.", 1, true) == 1 then
         take(message.data, message.reply, message.age or 0)
-      else -- libnats tells only that nobody subscribes, not to which subject
+      else -- libnats reports only that there is no subscriber, not for which subject
         take(message.data, message.reply, nil, message.status == "503" and pattern or message.subject, message.status,
           message.left)
       end
@@ -338,7 +338,7 @@ function Connection:cut(ms)
   end)
 end
 
----The process that has the connection is killed.
+---Kills the process that has the connection.
 function Connection:kill() self.alive = false end
 
 return fake

@@ -3,8 +3,8 @@
 
 local finalizers = {}
 
--- Makes objects to be finalized, of which the collector has begun to call the finalizers; each calls f(). Calls `body`
--- while on(true) is in effect; `hurry` makes every allocation call some.
+-- Makes garbage objects whose finalizers the collector has begun to call; each calls f(). Calls `body` while on(true)
+-- is in effect; `hurry` makes every allocation call some.
 local function run(objects, f, on, hurry, body)
   local begun = false
   local meta = { __gc = function()

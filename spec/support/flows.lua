@@ -1,17 +1,17 @@
 ---Simulations of random flows. A flow is made at random, and runs while a driver pauses, resumes, replaces, injects,
----taps, connects, disconnects, changes the numbers of workers, and kills go blocks, at random times. What each stage
----gets and puts is written down, and compared at the end:
+---taps, connects, disconnects, changes the numbers of workers, and kills go blocks, at random times. A log records what
+---each stage gets and puts; the end of the run checks it:
 ---
----1. What a stage has put is once with each stage behind it, or was left for it, also what go blocks of its calls have
----   put. A put that was killed is with all of them or with none. What a failed try has put, where that is to be kept
----   back, is nowhere, and neither is what was put after the call had ended.
+---1. Each put of a stage, also by go blocks of its calls, has reached each stage behind it once, or was left for it.
+---   A killed put has reached all of them or none. With `keeps`, the puts of a failed try have reached none, and
+---   neither have puts after the end of the call.
 ---2. A value that a stage has got was done once, or is once in an error, or was left once.
----3. What a stage that keeps the order puts comes in the order of its values.
----4. After `replace` only the new function is called; a stage that is paused takes nothing.
+---3. A stage that keeps the order puts in the order of its values.
+---4. After `replace` only the new function is called; a paused stage takes nothing.
 ---5. No go block remains.
 ---
----Each value is a string, the way that it has gone: "s1.4>a>b/2" is the second value that stage b has put when it got
----"s1.4>a". So no two values are equal, unless something is wrong.
+---Each value is a string, the path that it has gone: "s1.4>a>b/2" is the second value that stage b has put for
+---"s1.4>a". So equal values are a fault.
 
 local rn = require "runnel"
 local flow = require "runnel.flow"
@@ -55,12 +55,12 @@ local function count(log, what) add(log.counts, what) end
 
 -- ---- what stages do ----
 
--- How many stages a value has gone through. In a cycle the values become fewer, and then none go on.
+-- How many stages a value has gone through. In a cycle the values become fewer, until none continues.
 local function age(value) return select(2, value:gsub(">", "")) end
 
 local OLD, OLDEST = 4, 9
 
--- What becomes of the value in a stage; the same each time, but for the try and the version of the function.
+-- The fate of a value in a stage; the same each time, except for the try and the version of the function.
 local function fate(stage, value)
   local h = hash(stage.name .. value)
   if stage.fails and h % 9 == 0 then return "fail once" end
@@ -70,7 +70,7 @@ local function fate(stage, value)
   return "pass"
 end
 
--- Writes down that a stage begins with a value, and returns the number of this try.
+-- Records that a stage begins a value, and returns the number of this try.
 local function begin(log, stage, value, version)
   local entry = log.stages[stage.name]
   if not entry.tried[value] then
@@ -84,7 +84,7 @@ local function begin(log, stage, value, version)
   return entry.tried[value]
 end
 
--- Whether the call fails by itself. A function that was replaced once fails no more, if nothing leads from the errors.
+-- Whether the call fails by itself. A function that was replaced once no longer fails, if there is no edge for errors.
 local function must_fail(stage, value, try, version)
   local what = fate(stage, value)
   if what == "fail once" then return try == 1 end
@@ -97,7 +97,7 @@ local function note_put(log, stage, value, output, from, try)
   return entry
 end
 
--- A go block puts that its call does not wait for. If that has ended before, the put raises, and has not put. If it
+-- A go block puts that its call does not wait for. If the call has ended before, the put raises, and has not put. If it
 -- ends meanwhile, the value has no certain place in the order.
 local function put_late(log, stage, value, put, try)
   local result = ("%s>%s/lt%d"):format(value, stage.name, try)
@@ -202,7 +202,7 @@ local function options_of(log, stage)
   return options
 end
 
--- A source of some kind; returns what flow gets, and the driver of an input channel.
+-- A source of some kind; returns its description for flow, and the driver of an input channel.
 local function make_source(log, stage)
   local n = random(0, 12)
   local function value(i) return ("%s.%d"):format(stage.name, i) end
@@ -258,7 +258,7 @@ local function has_edge(stage, output, to)
   end
 end
 
--- Stages that lead to later ones, each from a source or from one of those before.
+-- Stages that lead to later ones, each after a source or an earlier stage.
 local function make_middle(log, spec, plan, sources)
   local middle = {}
   for i = 1, random(1, 5) do
@@ -286,7 +286,7 @@ local function make_middle(log, spec, plan, sources)
   return middle
 end
 
--- A stage that comes last; it gets nothing that fails.
+-- A last stage; it gets no failing values.
 local function last_stage(name, plan)
   local stage = make_stage(name, plan)
   stage.is_last, stage.is_step, stage.fails, stage.keeps, stage.is_late, stage.n = true, false, false, false, false, 1
@@ -294,7 +294,7 @@ local function last_stage(name, plan)
   return stage
 end
 
--- Where the errors of some stages go.
+-- The stage for the errors of some stages.
 local function make_bad(log, spec, plan, middle)
   local failing = {}
   for _, stage in ipairs(middle) do
@@ -313,7 +313,7 @@ local function make_bad(log, spec, plan, middle)
   end, buffer = bad.buffer }
 end
 
--- A stage that makes lists, and one behind it that gets them.
+-- A stage that makes lists, and one behind it that takes them.
 local function make_batch(log, spec, plan, middle)
   local batch, lists = last_stage("batch", plan), last_stage("lists", plan)
   connect(spec, pick(middle), "out", batch, false)
@@ -415,7 +415,7 @@ local function inject(log, f, stage)
   end
 end
 
--- Lets what holds go on, with another function.
+-- Resumes holding stages with another function.
 local function repair(log, f, plan)
   for _, row in ipairs(f:ping()) do
     local stage = row.state == "held" and by_name(plan, row.stage)
@@ -456,12 +456,12 @@ local acts = {
   function(log, f, stage, _, options) if options.edges then change_edge(log, f, stage) end end,
 }
 
--- Does something at random.
+-- Performs a random action.
 local function act(log, f, plan, options) pick(acts)(log, f, pick(stages_of(plan, is_middle)), plan, options) end
 
 -- ---- the checks ----
 
--- Adds what was left to what has come to the stages.
+-- Adds the left values to those that reached their stages.
 local function add_left(log, plan, came, entry)
   local name, value = entry.stage, entry.value
   local stage = by_name(plan, name)
@@ -480,7 +480,7 @@ local function add_left(log, plan, came, entry)
   end
 end
 
--- How often each value has come to a stage: it has begun with it, or it was left for it.
+-- How often each value has reached a stage: the stage has begun it, or it was left for the stage.
 local function arrivals(log, plan, left)
   local came = {}
   for _, stage in ipairs(plan) do
@@ -493,7 +493,7 @@ local function arrivals(log, plan, left)
   return came
 end
 
--- Whether the values of a put are kept back: those of the last try count.
+-- Whether the values of a put must arrive: where puts are kept until the step returns, only the last try counts.
 local function counts(log, entry)
   local stage = entry.stage
   if not stage.keeps or not entry.from then return true end
@@ -511,7 +511,7 @@ local function check_puts(log, came)
       end
     end
     local want = counts(log, entry) and not entry.was_refused and #targets or 0
-    local is_open = not entry.done -- it was killed, or the flow was stopped, in the put
+    local is_open = not entry.done -- the put was killed, or the flow was stopped, in it
     if n ~= want and not (is_open and n == 0) then
       problem(log, "%s, put by %s on %s (%s): %d times with %s instead of %d", entry.value, entry.stage.name,
         entry.output, entry.done and "done" or "not done", n, table.concat(targets, ", "), want)
@@ -543,14 +543,14 @@ local function check_fates(log, plan, came, left)
   end
 end
 
--- The places of values in the order of the first calls.
+-- The positions of values in the order of the first calls.
 local function places(list)
   local at = {}
   for i, value in ipairs(list) do at[value] = i end
   return at
 end
 
--- What comes from one stage on one edge comes in the order in which that stage has begun with what it is from.
+-- The values on an edge from one stage arrive in the order in which that stage has begun their sources.
 local function check_order(log, plan)
   for _, stage in ipairs(plan) do
     local from = places(log.stages[stage.name].begun)
@@ -591,7 +591,7 @@ end
 
 -- ---- a run ----
 
--- What takes from the output, if there is one, and puts on the input channels.
+-- Takes from the output, if there is one, and puts on the input channels.
 local function start_neighbours(log, plan)
   local reader
   for _, stage in ipairs(plan) do
@@ -610,7 +610,7 @@ local function start_neighbours(log, plan)
   return reader
 end
 
--- Lets the flow end by itself, or drains it, while what holds is repaired. Returns what is left.
+-- Lets the flow end by itself, or drains it, while holding stages are repaired. Returns the left values.
 local function let_end(log, f, plan, drains)
   for _, stage in ipairs(plan) do resume(f, stage) end
   local has_input = #stages_of(plan, function(stage) return stage.input end) > 0
@@ -636,7 +636,7 @@ local function finish(log, f, plan)
   return f:stop()
 end
 
----What a run has done: `problems`, a list of texts, and how often what.
+---The result of a run: `problems`, a list of texts, and counters.
 ---@class flows.Log
 ---@field problems string[]
 ---@field refused boolean|nil the graph was no flow
@@ -666,7 +666,7 @@ function flows.run(seed, options)
   end
   local left = finish(log, f, plan)
   for _, stage in ipairs(plan) do
-    if stage.feed then -- what was not taken is still the program's
+    if stage.feed then -- untaken values still belong to the program
       stage.channel:close()
       while stage.channel:poll() ~= nil do end
     end

@@ -1,7 +1,7 @@
----A port for a server that a spec starts, on loopback: below those that the system gives to clients, one of which
----could take it before the server does, and none that a server has now. From the system's random numbers: math.random
----may have the same seed in specs that run beside each other, and one would take the port of the other's server while
----that is stopped. Another program may have it nevertheless.
+---A loopback port for a server that a spec starts: below the ports that the system gives to clients, since a client
+---could take it before the server does, and used by no server now. Chosen with the system's random numbers: math.random
+---may have the same seed in specs that run at the same time, and one would take the other's port while its server is
+---stopped. Another program may have it nevertheless.
 
 -- The ports on which a server listens, as a set; empty where the system does not say.
 local function taken()

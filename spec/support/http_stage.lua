@@ -6,7 +6,7 @@ local http_stage = {}
 
 local listening = {} -- the servers of a test
 
----Why these specs are pending; nil where the client works.
+---The reason why these specs are pending; nil where the client works.
 http_stage.missing = not pcall(require, "luv") and "luv is not installed"
   or not pcall(require, "runnel.http.curl") and "libcurl is not installed" or nil
 
@@ -18,7 +18,7 @@ function http_stage.open()
   uv_stage.open()
 end
 
----For after_each: ends the servers, and fails if something is left.
+---For after_each: ends the servers, and fails if resources are left.
 function http_stage.close()
   local http = require "runnel.http"
   for _, conns in ipairs(listening) do conns:close() end

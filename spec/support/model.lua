@@ -2,7 +2,7 @@
 ---and no coroutines, and is not fast. A go block is a script: a list of operations, made by spec/support/program.lua.
 ---
 ---The core runs go blocks first come, first served, so the model predicts every outcome, in order. It cannot predict
----which of several operations a fair alts does: it gets the core's choice, and rejects one that was not possible.
+---the choice of a fair alts: it gets the core's choice, and rejects an impossible one.
 
 local transforms = require "spec.support.transforms"
 
@@ -108,7 +108,7 @@ function Machine:handle(ch, err)
   if not ok then self:report(who, instead) end
 end
 
--- Sends a value through the transducer into the buffer. Without a transducer it raises what the buffer raises.
+-- Sends a value through the transducer into the buffer. Without a transducer it raises the buffer's error.
 function Machine:add(ch, value)
   if not ch.xf then return store(ch, value) end
   local ok, result = pcall(ch.step, ACC, value)
@@ -124,7 +124,7 @@ function Machine:add(ch, value)
   end
 end
 
--- Waiting takes get the values of the buffer.
+-- Waiting takes get the buffer's values.
 function Machine:serve(ch)
   while first(ch.takes) and #ch.buffer > 0 do self:complete(first(ch.takes), { n = 1, fetch(ch) }) end
 end
@@ -141,7 +141,7 @@ end
 
 -- ---- put, take, close ----
 
--- Puts: true, false when closed, or nil when it would have to wait. Raises what the buffer raises.
+-- Puts: true, false when closed, or nil when it would have to wait. Raises the buffer's error.
 function Machine:put(ch, value)
   if ch.closed then return false end
   if not can_put(ch) then return nil end
@@ -258,13 +258,13 @@ local function show(results)
   return table.concat(list, ",")
 end
 
--- The error of a cancelled go block, which gets it now and at each later wait.
+-- The error of a cancelled go block, raised now and at each later wait.
 local function tell(block)
   block.told, block.cancel = block.cancel, nil
   return block.told
 end
 
--- Called before a go block waits: if it was cancelled, it gets the error instead. `cleans_up`: not if it has got it.
+-- Called before a go block waits: raises its cancellation. `cleans_up`: not if it has been raised before.
 local function about_to_wait(block, cleans_up)
   if block.cancel then error(tell(block), 0) end
   if block.told and not cleans_up then error(block.told, 0) end
@@ -365,7 +365,7 @@ end
 -- begun, or has results to resume with, it gets the error at its next wait.
 function Machine:cancel(block, reason)
   if block.dead then
-    self.channels[block.name].heard = true -- its error is given up
+    self.channels[block.name].heard = true -- its error is dropped
     return false
   end
   if not block.cancel then
@@ -403,7 +403,7 @@ local function fail_scope(s, reason)
   if not s.raises then s.raises, s.reason = true, reason end
 end
 
--- A go block of a scope ends, with what it returns or an error.
+-- A go block of a scope ends, with results or an error.
 local function member_ended(m, block, returns, err)
   local s = block.scope
   s.members[block.number] = nil
@@ -457,7 +457,7 @@ local function join(m, s)
     return
   end
   s.caller.alt = nil
-  if m.now >= s.deadline then -- the caller was cancelled just then
+  if m.now >= s.deadline then -- the caller was cancelled at the deadline
     local reason = timed_out(s)
     s.ms = nil
     fail_scope(s, reason)

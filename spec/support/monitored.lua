@@ -1,4 +1,4 @@
----A program with a monitor, in a process of its own, and requests to it. They go through bash, which can open TCP
+---A program with a monitor, in a process of its own, and requests to it. The requests use bash, which can open TCP
 ---connections, so that no library is needed.
 
 local json = require "dkjson"
@@ -8,7 +8,7 @@ local monitored = {}
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
--- Runs a script of bash with TARGET, the address, for at most some seconds; returns what it prints.
+-- Runs a bash script with TARGET, the address, for at most some seconds; returns its output.
 local function bash(port, seconds, script)
   local command = ("exec 3<>/dev/tcp/127.0.0.1/%d && %s"):format(port, script)
   local limited = ("timeout %d bash -c %s 2>&1"):format(patience.seconds(seconds), quote(command))
@@ -80,7 +80,7 @@ function monitored.start(text, period)
   return setmetatable(self, Program)
 end
 
----From now on told() is true in the program.
+---Makes told() true in the program.
 function Program:tell() assert(io.open(self.sign, "w")):close() end
 
 ---The status and text of a request; a `?` in the path gets the token.
@@ -111,10 +111,10 @@ function Program:post_often(n, path, body)
   return statuses
 end
 
----Opens the stream of events, with this command for what comes, for example "cat <&3". Returns a function that waits
----until the command has ended, but no longer than a minute and a half, and returns what it has printed.
+---Opens the stream of events, and pipes it to this command, for example "cat <&3". Returns a function that waits for
+---the end of the command, at most a minute and a half, and returns its output.
 function Program:stream(command)
-  -- HTTP/1.0 has no chunks, whose marks would be in the text.
+  -- HTTP/1.0 has no chunks, whose marks would be in the output.
   local head = ("GET /events?token=%s HTTP/1.0\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n"):format(self.token, self.port)
   local script = ("exec 3<>/dev/tcp/127.0.0.1/%d; printf '%s' >&3; %s"):format(self.port, head, command)
   local pipe = io.popen(("timeout %d bash -c %s"):format(patience.seconds(90), quote(script)))
@@ -125,8 +125,8 @@ function Program:stream(command)
   end
 end
 
----Opens the stream of events, and returns once the first has come: from then on it has the results of commands. The
----rest is as for `stream`, up to a line with this pattern of sed.
+---Opens the stream of events, and returns after the first one: later ones have the results of commands. The rest is as
+---for `stream`, up to a line that matches this pattern of sed.
 ---@param pattern string
 ---@param first? string a pattern of Lua for the first event; by default any
 ---@return fun(): string finish
@@ -139,28 +139,28 @@ function Program:open_stream(pattern, first)
   return finish, has_come
 end
 
----The events up to a line with this pattern of sed.
+---The events up to a line that matches this pattern of sed.
 ---@return string text
 function Program:events_until(pattern) return self:stream(("sed -u '/%s/q' <&3"):format(pattern))() end
 
----So many messages.
+---This many messages.
 ---@return string text
 function Program:events(n) return self:stream(("grep -m %d '^data: {.' <&3"):format(n))() end
 
----Tells the program to go on, and waits for its end; returns what it has printed.
+---Tells the program to continue, and waits for its end; returns its output.
 function Program:finish()
   self:tell()
   return self:wait()
 end
 
----Waits for the program's end; returns what it has printed.
+---Waits for the program's end; returns its output.
 function Program:wait()
   local text = self.out:read "a"
   self:close()
   return text
 end
 
--- Whether the process has ended: it is gone, or only not waited for.
+-- Whether the process has ended: it is gone, or a zombie.
 local function has_ended(pid)
   local file <close> = io.open(("/proc/%d/stat"):format(pid))
   return not file or file:read("a"):find "^%d+ %b() Z" ~= nil

@@ -1,5 +1,5 @@
----The names of the tests in a spec file, as busted shows them: those of the describes around a test, then its own. The
----file is run for that, but none of its tests.
+---The names of the tests in a spec file, as busted shows them: the names of the surrounding describes, then its own.
+---Loads the file without running tests.
 
 local function nothing() end
 

@@ -1,5 +1,5 @@
 ---Real nats-servers for specs: with JetStream, on free loopback ports, with a store of their own. They end with the
----process of the spec, however that ends.
+---spec's process.
 ---
 ---    local server <close> = nats_server.start()
 ---    local conn = nats.connect(server.url)
@@ -113,14 +113,14 @@ function Server:keep(stream, name)
   assert(os.execute(("rm -rf '%s.kept' && cp -r '%s' '%s.kept'"):format(path, path, path)))
 end
 
----Puts the files that `keep` has copied in place of the present ones: what a server that was killed may have forgotten.
----The server must not run.
+---Replaces the present files by those that `keep` has copied, to simulate the losses of a killed server. The server
+---must not run.
 function Server:bring_back(stream, name)
   local path = path_of(self, stream, name)
   assert(os.execute(("rm -r '%s' && mv '%s.kept' '%s'"):format(path, path, path)))
 end
 
--- What the server has written of a consumer's state; nil before it has written any.
+-- The consumer's state as the server has written it; nil if it has written none.
 local function written(self, stream, consumer)
   local file <close> = io.open(path_of(self, stream, ("obs/%s/o.dat"):format(consumer)), "rb")
   local text, at, numbers = file and file:read "a" or "", 3, {} -- a magic number and the version come first
@@ -152,8 +152,8 @@ function Server:empty_state(stream, consumer)
   assert(io.open(path_of(self, stream, ("obs/%s/o.dat"):format(consumer)), "w")):close()
 end
 
----Halts the process, which keeps its connections: clients see a server that does not answer. Waits until it has halted:
----on a busy machine it could answer once more. (Without /proc that is not known.)
+---Halts the process, which keeps its connections: clients see a server that does not answer. Waits until it has halted,
+---since on a busy machine it could answer once more. (Without /proc this is unknown.)
 function Server:pause()
   self.program:signal "STOP"
   background.wait_until(30000, function()
@@ -163,10 +163,10 @@ function Server:pause()
 end
 function Server:resume() self.program:signal "CONT" end
 
----What this run of it has logged.
+---The log of this run.
 function Server:log() return self.program:output() end
 
----The end, with the store. Programs that were started with server.set:start end too.
+---Ends it, with its store and the programs started with server.set:start.
 function Server:close() self.set:close() end
 Server.__close = Server.close
 
@@ -255,10 +255,9 @@ local PROXY = debug.getinfo(1, "S").source:match "^@(.*)nats_server%.lua$" .. "p
 nats_server.has_proxy = pcall(require, "luv")
 
 ---A proxy on loopback before a server. Its fields: url, port. stall() holds back all data, flow() lets it pass again,
----drop() loses all data of the connections that there are, without an error; new ones work. slow() delays all data.
----cut() closes all connections, refuse() closes them and each new one until flow().
----deafen() loses what the server sends until flow(), which is to be called when it has nothing more to send, since
----clients read whole messages.
+---drop() loses all data of existing connections, without an error; new ones work. slow() delays all data. cut() closes
+---all connections, refuse() closes them and each new one until flow(). deafen() loses the server's data until flow();
+---call flow() when the server has no more to send, since clients read whole messages.
 function nats_server.proxy(server)
   for _ = 1, 20 do
     local port = free_port()

@@ -1,6 +1,6 @@
----How long specs wait for what must come. A limit is meant for an idle machine; where more programs want to run than
----there are processors, each gets a part of one, and the limit grows with their number. So a limit ends a spec that
----hangs, and none that is only slow. scripts/watchdog does the same.
+---Limits of waits in specs. A limit is meant for an idle machine; if more programs are ready than there are processors,
+---each gets a part of one, and the limit grows with their number. So a limit ends hanging specs, and no slow one.
+---scripts/watchdog does the same.
 
 local rn = require "runnel"
 
@@ -30,7 +30,7 @@ end
 ---@return integer
 function patience.seconds(seconds) return math.ceil(seconds * patience.factor()) end
 
----A function that says whether a limit that begins now has passed.
+---A function that tells whether a limit that begins now has passed.
 ---@param ms number on an idle machine
 ---@return fun(): boolean
 function patience.limit(ms)
@@ -41,7 +41,7 @@ function patience.limit(ms)
   end
 end
 
----Waits until f returns something true, and returns it; what it returns at last, if that takes more than ms.
+---Waits until f returns a true value, and returns it; after ms, returns f's last result.
 ---@param ms number on an idle machine
 ---@param f fun(): any
 ---@return any

@@ -1,4 +1,4 @@
----Performs a program (program.lua) on the core, in a simulation, and keeps a log of what happens.
+---Runs a program (program.lua) on the core, in a simulation, and logs the events.
 
 local rn = require "runnel"
 local core = require "runnel.core"
@@ -144,7 +144,7 @@ local function execute(made, run, on_event)
     record(operations[op.kind](op, block, pc))
   end
 
-  -- What a go block does.
+  -- The main function of a go block.
   local function doing(name, script)
     return function()
       rn.rename(name)

@@ -65,7 +65,7 @@ function process.run(path, command, input)
   return { out = out, err = err_text, status = status }
 end
 
----A shell command that waits until a process sleeps, as it does while it waits for a timer or an event, or has ended.
+---A shell command that waits until a process sleeps, waiting for a timer or an event, or has ended.
 ---@param pid string as in "$pid"
 ---@return string command
 function process.until_it_sleeps(pid)
@@ -74,8 +74,8 @@ function process.until_it_sleeps(pid)
   return ("while %s; case $state in S* | Z* | '') false ;; esac; do sleep 0.01; done"):format(read_state:format(pid))
 end
 
----A command for a program's os.execute: the program gets SIGINT when it sleeps, or at once after the command if it
----computes. Before, the program does not sleep, except in the command.
+---A command for a program's os.execute: sends the program SIGINT when it sleeps, or, if it computes, at once after the
+---command. The program must not sleep before, except in the command.
 ---@param when? string a shell command that must first succeed, or "computes"
 ---@return string command
 function process.interrupt(when)

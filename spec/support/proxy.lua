@@ -27,7 +27,7 @@ end
 
 local forward
 
--- Reads again when the other side has taken the data, so that a slow side slows down the other.
+-- Reads again when the other side has taken the data, so that a slow side slows down the other one.
 local function written(link, from, target, err)
   if err then cut(link) end
   if links[link] and not stalled then forward(link, from, target) end

@@ -1,4 +1,4 @@
----Asserts on errors: what the message says, and that it begins with the line of the spec which made the mistake.
+---Asserts on errors: their messages, which must begin with the spec's line that made the mistake.
 
 ---@param pattern string a Lua pattern for the message behind its position
 ---@param f function the mistake: its error must name a line within it

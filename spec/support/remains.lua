@@ -1,11 +1,11 @@
----What a test leaves behind: go blocks, descriptors and child processes that were not there when it began.
+---The remains of a test: go blocks, descriptors and child processes that did not exist at its beginning.
 
 local patience = require "spec.support.patience"
 local rn = require "runnel"
 
 local remains = {}
 
--- The processes that this thread has started and not waited for, as a set; empty where the system does not say.
+-- The processes that this thread has started and not waited for, as a set; empty where the system does not tell.
 local function children()
   local set = {}
   local file <close> = io.open "/proc/thread-self/children"
@@ -16,12 +16,12 @@ end
 -- Luv that scripts/busted.lua has loaded. It reads a directory without a process, and without `require` of a test.
 local luv = debug.getregistry()["luv, kept for all specs"]
 
--- What a library opens when it is first needed and keeps: the eventfds by which threads wake each other, epoll and
+-- Descriptors that a library opens at first use and keeps: the eventfds by which threads wake each other, epoll and
 -- inotify of an event loop, the /dev/null that libuv holds while it listens, and its pipes for signals and children.
 local KEPT = { ["anon_inode:[eventfd]"] = true, ["anon_inode:[eventpoll]"] = true, ["anon_inode:inotify"] = true,
   ["anon_inode:[timerfd]"] = true, ["/dev/null"] = true }
 
--- The open descriptors, but for those.
+-- The open descriptors, except those.
 local function descriptors()
   local set = {}
   local list = luv and luv.fs_scandir "/proc/self/fd"
@@ -34,7 +34,7 @@ local function descriptors()
   return set
 end
 
--- The go blocks that wait, of the ids above a number.
+-- The waiting go blocks with ids above a number.
 local function go_blocks(mark)
   local set = {}
   for _, entry in ipairs(rn.ps()) do
@@ -45,7 +45,7 @@ local function go_blocks(mark)
   return set
 end
 
----What there is now, to be compared with.
+---The present resources, for a later comparison.
 ---@return table before
 function remains.now() return { id = rn.chan():stats().id, children = children(), descriptors = descriptors() } end
 
@@ -64,8 +64,8 @@ local function list_since(before)
   return list
 end
 
----What has come since, as a text; nil if nothing has. First lets what ends by itself end: what nobody can reach any
----more, and what closing has begun, as threads end.
+---The new resources since then, as a text; nil without any. First lets garbage be collected and closing ones end, such
+---as threads.
 ---@param before table from remains.now
 ---@return string?
 function remains.since(before)

@@ -22,7 +22,7 @@ print(("ended: %d done, %d failed"):format(stats.done, stats.failed))
 conn:drain()
 ]]
 
--- The modules that workers serve. Each works here, in threads, and elsewhere.
+-- The modules for workers. Each works here, in threads, and elsewhere.
 local MODULES = {
   square = [[
     local rn = require "runnel"
@@ -154,7 +154,7 @@ function remote_workers.keep_up(server, list, name, n)
   end
 end
 
----How many messages the stream of a stage has.
+---The number of messages in a stage's stream.
 function remote_workers.jobs_left(conn, name)
   local message = assert(conn:request("$JS.API.STREAM.INFO.runnel-jobs-" .. name, "", 5000))
   return math.tointeger(tonumber(message.data:match '"messages":(%d+)'))

@@ -6,7 +6,7 @@ local LUA = os.getenv "LUA" or "lua5.4"
 
 local restarted = {}
 
----Starts a program with the connection `conn`, and again whenever it ends. `output()` is what all of them have written;
+---Starts a program with the connection `conn`, and again whenever it ends. `output()` is the output of all runs;
 ---`stop()` ends that.
 ---@param server table
 ---@param text string

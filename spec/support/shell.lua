@@ -1,4 +1,4 @@
----Shell commands for specs that run programs as a person does.
+---Shell commands for specs that run programs as a user does.
 
 local patience = require "spec.support.patience"
 local rn = require "runnel"
@@ -12,8 +12,8 @@ function shell.contents(path)
   return file:read "a"
 end
 
--- A command ends before its spec reaches its time limit. The watchdog interrupts only Lua: the process of the spec
--- would wait for the command when it ends. Without a limit for specs, commands have none either.
+-- A command ends before its spec reaches its time limit, because the watchdog interrupts only Lua: the process of the
+-- spec would wait for the command when it ends. Without a limit for specs, commands have none either.
 local SPEC_LIMIT <const> = tonumber(os.getenv "SPEC_LIMIT" or 120)
 local function limit(seconds)
   return SPEC_LIMIT == 0 and "" or ("timeout -k 1 %d "):format(patience.seconds(seconds))

@@ -54,7 +54,7 @@ function snippets.run(snippet)
   local env = setmetatable({ rn = rn, print = print_line }, { __index = _G })
   -- Blank lines before the code, so that errors have the line numbers of the file.
   local chunk = assert(load(("\n"):rep(snippet.line) .. snippet.code, "@" .. snippet.path, "t", env))
-  local handler, driver = rn.on_error(nil), rn.driver(nil) -- which asks for them
+  local handler, driver = rn.on_error(nil), rn.driver(nil) -- before a snippet that asks for them
   rn.on_error(handler)
   rn.driver(driver)
   -- runnel.uv sets its driver only once, when it is loaded.

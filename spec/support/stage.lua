@@ -20,11 +20,11 @@ stage.is_5_4_3 = not coroutine.close(died)
 local heard = {}
 local previous_handler, previous_driver, before
 
--- The id of the newest channel or go block when the test began. Go blocks with lower ids belong to earlier tests:
--- abandoned ones stay until the next collection.
+-- The id of the newest channel or go block at the beginning of the test. Go blocks with lower ids belong to earlier
+-- tests: abandoned ones stay until the next collection.
 local mark = 0
 
----From now on `others` leaves out the go blocks that there are now.
+---Makes `others` ignore the present go blocks.
 function stage.forget() mark = rn.chan():stats().id end
 
 ---For before_each: collects errors instead of printing them, and takes the built-in driver.
@@ -38,12 +38,11 @@ function stage.open()
   before = remains.now()
 end
 
----Lets what the test has begun to end go on, by the test's own driver. What it leaves behind, as a text; or nil.
+---Lets the test's closing resources end, by the test's own driver. Returns its remains, as a text; or nil.
 ---@return string?
 function stage.rest() return remains.since(before) end
 
----For after_each: restores what was there, and fails for errors that the test has not asked for, and for what it leaves
----behind.
+---For after_each: restores the handler and the driver, and fails for unexpected errors, and for the test's remains.
 function stage.close()
   local errors = stage.heard()
   rn.driver(nil) -- the test may have closed its own
@@ -54,7 +53,7 @@ function stage.close()
   if rest then error("the test leaves behind: " .. rest, 0) end
 end
 
----The errors that were reported to on_error since the last call. First reports those that nobody has taken yet.
+---The errors reported to on_error since the last call. First reports those that have not been taken.
 ---@return { err: any, trace: string?, name: string? }[]
 function stage.heard()
   core.internal.report_unhandled()
@@ -134,7 +133,7 @@ function stage.script(text)
   return output, status
 end
 
----Asserts that Ctrl-C ends a take that waits for ever. In an interpreter of its own: lua5.4 takes only the first one.
+---Asserts that Ctrl-C ends a take that waits forever. In an interpreter of its own: lua5.4 catches only the first one.
 ---@param setup string code before it, which makes the driver
 ---@param when? string of process.interrupt
 function stage.check_interrupt(setup, when)
@@ -149,7 +148,7 @@ function stage.check_interrupt(setup, when)
   if not output:find "^false\t[^\n]*interrupted!\ttrue\n$" then error(output, 2) end
 end
 
----A buffer policy for 100 values that raises for those of which `likes` is false.
+---A buffer policy for 100 values that raises for values that `likes` rejects.
 ---@param likes fun(v: any): boolean
 ---@return table
 function stage.picky(likes)
@@ -174,8 +173,8 @@ function stage.drain(ch)
   return list
 end
 
----Calls a function while on_error collects, and restores the handler. Errors of go blocks that nobody has taken by the
----end of f are reported then.
+---Calls a function while on_error collects, and restores the handler. Reports errors of go blocks that have not been
+---taken at the end of f.
 ---@param f function
 ---@return { err: any, trace: string?, where: any }[] reports the arguments of on_error
 function stage.reports(f, ...)
@@ -190,7 +189,7 @@ function stage.reports(f, ...)
   return list
 end
 
----The errors that are reported while f runs, as strings.
+---The errors reported while f runs, as strings.
 ---@param f function
 ---@return string[] texts
 function stage.report_texts(f)
@@ -202,7 +201,7 @@ end
 ---In a simulation, runs go blocks until none is ready.
 function stage.settle() rn.sleep(1) end
 
----Runs a function in a simulation. Errors that nobody caught fail, and so do go blocks that stay behind.
+---Runs a function in a simulation. Uncaught errors and remaining go blocks fail.
 ---@param f fun(...): any
 ---@param opts? { seed?: integer, shuffle?: boolean, left?: integer } `left`: how many go blocks may stay behind
 ---@return any ... what f returns
@@ -227,7 +226,7 @@ function stage.run(f, opts)
   return table.unpack(results, 1, results.n)
 end
 
----Searches the orders of a test for a short while. Its go blocks that stay behind fail, unless `leaks` is false.
+---Searches the schedules of a test for a short while. Remaining go blocks fail, unless `leaks` is false.
 ---@param f fun()
 ---@param opts? { leaks?: boolean }
 function stage.explore(f, opts) return sim.explore(f, { seconds = 0.05, leaks = opts and opts.leaks }) end
@@ -237,7 +236,7 @@ function stage.within(f, opts)
   return function() stage.run(f, opts) end
 end
 
----Everything a function returns, as a list with `n`.
+---All results of a function, as a list with `n`.
 function stage.pack_take(ch) return table.pack(ch:take()) end
 
 ---Asserts that nothing waits on the channels.

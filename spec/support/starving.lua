@@ -3,7 +3,7 @@
 local assert = require "luassert"
 local rn = require "runnel"
 
----Runs a go block that is never idle until there were 100 events, which could all come within 100 ms.
+---Keeps a go block busy until there were 100 events, which could all arrive within 100 ms.
 ---@param events any a channel of the events of a timer of 1 ms, or the like
 return function(events)
   local stop, turns = false, 0

@@ -1,6 +1,6 @@
----What Go programs use besides channels, made of channels: mutexes, read-write mutexes, condition variables, wait
----groups, once, contexts, timers. Go may switch to another goroutine anywhere; here locking yields first, so that
----others may come between.
+---Go's means of synchronization besides channels, made of channels: mutexes, read-write mutexes, condition variables,
+---wait groups, once, contexts, timers. Go may switch to another goroutine anywhere; here locking yields first, so that
+---other go blocks may run in between.
 
 local rn = require "runnel"
 
@@ -33,7 +33,7 @@ local function enqueue(self, is_writer)
   turn:take()
 end
 
--- Lets the first in the queue go on, and if it is a reader, the readers behind it.
+-- Wakes the first go block in the queue, and if it is a reader, the readers behind it.
 local function serve(self)
   while self.queue[1] and not self.writes and not (self.queue[1].is_writer and self.readers > 0) do
     local first = table.remove(self.queue, 1)

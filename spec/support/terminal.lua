@@ -14,15 +14,15 @@ local function capture(command)
   return text
 end
 
--- How long a screen may take to look as expected, in ms: less than the watchdog's limit.
+-- The limit in ms for a screen to look as expected: less than the watchdog's limit.
 local PATIENCE = 60000
 
 ---Whether terminals are available.
 terminal.available = os.execute "command -v tmux >/dev/null 2>&1" == true
 
----Starts a command in a terminal of its own. tmux runs in its control mode: it reads commands and answers each of them
----between the lines %begin and %end, and says what happens in between, above all %output when a program has written.
----So a spec waits for what the program does, without a process for each look at the screen.
+---Starts a command in a terminal of its own. tmux runs in its control mode: it reads commands, answers each of them
+---between the lines %begin and %end, and reports events in between, above all %output when a program has written. So a
+---spec waits for the program's output without starting a process for each check of the screen.
 ---@param command string
 ---@param opts? { columns?: integer, rows?: integer }
 function terminal.open(command, opts)
@@ -41,7 +41,7 @@ function terminal.open(command, opts)
   os.remove(answers)
   to_tmux:setvbuf "line"
   local term = {}
-  local said = "nothing" -- by tmux at last
+  local said = "nothing" -- tmux's last message
 
   local function next_line(awaited)
     local line = from_tmux:read "l"
@@ -50,7 +50,7 @@ function terminal.open(command, opts)
     return line
   end
 
-  -- The lines that answer a command; raises if it fails. Passes over what tmux says before.
+  -- The lines that answer a command; raises if it fails. Skips earlier events.
   local function answer(question)
     local number, line
     local awaited = "its answer to " .. question
@@ -72,7 +72,7 @@ function terminal.open(command, opts)
 
   answer "new-session"
   run "set -g destroy-unattached on" -- also when the process of the spec is killed
-  -- Each second tmux says something, so that a wait for what does not come ends.
+  -- tmux sends a line each second, so that a wait for a missing event ends.
   run "set -g @second '%S'"
   run "refresh-client -B 'second::#{T:@second}'"
 
@@ -107,25 +107,25 @@ function terminal.open(command, opts)
     os.remove(path)
   end
 
-  ---Pastes a text, of any length, and marks it as pasted for programs that have asked for that.
+  ---Pastes a text of any length, with paste marks for programs that have asked for them.
   function term:paste(text)
     paste(text, "-p")
     return self
   end
 
-  ---Pastes a text as terminals do that have no such marks: as if it were typed.
+  ---Pastes a text as terminals without paste marks do: as if it were typed.
   function term:paste_unmarked(text)
     paste(text, "")
     return self
   end
 
-  ---What is on the screen, without blank lines at the end; with `colours` as escape sequences.
+  ---The contents of the screen, without blank lines at the end; with `colours` as escape sequences.
   function term.screen(_, colours)
     return (run("capture-pane -p" .. (colours and " -e" or "")):gsub("[ \n]+$", ""))
   end
 
-  -- Looks at the screen each time that something has happened, until f likes it. If it never does, or the program has
-  -- ended, raises an error with what was awaited and what is on the screen.
+  -- Checks the screen after each event until f accepts it. If f never does, or the program has ended, raises an error
+  -- with the expectation and the contents of the screen.
   local function wait_for(f, awaited, ...)
     local is_over = patience.limit(PATIENCE)
     while true do
@@ -144,12 +144,12 @@ function terminal.open(command, opts)
     return wait_for(function(screen) return screen:find(pattern) end, "nothing on the screen matches %q", pattern)
   end
 
-  ---What the screen ends with when a program waits for a line: a pattern, or nil for a program whose lines may be typed
+  ---The end of the screen when a program waits for a line: a pattern, or nil for a program whose lines may be typed
   ---ahead.
   term.prompt = nil
 
-  ---Types a text when the program waits for a line. Earlier, while the terminal is not yet the editor's, the terminal
-  ---would show it, and the editor again.
+  ---Types a text when the program waits for a line. Earlier, before the editor has taken over the terminal, the
+  ---terminal would echo the text, and the editor would show it again.
   function term:at_prompt(text)
     if not self.prompt then return self:type(text) end
     wait_for(function(screen) return screen:find(self.prompt) end, "no prompt %q", self.prompt)
@@ -172,7 +172,7 @@ function terminal.open(command, opts)
     return wait_for(is_there_once, "nothing on the screen matches %q, and once %q", pattern, once)
   end
 
-  ---Changes the size; given several widths, through all of them, as somebody does who drags the edge of a window.
+  ---Changes the size; with several widths, through all of them, as if a user dragged the edge of a window.
   ---@param widths integer|integer[]
   ---@param new_rows integer
   function term.resize(_, widths, new_rows)
@@ -182,20 +182,20 @@ function terminal.open(command, opts)
     end
   end
 
-  ---Tells the program another size than the terminal has, as it is while the terminal has not told the new one.
+  ---Tells the program another size than the terminal's, as happens before the terminal reports a new size.
   function term.set_size_of_program(_, width, rows_of_program)
     local tty = run "display-message -p '#{pane_tty}'"
     assert(os.execute(("stty -F %s columns %d rows %d"):format(tty, width, rows_of_program)))
   end
 
-  ---The process that runs in it.
+  ---The process in the terminal.
   function term.pid() return capture("pgrep -P " .. run "display-message -p '#{pane_pid}'"):match "%d+" end
 
   ---Closes the terminal.
   function term.close()
     if io.type(to_tmux) ~= "file" then return end
     to_tmux:write "kill-server\n"
-    from_tmux:read "a" -- tmux does not end before all that it says is read
+    from_tmux:read "a" -- tmux ends only when its output is read
     to_tmux:close()
     from_tmux:close()
     tmux:close()

@@ -85,8 +85,8 @@ local function demand(ok, event, what)
   error(("%s: %s of track %s at %s"):format(what, event.ph, tostring(event.tid), tostring(event.ts)), 0)
 end
 
--- Checks the arrows between processes, which come behind all other events, in the order in which they begin. Their ends
--- need not be inside of slices, since the times within a run are not exact.
+-- Checks the arrows between processes, which follow all other events, in the order of their beginnings. Their ends need
+-- not be inside slices, since the times within a run are not exact.
 local function check_between(events, named)
   local begin, last = nil, -1
   for _, event in ipairs(events) do
@@ -104,7 +104,7 @@ local function check_between(events, named)
   if begin then error("arrow " .. begin.id .. " has no end", 0) end
 end
 
----Raises what is wrong with the events.
+---Raises an error for a fault in the events.
 ---@param events table[]
 function trace_format.check(events)
   local times, open, arrows, named, between, ids = {}, {}, {}, {}, {}, {}

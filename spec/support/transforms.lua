@@ -41,7 +41,7 @@ local made = {
   raising_late = function()
     return xforms.of(function(rf, acc, value) return rf(acc, value) end, function() error("no end", 0) end)
   end,
-  -- Returns something else than its accumulator.
+  -- Returns a value other than its accumulator.
   wrong = function()
     return xforms.of(function(rf, acc, value) return number(value) % 3 == 0 and 17 or rf(acc, value) end)
   end,
@@ -57,14 +57,14 @@ function transforms.show_error(err)
   return (tostring(err):gsub("the transducer's step function.*", "no accumulator"))
 end
 
----What the exception handlers return, by name.
+---The results of the exception handlers, by name.
 transforms.handlers = {
   value = function(err) return "instead of " .. transforms.show_error(err) end,
   nothing = function() end,
   raising = function(err) error("worse than " .. transforms.show_error(err), 0) end,
 }
 
----Raises for a value that a picky buffer does not take.
+---Raises for a value that a picky buffer refuses.
 function transforms.check_picky(value)
   if number(value) % 5 == 4 then error("not " .. tostring(value), 0) end
 end

@@ -50,8 +50,8 @@ function uv_stage.serve(serve)
   return conns, port
 end
 
--- Runs until nothing is alive, but for at most 30 s, since a test that failed half way may have left a server open.
--- Returns what is still alive then, as a list of names.
+-- Runs until no handle is alive, but for at most 30 s, since a test that failed half way may have left a server open.
+-- Returns the names of those that are still alive then.
 local function settle()
   local luv = require "luv"
   local deadline = luv.hrtime() + 30e9
@@ -69,19 +69,19 @@ local function settle()
   return left
 end
 
----For after_each: waits until nothing is alive, and fails if something stays alive or a descriptor was left open.
+---For after_each: waits until no handle is alive, and fails for remaining handles or descriptors.
 function uv_stage.close()
   local alive = settle()
   for _, path in ipairs(files) do os.remove(path) end
   local left = uv_stage.can_count and count_descriptors() - descriptors
   for _ = 1, 200 do
     if not left or left <= 0 then break end
-    collectgarbage() -- closes what a test has abandoned
+    collectgarbage() -- closes the test's garbage
     settle()
     require("luv").sleep(20)
     left = count_descriptors() - descriptors
   end
-  stage.rest() -- files close in luv's threads, and only its loop learns of that
+  stage.rest() -- files close in luv's threads, and only its loop learns that
   stage.close()
   if #alive > 0 then error("still open after 30 s: " .. table.concat(alive, ", "), 0) end
   if left and left > 0 then error(("%d descriptors are still open"):format(left), 0) end

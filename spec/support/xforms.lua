@@ -34,7 +34,7 @@ function xforms.times(n)
   end)
 end
 
----Lists of n values; what is left comes with the completion.
+---Lists of n values; completion adds the rest.
 function xforms.partition(n)
   return function(rf)
     local list = {}

@@ -1,5 +1,5 @@
----CockroachDB's blocking bugs in GoBench (github.com/timmyyuan/gobench), restated: only how they come about. Each
----function is the program with the bug, or with true the correct one.
+---CockroachDB's blocking bugs in GoBench (github.com/timmyyuan/gobench), reduced to their causes. Each function is the
+---program with the bug, or with true the correct one.
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -30,7 +30,7 @@ bugs["cockroach#10214"] = function(is_correct)
   end)
 end
 
--- Quiescing waits for tasks, with the lock that tasks need to begin; and no task ever says that it is over.
+-- Quiescing waits for tasks while it holds the lock that tasks need to begin; and no task ever reports its end.
 bugs["cockroach#1055"] = function(is_correct)
   local function new_stopper()
     local s = { stop = chan():name "stop", workers = wait_group(1), lock = mutex(), tasks = wait_group() }
@@ -62,7 +62,7 @@ bugs["cockroach#1055"] = function(is_correct)
   end
 end
 
--- The one who reads gives up and leaves a go block that reads on, but the one who writes gives up, too.
+-- The reader gives up and leaves a go block that reads on, but the writer gives up, too.
 bugs["cockroach#10790"] = function(is_correct)
   local ctx = context()
   local chans = { chan(), chan() }
@@ -87,7 +87,7 @@ bugs["cockroach#10790"] = function(is_correct)
   go(ctx.cancel)
 end
 
--- A transaction has a go block that waits for its end, and nobody ends it.
+-- A transaction has a go block that waits for its end, which is never reported.
 bugs["cockroach#13197"] = function(is_correct)
   local tx = context(context())
   go(function() tx.done:take() end)
@@ -104,7 +104,7 @@ bugs["cockroach#13755"] = function(is_correct)
   if is_correct then rows.cancel() end
 end
 
--- A worker looks whether it is to stop, and then puts an event that nobody takes any more.
+-- A worker checks whether it must stop, and then puts an event that has no taker any more.
 bugs["cockroach#1462"] = function(is_correct)
   local stop, workers, events = chan():name "stop", wait_group(2), chan():name "events"
   go(function()
@@ -139,7 +139,7 @@ bugs["cockroach#16167"] = function(is_correct)
   config:runlock()
 end
 
--- Cancelled: who takes stops, who puts does not.
+-- After a cancellation the taker stops, the putter does not.
 bugs["cockroach#18101"] = function(is_correct)
   local ctx = context()
   go(function()
@@ -202,7 +202,7 @@ bugs["cockroach#25456"] = function(is_correct)
   for _ = 1, 2 do quiesce:take() end
 end
 
--- The consumer ends and does not say so: who puts rows waits for ever.
+-- The consumer ends without telling: the go block that puts rows waits forever.
 bugs["cockroach#35073"] = function(is_correct)
   local rows, is_closed, workers = chan(2):name "rows", false, wait_group(1)
   local function push()
@@ -269,7 +269,7 @@ bugs["cockroach#584"] = function(is_correct)
   end)
 end
 
--- Printing a cache locks it for reading, in a function that has done so.
+-- Printing a cache locks it for reading, in a function that already holds that lock.
 bugs["cockroach#6181"] = function(is_correct)
   local cache, lookups = rw_mutex(), wait_group()
   for _ = 1, 2 do

@@ -96,14 +96,14 @@ bugs["etcd#6873"] = function(is_correct)
   end)
 end
 
--- gRPC's balancer tells the watcher of addresses, with its lock and over a channel of one. The watcher, who would take
--- from it, tears connections down, and that waits for the lock.
+-- gRPC's balancer notifies the watcher of addresses over a channel of one, while it holds its lock. The watcher, which
+-- would take from the channel, tears connections down, and that waits for the lock.
 bugs["etcd#7443"] = function(is_correct)
   local lock, notify, pinned, is_closed = mutex(), chan(1):name "notify", 0, false
   notify:put { 0, 1, 2 }
   local function tell(addresses)
     if is_correct then
-      notify:poll() -- instead of what nobody has taken yet
+      notify:poll() -- replaces an untaken value
       notify:offer(addresses)
     else
       notify:put(addresses)

@@ -8,7 +8,7 @@ local mutex, context = sync.mutex, sync.context
 
 local bugs = {}
 
--- Closing a stream does not wake who reads from it.
+-- Closing a stream does not wake its reader.
 bugs["grpc#1275"] = function(is_correct)
   local stream, done = chan():name "stream", chan():name "done"
   go(function()
@@ -19,7 +19,7 @@ bugs["grpc#1275"] = function(is_correct)
   alts { done, rn.timeout(300) }
 end
 
--- A balancer sends an update with its lock; the watcher, who takes updates, needs the lock to tear connections down.
+-- A balancer sends an update with its lock; the watcher, which takes updates, needs the lock to tear connections down.
 bugs["grpc#1353"] = function(is_correct)
   local lock, addresses = mutex(), chan(is_correct and 1 or 0):name "addresses"
   go(function()
@@ -47,7 +47,7 @@ bugs["grpc#1353"] = function(is_correct)
   end)
 end
 
--- A watcher ends without saying so.
+-- A watcher ends without telling.
 bugs["grpc#1424"] = function(is_correct)
   local addresses, done = chan():name "addresses", chan():name "done"
   go(function()
@@ -143,7 +143,7 @@ bugs["grpc#795"] = function(is_correct)
   end
 end
 
--- Dialling fails, and the connection, of which the caller got nothing, is not closed.
+-- Dialling fails, and the connection, which the caller has not got, is not closed.
 bugs["grpc#862"] = function(is_correct)
   local ctx = context()
   go(function()

@@ -29,7 +29,7 @@ bugs["kubernetes#10182"] = function(is_correct)
   end
 end
 
--- At the end somebody is signalled who may not wait yet.
+-- The last signal may come before its receiver waits.
 bugs["kubernetes#11298"] = function(is_correct)
   local lock, abort, news = mutex(), chan():name "abort", chan(1):name "news"
   local cond = sync.cond(lock)
@@ -109,7 +109,7 @@ bugs["kubernetes#1321"] = function(is_correct)
   lock:unlock()
 end
 
--- A watcher sends its error as a result, which nobody takes after a stop.
+-- A watcher sends its error as a result, which has no taker after a stop.
 bugs["kubernetes#25331"] = function(is_correct)
   local ctx, errors, results = context(), chan():name "errors", chan():name "results"
   go(function()
@@ -189,7 +189,7 @@ bugs["kubernetes#38669"] = function(is_correct)
   input:close()
 end
 
--- After a time limit nobody takes the result, or the error.
+-- After a time limit, the result or the error has no taker.
 bugs["kubernetes#5316"] = function(is_correct)
   local size = is_correct and 1 or 0
   local results, errors = chan(size):name "results", chan(size):name "errors"
@@ -200,8 +200,8 @@ bugs["kubernetes#5316"] = function(is_correct)
   alts { results, errors, rn.timeout(1) }
 end
 
--- Two queues and one lock: a worker waits for its queue with the lock for reading; somebody wants to write; then the
--- worker of the other queue cannot lock for reading, and it is the one who would fill the first queue.
+-- Two queues and one lock: a worker waits for its queue with the lock for reading; a writer waits for the lock; then
+-- the worker of the other queue cannot lock for reading, although it would fill the first queue.
 bugs["kubernetes#58107"] = function(is_correct)
   local workers = rw_mutex()
   local function new_queue()
@@ -262,7 +262,7 @@ bugs["kubernetes#62464"] = function(is_correct)
   end)
 end
 
--- A frame is written with the lock that the monitor needs to say that nobody reads any more.
+-- A frame is written with the lock that the monitor needs to report that there is no reader any more.
 bugs["kubernetes#6632"] = function(is_correct)
   local lock, reset, close = mutex(), chan():name "reset", chan():name "close"
   local is_open = true
@@ -282,7 +282,7 @@ bugs["kubernetes#6632"] = function(is_correct)
   end)
 end
 
--- Who polls is to stop when the caller does, but waits for a channel that the caller closes later.
+-- The poller must stop with its caller, but waits for a channel that the caller closes later.
 bugs["kubernetes#70277"] = function(is_correct)
   local stop = chan():name "stop"
   local done = is_correct and chan():name "done" or stop

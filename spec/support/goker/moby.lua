@@ -22,7 +22,7 @@ bugs["moby#17176"] = function(is_correct)
   alts { done, rn.timeout(1) }
 end
 
--- Who checks the progress of transfers gives up at the first surprise; those who report it wait.
+-- The go block that checks the progress of transfers gives up at the first surprise; those that report it wait.
 bugs["moby#21233"] = function(is_correct)
   local progress, done = chan():name "progress", chan():name "done"
   go(function()
@@ -60,7 +60,7 @@ bugs["moby#25384"] = function(is_correct)
   plugins:wait()
 end
 
--- A watch is removed: that waits for an event that tells so, which the reader of events may never get.
+-- A watch is removed: that waits for an event about it, which the reader of events may never get.
 bugs["moby#27782"] = function(is_correct)
   local events, done, closed = chan():name "events", chan():name "done", chan():name "closed"
   local lock = mutex()
@@ -99,7 +99,7 @@ bugs["moby#28462"] = function(is_correct)
   end)
 end
 
--- A plugin waits to be active, and nobody says when it is.
+-- A plugin waits to be active, and no go block tells it.
 bugs["moby#29733"] = function(is_correct)
   local lock, is_active = mutex(), false
   local cond = sync.cond(lock)
@@ -121,7 +121,7 @@ bugs["moby#29733"] = function(is_correct)
   end
 end
 
--- A plugin failed to become active; who waits for it looks only whether it is.
+-- A plugin failed to become active; its waiters check only whether it is active.
 bugs["moby#30408"] = function(is_correct)
   local lock, manifest, err = mutex(), nil, "some failure"
   local cond, done = sync.cond(lock), chan():name "done"
@@ -175,7 +175,7 @@ bugs["moby#36114"] = function(is_correct)
   end)
 end
 
--- A function's error goes to a channel that nobody reads.
+-- A function's error goes to a channel without a reader.
 bugs["moby#4395"] = function(is_correct)
   local errors = chan(is_correct and 1 or 0):name "errors"
   go(function() errors:put "an error" end)

@@ -60,8 +60,8 @@ bugs["hugo#5379"] = function(is_correct)
   pages:wait()
 end
 
--- A handler of events reports with the lock that the one who waits for the report takes first; and, once stopped, the
--- monitor waits for another event.
+-- A handler of events reports with a lock that the waiter for the report takes first; and the stopped monitor waits for
+-- another event.
 bugs["istio#16224"] = function(is_correct)
   local lock, events, stop = mutex(), chan():name "events", chan():name "stop"
   local handled = chan(is_correct and 1 or 0):name "handled"
@@ -84,7 +84,7 @@ bugs["istio#16224"] = function(is_correct)
   stop:close()
 end
 
--- An agent ends when the last process of which it knows has; those that are started later report to nobody.
+-- An agent ends when its last known process has; the reports of later processes have no reader.
 bugs["istio#17860"] = function(is_correct)
   local ctx, lock, exits = context(), mutex(), chan(is_correct and 2 or 0):name "exits"
   local alive, epoch = 0, 0
@@ -188,7 +188,7 @@ bugs["serving#2137"] = function(is_correct)
   for _, request in ipairs(is_correct and requests or {}) do request.accepted:take() end
 end
 
--- Removing addresses tells so, with the lock that telling takes.
+-- Removing addresses notifies, with the lock that the notification takes.
 bugs["syncthing#4829"] = function(is_correct)
   local addresses = rw_mutex()
   addresses:lock()
