@@ -40,7 +40,7 @@ end
 
 ---Ends the program at once, from the main program or a go block. Go blocks that have not ended are dropped without
 ---closing their `<close>` variables. Then the Lua state closes, and finalizers run.
----@param code? integer|boolean the exit status; true means 0. The default is 0, or 1 if an error that nobody took was
+---@param code? integer|boolean the exit status; true means 0. The default is 0, or 1 if an untaken error was
 ---written to stderr
 function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then

@@ -111,12 +111,12 @@ typedef struct Transfer {
   Method method;       /* of the last request; set with the options */
   curl_off_t received; /* bytes of the body so far, decompressed */
   size_t header_bytes; /* of all headers so far */
-  curl_off_t waste;   /* bytes that have come, less those of headers and body and what these allow for; see WASTE_MAX */
-  bool has_body;      /* a part of the body has arrived */
-  z_stream *inflater; /* decompresses the body, owned; or NULL */
-  bool is_inflated;   /* the end of the compressed bytes has arrived */
-  long requests;      /* how often it was sent: also for redirects, and again after a closed connection */
-  Refusal refusal;    /* why a function of this module has refused */
+  curl_off_t waste;    /* bytes received, less headers, body and the bytes that these allow for; see WASTE_MAX */
+  bool has_body;       /* a part of the body has arrived */
+  z_stream *inflater;  /* decompresses the body, owned; or NULL */
+  bool is_inflated;    /* the end of the compressed bytes has arrived */
+  long requests;       /* how often it was sent: also for redirects, and again after a closed connection */
+  Refusal refusal;     /* why a function of this module has refused */
 
   /* Set in the thread. Lua reads `head` and `status` once `has_head` is set, all once `has_ended` is. */
   atomic_bool has_head;        /* the headers of the last response are complete */

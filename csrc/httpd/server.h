@@ -101,7 +101,7 @@ typedef struct Request {
   bool is_answered;              /* it has, or had, a response */
   bool is_done;                  /* Lua has given the whole response */
   bool is_cut;                   /* the response ends too early: the connection is closed */
-  bool is_whole;                 /* the whole body has come */
+  bool is_whole;                 /* the whole body has arrived */
   bool discards;                 /* the rest of the body is not wanted */
   bool wants_body;               /* a go block waits for the body */
   bool wants_room;               /* a go block waits until it can write */

@@ -311,7 +311,7 @@ static int internal_start_thread(lua_State *L) {
   int error = thread_spawn(&t->id, "runnel-thread", run, t);
   if (error) {
     family_leave(t->member);
-    atomic_store(&t->holds, 1); /* without that of the thread */
+    atomic_store(&t->holds, 1); /* without the thread's */
     release(t);
     lua_pushnil(L);
     lua_pushfstring(L, "cannot start a thread: %s", strerror(error));

@@ -120,7 +120,7 @@ static void open_direct(Sub *sub) {
   sub->next = conn->direct;
   conn->direct = sub;
   (void)pthread_mutex_unlock(&conn->direct_lock);
-  thread_wake(&conn->io.thread); /* a message may have come before */
+  thread_wake(&conn->io.thread); /* a message may have arrived before */
 }
 
 /* ---- opening and closing ---- */

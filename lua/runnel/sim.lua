@@ -108,8 +108,8 @@ local function check_explore(opts)
 end
 
 ---Searches the orders in which a program can run: runs a function under one schedule after another, each in a
----simulation of its own, and raises the first failure with a story of it. A failure is an error, also one that nobody
----takes; a deadlock; a leak: a go block that the program has started and that waits when `f` has returned and nothing
+---simulation of its own, and raises the first failure with a story of it. A failure is an error, also an untaken
+---one; a deadlock; a leak: a go block that the program has started and that waits when `f` has returned and nothing
 ---is ready or timed. `f` makes its channels inside, and must make the same choices whenever it is run.
 ---@param f fun() called once for each schedule
 ---@param opts? { seconds?: number, steps?: integer, leaks?: boolean, timers?: "any", schedule?: string } `seconds`: how

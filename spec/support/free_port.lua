@@ -16,7 +16,7 @@ local function taken()
   return set
 end
 
----@param n? integer so many ports in a row, from a multiple of n on; by default one
+---@param n? integer this many ports in a row, from a multiple of n on; by default one
 ---@return integer port the first of them
 return function(n)
   n = n or 1

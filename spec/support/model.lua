@@ -605,7 +605,7 @@ function Machine:resume(entry)
   end
 end
 
--- ---- what is left ----
+-- ---- the end of a run ----
 
 -- The waiting operations, as "take", "put" or "alts" -> how many. Waiting for a scope counts as a take.
 local function count_waiting(channels, blocks)

@@ -13,7 +13,7 @@ local alts, cancel, timeout, yield = core.alts, core.cancel, core.timeout, core.
 
 local ending = {}
 
--- ---- what is left ----
+-- ---- the left values ----
 
 ---A value that was unfinished when the flow was stopped.
 ---@class runnel.FlowLeft

@@ -65,7 +65,7 @@ local function refuse(url)
   return "not an http:// or https:// URL: " .. url
 end
 
--- ---- sending what comes from a channel ----
+-- ---- sending the values of a channel ----
 
 -- The channel of the upload, and the go block that feeds its values to the transfer.
 local Upload = {}

@@ -50,7 +50,7 @@ local MOST_UNUSED = 256
 ---@class runnel.PoolCall
 ---@field pool runnel.Pool
 ---@field number integer
----@field done? runnel.Channel<true> gets true when `answer` has come
+---@field done? runnel.Channel<true> gets true when `answer` has arrived
 ---@field answer? table
 ---@field value any its job's value
 ---@field to? runnel.Channel<any> of a job that gets a channel for its results: the one that the program has passed

@@ -175,7 +175,7 @@ local LIST_OPTIONS = { after = true, limit = true }
 
 ---Lists dead letters, the oldest first, without their values.
 ---@param opts? { after?: integer, limit?: integer } `after`: only those with larger sequence numbers; `limit`: at most
----so many (100)
+---that many (100)
 ---@return runnel.DeadLetter[]? letters, string? err
 function Dead:list(opts)
   check.options(opts, LIST_OPTIONS, "list")

@@ -83,7 +83,7 @@ end
 ---dropped =, outage = }. The event is "disconnected"; "reconnected", with the ms in between as `outage`; "dropped": a
 ---subscription has lost messages; "error": the server has refused something; with `denied`, "publish" or "subscribe",
 ---if a permission for the subject is missing; "discovered": another server of the cluster; "lame_duck": the server is
----about to stop; or "closed". The channel closes with the connection. If nobody takes from it, the latest 64 are kept.
+---about to stop; or "closed". The channel closes with the connection. It keeps the latest 64 untaken ones.
 ---@return runnel.Channel<table> events
 function Conn:events()
   local ch = core.chan(core.sliding_buffer(64)):name "nats events"

@@ -12,7 +12,7 @@ local waits = {
   job_again = 750, job_stored = 4250, job_most = 40000, job_unanswered = 1000,
   jobs_look = 250,         -- between two looks for jobs to be sent again
   jobs_question = 10000,   -- at most, from an answer of the stream about all jobs to the next such question
-  jobs_idle = 5000,        -- until it says why nobody works on a job, and looks again
+  jobs_idle = 5000,        -- until it reports why a job has no worker, and checks again
   stream_again = 1000,     -- until what could not be sent, made or asked is tried again
 
   -- A worker (serve.lua, pull.lua). The server sends a heartbeat for a request every jobs_heartbeat. If nothing comes
@@ -22,7 +22,7 @@ local waits = {
   jobs_refused = 500,      -- after the server has refused a request for jobs
   question_again = 1000,   -- until a question to a submitter is repeated
   submitter_again = 2000,  -- until it is asked again whether a submitter is gone
-  submitter_old = 60000,   -- until a submitter that nobody has looked at is forgotten, if there are many
+  submitter_old = 60000,   -- until an unused submitter is forgotten, if there are many
 
   -- Workers and stages.
   given_back = 5000,       -- until a job that was given back, or whose submitter has not answered, is delivered again
@@ -55,12 +55,12 @@ local limits = {
   consumer_answer = 2000,  -- for a consumer to answer a request for a message
   rate_answer = 5000,      -- for the server to answer whether a call may begin (rate.lua)
   look = 2000,             -- for the server to say whether a consumer is there
-  workers_answer = 500,    -- for programs to say who works (queues.lua); one that computes for longer is missing
+  workers_answer = 500,    -- for programs to report workers (queues.lua); one that computes for longer is missing
   letter = 10000,          -- to store a dead letter
   kv_write = 30000,        -- to write into a bucket
   drain = 2000,            -- for messages that are on their way when a source is closed
   request = 30000,         -- until a request for messages or jobs ends at the server
-  unused = 60000,          -- until the server deletes a consumer without a name that nobody uses
+  unused = 60000,          -- until the server deletes an unused consumer without a name
   acks_kept = 2000,        -- that acknowledgements are remembered at least while the server is there
   catch_up = 100,          -- to take what has arrived while Lua computed, before the server is said to be silent
   -- Beyond reconnect_wait: beats are sent up to 100 ms after a reconnect, and libnats adds up to 100 ms to it.

@@ -113,7 +113,7 @@ function Pulls:look_after()
   if is_silent(self) then refused_or_lost(self) end
 end
 
--- ---- what comes ----
+-- ---- arrivals ----
 
 -- The server's answer to a request. `left`: how many jobs it has not sent.
 local function on_status(self, status, number, left)

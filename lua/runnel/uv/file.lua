@@ -113,7 +113,7 @@ end
 ---Reads the same as a channel of lines, without their newlines, which are "\n" or "\r\n".
 ---@param where string|integer
 ---@param opts? { max?: integer, pieces?: integer } `max`: how many bytes a line may have, default 1 MB. `pieces`: not
----lines, but strings of whole lines with their newlines, each of so many bytes and up to the end of the line, for
+---lines, but strings of whole lines with their newlines, each of that many bytes and up to the end of the line, for
 ---pools; `max` is then how far away that end may be
 ---@return runnel.Channel<string> lines closes with an error if a line is longer
 function file.lines(where, opts)

@@ -158,7 +158,7 @@ local socket = {}
 ---Connects to a server; parks until it is connected.
 ---@param host string a name or an address; or, without a port, the path of a Unix socket
 ---@param port? integer
----@param opts? { timeout?: number } `timeout`: give up after so many ms
+---@param opts? { timeout?: number } `timeout`: give up after this many ms
 ---@return runnel.uv.Connection? conn
 ---@return string? err
 function socket.connect(host, port, opts)
