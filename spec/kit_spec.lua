@@ -1,5 +1,6 @@
 -- The parts of C modules over a library with a thread: csrc/kit, base/thread.h; by the module of tests/kit.c.
 
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local rn = require "runnel"
 
@@ -50,8 +51,10 @@ describe("a C module made of csrc/kit", function()
     end
     collectgarbage()
     assert.same({ closed + 10, 0 }, { kit.counts(), (select(3, kit.counts())) })
-    rn.timeout(0):take() -- the scheduler sees that the ports have closed, and drops their last message
-    collectgarbage()
+    patience.wait_until(10000, function() -- the threads end, and the scheduler drops the last messages of their ports
+      collectgarbage()
+      return select(2, kit.counts()) == freed + 10
+    end)
     assert.same({ closed + 10, freed + 10, 0 }, { kit.counts() })
   end)
 

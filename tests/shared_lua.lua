@@ -94,16 +94,21 @@ local function step()
   return count(values[i], result)
 end
 
-local function work()
+-- The i-th go block. One that is cancelled raises the error again at each later wait, so another one takes its place.
+local function work(i)
   while not over do
     local ok, go_on = pcall(step)
     if not ok and go_on ~= "cancelled" then error(go_on, 0) end
-    if ok and not go_on then over = true end
+    if not ok then
+      blocks[i] = rn.go(work, i)
+      return
+    end
+    if not go_on then over = true end
   end
 end
 
 rn.run(function()
-  for i = 1, GO_BLOCKS do blocks[i] = rn.go(work) end
+  for i = 1, GO_BLOCKS do blocks[i] = rn.go(work, i) end
   local ends = rn.timeout(mode == "orderly" and 300 + 100 * id or random(60))
   while not over do
     rn.alts { ends, rn.timeout(random(0, 3)) }
@@ -124,8 +129,12 @@ rn.run(function()
     rest[#rest + 1] = rn.go(function() for _ in ch do local_takes = local_takes + 1 end end)
   end
   for i = 1, GO_BLOCKS do
-    local _, err = blocks[i]:take()
-    assert(err == nil, err)
+    local block
+    repeat
+      block = blocks[i]
+      local _, err = block:take()
+      assert(err == nil, err)
+    until block == blocks[i]
   end
   for i = 1, #rest do rest[i]:take() end
   rn.yield() -- a callback that counts a put may be ready
