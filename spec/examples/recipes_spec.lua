@@ -187,7 +187,7 @@ describe("the recipes", function()
     local program = start("chat", "0")
     local port = tonumber(program.stdout:take():match "%d+")
     local a = kept(assert(uv.connect("127.0.0.1", port)))
-    local lines = a:lines()
+    local lines = kept(a:lines())
     a:write "first\n" -- nobody hears it
     local b = kept(assert(uv.connect("127.0.0.1", port)))
     assert.match("is here$", lines:take())
