@@ -104,7 +104,7 @@ describe("the prompt #slow", function()
       term.prompt = nil -- nothing shows when the next one is there, so what is typed may be echoed twice
       term:enter "1 + 1"
       local screen = term:expect "\n1 %+ 1\n2$"
-      assert.matches("\nmine >_PROMPT = ''\n1 %+ 1\n2$", (screen:gsub("(\n1 %+ 1)%1", "%1")))
+      assert.matches("\nmine >_PROMPT = ''\n+1 %+ 1\n2$", (screen:gsub("(\n1 %+ 1)%1", "%1")))
       term.prompt = "\n2$"
       term:enter "_PROMPT = nil"
       term:expect "\n%[%d+%]>$"
@@ -440,7 +440,7 @@ describe("the prompt #slow", function()
       term:press "q"
       term:expect "> :watch 50\n%[%d+%]>$"
       term:enter ":watch 50"
-      term:expect "go blocks: 1"
+      term:expect "go blocks: 1, channels: 1;.*\n *1 +ticks"
       term:press "C-c"
       term:expect ":watch 50\n%[3%]> :watch 50\n%[3%]>$"
       term:enter("'still'"):expect '"still"\n%[%d+%]>$'
@@ -563,7 +563,9 @@ describe("the prompt #slow", function()
     term:expect "> half a li$" -- the terminal drops what has not been read when it sends a signal
     term:press "C-z"
     term:expect "stopped\n.*> half a li$" -- goes on
-    term:type("ne"):press "C-c"
+    term:type "ne"
+    term:expect "> half a line$"
+    term:press "C-c"
     term.prompt = ">$"
     term:enter "'alive'"
     term:expect '"alive"\n%[%d+%]>$'

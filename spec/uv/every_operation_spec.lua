@@ -227,7 +227,11 @@ describe("every operation of runnel.uv", function()
         local started = operations[name](has_data)
         settle()
         started.close()
-        for _, ch in ipairs(started.outs) do assert.is_nil(last_error(ch)) end
+        for _, ch in ipairs(started.outs) do
+          local err = last_error(ch)
+          -- What a process that is being closed has written, and nothing takes, is dropped.
+          if err and not (started.goes_on and err:find "were dropped") then error(err, 0) end
+        end
         assert_none "closed"
       end)
 
