@@ -1,4 +1,4 @@
-/* bytes.h: a queue of bytes that grows; without takes, a text. */
+/* bytes.h: a queue of bytes that grows. A caller that takes none has a text that grows. */
 #ifndef RUNNEL_BYTES_H
 #define RUNNEL_BYTES_H
 
@@ -7,21 +7,21 @@
 
 #include "base/grow.h"
 
-/* Begins as zeros. */
+/* A queue that is all zeros is empty. */
 typedef struct Bytes {
   char *start;     /* from malloc; NULL before the first bytes */
-  size_t from;     /* the first byte that has not been taken */
-  size_t to;       /* behind the last */
-  size_t capacity; /* how many there is memory for */
+  size_t from;     /* offset of the first byte that has not been taken */
+  size_t to;       /* offset behind the last byte */
+  size_t capacity; /* size of the memory, in bytes */
 } Bytes;
 
-/* How many there are. */
+/* The number of bytes in the queue. */
 static inline size_t bytes_length(const Bytes *bytes) { return bytes->to - bytes->from; }
 
-/* The first of them; "" if there is no memory. */
+/* The first byte in the queue; "" before the first bytes_add. */
 static inline const char *bytes_first(const Bytes *bytes) { return bytes->start ? bytes->start + bytes->from : ""; }
 
-/* Removes all, but keeps the memory. */
+/* Removes all bytes, but keeps the memory. */
 static inline void bytes_clear(Bytes *bytes) { bytes->from = bytes->to = 0; }
 
 /* Frees the memory. */
@@ -30,7 +30,7 @@ static inline void bytes_free(Bytes *bytes) {
   *bytes = (Bytes){0};
 }
 
-/* Adds some; false if there is no memory: then nothing is added. */
+/* Adds `size` bytes at the end. Returns false if memory runs out: then nothing is added. */
 static inline bool bytes_add(Bytes *bytes, const void *data, size_t size) {
   if (!size) return true;
   bool moves = bytes->from > 0 && bytes->from >= bytes_length(bytes); /* so that each byte moves once */
@@ -47,7 +47,7 @@ static inline bool bytes_add(Bytes *bytes, const void *data, size_t size) {
   return true;
 }
 
-/* Takes at most `size` to `to`; returns how many. */
+/* Moves at most `size` bytes from the front to `to`; returns their number. */
 static inline size_t bytes_take(Bytes *bytes, char *to, size_t size) {
   size_t n = bytes_length(bytes) < size ? bytes_length(bytes) : size;
   if (n) memcpy(to, bytes->start + bytes->from, n);

@@ -39,7 +39,7 @@ typedef enum ChanFlag {
   CHAN_FEEDS = 1 << 13,  /* its go block has GO_GIVE_UP and GO_FED */
   CHAN_DYING = 1 << 14,  /* its go block has died, and closes its variables (go_close.h) */
   CHAN_KILLED = 1 << 15, /* other code has resumed its coroutine, so it dies when the loop resumes it */
-  CHAN_TOLD = 1 << 16    /* its go block has got the error of the last cancel (park.c) */
+  CHAN_TOLD = 1 << 17    /* its go block has got the error of the last cancel (park.c) */
 } ChanFlag;
 
 /* The queues of a channel; Waiter.is_put says in which one a waiter is. */

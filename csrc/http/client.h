@@ -9,8 +9,8 @@
       `Client.asked` and wakes the thread.
    2. The thread adds it to the multi handle. libcurl calls the functions in transfer.c with headers and body, which are
       collected in the Transfer. When Lua has to know, the thread adds an event to the Transfer (kit/events.h).
-   3. Lua thread: news.c puts true on the channel `news` of each transfer that has one. Who waits there looks at the
-      transfer: result(), take().
+   3. Lua thread: news.c puts true on the channel `news` of each transfer that has one. A go block that waits on it
+      then looks at the transfer: result(), take().
 
    The queue of events is open while there are transfers, so that a wait for one is no deadlock. What Lua wants of the
    thread later (to cancel, to go on after a pause) goes through `asked`, too.

@@ -49,7 +49,7 @@ typedef struct View {
   const Snapshot *snapshot; /* the texts */
   Row *rows;                /* the rows */
   uint32_t n;               /* how many there are */
-  size_t room;              /* how many there is memory for */
+  size_t room;              /* the number that the memory has room for */
   uint32_t more;            /* go blocks without a row */
   uint32_t more_chans;      /* channels without a row */
   Map places;               /* if channels share rows: the id of a channel -> that of its row */

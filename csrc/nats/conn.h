@@ -44,7 +44,7 @@ typedef struct Outbox {
   pthread_mutex_t lock; /* guards the fields below */
   natsMsg **messages;   /* in order; from malloc */
   size_t count;         /* how many there are */
-  size_t capacity;      /* how many there is memory for */
+  size_t capacity;      /* the number that the memory has room for */
   size_t bytes;         /* their size */
   size_t limit;         /* most bytes */
 } Outbox;

@@ -10,7 +10,7 @@
 typedef struct Messages {
   Message *items;  /* from malloc */
   size_t count;    /* how many there are */
-  size_t capacity; /* how many there is memory for */
+  size_t capacity; /* the number that the memory has room for */
 } Messages;
 
 struct runnel_port {

@@ -32,7 +32,7 @@ typedef struct Packer {
   size_t capacity;           /* bytes there is room for */
   struct SharedChan **chans; /* shared channels that were met, without holds; from malloc */
   uint32_t nchans;           /* how many */
-  size_t chans_capacity;     /* how many there is room for */
+  size_t chans_capacity;     /* the number that the memory has room for */
   /* The shared channel at an index, or NULL; does not raise. NULL where channels cannot be packed. */
   struct SharedChan *(*to_chan)(lua_State *L, int index);
   char message[PACK_MESSAGE_SIZE]; /* why packing failed */

@@ -36,7 +36,7 @@ typedef struct Choice {
 typedef struct Choices {
   Choice *items;
   size_t n;    /* how many */
-  size_t size; /* for how many there is room */
+  size_t size; /* the number that the memory has room for */
 } Choices;
 
 /* Changes of priorities in one run, at most. */

@@ -59,7 +59,7 @@ typedef struct SnapshotEdge {
 typedef struct SnapshotArray {
   void *items; /* the elements */
   uint32_t n;  /* how many there are */
-  size_t room; /* how many there is memory for */
+  size_t room; /* the number that the memory has room for */
 } SnapshotArray;
 
 /* Begins as zeros. */

@@ -37,7 +37,7 @@ typedef struct Story {
   char *library;      /* how the names of the library's own sources begin */
   StoryEvent *events; /* in order */
   size_t n;           /* how many */
-  size_t size;        /* for how many there is room */
+  size_t size;        /* the number that the memory has room for */
   bool is_short;      /* there was no memory for more */
 } Story;
 

@@ -17,7 +17,7 @@ local function remove_each(conn, stream, subject, first, last)
   while first <= last do
     local found, _, code = jetstream.request(conn, "STREAM.MSG.GET." .. stream, { seq = first, next_by_subj = subject })
     if not found then return code == jetstream.NO_MESSAGE end
-    local sequence = math.tointeger(found.message.seq)
+    local sequence = found.message and math.tointeger(found.message.seq)
     if not sequence or sequence > last then return true end
     if not jetstream.request(conn, "STREAM.MSG.DELETE." .. stream, { seq = sequence, no_erase = true }) then
       return false
@@ -25,6 +25,14 @@ local function remove_each(conn, stream, subject, first, last)
     first = sequence + 1
   end
   return true
+end
+
+-- Removes the finished messages of a stream in this state, up to the sequence number `floor`. Returns false if the
+-- server has not answered.
+local function remove(conn, stream, state, subject, floor)
+  if state.messages == 0 or state.first_seq > floor then return true end
+  if subject and subject ~= "" then return remove_each(conn, stream, subject, state.first_seq, floor) end
+  return jetstream.request(conn, "STREAM.PURGE." .. stream, { seq = floor + 1 }) ~= nil
 end
 
 ---The sequence number up to which all messages are finished; or nil if the server does not show it. The server derives
@@ -57,13 +65,8 @@ function tidying.run(conn, stream, consumer, is_over)
       delivered = delivered or info.delivered.stream_seq
       local whole = jetstream.request(conn, "STREAM.INFO." .. stream)
       if whole and whole.config.retention ~= "workqueue" then return end
-      local first, subject = whole and whole.state.first_seq, info.config.filter_subject
-      local done = whole ~= nil
-      if first and whole.state.messages > 0 and first <= floor then
-        if subject and subject ~= "" then done = remove_each(conn, stream, subject, first, floor)
-        else done = jetstream.request(conn, "STREAM.PURGE." .. stream, { seq = floor + 1 }) ~= nil end
-      end
-      if done and floor >= delivered then return end
+      local is_done = whole and remove(conn, stream, whole.state, info.config.filter_subject, floor)
+      if is_done and floor >= delivered then return end
     end
   end
 end
