@@ -9,6 +9,7 @@ local process = require "spec.support.process"
 describe("the operator's walk", function()
   local nats, missing = nats_server.library()
   if not nats then return pending(missing) end
+  if not background.has_command "curl" then return pending "curl is not installed" end
 
   -- The commands of the section: its indented code, without what `runnel queues` prints.
   local function commands()
