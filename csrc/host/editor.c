@@ -195,7 +195,7 @@ static wchar_t *get_prompt(EditLine *el) {
 
 /* ---- keys ---- */
 
-/* The next byte, or -1 at the end. */
+/* The next byte; or -1 at the end of the input, or after Ctrl-C. */
 static int next_byte(void *ud) {
   (void)ud;
   for (;;) {
@@ -204,11 +204,8 @@ static int next_byte(void *ud) {
     if (kept >= 0) return kept;
     do waited = wait_input(ed.L, ed.settling || resized ? SETTLE_NS : -1, redraw, NULL);
     while (waited == WAITED_SIGNAL || waited == WAITED_TIME);
-    if (waited == WAITED_INTERRUPT || interrupt_pending()) {
-      ed.interrupted = true;
-      return -1;
-    }
     int byte = wait_read_byte();
+    if (byte < 0 && interrupt_pending()) ed.interrupted = true;
     if (byte < 0 || !width_takes(byte)) return byte;
   }
 }

@@ -25,7 +25,7 @@ LineEnd lines_read(lua_State *L, const char *prompt) {
     Waited waited = wait_input(L, -1, flush, NULL);
     if (waited == WAITED_SIGNAL) continue;
     /* Input after Ctrl-C belongs to the next line. */
-    int byte = waited == WAITED_INPUT && !interrupt_pending() ? wait_read_byte() : -1;
+    int byte = wait_read_byte();
     if (byte < 0 && interrupt_pending()) {
       lua_pop(L, 1);
       return LINE_INTERRUPTED;

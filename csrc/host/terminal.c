@@ -91,7 +91,7 @@ static int term_key(lua_State *L) {
   Waited waited;
   do waited = wait_input(L, (int64_t)(ms * 1e6), flush, NULL);
   while (waited == WAITED_SIGNAL);
-  int byte = waited == WAITED_INPUT ? wait_read_byte() : -1;
+  int byte = waited == WAITED_TIME ? -1 : wait_read_byte();
   interrupt_release(NULL);
   if (is_terminal) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
   if (byte >= 0) lua_pushfstring(L, "%c", byte);

@@ -127,11 +127,11 @@ int wait_pending(void) {
 
 int wait_read_byte(void) {
   unsigned char byte;
-  ssize_t n;
+  ssize_t n = -1;
   (void)wait_pending();
-  do n = read(STDIN_FILENO, &byte, 1);
-  while (n < 0 && errno == EINTR && !interrupt_pending());
-  available--;
+  while (!interrupt_pending() && (n = read(STDIN_FILENO, &byte, 1)) < 0 && errno == EINTR) {
+  }
+  available = n == 1 ? available - 1 : 0; /* at Ctrl-C the terminal drops its input: the next read could block */
   return n == 1 ? byte : -1;
 }
 

@@ -23,7 +23,8 @@ Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud);
 /* Makes the next wait run go blocks even if there is input, since a chunk may have just started some. */
 void wait_run_first(void);
 
-/* Reads a byte of standard input after wait_input has returned WAITED_INPUT; -1 at the end of the input. */
+/* Reads a byte of standard input after wait_input has returned WAITED_INPUT or WAITED_INTERRUPT. Returns -1 at the end of
+   the input; or if Ctrl-C is pending (interrupt_pending), also one that has ended the read. */
 int wait_read_byte(void);
 
 /* How many bytes of input can be read now. */
