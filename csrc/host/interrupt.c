@@ -196,6 +196,7 @@ void interrupt_release(lua_State *L) {
   sigaction(SIGINT, &before, NULL);
   if (L) sigaction(SIGQUIT, &quit_before, NULL);
   if ((pending || wanted) && L) lua_sethook(L, NULL, 0, 0);
+  main_thread = NULL;
   wanted = 0;
   pending = 0;
 }

@@ -3,10 +3,10 @@
 
 #include <lauxlib.h>
 #include <locale.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "host/editor.h"
+#include "host/interrupt.h"
 #include "host/script.h"
 
 /* Protected: (program's name) */
@@ -21,7 +21,7 @@ static int start(lua_State *L) {
 
 bool prompt_run(lua_State *L, const Options *o) {
   (void)setlocale(LC_CTYPE, ""); /* wcwidth needs it */
-  (void)signal(SIGINT, SIG_IGN); /* between reading and running, Ctrl-C must not end the session */
+  interrupt_catch(NULL); /* between reading and running, Ctrl-C must not end the session; it ends commands as :watch */
   lua_pushcfunction(L, start);
   lua_pushstring(L, o->program);
   int status = lua_pcall(L, 1, 0, 0);

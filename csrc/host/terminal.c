@@ -87,12 +87,10 @@ static int term_key(lua_State *L) {
     raw.c_cc[VTIME] = 0;
     (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
   }
-  interrupt_catch(NULL);
   Waited waited;
   do waited = wait_input(L, (int64_t)(ms * 1e6), flush, NULL);
   while (waited == WAITED_SIGNAL);
   int byte = waited == WAITED_TIME ? -1 : wait_read_byte();
-  interrupt_release(NULL);
   if (is_terminal) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
   if (byte >= 0) lua_pushfstring(L, "%c", byte);
   else if (waited == WAITED_TIME) lua_pushnil(L);
