@@ -108,9 +108,9 @@ $(BUILD)/runnel/$(2): $$($(1)_OBJECTS) $$(COUNTS)
 endef
 
 $(eval $(call c_module,NATS,nats/core.so,csrc/nats/*.c,nats/nats.h,-lnats))
-$(eval $(call c_module,HTTP,http/curl.so,csrc/http/*.c,curl/curl.h zlib.h,-lcurl -lz))
-$(eval $(call c_module,HTTPD,httpd/core.so,csrc/httpd/*.c,microhttpd.h,-lmicrohttpd))
-$(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c csrc/httpd/daemon.c csrc/tracing/map.c,microhttpd.h,-lmicrohttpd,\
+$(eval $(call c_module,HTTP,http/curl.so,csrc/http/client/*.c,curl/curl.h zlib.h,-lcurl -lz))
+$(eval $(call c_module,HTTPD,httpd/core.so,csrc/http/server/*.c,microhttpd.h,-lmicrohttpd))
+$(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c csrc/http/server/daemon.c csrc/tracing/map.c,microhttpd.h,-lmicrohttpd,\
   $(BUILD)/obj/monitor_assets.o))
 
 MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
@@ -359,11 +359,11 @@ lint: ## check the sources with all tools
 	$(THEN) --keep-going --output-sync=target lint-lua lint-format lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell \
 	  lint-annotations
 
-C_FILES   = $(wildcard csrc/*/*.c scripts/*.c tests/*.c bench/*.c)
+C_FILES   = $(wildcard csrc/*/*.c csrc/*/*/*.c scripts/*.c tests/*.c bench/*.c)
 LUA_TREES = $(wildcard lua csrc/site spec examples bench scripts tests)
 
 # Releases of clang-format differ in some lines, so only one release checks them.
-FORMATTED    = $(C_FILES) $(wildcard csrc/*/*.h tests/*.h examples/embed/*.c)
+FORMATTED    = $(C_FILES) $(wildcard csrc/*/*.h csrc/*/*/*.h tests/*.h examples/embed/*.c)
 CLANG_FORMAT = 14
 lint-format:
 	@if clang-format --version | grep -q 'version $(CLANG_FORMAT)\.'; then clang-format --dry-run --Werror $(FORMATTED); \

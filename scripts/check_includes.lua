@@ -9,7 +9,7 @@
 
 local ORDER = {
   "base", "shared", "core", "lifetimes", "errors", "channels", "sharing", "blocks", "sim", "tracing", "port", "capi",
-  "lua", "library", "kit", "nats", "http", "httpd", "monitor", "host", "site",
+  "lua", "library", "kit", "nats", "tls", "websocket", "http/client", "http/server", "monitor", "host", "site",
 }
 
 -- Files that count as one: the parts of a shared channel, whose values may be shared channels; the parts of its
@@ -27,7 +27,7 @@ local level, complaints, uses, names = {}, {}, {}, {}
 for i, folder in ipairs(ORDER) do level[folder] = i end
 local function complain(...) complaints[#complaints + 1] = string.format(...) end
 local function unit(path) return SAME[path] or path end
-local function folder_of(path) return path:match "^(%w+)/" end
+local function folder_of(path) return path:match "^(.+)/[^/]+$" end
 
 local function lines_of(command)
   local pipe = assert(io.popen(command))
@@ -44,7 +44,7 @@ end
 
 -- ---- includes ----
 
-for _, path in ipairs(lines_of("cd '" .. root .. "' && ls */*.[ch]")) do
+for _, path in ipairs(lines_of("cd '" .. root .. "' && ls */*.[ch] && { ls */*/*.[ch] 2>/dev/null || true; }")) do
   local folder, name = folder_of(path), unit(path:match "^(.+)%.[ch]$")
   if not level[folder] then complain("%s/%s: this folder is not in the order of the folders", root, folder) end
   if not uses[name] then
@@ -75,8 +75,8 @@ if #names == 0 then complain("%s: there are no sources", root) end
 local function add_calls(objects)
   local defined, needed, count = {}, {}, 0
   local name
-  for _, line in ipairs(lines_of("cd '" .. objects .. "' && nm -P -A */*.o")) do
-    local path, symbol, kind = line:match "^(%w+/[%w_]+)%.o: (%S+) (%a)"
+  for _, line in ipairs(lines_of("cd '" .. objects .. "' && find . -name '*.o' -exec nm -P -A {} +")) do
+    local path, symbol, kind = line:match "^%./(%w[%w/]*/[%w_]+)%.o: (%S+) (%a)"
     local file = path and io.open(("%s/%s.c"):format(root, path))
     if file then
       file:close()

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "httpd/daemon.h"
+#include "http/server/daemon.h"
 #include "monitor/summary.h"
 
 /* The least time between two snapshots, as a multiple of the time for filling one: so watching costs at most a

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "httpd/daemon.h"
+#include "http/server/daemon.h"
 
 static void remove_at(Visitors *visitors, uint32_t i) {
   visitors->n--;

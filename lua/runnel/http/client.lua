@@ -4,7 +4,7 @@
 ---    local page = assert(http.get("https://example.org/", { timeout = 5000 }))
 ---    for piece in http.stream "https://example.org/large" do io.write(piece) end
 ---
----One thread of the state does the work of all its requests, with libcurl (csrc/http/client.h). It keeps connections
+---One thread of the state does the work of all its requests, with libcurl (csrc/http/client). It keeps connections
 ---for further requests, and closes them after a minute without any.
 
 local core = require "runnel.core"

@@ -21,7 +21,7 @@ local lib = need("runnel.httpd.core", "libmicrohttpd and its headers, on Debian 
 local internal = core.internal
 local cancel, chan = core.cancel, core.chan
 
--- Bits of the events of a request (csrc/httpd/server.h).
+-- Bits of the events of a request (csrc/http/server/server.h).
 local NEW <const>, BODY <const>, ROOM <const>, ENDED <const> = 1, 2, 4, 8
 
 -- Names the program's function in reports of errors.

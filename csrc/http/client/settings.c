@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "http/client.h"
+#include "http/client/client.h"
 
 /* The default limits: bytes of the body, redirects, ms to connect. */
 enum { BODY_MAX = 64 << 20, REDIRECTS = 10, CONNECT_MS = 10000 };

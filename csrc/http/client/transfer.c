@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/client.h"
+#include "http/client/client.h"
 
 /* ---- the end ---- */
 

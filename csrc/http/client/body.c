@@ -1,5 +1,5 @@
 /* body.c: the part of a response's body that has arrived, decompressed; see client.h. */
-#include "http/client.h"
+#include "http/client/client.h"
 
 void transfer_allow_waste(Transfer *t, size_t size) {
   curl_off_t more = (curl_off_t)size * WASTE_EACH;

@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 
 #include "base/grow.h"
-#include "http/client.h"
+#include "http/client/client.h"
 
 /* After this many ms without a transfer, kept connections are closed. */
 enum { IDLE_MS = 60000 };

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/client.h"
+#include "http/client/client.h"
 
 /* The flags for a redirect's URL, as libcurl itself parses it. */
 #if defined(CURLU_ALLOW_SPACE)

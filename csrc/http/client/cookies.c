@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/client.h"
+#include "http/client/client.h"
 
 struct Cookies {
   Handle handle; /* held also by each transfer */

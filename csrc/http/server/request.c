@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "httpd/daemon.h"
-#include "httpd/server.h"
+#include "http/server/daemon.h"
+#include "http/server/server.h"
 
 /* How long libmicrohttpd asks in each turn for a request's answer, in ns. */
 static const int64_t FRESH = 2 * CLOCK_MS;

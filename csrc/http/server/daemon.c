@@ -1,5 +1,5 @@
 /* daemon.c: see daemon.h. */
-#include "httpd/daemon.h"
+#include "http/server/daemon.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

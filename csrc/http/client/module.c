@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/client.h"
+#include "http/client/client.h"
 
 /* HandleType.close */
 static void close_client(lua_State *L, void *object) {

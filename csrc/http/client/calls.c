@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/loaded.h"
-#include "http/client.h"
+#include "http/client/client.h"
 
 static Transfer *check(lua_State *L) { return (Transfer *)handle_check(L, 1, TRANSFER_TYPE); }
 

@@ -1,5 +1,5 @@
 /* client.c: wakeups of the thread and of Lua; see client.h. */
-#include "http/client.h"
+#include "http/client/client.h"
 
 void transfer_tell(Transfer *t) { events_add(&t->client->events, t, 1); }
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "httpd/server.h"
+#include "http/server/server.h"
 
 #define SERVER_TYPE "runnel.http.server"
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "http/client.h"
+#include "http/client/client.h"
 
 typedef enum Kind { STRING, BOOLEAN, INTEGER, BIG_INTEGER, LIST, CHOICE } Kind;
 

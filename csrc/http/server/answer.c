@@ -1,5 +1,5 @@
 /* answer.c: the responses of requests; see server.h. */
-#include "httpd/server.h"
+#include "http/server/server.h"
 
 /* Bytes that libmicrohttpd asks for at a time. */
 enum { BLOCK = 32 * 1024 };

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/client.h"
+#include "http/client/client.h"
 
 /* ---- headers ---- */
 

@@ -1,5 +1,5 @@
 /* news.c: notifies Lua of events of transfers; see client.h and kit/events.h. */
-#include "http/client.h"
+#include "http/client/client.h"
 
 void transfer_leave(lua_State *L, Transfer *t) {
   Client *client = t->client;

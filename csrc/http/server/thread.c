@@ -1,11 +1,11 @@
 /* thread.c: the thread of a server; see server.h. */
-#include "httpd/server.h"
+#include "http/server/server.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "httpd/daemon.h"
+#include "http/server/daemon.h"
 
 /* How often requests and connections are checked, in ms; one that must end ends at most this late. */
 enum { LOOK = 100 };

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/client.h"
+#include "http/client/client.h"
 
 /* How many bytes are decompressed at once. */
 enum { OUTPUT_SIZE = 16 * 1024 };
