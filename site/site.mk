@@ -20,12 +20,12 @@ run-site: $(SITE_WORK)/runnel.js
 
 # What a page has no use for, or cannot do. csrc/site/runnel.site.lua says so when a program asks for it.
 WASM_OTHERS    = host/inspect monitor/feed monitor/summary monitor/text monitor/view
-# What csrc/site/main.c does in its own way, and what only C modules and C programs use.
-WASM_NO_C      = base/sleep capi/functions capi/shared capi/task
+# What csrc/site/main.c does in its own way, what only C modules and C programs use, and threads.
+WASM_NO_C      = base/sleep capi/functions capi/shared capi/task lua/packing lua/pool lua/thread
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/src/l*.c))))
-WASM_NO_THREADS = thread internal/bytecode internal/module_job internal/pool internal/pool_main internal/start \
+WASM_NO_THREADS = thread internal/bytecode internal/far internal/module_job internal/pool internal/pool_main internal/start \
                   internal/thread_function internal/thread_main internal/trace_threads
 WASM_NO_LUA    = nats nats/% http http/% internal/http/% uv uv/% prompt internal/prompt/% internal/uv/% internal/need driver/% meta all $(WASM_NO_THREADS)
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES))) \

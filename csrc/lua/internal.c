@@ -3,6 +3,7 @@
    move values. */
 #include <string.h>
 
+#include "base/random.h"
 #include "channels/chan.h"
 #include "core/attr.h"
 #include "errors/error.h"
@@ -200,6 +201,17 @@ static int internal_require(lua_State *L) {
   return status == LUA_OK ? 1 : lua_error(L);
 }
 
+/* seed([n]) -> a random integer of the scheduler, to seed another one; with n: seeds this one. */
+static int internal_seed(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (!lua_isnoneornil(L, 1)) {
+    random_seed(&S->world.random, (uint64_t)luaL_checkinteger(L, 1));
+    return 0;
+  }
+  lua_pushinteger(L, (lua_Integer)random_below(&S->world.random, UINT32_MAX));
+  return 1;
+}
+
 void lua_internal_open(lua_State *L, lua_CFunction open_core) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
@@ -219,6 +231,7 @@ void lua_internal_open(lua_State *L, lua_CFunction open_core) {
       {"report_unhandled", internal_report_unhandled},
       {"reports", internal_reports},
       {"require", internal_require},
+      {"seed", internal_seed},
       {"simulate", module_simulate},
       {"unhandled", internal_unhandled},
       {"waits", internal_waits},

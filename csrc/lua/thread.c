@@ -19,7 +19,6 @@
 
 #include "base/cond.h"
 #include "base/loaded.h"
-#include "base/random.h"
 #include "base/thread.h"
 #include "core/attr.h"
 #include "core/setup.h"
@@ -334,17 +333,6 @@ static int internal_stands_for(lua_State *L) {
   return 0;
 }
 
-/* seed([n]) -> a random integer of the scheduler, to seed another one; with n: seeds this one. */
-static int internal_seed(lua_State *L) {
-  Sched *S = sched_self(L);
-  if (!lua_isnoneornil(L, 1)) {
-    random_seed(&S->world.random, (uint64_t)luaL_checkinteger(L, 1));
-    return 0;
-  }
-  lua_pushinteger(L, (lua_Integer)random_below(&S->world.random, UINT32_MAX));
-  return 1;
-}
-
 /* cores() -> how many processors this process may use */
 static int internal_cores(lua_State *L) {
   long n = sysconf(_SC_NPROCESSORS_ONLN);
@@ -359,7 +347,6 @@ static int internal_cores(lua_State *L) {
 void lua_thread_open(lua_State *L, lua_CFunction open_core) {
   static const luaL_Reg functions[] = {
       {"cores", internal_cores},
-      {"seed", internal_seed},
       {"stands_for", internal_stands_for},
       {"stop_threads", internal_stop_threads},
       {NULL, NULL},
