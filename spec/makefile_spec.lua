@@ -32,7 +32,7 @@ describe("the Makefile", function()
   for _, target in ipairs { "all", "rock" } do
     it(("builds C modules whose headers are there: make %s"):format(target), function()
       local printed = commands("", "FOUND=yes CC=true " .. target)
-      for _, module in ipairs { "core", "nats/core", "http/curl", "http/server/core", "monitor/core" } do
+      for _, module in ipairs { "core", "nats/core", "http/curl", "httpd/core", "monitor/core" } do
         assert.matches("%-o build/%w+/runnel/" .. module .. "%.so ", printed)
       end
       assert.is_nil(printed:find "left out")
