@@ -61,10 +61,10 @@ LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
 STAYS          = -Wl,-z,nodelete # a module with threads of its own must not be unloaded
 endif
 
-# The module is everything that other C modules may use. The library adds the Lua modules (csrc/library), the executable
-# csrc/host.
-MODULE_FOLDERS  = base shared core lifetimes errors channels sharing blocks sim tracing port capi lua
-LIBRARY_FOLDERS = library
+# The module is everything that other C modules may use. The library adds the Lua modules (csrc/librunnel), the
+# executable csrc/host.
+MODULE_FOLDERS  = base shared core lifetimes errors channels states blocks sim tracing port capi lua
+LIBRARY_FOLDERS = librunnel
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 
@@ -181,7 +181,7 @@ $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile
 LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
 $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua runnel_modules library/modules.h $(LUA_FILES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
 # What the prompt's :doc shows: the tables of the manual, without the C API.
@@ -194,7 +194,7 @@ $(MANUAL_TABLES): scripts/manual_tables.lua $(MANUAL)
 
 $(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(MANUAL_TABLES)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua host_modules library/modules.h $(HOST_LUA_FILES) $(MANUAL_TABLES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua host_modules librunnel/modules.h $(HOST_LUA_FILES) $(MANUAL_TABLES) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
@@ -222,7 +222,7 @@ $(BUILD)/librunnel.a: $(LIB_OBJECTS)
 
 # A program finds the library where it was installed, without ldconfig or LD_LIBRARY_PATH; below /usr it needs no help.
 RPATH = $(if $(filter-out /usr,$(PREFIX)), -Wl$(comma)-rpath$(comma)$${libdir})
-$(BUILD)/runnel.pc: csrc/library/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
+$(BUILD)/runnel.pc: csrc/librunnel/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
 	  -e 's|@LUA_CFLAGS@|$(if $(LUA_PACKAGE),, $(LUA_CFLAGS))|; s|@LUA_LIBS@|$(if $(LUA_PACKAGE),, $(LUA_LIBS))|' \

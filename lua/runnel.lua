@@ -12,7 +12,7 @@
 ---once, for a program that cannot read files later: because it changes its directory, or may run out of descriptors.
 
 local core = require "runnel.core"
-require "runnel.internal.reports"
+require "runnel.internal.errors.reports"
 
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
 
@@ -46,7 +46,7 @@ function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
   end
-  local start = package.loaded["runnel.internal.start"] -- loaded if threads were started
+  local start = package.loaded["runnel.internal.threads.start"] -- loaded if threads were started
   if start then start.finish() end
   core.internal.report_unhandled(true)
   if code == nil then code = core.internal.is_well() end

@@ -8,18 +8,19 @@
 -- count. A function that is called by a pointer is no call: that is how a file calls back one that includes it.
 
 local ORDER = {
-  "base", "shared", "core", "lifetimes", "errors", "channels", "sharing", "blocks", "sim", "tracing", "port", "capi",
-  "lua", "library", "kit", "nats", "tls", "websocket", "http/client", "http/server", "monitor", "host", "site",
+  "base", "shared", "core", "lifetimes", "errors", "channels", "states", "blocks", "sim", "tracing", "port", "capi",
+  "lua", "librunnel", "kit", "nats", "tls", "websocket", "http/client", "http/server", "monitor", "host", "site",
 }
 
 -- Files that count as one: the parts of a shared channel, whose values may be shared channels; the parts of its
 -- handles, whose values may be handles; and what a debug build asserts of a channel.
 local SAME = {
   ["channels/chan_check"] = "channels/chan",
-  ["shared/after"] = "shared/chan", ["shared/alt"] = "shared/chan", ["shared/chan_state"] = "shared/chan",
-  ["shared/value"] = "shared/chan",
-  ["sharing/chan_shared"] = "sharing/shared_handle", ["sharing/shared_inbox"] = "sharing/shared_handle",
-  ["sharing/shared_pack"] = "sharing/shared_handle",
+  ["shared/after"] = "shared/shared_chan", ["shared/shared_alt"] = "shared/shared_chan",
+  ["shared/shared_chan_state"] = "shared/shared_chan",
+  ["shared/value"] = "shared/shared_chan",
+  ["states/chan_shared"] = "states/shared_handle", ["states/shared_inbox"] = "states/shared_handle",
+  ["states/shared_pack"] = "states/shared_handle",
 }
 
 local root = arg[1] or "csrc"

@@ -1,5 +1,5 @@
 -- lua embed.lua [--bare] ARRAY HEADER FILE...: prints a C file with the Lua modules in it, as an array of Module with
--- the name ARRAY (csrc/library/modules.h). HEADER is what the C file includes. A FILE below lua/ is the module that
+-- the name ARRAY (csrc/librunnel/modules.h). HEADER is what the C file includes. A FILE below lua/ is the module that
 -- `require` would find there; one elsewhere is a module by its own name. With --bare the modules have no comments.
 local bare = arg[1] == "--bare" and require "scripts.bare_lua"
 if bare then table.remove(arg, 1) end

@@ -20,7 +20,7 @@ local HEADER_ONLY = { core_async = true } -- its names are not valid in Lua, and
 -- Modules whose functions are written in other files.
 local WRITTEN_IN = {
   meta = { "lua/runnel.lua" },
-  tracing = { "lua/runnel/internal/recorder.lua", "lua/runnel/internal/graph.lua" },
+  tracing = { "lua/runnel/internal/tracing/recorder.lua", "lua/runnel/internal/tracing/graph.lua" },
 }
 
 local TITLES = { meta = "Channels, go blocks, time" }

@@ -21,13 +21,12 @@ run-site: $(SITE_WORK)/runnel.js
 # What a page has no use for, or cannot do. csrc/site/runnel.site.lua says so when a program asks for it.
 WASM_OTHERS    = host/inspect monitor/feed monitor/summary monitor/text monitor/view
 # What csrc/site/main.c does in its own way, what only C modules and C programs use, and threads.
-WASM_NO_C      = base/sleep capi/functions capi/shared capi/task lua/packing lua/pool lua/thread
+WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task lua/packing lua/pool lua/lua_thread
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/src/l*.c))))
-WASM_NO_THREADS = thread internal/bytecode internal/far internal/module_job internal/pool internal/pool_main internal/start \
-                  internal/thread_function internal/thread_main internal/trace_threads
-WASM_NO_LUA    = nats nats/% http http/% internal/http/% uv uv/% prompt internal/prompt/% internal/uv/% internal/need driver/% meta all $(WASM_NO_THREADS)
+WASM_NO_LUA    = nats nats/% http http/% internal/http/% uv uv/% prompt internal/prompt/% \
+                 internal/uv/% internal/need driver/% meta all thread internal/threads/%
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES))) \
                  lua/runnel/internal/prompt/width.lua
 WASM_HOST      = lua/runnel/host/blocks.lua csrc/site/runnel.site.lua
@@ -68,12 +67,12 @@ $(SITE_WORK)/obj/%.o: $(SITE_WORK)/%.c site/site.mk | $(DEB_HEADER)
 
 $(SITE_WORK)/modules.c: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WASM_LUA_FILES)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua --bare runnel_modules library/modules.h $(WASM_LUA_FILES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua --bare runnel_modules librunnel/modules.h $(WASM_LUA_FILES) > $@.new
 	@mv $@.new $@
 
 $(SITE_WORK)/host_modules.c: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WASM_HOST)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua --bare host_modules library/modules.h $(WASM_HOST) > $@.new
+	$(Q)$(LUA) scripts/embed.lua --bare host_modules librunnel/modules.h $(WASM_HOST) > $@.new
 	@mv $@.new $@
 
 -include $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.d)

@@ -1156,7 +1156,7 @@ describe("rn.threads", function()
   it("says on stderr, once, for which jobs it waits when it is closed", function()
     local output = stage.script [[
       local rn = require "runnel"
-      require "runnel.internal.pool".patience = 200
+      require "runnel.internal.threads.pool".patience = 200
       local go_on = rn.shared_chan():name "go_on"
       do
         local pool <close> = rn.threads(2, function(job)

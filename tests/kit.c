@@ -1,5 +1,5 @@
 /* kit.c: the smallest C module over a library with a thread, made of the parts in csrc/base and csrc/kit. Its "library"
-   doubles numbers, in the thread. spec/kit_spec.lua compiles and uses it. */
+   doubles numbers, in the thread. spec/kit/kit_spec.lua compiles and uses it. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>

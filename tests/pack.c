@@ -1,4 +1,4 @@
-/* pack: csrc/sharing/pack.c from Lua, and beside libmsgpackc: runs the Lua file given with the table `pack`:
+/* pack: csrc/states/pack.c from Lua, and beside libmsgpackc: runs the Lua file given with the table `pack`:
 
      pack.bytes(v [, name]) -> bytes, or nil and why not     pack.value(b) -> v, or nil and why not
      pack.through(v) -> v as a value of a shared channel      pack.reference(b) -> b unpacked and packed by libmsgpackc
@@ -14,9 +14,9 @@
 #include <msgpack.h>
 #endif
 
-#include "shared/chan.h"
-#include "sharing/pack.h"
-#include "sharing/unpack.h"
+#include "shared/shared_chan.h"
+#include "states/pack.h"
+#include "states/unpack.h"
 
 static const char CHAN_META[] = "shared channel";
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shared/alt.h"
+#include "shared/shared_alt.h"
 #include "shared/spin.h"
 
 enum {

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "invariants.h"
-#include "sharing/shared_handle.h"
+#include "states/shared_handle.h"
 
 int luaopen_runnel_core(lua_State *L);
 

@@ -10,7 +10,7 @@
 #include "channels/chan_custom.h"
 #include "core/sim_rules.h"
 #include "lifetimes/keep.h"
-#include "sharing/chan_shared.h"
+#include "states/chan_shared.h"
 
 /* ---- try ---- */
 

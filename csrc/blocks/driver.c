@@ -8,7 +8,7 @@
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "core/sched_wakeup.h"
-#include "sharing/shared_wait.h"
+#include "states/shared_wait.h"
 
 bool driver_has_news(const Sched *S) { return (S->wakeup && wakeup_is_pending(S->wakeup)) || shared_wait_has_news(S); }
 

@@ -13,7 +13,7 @@
 #include "errors/unhandled.h"
 #include "lifetimes/keep.h"
 #include "lifetimes/root.h"
-#include "sharing/shared_inbox.h"
+#include "states/shared_inbox.h"
 
 enum {
   MAX_ARGUMENTS = 65000,            /* the most arguments of a go block's function: Alt.nresults counts them */

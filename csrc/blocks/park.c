@@ -13,8 +13,8 @@
 #include "errors/name.h"
 #include "lifetimes/keep.h"
 #include "lifetimes/root.h"
-#include "sharing/shared_inbox.h"
-#include "sharing/shared_wait.h"
+#include "states/shared_inbox.h"
+#include "states/shared_wait.h"
 
 /* Raises an error: the operation cannot wait in this place. */
 static int cannot_wait(lua_State *L, const Operation *op, const char *where, const char *advice) {

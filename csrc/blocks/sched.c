@@ -17,8 +17,8 @@
 #include "errors/unhandled.h"
 #include "lifetimes/keep.h"
 #include "lifetimes/root.h"
-#include "sharing/family.h"
-#include "sharing/shared_inbox.h"
+#include "states/family.h"
+#include "states/shared_inbox.h"
 
 enum { MAX_STRIDE = 16 }; /* the most resumes between two looks at the clock */
 

@@ -8,7 +8,7 @@
 #include "capi/runnel.h"
 #include "core/state.h"
 #include "port/port.h"
-#include "shared/chan.h"
+#include "shared/shared_chan.h"
 
 typedef struct Call Call;
 

@@ -4,7 +4,7 @@
 
 #include "core/state.h"
 
-/* Operations on shared channels (sharing/shared_wait.h): S->others, or NULL until the state has such a channel. */
+/* Operations on shared channels (states/shared_wait.h): S->others, or NULL until the state has such a channel. */
 typedef struct Others {
   /* Withdraws an alt with alt->shared from its shared channels. Returns false if another thread has completed it. */
   bool (*withdraw)(Sched *S, Alt *alt);

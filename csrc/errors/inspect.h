@@ -1,5 +1,5 @@
 /* inspect.h: what an operation waits for, and the error of a deadlock. Functions of the table SCHED_REPORTS, in Lua
-   (lua/runnel/internal/reports.lua), write the texts of errors that list waiting go blocks. */
+   (lua/runnel/internal/errors/reports.lua), write the texts of errors that list waiting go blocks. */
 #ifndef RUNNEL_INSPECT_H
 #define RUNNEL_INSPECT_H
 

@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "errors/unhandled.h"
 #include "host/beside.h"
-#include "library/modules.h"
+#include "librunnel/modules.h"
 #include "tracing/trace_switch.h"
 
 int luaopen_runnel_core(lua_State *L);
@@ -50,7 +50,7 @@ void core_push_function(lua_State *L, lua_CFunction f) {
 /* Protected, at the end of the program: ends its threads and receives their errors. */
 static int finish_threads(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (lua_getfield(L, -1, "runnel.internal.start") != LUA_TTABLE) return 0;
+  if (lua_getfield(L, -1, "runnel.internal.threads.start") != LUA_TTABLE) return 0;
   lua_getfield(L, -1, "finish");
   lua_call(L, 0, 0);
   return 0;
@@ -167,7 +167,7 @@ static int open_luv_driver(lua_State *L) {
 /* Protected: () writes the trace, if one is being recorded. */
 static int end_trace(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (lua_getfield(L, -1, "runnel.internal.recorder") != LUA_TTABLE) return 0;
+  if (lua_getfield(L, -1, "runnel.internal.tracing.recorder") != LUA_TTABLE) return 0;
   lua_getfield(L, -1, "at_end");
   lua_call(L, 0, 0);
   return 0;

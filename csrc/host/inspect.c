@@ -6,7 +6,7 @@
 #include "blocks/driver.h"
 #include "errors/inspect.h"
 #include "host/core.h"
-#include "sharing/shared_wait.h"
+#include "states/shared_wait.h"
 
 /* Protected, with the scheduler: () -> whether the driver itself has pending events. */
 static int inspect_alive(lua_State *L) {

@@ -36,7 +36,7 @@ static bool describe_table(lua_State *L) {
 /* Adds the traceback of a thread to the text on top of L, if the error at index 1 comes from a pool of threads. */
 static void add_thread(lua_State *L) {
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (lua_getfield(L, -1, "runnel.internal.far") == LUA_TTABLE) {
+  if (lua_getfield(L, -1, "runnel.internal.threads.far") == LUA_TTABLE) {
     lua_getfield(L, -1, "add");
     lua_pushvalue(L, 1);
     lua_pushvalue(L, -5);

@@ -6,7 +6,7 @@
 
 #include "errors/error.h"
 #include "lifetimes/root.h"
-#include "sharing/shared_handle.h"
+#include "states/shared_handle.h"
 
 const char *check_got(lua_State *L, int i) {
   if (lua_isnone(L, i)) return "nothing";

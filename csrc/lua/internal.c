@@ -14,8 +14,8 @@
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/ps.h"
-#include "sharing/shared_handle.h"
-#include "sharing/shared_inbox.h"
+#include "states/shared_handle.h"
+#include "states/shared_inbox.h"
 
 /* ---- channels ---- */
 

@@ -1,15 +1,15 @@
 /* lua/packing.c: core.internal.pack and unpack: values as bytes and back, for messages between machines. */
 #include "core/setup.h"
 #include "lua/module.h"
-#include "sharing/pack.h"
-#include "sharing/unpack.h"
+#include "states/pack.h"
+#include "states/unpack.h"
 
 static int free_packer(lua_State *L) {
   packer_free((Packer *)lua_touserdata(L, 1));
   return 0;
 }
 
-/* pack(value, name) -> bytes | nil, message: the value as MessagePack (sharing/pack.h), without shared channels. `name`
+/* pack(value, name) -> bytes | nil, message: the value as MessagePack (states/pack.h), without shared channels. `name`
    is what the message calls the value. */
 static int internal_pack(lua_State *L) {
   Packer *packer = (Packer *)lua_touserdata(L, lua_upvalueindex(1));

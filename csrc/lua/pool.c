@@ -1,11 +1,11 @@
-/* lua/pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/pool.lua). */
+/* lua/pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/threads/pool.lua). */
 #include "blocks/park.h"
 #include "core/attr.h"
 #include "errors/error.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "shared/status.h"
-#include "sharing/chan_shared.h"
+#include "states/chan_shared.h"
 
 /* listen(ch) -> v | nil | nil, err: a take that does not count as a pending event: neither rn.run nor a deadlock waits
    for it. */

@@ -8,8 +8,8 @@
 #include "errors/name.h"
 #include "lifetimes/root.h"
 #include "shared/status.h"
-#include "sharing/family.h"
-#include "sharing/shared_handle.h"
+#include "states/family.h"
+#include "states/shared_handle.h"
 
 enum { NAMED = 4 }; /* operations of a thread that a report names, at most */
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "shared/alt.h"
+#include "shared/shared_alt.h"
 
 enum { WAKES = 8 };
 

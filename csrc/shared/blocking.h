@@ -2,7 +2,7 @@
 #ifndef RUNNEL_SHARED_BLOCKING_H
 #define RUNNEL_SHARED_BLOCKING_H
 
-#include "shared/alt.h"
+#include "shared/shared_alt.h"
 
 typedef enum BlockingEnd {
   BLOCKING_DONE,     /* the value was put */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shared/chan.h"
+#include "shared/shared_chan.h"
 
 Parcel *parcel_new(size_t size) {
   if (size > SIZE_MAX - sizeof(Parcel)) return NULL;

@@ -10,7 +10,7 @@
 #include "capi/runnel.h"
 #include "host/core.h"
 #include "host/inspect.h"
-#include "library/modules.h"
+#include "librunnel/modules.h"
 #include "lua/module.h"
 #include "site/imports.h"
 #include "site/monitor.h"

@@ -7,7 +7,7 @@ local site = require "runnel.site.core"
 local NOT_HERE = {
   ["runnel.http"] = "sockets", ["runnel.nats"] = "sockets", ["runnel.prompt"] = "a terminal",
   ["runnel.thread"] = "threads", ["runnel.uv"] = "files, sockets and processes",
-  ["runnel.internal.module_job"] = "threads", -- a pipeline that is given a module's name
+  ["runnel.internal.threads.module_job"] = "threads", -- a pipeline that is given a module's name
 }
 
 for name, what in pairs(NOT_HERE) do

@@ -6,7 +6,7 @@
 #include "errors/error.h"
 #include "errors/unhandled.h"
 #include "lifetimes/root.h"
-#include "sharing/shared_wait.h"
+#include "states/shared_wait.h"
 #include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
 #include "tracing/trace_help.h"

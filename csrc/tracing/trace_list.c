@@ -6,7 +6,7 @@
 #include "errors/name.h"
 #include "errors/origin.h"
 #include "lifetimes/root.h"
-#include "sharing/shared_wait.h"
+#include "states/shared_wait.h"
 #include "tracing/trace_store.h"
 #include "tracing/watch.h"
 

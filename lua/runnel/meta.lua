@@ -423,7 +423,7 @@ function core.internal.is_cancellation(result, err) end
 ---@param err any
 function core.internal.excuse(result, err) end
 
----Sets the functions that write the errors of deadlocks and leaks (runnel.internal.reports).
+---Sets the functions that write the errors of deadlocks and leaks (runnel.internal.errors.reports).
 ---@param functions { deadlock: function, leak: function }
 function core.internal.reports(functions) end
 
@@ -459,7 +459,7 @@ function core.internal.fail(ch, err, traceback, where) end
 ---@return runnel.Channel<any> block
 function core.internal.started(block, what) end
 
----Starts an OS thread with a Lua state of its own, which calls the function of runnel.internal.thread_main with a copy
+---Starts an OS thread with a Lua state of its own, which calls runnel.internal.threads.thread_main with a copy
 ---of the job. For runnel.thread.
 ---@param job runnel.ThreadJob
 ---@param control runnel.Channel<any> closed when this state is closed
@@ -469,7 +469,7 @@ function core.internal.started(block, what) end
 ---@return string? why not
 function core.internal.start_thread(job, control, result, reports) end
 
----At the end of the program: asks its threads to end, and waits for them a little. For runnel.internal.start.
+---At the end of the program: asks its threads to end, and waits for them a little. For runnel.internal.threads.start.
 function core.internal.stop_threads() end
 
 ---The results of a go block's completed operation, if it has not run since; or nothing.

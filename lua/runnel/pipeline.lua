@@ -82,7 +82,7 @@ local function transduce(what, most, n, to, xf, from, close, ex_handler)
   check.callable_or_nil(ex_handler, what .. ": ex_handler")
   if type(xf) == "string" then
     local k = math.min(n, most)
-    local module_job, at_end = require "runnel.internal.module_job" (what, k, xf, ex_handler)
+    local module_job, at_end = require "runnel.internal.threads.module_job" (what, k, xf, ex_handler)
     if not module_job then error(("%s: %s"):format(what, at_end), 2) end
     return run(what, n, to, module_job, from, close, n, ex_handler, at_end)
   end

@@ -12,7 +12,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local explore = require "runnel.internal.explore"
+local explore = require "runnel.internal.sim.explore"
 local internal = core.internal
 
 ---@class runnel.sim

@@ -2,8 +2,8 @@
 
 local check = require "runnel.internal.check"
 local internal = require "runnel.core".internal
-local pool = require "runnel.internal.pool"
-local start = require "runnel.internal.start"
+local pool = require "runnel.internal.threads.pool"
+local start = require "runnel.internal.threads.start"
 
 ---@class runnel.thread
 local thread = {}

@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local deadlock = require "runnel.internal.deadlock"
+local deadlock = require "runnel.internal.errors.deadlock"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local pacer = require "runnel.internal.pacer"

@@ -1,5 +1,5 @@
-// story.js: the story of sim.explore (lua/runnel/internal/explore_story.lua) as a timeline, from top to bottom: a row for
-// each step, and a column for each go block, with what it does in its steps and what it waits for between them.
+// story.js: the story of sim.explore (lua/runnel/internal/sim/explore_story.lua) as a timeline, from top to bottom: a
+// row for each step, and a column for each go block, with what it does in its steps and what it waits for between them.
 //
 // It is no use of the monitor's timeline, whose axis is the time: in a simulation most steps take none.
 

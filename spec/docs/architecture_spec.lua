@@ -83,7 +83,7 @@ end
 describe("docs/architecture.md", function()
   it("names files, functions and commands that exist", function()
     local known, wrong, list = identifiers(), {}, spans()
-    for folder in text:gmatch "\n| `(%l+)` |" do known[folder] = true end
+    for folder in text:gmatch "\n| `([%l/]+)` |" do known[folder] = true end
     local makefiles = pages.read "Makefile" .. pages.read "tests/checks.mk" .. pages.read "site/site.mk"
     assert.is_true(#list > 150, #list)
     for _, span in ipairs(list) do
@@ -103,8 +103,8 @@ describe("docs/architecture.md", function()
   it("lists the folders of csrc in the order in which they may include each other", function()
     local order = assert(pages.read "scripts/check_includes.lua":match "local ORDER = (%b{})")
     local right, listed = {}, {}
-    for folder in order:gmatch '"(%l+)"' do right[#right + 1] = folder end
-    for folder in assert(text:match "### csrc\n(.-)\n### "):gmatch "\n| `(%l+)` |" do listed[#listed + 1] = folder end
+    for folder in order:gmatch '"([%l/]+)"' do right[#right + 1] = folder end
+    for folder in assert(text:match "### csrc\n(.-)\n### "):gmatch "\n| `([%l/]+)` |" do listed[#listed + 1] = folder end
     assert.same(right, listed)
   end)
 
@@ -124,7 +124,8 @@ describe("the library's Lua modules", function()
 
   -- These run in a program, or are programs themselves.
   local function is_program(module)
-    local named = { ["runnel.all"] = true, ["runnel.core_async"] = true, ["runnel.internal.thread_main"] = true }
+    local named = { ["runnel.all"] = true, ["runnel.core_async"] = true,
+      ["runnel.internal.threads.thread_main"] = true }
     return named[module] or module:find "%f[%w]prompt%f[%W]" or module:find "^runnel%.host%."
   end
 

@@ -1,5 +1,5 @@
-/* shared.pml: the protocol of csrc/shared/chan.c, for spin: threads that each do alts of two operations over two channels,
-   in any order and mixture, give up while they wait, and close a channel. Every interleaving is tried.
+/* shared.pml: the protocol of csrc/shared/shared_chan.c, for spin: threads that each do alts of two operations over two
+   channels, in any order and mixture, give up while they wait, and close a channel. Every interleaving is tried.
 
    Checked: no two threads wait for each other's lock for ever; a waiting alt is completed at most once; on a channel that is
    not locked no active put meets an active take of another alt, and no active take waits where there is a value or the

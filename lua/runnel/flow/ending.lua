@@ -1,7 +1,7 @@
 ---How a flow ends before its sources do: drain and stop, and the values that are left then.
 
 local core = require "runnel.core"
-local graph = require "runnel.flow.graph"
+local graph = require "runnel.flow.topology"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.flow.living"
 local stages = require "runnel.flow.stage"

@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local cycle = require "runnel.flow.cycle"
-local graph = require "runnel.flow.graph"
+local graph = require "runnel.flow.topology"
 
 local offer, put = core.methods.offer, core.internal.moving.put
 

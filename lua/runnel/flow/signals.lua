@@ -2,7 +2,7 @@
 ---For Ctrl-C, the hosts raise "interrupted!" in the main program.
 
 local core = require "runnel.core"
-local term = require "runnel.internal.term"
+local term = require "runnel.internal.sigterm"
 local internal = core.internal
 
 local signals = {}

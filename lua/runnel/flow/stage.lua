@@ -2,8 +2,8 @@
 
 local core = require "runnel.core"
 local cycle = require "runnel.flow.cycle"
-local deadlock = require "runnel.internal.deadlock"
-local graph = require "runnel.flow.graph"
+local deadlock = require "runnel.internal.errors.deadlock"
+local graph = require "runnel.flow.topology"
 local guard = require "runnel.internal.guard"
 local putting = require "runnel.flow.put"
 local specs = require "runnel.flow.spec"

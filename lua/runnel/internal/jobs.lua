@@ -13,7 +13,7 @@
 ---the worker's partner, another go block, wakes and moves the results.
 
 local core = require "runnel.core"
-local deadlock = require "runnel.internal.deadlock"
+local deadlock = require "runnel.internal.errors.deadlock"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local internal = core.internal

@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local term = require "runnel.internal.term"
+local term = require "runnel.internal.sigterm"
 
 local draining = {}
 

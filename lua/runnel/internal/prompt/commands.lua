@@ -2,7 +2,7 @@
 
 local rn = require "runnel"
 local core = require "runnel.core"
-local graph = require "runnel.internal.graph"
+local graph = require "runnel.internal.tracing.graph"
 local living = require "runnel.flow.living"
 local doc = require "runnel.internal.prompt.doc"
 local pretty = require "runnel.internal.prompt.pretty"

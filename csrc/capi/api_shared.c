@@ -1,0 +1,100 @@
+/* capi/api_shared.c: shared channels in the C API; see runnel.h. */
+#include <string.h>
+
+#include "capi/api.h"
+#include "shared/blocking.h"
+#include "states/shared_handle.h"
+
+/* A reference is the channel itself, with a hold. */
+static SharedChan *chan_of(runnel_shared *shared) { return (SharedChan *)(void *)shared; }
+static runnel_shared *reference_to(SharedChan *chan) { return (runnel_shared *)(void *)chan; }
+
+int runnel_shared_new(int kind, size_t size, runnel_shared **shared) {
+  static const BufferKind kinds[] = {BUFFER_FIXED, BUFFER_DROPPING, BUFFER_SLIDING};
+  if (!shared || kind < RUNNEL_FIXED || kind > RUNNEL_SLIDING || size > BUFFER_MAX) return RUNNEL_BAD_ARGUMENT;
+  if (!size && kind != RUNNEL_FIXED) return RUNNEL_BAD_ARGUMENT;
+  SharedChan *made = shared_chan_new(size ? kinds[kind] : BUFFER_NONE, (uint32_t)size);
+  if (!made) return RUNNEL_NO_MEMORY;
+  *shared = reference_to(made);
+  return RUNNEL_OK;
+}
+
+static int get_shared(lua_State *L, Sched *S, Call *call) {
+  (void)S;
+  const Chan *ch = chan_to(L, API_VALUES);
+  SharedChan *shared = ch && chan_is_shared(ch) ? shared_handle_get(ch) : NULL;
+  if (!shared) return api_code(call, RUNNEL_BAD_ARGUMENT);
+  shared_handle_promote(L, ch);
+  *call->held = reference_to(shared_chan_hold(shared));
+  return 0;
+}
+
+int runnel_shared_get(lua_State *L, int index, runnel_shared **shared) {
+  if (!L || !shared || lua_type(L, index) != LUA_TUSERDATA) return RUNNEL_BAD_ARGUMENT;
+  if (!lua_checkstack(L, 1)) return RUNNEL_NO_MEMORY;
+  lua_pushvalue(L, index);
+  return api_call(L, 1, &(Call){.body = get_shared, .held = shared});
+}
+
+static int push_shared(lua_State *L, Sched *S, Call *call) {
+  shared_handle_push(L, S, call->shared);
+  return 1;
+}
+
+int runnel_shared_push(lua_State *L, runnel_shared *shared) {
+  if (!shared) return RUNNEL_BAD_ARGUMENT;
+  return api_call(L, 0, &(Call){.body = push_shared, .shared = chan_of(shared)});
+}
+
+int runnel_shared_hold(runnel_shared *shared) {
+  if (!shared) return RUNNEL_BAD_ARGUMENT;
+  (void)shared_chan_hold(chan_of(shared));
+  return RUNNEL_OK;
+}
+
+int runnel_shared_release(runnel_shared *shared) {
+  if (!shared) return RUNNEL_BAD_ARGUMENT;
+  shared_chan_release(chan_of(shared));
+  return RUNNEL_OK;
+}
+
+int runnel_shared_close(runnel_shared *shared, const char *reason) {
+  if (!shared) return RUNNEL_BAD_ARGUMENT;
+  SharedValue value = {.kind = SHARED_NIL};
+  if (reason && !shared_value_set_string(&value, reason, strlen(reason))) return RUNNEL_NO_MEMORY;
+  shared_close(chan_of(shared), value);
+  return RUNNEL_OK;
+}
+
+static int put(runnel_shared *shared, SharedValue value, int64_t us) {
+  static const int codes[] = {[BLOCKING_DONE] = RUNNEL_OK,
+                              [BLOCKING_TIME] = RUNNEL_FULL,
+                              [BLOCKING_CLOSED] = RUNNEL_CLOSED,
+                              [BLOCKING_ALONE] = RUNNEL_IDLE,
+                              [BLOCKING_NO_MEMORY] = RUNNEL_NO_MEMORY};
+  if (!shared) {
+    shared_value_drop(&value);
+    return RUNNEL_BAD_ARGUMENT;
+  }
+  int64_t ns = us < 0 ? -1 : us < INT64_MAX / 2000 ? us * 1000 : INT64_MAX / 2;
+  return codes[blocking_put(chan_of(shared), value, ns)];
+}
+
+int runnel_shared_put_boolean(runnel_shared *shared, int b, int64_t us) {
+  return put(shared, (SharedValue){.kind = b ? SHARED_TRUE : SHARED_FALSE}, us);
+}
+
+int runnel_shared_put_integer(runnel_shared *shared, lua_Integer n, int64_t us) {
+  return put(shared, (SharedValue){.kind = SHARED_INTEGER, .as.integer = n}, us);
+}
+
+int runnel_shared_put_number(runnel_shared *shared, lua_Number n, int64_t us) {
+  return put(shared, (SharedValue){.kind = SHARED_NUMBER, .as.number = n}, us);
+}
+
+int runnel_shared_put_bytes(runnel_shared *shared, const void *bytes, size_t size, int64_t us) {
+  SharedValue value;
+  if (!shared || (!bytes && size)) return RUNNEL_BAD_ARGUMENT;
+  if (!shared_value_set_string(&value, (const char *)bytes, size)) return RUNNEL_NO_MEMORY;
+  return put(shared, value, us);
+}

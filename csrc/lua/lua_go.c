@@ -1,0 +1,146 @@
+/* lua/lua_go.c: starting and cancelling go blocks, functions for use in them (yield, sleep, now, rename), ps and
+   on_error. */
+#include "blocks/go.h"
+#include "blocks/park.h"
+#include "blocks/sched.h"
+#include "blocks/timer.h"
+#include "core/attr.h"
+#include "lifetimes/root.h"
+#include "lua/check.h"
+#include "lua/module.h"
+#include "lua/ps.h"
+#include "tracing/trace_list.h"
+
+/* Checks the argument of go that is not a function. */
+static void check_go_function(lua_State *L) {
+  if (!chan_to(L, 1) && luaL_getmetafield(L, 1, "__call") != LUA_TNIL) {
+    lua_pop(L, 1);
+    return;
+  }
+  luaL_error(L, "go: a function expected, got %s; to call f(...) in a go block, write rn.go(f, ...)", check_got(L, 1));
+}
+
+/* go(f, ...) -> result channel */
+static int core_go(lua_State *L) {
+  if (UNLIKELY(!lua_isfunction(L, 1))) check_go_function(L);
+  go_spawn(L, sched_self(L), lua_gettop(L) - 1);
+  return 1;
+}
+
+/* cancel(result, reason) -> whether there was something to cancel */
+static int core_cancel(lua_State *L) {
+  Chan *ch = check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
+  if (!(ch->flags & CHAN_GO)) {
+    attr_push_name(L, ch, 1);
+    return luaL_error(L, "cancel: %s is not the result channel of a go block; to end the operations on it, close it",
+                      lua_tostring(L, -1));
+  }
+  lua_settop(L, 2);
+  if (lua_isnil(L, 2)) {
+    lua_pushliteral(L, "cancelled");
+    lua_replace(L, 2);
+  }
+  lua_pushboolean(L, go_cancel(L, ch->sched, CONTAINER_OF(ch, Go, chan), 1, 2));
+  return 1;
+}
+
+/* yield(): lets the other ready go blocks run; outside a go block, runs those that are ready now. */
+static int core_yield(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (!S->current && !S->running && !S->inside) {
+    sched_step(L, S, S->world.nready, INT64_MAX);
+    return 0;
+  }
+  static const Operation yield = {.name = "yield"};
+  return park_yield(L, S, &yield, NULL);
+}
+
+static int sleep_for_ms(lua_State *L, const Operation *op) {
+  Sched *S = sched_self(L);
+  int64_t ns = check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
+  timer_reserve(L, S);
+  Alt *alt = park_begin(L, S, op);
+  timer_sleep(S, alt, clock_after(now, ns));
+  return park_wait(L, S, alt, op, NULL);
+}
+
+/* sleep(ms) */
+static int core_sleep(lua_State *L) {
+  static const Operation sleep = {.name = "sleep"};
+  return sleep_for_ms(L, &sleep);
+}
+
+int module_sleep_at_end(lua_State *L) {
+  static const Operation sleep = {.name = "a scope", .cleans_up = true};
+  return sleep_for_ms(L, &sleep);
+}
+
+/* now() -> ms */
+static int core_now(lua_State *L) {
+  check_push_ms(L, clock_now(&sched_self(L)->world.clock));
+  return 1;
+}
+
+/* rename(s): names the running go block. */
+static int core_rename(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (lua_type(L, 1) != LUA_TSTRING) return luaL_error(L, "rename: a string expected, got %s", luaL_typename(L, 1));
+  if (!S->current) return luaL_error(L, "rename: it was called outside any go block, so there is nothing to name");
+  root_push(L, S->current);
+  lua_pushvalue(L, 1);
+  attr_set(L, lua_gettop(L) - 1, ATTR_GO);
+  lua_settop(L, 1);
+  trace_renamed(L, S->current);
+  return 0;
+}
+
+/* ps() -> list of go blocks */
+static int core_ps(lua_State *L) {
+  ps_push_list(L, false);
+  return 1;
+}
+
+/* on_error(f or nil) -> the previous one */
+static int core_on_error(lua_State *L) {
+  if (!lua_isnoneornil(L, 1)) check_callable(L, 1, "on_error");
+  lua_settop(L, 1);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ON_ERROR);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_ON_ERROR);
+  return 1;
+}
+
+/* reduced(v) -> a reduced value, by which a transducer ends early. */
+static int core_reduced(lua_State *L) {
+  lua_settop(L, 1);
+  lua_createtable(L, 1, 0);
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, -2, 1);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_REDUCED);
+  lua_setmetatable(L, -2);
+  return 1;
+}
+
+/* is_reduced(v) -> boolean */
+static int core_is_reduced(lua_State *L) {
+  bool is = false;
+  if (lua_getmetatable(L, 1)) {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_REDUCED);
+    is = lua_rawequal(L, -1, -2);
+  }
+  lua_pushboolean(L, is);
+  return 1;
+}
+
+void lua_go_open(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"go", core_go},           {"cancel", core_cancel},         {"yield", core_yield}, {"sleep", core_sleep},
+      {"now", core_now},         {"rename", core_rename},         {"ps", core_ps},       {"on_error", core_on_error},
+      {"reduced", core_reduced}, {"is_reduced", core_is_reduced}, {NULL, NULL},
+  };
+  module_register(L, functions);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "reduced");
+  lua_setfield(L, -2, "__name");
+  lua_setiuservalue(L, SCHED_SELF, SCHED_REDUCED);
+}

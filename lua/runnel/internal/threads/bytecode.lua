@@ -1,0 +1,91 @@
+---Bytecode of the library's modules, for the threads that a state starts: compiling the modules would take most of a
+---thread's starting time. A state compiles them when it starts its second thread; a thread passes the bytecode on to
+---the threads that it starts. All modules are one value on a shared promise channel, so they are packed once.
+
+local core = require "runnel.core"
+
+local bytecode = {}
+
+-- The modules that `require "runnel.all"` loads, and those that run in a thread. Each thread compiles those missing
+-- here.
+local MODULES = {
+  "runnel", "runnel.all", "runnel.alt", "runnel.frontier", "runnel.mix", "runnel.mult", "runnel.operations",
+  "runnel.pipe", "runnel.pipeline", "runnel.pmap", "runnel.priority_buffer", "runnel.pub", "runnel.reduce",
+  "runnel.retry", "runnel.scope", "runnel.thread", "runnel.timed", "runnel.timed_out", "runnel.tracing", "runnel.xf",
+  "runnel.internal.backoff", "runnel.internal.check", "runnel.internal.ends", "runnel.internal.entries",
+  "runnel.internal.guard", "runnel.internal.jobs", "runnel.internal.pacer", "runnel.internal.sendable",
+  "runnel.internal.short", "runnel.internal.transduce",
+  "runnel.internal.errors.deadlock", "runnel.internal.errors.reports", "runnel.internal.errors.stuck",
+  "runnel.internal.prompt.width",
+  "runnel.internal.threads.bytecode", "runnel.internal.threads.far", "runnel.internal.threads.module_job",
+  "runnel.internal.threads.pool", "runnel.internal.threads.pool_main", "runnel.internal.threads.start",
+  "runnel.internal.threads.thread_function", "runnel.internal.threads.thread_main",
+  "runnel.internal.threads.trace_threads",
+  "runnel.internal.tracing.graph", "runnel.internal.tracing.graph_forms", "runnel.internal.tracing.recorder",
+  "runnel.internal.tracing.trace_events", "runnel.internal.tracing.trace_parts",
+  "runnel.internal.workers", "runnel.internal.workers.at_once", "runnel.internal.workers.early",
+  "runnel.internal.workers.failure", "runnel.internal.workers.in_turn", "runnel.internal.workers.jobs",
+  "runnel.internal.workers.limit", "runnel.internal.workers.taking",
+}
+
+local threads = 0 -- how many this state has started
+local promise -- the channel, once there is one
+local for_path -- the package.path for which it was made, or nil if it was inherited
+local files -- the file of each module, or false where it is inside the program
+
+-- The library's folder, in case package.path has changed and no longer finds it.
+local FOLDER = debug.getinfo(1, "S").source:match "^@(.*)runnel/internal/threads/bytecode%.lua$"
+
+-- The module's file, false where it is inside the program, or nil where there is none.
+local function find(name)
+  if package.preload[name] then return false end
+  local file = package.searchpath(name, package.path)
+  return file or FOLDER and package.searchpath(name, FOLDER .. "?.lua") or nil
+end
+
+local function compile(name, file)
+  local code
+  if file then
+    code = loadfile(file, "t")
+  else
+    local loader = package.preload[name]
+    code = debug.getinfo(loader, "S").what == "C" and loader() -- see csrc/librunnel/modules.c
+  end
+  return type(code) == "function" and string.dump(code) or nil
+end
+
+local function make()
+  local codes = {}
+  files = {}
+  for _, name in ipairs(MODULES) do
+    local file = find(name)
+    files[name] = file
+    if file ~= nil then codes[name] = compile(name, file) end
+  end
+  promise, for_path = core.shared_chan "promise", package.path
+  promise:put(codes)
+end
+
+-- Whether package.path leads to the files that were compiled.
+local function is_valid()
+  if not for_path or for_path == package.path then return true end
+  for _, name in ipairs(MODULES) do
+    if find(name) ~= files[name] then return false end
+  end
+  for_path = package.path
+  return true
+end
+
+---Called before a thread starts.
+---@return runnel.Channel<table<string, string>>? modules a promise of the bytecode by name; nil for the first thread
+function bytecode.modules()
+  threads = threads + 1
+  if not promise and threads > 1 or promise and not is_valid() then make() end
+  return promise
+end
+
+---Passes the bytecode from which this thread loads its modules (csrc/lua/lua_thread.c) on to threads that it starts.
+---@param modules? runnel.Channel<table<string, string>>
+function bytecode.inherit(modules) promise = modules end
+
+return bytecode
