@@ -104,7 +104,8 @@ describe("docs/architecture.md", function()
     local order = assert(pages.read "scripts/check_includes.lua":match "local ORDER = (%b{})")
     local right, listed = {}, {}
     for folder in order:gmatch '"([%l/]+)"' do right[#right + 1] = folder end
-    for folder in assert(text:match "### csrc\n(.-)\n### "):gmatch "\n| `([%l/]+)` |" do listed[#listed + 1] = folder end
+    local rows = assert(text:match "### csrc\n(.-)\n### ")
+    for folder in rows:gmatch "\n| `([%l/]+)` |" do listed[#listed + 1] = folder end
     assert.same(right, listed)
   end)
 
