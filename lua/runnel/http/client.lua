@@ -25,8 +25,7 @@ local chan, cancel = core.chan, core.cancel
 local take, put = internal.moving.take, internal.moving.put
 local offer, close = core.methods.offer, core.methods.close
 local new_response = responses.new
-local find = string.find
-local NONE = options.NONE
+local NONE, refuse = options.NONE, options.refuse
 
 ---@class runnel.http.client
 local client = {}
@@ -56,13 +55,6 @@ local function wait(news)
   local is_news, err = take(news)
   if not is_news and err == nil then error("not enough memory", 0) end
   return is_news, err
-end
-
--- Why the request is impossible, or nil.
-local function refuse(url)
-  if find(url, "\0", 1, true) then return ("not a URL, since it has a zero byte: %q"):format(url) end
-  if find(url, "^https?://") or find(url:lower(), "^https?://") then return nil end
-  return "not an http:// or https:// URL: " .. url
 end
 
 -- ---- sending the values of a channel ----

@@ -21,6 +21,9 @@ local BODIES = { "body", "form", "json", "multipart" }
 local OWN = { "connect_timeout", "cookies", "fail", "headers", "max", "query", "redirects", "timeout" }
 local SENDING = { "body", "form", "json", "method", "multipart", "size" }
 
+-- Those of http.events, which has no limit for the whole of a response, and decides what a status means.
+local EVENTS = { "buffer", "idle", "last_id", "reconnect", "retry", "tries" }
+
 local function set_of(...)
   local names = {}
   for _, list in ipairs { ... } do
@@ -34,10 +37,13 @@ for name in pairs(lib.options) do libcurls[#libcurls + 1] = name end
 
 -- The options that each function has.
 local KNOWN = {
+  events = set_of(OWN, SENDING, EVENTS, libcurls),
   get = set_of(OWN, libcurls),
   request = set_of(OWN, SENDING, { "url" }, libcurls),
   stream = set_of(OWN, SENDING, { "buffer" }, libcurls),
 }
+
+for _, name in ipairs { "fail", "size", "timeout" } do KNOWN.events[name] = nil end
 
 -- An invalid option throws a table, which options.read raises at the program's line.
 local function fail(format, ...) error({ message = format:format(...) }, 0) end
@@ -290,8 +296,17 @@ end
 ---@type runnel.http.Settings
 options.NONE = LIMITS
 
+---Why a request is impossible, or nil. URLs are often data, so this is not raised.
+---@param url string
+---@return string?
+function options.refuse(url)
+  if url:find("\0", 1, true) then return ("not a URL, since it has a zero byte: %q"):format(url) end
+  if url:find "^https?://" or url:lower():find "^https?://" then return nil end
+  return "not an http:// or https:// URL: " .. url
+end
+
 ---Checks the options of a request, and turns them into settings.
----@param what string the function that was called: "get", "request" or "stream"
+---@param what string the function that was called: "get", "request", "stream" or "events"
 ---@param url any
 ---@param opts any
 ---@param level integer of the line for errors, as seen from the caller

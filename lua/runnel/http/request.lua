@@ -1,6 +1,7 @@
 ---Requests to a server of runnel.http, as its function gets them.
 
 local core = require "runnel.core"
+local event_response = require "runnel.http.event_response"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.internal.json"
 
@@ -75,6 +76,21 @@ end
 ---@return any value nil if it is not JSON
 ---@return string? err why
 function Request:json() return json.decode(self:body()) end
+
+-- ---- events ----
+
+---Makes a response that sends events (text/event-stream): return what this returns. The events come from a channel; or
+---from a function, which is called with a channel in a go block of its own. They are sent as they are put. The response
+---ends when the channel is closed, or the function returns. When the client goes away, the channel is closed, so that
+---puts return false, and the go block of the function is cancelled.
+---@param source runnel.Channel<runnel.http.SentEvent|string>|fun(events: runnel.Channel<runnel.http.SentEvent|string>)
+---a string is the data of an event
+---@param opts? { ping?: number|false, headers?: table } `ping`: ms without an event after which a comment is sent, so that
+---proxies do not close the connection; default 15000; false: never. `headers`: more headers
+---@return integer status
+---@return table headers
+---@return runnel.Channel<string>? body nil for HEAD
+function Request:events(source, opts) return event_response.new(self, source, opts) end
 
 -- ---- what is computed when it is first used ----
 

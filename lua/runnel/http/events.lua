@@ -1,0 +1,181 @@
+---http.events: the events of a server (text/event-stream), as a channel that connects again when the connection ends.
+
+local core = require "runnel.core"
+local backoff = require "runnel.internal.backoff"
+local check = require "runnel.internal.check"
+local client = require "runnel.http.client"
+local event_stream = require "runnel.http.event_stream"
+local fakes = require "runnel.http.fake"
+local guard = require "runnel.internal.guard"
+local options = require "runnel.http.options"
+local responses = require "runnel.http.response"
+
+local internal = core.internal
+
+-- Times in ms. Servers may ask for others within the last two.
+local RETRY <const>, SHORTEST <const>, LONGEST <const> = 1000, 100, 3600000
+
+-- How often it tries in vain before it gives up; and bytes of an event.
+local TRIES <const>, MAX <const> = 10, 1 << 20
+
+-- The options that are not those of a request. `max` has another meaning there.
+local OWN = { "buffer", "idle", "last_id", "max", "reconnect", "retry", "tries" }
+
+---@class runnel.http.events
+local events = {}
+
+-- ---- one connection ----
+
+-- The headers of the next request: those of the program, and others if it has not set them.
+local function headers_of(self)
+  local headers, given = {}, {}
+  for name, value in pairs(self.headers) do
+    headers[name] = value
+    given[name:lower()] = true
+  end
+  local function add(name, value)
+    if not given[name:lower()] then headers[name] = value end
+  end
+  add("Accept", event_stream.TYPE)
+  add("Cache-Control", "no-cache")
+  if self.id ~= "" then add("Last-Event-ID", self.id) end
+  return headers
+end
+
+-- The next piece; nil and an error at the end.
+local function take(pieces, idle)
+  if not idle then return pieces:take() end
+  local timer = guard.timer(idle)
+  local piece, port, err = core.alts({ pieces, timer }, { priority = true })
+  core.cancel(timer)
+  if port == timer then return nil, ("nothing has come for %s ms"):format(idle) end
+  return piece, err
+end
+
+-- Puts the events of a connection on the channel until it ends. Returns false if there are to be no more, as the channel
+-- is closed or an error is final; else why the connection has ended, if that was an error.
+local function read(self, pieces)
+  local parser = event_stream.parser(self.id, self.max)
+  while true do
+    local piece, err = take(pieces, self.idle)
+    if piece == nil then return true, err end
+    local list, ok = parser:feed(piece)
+    for _, event in ipairs(list) do
+      if not self.ch:put(event) then return false end
+    end
+    self.id = parser.id
+    if parser.retry then self.retry = math.min(math.max(parser.retry, SHORTEST), LONGEST) end
+    if not ok then
+      return false, ("%s: an event has more than %d bytes; the option max allows longer ones"):format(
+        responses.host(self.url), self.max)
+    end
+  end
+end
+
+-- Whether a request with this status may succeed later.
+local function may_succeed(status) return status == 429 or status >= 500 end
+
+-- Judges the head of a response. Returns whether events follow; else an error, or nil if the server wants no more
+-- requests; and whether it may succeed later.
+local function judge(head)
+  local status, kind = head.status, head.headers["content-type"] or "no type"
+  if status == 200 then
+    if kind:lower():match "^[^;%s]*" == event_stream.TYPE then return true end
+    return false, ("%s: events (%s) expected, got %s"):format(responses.host(head.url), event_stream.TYPE, kind), false
+  elseif status == 204 then
+    return false, nil, false
+  end
+  return false, responses.status_error(head.url, status), may_succeed(status)
+end
+
+-- ms for which the server asks.
+local function wanted_pause(head)
+  local seconds = tonumber((head.headers["retry-after"] or ""):match "^%d+$")
+  return seconds and math.min(seconds * 1000, LONGEST) or 0
+end
+
+-- Connects once, and reads until the connection ends. Returns whether to connect again; an error, if there was one; and
+-- ms for which the server asks.
+local function connect(self)
+  self.request.headers = headers_of(self)
+  local pieces <close>, wait_for_head = client.stream(self.url, self.request)
+  local head, err = wait_for_head()
+  if not head then return true, err, 0 end
+  local is_good, problem, may_retry = judge(head)
+  if not is_good then return may_retry, problem, wanted_pause(head) end
+  self.failed = 0
+  local goes_on, why = read(self, pieces)
+  return goes_on, why, 0
+end
+
+-- ---- the channel ----
+
+local function finish(self, err)
+  if err == nil then return self.ch:close() end
+  internal.fail(self.ch, err, nil, "http.events")
+end
+
+-- The go block of the channel.
+local function run(self)
+  while true do
+    self.failed = self.failed + 1
+    local goes_on, err, least = connect(self)
+    if not goes_on or not self.reconnects or self.failed >= self.tries then return finish(self, err) end
+    core.sleep(math.max(backoff.pause(self.retry, math.max(self.failed, 1)), least))
+  end
+end
+
+-- Checks the options of this module; errors are at the line that called the caller. Returns whether it reconnects.
+local function check_own(opts, settings)
+  local idle, id, again = opts.idle, opts.last_id, opts.reconnect
+  if idle ~= nil then check.ms(idle, 1, "events: idle", 4) end
+  if id ~= nil and (type(id) ~= "string" or id:find "[\r\n\0]") then
+    error("events: last_id: a string without line breaks and zero bytes expected, got " .. check.describe(id), 3)
+  end
+  if again ~= nil and type(again) ~= "boolean" then
+    error("events: reconnect: true or false expected, got " .. check.article(again), 3)
+  end
+  if again == nil then again = (settings.method or "GET") == "GET" end
+  if again and (settings.source or io.type(settings.body)) then
+    error("events: body: a string expected, since each connection sends it again", 3)
+  end
+  return again
+end
+
+---Gets the events of a server: returns a channel of them, at once. When the connection ends, or cannot be made, it
+---connects again, and tells the server the last id that it has got. The channel closes with an error if a status or a type
+---says that there are no events, or after `tries` connections in a row have failed; without one if the status is 204.
+---Closing the channel ends the connection.
+---@param url string http:// or https://
+---@param opts? table as for request, without `url`, `timeout`, `fail` and `size`, and: `retry`: ms before it connects
+---again, until the server tells another time; default 1000; doubled after each failure, up to a minute; a random part is
+---left out. `tries`: default 10. `reconnect`: default true for GET. `last_id`: the id to begin after. `idle`: ms without
+---a byte after which it connects again. `max`: bytes of an event; default 1048576. `buffer`: as for rn.chan
+---@return runnel.Channel<runnel.http.Event> events
+function events.events(url, opts)
+  local _, settings = options.read("events", url, opts, 2)
+  opts = opts or {}
+  local is_endless = opts.tries == math.huge
+  local tries, retry = backoff.options({ tries = not is_endless and opts.tries or nil, retry = opts.retry or RETRY },
+    "events", TRIES)
+  local reconnects = check_own(opts, settings)
+  local ch = check.new_chan(opts.buffer, "events"):name("events " .. responses.host(url))
+  local request = {}
+  for name, value in pairs(opts) do request[name] = value end
+  for _, name in ipairs(OWN) do request[name] = nil end
+  if request.tcp_keepalive == nil then request.tcp_keepalive = true end -- to notice that a silent server is gone
+  local self = { ch = ch, url = url, request = request, headers = opts.headers or {}, id = opts.last_id or "",
+    retry = math.max(retry, SHORTEST), tries = is_endless and math.huge or tries,
+    reconnects = reconnects, idle = opts.idle, max = opts.max or MAX,
+    failed = 0 }
+  local wrong = options.refuse(url)
+  if wrong then
+    finish(self, wrong)
+  else
+    fakes.is_used("events", 2) -- raises in a simulation without one
+    guard.started(guard.go_while_open(ch, guard.close, ch, run, self), "events")
+  end
+  return ch
+end
+
+return events
