@@ -52,8 +52,8 @@ local function take(pieces, idle)
   return piece, err
 end
 
--- Puts the events of a connection on the channel until it ends. Returns false if there are to be no more, as the channel
--- is closed or an error is final; else why the connection has ended, if that was an error.
+-- Puts the events of a connection on the channel until it ends. Returns whether to connect again: not if the channel is
+-- closed, or an error is final; and the error, if there was one.
 local function read(self, pieces)
   local parser = event_stream.parser(self.id, self.max)
   while true do
@@ -143,14 +143,15 @@ local function check_own(opts, settings)
 end
 
 ---Gets the events of a server: returns a channel of them, at once. When the connection ends, or cannot be made, it
----connects again, and tells the server the last id that it has got. The channel closes with an error if a status or a type
----says that there are no events, or after `tries` connections in a row have failed; without one if the status is 204.
----Closing the channel ends the connection.
+---connects again, and tells the server the last id that it has got. The channel closes with an error if a status or a
+---type says that there are no events, or after `tries` connections in a row have failed; without one if the status is
+---204. Closing the channel ends the connection.
 ---@param url string http:// or https://
 ---@param opts? table as for request, without `url`, `timeout`, `fail` and `size`, and: `retry`: ms before it connects
----again, until the server tells another time; default 1000; doubled after each failure, up to a minute; a random part is
----left out. `tries`: default 10. `reconnect`: default true for GET. `last_id`: the id to begin after. `idle`: ms without
----a byte after which it connects again. `max`: bytes of an event; default 1048576. `buffer`: as for rn.chan
+---again, until the server tells another time; default 1000; doubled after each failure, up to a minute; a random part
+---of up to a half is left out. `tries`: default 10; math.huge: no limit. `reconnect`: default true for GET. `last_id`:
+---of the event after which to begin. `idle`: ms without a byte after which it connects again. `max`: bytes of an event;
+---default 1048576. `buffer`: of the channel, as for rn.chan
 ---@return runnel.Channel<runnel.http.Event> events
 function events.events(url, opts)
   local _, settings = options.read("events", url, opts, 2)

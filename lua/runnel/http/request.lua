@@ -18,6 +18,9 @@ local request = {}
 ---@field query table<string, string> the fields of the query, decoded; of several with one name, the first
 ---@field headers table<string, string> by name in lower case; several with one name are joined with ", "
 ---@field address string of the client; behind a proxy, that of the proxy
+---@field params? table<string, string> what the names in the pattern of http.router stand for, decoded
+---@field rest? string what *name stands for, as the client has sent it
+---@field request_id? string by http.log
 ---@field package core any the request of the C module
 ---@field package id any a light userdata that stands for it
 ---@field package block runnel.Channel<any> its go block
@@ -85,8 +88,8 @@ function Request:json() return json.decode(self:body()) end
 ---puts return false, and the go block of the function is cancelled.
 ---@param source runnel.Channel<runnel.http.SentEvent|string>|fun(events: runnel.Channel<runnel.http.SentEvent|string>)
 ---a string is the data of an event
----@param opts? { ping?: number|false, headers?: table } `ping`: ms without an event after which a comment is sent, so that
----proxies do not close the connection; default 15000; false: never. `headers`: more headers
+---@param opts? { ping?: number|false, headers?: table } `ping`: ms without an event after which a comment is sent, so
+---that proxies do not close the connection; default 15000; false: never. `headers`: more headers
 ---@return integer status
 ---@return table headers
 ---@return runnel.Channel<string>? body nil for HEAD
@@ -94,9 +97,14 @@ function Request:events(source, opts) return event_response.new(self, source, op
 
 -- ---- what is computed when it is first used ----
 
-local function decode(text)
+---Decodes a part of a URL: %41 is A.
+---@param text string
+---@return string
+function request.decode(text)
   return (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
 end
+
+local decode = request.decode
 
 local late = {}
 

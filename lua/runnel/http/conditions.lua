@@ -1,0 +1,124 @@
+---Conditional requests and ranges (RFC 9110, sections 13 and 14), and the dates in their headers. Pure.
+
+local conditions = {}
+
+-- ---- dates ----
+
+local DAYS = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" }
+local MONTHS = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" }
+
+local number_of_month = {}
+for i, name in ipairs(MONTHS) do number_of_month[name] = i end
+
+---A time as in headers. Independent of the program's locale.
+---@param seconds integer since 1970
+---@return string
+function conditions.date(seconds)
+  local t = os.date("!*t", seconds) --[[@as osdate]]
+  local form = "%s, %02d %s %04d %02d:%02d:%02d GMT"
+  return form:format(DAYS[t.wday], t.day, MONTHS[t.month], t.year, t.hour, t.min, t.sec)
+end
+
+-- Days from 1970-01-01 to a date. Years begin with March here, so that the leap day is their last.
+local function days_to(year, month, day)
+  if month <= 2 then year = year - 1 end
+  local in_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+  return 365 * year + year // 4 - year // 100 + year // 400 + in_year - 719468
+end
+
+-- The year of two digits that is at most 50 years ahead.
+local function full_year(digits)
+  local now = os.date("!*t").year
+  local year = now - now % 100 + tonumber(digits)
+  return year > now + 50 and year - 100 or year
+end
+
+---Reads a date in any of the three forms that HTTP has.
+---@param text string
+---@return integer? seconds since 1970; nil if it is none
+function conditions.time(text)
+  local day, month, year, clock = text:match "^%a+, (%d%d) (%a%a%a) (%d%d%d%d) ([%d:]+) GMT$"
+  if not day then
+    day, month, year, clock = text:match "^%a+, (%d%d)%-(%a%a%a)%-(%d%d) ([%d:]+) GMT$"
+    year = day and full_year(year)
+  end
+  if not day then month, day, clock, year = text:match "^%a+ (%a%a%a) ([ %d]%d) ([%d:]+) (%d%d%d%d)$" end
+  if not day then return nil end
+  local hour, minute, second = clock:match "^(%d%d):(%d%d):(%d%d)$"
+  local number = number_of_month[month]
+  if not hour or not number then return nil end
+  local days = days_to(math.tointeger(tonumber(year)), number, math.tointeger(tonumber(day)))
+  return days * 86400 + tonumber(hour) * 3600 + tonumber(minute) * 60 + tonumber(second)
+end
+
+-- ---- conditions ----
+
+-- Whether a list of entity tags has one. `is_weak`: tags that are weak count, too.
+local function has_tag(list, tag, is_weak)
+  if list:match "^%s*%*%s*$" then return true end
+  for weak, one in list:gmatch '(W?/?)("[^"]*")' do
+    if one == tag and (is_weak or weak == "") then return true end
+  end
+  return false
+end
+
+local function is_later(modified, date)
+  local seconds = conditions.time(date)
+  return seconds ~= nil and modified > seconds
+end
+
+local function is_not_later(modified, date)
+  local seconds = conditions.time(date)
+  return seconds ~= nil and modified <= seconds
+end
+
+---Judges the conditions of a GET or HEAD.
+---@param headers table<string, string> of the request
+---@param tag string the strong entity tag of what there is, in quotes
+---@param modified integer when it was modified, in s since 1970
+---@return integer? status 304 or 412; nil: answer as usual
+function conditions.judge(headers, tag, modified)
+  local if_match, if_none = headers["if-match"], headers["if-none-match"]
+  if if_match then
+    if not has_tag(if_match, tag, false) then return 412 end
+  elseif is_later(modified, headers["if-unmodified-since"] or "") then
+    return 412
+  end
+  if if_none then return has_tag(if_none, tag, true) and 304 or nil end
+  return is_not_later(modified, headers["if-modified-since"] or "") and 304 or nil
+end
+
+-- ---- ranges ----
+
+-- Whether the header If-Range allows for a range.
+local function is_same(condition, tag, modified)
+  if not condition or condition == tag then return true end
+  return conditions.time(condition) == modified
+end
+
+local function number(digits) return math.tointeger(tonumber(digits)) or math.maxinteger end
+
+---The range that a GET asks for. Several ranges count as none, which a server may do.
+---@param headers table<string, string> of the request
+---@param tag string
+---@param modified integer
+---@param size integer bytes of what there is
+---@return integer|false|nil first its first byte, from 0 on; nil: all; false: it is outside (status 416)
+---@return integer? last
+function conditions.range(headers, tag, modified, size)
+  local first, last = (headers.range or ""):match "^%s*[bB][yY][tT][eE][sS]=%s*(%d*)%-(%d*)%s*$"
+  if not first or first == "" and last == "" or size == 0 or not is_same(headers["if-range"], tag, modified) then
+    return nil
+  end
+  if first == "" then
+    local count = number(last)
+    if count == 0 then return false end
+    return math.max(size - count, 0), size - 1
+  end
+  first, last = number(first), last ~= "" and number(last) or size - 1
+  if first >= size then return false end
+  if last < first then return nil end
+  return first, math.min(last, size - 1)
+end
+
+return conditions

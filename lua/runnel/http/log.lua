@@ -1,0 +1,213 @@
+---http.log: a line for each request, and an id by which to find it elsewhere.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
+local json = require "runnel.internal.json"
+local timed_out = require "runnel.timed_out"
+
+local internal = core.internal
+local put_while_open = internal.moving.put_while_open
+local now, random = core.now, internal.seed
+
+---@class runnel.http.log
+local log = {}
+
+local OPTIONS = { behind_proxy = true, format = true, to = true }
+
+-- An id that a proxy may have set.
+local ID <const> = "^[%w._-]+$"
+local LONGEST_ID <const> = 100
+
+-- What is logged in place of a status that the server sends when the client has gone.
+local GONE <const> = 499
+
+---The options of http.log.
+---@class runnel.http.LogOptions
+---@field to? fun(line: string)|file*|runnel.Channel<string> where lines go; without newlines, except to a file; default
+---io.stderr
+---@field format? "common"|"json"|fun(entry: runnel.http.LogEntry): string default "common"
+---@field behind_proxy? boolean all requests come through a proxy of yours: its X-Request-Id is the id, and the last
+---address of its X-Forwarded-For the client's; default false
+
+---What is known of a request at its end.
+---@class runnel.http.LogEntry
+---@field time integer when it came, in s since 1970
+---@field id string
+---@field address string
+---@field method string
+---@field target string as the client has sent it
+---@field status integer 499 if the client went away before
+---@field bytes integer of the body
+---@field ms number until the end of the response was passed to the server
+---@field error? string why the response is not complete
+---@field referer? string
+---@field agent? string
+
+-- ---- formats ----
+
+local function escape(c) return ("\\x%02x"):format(c:byte()) end
+
+-- A text of the client, so that it can neither end the line nor its quotes.
+local function escaped(text) return (text:gsub('[%c"\\\127-\255]', escape)) end
+
+-- A string for JSON, which must be UTF-8.
+local function unicode(text)
+  if utf8.len(text) then return text end
+  return (text:gsub("[\128-\255]", escape))
+end
+
+local formats = {}
+
+function formats.common(entry)
+  -- os.date would write the month in the program's locale.
+  local t = os.date("!*t", entry.time) --[[@as osdate]]
+  local month = ("JanFebMarAprMayJunJulAugSepOctNovDec"):sub(t.month * 3 - 2, t.month * 3)
+  local line = '%s - - [%02d/%s/%d:%02d:%02d:%02d +0000] "%s %s HTTP/1.1" %d %d %.1f %s'
+  return line:format(escaped(entry.address), t.day, month, t.year, t.hour, t.min, t.sec, escaped(entry.method),
+    escaped(entry.target), entry.status, entry.bytes, entry.ms, entry.id)
+end
+
+local FIELDS = { "id", "address", "method", "target", "status", "bytes", "ms", "error", "referer", "agent" }
+
+function formats.json(entry)
+  local parts = { ('{"time":"%s"'):format(os.date("!%Y-%m-%dT%H:%M:%SZ", entry.time)) }
+  for _, name in ipairs(FIELDS) do
+    local value = entry[name]
+    if type(value) == "string" then value = json.encode(unicode(value)) end
+    if name == "ms" then value = ("%.1f"):format(value) end
+    if value ~= nil then parts[#parts + 1] = ('"%s":%s'):format(name, value) end
+  end
+  return table.concat(parts, ",") .. "}"
+end
+
+-- ---- one request ----
+
+local function write(self, entry)
+  local line, to = self.format(entry), self.to
+  if core.is_chan(to) then
+    to:put(line)
+  elseif io.type(to) then
+    to:write(line .. "\n")
+  else
+    to(line)
+  end
+end
+
+-- Writes the line of a request.
+local function finish(self, entry)
+  entry.ms = now() - entry.began
+  guard.call("the log of http.log", write, self, entry)
+end
+
+local function new_id() return ("%08x%08x"):format(random(), random()) end
+
+local function begin(self, req)
+  local headers = req.headers
+  local id, address = nil, req.address
+  if self.behind_proxy then
+    id = headers["x-request-id"]
+    address = (headers["x-forwarded-for"] or ""):match "([^%s,]+)%s*$" or address
+  end
+  if not id or #id > LONGEST_ID or not id:find(ID) then id = new_id() end
+  req.request_id = id
+  return { began = now(), time = os.time(), id = id, address = address or "-", method = req.method,
+    target = req.target or req.path, referer = headers.referer, agent = headers["user-agent"], status = 500, bytes = 0 }
+end
+
+-- Closes the source of a body, and drops what waits there.
+local Source = { __close = function(source)
+  source.ch:close()
+  while source.ch:poll() ~= nil do end -- luacheck: ignore 542
+end }
+
+-- Moves a body, and counts its bytes.
+local function pass(self, entry, from, to)
+  local source <close> = setmetatable({ ch = from }, Source) -- luacheck: ignore 211
+  local next_piece = ends.source(from)
+  local piece, _, err = next_piece(from, to)
+  while piece ~= nil and put_while_open(to, piece) do
+    entry.bytes = entry.bytes + (type(piece) == "string" and #piece or 0)
+    piece, _, err = next_piece(from, to)
+  end
+  if err ~= nil then entry.error = internal.error_text(err) elseif to:closed() then entry.error = "cut" end
+  finish(self, entry)
+  ends.close(to, err, from)
+end
+
+-- The body as text, if that is possible; and its headers.
+local function to_text(headers, body)
+  local text = json.encode(body)
+  if not text then return headers, body end -- the server says what is wrong
+  for name in pairs(headers) do
+    if type(name) == "string" and name:lower() == "content-type" then return headers, text end
+  end
+  headers["Content-Type"] = "application/json"
+  return headers, text
+end
+
+local function with_id(headers, id)
+  local copy = {}
+  for name, value in pairs(headers or {}) do copy[name] = value end
+  copy["X-Request-Id"] = id
+  return copy
+end
+
+-- Logs that the go block of a request was cancelled, and lets it end.
+local function give_up(self, entry, reason)
+  entry.status = timed_out.is_timeout(reason) and 503 or GONE
+  entry.error = internal.error_text(reason)
+  finish(self, entry)
+  error(reason, 0)
+end
+
+-- Logs an error of the function, which has been reported; returns the response.
+local function fail(self, entry, err)
+  entry.error = internal.error_text(err)
+  finish(self, entry)
+  return 500, { ["X-Request-Id"] = entry.id }, "500: the server has failed\n"
+end
+
+local function handle(self, req)
+  local entry = begin(self, req)
+  local is_there, ok, status, headers, body = pcall(guard.call, "the function of http.log", self.f, req)
+  if not is_there then give_up(self, entry, ok) end
+  if not ok then return fail(self, entry, status) end
+  if math.type(status) ~= "integer" or status < 200 or status > 599 or headers ~= nil and type(headers) ~= "table" then
+    finish(self, entry)
+    return status, headers, body -- the server says what is wrong
+  end
+  entry.status, headers = status, with_id(headers, entry.id)
+  if core.is_chan(body) then
+    local counted = core.chan()
+    guard.started(guard.go(guard.close, { counted, body }, pass, self, entry, body, counted), "log")
+    return status, headers, counted
+  end
+  if type(body) == "table" then headers, body = to_text(headers, body) end
+  if type(body) == "string" and req.method ~= "HEAD" then entry.bytes = #body end
+  finish(self, entry)
+  return status, headers, body
+end
+
+---Makes a function for http.serve that calls another one, and writes a line about each request. Each request has an id:
+---req.request_id, and the header X-Request-Id of the response.
+---@param f fun(req: runnel.http.Request): integer, table?, any
+---@param opts? runnel.http.LogOptions
+---@return fun(req: runnel.http.Request): integer, table?, any
+function log.log(f, opts)
+  check.callable(f, "log: f")
+  check.options(opts, OPTIONS, "log")
+  opts = opts or {}
+  local format, to = opts.format or "common", opts.to or io.stderr
+  if not check.is_callable(format) and not formats[format] then
+    error("log: format: \"common\", \"json\" or a function expected, got " .. check.describe(format), 2)
+  end
+  if not (check.is_callable(to) or core.is_chan(to) or io.type(to) == "file") then
+    error("log: to: a function, an open file or a channel expected, got " .. check.describe(to), 2)
+  end
+  local self = { f = f, format = formats[format] or format, to = to, behind_proxy = opts.behind_proxy }
+  return function(req) return handle(self, req) end
+end
+
+return log

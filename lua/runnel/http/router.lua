@@ -1,0 +1,109 @@
+---http.router: calls a function by the method and the path of a request.
+
+local check = require "runnel.internal.check"
+local decode = require("runnel.http.request").decode
+
+---@class runnel.http.router
+local router = {}
+
+-- ---- the tree of the routes ----
+
+-- A node is a segment of the paths. `below`: the nodes of the next segment, by their text, false for a :name; `methods`
+-- and `rest`: the routes that end here or with a *name, by method, "" for all.
+local function new_node() return { below = {} } end
+
+-- Adds a route; returns what is wrong with it.
+local function add(root, pattern, f)
+  local method, space, path = tostring(pattern):match "^(%u*)( ?)(/[^%s?#]*)$"
+  if not path or (method ~= "") ~= (space ~= "") then return "a key as in \"GET /users/:id\" or \"/users\" expected" end
+  local node, names, place = root, {}, "methods"
+  for sign, name in path:gmatch "/([:*]?)([^/]*)" do
+    if place == "rest" then return "nothing can follow *" .. names[#names] end
+    if sign ~= "" then
+      if not name:find "^[%a_][%w_]*$" then return ("a name expected after %q, got %q"):format(sign, name) end
+      if names[name] then return "two parts have the name " .. name end
+      names[#names + 1], names[name] = name, true
+    end
+    local key = sign == "" and name
+    place = sign == "*" and "rest" or place
+    if place ~= "rest" then
+      node.below[key] = node.below[key] or new_node()
+      node = node.below[key]
+    end
+  end
+  node[place] = node[place] or {}
+  local same = node[place][method]
+  if same then return "a route for the same requests is there: " .. same.pattern end
+  node[place][method] = { f = f, names = names, pattern = pattern }
+end
+
+-- ---- finding the route of a request ----
+
+-- The route for a method. Notes the methods that there are in `seen`.
+local function choose(routes, method, seen)
+  for name in pairs(routes) do seen[name] = true end
+  return routes[method] or method == "HEAD" and routes.GET or routes[""]
+end
+
+-- The route for the segments of a path from number i on, and the number of the first one of its rest. `values` gets
+-- what its names stand for. Each node is visited once at most.
+local function find(node, segments, i, method, values, seen)
+  local segment, route, rest = segments[i], nil, nil
+  if not segment then return node.methods and choose(node.methods, method, seen) end
+  local literal, any = node.below[decode(segment)], segment ~= "" and node.below[false]
+  if literal then route, rest = find(literal, segments, i + 1, method, values, seen) end
+  if not route and any then
+    values[#values + 1] = decode(segment)
+    route, rest = find(any, segments, i + 1, method, values, seen)
+    if not route then values[#values] = nil end
+  end
+  if route or not node.rest then return route, rest end
+  return choose(node.rest, method, seen), i
+end
+
+-- The response where there is no route.
+local function refuse(method, seen)
+  if not next(seen) then return 404, nil, "there is no such page\n" end
+  seen.OPTIONS, seen.HEAD = true, seen.HEAD or seen.GET
+  local list = {}
+  for name in pairs(seen) do list[#list + 1] = name end
+  table.sort(list)
+  local headers = { Allow = table.concat(list, ", ") }
+  if method == "OPTIONS" then return 204, headers end
+  return 405, headers, "this page does not have this method\n"
+end
+
+local function route_request(root, req)
+  local path = req.rest and "/" .. req.rest -- in a router within a router
+    or (req.target or req.path):gsub("^%a[%w+.-]*://[^/?#]*", ""):match "^[^?#]*"
+  local segments, values, seen = {}, {}, {}
+  for segment in (path == "" and "/" or path):gmatch "/([^/]*)" do segments[#segments + 1] = segment end
+  local route, rest = find(root, segments, 1, req.method, values, seen)
+  if not route then return refuse(req.method, seen) end
+  req.rest = rest and table.concat(segments, "/", rest)
+  values[#values + 1] = rest and decode(req.rest)
+  req.params = req.params or {}
+  for i, name in ipairs(route.names) do req.params[name] = values[i] end
+  return route.f(req)
+end
+
+---Makes a function for http.serve that calls others by the method and the path of a request. For each segment of a path
+---its text goes before :name, and that before *name. Where no route has the path, the client gets 404; where none has
+---the method, 405, or 204 for OPTIONS, with a header Allow. GET is HEAD, too.
+---@param routes table<string, fun(req: runnel.http.Request): integer, table?, any> by method and path, as in
+---"GET /users/:id", or by path. `:name` stands for a segment that is not empty, `*name` for the rest, which may be empty;
+---req.params has what they stand for
+---@return fun(req: runnel.http.Request): integer, table?, any
+function router.router(routes)
+  check.table(routes, "router")
+  local root = new_node()
+  for pattern, f in pairs(routes) do
+    local what = "router: " .. tostring(pattern)
+    check.callable(f, what)
+    local problem = add(root, pattern, f)
+    if problem then error(what .. ": " .. problem, 2) end
+  end
+  return function(req) return route_request(root, req) end
+end
+
+return router
