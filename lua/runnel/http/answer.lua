@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
 local json = require "runnel.internal.json"
 
 local answer = {}
@@ -54,17 +55,10 @@ end
 
 -- ---- bodies ----
 
--- Closes the channel of a body at any end of the response. Waiting puts are dropped, so that their go blocks continue,
--- and later puts return false.
-local Reading = { __close = function(self)
-  self.ch:close()
-  while self.ch:poll() ~= nil do end -- luacheck: ignore 542
-end }
-
 -- Sends the values of a channel, as fast as the client reads.
 local function pump(req, ch, status, headers)
   local lib_request = req.core
-  local reading <close> = setmetatable({ ch = ch }, Reading) -- luacheck: ignore 211
+  local reading <close> = setmetatable({ ch = ch }, ends.Dropping) -- luacheck: ignore 211
   local list, length = flatten(headers, TEXT)
   check_sent(lib_request:stream(status, length or -1, table.unpack(list)))
   while true do

@@ -9,6 +9,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
 local timed_out = require "runnel.timed_out"
@@ -232,6 +233,7 @@ local function run_fake(self)
     if body ~= "" and not put(self.ch, body) then return end
     return end_stream(self)
   end
+  local reading <close> = setmetatable({ ch = body }, ends.Dropping) -- luacheck: ignore 211
   repeat
     local piece, why = take(body)
     if piece == nil and why ~= nil then return fail_stream(self, why) end

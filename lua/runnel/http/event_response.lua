@@ -42,9 +42,7 @@ end
 -- Ends the comments; closes the source, and drops what waits there, so that puts on it end.
 local Ending = { __close = function(state)
   if state.pings then core.cancel(state.pings) end
-  local source = state.source
-  source:close()
-  while source:poll() ~= nil do end -- luacheck: ignore 542
+  ends.drop(state.source)
 end }
 
 -- Moves the events of the source, as text, to the body.

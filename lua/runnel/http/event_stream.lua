@@ -47,7 +47,7 @@ local function encode(event)
   if type(event) == "string" or type(event) == "number" then return data_of(event) .. "\n" end
   if type(event) ~= "table" then fail("a table or a string expected, got %s", check.article(event)) end
   for name in pairs(event) do
-    if not FIELDS[name] then fail("%s", (check.unknown(name, FIELDS):gsub("option", "field"))) end
+    if not FIELDS[name] then fail("%s", (check.unknown(name, FIELDS):gsub("option", "field", 1))) end
   end
   local text = ""
   if event.event ~= nil then text = text .. line_of("event", event.event, "[\r\n]", "a line break") end
@@ -129,7 +129,9 @@ local set = {}
 function set.event(self, value) self.kind = value end
 function set.data(self, value) self.data[#self.data + 1] = value end
 function set.id(self, value) if not find(value, "\0", 1, true) then self.new_id = value end end
-function set.retry(self, value) if find(value, "^[0-9]+$") then self.retry = math.tointeger(tonumber(value)) end end
+function set.retry(self, value)
+  if find(value, "^[0-9]+$") then self.retry = math.tointeger(tonumber(value)) or self.retry end
+end
 
 -- Reads a line; returns the event that it completes.
 local function read_line(self, line)

@@ -116,15 +116,9 @@ local function begin(self, req)
     target = req.target or req.path, referer = headers.referer, agent = headers["user-agent"], status = 500, bytes = 0 }
 end
 
--- Closes the source of a body, and drops what waits there.
-local Source = { __close = function(source)
-  source.ch:close()
-  while source.ch:poll() ~= nil do end -- luacheck: ignore 542
-end }
-
 -- Moves a body, and counts its bytes.
 local function pass(self, entry, from, to)
-  local source <close> = setmetatable({ ch = from }, Source) -- luacheck: ignore 211
+  local source <close> = setmetatable({ ch = from }, ends.Dropping) -- luacheck: ignore 211
   local next_piece = ends.source(from)
   local piece, _, err = next_piece(from, to)
   while piece ~= nil and put_while_open(to, piece) do

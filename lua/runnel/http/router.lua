@@ -91,8 +91,8 @@ end
 ---its text goes before :name, and that before *name. Where no route has the path, the client gets 404; where none has
 ---the method, 405, or 204 for OPTIONS, with a header Allow. GET is HEAD, too.
 ---@param routes table<string, fun(req: runnel.http.Request): integer, table?, any> by method and path, as in
----"GET /users/:id", or by path. `:name` stands for a segment that is not empty, `*name` for the rest, which may be empty;
----req.params has what they stand for
+---"GET /users/:id", or by path. `:name` stands for a segment that is not empty, `*name` for the rest, even an empty
+---one; req.params has what they stand for
 ---@return fun(req: runnel.http.Request): integer, table?, any
 function router.router(routes)
   check.table(routes, "router")

@@ -75,6 +75,17 @@ function ends.mover(to, what)
   end
 end
 
+---Closes a channel that will have no more takes, and drops what waits there, so that puts that wait end, and later ones
+---return false.
+---@param ch runnel.Channel<any>
+function ends.drop(ch)
+  ch:close()
+  while ch:poll() ~= nil do end -- luacheck: ignore 542
+end
+
+---A `<close>` variable that drops the channel `ch` (ends.drop).
+ends.Dropping = { __close = function(self) ends.drop(self.ch) end }
+
 ---Closes a channel with an error taken from another one. The error then counts as not taken until a take from `to`
 ---returns it. Without `to` it is reported.
 ---@param to runnel.Channel<any>|nil|false nil or false: there is no channel to close
