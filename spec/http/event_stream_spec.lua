@@ -32,8 +32,6 @@ local function by_the_standard(text)
           last_id == "" and "-" or last_id)
       end
       data, kind = "", ""
-    elseif line:sub(1, 1) == ":" then
-      name = nil
     elseif name == "event" then
       kind = value
     elseif name == "data" then

@@ -80,7 +80,7 @@ describe("http.events", function()
   it("waits longer after each failure, and gives up after `tries` of them in a row, with the last error", function()
     local function down() return nil, "connection refused" end
     with_answers({ down, "data: a\n\n", down, down, down, "never" }, function(requests)
-      local data, err = all(http.events("http://a/", { tries = 3, retry = 1000 }))
+      local data, err = all(http.events("http://a/", { tries = 3 }))
       assert.same({ "a", "connection refused", 5 }, { data, err, #requests })
       local pause = requests[5].at - requests[4].at
       assert.is_true(pause >= 1000 and pause <= 2000, pause)
@@ -97,12 +97,12 @@ describe("http.events", function()
   end)
 
   it("connects again after 429 and from 500 on, not before the time in Retry-After", function()
-    with_answers({ function() return 503, { ["Retry-After"] = 30 } end, function() return 429 end, "data: a\n\n" },
-      function(requests)
-        assert.equal("a", (all(http.events "http://a/")))
-        assert.is_true(requests[2].at >= 30000)
-        assert.is_true(requests[3].at < 40000)
-      end)
+    local function full() return 503, { ["Retry-After"] = 30 } end
+    with_answers({ full, function() return 429 end, "data: a\n\n" }, function(requests)
+      assert.equal("a", (all(http.events "http://a/")))
+      assert.is_true(requests[2].at >= 30000)
+      assert.is_true(requests[3].at < 40000)
+    end)
   end)
 
   it("closes with an error if there are no events", function()
@@ -119,8 +119,10 @@ describe("http.events", function()
         assert.equal(1, #requests)
       end)
     end
-    with_answers({ function() return 200, { ["Content-Type"] = "Text/Event-Stream; charset=utf-8" }, "data: a\n\n" end },
-      function() assert.equal("a", (all(http.events "http://a/"))) end)
+    local function in_capitals()
+      return 200, { ["Content-Type"] = "Text/Event-Stream; charset=utf-8" }, "data: a\n\n"
+    end
+    with_answers({ in_capitals }, function() assert.equal("a", (all(http.events "http://a/"))) end)
     assert.same({ "", "not an http:// or https:// URL: ftp://a" }, { all(http.events "ftp://a") })
   end)
 

@@ -1,0 +1,266 @@
+-- http.files: the files of a folder over HTTP, and no others.
+
+local rn = require "runnel"
+local raises = require "spec.support.raises"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("http.files", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+  local luv = require "luv"
+  local http = require "runnel.http"
+  local files = require("runnel.http.files").files -- sets the driver
+
+  local dir
+
+  local function write(name, text)
+    local file = assert(io.open(dir .. "/" .. name, "wb"))
+    file:write(text)
+    file:close()
+  end
+
+  local LARGE <const> = 300000
+  local large = {}
+  for i = 1, LARGE // 10 do large[i] = ("%09d\n"):format(i) end
+  large = table.concat(large)
+
+  setup(function()
+    dir = assert(luv.fs_mkdtemp((os.getenv "TMPDIR" or "/tmp") .. "/runnel-files-XXXXXX"))
+    for _, name in ipairs { "www", "www/sub", "www/empty", "www/.git", "private" } do
+      assert(luv.fs_mkdir(dir .. "/" .. name, 448))
+    end
+    write("www/a.txt", "hello")
+    write("www/nothing", "")
+    write("www/large.bin", large)
+    write("www/sp ace.HTML", "<p>")
+    write("www/.secret", "secret")
+    write("www/.git/config", "secret")
+    write("www/sub/index.html", "index")
+    write("www/sub/..b", "dots")
+    write("private/key", "secret")
+    write("www-private", "secret")
+    for to, from in pairs { ["../private/key"] = "out", ["../private"] = "outdir", ["a.txt"] = "in", sub = "indir",
+      loop = "loop", ["/nowhere"] = "dangling" } do
+      assert(luv.fs_symlink(to, dir .. "/www/" .. from))
+    end
+    os.execute(("mkfifo '%s/www/fifo'"):format(dir))
+  end)
+
+  teardown(function() os.execute(("rm -rf '%s'"):format(dir)) end)
+
+  local has_http = pcall(require, "runnel.http.server") and pcall(require, "runnel.http.curl")
+
+  before_each(function()
+    if has_http then -- they have descriptors of their own
+      assert(http.serve(0, print)):close()
+      http.get "http://127.0.0.1:1/"
+    end
+    uv_stage.open()
+  end)
+  after_each(uv_stage.close)
+
+  -- What a request gets. `target` without a method is a GET.
+  local function ask(target, headers, opts)
+    local method, path = target:match "^(%u+) (.*)$"
+    local f = files(dir .. "/www", opts)
+    return f { method = method or "GET", target = path or target, headers = headers or {} }
+  end
+
+  local function body_of(target, ...)
+    local status, _, body = ask(target, ...)
+    return status == 200 and body or status
+  end
+
+  it("gives files with their type, length, tag and date", function()
+    local status, headers, body = ask "/a.txt"
+    assert.same({ 200, "hello" }, { status, body })
+    local stat = luv.fs_stat(dir .. "/www/a.txt")
+    assert.same({ ["Content-Type"] = "text/plain; charset=utf-8", ["Content-Length"] = 5, ["Accept-Ranges"] = "bytes",
+      ["Last-Modified"] = os.date("!%a, %d %b %Y %H:%M:%S GMT", stat.mtime.sec), ETag = headers.ETag,
+      ["X-Content-Type-Options"] = "nosniff" }, headers)
+    assert.match('^"[%x-]+"$', headers.ETag)
+    assert.same({ "", "<p>", "dots" },
+      { body_of "/nothing", body_of "/sp%20ace.HTML?x=1", body_of("/sub/..b", nil, { dotfiles = true }) })
+    assert.equal("text/html; charset=utf-8", (select(2, ask "/sp%20ace.HTML"))["Content-Type"])
+    assert.equal("application/octet-stream", (select(2, ask "/nothing"))["Content-Type"])
+  end)
+
+  it("has another tag when the file has changed", function()
+    write("www/changing", "one")
+    local _, before = ask "/changing"
+    luv.fs_utime(dir .. "/www/changing", 1, 1)
+    local _, after = ask "/changing"
+    assert.not_equal(before.ETag, after.ETag)
+    assert.equal("Thu, 01 Jan 1970 00:00:01 GMT", after["Last-Modified"])
+  end)
+
+  it("gives large files in pieces", function()
+    local _, headers, ch = ask "/large.bin"
+    assert.equal(LARGE, headers["Content-Length"])
+    local parts = {}
+    for piece in ch do
+      assert.is_true(#piece <= 65536)
+      parts[#parts + 1] = piece
+    end
+    assert.is_true(large == table.concat(parts))
+  end)
+
+  it("reads a large file no faster than the client, and closes it when the client goes away", function()
+    local _, _, ch = ask "/large.bin"
+    assert.equal(65536, #ch:take())
+    ch:close() -- the file closes: uv_stage counts descriptors
+  end)
+
+  it("does not let a file stay open whose channel was dropped", function()
+    ask "/large.bin"
+  end)
+
+  it("cuts the response if the file becomes shorter", function()
+    write("www/shrinking", large)
+    local _, _, ch = ask "/shrinking"
+    assert.equal(65536, #ch:take())
+    write("www/shrinking", "")
+    local err
+    repeat
+      local piece
+      piece, err = ch:take()
+    until piece == nil
+    assert.match("/?shrinking: the file has become shorter", err)
+  end)
+
+  it("gives ranges, of small and large files", function()
+    local status, headers, body = ask("/a.txt", { range = "bytes=1-2" })
+    assert.same({ 206, "el", 2, "bytes 1-2/5" }, { status, body, headers["Content-Length"], headers["Content-Range"] })
+    local _, _, ch = ask("/large.bin", { range = "bytes=100-200099" })
+    assert.is_true(large:sub(101, 200100) == table.concat(rn.into({}, ch):take()))
+    status, headers = ask("/a.txt", { range = "bytes=5-" })
+    assert.same({ 416, "bytes */5" }, { status, headers["Content-Range"] })
+    status, _, body = ask("/a.txt", { range = "bytes=1-2", ["if-range"] = '"other"' })
+    assert.same({ 200, "hello" }, { status, body })
+    status, headers = ask("HEAD /a.txt", { range = "bytes=1-2" })
+    assert.same({ 200, 5 }, { status, headers["Content-Length"] })
+  end)
+
+  it("answers 304 if the client has the file, 412 if it means another one", function()
+    local _, headers = ask "/a.txt"
+    for name, value in pairs { ["if-none-match"] = headers.ETag, ["if-modified-since"] = headers["Last-Modified"] } do
+      for _, method in ipairs { "GET", "HEAD" } do
+        local status, again, body = ask(method .. " /a.txt", { [name] = value }, { headers = { ["Cache-Control"] = "x" } })
+        assert.same({ 304, headers.ETag, "x" }, { status, again.ETag, again["Cache-Control"] })
+        assert.is_nil(body)
+      end
+    end
+    assert.equal(412, (ask("/a.txt", { ["if-match"] = '"x"' })))
+  end)
+
+  it("answers HEAD with the length and no body", function()
+    local status, headers, ch = ask "HEAD /large.bin"
+    assert.same({ 200, LARGE }, { status, headers["Content-Length"] })
+    assert.is_nil((ch:take()))
+  end)
+
+  it("refuses other methods", function()
+    local status, headers = ask "POST /a.txt"
+    assert.same({ 405, "GET, HEAD" }, { status, headers.Allow })
+  end)
+
+  it("gives index.html for a folder, after it has sent the client to the path with a slash", function()
+    assert.equal("index", body_of "/sub/")
+    for target, location in pairs { ["/sub"] = "./sub/", ["/sub?a=/b"] = "./sub/?a=/b", ["/%73ub"] = "./%73ub/",
+      ["/indir"] = "./indir/" } do
+      local status, headers = ask(target)
+      assert.same({ 301, location }, { status, headers.Location })
+    end
+    assert.same({ 404, 404, 404 }, { body_of "/empty/", body_of "/", body_of("/sub/", nil, { index = false }) })
+    assert.equal("hello", body_of("/", nil, { index = "a.txt" }))
+  end)
+
+  it("gives nothing that is not in the folder, or whose name begins with a dot", function()
+    for _, target in ipairs { "/../private/key", "/sub/../../private/key", "/..%2fprivate/key", "/%2e%2e/private/key",
+      "/%2e%2e%2fprivate%2fkey", "/../www-private", "/sub/../a.txt", "/./a.txt", "//a.txt", "/sub//index.html",
+      "/a.txt%00", "/%00", "/a.txt/", "/a.txt%00.html", "/out", "/outdir", "/outdir/", "/outdir/key", "/dangling",
+      "/loop", "/fifo", "/.secret", "/.git/config", "/%2egit/config", "/.git", "/.", "/..", "/sub/..", "/%5c..",
+      "/" .. ("x"):rep(300), "/" .. ("x/"):rep(5000), "/nowhere", dir .. "/private/key", "*",
+      "http://x/../private/key" } do
+      assert.equal(404, (ask(target)), target)
+    end
+    assert.same({ "hello", "index", "hello" }, { body_of "/in", body_of "/indir/", body_of "http://x:1/a.txt" })
+  end)
+
+  it("follows links that lead out, and gives names with dots, if the options say so", function()
+    assert.same({ "secret", "secret" }, { body_of("/out", nil, { symlinks = true }),
+      body_of("/outdir/key", nil, { symlinks = true }) })
+    assert.same({ "secret", "secret", 404 }, { body_of("/.secret", nil, { dotfiles = true }),
+      body_of("/.git/config", nil, { dotfiles = true }), body_of("/../private/key", nil, { dotfiles = true }) })
+  end)
+
+  it("has more headers and types if the options say so", function()
+    local _, headers = ask("/nothing", nil, { headers = { ["Cache-Control"] = "max-age=60" }, types = { txt = "x/y" } })
+    assert.equal("max-age=60", headers["Cache-Control"])
+    _, headers = ask("/a.txt", nil, { types = { txt = "x/y" } })
+    assert.equal("x/y", headers["Content-Type"])
+  end)
+
+  it("gives the rest of a route's path", function()
+    local router = http.router { ["/static/*file"] = files(dir .. "/www") }
+    local function get(target) return select(3, router { method = "GET", target = target, headers = {} }) end
+    assert.same({ "hello", "index" }, { get "/static/a.txt", get "/static/sub/" })
+    assert.equal("there is no such file\n", get "/static/..%2fprivate/key")
+  end)
+
+  it("follows its folder when that is a link that changes", function()
+    local link = dir .. "/current"
+    assert(luv.fs_symlink("www", link))
+    local f = files(link)
+    local function get(target) return select(3, f { method = "GET", target = target, headers = {} }) end
+    assert.equal("hello", get "/a.txt")
+    assert(luv.fs_unlink(link))
+    assert(luv.fs_symlink("private", link))
+    assert.equal("secret", get "/key")
+  end)
+
+  it("stays at its folder when the program goes elsewhere", function()
+    local before = assert(luv.cwd())
+    assert(luv.chdir(dir))
+    local f = files "www"
+    assert(luv.chdir(before))
+    assert.equal("hello", (select(3, f { method = "GET", target = "/a.txt", headers = {} })))
+  end)
+
+  it("raises an error that is the server's, such as too many open files", function()
+    local f, before = files(dir .. "/www"), luv.fs_open
+    luv.fs_open = function() return nil, "EMFILE: too many open files", "EMFILE" end
+    local ok, err = pcall(f, { method = "GET", target = "/a.txt", headers = {} })
+    luv.fs_open = before
+    assert.is_false(ok)
+    assert.match("EMFILE", err)
+  end)
+
+  it("serves many files at once through a server", function()
+    if not has_http then return pending "the server or the client of runnel.http is not there" end
+    local server <close> = assert(http.serve(0, files(dir .. "/www")))
+    local urls = {}
+    for i = 1, 50 do urls[i] = server.url .. (i % 2 == 0 and "large.bin" or "a.txt") end
+    local n = 0
+    for page in rn.pmap(10, http.get, urls) do
+      n = n + 1
+      assert.is_true(page.body == (n % 2 == 0 and large or "hello"))
+    end
+    assert.equal(50, n)
+    local res = assert(http.request { url = server.url .. "large.bin", method = "HEAD" })
+    assert.equal(tostring(LARGE), res.headers["content-length"])
+    http.close_idle()
+  end)
+
+  it("checks its arguments at the caller's line", function()
+    raises("files: a folder expected, got nothing", function() local _ = files() end)
+    raises("files: .*/nowhere", function() local _ = files "/nowhere" end)
+    raises("files: a folder expected, and .* is a file", function() local _ = files(dir .. "/www/a.txt") end)
+    raises("files: unknown option \"dots\"; known: dotfiles", function() local _ = files(dir, { dots = true }) end)
+    raises("files: index: the name of a file", function() local _ = files(dir, { index = "../a" }) end)
+    raises("files: headers: a table expected", function() local _ = files(dir, { headers = 1 }) end)
+    raises("files: types: a table expected", function() local _ = files(dir, { types = 1 }) end)
+    require("runnel.sim").run(function()
+      raises("files: real I/O needs real time", function() local _ = files(dir) end)
+    end)
+  end)
+end)
