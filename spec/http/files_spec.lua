@@ -144,7 +144,8 @@ describe("http.files", function()
     local _, headers = ask "/a.txt"
     for name, value in pairs { ["if-none-match"] = headers.ETag, ["if-modified-since"] = headers["Last-Modified"] } do
       for _, method in ipairs { "GET", "HEAD" } do
-        local status, again, body = ask(method .. " /a.txt", { [name] = value }, { headers = { ["Cache-Control"] = "x" } })
+        local status, again, body = ask(method .. " /a.txt", { [name] = value },
+          { headers = { ["Cache-Control"] = "x" } })
         assert.same({ 304, headers.ETag, "x" }, { status, again.ETag, again["Cache-Control"] })
         assert.is_nil(body)
       end
@@ -258,6 +259,7 @@ describe("http.files", function()
     raises("files: unknown option \"dots\"; known: dotfiles", function() local _ = files(dir, { dots = true }) end)
     raises("files: index: the name of a file", function() local _ = files(dir, { index = "../a" }) end)
     raises("files: headers: a table expected", function() local _ = files(dir, { headers = 1 }) end)
+    raises("files: symlinks: true or false expected", function() local _ = files(dir, { symlinks = 1 }) end)
     raises("files: types: a table expected", function() local _ = files(dir, { types = 1 }) end)
     require("runnel.sim").run(function()
       raises("files: real I/O needs real time", function() local _ = files(dir) end)

@@ -163,12 +163,19 @@ local function fail(self, entry, err)
   return 500, { ["X-Request-Id"] = entry.id }, "500: the server has failed\n"
 end
 
+-- Whether the server takes these results of the function.
+local function is_response(status, headers, body)
+  return math.type(status) == "integer" and status >= 200 and status <= 599
+    and (headers == nil or type(headers) == "table")
+    and (body == nil or type(body) == "string" or type(body) == "table" or core.is_chan(body))
+end
+
 local function handle(self, req)
   local entry = begin(self, req)
   local is_there, ok, status, headers, body = pcall(guard.call, "the function of http.log", self.f, req)
   if not is_there then give_up(self, entry, ok) end
   if not ok then return fail(self, entry, status) end
-  if math.type(status) ~= "integer" or status < 200 or status > 599 or headers ~= nil and type(headers) ~= "table" then
+  if not is_response(status, headers, body) then
     finish(self, entry)
     return status, headers, body -- the server says what is wrong
   end
@@ -200,7 +207,11 @@ function log.log(f, opts)
   if not (check.is_callable(to) or core.is_chan(to) or io.type(to) == "file") then
     error("log: to: a function, an open file or a channel expected, got " .. check.describe(to), 2)
   end
-  local self = { f = f, format = formats[format] or format, to = to, behind_proxy = opts.behind_proxy }
+  local is_behind = opts.behind_proxy
+  if is_behind ~= nil and type(is_behind) ~= "boolean" then
+    error("log: behind_proxy: true or false expected, got " .. check.article(is_behind), 2)
+  end
+  local self = { f = f, format = formats[format] or format, to = to, behind_proxy = is_behind }
   return function(req) return handle(self, req) end
 end
 
