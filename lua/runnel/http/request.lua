@@ -15,12 +15,12 @@ local request = {}
 ---@field method string as in "GET"
 ---@field target string path and query, as the client has sent them
 ---@field path string the path of the target, decoded: %41 is A
----@field query table<string, string> the fields of the query, decoded; of several with one name, the first
----@field headers table<string, string> by name in lower case; several with one name are joined with ", "
----@field address string of the client; behind a proxy, that of the proxy
 ---@field params? table<string, string> what the names in the pattern of http.router stand for, decoded
 ---@field rest? string what *name stands for, as the client has sent it
 ---@field request_id? string by http.log
+---@field query table<string, string> the fields of the query, decoded; of several with one name, the first
+---@field headers table<string, string> by name in lower case; several with one name are joined with ", "
+---@field address string of the client; behind a proxy, that of the proxy
 ---@field package core any the request of the C module
 ---@field package id any a light userdata that stands for it
 ---@field package block runnel.Channel<any> its go block
