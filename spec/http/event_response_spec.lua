@@ -221,17 +221,20 @@ describe("req:events of a server", function()
     await(ended)
   end)
 
-  it("reports a wrong event once, and cuts the response", function()
-    local server <close> = assert(http.serve(0, function(req)
-      return req:events(function(events) events:put { data = print } end)
-    end))
-    local conn <close> = assert(uv.connect("127.0.0.1", server.port))
-    conn:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-    local answer = table.concat(stage.drain(conn:read()))
-    assert.match("^HTTP/1.1 200", answer)
-    assert.not_match("\r\n0\r\n\r\n$", answer)
-    local errors = stage.heard()
-    assert.equal(1, #errors)
-    assert.match("an event of a response: data: a string", tostring(errors[1].err))
+  it("reports a wrong event, or an error of the function, once, and cuts the response", function()
+    for message, f in pairs {
+      ["an event of a response: data: a string"] = function(events) events:put { data = print } end,
+      ["boom"] = function() error "boom" end,
+    } do
+      local server <close> = assert(http.serve(0, function(req) return req:events(f) end))
+      local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+      conn:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      local answer = table.concat(stage.drain(conn:read()))
+      assert.match("^HTTP/1.1 200", answer)
+      assert.not_match("\r\n0\r\n\r\n$", answer)
+      local errors = stage.heard()
+      assert.equal(1, #errors)
+      assert.match(message, tostring(errors[1].err))
+    end
   end)
 end)

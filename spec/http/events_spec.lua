@@ -126,6 +126,36 @@ describe("http.events", function()
     assert.same({ "", "not an http:// or https:// URL: ftp://a" }, { all(http.events "ftp://a") })
   end)
 
+  it("ends a connection on which there are no events", function()
+    local put
+    local function endless()
+      local ch = rn.chan()
+      rn.go(function()
+        repeat put = ch:put "<p>" until not put
+      end)
+      return 200, { ["Content-Type"] = "text/html" }, ch
+    end
+    with_answers({ endless }, function()
+      all(http.events "http://a/")
+      rn.sleep(1)
+      assert.is_false(put)
+    end)
+  end)
+
+  it("does not keep a program going that has closed it, whatever idle says", function()
+    local shell = require "spec.support.shell"
+    local began = rn.now()
+    local out, errors, status = shell.run [[lua -e '
+      local rn, http = require "runnel", require "runnel.http"
+      http.fake(function(req) return req:events(function(events) events:put "a" rn.sleep(10) events:put "b" end) end)
+      local ch = http.events("http://a/", { idle = 100000, reconnect = false })
+      for event in ch do print(event.data) end
+      rn.run()
+    ']]
+    assert.same({ "a\nb\n", "", 0 }, { out, errors, status })
+    assert.is_true(rn.now() - began < 50000)
+  end)
+
   it("closes with an error if an event is too long", function()
     with_answers({ "data: a\n\ndata: " .. ("x"):rep(200) .. "\n\n" }, function(requests)
       local data, err = all(http.events("http://a/", { max = 100 }))

@@ -39,7 +39,8 @@ describe("http.files", function()
     write("private/key", "secret")
     write("www-private", "secret")
     for to, from in pairs { ["../private/key"] = "out", ["../private"] = "outdir", ["a.txt"] = "in", sub = "indir",
-      loop = "loop", ["/nowhere"] = "dangling" } do
+      loop = "loop", ["/nowhere"] = "dangling",
+      ["../www-private"] = "sibling" } do
       assert(luv.fs_symlink(to, dir .. "/www/" .. from))
     end
     os.execute(("mkfifo '%s/www/fifo'"):format(dir))
@@ -178,7 +179,7 @@ describe("http.files", function()
   it("gives nothing that is not in the folder, or whose name begins with a dot", function()
     for _, target in ipairs { "/../private/key", "/sub/../../private/key", "/..%2fprivate/key", "/%2e%2e/private/key",
       "/%2e%2e%2fprivate%2fkey", "/../www-private", "/sub/../a.txt", "/./a.txt", "//a.txt", "/sub//index.html",
-      "/a.txt%00", "/%00", "/a.txt/", "/a.txt%00.html", "/out", "/outdir", "/outdir/", "/outdir/key", "/dangling",
+      "/a.txt%00", "/%00", "/a.txt/", "/a.txt%00.html", "/out", "/outdir", "/outdir/", "/outdir/key", "/dangling", "/sibling",
       "/loop", "/fifo", "/.secret", "/.git/config", "/%2egit/config", "/.git", "/.", "/..", "/sub/..", "/%5c..",
       "/" .. ("x"):rep(300), "/" .. ("x/"):rep(5000), "/nowhere", dir .. "/private/key", "*",
       "http://x/../private/key" } do
@@ -192,6 +193,9 @@ describe("http.files", function()
       body_of("/outdir/key", nil, { symlinks = true }) })
     assert.same({ "secret", "secret", 404 }, { body_of("/.secret", nil, { dotfiles = true }),
       body_of("/.git/config", nil, { dotfiles = true }), body_of("/../private/key", nil, { dotfiles = true }) })
+    for _, target in ipairs { "/../private/key", "/sub/../../private/key", "/..%2fprivate/key", "/sub/../a.txt", "/." } do
+      assert.equal(404, (ask(target, nil, { dotfiles = true, symlinks = true })), target)
+    end
   end)
 
   it("has more headers and types if the options say so", function()

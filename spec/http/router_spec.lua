@@ -102,6 +102,9 @@ describe("http.router", function()
     assert.equal("x%2Fy/z", rest)
     router { method = "GET", target = "/b/x" }
     assert.is_nil(rest)
+    rest = "unset"
+    http.router { ["/a/*rest"] = router } { method = "GET", target = "/a/b/x" }
+    assert.is_nil(rest)
   end)
 
   it("finds a route in time, however many names and texts there are", function()

@@ -6,7 +6,7 @@ local ends = require "runnel.internal.ends"
 local event_stream = require "runnel.http.event_stream"
 local guard = require "runnel.internal.guard"
 
-local put_while_open, excuse = core.internal.moving.put_while_open, core.internal.excuse
+local put_while_open = core.internal.moving.put_while_open
 local now = core.now
 
 local event_response = {}
@@ -68,16 +68,10 @@ local function call(f, source)
   source:close()
 end
 
--- The function has failed. Its error cuts the response, which reports it.
-local function failed(source, reason, block)
-  excuse(block, reason)
-  guard.close(source, reason)
-end
-
 -- The channel to which a function puts events. The go block of the function ends with the channel.
 local function start(f)
   local source = core.chan()
-  guard.started(guard.go_while_open(source, failed, source, call, f, source), "events")
+  guard.started(guard.go_while_open(source, guard.close, source, call, f, source), "events")
   return source
 end
 
