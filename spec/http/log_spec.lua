@@ -18,7 +18,7 @@ describe("http.log", function()
     local lines = {}
     opts = opts or {}
     opts.to = opts.to or function(line) lines[#lines + 1] = line end
-    local req = { method = "GET", target = "/a?b", address = "1.2.3.4", headers = {} }
+    local req = { method = "GET", target = "/a?b", address = "1.2.3.4" }
     for name, value in pairs(request or {}) do req[name] = value end
     local results = table.pack(log(f, opts)(req))
     return lines, results, req
@@ -215,6 +215,13 @@ describe("http.log", function()
       assert.equal(500, list[1].status)
       assert.same({ wrong[1], wrong[2], wrong[3] }, { results[1], results[2], results[3] })
     end
+  end)
+
+  it("logs 101 for a request whose connection gets another protocol", function()
+    local list, results = entries(function(req) req.is_upgraded = true end)
+    assert.same({ 1, 101, nil }, { #list, list[1].status, list[1].error })
+    assert.is_nil(results[1])
+    assert.same({}, stage.heard())
   end)
 
   it("goes on when the log fails, which is reported", function()

@@ -134,12 +134,12 @@ end
 
 -- The response for an open file.
 local function respond(req, settings, path, d, stat)
-  local modified, size = stat.mtime.sec, stat.size
+  local modified, size, asked_for = stat.mtime.sec, stat.size, req.headers or {}
   local tag = ('"%x-%x-%x"'):format(modified, stat.mtime.nsec, size)
   local headers = with({ ["Content-Type"] = type_of(settings, path), ETag = tag,
     ["Last-Modified"] = conditions.date(modified), ["Accept-Ranges"] = "bytes",
     ["X-Content-Type-Options"] = "nosniff" }, settings.headers)
-  local status = conditions.judge(req.headers, tag, modified)
+  local status = conditions.judge(asked_for, tag, modified)
   if status then
     d:__close()
     return status, headers
@@ -150,7 +150,7 @@ local function respond(req, settings, path, d, stat)
     headers["Content-Length"] = size
     return 200, headers, nothing
   end
-  local first, last = conditions.range(req.headers, tag, modified, size)
+  local first, last = conditions.range(asked_for, tag, modified, size)
   if first == false then
     d:__close()
     return 416, with({ ["Content-Range"] = "bytes */" .. size }, settings.headers), "there is no such range\n"

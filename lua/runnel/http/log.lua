@@ -38,7 +38,7 @@ local GONE <const> = 499
 ---@field address string
 ---@field method string
 ---@field target string as the client has sent it
----@field status integer 499 if the client went away before
+---@field status integer 499 if the client went away before; 101 if the connection got another protocol
 ---@field bytes integer of the body
 ---@field ms number until the end of the response was passed to the server
 ---@field error? string why the response is not complete
@@ -104,7 +104,7 @@ end
 local function new_id() return ("%08x%08x"):format(random(), random()) end
 
 local function begin(self, req)
-  local headers = req.headers
+  local headers = req.headers or {}
   local id, address = nil, req.address
   if self.behind_proxy then
     id = headers["x-request-id"]
@@ -175,6 +175,10 @@ local function handle(self, req)
   local is_there, ok, status, headers, body = pcall(guard.call, "the function of http.log", self.f, req)
   if not is_there then give_up(self, entry, ok) end
   if not ok then return fail(self, entry, status) end
+  if req.is_upgraded then
+    entry.status = 101
+    return finish(self, entry)
+  end
   if not is_response(status, headers, body) then
     finish(self, entry)
     return status, headers, body -- the server says what is wrong
