@@ -141,6 +141,22 @@ describe("req:events", function()
     end)()
   end)
 
+  it("leaves no go block behind in any order, whoever ends it", function()
+    local result = sim.explore(function()
+      local before = http.fake(function(req)
+        return req:events(function(events)
+          events:put "a"
+          events:put "b"
+        end, { ping = 5 })
+      end)
+      local ch = http.stream "http://a/"
+      if sim.choose(2) == 1 then ch:take() end
+      if sim.choose(2) == 1 then ch:close() else rn.into({}, ch):take() end
+      http.fake(before)
+    end, { seconds = 60 })
+    assert.is_true(result.all)
+  end)
+
   it("cuts the response if the channel closes with an error, the function raises, or an event is wrong", function()
     local f
     with_server(function(req) return req:events(f(req)) end, function()

@@ -227,6 +227,27 @@ describe("http.events", function()
     end
   end)
 
+  it("leaves no go block behind in any order, whoever ends it", function()
+    local result = sim.explore(function()
+      local n = 0
+      local before = http.fake(function(req)
+        n = n + 1
+        if n == 3 then return 204 end
+        if n == 2 then return nil, "connection refused" end
+        return req:events(rn.to_chan { "a", "b" }, { ping = false })
+      end)
+      local ch, how = http.events "http://a/", sim.choose(3)
+      if how == 1 then
+        assert(all(ch) == "a b")
+      else
+        if how == 2 then ch:take() end
+        ch:close()
+      end
+      http.fake(before)
+    end, { seconds = 60 })
+    assert.is_true(result.all)
+  end)
+
   it("needs a function in place of servers in a simulation", function()
     sim.run(function()
       raises("events: in a simulation", function() local _ = http.events "http://a/" end)
