@@ -42,19 +42,20 @@ local function assert_none(when)
   end
 end
 
--- What takers get at the end of channels: a list of { is_over, err }, which fills as they run.
+-- What takers get at the end of channels: a list of { is_over, err, count }, which fills as they run.
 local function take_all(chs, pause)
   local found = {}
   for i, ch in ipairs(chs) do
-    found[i] = { is_over = false, err = nil }
+    found[i] = { is_over = false, err = nil, count = 0 }
     rn.go(function()
       rn.rename "test taker"
       local value, err
       repeat
         if pause then pause() end
         value, err = ch:take()
+        if value ~= nil then found[i].count = found[i].count + 1 end
       until value == nil
-      found[i] = { is_over = true, err = err }
+      found[i].is_over, found[i].err = true, err
     end)
   end
   return found
@@ -94,7 +95,8 @@ local function check_cancel(started, s, entry, found)
   rn.sleep(1000)
   local killed = 0
   for i, one in ipairs(found) do
-    if one.is_over and (one.err == "killed" or one.err == nil and started.is_finite) then killed = killed + 1
+    local is_whole = started.is_finite and one.count == (started.values or one.count)
+    if one.is_over and (one.err == "killed" or one.err == nil and is_whole) then killed = killed + 1
     elseif not (started.is_shared or started.is_handled) then
       error(("output %d: %s"):format(i, one.is_over and "closed with " .. tostring(one.err) or "not closed"), 0)
     end

@@ -22,6 +22,7 @@ local VALUES = 20
 ---@field ends_with_source? boolean it ends when its sources close, too, and not before
 ---@field is_shared? boolean its go blocks feed some channels each, so cancelling one closes these
 ---@field is_finite? boolean it may have given all its values when a go block is cancelled
+---@field values? integer how many these are, if each value comes out once
 ---@field is_handled? boolean a handler decides what follows where the go block of a job is cancelled
 ---@field jobs_finish? boolean calls of functions that run when it is closed end by themselves
 
@@ -102,7 +103,9 @@ end
 
 function operations.to_chan(s) return { outs = { rn.to_chan(numbers(s)) } } end
 
-operations["to_chan of a list"] = function() return { outs = { rn.to_chan(list()) }, is_finite = true } end
+operations["to_chan of a list"] = function()
+  return { outs = { rn.to_chan(list()) }, is_finite = true, values = VALUES }
+end
 
 function operations.split(s)
   return { outs = { rn.split(function(v) return s.f(v) % 2 == 0 end, s.source()) } }
@@ -146,7 +149,9 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
     return { outs = { rn[name](3, s.f, s.source(), { timeout = 1e6, tries = 3, window = window }) } }
   end
 
-  operations[name .. " of a list"] = function(s) return { outs = { rn[name](3, s.f, list()) } } end
+  operations[name .. " of a list"] = function(s)
+    return { outs = { rn[name](3, s.f, list()) }, is_finite = true, values = VALUES }
+  end
 
   operations[name .. " of an iterator"] = function(s)
     return { outs = { rn[name](3, function(v) return v end, numbers(s)) } }
