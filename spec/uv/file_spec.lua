@@ -421,6 +421,18 @@ describe("runnel.uv", function()
       end)
     end)
 
+    it("leaves no descriptor open if the system is opening the file", function()
+      rn.run(function()
+        local path = uv_stage.path "x"
+        for _ = 1, 20 do
+          local ch = uv.read(path)
+          rn.yield()
+          kill_all()
+          assert.equal("killed", select(2, outcome(ch)))
+        end
+      end)
+    end)
+
     it("closes the channel that it writes from, and its result", function()
       rn.run(function()
         local ch = rn.chan()

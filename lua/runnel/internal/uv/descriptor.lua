@@ -9,7 +9,8 @@ local uv = loop.uv
 local RETRY = 20
 
 ---@class runnel.uv.Descriptor
----@field fd? integer nil once it is closed
+---@field fd? integer nil until it is open, and once it is closed
+---@field is_closed boolean a descriptor that luv opens from now on is closed at once
 ---@field name string for messages
 ---@field begin fun(f: function, ...: any) begins an asynchronous call of luv; only one at a time
 ---@field finish fun(): string?, any parks until that call is done; returns its error, if there is one, and its result
@@ -19,13 +20,13 @@ Descriptor.__index = Descriptor
 -- Standard input, output and error belong to the whole program, so they are never closed.
 local function close(self)
   if self.fd and self.fd > 2 then uv.fs_close(self.fd) end
-  self.fd = nil
+  self.fd, self.is_closed = nil, true
 end
 
 Descriptor.__close, Descriptor.__gc = close, close
 
 local function new(name, fd)
-  local self = setmetatable({ name = name, fd = fd }, Descriptor)
+  local self = setmetatable({ name = name, fd = fd, is_closed = false }, Descriptor)
   local answers, err, result = core.chan(1), nil, nil
   -- Refers to `self`: it must not be collected, and closed, while luv uses it.
   local function on_answer(e, r)
@@ -65,6 +66,23 @@ local descriptor = {}
 ---@return boolean
 function descriptor.is_descriptor(value) return math.type(value) == "integer" and value >= 0 end
 
+-- Closes a descriptor unless it is open: the go block that opens it was cancelled, and luv may open it yet.
+local Opening = { __close = function(self)
+  if not self.descriptor.fd then close(self.descriptor) end
+end }
+
+-- Makes one attempt to open a path. Parks.
+local function try_to_open(self, where, flags)
+  local opening <close> = setmetatable({ descriptor = self }, Opening) -- luacheck: ignore 211
+  return self:call(function(path, how, mode, on_answer)
+    return uv.fs_open(path, how, mode, function(err, fd)
+      self.fd = fd
+      if self.is_closed then close(self) end
+      on_answer(err)
+    end)
+  end, where, flags | uv.constants.O_NONBLOCK, tonumber("666", 8))
+end
+
 ---Opens a path, or wraps a descriptor that is open.
 ---@param where string|integer
 ---@param flags integer how to open a path
@@ -72,16 +90,13 @@ function descriptor.is_descriptor(value) return math.type(value) == "integer" an
 ---@return string? err
 function descriptor.open(where, flags)
   if type(where) == "number" then return new("descriptor " .. where, where) end
-  local self = new(where)
-  local err, fd
   while true do
-    err, fd = self:call(uv.fs_open, where, flags | uv.constants.O_NONBLOCK, tonumber("666", 8))
-    if not err or not err:find("^ENXIO") then break end
+    local self = new(where)
+    local err = try_to_open(self, where, flags)
+    if not err then return self end
+    if not err:find "^ENXIO" then return nil, err end
     core.sleep(RETRY)
   end
-  if err then return nil, err end
-  self.fd = fd
-  return self
 end
 
 return descriptor
