@@ -107,6 +107,7 @@ $(BUILD)/runnel/$(2): $$($(1)_OBJECTS) $$(COUNTS)
 -include $$($(1)_OBJECTS:.o=.d)
 endef
 
+$(eval $(call c_module,TLS,tls/core.so,csrc/tls/*.c,openssl/ssl.h,-lssl -lcrypto))
 $(eval $(call c_module,NATS,nats/core.so,csrc/nats/*.c,nats/nats.h,-lnats))
 $(eval $(call c_module,HTTP,http/curl.so,csrc/http/client/*.c,curl/curl.h zlib.h,-lcurl -lz))
 $(eval $(call c_module,HTTPD,httpd/core.so,csrc/http/server/*.c,microhttpd.h,-lmicrohttpd))
@@ -114,7 +115,7 @@ $(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c csrc/http/server
   $(BUILD)/obj/monitor_assets.o))
 
 MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
-OPTIONAL_MODULES = $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_MODULE) $(MONITOR_MODULE)
+OPTIONAL_MODULES = $(TLS_MODULE) $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_MODULE) $(MONITOR_MODULE)
 
 # Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.
 LUA_PATH  := $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(or $(LUA_PATH),;)
@@ -150,6 +151,7 @@ all: programs library ## build the module, the executable and the library into b
 # What was not built, and how to get it.
 left_out = $(if $(1),,@echo "left out: $(2). It needs the headers of $(3) (Debian: $(4)); install them and build again")
 define MODULES_LEFT_OUT
+$(call left_out,$(TLS_MODULE),TLS (runnel.tls),OpenSSL,libssl-dev)
 $(call left_out,$(NATS_MODULE),runnel.nats,libnats,libnats-dev)
 $(call left_out,$(HTTP_MODULE),the client of runnel.http,libcurl and zlib,libcurl4-openssl-dev zlib1g-dev)
 $(call left_out,$(MONITOR_MODULE),the monitor (runnel --monitor) and http.serve,libmicrohttpd,libmicrohttpd-dev)

@@ -20,7 +20,7 @@ typedef struct Tls Tls;
 enum {
   TLS_WAIT = 0,   /* more bytes of the network are needed: the handshake or a record is incomplete */
   TLS_END = -1,   /* the other end has closed the session in order (close_notify) */
-  TLS_FAILED = -2 /* the session has failed: see tls_functions.error. Send what `take` still gives, an alert, and close */
+  TLS_FAILED = -2 /* it has failed: see tls_functions.error. Send what `take` still gives, an alert, and close */
 };
 
 /* Changes when the table below does. */
@@ -57,10 +57,10 @@ typedef struct tls_functions {
   /* Adds the end of the session (close_notify) to what must be sent. */
   void (*end)(Tls *tls);
 
-  bool (*is_ready)(const Tls *tls);             /* the handshake is complete */
-  const char *(*protocol)(const Tls *tls);      /* chosen by ALPN, as in "http/1.1", or NULL */
-  const char *(*error)(const Tls *tls);         /* why it has failed: a text that a user understands */
-  const char *(*peer)(const Tls *tls);          /* subject of the other end's certificate, which was verified, or NULL */
+  bool (*is_ready)(const Tls *tls);        /* the handshake is complete */
+  const char *(*protocol)(const Tls *tls); /* chosen by ALPN, as in "http/1.1", or NULL */
+  const char *(*error)(const Tls *tls);    /* why it has failed: a text that a user understands */
+  const char *(*peer)(const Tls *tls);     /* subject of the other end's certificate, which was verified, or NULL */
 } tls_functions;
 
 /* The registry key under which runnel.tls.core keeps the table, a light userdata. */

@@ -1,0 +1,141 @@
+/* module.c: runnel.tls.core, the C module under lua/runnel/tls.lua: contexts and sessions for Lua, and the table of
+   functions for other C modules (tls.h). Its functions check little: the Lua modules do. */
+#include <openssl/crypto.h>
+
+#include "tls/session.h"
+
+/* How many bytes a read decrypts at a time, and about how many it returns at most. */
+enum { BLOCK = 16 * 1024, MOST = 1024 * 1024 };
+
+/* ---- sessions ---- */
+
+static Tls *check_session(lua_State *L) { return (Tls *)handle_check(L, 1, SESSION_TYPE); }
+
+/* session(context, host) -> session: of a server; or of a client of that host, which may be nil. */
+static int module_session(lua_State *L) {
+  TlsContext *context = (TlsContext *)handle_check(L, 1, CONTEXT_TYPE);
+  const char *host = luaL_optstring(L, 2, NULL);
+  Handle **box = session_push(L);
+  Tls *tls = session_begin(context, host);
+  if (!tls) return luaL_error(L, "not enough memory");
+  *box = &tls->handle;
+  return 1;
+}
+
+/* Pushes what must be sent, or nil. */
+static int push_pending(lua_State *L, Tls *tls) {
+  Bytes *out = &tls->pipe.out;
+  if (bytes_length(out)) lua_pushlstring(L, bytes_first(out), bytes_length(out));
+  else lua_pushnil(L);
+  bytes_free(out);
+  return 1;
+}
+
+/* session:receive(bytes) -> text, state, why: adds bytes that have come, or none, and reads. The text is nil if there is
+   none. The state is nil, or "ended": the other end has closed the session, or "failed", with the error. */
+static int session_receive(lua_State *L) {
+  Tls *tls = check_session(L);
+  size_t size = 0;
+  const char *bytes = luaL_optlstring(L, 2, "", &size);
+  if (!session_feed(tls, bytes, size)) return luaL_error(L, "not enough memory");
+  luaL_Buffer text;
+  luaL_buffinit(L, &text);
+  size_t total = 0;
+  ptrdiff_t n;
+  do {
+    char *to = luaL_prepbuffsize(&text, BLOCK);
+    n = session_read(tls, to, BLOCK);
+    if (n <= 0) break;
+    luaL_addsize(&text, (size_t)n);
+    total += (size_t)n;
+  } while (total < MOST);
+  luaL_pushresult(&text);
+  if (!total) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+  if (n == TLS_END) lua_pushliteral(L, "ended");
+  else if (n == TLS_FAILED) lua_pushliteral(L, "failed");
+  else return 1;
+  lua_pushstring(L, session_error(tls));
+  return 3;
+}
+
+/* session:send(text) -> bytes to send, or nil and why; nil without an error for an empty text */
+static int session_send(lua_State *L) {
+  Tls *tls = check_session(L);
+  size_t size;
+  const char *text = luaL_checklstring(L, 2, &size);
+  ptrdiff_t n = session_write(tls, text, size);
+  if (n >= 0 && (size_t)n == size) return push_pending(L, tls);
+  lua_pushnil(L);
+  lua_pushstring(L, n == TLS_FAILED ? session_error(tls) : "the handshake is not complete");
+  return 2;
+}
+
+/* session:take() -> bytes that must be sent, or nil */
+static int session_take_all(lua_State *L) { return push_pending(L, check_session(L)); }
+
+/* session:finish() -> the bytes that end it, or nil */
+static int session_finish(lua_State *L) {
+  Tls *tls = check_session(L);
+  session_end(tls);
+  return push_pending(L, tls);
+}
+
+/* session:ready() -> whether the handshake is complete */
+static int session_ready(lua_State *L) {
+  lua_pushboolean(L, session_is_ready(check_session(L)));
+  return 1;
+}
+
+/* session:info() -> a table, once the handshake is complete */
+static int session_info(lua_State *L) {
+  const Tls *tls = check_session(L);
+  lua_createtable(L, 0, 6);
+  lua_pushstring(L, SSL_get_version(tls->ssl));
+  lua_setfield(L, -2, "version");
+  lua_pushstring(L, SSL_get_cipher_name(tls->ssl));
+  lua_setfield(L, -2, "cipher");
+  lua_pushstring(L, session_protocol(tls));
+  lua_setfield(L, -2, "protocol");
+  lua_pushstring(L, session_peer(tls));
+  lua_setfield(L, -2, "peer");
+  lua_pushstring(L, SSL_get_servername(tls->ssl, TLSEXT_NAMETYPE_host_name));
+  lua_setfield(L, -2, "name");
+  lua_pushboolean(L, SSL_session_reused(tls->ssl));
+  lua_setfield(L, -2, "resumed");
+  return 1;
+}
+
+/* ---- for other C modules ---- */
+
+static TlsContext *hold(lua_State *L, int at) { return (TlsContext *)handle_hold(handle_check(L, at, CONTEXT_TYPE)); }
+
+static void release(TlsContext *context) { handle_release(context); }
+
+static const tls_functions FUNCTIONS = {
+    TLS_VERSION,      hold,          release,      session_begin,   session_free, session_feed,
+    session_read,     session_write, session_take, session_pending, session_end,  session_is_ready,
+    session_protocol, session_error, session_peer};
+
+int luaopen_runnel_tls_core(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"context", context_new}, {"kind", context_kind}, {"session", module_session}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"finish", session_finish},
+                                     {"info", session_info},
+                                     {"ready", session_ready},
+                                     {"receive", session_receive},
+                                     {"send", session_send},
+                                     {"take", session_take_all},
+                                     {NULL, NULL}};
+  luaL_checkversion(L);
+  /* At exit other threads may still use OpenSSL: it must not free what they use. */
+  if (OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL) != 1) return luaL_error(L, "OpenSSL cannot be initialized");
+  context_open(L);
+  session_open(L, methods);
+  lua_pushlightuserdata(L, (void *)&FUNCTIONS);
+  lua_setfield(L, LUA_REGISTRYINDEX, TLS_FUNCTIONS);
+  luaL_newlib(L, functions);
+  return 1;
+}

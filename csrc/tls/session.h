@@ -1,0 +1,50 @@
+/* session.h: one connection, without its socket. Its functions are those of tls.h's table, which describes them. */
+#ifndef RUNNEL_TLS_SESSION_H
+#define RUNNEL_TLS_SESSION_H
+
+#include "tls/context.h"
+#include "tls/pipe.h"
+
+#define SESSION_TYPE "runnel.tls.session"
+
+struct Tls {
+  Handle handle;
+  Setup *setup;   /* with a hold */
+  SSL *ssl;       /* OpenSSL's session */
+  Pipe pipe;      /* what has come, and what must be sent */
+  char *host;     /* of the server whose client this is; NULL: no name is checked */
+  char *peer;     /* the subject of the other end's verified certificate; or NULL */
+  char *protocol; /* chosen by ALPN; or NULL */
+  Why *why;       /* why it has failed; NULL: it has not, or there was no memory for the text */
+  bool is_ready;  /* the handshake is complete */
+  bool has_ended; /* this end has sent close_notify */
+  bool has_failed;
+};
+
+Tls *session_begin(TlsContext *context, const char *host);
+void session_free(Tls *tls);
+bool session_feed(Tls *tls, const char *bytes, size_t size);
+ptrdiff_t session_read(Tls *tls, char *to, size_t max);
+ptrdiff_t session_write(Tls *tls, const char *bytes, size_t size);
+size_t session_take(Tls *tls, char *to, size_t max);
+size_t session_pending(const Tls *tls);
+void session_end(Tls *tls);
+bool session_is_ready(const Tls *tls);
+const char *session_protocol(const Tls *tls);
+const char *session_error(const Tls *tls);
+const char *session_peer(const Tls *tls);
+
+/* Makes the metatable of the sessions of Lua; pushes a userdata without a session, whose methods raise (kit/handle.h). */
+void session_open(lua_State *L, const luaL_Reg *methods);
+Handle **session_push(lua_State *L);
+
+/* runnel.tls.core: see module.c. */
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+int luaopen_runnel_tls_core(lua_State *L);
+
+/* OpenSSL's callback for each certificate that it has checked. */
+int session_verify(int ok, X509_STORE_CTX *store);
+
+#endif

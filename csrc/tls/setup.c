@@ -1,0 +1,200 @@
+/* setup.c: see setup.h. */
+#include "tls/setup.h"
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/grow.h"
+#include "tls/names.h"
+#include "tls/pipe.h"
+
+/* For TLS 1.2; all of 1.3 are good. Each has forward secrecy and authenticates what it encrypts. */
+static const char CIPHERS[] = "ECDHE+AESGCM:ECDHE+CHACHA20:!aNULL";
+
+/* For how many seconds a client may resume a session. */
+enum { RESUMABLE = 2 * 60 * 60, MAX_PROTOCOL = 255 };
+
+/* ---- making one ----  */
+
+static bool no_memory(Why *why) { return why_set(why, "not enough memory"); }
+
+static bool configure(Setup *setup, Why *why) {
+  SSL_CTX *ssl = setup->ssl;
+  (void)SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
+                                     SSL_OP_PRIORITIZE_CHACHA);
+  (void)SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
+  (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* clients keep sessions, encrypted, in tickets */
+  (void)SSL_CTX_set_timeout(ssl, RESUMABLE);
+  X509_VERIFY_PARAM_set_hostflags(SSL_CTX_get0_param(ssl), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  bool ok = SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1;
+  if (setup->is_server) ok = ok && SSL_CTX_set_cipher_list(ssl, CIPHERS) == 1;
+  ok = ok && SSL_CTX_set_session_id_context(ssl, (const unsigned char *)"runnel", sizeof "runnel" - 1) == 1;
+  return ok || why_of_openssl(why, "TLS");
+}
+
+Setup *setup_new(bool is_server, Why *why) {
+  Setup *setup = (Setup *)calloc(1, sizeof *setup);
+  if (!setup) {
+    (void)no_memory(why);
+    return NULL;
+  }
+  atomic_init(&setup->holds, 1);
+  setup->is_server = is_server;
+  setup->method = pipe_method();
+  setup->ssl = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
+  bool ok = setup->method && setup->ssl ? configure(setup, why) : why_of_openssl(why, "TLS");
+  if (ok) return setup;
+  setup_release(setup);
+  return NULL;
+}
+
+Setup *setup_hold(Setup *setup) {
+  atomic_fetch_add(&setup->holds, 1);
+  return setup;
+}
+
+void setup_release(Setup *setup) {
+  if (atomic_fetch_sub(&setup->holds, 1) != 1) return;
+  SSL_CTX_free(setup->ssl);
+  BIO_meth_free(setup->method);
+  for (size_t i = 0; i < setup->count; i++) identity_free(&setup->identities[i]);
+  for (size_t i = 0; i < setup->nnames; i++) free(setup->names[i].text);
+  free(setup->identities);
+  free(setup->names);
+  free(setup->alpn);
+  free(setup->host);
+  free(setup);
+}
+
+/* ---- certificates ---- */
+
+/* `add` of names_each: adds a name of the last identity. */
+static bool add_name(void *data, const char *name) {
+  Setup *setup = (Setup *)data;
+  SetupName *names = (SetupName *)grow(setup->names, &setup->names_room, setup->nnames + 1, sizeof *names);
+  if (!names) return false;
+  setup->names = names;
+  size_t size = strlen(name) + 1;
+  char *text = (char *)malloc(size);
+  if (!text) return false;
+  names[setup->nnames++] = (SetupName){(char *)memcpy(text, name, size), setup->count - 1};
+  return true;
+}
+
+/* Makes an identity the one that sessions have by default. */
+static bool use(Setup *setup, const Identity *identity, Why *why) {
+  ERR_clear_error();
+  if (SSL_CTX_use_cert_and_key(setup->ssl, identity->cert, identity->key, identity->chain, 1) == 1) return true;
+  return why_of_openssl(why, "the certificate cannot be used");
+}
+
+bool setup_add_identity(Setup *setup, const char *cert, const char *key, const char *password, Why *why) {
+  Identity *all = (Identity *)grow(setup->identities, &setup->room, setup->count + 1, sizeof *all);
+  if (!all) return no_memory(why);
+  setup->identities = all;
+  Identity *identity = &all[setup->count++];
+  *identity = (Identity){0};
+  if (!identity_load(identity, cert, key, password, why)) return false;
+  /* Tries each, so that OpenSSL says now if its key is too short, for example. */
+  if (!use(setup, identity, why) || (setup->count > 1 && !use(setup, all, why))) return false;
+  return names_each(identity->cert, add_name, setup) || no_memory(why);
+}
+
+static int compare(const void *a, const void *b) {
+  const SetupName *left = (const SetupName *)a, *right = (const SetupName *)b;
+  return strcmp(left->text, right->text);
+}
+
+/* The same, and of several certificates for one name the first comes first. */
+static int compare_all(const void *a, const void *b) {
+  const SetupName *left = (const SetupName *)a, *right = (const SetupName *)b;
+  int order = compare(a, b);
+  return order ? order : (left->identity > right->identity) - (left->identity < right->identity);
+}
+
+/* Sorts the names, each once. */
+static void sort_names(Setup *setup) {
+  if (!setup->nnames) return;
+  qsort(setup->names, setup->nnames, sizeof *setup->names, compare_all);
+  size_t kept = 1;
+  for (size_t i = 1; i < setup->nnames; i++) {
+    if (compare(&setup->names[i], &setup->names[kept - 1]) == 0) free(setup->names[i].text);
+    else setup->names[kept++] = setup->names[i];
+  }
+  setup->nnames = kept;
+}
+
+static const Identity *find_name(const Setup *setup, const char *text) {
+  const SetupName key = {(char *)text, 0};
+  const SetupName *found = (const SetupName *)bsearch(&key, setup->names, setup->nnames, sizeof key, compare);
+  return found ? &setup->identities[found->identity] : NULL;
+}
+
+/* The certificate for a name that a client wants; NULL: the first one. */
+static const Identity *find_identity(const Setup *setup, const char *wanted) {
+  char name[NAME_SIZE];
+  if (!wanted || !names_copy(name, wanted, strlen(wanted))) return NULL;
+  const Identity *found = find_name(setup, name);
+  char *dot = strchr(name, '.');
+  if (found || !dot || dot == name) return found;
+  dot[-1] = '*'; /* "*.example.org" */
+  return find_name(setup, dot - 1);
+}
+
+/* OpenSSL's callback while a session begins: chooses the certificate. */
+static int choose_identity(SSL *ssl, void *data) {
+  const Identity *found = find_identity((const Setup *)data, SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name));
+  if (!found) return 1;
+  return SSL_use_cert_and_key(ssl, found->cert, found->key, found->chain, 1);
+}
+
+bool setup_trust(Setup *setup, const char *ca, Why *why) {
+  if (ca) return identity_trust(setup->ssl, ca, setup->is_server, why);
+  return SSL_CTX_set_default_verify_paths(setup->ssl) == 1 || why_of_openssl(why, "the authorities of the system");
+}
+
+bool setup_expect(Setup *setup, const char *host, Why *why) {
+  size_t size = strlen(host) + 1;
+  setup->host = (char *)malloc(size);
+  if (!setup->host) return no_memory(why);
+  memcpy(setup->host, host, size);
+  return true;
+}
+
+/* ---- protocols ---- */
+
+bool setup_add_protocol(Setup *setup, const char *name, size_t length, Why *why) {
+  if (!length || length > MAX_PROTOCOL) return why_set(why, "alpn: a name has 1 to %d bytes", MAX_PROTOCOL);
+  unsigned char *alpn = (unsigned char *)grow(setup->alpn, &setup->alpn_room, setup->alpn_size + length + 1, 1);
+  if (!alpn) return no_memory(why);
+  setup->alpn = alpn;
+  alpn[setup->alpn_size] = (unsigned char)length;
+  memcpy(alpn + setup->alpn_size + 1, name, length);
+  setup->alpn_size += length + 1;
+  return true;
+}
+
+/* OpenSSL's callback: chooses one of the protocols that a client offers. */
+static int choose_protocol(SSL *ssl, const unsigned char **to, unsigned char *size, const unsigned char *offered,
+                           unsigned offered_size, void *data) {
+  (void)ssl;
+  const Setup *setup = (const Setup *)data;
+  unsigned char *chosen = NULL;
+  int result = SSL_select_next_proto(&chosen, size, setup->alpn, (unsigned)setup->alpn_size, offered, offered_size);
+  *to = chosen;
+  return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+bool setup_finish(Setup *setup, SetupVerify verify, int (*on_verify)(int, X509_STORE_CTX *), Why *why) {
+  static const int MODES[] = {SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT};
+  setup->verify = verify;
+  SSL_CTX_set_verify(setup->ssl, MODES[verify], on_verify);
+  sort_names(setup);
+  if (setup->count > 1) SSL_CTX_set_cert_cb(setup->ssl, choose_identity, setup);
+  if (!setup->alpn_size) return true;
+  if (setup->is_server) SSL_CTX_set_alpn_select_cb(setup->ssl, choose_protocol, setup);
+  else if (SSL_CTX_set_alpn_protos(setup->ssl, setup->alpn, (unsigned)setup->alpn_size) != 0) return no_memory(why);
+  return true;
+}
