@@ -11,7 +11,8 @@ enum { BLOCK = 16 * 1024, MOST = 1024 * 1024 };
 
 static Tls *check_session(lua_State *L) { return (Tls *)handle_check(L, 1, SESSION_TYPE); }
 
-/* session(context, host) -> session: of a server; or of a client of that host, which may be nil. */
+/* session(context, host) -> session: of a server; or of a client of that host, which may be nil if the context has the
+   name, or does not check it. Else nil and why. */
 static int module_session(lua_State *L) {
   TlsContext *context = (TlsContext *)handle_check(L, 1, CONTEXT_TYPE);
   const char *host = luaL_optstring(L, 2, NULL);
@@ -19,6 +20,12 @@ static int module_session(lua_State *L) {
   Tls *tls = session_begin(context, host);
   if (!tls) return luaL_error(L, "not enough memory");
   *box = &tls->handle;
+  bool is_checked = !tls->setup->is_server && tls->setup->verify != SETUP_NO_VERIFY;
+  if (is_checked && !tls->host) {
+    lua_pushnil(L);
+    lua_pushliteral(L, "there is no name that the server's certificate must have (option name)");
+    return 2;
+  }
   return 1;
 }
 
@@ -54,9 +61,12 @@ static int session_receive(lua_State *L) {
     lua_pop(L, 1);
     lua_pushnil(L);
   }
-  if (n == TLS_END) lua_pushliteral(L, "ended");
-  else if (n == TLS_FAILED) lua_pushliteral(L, "failed");
-  else return 1;
+  if (n == TLS_END) {
+    lua_pushliteral(L, "ended");
+    return 2;
+  }
+  if (n != TLS_FAILED) return 1;
+  lua_pushliteral(L, "failed");
   lua_pushstring(L, session_error(tls));
   return 3;
 }
@@ -83,9 +93,10 @@ static int session_finish(lua_State *L) {
   return push_pending(L, tls);
 }
 
-/* session:ready() -> whether the handshake is complete */
-static int session_ready(lua_State *L) {
-  lua_pushboolean(L, session_is_ready(check_session(L)));
+/* session:state() -> "shaking", "ready" or "failed" */
+static int session_state(lua_State *L) {
+  const Tls *tls = check_session(L);
+  lua_pushstring(L, tls->has_failed ? "failed" : tls->is_ready ? "ready" : "shaking");
   return 1;
 }
 
@@ -124,7 +135,7 @@ int luaopen_runnel_tls_core(lua_State *L) {
       {"context", context_new}, {"kind", context_kind}, {"session", module_session}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"finish", session_finish},
                                      {"info", session_info},
-                                     {"ready", session_ready},
+                                     {"state", session_state},
                                      {"receive", session_receive},
                                      {"send", session_send},
                                      {"take", session_take_all},

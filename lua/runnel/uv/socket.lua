@@ -2,9 +2,10 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local connection = require "runnel.uv.connection"
 local guard = require "runnel.internal.guard"
+local handshakes = require "runnel.internal.uv.handshakes"
 local loop = require "runnel.internal.uv.loop"
-local stream = require "runnel.uv.stream"
 
 local uv = loop.uv
 local chan = core.chan
@@ -17,38 +18,6 @@ local BACKLOG = 1024
 
 -- The maximum length of the path of a Unix socket.
 local LONGEST_PATH = uv.os_uname().sysname == "Linux" and 107 or 103
-
----@class runnel.uv.Connection: runnel.uv.Stream
-local Connection = setmetatable({ __name = "runnel.uv.connection" }, { __index = stream.Stream })
-Connection.__index = Connection
-Connection.__close, Connection.__gc = stream.Stream.__close, stream.Stream.__gc
-
-local function new_connection(handle, name)
-  local self = setmetatable(stream.new(handle, name), Connection) --[[@as runnel.uv.Connection]]
-  if handle.nodelay then handle:nodelay(true) end -- sends small writes at once
-  return self
-end
-
-local function address_of(handle, get)
-  if not handle then return nil end
-  local address = get(handle)
-  if type(address) == "table" then return address.ip, address.port end
-  return address
-end
-
----The address of the other end.
----@return string? ip or the path of a Unix socket; nil once it is closed
----@return integer? port
-function Connection:peer()
-  return address_of(self.handle, self.handle and self.handle.getpeername)
-end
-
----The address of this end.
----@return string? ip or the path of a Unix socket; nil once it is closed
----@return integer? port
-function Connection:address()
-  return address_of(self.handle, self.handle and self.handle.getsockname)
-end
 
 -- ---- addresses ----
 
@@ -111,16 +80,11 @@ end
 
 -- ---- connect ----
 
--- Closes a connection whose attempt is abandoned.
-local Attempt = { __close = function(self)
-  if self.conn then self.conn:close() end
-end }
-
 -- Waits until `begin` has called back, or `late` closes. Returns the connection, or nil and the error.
 local function attempt(handle, name, late, begin)
   loop.made(handle, "uv.connect", name)
   local answers = chan(1)
-  local pending <close> = setmetatable({ conn = new_connection(handle, name) }, Attempt)
+  local pending <close> = connection.attempt(connection.new(handle, name))
   local req, err = begin(function(status) answers:offer(status or true) end)
   if not req then return nil, err end
   local status = core.internal.alts_index({ answers, late }, PRIORITY)
@@ -158,22 +122,28 @@ local socket = {}
 ---Connects to a server; parks until it is connected.
 ---@param host string a name or an address; or, without a port, the path of a Unix socket
 ---@param port? integer
----@param opts? { timeout?: number } `timeout`: give up after this many ms
+---@param opts? { timeout?: number, tls?: true|runnel.tls.ClientOptions|runnel.tls.Context } `timeout`: give up after this
+---many ms. `tls`: encrypt, and check that the server's certificate is for the host; true: by an authority that the system
+---trusts
 ---@return runnel.uv.Connection? conn
 ---@return string? err
 function socket.connect(host, port, opts)
   check_place(host, port, "connect")
-  check.options(opts, { timeout = true }, "connect")
+  check.options(opts, { timeout = true, tls = true }, "connect")
   local ms = opts and opts.timeout
   if ms ~= nil and (type(ms) ~= "number" or ms < 0 or ms ~= ms) then
     error("connect: timeout: a number of ms expected, got " .. tostring(ms), 2)
   end
   loop.check "connect"
+  local context, err = connection.context("client", opts and opts.tls, "connect")
+  if err then return nil, err end
   local late = ms and core.timeout(ms) or chan()
-  local conn, err
+  local conn
   if port then conn, err = connect_tcp(host, port, late) else conn, err = connect_unix(host, late) end
-  if conn then return conn end
-  return nil, explain(err, host, port)
+  if not conn then return nil, explain(err, host, port) end
+  conn.host = port and host or nil
+  if not context then return conn end
+  return connection.secure(conn, context, ms and late)
 end
 
 -- ---- listen ----
@@ -181,6 +151,7 @@ end
 ---@class runnel.uv.Listener
 ---@field handle any luv's; nil once it is closed
 ---@field ch runnel.Channel<runnel.uv.Connection>
+---@field tls? runnel.uv.Handshakes for connections with TLS
 local Listener = {}
 Listener.__index = Listener
 
@@ -197,7 +168,7 @@ Listener.__gc = release
 -- uninitialised memory if asked for it.
 local function name_of(handle, path)
   if path then return "a client of " .. path end
-  local ip, port = address_of(handle, handle.getpeername)
+  local ip, port = connection.address(handle, handle.getpeername)
   return ip and ip .. ":" .. port or "a client of a closed socket"
 end
 
@@ -205,23 +176,46 @@ end
 -- While the channel is full, the listener must not keep the loop running, and the loop must not keep the listener
 -- alive; so the callback refers to the listener only through the slot, which is empty then.
 local function acceptor(new_handle, path)
-  local slot = { listener = nil, waiting = false }
-  local function accept(self)
+  local slot = { listener = nil, waiting = false, stops = 0 }
+  local accept
+
+  local function stop(self)
+    slot.stops, slot.listener = slot.stops + 1, nil
+    if self.handle then self.handle:unref() end
+  end
+
+  -- Call it once for each stop.
+  local function go_on(self)
+    slot.stops = slot.stops - 1
+    if slot.stops > 0 or not self.handle then return end
+    slot.listener = self
+    self.handle:ref()
+    if slot.waiting then accept(self) end
+  end
+
+  local function deliver(self, conn)
+    if offer(self.ch, conn) then return end
+    stop(self)
+    put_later(self.ch, conn, function(accepted)
+      if not accepted or not self.handle then conn:close() end
+      go_on(self)
+    end)
+  end
+
+  function accept(self)
     slot.waiting = false
     local handle = new_handle()
     loop.made_by(handle, self.handle)
     if not self.handle:accept(handle) then return loop.close(handle) end
-    local conn = new_connection(handle, name_of(handle, path))
-    if offer(self.ch, conn) then return end
-    slot.listener = nil
-    self.handle:unref()
-    put_later(self.ch, conn, function(accepted)
-      if not accepted or not self.handle then return conn:close() end
-      slot.listener = self
-      self.handle:ref()
-      if slot.waiting then accept(self) end
+    local conn, tls = connection.new(handle, name_of(handle, path)), self.tls
+    if not tls then return deliver(self, conn) end
+    local is_full = tls:begin(conn, function(ready, was_full)
+      if ready then deliver(self, conn) end
+      if was_full then go_on(self) end
     end)
+    if is_full then stop(self) end
   end
+
   function slot.on_connection(err)
     if err or loop.over then return end -- the client has gone, or there was no descriptor for it
     slot.waiting = true
@@ -231,8 +225,8 @@ local function acceptor(new_handle, path)
 end
 
 -- Listens with a bound handle. Returns the channel of connections, or nil and an error.
-local function start(handle, new_handle, path)
-  local self = setmetatable({ handle = handle, ch = chan(BUFFERED) }, Listener)
+local function start(handle, new_handle, tls, path)
+  local self = setmetatable({ handle = handle, ch = chan(BUFFERED), tls = tls }, Listener)
   local slot = acceptor(new_handle, path)
   slot.listener = self
   local ok, err, name = handle:listen(BACKLOG, slot.on_connection)
@@ -243,6 +237,7 @@ local function start(handle, new_handle, path)
   core.internal.on_close(self.ch, function()
     release(self)
     slot.listener = nil
+    if tls then tls:close() end
     repeat
       local conn = self.ch:poll() -- a connection without a taker
       if conn then conn:close() end
@@ -251,17 +246,17 @@ local function start(handle, new_handle, path)
   return self.ch
 end
 
-local function listen_unix(path, mode)
+local function listen_unix(path, mode, tls)
   if too_long(path) then return nil, nil, too_long(path) end
   local handle = loop.made(uv.new_pipe(false), "uv.listen", path)
   local ok, err = with_address(handle, "bind", path)
   if ok and mode then ok, err = uv.fs_chmod(path, mode) end -- before listen, while no client can connect
   local ch
-  if ok then ch, err = start(handle, function() return uv.new_pipe(false) end, path) else loop.close(handle) end
+  if ok then ch, err = start(handle, function() return uv.new_pipe(false) end, tls, path) else loop.close(handle) end
   return ch, path, err
 end
 
-local function listen_tcp(host, port)
+local function listen_tcp(host, port, tls)
   local addresses, err = addresses_of(host)
   for _, address in ipairs(addresses or {}) do
     local handle = uv.new_tcp()
@@ -269,7 +264,7 @@ local function listen_tcp(host, port)
     ok, err = with_address(handle, "bind", address, port)
     if ok then
       local ch
-      ch, err = start(handle, uv.new_tcp)
+      ch, err = start(handle, uv.new_tcp, tls)
       if ch then
         local actual = handle:getsockname().port
         loop.made(handle, "uv.listen", host .. ":" .. actual)
@@ -282,23 +277,43 @@ local function listen_tcp(host, port)
   return nil, nil, err
 end
 
+-- What the options say of TLS; nil if nothing. Or nil and an error.
+local function handshakes_of(opts)
+  local ms, failed = opts and opts.timeout, opts and opts.failed
+  if ms ~= nil then check.ms(ms, 0, "listen: timeout", 4) end
+  if failed ~= nil and not check.is_callable(failed) then
+    error("listen: failed: a function expected, got " .. check.article(failed), 3)
+  end
+  local context, err = connection.context("server", opts and opts.tls, "listen", 3)
+  if context then return handshakes.new(context, ms, failed) end
+  if not err and (ms or failed) then
+    error(("listen: %s is for connections with TLS (option tls)"):format(ms and "timeout" or "failed"), 3)
+  end
+  return nil, err
+end
+
 ---Listens for connections, and returns a channel of them. Closing it stops listening and closes the connections that
 ---have not been taken. Parks if the host must be looked up.
 ---@param host string the name or address to listen on, such as "127.0.0.1", or "0.0.0.0" for all addresses; or, without
 ---a port, the path of a Unix socket
 ---@param port? integer 0 for any free port
----@param opts? { mode?: integer } `mode`: the file mode of a Unix socket, as in `tonumber("600", 8)`
+---@param opts? { mode?: integer, tls?: runnel.tls.ServerOptions|runnel.tls.Context, timeout?: number, failed?: fun(err: string) }
+---`mode`: the file mode of a Unix socket, as in `tonumber("600", 8)`. `tls`: encrypt; only connections whose handshake is
+---complete are put on the channel. `timeout`: how many ms a handshake may take, default 10000. `failed`: is called for each
+---that fails
 ---@return runnel.Channel<runnel.uv.Connection>? connections nil if it cannot listen
 ---@return any port the port, or the path; or the error
 function socket.listen(host, port, opts)
   check_place(host, port, "listen")
-  check.options(opts, { mode = true }, "listen")
+  check.options(opts, { failed = true, mode = true, timeout = true, tls = true }, "listen")
   local mode = opts and opts.mode
   if mode ~= nil then check.integer(mode, 0, "listen: mode") end
   loop.check "listen"
+  local tls, problem = handshakes_of(opts)
+  if problem then return nil, problem end
   loop.settle() -- a listener that has just been closed may still have the address
   local ch, where, err
-  if port then ch, where, err = listen_tcp(host, port) else ch, where, err = listen_unix(host, mode) end
+  if port then ch, where, err = listen_tcp(host, port, tls) else ch, where, err = listen_unix(host, mode, tls) end
   if ch then return ch, where end
   return nil, explain(err, host, port)
 end

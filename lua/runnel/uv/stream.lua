@@ -8,6 +8,7 @@ local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
+local secure = require "runnel.internal.uv.secure"
 local internal = core.internal
 
 local chan, on_close = core.chan, internal.on_close
@@ -17,11 +18,15 @@ local offer = core.methods.offer
 local try_write = loop.uv.try_write
 local PRIORITY = { priority = true }
 
+-- Without the end of the session, somebody on the way may have cut what the other end has sent.
+local CUT = "the connection was cut: it has ended without the end of TLS (close_notify)"
+
 -- How many bytes are kept of an untaken output whose writer must not block.
 local KEPT = 64 * 1024
 
 ---@class runnel.uv.Stream
 ---@field handle any luv's; nil once it is closed
+---@field session? any of TLS
 ---@field label? string the name of its channels, if it differs from the name in messages
 ---@field input? runnel.Channel<string> the chunks that are read
 ---@field input_lines? runnel.Channel<string> the lines of those
@@ -98,7 +103,10 @@ function Stream:close(err)
   self.reading = false
   end_input(self, err)
   end_writing(self, err or "it is closed")
-  release(self)
+  if not self.session then return release(self) end
+  local handle = self.handle
+  self.handle = nil
+  if handle then secure.leave(handle, self.session) end
 end
 
 Stream.__close = Stream.close
@@ -165,6 +173,13 @@ local function hold(held, chunk)
   end
 end
 
+-- Decrypts a chunk. Returns the text in it, or nil; and whether the input ends, with which error.
+local function decrypt(self, chunk)
+  local text, state, why = self.session:receive(chunk)
+  secure.flush(self.handle, self.session)
+  return text, state, why and loop.message(why, self.name)
+end
+
 -- Makes luv's callback for chunks. While the stream is paused, the loop must not keep it alive; so the callback refers
 -- to the stream only through the slot, which is empty then.
 local function reader()
@@ -172,9 +187,18 @@ local function reader()
   function slot.on_read(err, chunk)
     local self = slot.stream
     if not self or loop.over then return end
-    if not chunk then return stop_reading(self, slot, err and loop.message(err, self.name)) end
-    if self.held then return hold(self.held, chunk) end
-    if offer(self.input, chunk) == nil then pause(self, slot, chunk) end
+    local session, ended, why = self.session, nil, nil
+    if not chunk then
+      if err or session then why = loop.message(err or CUT, self.name) end
+      return stop_reading(self, slot, why)
+    end
+    if session then
+      chunk, ended, why = decrypt(self, chunk)
+    end
+    if not chunk then -- only a part of a record, or nothing for the program
+    elseif self.held then hold(self.held, chunk)
+    elseif offer(self.input, chunk) == nil then pause(self, slot, chunk) end
+    if ended then stop_reading(self, slot, why) end
   end
   return slot
 end
@@ -220,7 +244,7 @@ function Stream:read(ch)
     self.input:close(self.ended)
     return self.input
   end
-  local slot = is_held and self.slot or reader()
+  local slot = self.slot or reader()
   watch(self.input, function() stop_reading(self, slot) end)
   if not is_held then read(self, slot) end
   return self.input
@@ -270,6 +294,11 @@ function Stream:write(data)
     data = tostring(data)
   end
   if self.ended or not self.handle then return false, self.ended end
+  if self.session and data ~= "" then
+    local bytes, why = self.session:send(data)
+    if not bytes then return failed(self, why) end
+    data = bytes
+  end
   local n, err, name = try_write(self.handle, data)
   if n == #data then return true end
   if n then return write_rest(self, data:sub(n + 1)) end
@@ -285,6 +314,8 @@ function Stream:shutdown()
   local function done()
     if self.one_way then release(self) end
   end
+  local bytes = self.session and self.session:finish()
+  if bytes then self.handle:write(bytes) end
   if not self.handle:shutdown(done) then done() end
 end
 
@@ -323,6 +354,36 @@ function Stream:writer(ch)
     guard.started(guard.go(Stream.close, self, write_all, self, self.output), "a writer")
   end
   return self.output
+end
+
+-- ---- TLS ----
+
+---Stops reading, so that another reader can. Returns an error if something has been read that nobody has taken: it was
+---not encrypted.
+---@return string? err
+function Stream:suspend()
+  local input = self.input
+  if self.held or input and (#input > 0 or input:stats().puts > 0) then
+    return "what has come before has not been taken, and it was not encrypted"
+  end
+  if not self.reading then return nil end
+  self.handle:read_stop()
+  self.reading, self.slot.stream = false, nil
+end
+
+---The stream's handshake of TLS is complete, and nobody reads.
+---@param text? string what has come with the handshake
+---@param ended? boolean nothing more will come
+function Stream:secure(text, ended)
+  self.slot = self.slot or reader()
+  if not self.input then
+    if text or ended then self.held = { text, what = self.name, size = #(text or ""), dropped = 0, ended = ended } end
+    return
+  end
+  if text then pause(self, self.slot, text) elseif not ended then read(self, self.slot) end
+  if not ended then return end
+  self.slot.paused = false
+  end_input(self)
 end
 
 -- ---- making one ----

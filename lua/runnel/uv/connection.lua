@@ -1,0 +1,132 @@
+---Connections of sockets: streams with addresses, which may have TLS.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local loop = require "runnel.internal.uv.loop"
+local secure = require "runnel.internal.uv.secure"
+local stream = require "runnel.uv.stream"
+
+---@class runnel.uv.Connection: runnel.uv.Stream
+---@field host? string the host to which it was made
+local Connection = setmetatable({ __name = "runnel.uv.connection" }, { __index = stream.Stream })
+Connection.__index = Connection
+Connection.__close, Connection.__gc = stream.Stream.__close, stream.Stream.__gc
+
+local connection = {}
+
+---@param handle any luv's
+---@param name string for messages
+---@return runnel.uv.Connection
+function connection.new(handle, name)
+  local self = setmetatable(stream.new(handle, name), Connection) --[[@as runnel.uv.Connection]]
+  if handle.nodelay then handle:nodelay(true) end -- sends small writes at once
+  return self
+end
+
+-- Closes a connection whose attempt is abandoned.
+local Attempt = { __close = function(self)
+  if self.conn then self.conn:close() end
+end }
+
+---Makes a to-be-closed variable that closes a connection, unless its field `conn` is removed before.
+---@param conn runnel.uv.Connection
+function connection.attempt(conn) return setmetatable({ conn = conn }, Attempt) end
+
+-- ---- addresses ----
+
+---The address of a handle: the IP address and the port, or the path of a Unix socket; nil if the handle is closed.
+---@param handle any luv's, or nil
+---@param get function luv's getpeername or getsockname
+---@return string?
+---@return integer?
+function connection.address(handle, get)
+  if not handle then return nil end
+  local address = get(handle)
+  if type(address) == "table" then return address.ip, address.port end
+  return address
+end
+
+---The address of the other end.
+---@return string? ip or the path of a Unix socket; nil once it is closed
+---@return integer? port
+function Connection:peer()
+  return connection.address(self.handle, self.handle and self.handle.getpeername)
+end
+
+---The address of this end.
+---@return string? ip or the path of a Unix socket; nil once it is closed
+---@return integer? port
+function Connection:address()
+  return connection.address(self.handle, self.handle and self.handle.getsockname)
+end
+
+-- ---- TLS ----
+
+---The context for an option `tls`. Wrong options are an error at the line that has called the caller of this function.
+---@param kind "server"|"client"
+---@param value any
+---@param what string the function, for messages
+---@param level? integer of the line for errors, if it is another one: 2 is the caller of this function
+---@return runnel.tls.Context? context nil without the option
+---@return string? err
+function connection.context(kind, value, what, level)
+  if value == nil or value == false then return nil end
+  local context, err = require("runnel.internal.tls").of(kind, value, what .. ": tls", level or 2)
+  return context, err
+end
+
+---Does the handshake of TLS on a connection, which is closed if that fails; parks.
+---@param conn runnel.uv.Connection which nobody reads
+---@param context runnel.tls.Context
+---@param late? runnel.Channel<any> gives up when it closes; default: after 10 s
+---@return runnel.uv.Connection? conn
+---@return string? err
+function connection.secure(conn, context, late)
+  local pending <close> = connection.attempt(conn)
+  local session, err = require("runnel.internal.tls").native.session(context, conn.host)
+  if not session then return nil, loop.message(err, conn.name) end
+  conn.session = session
+  local problem, text, ended = secure.handshake(conn.handle, session, late)
+  if problem then return nil, loop.message(problem, conn.name) end
+  if not conn.handle then return nil, conn.ended end
+  pending.conn = nil
+  conn:secure(text, ended)
+  return conn
+end
+
+---What is known of a connection with TLS.
+---@class runnel.uv.TlsInfo
+---@field version string "TLSv1.2" or "TLSv1.3"
+---@field cipher string its name in OpenSSL
+---@field protocol? string the protocol that both ends speak, if they have the option alpn
+---@field peer? string the subject of the other end's certificate, as in "CN=example.org", if it was verified
+---@field name? string the server's name, as the client calls it
+---@field resumed boolean whether the client has resumed an earlier session
+
+---What is known of TLS on this connection.
+---@return runnel.uv.TlsInfo? info nil without TLS
+function Connection:tls_info() return self.session and self.session:info() or nil end
+
+---Begins TLS on a connection that has none; parks until the handshake is complete. Both ends must have agreed to do so, as
+---by STARTTLS of SMTP; and all that the other end has sent before must have been taken.
+---@param tls true|runnel.tls.ClientOptions|runnel.tls.Context as for connect; or a context of a server
+---@param opts? { timeout?: number } as for connect
+---@return boolean ok if false, the connection is closed
+---@return string? err
+function Connection:start_tls(tls, opts)
+  check.options(opts, { timeout = true }, "start_tls")
+  local ms = opts and opts.timeout
+  if ms ~= nil then check.ms(ms, 0, "start_tls: timeout") end
+  local is_server = type(tls) == "userdata" and require("runnel.tls").kind(tls) == "server"
+  local context, err = connection.context(is_server and "server" or "client", tls or "nothing", "start_tls")
+  if self.session then error("start_tls: the connection has TLS already", 2) end
+  if not self.handle then return false, self.ended end
+  if context then err = self:suspend() end
+  local conn
+  if context and not err then conn, err = connection.secure(self, context, ms and core.timeout(ms)) end
+  if conn then return true end
+  self:close(err)
+  return false, err
+end
+
+return connection
