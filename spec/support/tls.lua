@@ -17,6 +17,44 @@ end
 
 local KEY <const> = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 "
 
+-- Makes a certificate and a key of the authority in a folder.
+local function certify(folder, name, files, opts)
+  local at = folder.path
+  folder:write("names", "subjectAltName=" .. opts.names .. "\n" .. (opts.extensions or ""))
+  openssl("req %s -nodes -subj /CN=%s -keyout %s/%s -out %s/request", opts.kind or KEY, name, at, files[2], at)
+  -- Without -CAserial openssl keeps the number in a file that it shares with other folders: of the path it drops all
+  -- that follows a dot.
+  openssl("x509 -req -in %s/request -CA %s/%s -CAkey %s/%s -CAserial %s/serial -CAcreateserial -days %d "
+    .. "-extfile %s/names -out %s/%s", at, at, opts.ca or "ca", at, opts.ca_key or "ca_key", at, opts.days or 2, at, at,
+    files[1])
+end
+
+---Makes a certificate NAME and its key NAME_key, signed by the authority of a folder.
+---@param folder { path: string } of tls.folder
+---@param name string its subject
+---@param opts? { names?: string, days?: integer, extensions?: string, ca?: string, ca_key?: string, kind?: string } `names`:
+---as in "DNS:localhost,IP:127.0.0.1"; `days`: how long it is valid, from now on; `extensions`: lines for openssl; `ca`: the
+---files of another authority; `kind`: arguments of openssl for the key
+---@return string cert the path
+---@return string key
+function tls.certify(folder, name, opts)
+  opts = opts or {}
+  certify(folder, name, { name, name .. "_key" }, setmetatable({ names = opts.names or "DNS:" .. name },
+    { __index = opts }))
+  return folder.path .. "/" .. name, folder.path .. "/" .. name .. "_key"
+end
+
+---Makes a certificate NAME that its key NAME_key has signed itself.
+---@param folder { path: string } of tls.folder
+---@param name string
+---@return string cert the path
+---@return string key
+function tls.self_signed(folder, name)
+  local path = folder.path .. "/" .. name
+  openssl("req -x509 %s -nodes -days 2 -subj /CN=%s -keyout %s_key -out %s", KEY, name, path, path)
+  return path, path .. "_key"
+end
+
 ---Makes a new folder with an authority (`ca`), the certificate and key of a server called localhost (`cert`, `key`),
 ---and those of a client (`client`, `client_key`; and `locked_key`, with the password "secret").
 ---@return { path: string } folder a to-be-closed variable removes it
@@ -24,14 +62,8 @@ function tls.folder()
   local folder = process.directory()
   local at = folder.path
   openssl("req -x509 %s -nodes -days 2 -subj /CN=authority -keyout %s/ca_key -out %s/ca", KEY, at, at)
-  folder:write("names", "subjectAltName=DNS:localhost\n")
-  for name, files in pairs { localhost = { "key", "cert" }, client = { "client_key", "client" } } do
-    openssl("req %s -nodes -subj /CN=%s -keyout %s/%s -out %s/request", KEY, name, at, files[1], at)
-    -- Without -CAserial openssl keeps the number in a file that it shares with other folders: of the path it drops all
-    -- that follows a dot.
-    openssl("x509 -req -in %s/request -CA %s/ca -CAkey %s/ca_key -CAserial %s/serial -CAcreateserial -days 2 "
-      .. "-extfile %s/names -out %s/%s", at, at, at, at, at, at, files[2])
-  end
+  certify(folder, "localhost", { "cert", "key" }, { names = "DNS:localhost" })
+  certify(folder, "client", { "client", "client_key" }, { names = "DNS:localhost" })
   openssl("pkey -in %s/client_key -aes128 -passout pass:secret -out %s/locked_key", at, at)
   return folder
 end
