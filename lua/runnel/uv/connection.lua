@@ -62,15 +62,14 @@ end
 
 -- ---- TLS ----
 
----The context for an option `tls`. Wrong options are an error at the line that has called the caller of this function.
+---The context of an option `tls`. Wrong options are an error at the line that has called the caller of this function.
 ---@param kind "server"|"client"
 ---@param value any
 ---@param what string the function, for messages
 ---@param level? integer of the line for errors, if it is another one: 2 is the caller of this function
----@return runnel.tls.Context? context nil without the option
+---@return runnel.tls.Context? context
 ---@return string? err
 function connection.context(kind, value, what, level)
-  if value == nil or value == false then return nil end
   local context, err = require("runnel.internal.tls").of(kind, value, what .. ": tls", level or 2)
   return context, err
 end
@@ -84,10 +83,15 @@ end
 function connection.secure(conn, context, late)
   local pending <close> = connection.attempt(conn)
   local session, err = require("runnel.internal.tls").native.session(context, conn.host)
-  if not session then return nil, loop.message(err, conn.name) end
-  conn.session = session
-  local problem, text, ended = secure.handshake(conn.handle, session, late)
-  if problem then return nil, loop.message(problem, conn.name) end
+  local text, ended
+  if session then
+    conn.session = session
+    err, text, ended = secure.handshake(conn.handle, session, late)
+  end
+  if err then
+    err = loop.message(err, conn.name)
+    conn:close(err)
+  end
   if not conn.handle then return nil, conn.ended end
   pending.conn = nil
   conn:secure(text, ended)
@@ -118,7 +122,7 @@ function Connection:start_tls(tls, opts)
   local ms = opts and opts.timeout
   if ms ~= nil then check.ms(ms, 0, "start_tls: timeout") end
   local is_server = type(tls) == "userdata" and require("runnel.tls").kind(tls) == "server"
-  local context, err = connection.context(is_server and "server" or "client", tls or "nothing", "start_tls")
+  local context, err = connection.context(is_server and "server" or "client", tls, "start_tls")
   if self.session then error("start_tls: the connection has TLS already", 2) end
   if not self.handle then return false, self.ended end
   if context then err = self:suspend() end

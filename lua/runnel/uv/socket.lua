@@ -135,8 +135,11 @@ function socket.connect(host, port, opts)
     error("connect: timeout: a number of ms expected, got " .. tostring(ms), 2)
   end
   loop.check "connect"
-  local context, err = connection.context("client", opts and opts.tls, "connect")
-  if err then return nil, err end
+  local tls, context, err = opts and opts.tls, nil, nil
+  if tls then
+    context, err = connection.context("client", tls, "connect")
+    if not context then return nil, err end
+  end
   local late = ms and core.timeout(ms) or chan()
   local conn
   if port then conn, err = connect_tcp(host, port, late) else conn, err = connect_unix(host, late) end
@@ -280,16 +283,18 @@ end
 -- What the options say of TLS; nil if nothing. Or nil and an error.
 local function handshakes_of(opts)
   local ms, failed = opts and opts.timeout, opts and opts.failed
-  if ms ~= nil then check.ms(ms, 0, "listen: timeout", 4) end
+  if ms ~= nil then check.ms(ms, 1, "listen: timeout", 4) end
   if failed ~= nil and not check.is_callable(failed) then
     error("listen: failed: a function expected, got " .. check.article(failed), 3)
   end
-  local context, err = connection.context("server", opts and opts.tls, "listen", 3)
-  if context then return handshakes.new(context, ms, failed) end
-  if not err and (ms or failed) then
+  local tls = opts and opts.tls
+  if tls then
+    local context, err = connection.context("server", tls, "listen", 3)
+    return context and handshakes.new(context, ms, failed), err
+  end
+  if ms or failed then
     error(("listen: %s is for connections with TLS (option tls)"):format(ms and "timeout" or "failed"), 3)
   end
-  return nil, err
 end
 
 ---Listens for connections, and returns a channel of them. Closing it stops listening and closes the connections that

@@ -82,14 +82,14 @@ function secure.leave(handle, session)
     loop.close(handle)
   end
   if bytes then handle:write(bytes) end
-  local ok = handle:shutdown(function(err)
+  local ends = handle:shutdown(function(err)
     if loop.over or is_over then return end
     if err then over() else timer:start(LEAVING_MS, 0, over) end
   end)
-  timer:start(ok and SENDING_MS or LEAVING_MS, 0, over)
-  handle:read_start(function(_, chunk)
+  local reads = handle:read_start(function(_, chunk)
     if not chunk and not loop.over then over() end
   end)
+  if ends and reads then timer:start(SENDING_MS, 0, over) else over() end
 end
 
 return secure
