@@ -1,4 +1,5 @@
----TLS: who this end is, and whom it trusts. Contexts are for uv.connect and uv.listen, and for http.serve. Needs OpenSSL.
+---TLS: who this end is, and whom it trusts. Contexts are for uv.connect and uv.listen, and for http.serve. Needs
+---OpenSSL.
 ---
 ---    local tls = require "runnel.tls"
 ---    local context = assert(tls.server { cert = "cert.pem", key = "key.pem" })
@@ -9,8 +10,8 @@
 local contexts = require "runnel.internal.tls"
 
 ---@class runnel.tls.Context: userdata
----@field reload fun(self: runnel.tls.Context): boolean?, string? reads the files again, for new connections; connections
----that there are keep the old ones. If a file is invalid, nothing changes, and it returns nil and the error
+---@field reload fun(self: runnel.tls.Context): boolean?, string? reads the files again, for new connections;
+---connections that there are keep the old ones. If a file is invalid, nothing changes, and it returns nil and the error
 
 ---@class runnel.tls.Certificate
 ---@field cert string the certificate, and those of the authorities above it: a file or a text
@@ -18,8 +19,8 @@ local contexts = require "runnel.internal.tls"
 ---@field password? string of an encrypted key
 
 ---@class runnel.tls.ServerOptions: runnel.tls.Certificate
----@field more? runnel.tls.Certificate[] certificates for clients that ask for a name in one of them (SNI); all others get
----the first one
+---@field more? runnel.tls.Certificate[] certificates for clients that ask for a name in one of them (SNI); all others
+---get the first one
 ---@field ca? string authorities whose clients are let in: then a client must show a certificate
 ---@field verify? "required"|"optional" "optional": a client may show none
 ---@field alpn? string[] protocols that the program speaks, best first

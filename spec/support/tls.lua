@@ -32,9 +32,9 @@ end
 ---Makes a certificate NAME and its key NAME_key, signed by the authority of a folder.
 ---@param folder { path: string } of tls.folder
 ---@param name string its subject
----@param opts? { names?: string, days?: integer, extensions?: string, ca?: string, ca_key?: string, kind?: string } `names`:
----as in "DNS:localhost,IP:127.0.0.1"; `days`: how long it is valid, from now on; `extensions`: lines for openssl; `ca`: the
----files of another authority; `kind`: arguments of openssl for the key
+---@param opts? { names?: string, days?: integer, extensions?: string, ca?: string, ca_key?: string, kind?: string }
+---`names`: as in "DNS:localhost,IP:127.0.0.1"; `days`: how long it is valid, from now on; `extensions`: lines for
+---openssl; `ca`: the files of another authority; `kind`: arguments of openssl for the key
 ---@return string cert the path
 ---@return string key
 function tls.certify(folder, name, opts)

@@ -33,7 +33,9 @@ end
 local function check_string(opts, name, what)
   local value = opts[name]
   if value == nil then return end
-  if type(value) ~= "string" or value == "" then fail(what, "%s: a string expected, got %s", name, check.describe(value)) end
+  if type(value) ~= "string" or value == "" then
+    fail(what, "%s: a string expected, got %s", name, check.describe(value))
+  end
   if value:find("\0", 1, true) then fail(what, "%s has a zero byte", name) end
 end
 
@@ -49,7 +51,9 @@ end
 local function check_list(opts, name, what, expected)
   local list = opts[name]
   if list == nil then return nil end
-  if type(list) ~= "table" or #list == 0 then fail(what, "%s: %s expected, got %s", name, expected, check.article(list)) end
+  if type(list) ~= "table" or #list == 0 then
+    fail(what, "%s: %s expected, got %s", name, expected, check.article(list))
+  end
   return list
 end
 
@@ -83,7 +87,9 @@ local function server_options(opts, what)
   copied.more = more and {}
   for i, one in ipairs(more or {}) do
     local which = ("%s: more: %d"):format(what, i)
-    if type(one) ~= "table" then fail(which, "{ cert = a file, key = a file } expected, got %s", check.article(one)) end
+    if type(one) ~= "table" then
+      fail(which, "{ cert = a file, key = a file } expected, got %s", check.article(one))
+    end
     check_names(one, CERTIFICATE, which)
     check_certificate(one, which)
     if not one.cert then fail(which, "the certificate is missing (option cert)") end
@@ -98,7 +104,9 @@ local function client_options(opts, what)
   if opts.insecure ~= nil and type(opts.insecure) ~= "boolean" then
     fail(what, "insecure: true or false expected, got %s", check.describe(opts.insecure))
   end
-  if opts.insecure and opts.ca then fail(what, "ca: with insecure = true no authority matters; leave out one of the two") end
+  if opts.insecure and opts.ca then
+    fail(what, "ca: with insecure = true no authority matters; leave out one of the two")
+  end
   return copied
 end
 
@@ -121,8 +129,8 @@ end
 
 local usual -- the context of clients without options
 
----Makes a context by an option `tls`: a context, options for one, or `true`: a client that trusts the authorities of the
----system. As contexts.make.
+---Makes a context by an option `tls`: a context, options for one, or `true`: a client that trusts the authorities of
+---the system. As contexts.make.
 ---@param kind "server"|"client"
 ---@param value any
 ---@param what string the function and the option, as in "connect: tls"

@@ -111,8 +111,8 @@ end
 ---@return runnel.uv.TlsInfo? info nil without TLS
 function Connection:tls_info() return self.session and self.session:info() or nil end
 
----Begins TLS on a connection that has none; parks until the handshake is complete. Both ends must have agreed to do so, as
----by STARTTLS of SMTP; and all that the other end has sent before must have been taken.
+---Begins TLS on a connection that has none; parks until the handshake is complete. Both ends must have agreed to do so,
+---as by STARTTLS of SMTP; and all that the other end has sent before must have been taken.
 ---@param tls true|runnel.tls.ClientOptions|runnel.tls.Context as for connect; or a context of a server
 ---@param opts? { timeout?: number } as for connect
 ---@return boolean ok if false, the connection is closed

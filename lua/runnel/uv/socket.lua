@@ -119,12 +119,15 @@ end
 ---@class runnel.uv.socket
 local socket = {}
 
+---@class runnel.uv.ConnectOptions
+---@field timeout? number give up after this many ms
+---@field tls? true|runnel.tls.ClientOptions|runnel.tls.Context encrypt, and check that the server's certificate is for
+---the host; true: by an authority that the system trusts
+
 ---Connects to a server; parks until it is connected.
 ---@param host string a name or an address; or, without a port, the path of a Unix socket
 ---@param port? integer
----@param opts? { timeout?: number, tls?: true|runnel.tls.ClientOptions|runnel.tls.Context } `timeout`: give up after this
----many ms. `tls`: encrypt, and check that the server's certificate is for the host; true: by an authority that the system
----trusts
+---@param opts? runnel.uv.ConnectOptions
 ---@return runnel.uv.Connection? conn
 ---@return string? err
 function socket.connect(host, port, opts)
@@ -135,13 +138,14 @@ function socket.connect(host, port, opts)
     error("connect: timeout: a number of ms expected, got " .. tostring(ms), 2)
   end
   loop.check "connect"
-  local tls, context, err = opts and opts.tls, nil, nil
+  local tls, context = opts and opts.tls, nil
   if tls then
-    context, err = connection.context("client", tls, "connect")
-    if not context then return nil, err end
+    local problem
+    context, problem = connection.context("client", tls, "connect")
+    if not context then return nil, problem end
   end
   local late = ms and core.timeout(ms) or chan()
-  local conn
+  local conn, err
   if port then conn, err = connect_tcp(host, port, late) else conn, err = connect_unix(host, late) end
   if not conn then return nil, explain(err, host, port) end
   conn.host = port and host or nil
@@ -280,6 +284,13 @@ local function listen_tcp(host, port, tls)
   return nil, nil, err
 end
 
+---@class runnel.uv.ListenOptions
+---@field mode? integer the file mode of a Unix socket, as in `tonumber("600", 8)`
+---@field tls? runnel.tls.ServerOptions|runnel.tls.Context encrypt; only connections whose handshake is complete are put
+---on the channel
+---@field timeout? number with tls: how many ms a handshake may take, default 10000
+---@field failed? fun(err: string) with tls: is called for each handshake that fails
+
 -- What the options say of TLS; nil if nothing. Or nil and an error.
 local function handshakes_of(opts)
   local ms, failed = opts and opts.timeout, opts and opts.failed
@@ -302,10 +313,7 @@ end
 ---@param host string the name or address to listen on, such as "127.0.0.1", or "0.0.0.0" for all addresses; or, without
 ---a port, the path of a Unix socket
 ---@param port? integer 0 for any free port
----@param opts? { mode?: integer, tls?: runnel.tls.ServerOptions|runnel.tls.Context, timeout?: number, failed?: fun(err: string) }
----`mode`: the file mode of a Unix socket, as in `tonumber("600", 8)`. `tls`: encrypt; only connections whose handshake is
----complete are put on the channel. `timeout`: how many ms a handshake may take, default 10000. `failed`: is called for each
----that fails
+---@param opts? runnel.uv.ListenOptions
 ---@return runnel.Channel<runnel.uv.Connection>? connections nil if it cannot listen
 ---@return any port the port, or the path; or the error
 function socket.listen(host, port, opts)

@@ -195,9 +195,8 @@ local function reader()
     if session then
       chunk, ended, why = decrypt(self, chunk)
     end
-    if not chunk then -- only a part of a record, or nothing for the program
-    elseif self.held then hold(self.held, chunk)
-    elseif offer(self.input, chunk) == nil then pause(self, slot, chunk) end
+    if chunk and self.held then hold(self.held, chunk)
+    elseif chunk and offer(self.input, chunk) == nil then pause(self, slot, chunk) end
     if ended then stop_reading(self, slot, why) end
   end
   return slot

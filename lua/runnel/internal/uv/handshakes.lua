@@ -1,5 +1,5 @@
----The handshakes of connections that a listener has accepted: each in a go block of its own, so that a slow client stops
----nobody else.
+---The handshakes of connections that a listener has accepted: each in a go block of its own, so that a slow client
+---stops nobody else.
 
 local core = require "runnel.core"
 local connection = require "runnel.uv.connection"
@@ -30,8 +30,8 @@ end
 
 ---Begins one.
 ---@param conn runnel.uv.Connection is closed if it fails
----@param done fun(is_ready: boolean, was_full: boolean) is called when it has ended, and must not park. `was_full`: there
----was no room for another one
+---@param done fun(is_ready: boolean, was_full: boolean) is called when it has ended, and must not park. `was_full`:
+---there was no room for another one
 ---@return boolean is_full there is no room for another one, until `done` says that there was none
 function Handshakes:begin(conn, done)
   self.count = self.count + 1

@@ -64,10 +64,10 @@ function secure.handshake(handle, session, late)
   return answer.why, answer.text, answer.ended
 end
 
----Ends a session and closes its handle: says that this is the end (close_notify), then reads until the other end closes,
----too. Closing the handle at once would reset the connection if bytes have come that nobody has read, such as tickets of
----TLS 1.3: then the other end loses what was sent. If something still waits to be written, it closes at once: the other
----end must not take what has come for all.
+---Ends a session and closes its handle: says that this is the end (close_notify), then reads until the other end
+---closes, too. Closing the handle at once would reset the connection if bytes have come that nobody has read, such as
+---tickets of TLS 1.3: then the other end loses what was sent. If something still waits to be written, it closes at
+---once: the other end must not take what has come for all.
 ---@param handle any luv's
 ---@param session any
 function secure.leave(handle, session)
