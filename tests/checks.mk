@@ -17,7 +17,7 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts embed fuzz gc host model nats-memory \
          nats-races httpd-memory httpd-races oom san-gcc san-clang shared-memory shared-races soak soak-machines \
          specs-long spin threads \
-         valgrind
+         tls-memory tls-races valgrind
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
 $(CHECKS:%=check-%): NEEDED = san
 $(CHECKS:%=check-%): BUILT  = $(CHECKED)
@@ -87,7 +87,8 @@ coverage: ## check that the specs reach 90 % of the branches of csrc/, and all l
 	@rm -rf build/coverage # else it would count sources that no longer exist
 	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage -fprofile-update=atomic -Dalways_inline='
 run-coverage: programs
-	$(THEN) run-specs run-api run-host run-shared-memory run-nats-memory run-httpd-memory run-allocator-plain
+	$(THEN) run-specs run-api run-host run-shared-memory run-nats-memory run-httpd-memory run-tls-memory \
+	  run-allocator-plain
 	$(THEN) run-oom OOM_SCENARIOS="tests/oom/shared.lua tests/oom/threads.lua"
 	gcovr --root . --object-directory $(BUILD) --filter csrc/ --gcov-ignore-parse-errors --xml $(BUILD)/coverage.xml
 	$(LUA) scripts/coverage.lua 90 <$(BUILD)/coverage.xml
@@ -204,6 +205,17 @@ run-httpd-memory run-httpd-races: $(BUILD)/runner $(HTTPD_MODULE) $(HTTP_MODULE)
 	$(BUILD)/runner tests/httpd.lua $(if $(LONG),1000,40)
 	$(if $(HTTP_MODULE),$(BUILD)/runner tests/http.lua $(if $(LONG),1000,40))
 
+.PHONY: check-tls
+check-tls: check-tls-memory check-tls-races ## TLS where memory runs out, and in several threads, with sanitizers
+check-tls-memory check-tls-races: NEEDED = tls
+check-tls-races: BUILT = $(RACES)
+run-tls-memory: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which can fail
+run-tls-memory run-tls-races: $(if $(TLS_MODULE),$(BUILD)/tls)
+run-tls-memory:
+	$(if $(TLS_MODULE),$(BUILD)/tls memory tests/tls.lua $(if $(LONG),0,300))
+run-tls-races:
+	$(if $(TLS_MODULE),$(BUILD)/tls threads $(if $(LONG),60,2))
+
 check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
 check-spin: NEEDED = spin
 check-spin: BUILT  =
@@ -247,6 +259,9 @@ $(BUILD)/http_oom:  $(HTTP_OBJECTS) $(HTTPD_OBJECTS)
 $(BUILD)/nats_oom $(BUILD)/httpd_oom $(BUILD)/http_oom: $(BUILD)/%: $(BUILD)/tests/%.o $(BUILD)/tests/memory.o $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(MODULE_LIBS) $(LIBS)
 
+$(BUILD)/tls: $(BUILD)/tests/tls.o $(BUILD)/tests/memory.o $(OBJECTS) $(TLS_OBJECTS)
+	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(TLS_LIBS) $(LIBS)
+
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \
 	  $(LUA_LIBS)
@@ -286,7 +301,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 # ---- together, and outside the tree ----
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
-              check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-spin check-soak \
+              check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-tls check-spin check-soak \
               check-soak-machines check-api check-host check-embed check-install check-analyzer
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
