@@ -210,9 +210,10 @@ check-tls: check-tls-memory check-tls-races ## TLS where memory runs out, and in
 check-tls-memory check-tls-races: NEEDED = tls
 check-tls-races: BUILT = $(RACES)
 run-tls-memory: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which can fail
+run-tls-races: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/tsan.supp
 run-tls-memory run-tls-races: $(if $(TLS_MODULE),$(BUILD)/tls)
 run-tls-memory:
-	$(if $(TLS_MODULE),$(BUILD)/tls memory tests/tls.lua $(if $(LONG),0,300))
+	$(if $(TLS_MODULE),$(BUILD)/tls memory tests/tls.lua $(if $(LONG),0,20))
 run-tls-races:
 	$(if $(TLS_MODULE),$(BUILD)/tls threads $(if $(LONG),60,2))
 
