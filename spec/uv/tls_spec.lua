@@ -232,6 +232,22 @@ describe("runnel.uv with TLS", function()
       b:close()
     end)
 
+    it("have closed in order when a program ends at once after that, and does not wait", function()
+      local conns, port = listen()
+      local script = ([[
+        local uv = require "runnel.uv"
+        local conn = assert(uv.connect("127.0.0.1", %d, { tls = { ca = %q } }))
+        conn:write "last words"
+        conn:close()]]):format(port, path .. "/ca")
+      local program = rn.go(uv.run, { os.getenv "LUA" or "lua5.4", "-e", script })
+      local conn = conns:take()
+      conns:close()
+      assert.same({ "last words" }, { all(conn:read()) })
+      local p = program:take()
+      assert.same({ 0, "" }, { p.code, p.stderr })
+      conn:close()
+    end)
+
     it("that end without the end of TLS are cut", function()
       local a, b = pair()
       a:write "a half"

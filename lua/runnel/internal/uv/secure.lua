@@ -83,7 +83,7 @@ function secure.leave(handle, session)
   end
   if bytes then handle:write(bytes) end
   local ends = handle:shutdown(function(err)
-    if loop.over or is_over then return end
+    if loop.over or is_over or err == "ECANCELED" then return end -- at the end of the state luv closes the handles
     if err then over() else timer:start(LEAVING_MS, 0, over) end
   end)
   local reads = handle:read_start(function(_, chunk)
