@@ -8,8 +8,8 @@ description = {
   detailed = [[
     Go blocks that are plain coroutines, rendezvous and buffered channels, alts, timeouts, transducers, and pipelines
     with exact parallelism, for Lua 5.4. The C core needs Lua and POSIX only. Is built by GNU make. runnel.nats,
-    runnel.http and the monitor are built where the headers of libnats, libcurl and zlib, and libmicrohttpd are. The
-    executable with its prompt, and the library for C programs, come with `make install`.
+    runnel.tls, runnel.http and the monitor are built where the headers of libnats, OpenSSL, libcurl and zlib, and
+    libmicrohttpd are. The executable with its prompt, and the library for C programs, come with `make install`.
   ]],
   license = "MIT",
 }

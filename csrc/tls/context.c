@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tls/session.h"
+#include "tls/verify.h"
 
 /* HandleType.free */
 static void free_context(void *object) {
@@ -85,7 +85,7 @@ static bool make_setup(lua_State *L, int options, TlsContext *context) {
   if (verify != SETUP_NO_VERIFY && !setup_trust(context->next, ca, &context->why)) return false;
   const char *host = get_string(L, options, "name");
   if (host && !setup_expect(context->next, host, &context->why)) return false;
-  return setup_finish(context->next, verify, session_verify, &context->why);
+  return setup_finish(context->next, verify, verify_certificate, &context->why);
 }
 
 /* Replaces the setup by a new one. Pushes `true`, or nil and why. */

@@ -2,6 +2,7 @@
    functions for other C modules (tls.h). Its functions check little: the Lua modules do. */
 #include <openssl/crypto.h>
 
+#include "tls/context.h"
 #include "tls/session.h"
 
 /* How many bytes a read decrypts at a time, and about how many it returns at most. */
@@ -17,7 +18,7 @@ static int module_session(lua_State *L) {
   TlsContext *context = (TlsContext *)handle_check(L, 1, CONTEXT_TYPE);
   const char *host = luaL_optstring(L, 2, NULL);
   Handle **box = session_push(L);
-  Tls *tls = session_begin(context, host);
+  Tls *tls = session_begin(context_setup(context), host);
   if (!tls) return luaL_error(L, "not enough memory");
   *box = &tls->handle;
   bool is_checked = !tls->setup->is_server && tls->setup->verify != SETUP_NO_VERIFY;
@@ -125,10 +126,25 @@ static TlsContext *hold(lua_State *L, int at) { return (TlsContext *)handle_hold
 
 static void release(TlsContext *context) { handle_release(context); }
 
+static Tls *begin(TlsContext *context, const char *host) { return session_begin(context_setup(context), host); }
+
 static const tls_functions FUNCTIONS = {
-    TLS_VERSION,      hold,          release,      session_begin,   session_free, session_feed,
-    session_read,     session_write, session_take, session_pending, session_end,  session_is_ready,
-    session_protocol, session_error, session_peer};
+    .version = TLS_VERSION,
+    .hold = hold,
+    .release = release,
+    .begin = begin,
+    .free = session_free,
+    .feed = session_feed,
+    .read = session_read,
+    .write = session_write,
+    .take = session_take,
+    .pending = session_pending,
+    .end = session_end,
+    .is_ready = session_is_ready,
+    .protocol = session_protocol,
+    .error = session_error,
+    .peer = session_peer,
+};
 
 int luaopen_runnel_tls_core(lua_State *L) {
   static const luaL_Reg functions[] = {

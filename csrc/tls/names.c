@@ -13,7 +13,7 @@ bool names_copy(char *to, const char *name, size_t length) {
   for (size_t i = 0; i < length; i++) {
     char c = name[i];
     if (c <= ' ' || c > '~') return false;
-    to[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    to[i] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   }
   to[length] = 0;
   return true;

@@ -18,30 +18,17 @@ static char *copy(const char *text, size_t length) {
 
 /* ---- failures ---- */
 
-/* What messages call the other end. */
-static const char *other_end(const Tls *tls) { return tls->setup->is_server ? "the client" : "the server"; }
-
-/* The session has failed, by OpenSSL's first error, unless session_verify has said why. */
+/* The session has failed, by OpenSSL's first error, unless verify.c has said why. */
 static void fail(Tls *tls) {
   tls->has_failed = true;
-  if (!tls->why && (tls->why = (Why *)calloc(1, sizeof *tls->why))) (void)why_of_session(tls->why, other_end(tls));
+  if (!tls->why && (tls->why = (Why *)calloc(1, sizeof *tls->why)))
+    (void)why_of_session(tls->why, session_other_end(tls));
   ERR_clear_error();
 }
 
 const char *session_error(const Tls *tls) {
   if (!tls->has_failed) return tls->has_ended ? "it has been ended" : NULL;
   return tls->why ? tls->why->text : "not enough memory";
-}
-
-int session_verify(int ok, X509_STORE_CTX *store) {
-  if (ok) return ok;
-  SSL *ssl = (SSL *)X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
-  Tls *tls = (Tls *)SSL_get_app_data(ssl);
-  if (tls->why || !(tls->why = (Why *)calloc(1, sizeof *tls->why))) return ok;
-  const char *owner = tls->host ? tls->host : other_end(tls);
-  (void)why_of_certificate(tls->why, X509_STORE_CTX_get_error(store), owner, X509_STORE_CTX_get_current_cert(store),
-                           X509_STORE_CTX_get_error_depth(store), tls->host);
-  return ok;
 }
 
 /* ---- the beginning and the end ---- */
@@ -102,11 +89,14 @@ static bool prepare(Tls *tls, const char *host) {
   return !host || expect(tls, host);
 }
 
-Tls *session_begin(TlsContext *context, const char *host) {
+Tls *session_begin(Setup *setup, const char *host) {
   Tls *tls = (Tls *)calloc(1, sizeof *tls);
-  if (!tls) return NULL;
+  if (!tls) {
+    setup_release(setup);
+    return NULL;
+  }
   handle_init(tls, &session_type);
-  tls->setup = context_setup(context);
+  tls->setup = setup;
   bool ok = prepare(tls, host);
   ERR_clear_error();
   if (ok) return tls;

@@ -2,8 +2,10 @@
 #ifndef RUNNEL_TLS_SESSION_H
 #define RUNNEL_TLS_SESSION_H
 
-#include "tls/context.h"
+#include "kit/handle.h"
 #include "tls/pipe.h"
+#include "tls/setup.h"
+#include "tls/tls.h"
 
 #define SESSION_TYPE "runnel.tls.session"
 
@@ -21,7 +23,9 @@ struct Tls {
   bool has_failed;
 };
 
-Tls *session_begin(TlsContext *context, const char *host);
+/* As tls_functions.begin, for the setup of a context, whose hold then belongs to the session. */
+Tls *session_begin(Setup *setup, const char *host);
+
 void session_free(Tls *tls);
 bool session_feed(Tls *tls, const char *bytes, size_t size);
 ptrdiff_t session_read(Tls *tls, char *to, size_t max);
@@ -44,7 +48,9 @@ __attribute__((visibility("default")))
 #endif
 int luaopen_runnel_tls_core(lua_State *L);
 
-/* OpenSSL's callback for each certificate that it has checked. */
-int session_verify(int ok, X509_STORE_CTX *store);
+/* What messages call the other end. */
+static inline const char *session_other_end(const Tls *tls) {
+  return tls->setup->is_server ? "the client" : "the server";
+}
 
 #endif

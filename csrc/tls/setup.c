@@ -77,9 +77,11 @@ static bool add_name(void *data, const char *name) {
   if (!names) return false;
   setup->names = names;
   size_t size = strlen(name) + 1;
-  char *text = (char *)malloc(size);
-  if (!text) return false;
-  names[setup->nnames++] = (SetupName){(char *)memcpy(text, name, size), setup->count - 1};
+  SetupName *added = &names[setup->nnames];
+  *added = (SetupName){(char *)malloc(size), setup->count - 1};
+  if (!added->text) return false;
+  memcpy(added->text, name, size);
+  setup->nnames++;
   return true;
 }
 
