@@ -87,7 +87,7 @@ coverage: ## check that the specs reach 90 % of the branches of csrc/, and all l
 	@rm -rf build/coverage # else it would count sources that no longer exist
 	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage -fprofile-update=atomic -Dalways_inline='
 run-coverage: programs
-	$(THEN) run-specs run-api run-host run-shared-memory run-nats-memory run-httpd-memory run-tls-memory \
+	$(THEN) run-specs run-api run-host run-shared-memory run-nats-memory run-httpd-memory run-tls-memory run-tls-races \
 	  run-allocator-plain
 	$(THEN) run-oom OOM_SCENARIOS="tests/oom/shared.lua tests/oom/threads.lua"
 	gcovr --root . --object-directory $(BUILD) --filter csrc/ --gcov-ignore-parse-errors --xml $(BUILD)/coverage.xml
@@ -213,6 +213,7 @@ run-tls-memory: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, 
 run-tls-races: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/tsan.supp
 run-tls-memory run-tls-races: $(if $(TLS_MODULE),$(BUILD)/tls)
 run-tls-memory:
+	$(if $(TLS_MODULE),$(BUILD)/tls tickets)
 	$(if $(TLS_MODULE),$(BUILD)/tls memory tests/tls.lua $(if $(LONG),0,20))
 run-tls-races:
 	$(if $(TLS_MODULE),$(BUILD)/tls threads $(if $(LONG),60,2))

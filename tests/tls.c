@@ -7,8 +7,9 @@
                                      sanitizer looks for what is not freed.
      tls threads SECONDS             threads do handshakes by tls.h, as other C modules do, while the context is reloaded;
                                      the thread sanitizer watches.
+     tls tickets                     keys of tickets change.
 
-   Both run the program openssl, to make certificates. */
+   The first two run the program openssl, to make certificates. */
 #include <lauxlib.h>
 #include <lualib.h>
 #include <openssl/crypto.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "memory.h"
+#include "tls/tickets.h"
 #include "tls/tls.h"
 
 int luaopen_runnel_core(lua_State *L);
@@ -219,8 +221,30 @@ static int check_threads(unsigned seconds) {
   return EXIT_SUCCESS;
 }
 
+/* ---- tickets ---- */
+
+static int check_tickets(void) {
+  Tickets tickets;
+  TicketKey first, next, found;
+  bool ok = tickets_init(&tickets) && tickets_newest(&tickets, &first) && tickets_newest(&tickets, &next) &&
+            memcmp(&first, &next, sizeof first) == 0 && tickets_find(&tickets, first.name, &found) == 1 &&
+            memcmp(&first, &found, sizeof first) == 0;
+  if (!ok) memory_die("a key that is not due has changed");
+  tickets.changes = 0;
+  ok = tickets_newest(&tickets, &next) && memcmp(&first, &next, sizeof first) != 0 && tickets.changes > 0 &&
+       tickets_find(&tickets, first.name, &found) == 2 && memcmp(&first, &found, sizeof first) == 0 &&
+       tickets_find(&tickets, next.name, &found) == 1;
+  if (!ok) memory_die("a key that was due has not changed, or the one before is lost");
+  tickets.changes = 0;
+  ok = tickets_newest(&tickets, &next) && tickets_find(&tickets, first.name, &found) == 0;
+  if (!ok) memory_die("an old key still opens tickets");
+  tickets_free(&tickets);
+  return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "memory") == 0) return check_memory(argv[2], argv[3]);
   if (argc == 3 && strcmp(argv[1], "threads") == 0) return check_threads((unsigned)atoi(argv[2]));
+  if (argc == 2 && strcmp(argv[1], "tickets") == 0) return check_tickets();
   return EXIT_FAILURE;
 }

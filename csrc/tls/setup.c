@@ -29,7 +29,10 @@ static bool configure(Setup *setup, Why *why) {
   (void)SSL_CTX_set_timeout(ssl, RESUMABLE);
   X509_VERIFY_PARAM_set_hostflags(SSL_CTX_get0_param(ssl), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
   bool ok = SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1;
-  if (setup->is_server) ok = ok && SSL_CTX_set_cipher_list(ssl, CIPHERS) == 1;
+  if (setup->is_server) {
+    ok = ok && SSL_CTX_set_cipher_list(ssl, CIPHERS) == 1;
+    tickets_use(ssl, &setup->tickets);
+  }
   ok = ok && SSL_CTX_set_session_id_context(ssl, (const unsigned char *)"runnel", sizeof "runnel" - 1) == 1;
   return ok || why_of_openssl(why, "TLS");
 }
@@ -42,9 +45,10 @@ Setup *setup_new(bool is_server, Why *why) {
   }
   atomic_init(&setup->holds, 1);
   setup->is_server = is_server;
+  bool has_keys = tickets_init(&setup->tickets);
   setup->method = pipe_method();
   setup->ssl = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
-  bool ok = setup->method && setup->ssl ? configure(setup, why) : why_of_openssl(why, "TLS");
+  bool ok = has_keys && setup->method && setup->ssl ? configure(setup, why) : why_of_openssl(why, "TLS");
   if (ok) return setup;
   setup_release(setup);
   return NULL;
@@ -59,6 +63,7 @@ void setup_release(Setup *setup) {
   if (atomic_fetch_sub(&setup->holds, 1) != 1) return;
   SSL_CTX_free(setup->ssl);
   BIO_meth_free(setup->method);
+  tickets_free(&setup->tickets);
   for (size_t i = 0; i < setup->count; i++) identity_free(&setup->identities[i]);
   for (size_t i = 0; i < setup->nnames; i++) free(setup->names[i].text);
   free(setup->identities);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "tls/identity.h"
+#include "tls/tickets.h"
 
 /* One name of a certificate. */
 typedef struct SetupName {
@@ -24,6 +25,7 @@ typedef struct Setup {
   bool is_server;       /* of a server; else of clients */
   SetupVerify verify;   /* what is asked of the other end */
   SSL_CTX *ssl;         /* has the first identity */
+  Tickets tickets;      /* of a server */
   BIO_METHOD *method;   /* of the sessions' BIOs (pipe.h) */
   Identity *identities; /* the certificates of this end */
   size_t count, room;   /* how many there are, and for how many there is memory */

@@ -573,6 +573,29 @@ describe("runnel.uv with TLS", function()
       conns:close()
     end)
 
+    it("as a client resumes its session, but not after a reload", function()
+      local context = assert(tls.server { cert = path .. "/cert", key = path .. "/key" })
+      local conns, port = listen { tls = context }
+      rn.go(function()
+        for conn in conns do
+          conn:read():take()
+          conn:write(tostring(conn:tls_info().resumed))
+          conn:close()
+        end
+      end)
+      for _, version in ipairs { "-tls1_2", "-tls1_3" } do
+        local function connects(option)
+          return uv.run({ "openssl", "s_client", "-quiet", "-CAfile", path .. "/ca", version, option, path .. "/session",
+            "-connect", "127.0.0.1:" .. port, stdin = rn.to_chan { "x" }, timeout = 20000 }).stdout
+        end
+        assert.equal("false", connects "-sess_out")
+        assert.equal("true", connects "-sess_in")
+        assert.is_true(context:reload())
+        assert.equal("false", connects "-sess_in")
+      end
+      conns:close()
+    end)
+
     it("as a server is used", function()
       for _, version in ipairs { "-tls1_2", "-tls1_3" } do
         local port, program <close> = certificates.serve( -- luacheck: ignore 211
