@@ -8,6 +8,7 @@ local uv_stage = require "spec.support.uv_stage"
 
 local has_luv, luv = pcall(require, "luv")
 local uv = has_luv and require "runnel.uv"
+local certificates = has_luv and require "spec.support.tls"
 
 local TEXT = ("a line\n"):rep(100000) -- more than the pipes and buffers of the system and of a channel hold
 
@@ -46,10 +47,14 @@ local function reads(open)
   end
 end
 
--- Both ends of a connection. With data, the other end has sent some that nothing has taken.
-local function connection(has_data)
-  local conns, port = assert(uv.listen("127.0.0.1", 0))
-  local a = assert(uv.connect("127.0.0.1", port))
+local folder -- of certificates
+
+-- Both ends of a connection, with TLS or without. With data, the other end has sent some that nothing has taken.
+local function connection(has_data, is_secure)
+  local server = is_secure and { tls = { cert = folder.path .. "/cert", key = folder.path .. "/key" } } or nil
+  local client = is_secure and { tls = { ca = folder.path .. "/ca", name = "localhost" } } or nil
+  local conns, port = assert(uv.listen("127.0.0.1", 0, server))
+  local a = assert(uv.connect("127.0.0.1", port, client))
   local b = conns:take()
   conns:close()
   if has_data then
@@ -132,12 +137,9 @@ for name, stdout in pairs { spawn = "chunks", ["spawn with lines"] = "lines" } d
   end
 end
 
-for name, of in pairs {
-  ["conn:read"] = function(conn) return conn:read() end,
-  ["conn:lines"] = function(conn) return conn:lines() end,
-} do
-  operations[name] = function(has_data)
-    local a, b = connection(has_data)
+local function reads_connection(of, is_secure)
+  return function(has_data)
+    local a, b = connection(has_data, is_secure)
     local ch = of(a)
     local function after()
       a:close()
@@ -147,22 +149,31 @@ for name, of in pairs {
   end
 end
 
-operations["conn:writer"] = function(has_data)
-  local a, b = connection(false)
-  local ch = a:writer()
-  if has_data then
-    rn.go(function()
-      rn.rename "test sender"
-      for _ = 1, 100 do
-        if not ch:put(TEXT) then return end
-      end
-    end)
+local function writes_connection(is_secure)
+  return function(has_data)
+    local a, b = connection(false, is_secure)
+    local ch = a:writer()
+    if has_data then
+      rn.go(function()
+        rn.rename "test sender"
+        for _ = 1, 100 do
+          if not ch:put(TEXT) then return end
+        end
+      end)
+    end
+    local function after()
+      a:close()
+      b:close()
+    end
+    return { outs = {}, close = after, after = after, fed = ch }
   end
-  local function after()
-    a:close()
-    b:close()
-  end
-  return { outs = {}, close = after, after = after, fed = ch }
+end
+
+local can_encrypt = has_luv and pcall(require, "runnel.tls") and certificates.has "openssl"
+for suffix, is_secure in pairs { [""] = false, [" with TLS"] = can_encrypt or nil } do
+  operations["conn:read" .. suffix] = reads_connection(function(conn) return conn:read() end, is_secure)
+  operations["conn:lines" .. suffix] = reads_connection(function(conn) return conn:lines() end, is_secure)
+  operations["conn:writer" .. suffix] = writes_connection(is_secure)
 end
 
 -- The functions that the manual lists and that only wait in the caller's go block, or start nothing.
@@ -178,6 +189,10 @@ end
 describe("every operation of runnel.uv", function()
   if not has_luv then return pending "luv is not installed" end
 
+  setup(function() folder = can_encrypt and certificates.folder() end)
+  teardown(function()
+    if folder then folder:remove() end
+  end)
   before_each(uv_stage.open)
   after_each(uv_stage.close)
 
