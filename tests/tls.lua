@@ -1,5 +1,6 @@
 -- The scenarios of tests/tls.c: contexts and sessions of TLS while allocations fail. Called with the number of a
--- scenario and the folder of a certificate; returns its name and a function that runs it, or nil if there is no such scenario.
+-- scenario and the folder of a certificate; returns its name and a function that runs it, or nil if there is no such
+-- scenario.
 
 local number, folder = ...
 local core = require "runnel.tls.core"
@@ -59,7 +60,8 @@ local SCENARIOS = {
   { "a handshake", function()
     local s, c = shake(server(), client())
     local info = c:info()
-    assert(info.peer == "CN=localhost" and info.protocol == "http/1.1" and info.name == "localhost", "BROKEN: half of it")
+    assert(info.peer == "CN=localhost" and info.name == "localhost", "BROKEN: half of it")
+    assert(info.protocol == "http/1.1", "BROKEN: half of it")
     assert(s:info().protocol == "http/1.1", "BROKEN: half of it")
   end },
   { "a handshake with the client's certificate", function()
