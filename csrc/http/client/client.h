@@ -12,7 +12,8 @@
    3. Lua thread: news.c puts true on the channel `news` of each transfer that has one. A go block that waits on it
       then looks at the transfer: result(), take().
 
-   The queue of events is open while there are transfers, so that a wait for one is no deadlock. What Lua wants of the
+   The queue of events is open while there are transfers, so that a wait for one is no deadlock. It closes only when no
+   go block is ready any more: often one makes the next request, and opening takes a fifth of one. What Lua wants of the
    thread later (to cancel, to go on after a pause) goes through `asked`, too.
 
    A Transfer is used by both threads; Client.lock guards what both change. The thread holds it from start to end. */
@@ -56,6 +57,7 @@ typedef struct Client {
   Thread thread;              /* the only one that uses the multi handle */
   size_t under_way;           /* number of transfers; Lua thread, as the next one */
   runnel_task wake;           /* wakes the thread */
+  runnel_task rest;           /* closes the queue of events if there are no transfers */
 
   pthread_mutex_t lock;       /* guards the rest, and parts of transfers */
   List asked;                 /* Transfers for which Transfer.asks is not empty */
@@ -214,9 +216,12 @@ bool redirect_prepare(Transfer *transfer, long status, const char *location, siz
 /* The `deliver` of Client.events. */
 int client_deliver(lua_State *L);
 
-/* Removes a transfer from those under way; the last one closes the queue of events. Does nothing if it is over. Does
-   not raise. */
+/* Removes a transfer from those under way; after the last one Client.rest is run. Does nothing if it is over. Does not
+   raise. */
 void transfer_leave(lua_State *L, Transfer *transfer);
+
+/* The run of Client.rest. */
+void client_rest(void *data);
 
 /* ---- settings.c and options.c: Lua thread ---- */
 
@@ -241,8 +246,8 @@ void options_must(lua_State *L, const char *name, CURLcode code);
 
 /* ---- response.c ---- */
 
-/* Pushes the table of headers. */
-void response_push_headers(lua_State *L, const Bytes *head);
+/* headers(lines) -> the table of headers. */
+int response_headers(lua_State *L);
 
 /* The value of the first header with a name, and its size; or NULL. */
 const char *response_find(const Bytes *head, const char *name, size_t *size);

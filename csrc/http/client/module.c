@@ -11,6 +11,7 @@ static void close_client(lua_State *L, void *object) {
   Client *client = (Client *)object;
   (void)L;
   (void)client->rn->task_cancel(&client->wake);
+  (void)client->rn->task_cancel(&client->rest);
   thread_end(&client->thread);
   events_close(&client->events);
 }
@@ -35,6 +36,7 @@ static int module_open(lua_State *L) {
   Client *client = (Client *)handle_new(L, &client_type, sizeof *client, CLIENT_VALUES);
   client->rn = rn;
   client->wake = (runnel_task){.run = client_wake, .data = client};
+  client->rest = (runnel_task){.run = client_rest, .data = client};
   (void)pthread_mutex_init(&client->lock, NULL);
   events_init(&client->events, rn, client, client_deliver, &client->thread);
   if (!thread_open(&client->thread)) return luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
@@ -53,8 +55,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void prepare(void) { (void)curl_global_init(CURL_GLOBAL_ALL); }
 
 int luaopen_runnel_http_curl(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"cookies", cookies_new}, {"is_cookies", cookies_is}, {"open", module_open}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"cookies", cookies_new},
+                                       {"headers", response_headers},
+                                       {"is_cookies", cookies_is},
+                                       {"open", module_open},
+                                       {NULL, NULL}};
   luaL_checkversion(L);
   static const luaL_Reg methods[] = {{"close_idle", client_close_idle}, {"start", transfer_start}, {NULL, NULL}};
   (void)runnel_get_functions(L);

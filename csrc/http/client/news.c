@@ -1,6 +1,11 @@
 /* news.c: notifies Lua of events of transfers; see client.h and kit/events.h. */
 #include "http/client/client.h"
 
+void client_rest(void *data) {
+  Client *client = (Client *)data;
+  if (client->under_way == 0) events_close(&client->events);
+}
+
 void transfer_leave(lua_State *L, Transfer *t) {
   Client *client = t->client;
   if (t->is_over) return;
@@ -11,7 +16,7 @@ void transfer_leave(lua_State *L, Transfer *t) {
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
-  if (--client->under_way == 0) events_close(&client->events);
+  if (--client->under_way == 0 && client->rn->task_add(L, &client->rest) != RUNNEL_OK) client_rest(client);
 }
 
 /* Puts true on the channel that is a user value of the transfer at an index, if there is one: the waiting go block then

@@ -68,10 +68,10 @@ static bool next_line(const char **at, const char *end, Header *header) {
   return true;
 }
 
-void response_push_headers(lua_State *L, const Bytes *head) {
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
+int response_headers(lua_State *L) {
+  size_t size;
+  const char *at = luaL_checklstring(L, 1, &size), *end = at + size;
   lua_createtable(L, 0, 8); /* about as many as there are */
-  const char *at = bytes_first(head), *end = at + bytes_length(head);
   Header header;
   while (next_line(&at, end, &header)) {
     if (header.name_size == 0) continue;
@@ -79,6 +79,7 @@ void response_push_headers(lua_State *L, const Bytes *head) {
     lua_pushlstring(L, header.value, header.value_size);
     add(L);
   }
+  return 1;
 }
 
 const char *response_find(const Bytes *head, const char *name, size_t *size) {

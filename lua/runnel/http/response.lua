@@ -1,6 +1,7 @@
 ---Responses to requests, and the words for their errors.
 
 local json = require "runnel.internal.json"
+local lib = require "runnel.http.curl"
 
 local responses = {}
 
@@ -11,8 +12,20 @@ local responses = {}
 ---those of `set-cookie` are a list
 ---@field body string
 ---@field url string of the last request, after redirects
+---@field package head? string the lines of the headers, until `headers` is first read
 local Response = { __name = "http response" }
-Response.__index = Response
+
+-- Most programs never read the headers, so they become a table when they are first read.
+function Response:__index(name)
+  if name ~= "headers" or not self.head then return Response[name] end
+  self.headers, self.head = lib.headers(self.head), nil
+  return self.headers
+end
+
+function Response:__pairs()
+  local _ = self.headers
+  return next, self, nil
+end
 
 ---The body as JSON.
 ---@return any value nil if it is not JSON
@@ -20,12 +33,15 @@ Response.__index = Response
 function Response:json() return json.decode(self.body) end
 
 ---@param status integer
----@param headers table<string, string|string[]>
+---@param headers string|table<string, string|string[]> as lines, or a table
 ---@param body? string nil for the response to http.stream
 ---@param url string
 ---@return runnel.http.Response
 function responses.new(status, headers, body, url)
-  return setmetatable({ status = status, headers = headers, body = body, url = url }, Response)
+  if type(headers) == "table" then
+    return setmetatable({ status = status, headers = headers, body = body, url = url }, Response)
+  end
+  return setmetatable({ status = status, head = headers, body = body, url = url }, Response)
 end
 
 ---The host of a URL with its port, for messages: without a name and a password.
