@@ -52,9 +52,16 @@ static natsStatus on_attach(void **data, void *loop, natsConnection *nc, natsSoc
   return NATS_OK;
 }
 
-/* The socket is about to be closed. (libnats never asks to add reading: attaching does that.) */
+/* The socket is about to be closed. (libnats never asks to add reading: attaching does that.) If the Lua thread has
+   found the connection lost, by a write, libnats then starts a thread in it, which must get no signals. */
 static natsStatus on_read(void *data, bool add) {
-  if (!add) set_fd(&((Conn *)data)->io, -1);
+  Io *io = &((Conn *)data)->io;
+  if (add) return NATS_OK; /* uncovered: see above */
+  set_fd(io, -1);
+  if (!atomic_load(&io->lua_writes) || !pthread_equal(pthread_self(), atomic_load(&io->lua))) return NATS_OK;
+  if (io->blocks_signals) return NATS_OK; /* seldom covered: it was about to be closed before */
+  signals_block(&io->signals);
+  io->blocks_signals = true;
   return NATS_OK;
 }
 
@@ -97,10 +104,12 @@ static bool write_now(Io *io) {
   io->unsent = 0;
   atomic_store(&io->must_write, true);
   if (pthread_mutex_trylock(&io->lock) != 0) return false; /* it checks must_write afterwards */
-  sigset_t old;
-  signals_block(&old); /* for the thread that libnats starts if the connection is found lost */
+  atomic_store(&io->lua, pthread_self());
+  atomic_store(&io->lua_writes, true);
   io_write_some(io);
-  signals_restore(&old);
+  atomic_store(&io->lua_writes, false);
+  if (io->blocks_signals) signals_restore(&io->signals);
+  io->blocks_signals = false;
   bool is_full = atomic_load(&io->is_full);
   (void)pthread_mutex_unlock(&io->lock);
   if (is_full) thread_wake(&io->thread); /* it waits until there is room */

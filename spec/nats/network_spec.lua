@@ -235,4 +235,26 @@ describe("a connection to a server that fails", function()
     assert.is_string(reason)
     assert.not_equal("none", reason)
   end)
+
+  it("makes no thread that gets signals, also when a write finds it lost", function()
+    -- How many threads do not block SIGTERM.
+    local function count()
+      local pipe <close> = assert(io.popen "grep -h SigBlk /proc/$PPID/task/*/status")
+      local n = 0
+      for line in pipe:lines() do
+        if tonumber(line:match "%x+$", 16) & 1 << 14 == 0 then n = n + 1 end
+      end
+      return n
+    end
+    if count() == 0 then return pending "this system does not show signals as Linux does" end
+    local before, large = count(), ("x"):rep(100000)
+    for i = 1, 4 do
+      if i > 1 then server:start() end
+      local conn <close> = assert(nats.connect(server.url, { reconnect_buffer = 1 }))
+      os.execute(("{ kill -KILL %d; } 2>/dev/null &"):format(server.program.pid))
+      repeat conn:publish("large", large) until conn:stats().status ~= "connected"
+      assert.equal(before, count())
+      server.program:wait()
+    end
+  end)
 end)
