@@ -93,9 +93,24 @@ int error_raise(lua_State *L) {
   return lua_error(L);
 }
 
+/* The upvalue of describe_death that has the names of functions for tracebacks. */
+enum { NAMES = 2 };
+
+void error_push_here(lua_State *L) {
+  if (!lua_checkstack(L, TRACEBACK_SLOTS + 1)) { /* seldom covered: the stack has overflowed */
+    luaL_traceback(L, L, NULL, 1);
+    return;
+  }
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);
+  lua_getupvalue(L, -1, NAMES);
+  lua_remove(L, -2);
+  traceback_push(L, L, 1, lua_gettop(L));
+  lua_remove(L, -2);
+}
+
 /* The message handler: keeps the traceback of the error, and returns the error. */
 static int keep_traceback(lua_State *L) {
-  luaL_traceback(L, L, NULL, 1);
+  error_push_here(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
   lua_settop(L, 1);
   return 1;
@@ -201,13 +216,12 @@ static bool tries_again(lua_State *L, const Go *go) {
   return lua_toboolean(L, -1);
 }
 
-/* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. The second upvalue has the names
-   of functions for tracebacks. */
+/* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. */
 static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
   bool is_cancelled = lua_toboolean(L, 2);
   if (is_cancelled || tries_again(L, go)) lua_pushnil(L);
-  else traceback_push(L, go->alt.co, lua_upvalueindex(2));
+  else traceback_push(L, go->alt.co, 0, lua_upvalueindex(NAMES));
   name_push_go(L, go, 1);
   /* It keeps its name while its variables are being closed, when its function is no longer on its stack. */
   lua_pushvalue(L, -1);

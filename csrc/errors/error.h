@@ -14,6 +14,9 @@ bool error_push_text(lua_State *L, int at);
    does not belong to the library, or no position if that is a C function. */
 int error_raise(lua_State *L);
 
+/* Pushes a traceback from the caller of the running C function on. May raise. */
+void error_push_here(lua_State *L);
+
 /* Pushes the traceback that the message handler SCHED_MSGH has kept of the last error, or nil, and forgets it. If
    memory runs out, no traceback is kept: an earlier one must not be shown with a later error. */
 void error_push_traceback(lua_State *L);

@@ -186,18 +186,19 @@ static int next_level(int level, int levels) {
   return skips ? levels - OUTERMOST : level + 1;
 }
 
-void traceback_push(lua_State *L, lua_State *co, int names) {
+void traceback_push(lua_State *L, lua_State *co, int first, int names) {
   int loaded = lua_gettop(L) + 1, known = loaded + 1;
-  luaL_checkstack(L, SHOWN + LUA_MINSTACK, NULL); /* allocate before reading the stack, or after the text */
+  _Static_assert(SHOWN + LUA_MINSTACK == TRACEBACK_SLOTS, "the same");
+  luaL_checkstack(L, TRACEBACK_SLOTS, NULL); /* allocate before reading the stack, or after the text */
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   push_known(L, names);
-  int levels = traceback_count_levels(co), skipped = levels - SHOWN;
+  int levels = traceback_count_levels(co) - first, skipped = levels - SHOWN;
   Levels all;
   all.n = all.left = 0, all.filter = 0;
   for (int i = 0; i < levels; i = next_level(i, levels)) {
     Level *level = &all.list[all.n++];
     level->module = level->field = NULL;
-    lua_getstack(co, i, &level->ar);
+    lua_getstack(co, first + i, &level->ar);
     lua_getinfo(L, "Slntf", &level->ar);
     find_known(L, &all, level, known);
   }

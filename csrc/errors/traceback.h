@@ -12,9 +12,13 @@
    takes time in proportion to the level, and an endless recursion has very many levels. */
 int traceback_count_levels(lua_State *co);
 
-/* Pushes onto L the traceback of the coroutine `co`, which is not running, in the form of luaL_traceback; each line and
-   the whole are cut to a fixed length. At index `names` of L is a weak table for this purpose, which keeps names of
-   functions until the next cycle of the collector: a later error then costs a tenth. May raise, for lack of memory. */
-void traceback_push(lua_State *L, lua_State *co, int names);
+/* Free slots of the stack that traceback_push needs; it raises if there is no memory for them. */
+enum { TRACEBACK_SLOTS = 21 + LUA_MINSTACK };
+
+/* Pushes onto L the traceback of the coroutine `co`, which is L or not running, from a level on, in the form of
+   luaL_traceback; each line and the whole are cut to a fixed length. At index `names` of L is a weak table for this
+   purpose, which keeps names of functions until the next cycle of the collector: a later error then costs a tenth. May
+   raise, for lack of memory. */
+void traceback_push(lua_State *L, lua_State *co, int first, int names);
 
 #endif

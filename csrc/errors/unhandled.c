@@ -145,7 +145,7 @@ void unhandled_drop(lua_State *L, int at) {
   if (ch->flags & (CHAN_ERROR_TAKEN | CHAN_ERROR_KNOWN)) return;
   luaL_checkstack(L, STACK_TO_ADD, NULL);
   lua_pushvalue(L, -1);
-  luaL_traceback(L, L, NULL, 1);
+  error_push_here(L);
   lua_pushvalue(L, at);
   lua_pushvalue(L, at);
   add(L, ch->sched);

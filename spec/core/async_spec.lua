@@ -281,6 +281,23 @@ describe("callbacks", function()
     stage.assert_no_waiters(ch)
   end))
 
+  it("that raise have a traceback with names of any length, cut", within(function()
+    local name = ("n"):rep(100000)
+    local f = load(("local %s = ...; %s()"):format(name, name), "=(a chunk)")
+    local reports = heard(function()
+      rn.chan(1):put_async(1, function() f(function() error "oh no" end) end)
+    end)
+    assert.matches("in local 'n+'\n\t%(a chunk%):1: in ", reports[1].trace)
+    assert.is_true(#reports[1].trace < 3000)
+  end))
+
+  it("that overflow the stack have a traceback, too", within(function()
+    local function endless() return 1 + endless() end
+    local reports = heard(function() rn.chan(1):put_async(1, endless) end)
+    assert.matches("stack overflow", reports[1].err)
+    assert.matches("^stack traceback:.*'endless'.*skipping.*put_async", reports[1].trace)
+  end))
+
   it("that raise do not harm others", within(function()
     local ch, f, calls = rn.chan(), recorder()
     local reports = heard(function()
