@@ -404,7 +404,8 @@ local function write(name, text)
   io.stderr:write("wrote ", name, "\n")
 end
 
-write(CHART, chart("runnel and its peers, against Go on one processor", rows, series))
+local go = output("go version | awk '{ print $3 }'"):gsub("^go", "Go ")
+write(CHART, chart(("runnel and its peers, against %s on one processor"):format(go), rows, series))
 local file = assert(io.open(PAGE))
 local page = file:read "a"
 file:close()
