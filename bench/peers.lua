@@ -404,7 +404,7 @@ local function write(name, text)
   io.stderr:write("wrote ", name, "\n")
 end
 
-local go = output("go version | awk '{ print $3 }'"):gsub("^go", "Go ")
+local go = (output "go version | awk '{ print $3 }'" or "Go"):gsub("^go", "Go ")
 write(CHART, chart(("runnel and its peers, against %s on one processor"):format(go), rows, series))
 local file = assert(io.open(PAGE))
 local page = file:read "a"
