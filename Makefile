@@ -16,18 +16,22 @@ SPEC   ?= spec
 
 PREFIX ?= /usr/local
 ROOT    = $(DESTDIR)$(PREFIX)
-LIBDIR  = $(ROOT)/lib/lua/5.4
-LUADIR  = $(ROOT)/share/lua/5.4
+LIBDIR  = $(ROOT)/lib/lua/$(LUA_VERSION)
+LUADIR  = $(ROOT)/share/lua/$(LUA_VERSION)
 
-# Where the system has Lua 5.4 for C. Its name in pkg-config differs from one distribution to the next.
-lua_config  = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
+# Which Lua this is, 5.4 or 5.5: what the interpreter says; before it is installed, what its name says.
+LUA_VERSION := $(or $(shell $(LUA) -e 'io.write(_VERSION:match "%d.%d")' 2>/dev/null),\
+                 $(patsubst lua%,%,$(filter lua5.%,$(LUA))),5.4)
+# Where the system has this Lua for C. Its name in pkg-config differs from one distribution to the next.
+LUA_NAMES    = lua$(LUA_VERSION) lua-$(LUA_VERSION) 'lua >= $(LUA_VERSION) lua < $(LUA_VERSION).99'
+lua_config  = $(shell for name in $(LUA_NAMES); do \
                 pkg-config $(1) "$$name" 2>/dev/null && exit; done; echo "$(2)")
 # With LUA_LIBS all parts are linked with the Lua that the user has chosen, since a program must not have two.
 LUA_CHOSEN := $(filter-out undefined,$(origin LUA_LIBS))
-LUA_PACKAGE = $(if $(LUA_CHOSEN),,$(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
+LUA_PACKAGE = $(if $(LUA_CHOSEN),,$(shell for name in $(LUA_NAMES); do \
                 pkg-config --exists "$$name" 2>/dev/null && echo "$$name" && exit; done))
-LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua5.4)
-LUA_LIBS   ?= $(call lua_config,--libs,-llua5.4)
+LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua$(LUA_VERSION))
+LUA_LIBS   ?= $(call lua_config,--libs,-llua$(LUA_VERSION))
 LUA_CFLAGS := $(LUA_CFLAGS)# so that pkg-config runs once, not for each file
 LUA_LIBS   := $(LUA_LIBS)
 LIBS        = $(LUA_LIBS) $(SYSTEM_LIBS)
@@ -77,7 +81,7 @@ MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'l
 archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(LIBRARY_PATHS)))))
 all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
 LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
-HOST_LUA_LIBS  ?= $(or $(if $(LUA_CHOSEN),,$(call archives,lua5.4)),$(LUA_LIBS)) -lm
+HOST_LUA_LIBS  ?= $(or $(if $(LUA_CHOSEN),,$(call archives,lua$(LUA_VERSION))),$(LUA_LIBS)) -lm
 EDIT_PARTS      = edit bsd md tinfo
 EDIT           := $(call has,histedit.h)
 HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,$(EDIT_PARTS))),-ledit))
@@ -122,7 +126,7 @@ LUA_PATH  := $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(or $(LUA_PATH),;)
 LUA_CPATH := $(abspath $(BUILD))/?.so;$(or $(LUA_CPATH),;)
 RUNNEL    := $(abspath $(BUILD))/bin/runnel
 export LUA LUA_PATH LUA_CPATH RUNNEL
-unexport LUA_PATH_5_4 LUA_CPATH_5_4 # Lua would prefer these to the two above
+unexport LUA_PATH_5_4 LUA_CPATH_5_4 LUA_PATH_5_5 LUA_CPATH_5_5 # Lua would prefer these to the two above
 
 # Each of the commands below first installs what it needs, then starts make again, so that make sees what was just
 # installed. That make runs as many jobs as there are processors, unless the caller has chosen (make -j).
@@ -130,11 +134,12 @@ SETUP = @CC='$(CC)' scripts/setup
 JOBS  = $(shell nproc 2>/dev/null || echo 2)
 THEN  = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 
-# Stops a build that cannot succeed.
-FOUND = $(eval FOUND := $(shell $(CC) $(LUA_CFLAGS) -E -include lua.h -x c /dev/null >/dev/null 2>&1 && \
-          $(LUA) /dev/null >/dev/null 2>&1 && echo yes))$(FOUND)
-NEEDS = $(if $(FOUND),,$(error The build needs a C compiler, Lua 5.4 and its headers. `scripts/setup run` installs them; \
-          if they have other names, set CC, LUA and LUA_CFLAGS))
+# Stops a build that cannot succeed: without a compiler, Lua and the headers of the same version.
+FOUND = $(eval FOUND := $(if $(filter 5.4 5.5,$(LUA_VERSION)),$(shell $(LUA) /dev/null >/dev/null 2>&1 && \
+          printf '\043if LUA_VERSION_NUM != $(subst .,0,$(LUA_VERSION))\n\043error\n\043endif\n' | \
+          $(CC) $(LUA_CFLAGS) -E -include lua.h -x c - >/dev/null 2>&1 && echo yes)))$(FOUND)
+NEEDS = $(if $(FOUND),,$(error The build needs a C compiler, Lua 5.4 or 5.5 and the headers of the same version. \
+          `scripts/setup run` installs them; if they have other names, set CC, LUA and LUA_CFLAGS))
 
 # Q hides a command, unless V is set. BUILDING prints a line if there is something to build.
 Q        = $(if $(V),,@)
@@ -172,11 +177,18 @@ $(BUILD)/monitor_assets.c: scripts/embed_assets.lua $(MONITOR_ASSETS)
 	$(Q)$(LUA) scripts/embed_assets.lua $(MONITOR_ASSETS) > $@.new
 	@mv $@.new $@
 
-$(BUILD)/obj/%.o: csrc/%.c Makefile
+# All objects are built again for another Lua.
+LUA_KIND = $(BUILD)/obj/for-lua-$(LUA_VERSION)
+$(LUA_KIND):
+	@mkdir -p $(@D)
+	@rm -f $(@D)/for-lua-*
+	@touch $@
+
+$(BUILD)/obj/%.o: csrc/%.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)
 	$(NEEDS)$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/obj/%.o: $(BUILD)/%.c Makefile
+$(BUILD)/obj/%.o: $(BUILD)/%.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
@@ -234,7 +246,7 @@ $(BUILD)/runnel.pc: csrc/librunnel/runnel.pc.in csrc/capi/runnel.h Makefile .FOR
 -include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d)
 
 .PHONY: env
-env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s env)"
+env: ## print the variables with which Lua uses this tree: eval "$(make -s env)"
 	@echo "export LUA_PATH='$(LUA_PATH)'"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
@@ -433,7 +445,7 @@ install: all install-library install-modules ## install below $(DESTDIR)$(PREFIX
 	@echo 'installed below $(ROOT)'
 	$(if $(filter-out /usr /usr/local,$(PREFIX)),@echo "$(ELSEWHERE)")
 ELSEWHERE = $(LUA) does not look there by itself: \
-export LUA_PATH='$(PREFIX)/share/lua/5.4/?.lua;;' LUA_CPATH='$(PREFIX)/lib/lua/5.4/?.so;;'
+export LUA_PATH='$(PREFIX)/share/lua/$(LUA_VERSION)/?.lua;;' LUA_CPATH='$(PREFIX)/lib/lua/$(LUA_VERSION)/?.so;;'
 
 .PHONY: install-modules
 install-modules: modules

@@ -287,12 +287,13 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
     go_bury_unfit(L, S, go);
     return;
   }
-  while (status != LUA_OK) {
+  while (status != LUA_OK || n == 0) { /* n == 0: without the guard, since it has closed its own coroutine (Lua 5.5) */
     if (status == LUA_YIELD) {
       if (go->alt.state != ALT_IDLE) return; /* a variable that it closes waits */
       n = yielded(L, S, go, n);
     } else {
-      lua_xmove(go->alt.co, L, 1);
+      if (status != LUA_OK) lua_xmove(go->alt.co, L, 1);
+      else lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
       n = dies(L, S, go);
     }
     if (n == 0) return;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 /* The folders of these modules relative to the executable's: in the build tree, and below the prefix. */
-#define PLACES "%s;%s../?.so;%s../lib/lua/5.4/?.so"
+#define PLACES "%s;%s../?.so;%s../lib/lua/" LUA_VDIR "/?.so"
 
 void beside_add_places(lua_State *L) {
   char path[4096];

@@ -2,6 +2,7 @@
 #include "host/script.h"
 
 #include <lauxlib.h>
+#include <lualib.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,7 +159,7 @@ bool script_watch(lua_State *L, const Options *o) {
 
 bool script_init(lua_State *L, const Options *o) {
   if (o->no_environment) return true;
-  const char *name = "=LUA_INIT_5_4", *init = getenv(name + 1);
+  const char *name = "=LUA_INIT" LUA_VERSUFFIX, *init = getenv(name + 1);
   if (!init) init = getenv((name = "=LUA_INIT") + 1);
   if (!init) return true;
   return succeeded(L, o, init[0] == '@' ? run_file(L, o, init + 1) : run_text(L, o, init, name));

@@ -2,6 +2,7 @@
 #include "lua/allocator.h"
 
 #include <lauxlib.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,34 @@ static void *reallocate(void *data, void *block, size_t old_size, size_t size) {
   return NULL;
 }
 
+/* A lua_Alloc that stores its first block in *data. */
+static void *note_first(void *data, void *block, size_t old_size, size_t size) {
+  void **first = (void **)data;
+  (void)old_size;
+  if (size == 0) {
+    free(block);
+    return NULL;
+  }
+  void *got = realloc(block, size);
+  if (!*first) *first = got;
+  return got;
+}
+
+/* Returns how far the main lua_State is from the beginning of its block, which depends on the release of Lua; or -1 if
+   memory runs out. The first block of a new state is that block. */
+static ptrdiff_t main_state_offset(void) {
+  void *first = NULL;
+#if LUA_VERSION_NUM >= 505
+  lua_State *L = lua_newstate(note_first, &first, 0);
+#else
+  lua_State *L = lua_newstate(note_first, &first);
+#endif
+  if (!L) return -1;
+  ptrdiff_t offset = (char *)L - (char *)first;
+  lua_close(L);
+  return offset;
+}
+
 /* Whether the state has luaL_newstate's allocator, a function that lauxlib.h does not name. */
 static bool has_usual_allocator(lua_State *L) {
   lua_State *other = luaL_newstate();
@@ -76,16 +105,16 @@ static bool has_usual_allocator(lua_State *L) {
 }
 
 void allocator_install(lua_State *L) {
-  if (LUA_VERSION_NUM != 504) return; /* the block of the main lua_State begins elsewhere */
   if (SANITIZES_ADDRESSES || getenv("RUNNEL_MALLOC") || !has_usual_allocator(L) || !stay_loaded()) return;
-  Allocator *allocator = (Allocator *)malloc(sizeof(Allocator));
+  ptrdiff_t offset = main_state_offset();
+  Allocator *allocator = offset < 0 ? NULL : (Allocator *)malloc(sizeof(Allocator));
   if (!allocator) return;
   if (!spans_init(&allocator->spans)) {
     free(allocator);
     return;
   }
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-  allocator->state = lua_getextraspace(lua_tothread(L, -1));
+  allocator->state = (char *)lua_tothread(L, -1) - offset;
   lua_pop(L, 1);
   lua_setallocf(L, reallocate, allocator);
 }

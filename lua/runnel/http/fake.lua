@@ -89,8 +89,8 @@ local function wrong(format, ...) error("the function of http.fake: " .. format:
 
 local function lower_names(headers)
   local lower = {}
-  for name, value in pairs(headers) do
-    name = tostring(name):lower()
+  for key, value in pairs(headers) do
+    local name = tostring(key):lower()
     if type(value) ~= "table" then value = tostring(value) end
     lower[name] = name == "set-cookie" and type(value) ~= "table" and { value } or value
   end

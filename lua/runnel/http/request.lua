@@ -112,8 +112,8 @@ function late:path() return decode(self.target:match "^[^?]*") end
 
 function late:query()
   local fields = {}
-  for name, value in (self.target:match "%?(.*)" or ""):gmatch "([^&=]+)=?([^&]*)" do
-    name = decode((name:gsub("+", " ")))
+  for key, value in (self.target:match "%?(.*)" or ""):gmatch "([^&=]+)=?([^&]*)" do
+    local name = decode((key:gsub("+", " ")))
     if fields[name] == nil then fields[name] = decode((value:gsub("+", " "))) end
   end
   return fields

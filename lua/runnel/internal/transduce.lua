@@ -25,11 +25,14 @@ return function(xf, handled)
     local values, n, by_index = {}, 0, nil
     for v in out do
       n = n + 1
-      if errors and errors[v] ~= nil then
+      local err
+      if errors then err = errors[v] end
+      if err == nil then
+        values[n] = v
+      else
         by_index = by_index or {}
-        by_index[n], v = errors[v], true
+        by_index[n], values[n] = err, true
       end
-      values[n] = v
     end
     return { values, by_index }
   end

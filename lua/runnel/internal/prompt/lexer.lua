@@ -83,7 +83,7 @@ function lexer.next(text, at)
   is_bracket, stop = bracket(text, at)
   if is_bracket then return stop and "string" or "unfinished", at, stop or #text end
   for _, pattern in ipairs(OPERATORS) do
-    _, stop = text:find(pattern, at)
+    stop = select(2, text:find(pattern, at))
     if stop then return "operator", at, stop end
   end
 end
