@@ -40,7 +40,12 @@ local function complain(...) io.stderr:write("xargs: ", table.concat { ... }, "\
 
 -- Memory that is written after a fork must be copied, and a fork takes longer the more memory there is. The collector
 -- writes to most of it, so let each collection run at once instead of in many small steps.
-collectgarbage("incremental", 200, 1000, 20)
+if _VERSION == "Lua 5.4" then
+  collectgarbage("incremental", 200, 1000, 20)
+else
+  collectgarbage "incremental"
+  collectgarbage("param", "stepmul", 0)
+end
 
 -- ---- the command line ----
 

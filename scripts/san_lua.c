@@ -49,6 +49,7 @@ static int run(lua_State *L, int loaded, int n) {
 int main(int argc, char **argv) {
   lua_State *L = luaL_newstate();
   if (!L) return EXIT_FAILURE;
+  lua_warning(L, "@off", 0); /* as lua5.4 */
   luaL_openlibs(L);
   running = L;
   (void)signal(SIGINT, on_interrupt);

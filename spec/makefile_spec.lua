@@ -20,12 +20,12 @@ describe("the Makefile", function()
       end
     end
     assert.equal(2, links, printed)
-    assert.is_nil(printed:find "%-llua" or printed:find "liblua5%.4%.a" or printed:find "Requires: lua")
+    assert.is_nil(printed:find "%-llua" or printed:find "liblua5%.%d%.a" or printed:find "Requires: lua")
   end)
 
   it("links the executable with the system's Lua otherwise", function()
     local line = commands("bin/runnel", ""):match "[^\n]*%-o build/nothing/bin/runnel [^\n]*"
-    assert.is_truthy(line:find "/liblua5%.4%.a" or line:find "%-llua")
+    assert.is_truthy(line:find "/liblua5%.%d%.a" or line:find "%-llua")
   end)
 
   -- CC=true finds every header, CC=false none.

@@ -147,7 +147,7 @@ for name, pipeline in pairs { pipeline = rn.pipeline, pipeline_blocking = rn.pip
       local ch = rn.chan()
       raises("^" .. name .. ": module 'no.such.module' not found", function() pipeline(2, ch, "no.such.module", ch) end)
       raises("^" .. name .. ": not today$", function() pipeline(2, ch, "pt_raises", ch) end)
-      raises("^" .. name .. ": nil$", function() pipeline(2, ch, "pt_raises_nil", ch) end)
+      raises("^" .. name .. ": " .. tostring(stage.raised_nil) .. "$", function() pipeline(2, ch, "pt_raises_nil", ch) end)
       raises("^" .. name .. ": the module 'pt_table' returned a table, not a transducer$", function()
         pipeline(2, ch, "pt_table", ch)
       end)

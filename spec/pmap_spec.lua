@@ -394,8 +394,8 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
 
       it("closes with a message if it raises nil, or calls coroutine.yield", stage.sim(function()
         local _, err = drain(pmap(1, function() error(nil) end, { 1 }))
-        assert.matches("raised nil", err)
-        assert.equal(1, #stage.heard())
+        assert.matches(stage.raised_nil or "raised nil", err)
+        assert.equal(stage.raised_nil and 0 or 1, #stage.heard())
         _, err = drain(pmap(1, function() coroutine.yield() end, { 1 }))
         assert.matches("coroutine.yield", err)
         assert.same({}, stage.heard())

@@ -199,7 +199,7 @@ describe("retry", function()
   it("raises an error of its own where the try raises nil", stage.sim(function()
     local ok, err = pcall(rn.retry, function() error(nil) end, { tries = 1 })
     assert.is_false(ok)
-    assert.matches("^a try raised nil", err)
+    assert.matches(stage.raised_nil or "^a try raised nil", err)
     stage.heard() -- the go block's own error
   end))
 

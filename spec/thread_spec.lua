@@ -963,7 +963,9 @@ describe("rn.threads", function()
       return v
     end)
     assert.matches("^a go block called coroutine.yield", select(2, pcall(pool, 1)))
-    assert.matches("cannot close a running coroutine", select(2, pcall(pool, 2)))
+    -- Before Lua 5.5 that is an error, and the go block lives.
+    local why = select(2, pcall(pool, 2))
+    assert.is_truthy(why:find "cannot close a running coroutine" or why:find "go block was closed or resumed", why)
     assert.equal(3, pool(3))
     assert.same({}, stage.heard())
   end)
@@ -1123,7 +1125,7 @@ describe("rn.threads", function()
       return inner(v)
     end)
     local here = stage.here(-6)
-    local in_thread = ("\nin threads %s, stack traceback:\n\t[C]: in function 'error'\n\t%s: in "):format(here,
+    local in_thread = ("\nin threads %s, stack traceback:\n\t%s\n\t%s: in "):format(here, stage.call_of_error,
       stage.here(-7))
     local err = { code = 7 }
     local _, taken = rn.go(pool, err):take()

@@ -46,6 +46,10 @@ static const char *digits(char *end, int n) {
 
 /* ---- the names of functions ---- */
 
+/* What luaL_traceback shows of a function that has a name in the calling code, as a local variable or a method, and
+   another one in package.loaded: from Lua 5.5 on the one in the code. */
+#define PREFERS_NAMES_IN_CODE (LUA_VERSION_NUM >= 505)
+
 /* A level that is shown, and where package.loaded has its function: as a module, or as a field of one. */
 typedef struct Level {
   lua_Debug ar;
@@ -141,7 +145,7 @@ static void keep_found(lua_State *L, const Levels *all, const Text *text, int kn
   }
 }
 
-/* Writes how the function of a level is called. */
+/* Writes what the function of a level is called. */
 static void append_function(Text *text, const Level *level) {
   const lua_Debug *ar = &level->ar;
   const char *module = level->module, *field = level->field;
@@ -200,7 +204,8 @@ void traceback_push(lua_State *L, lua_State *co, int first, int names) {
     level->module = level->field = NULL;
     lua_getstack(co, first + i, &level->ar);
     lua_getinfo(L, "Slntf", &level->ar);
-    find_known(L, &all, level, known);
+    if (PREFERS_NAMES_IN_CODE && *level->ar.namewhat != '\0') level->function = level->name = NULL;
+    else find_known(L, &all, level, known);
   }
   find_functions(L, &all, loaded);
   Text text;

@@ -83,6 +83,7 @@ static bool run(lua_State *L, const Command *c) {
 static int start(lua_State *L) {
   const Command *c = (const Command *)lua_touserdata(L, 1);
   luaL_checkversion(L);
+  lua_warning(L, "@off", 0); /* as lua5.4: until -W */
   if (c->options.no_environment) {
     lua_pushboolean(L, 1);
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV"); /* for luaL_openlibs */

@@ -131,6 +131,7 @@ static void *run(void *data) {
   LuaThread *t = (LuaThread *)data;
   lua_State *L = luaL_newstate();
   if (L) {
+    lua_warning(L, "@off", 0); /* from Lua 5.5 on, warnings of a new state are on */
     lua_pushcfunction(L, to_text);
     lua_pushcfunction(L, run_job);
     lua_pushlightuserdata(L, t);

@@ -1,4 +1,5 @@
 local rn = require "runnel"
+local gc = require "spec.support.gc"
 local long = require "spec.support.long"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -427,7 +428,7 @@ describe("abandoned go blocks", function()
     end))
 
     it("under a collector that never rests", stage.sim(function()
-      local mode = collectgarbage("incremental", 100, 1000, 1)
+      local mode = gc.incremental(100, 1000, 1)
       local a, b, sum = rn.chan(), rn.chan(3), 0
       for _ = 1, 20 do
         rn.go(function() for v in a do rn.alts { { b, { v } }, rn.chan() } end end)
@@ -438,7 +439,7 @@ describe("abandoned go blocks", function()
       for i = 1, 2000 do a:put(i) end
       result:take()
       a:close()
-      collectgarbage("incremental", 200, 100, 13)
+      gc.usual()
       collectgarbage(mode)
       assert.equal(2001000, sum)
     end))

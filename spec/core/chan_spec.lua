@@ -879,7 +879,7 @@ describe("a channel", function()
       local bytes = (collectgarbage "count" - before) * 1024 / N
       collectgarbage "restart"
       assert.is_true(rn.is_chan(chs[N]))
-      assert.is_true(bytes <= 120, bytes)
+      assert.is_true(bytes <= (_VERSION == "Lua 5.4" and 120 or 128), bytes) -- Lua 5.5 aligns userdata to 16 bytes
     end)
 
     local function weak() return setmetatable({}, { __mode = "k" }) end

@@ -1,6 +1,7 @@
 -- Coroutines of go blocks that somebody else closes or resumes, at inconvenient moments.
 local rn = require "runnel"
 local finalizers = require "spec.support.finalizers"
+local gc = require "spec.support.gc"
 local long = require "spec.support.long"
 local stage = require "spec.support.stage"
 local xforms = require "spec.support.xforms"
@@ -23,6 +24,72 @@ describe("run", function()
       assert.equal("fine", rn.run(function() return "fine" end))
     end)
   end
+end)
+
+-- Before Lua 5.5 that is an error that the go block can catch.
+describe("a go block that closes its own coroutine", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  local since_5_5 = _VERSION ~= "Lua 5.4" and it or pending
+  local function close_running() coroutine.close(coroutine.running()) end
+
+  since_5_5("dies of that, and its variables are closed", function()
+    local closed = false
+    local _, err = rn.go(function()
+      local _ <close> = setmetatable({}, { __close = function() closed = true end })
+      pcall(pcall, close_running)
+      return "not reached"
+    end):take()
+    assert.matches("closed or resumed by other code", err)
+    assert.is_true(closed)
+    assert.same({}, stage.others())
+  end)
+
+  since_5_5("dies of the error of a variable that this closes, which cannot wait there", function()
+    local _, err = rn.go(function()
+      local _ <close> = setmetatable({}, { __close = function() rn.sleep(1) end })
+      close_running()
+    end):take()
+    assert.matches("would have to wait, which is impossible", err)
+  end)
+
+  since_5_5("is reported if nobody takes its error", function()
+    rn.go(close_running)
+    rn.yield()
+    assert.matches("closed or resumed by other code", stage.heard()[1].err)
+  end)
+
+  since_5_5("fails rn.run", function()
+    assert.equal(2, select("#", pcall(rn.run, close_running)))
+    assert.matches("closed or resumed by other code", select(2, pcall(rn.run, close_running)))
+    assert.equal("fine", rn.run(function() return "fine" end))
+  end)
+
+  since_5_5("may do so while its variables are closed after an error", function()
+    local order = {}
+    local _, err = rn.go(function()
+      local _ <close> = setmetatable({}, { __close = function() order[#order + 1] = "outer" end })
+      local _ <close> = setmetatable({}, { __close = close_running })
+      local _ <close> = setmetatable({}, { __close = function() order[#order + 1] = "inner" end })
+      error "first"
+    end):take()
+    assert.matches("closed or resumed by other code", err)
+    assert.same({ "inner", "outer" }, order)
+    assert.same({}, stage.others())
+  end)
+
+  since_5_5("is a failed job of a pipeline, which goes on", function()
+    local errors = {}
+    local function job(v)
+      if v == 2 then close_running() end
+      return v
+    end
+    local function failed(err) errors[#errors + 1] = err end
+    assert.same({ 1, 3 }, rn.into({}, rn.pmap(2, job, { 1, 2, 3 }, { ex_handler = failed })):take())
+    assert.equal(1, #errors)
+    assert.matches("closed or resumed by other code", errors[1])
+  end)
 end)
 
 describe("a coroutine that a finalizer makes", function()
@@ -72,7 +139,7 @@ describe("a go block whose coroutine somebody else closes", function()
   end
 
   it("may be all that held the channel it waited on", function()
-    collectgarbage("incremental", 100, 1000, 1)
+    gc.incremental(100, 1000, 1)
     for i = 1, long.times(100, 1000) do
       local co, result = parked(function()
         local ch = rn.chan(1)
@@ -84,7 +151,7 @@ describe("a go block whose coroutine somebody else closes", function()
       assert.is_nil(value)
       assert.matches("closed or resumed by other code", err)
     end
-    collectgarbage("incremental", 200, 100, 13)
+    gc.usual()
     assert.same({}, stage.others())
   end)
 
@@ -113,6 +180,7 @@ describe("a go block whose coroutine somebody else closes", function()
   it("may be closed by a finalizer while rn.ps describes it", function()
     local output, status = stage.script [[
       local rn = require "runnel"
+      local gc = require "spec.support.gc"
       local parks = {
         function() rn.chan():take() end,
         function() rn.chan():put(1) end,
@@ -134,11 +202,11 @@ describe("a go block whose coroutine somebody else closes", function()
             runs = runs + 1
             if runs == nth then coroutine.close(co) elseif runs < nth then setmetatable({}, mt) end
           end
-          collectgarbage("incremental", 1, 1000) -- a collection at nearly every allocation
+          gc.always()
           collectgarbage()
           setmetatable({}, mt)
           local list = rn.ps()
-          collectgarbage("incremental", 200, 100)
+          gc.usual()
           for _, entry in ipairs(list) do assert(type(entry.state) == "string") end
           local all = runs < nth
           runs = nth

@@ -1,6 +1,7 @@
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local finalizers = require "spec.support.finalizers"
+local gc = require "spec.support.gc"
 local stage = require "spec.support.stage"
 local since_5_4_3 = stage.is_5_4_3 and it or pending
 
@@ -209,6 +210,7 @@ describe("go", function()
       local result = rn.go(function() error(nil) end)
       rn.yield()
       assert.is_true(result:closed())
+      if stage.raised_nil then return assert.same({ nil, stage.raised_nil }, { result:take() }) end
       assert.is_nil((result:take()))
       local heard = stage.heard()
       assert.equal(1, #heard)
@@ -301,11 +303,11 @@ describe("go", function()
       local module = load("return { fails = function() error 'oh no' end, other = function() error 'oh no' end }")()
       local fails = module.fails
       local function trace_of(f)
-        rn.go(function() f() end)
+        rn.go(f) -- a call without a name in the code
         rn.yield()
         return stage.heard()[1].trace
       end
-      assert.matches("in upvalue 'f'", trace_of(fails))
+      assert.matches("in function <%[string", trace_of(fails))
       package.loaded["a module"] = module
       collectgarbage()
       for _ = 1, 3 do -- the second and third time from what the first has found
@@ -314,7 +316,7 @@ describe("go", function()
       end
       package.loaded["a module"] = nil
       collectgarbage()
-      assert.matches("in upvalue 'f'", trace_of(fails))
+      assert.matches("in function <%[string", trace_of(fails))
     end))
 
     it("have a traceback with names of any length, cut", stage.sim(function()
@@ -333,6 +335,8 @@ describe("go", function()
         finalize(function()
           if co and coroutine.status(co) == "dead" then coroutine.close(co) end
         end, function()
+          rn.go(error, "the first after a collection makes the table of known names")
+          rn.yield()
           for i = 1, 50 do
             rn.go(function()
               co = coroutine.running()
@@ -343,7 +347,8 @@ describe("go", function()
           end
         end)
         local heard = stage.heard()
-        assert.equal(50, #heard)
+        assert.equal(51, #heard)
+        table.remove(heard, 1)
         for i, it in ipairs(heard) do
           assert.equal("oh no " .. i, it.err)
           assert.matches("^stack traceback:\n.*in [%w ]*'inner'\n.*in function <[^\n]*>$", it.trace)
@@ -356,8 +361,8 @@ describe("go", function()
       for i = 1, 20000 do ballast[i] = { i } end
       for _, mode in ipairs { "incremental", "generational" } do
         -- A cycle begins when the heap is ten times as large, or twice in generational mode.
-        if mode == "incremental" then collectgarbage("incremental", 1000, 100, 13)
-        else collectgarbage("generational", 100, 1000) end
+        if mode == "incremental" then gc.incremental(1000, 100, 13)
+        else gc.generational(100) end
         collectgarbage()
         local cycles = 0
         local meta = {}
@@ -370,7 +375,7 @@ describe("go", function()
         meta.__gc = nil
         assert.equal(0, cycles, mode)
       end
-      collectgarbage("incremental", 200, 100, 13)
+      gc.usual()
       collectgarbage()
       assert.equal(20000, #ballast)
     end))
@@ -530,7 +535,7 @@ describe("go", function()
           local heard = stage.heard()
           assert.equal(1, #heard)
           assert.equal("oops", heard[1].err)
-          assert.matches("in function 'error'", heard[1].trace)
+          assert.matches("in %l+ 'error'", heard[1].trace)
           assert.same({ nil, "oops" }, { result:take() })
           assert.same({}, stage.others())
         end))

@@ -519,7 +519,7 @@ describe("a channel with a transducer", function()
       local ch = rn.chan(1, xforms.map(function() error(nil) end))
       local reports = heard(function() ch:put(1) end)
       assert.equal(1, #reports)
-      assert.is_nil(reports[1].err)
+      assert.equal(stage.raised_nil, reports[1].err)
     end))
   end)
 

@@ -157,7 +157,7 @@ describe("an error of a go block", function()
     collecting(function(heard)
       local result = rn.go(error)
       result:take()
-      assert.equal(1, #heard)
+      assert.equal(stage.raised_nil and 0 or 1, #heard) -- Lua 5.5 makes a text of it, which was taken
     end)
   end)
 

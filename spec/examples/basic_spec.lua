@@ -332,7 +332,9 @@ describe("every example", function()
     local list <close> = io.popen "ls examples/*.lua"
     local examples = 0
     for path in list:lines() do
-      assert.matches("^usage: lua5.4 " .. path:gsub("%.", "%%."), output_of(path, "--help"))
+      if pcall(require, "luv") or not contents(path):find 'require "[%w.]*uv"' then
+        assert.matches("^usage: lua5.4 " .. path:gsub("%.", "%%."), output_of(path, "--help"))
+      end
       examples = examples + 1
     end
     assert.is_true(examples >= 16)

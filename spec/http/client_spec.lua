@@ -4,13 +4,13 @@
 local rn = require "runnel"
 local raises = require "spec.support.raises"
 local http_stage = require "spec.support.http_stage"
-local tls = require "spec.support.tls"
 local uv_stage = require "spec.support.uv_stage"
 
 describe("the client of runnel.http", function()
   if http_stage.missing then return pending(http_stage.missing) end
   local http = require "runnel.http"
   local uv = require "runnel.uv"
+  local tls = require "spec.support.tls"
 
   before_each(http_stage.open)
   after_each(http_stage.close)

@@ -2,11 +2,11 @@
 
 local rn = require "runnel"
 local http_stage = require "spec.support.http_stage"
-local uv = require "runnel.uv"
 
 describe("the client of runnel.http with TLS", function()
   if http_stage.missing then return pending(http_stage.missing) end
   local http = require "runnel.http"
+  local uv = require "runnel.uv"
   local tls = require "spec.support.tls"
   if not tls.has "openssl" then return pending "openssl is not installed" end
 

@@ -13,9 +13,10 @@ describe("a C module made of csrc/kit", function()
       parts[#parts + 1] = "csrc/" .. part .. ".c"
     end
     local library = dir.path .. "/kit.so"
+    local lua = _VERSION:lower():gsub(" ", "") -- lua5.4
     local command = "${CC:-cc} -std=c11 -fPIC -shared -D_POSIX_C_SOURCE=200809L -iquote csrc $(pkg-config --cflags " ..
-      "lua5.4 || echo -I/usr/include/lua5.4) -o '%s' %s -pthread"
-    assert(os.execute(command:format(library, table.concat(parts, " "))))
+      "%s || echo -I/usr/include/%s) -o '%s' %s -pthread"
+    assert(os.execute(command:format(lua, lua, library, table.concat(parts, " "))))
     kit = assert(package.loadlib(library, "luaopen_kit"))()
   end)
   teardown(function() dir:remove() end)

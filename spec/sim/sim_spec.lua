@@ -1,6 +1,7 @@
 local core = require "runnel.core"
 local rn = require "runnel"
 local sim = require "runnel.sim"
+local gc = require "spec.support.gc"
 local stage = require "spec.support.stage"
 
 describe("sim", function()
@@ -78,11 +79,11 @@ describe("sim", function()
     it("may begin while a finalizer asks for timeouts", function()
       local timeouts, f = {}, function() end
       local mt = { __gc = function() for i = 1, 100 do timeouts[i] = rn.timeout(5 + i / 10) end end }
-      collectgarbage("incremental", 1, 1000) -- a collection at every allocation
+      gc.always()
       collectgarbage()
       setmetatable({}, mt)
       core.internal.simulate(1, false, false, f)
-      collectgarbage("incremental", 200, 100)
+      gc.usual()
       collectgarbage()
       assert.equal(100, #timeouts)
       for i = 1, 100 do assert.is_nil(timeouts[i]:take()) end

@@ -1,6 +1,8 @@
 ---Makes finalizers run at chosen moments. They run wherever Lua allocates, so also in the middle of an operation on the
 ---channel that they use.
 
+local gc = require "spec.support.gc"
+
 local finalizers = {}
 
 -- Makes garbage objects whose finalizers the collector has begun to call; each calls f(). Calls `body` while on(true)
@@ -11,17 +13,20 @@ local function run(objects, f, on, hurry, body)
     begun = true
     f()
   end }
-  local mode = collectgarbage("incremental", 100, 1, 1)
+  local mode = gc.incremental(100, 1, 1)
+  collectgarbage()
+  collectgarbage "stop" -- until all are garbage
   for _ = 1, objects do setmetatable({}, meta) end
+  collectgarbage "restart"
   repeat collectgarbage("step", 0) until begun
   if hurry then
-    collectgarbage("incremental", 100, 1000, 1)
+    gc.incremental(100, 1000, 1)
     collectgarbage("step", 0)
   end
   on(true)
   local ok, err = pcall(body)
   on(false)
-  collectgarbage("incremental", 200, 100, 13)
+  gc.usual()
   collectgarbage(mode)
   collectgarbage()
   if not ok then error(err, 0) end

@@ -3,6 +3,7 @@
 local rn = require "runnel"
 local core = require "runnel.core"
 local sim = require "runnel.sim"
+local gc = require "spec.support.gc"
 local policy = require "spec.support.policy"
 local transforms = require "spec.support.transforms"
 
@@ -42,11 +43,11 @@ end
 
 -- The collector's modes. Each returns a function that is called with every event.
 local collectors = {
-  usual = function() collectgarbage("incremental", 200, 100, 13) end,
-  restless = function() collectgarbage("incremental", 100, 400, 3) end,
+  usual = gc.usual,
+  restless = function() gc.incremental(100, 400, 3) end,
   generational = function() collectgarbage "generational" end,
   steps = function()
-    collectgarbage("incremental", 200, 100, 13)
+    gc.usual()
     return function() collectgarbage "step" end
   end,
 }

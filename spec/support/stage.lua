@@ -17,6 +17,15 @@ local died = coroutine.create(error)
 coroutine.resume(died)
 stage.is_5_4_3 = not coroutine.close(died)
 
+-- What pcall(error) gives as the error: nil, and from Lua 5.5 on a text.
+local _, raised_nil = pcall(error)
+stage.raised_nil = raised_nil
+
+-- How a traceback of this Lua describes the call of the global function error.
+local raises = coroutine.create(function() error "" end)
+coroutine.resume(raises)
+stage.call_of_error = debug.traceback(raises):match "%[C%]: in [^\n]*"
+
 local heard = {}
 local previous_handler, previous_driver, before
 

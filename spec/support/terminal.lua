@@ -121,7 +121,8 @@ function terminal.open(command, opts)
 
   ---The contents of the screen, without blank lines at the end; with `colours` as escape sequences.
   function term.screen(_, colours)
-    return (run("capture-pane -p" .. (colours and " -e" or "")):gsub("[ \n]+$", ""))
+    local screen = run("capture-pane -p" .. (colours and " -e" or ""))
+    return (screen:gsub("\t", "        "):gsub("[ \n]+$", "")) -- tmux 3.6 keeps tabs
   end
 
   -- Checks the screen after each event until f accepts it. If f never does, or the program has ended, raises an error

@@ -4,7 +4,7 @@
 return [[
 assert(v, [message]) | returns all its arguments; raises the message if v is false or nil
 collectgarbage([opt], [arg]) | controls the collector; opt: "collect", "stop", "restart", "count" (KB in use),
-    "step", "isrunning", "incremental", "generational"
+    "step", "isrunning", "incremental", "generational"; Lua 5.5: "param"
 dofile([path]) | runs a file, or standard input, and returns what it returns
 error(message, [level]) | raises an error; level: 1 adds the position of the caller (the default), 2 that of its
     caller, 0 none
@@ -30,7 +30,7 @@ type(v) | "nil", "number", "string", "boolean", "table", "function", "thread" or
 warn(message, ...) | writes a warning
 xpcall(f, handler, ...) | as pcall; an error goes through handler(err), which can add a traceback
 coroutine.close(co) | closes a coroutine that is suspended or dead, and its <close> variables: true, or false and the
-    error
+    error; in Lua 5.5 also the one that runs, which ends
 coroutine.create(f) | a new coroutine
 coroutine.isyieldable([co]) | whether the coroutine can yield
 coroutine.resume(co, ...) | starts or continues a coroutine: true and what it yields or returns, or false and the
@@ -144,6 +144,7 @@ string.sub(s, i, [j]) | the bytes from i to j; negative ones count from the end
 string.unpack(format, s, [pos]) | the values of a binary form, and the position behind them
 string.upper(s) | s in upper case
 table.concat(list, [sep], [i], [j]) | the strings of a list as one
+table.create(n, [fields]) | Lua 5.5: an empty table with room for n values of a list, and for other fields
 table.insert(list, [pos], v) | inserts v at the position, by default at the end
 table.move(from, i, j, at, [to]) | copies from[i] to from[j] to to[at] and on; returns to, by default from
 table.pack(...) | a list of its arguments, with their number as n
