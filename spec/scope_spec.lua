@@ -257,6 +257,7 @@ describe("scope", function()
       assert.matches("had its coroutine closed", err)
       assert_none_left()
       local heard = stage.heard()
+      if stage.raised_nil then return assert.same({}, heard) end
       assert.equal(2, #heard)
       assert.is_nil(heard[1].err)
     end))

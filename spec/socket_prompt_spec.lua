@@ -2,6 +2,7 @@
 
 local rn = require "runnel"
 local raises = require "spec.support.raises"
+local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
 
 local has_luv, luv = pcall(require, "luv")
@@ -70,7 +71,8 @@ describe("runnel.prompt", function()
 
   it("shows errors with a traceback of the chunk, and lives on", function()
     local say = connect(path).say
-    assert.equal("[1]:1: oh\nstack traceback:\n\t[C]: in function 'error'\n\t[1]:1: in main chunk\n", say 'error "oh"')
+    local trace = "stack traceback:\n\t" .. stage.call_of_error .. "\n\t[1]:1: in main chunk\n"
+    assert.equal("[1]:1: oh\n" .. trace, say 'error "oh"')
     assert.matches("^{ code = 1, list = { 1, 2 } }\nstack traceback:", say "error { code = 1, list = { 1, 2 } }")
     assert.matches("^%(error object is a nil value%)\nstack", say "error(nil)")
     assert.equal("[4]:1: unexpected symbol near '*'\n", say "1 +* 2")

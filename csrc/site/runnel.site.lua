@@ -17,7 +17,7 @@ for name, what in pairs(NOT_HERE) do
   end
 end
 
-local RUNS = "^%s*%[C%]: in function 'xpcall'" -- the last line of a traceback that is of interest to nobody
+local RUNS = "^%s*%[C%]: in %l+ 'xpcall'" -- the last line of a traceback that is of interest to nobody
 
 local function describe(err)
   local text = type(err) == "string" and err

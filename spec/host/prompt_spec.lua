@@ -64,7 +64,7 @@ describe("the prompt #slow", function()
       term:enter "x = = 1"
       term:expect "\n%[%d+%]:1: unexpected symbol near '='\n%[%d+%]>$"
       term:enter "error 'oops'"
-      term:expect("\n%[1%]:1: oops\nstack traceback:\n +%[C%]: in function 'error'\n +%[1%]:1: in main chunk\n"
+      term:expect("\n%[1%]:1: oops\nstack traceback:\n +%[C%]: in %l+ 'error'\n +%[1%]:1: in main chunk\n"
         .. "%[2%]>$")
       term:enter "error()"
       term:expect "%(error object is a nil value%)"

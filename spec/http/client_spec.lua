@@ -712,7 +712,7 @@ describe("the client of runnel.http", function()
     end)
 
     it("sends a zero byte in a header", function()
-      fails("[Nn]u?l ?l? byte in header", answering(ok("", "X: a\0b\r\n")))
+      fails("[Nn][Uu][Ll]+ byte in header", answering(ok("", "X: a\0b\r\n")))
     end)
 
     -- The URL of a server that sends a beginning, then a part without end.

@@ -1,12 +1,12 @@
----The modes of the collector, set as Lua 5.4's collectgarbage("incremental", pause, stepmul, stepsize) does, which in
----Lua 5.5 has no such arguments.
+---The modes of the collector, set as collectgarbage("incremental", pause, stepmul, stepsize) does in Lua 5.4. In Lua 5.5
+---it has no such arguments.
 
 local gc = {}
 
 local has_arguments = _VERSION == "Lua 5.4"
 local usual = {}
-if not has_arguments then
-  for _, name in ipairs { "pause", "stepmul", "stepsize", "minormul" } do usual[name] = collectgarbage("param", name) end
+for _, name in ipairs(has_arguments and {} or { "pause", "stepmul", "stepsize", "minormul" }) do
+  usual[name] = collectgarbage("param", name)
 end
 
 ---@param pause integer in per cent

@@ -15,7 +15,7 @@ local KEYS = "Tab completes names, Up brings back chunks, Ctrl-R searches them; 
 -- Removes the host's own functions from the end of the traceback in a message. The last function that remains is the
 -- chunk.
 local function without_host(message)
-  message = message:gsub("\n\t%[C%]: in function 'runnel%.host%.terminal%.run'.*", "")
+  message = message:gsub("\n\t%[C%]: in [^\n]*run'\n\trunnel/host/prompt%.lua:.*", "")
   return (message:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
 end
 

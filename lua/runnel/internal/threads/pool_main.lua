@@ -32,7 +32,7 @@ local RAISED_NIL = "a job of a pool of threads has raised nil"
 -- The traceback of a job's error for the calling state: the job's own part, and the name of the thread.
 local function traceback_of(err, trace)
   if not trace then return nil end
-  trace = trace:match "^(.*)\n\t%[C%]: in function 'xpcall'" or trace
+  trace = trace:match "^(.*)\n\t%[C%]: in %l+ 'xpcall'" or trace
   return ("in %s, %s"):format(internal.thread_name, far.add(err, trace))
 end
 
