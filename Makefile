@@ -36,7 +36,7 @@ LUA_CFLAGS := $(LUA_CFLAGS)# so that pkg-config runs once, not for each file
 LUA_LIBS   := $(LUA_LIBS)
 LIBS        = $(LUA_LIBS) $(SYSTEM_LIBS)
 # Whether the compiler finds these headers.
-has         = $(shell $(CC) -E $(addprefix -include ,$(1)) -x c /dev/null >/dev/null 2>&1 && echo yes)
+has         = $(shell $(CC) $(CPPFLAGS) $(filter -I%,$(CFLAGS)) -E $(addprefix -include ,$(1)) -x c /dev/null >/dev/null 2>&1 && echo yes)
 # Before version 2.34 of glibc, dlopen and threads were in libraries of their own.
 SYSTEM_LIBS = -pthread $(if $(filter Linux,$(shell uname)),-ldl)
 
@@ -159,8 +159,9 @@ define MODULES_LEFT_OUT
 $(call left_out,$(TLS_MODULE),TLS (runnel.tls),OpenSSL,libssl-dev)
 $(call left_out,$(NATS_MODULE),runnel.nats,libnats,libnats-dev)
 $(call left_out,$(HTTP_MODULE),the client of runnel.http,libcurl and zlib,libcurl4-openssl-dev zlib1g-dev)
-$(call left_out,$(MONITOR_MODULE),the monitor (runnel --monitor) and http.serve,libmicrohttpd,libmicrohttpd-dev)
+$(SERVER_LEFT_OUT)
 endef
+SERVER_LEFT_OUT = $(call left_out,$(MONITOR_MODULE),the monitor (runnel --monitor) and http.serve,libmicrohttpd,libmicrohttpd-dev)
 
 .PHONY: programs
 programs: modules $(BUILD)/bin/runnel
@@ -447,25 +448,38 @@ install: all install-library install-modules ## install below $(DESTDIR)$(PREFIX
 ELSEWHERE = $(LUA) does not look there by itself: \
 export LUA_PATH='$(PREFIX)/share/lua/$(LUA_VERSION)/?.lua;;' LUA_CPATH='$(PREFIX)/lib/lua/$(LUA_VERSION)/?.so;;'
 
-.PHONY: install-modules
-install-modules: modules
-	$(Q)for module in core.so $(OPTIONAL_MODULES:$(BUILD)/runnel/%=%); do \
+# INSTALLED: the C modules.
+INSTALLED = core.so $(OPTIONAL_MODULES:$(BUILD)/runnel/%=%)
+.PHONY: install-modules install-c-modules install-lua-modules
+install-modules: install-c-modules install-lua-modules
+install-c-modules: $(INSTALLED:%=$(BUILD)/runnel/%)
+	$(Q)for module in $(INSTALLED); do \
 	  install -d "$$(dirname "$(LIBDIR)/runnel/$$module")" && \
 	  install -m 755 "$(BUILD)/runnel/$$module" "$(LIBDIR)/runnel/$$module" || exit; \
 	done
+install-lua-modules:
 	$(Q)for file in $(MODULES); do \
 	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
 	done
 
-# What LuaRocks runs (runnel-scm-1.rockspec). It may build for another Lua than `make` has built for here, so it builds
-# everything anew, into a folder of its own.
+# The rocks. The rock `runnel` has all Lua modules, and the C modules that need no library; each other one has a C module
+# that needs one. LuaRocks runs these two rules (ROCK-scm-1.rockspec). It may build for another Lua than `make` has built
+# for here, so it builds everything anew, into a folder of its own.
+ROCK ?= runnel
+C_OF_runnel      = core.so $(patsubst $(BUILD)/runnel/%,%,$(HTTPD_MODULE) $(MONITOR_MODULE))
+C_OF_runnel-http = $(HTTP_MODULE:$(BUILD)/runnel/%=%)
+C_OF_runnel-nats = $(NATS_MODULE:$(BUILD)/runnel/%=%)
+NEEDED_BY_runnel-http = libcurl and zlib (Debian: libcurl4-openssl-dev zlib1g-dev)
+NEEDED_BY_runnel-nats = libnats (Debian: libnats-dev)
+C_OF_ROCK = $(or $(C_OF_$(ROCK)),$(error $(if $(NEEDED_BY_$(ROCK)),The rock $(ROCK) needs the headers of \
+              $(NEEDED_BY_$(ROCK)),There is no rock $(ROCK))))
 .PHONY: rock install-rock
 rock:
 	@rm -rf build/rock
-	$(THEN) modules BUILD=build/rock CFLAGS='$(OPTIMIZED) $(CFLAGS)'
-	$(MODULES_LEFT_OUT)
+	$(THEN) $(C_OF_ROCK:%=build/rock/runnel/%) BUILD=build/rock CFLAGS='$(OPTIMIZED) $(CFLAGS)'
+	$(if $(filter runnel,$(ROCK)),$(SERVER_LEFT_OUT))
 install-rock:
-	$(THEN) install-modules BUILD=build/rock
+	$(THEN) install-c-modules $(if $(filter runnel,$(ROCK)),install-lua-modules) INSTALLED='$(C_OF_ROCK)' BUILD=build/rock
 
 .PHONY: install-library
 install-library: library

@@ -1,4 +1,5 @@
--- Builds from the directory that it is in: luarocks --lua-version 5.4 make. The Makefile finds the files.
+-- Builds from the directory that it is in: luarocks --lua-version 5.4 make runnel-scm-1.rockspec. The Makefile finds the
+-- files.
 rockspec_format = "3.0"
 package = "runnel"
 version = "scm-1"
@@ -7,9 +8,10 @@ description = {
   summary = "core.async's channels for Lua: go blocks, alts and pipelines on a C core",
   detailed = [[
     Go blocks that are plain coroutines, rendezvous and buffered channels, alts, timeouts, transducers, and pipelines
-    with exact parallelism, for Lua 5.4. The C core needs Lua and POSIX only. Is built by GNU make. runnel.nats,
-    runnel.tls, runnel.http and the monitor are built where the headers of libnats, OpenSSL, libcurl and zlib, and
-    libmicrohttpd are. The executable with its prompt, and the library for C programs, come with `make install`.
+    with exact parallelism, for Lua 5.4 and 5.5. The C core needs Lua and POSIX only. Is built by GNU make. http.serve and
+    the monitor are built where the headers of libmicrohttpd are. The requests of runnel.http need the rock runnel-http,
+    runnel.nats the rock runnel-nats, runnel.tls the rock runnel-tls, and runnel.uv the rock luv. The executable with its
+    prompt, and the library for C programs, come with `make install`.
   ]],
   license = "MIT",
 }
@@ -20,5 +22,5 @@ build = {
   build_target = "rock",
   install_target = "install-rock",
   variables = { CC = "$(CC)", CFLAGS = "$(CFLAGS)", LUA = "$(LUA)", LUA_CFLAGS = "-I$(LUA_INCDIR)" },
-  install_variables = { LIBDIR = "$(LIBDIR)", LUADIR = "$(LUADIR)" },
+  install_variables = { LIBDIR = "$(LIBDIR)", LUADIR = "$(LUADIR)", LUA = "$(LUA)" },
 }

@@ -29,12 +29,16 @@ describe("the Makefile", function()
   end)
 
   -- CC=true finds every header, CC=false none.
-  for _, target in ipairs { "all", "rock" } do
+  local LIBRARIES <const> = { "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev", "libmicrohttpd%-dev" }
+  for _, case in ipairs {
+    { "all", { "core", "nats/core", "http/curl", "httpd/core", "monitor/core" }, LIBRARIES },
+    { "rock", { "core", "httpd/core", "monitor/core" }, { "libmicrohttpd%-dev" } },
+  } do
+    local target, modules, libraries = table.unpack(case)
     it(("builds C modules whose headers are there: make %s"):format(target), function()
       local printed = commands("", "FOUND=yes CC=true " .. target)
-      for _, module in ipairs { "core", "nats/core", "http/curl", "httpd/core", "monitor/core" } do
-        assert.matches("%-o build/%w+/runnel/" .. module .. "%.so ", printed)
-      end
+      for _, module in ipairs(modules) do assert.matches("%-o build/%w+/runnel/" .. module .. "%.so ", printed) end
+      assert.equal(#modules, select(2, printed:gsub("%-o build/%w+/runnel/", "")))
       assert.is_nil(printed:find "left out")
     end)
 
@@ -42,9 +46,20 @@ describe("the Makefile", function()
       local printed = commands("", "FOUND=yes CC=false " .. target)
       assert.matches("%-o build/%w+/runnel/core%.so ", printed)
       assert.is_nil(printed:find "%-o build/%w+/runnel/%w+/")
-      for _, package in ipairs { "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev", "libmicrohttpd%-dev" } do
+      for _, package in ipairs(libraries) do
         assert.matches("left out: [^\n]* %(Debian: " .. package .. "%)", printed)
       end
     end)
   end
+
+  it("builds one C module for a rock that needs a library", function()
+    for rock, module in pairs { ["runnel-http"] = "http/curl", ["runnel-nats"] = "nats/core" } do
+      local printed = commands("", "FOUND=yes CC=true rock ROCK=" .. rock)
+      assert.matches("%-o build/rock/runnel/" .. module .. "%.so ", printed)
+      assert.equal(1, select(2, printed:gsub("%-o build/rock/runnel/", "")))
+    end
+    assert.matches("There is no rock runnel%-none", commands("", "FOUND=yes rock ROCK=runnel-none"))
+    assert.matches("The rock runnel%-nats needs the headers of libnats %(Debian: libnats%-dev%)",
+      commands("", "FOUND=yes CC=false rock ROCK=runnel-nats"))
+  end)
 end)

@@ -30,17 +30,18 @@ describe("a driver whose library is missing", function()
   end
 
   it("says what to do about C modules of this library that were not built", function()
-    for module, libraries in pairs { ["runnel.http.client"] = "libcurl, zlib and their",
-      ["runnel.http.server"] = "libmicrohttpd and its", ["runnel.nats"] = "libnats and its" } do
+    for module, what in pairs { ["runnel.http.client"] = "LuaRocks' runnel%-http, or libcurl, zlib and their",
+      ["runnel.http.server"] = "LuaRocks' runnel, or libmicrohttpd and its",
+      ["runnel.nats"] = "LuaRocks' runnel%-nats, or libnats and its" } do
       local output = stage.script(([[
         package.cpath = package.cpath:match "[^;]*/%%?%%.so" -- of the tree, for the core
         require "runnel.core"
         package.cpath = ""
         print(pcall(function() require "%s" end))
       ]]):format(module))
-      assert.matches("^false\t[^\n]+:4: the library runnel%.[^\n]+ is needed here %(install " .. libraries
-        .. " headers, on Debian lib[^\n]*%-dev, then build and install runnel again, with make install or "
-        .. "luarocks make%): it is not installed\n$", output)
+      assert.matches("^false\t[^\n]+:4: the library runnel%.[^\n]+ is needed here %(install " .. what
+        .. " headers, on Debian lib[^\n]*%-dev, and then runnel again with make install%): it is not installed\n$",
+        output)
     end
   end)
 

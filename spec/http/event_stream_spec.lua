@@ -181,8 +181,7 @@ describe("text/event-stream: writing", function()
     } do
       local text, err = encode(event)
       assert.is_nil(text)
-      message = message:gsub("\\r", "\\13")
-      assert.equal("an event of a response: " .. message, err)
+      assert.equal("an event of a response: " .. message:gsub("\\r", "\\13"), err)
     end
   end)
 end)

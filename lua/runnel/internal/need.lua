@@ -6,7 +6,7 @@ local core = require "runnel.core"
 local LIBRARY = debug.getinfo(1, "S").source:gsub("internal/need%.lua$", "")
 
 -- What to do about a C module of this library.
-local BUILD = "install %s, then build and install runnel again, with make install or luarocks make"
+local BUILD = "install LuaRocks' %s, or %s, and then runnel again with make install"
 
 ---@param library string the name to require
 ---@param packages string which packages to install, for the error message; for a C module of this library, what it is
@@ -24,7 +24,8 @@ local function need(library, packages)
     level = level + 1
     info = debug.getinfo(level, "S")
   end
-  if library:find "^runnel%." then packages = BUILD:format(packages) end
+  local part = library:match "^runnel%.(%w+)%." -- nats
+  if part then packages = BUILD:format(part == "httpd" and "runnel" or "runnel-" .. part, packages) end
   local why = tostring(found)
   if why:find("^module '" .. library:gsub("%p", "%%%0") .. "' not found") then why = "it is not installed" end
   error(("the library %s is needed here (%s): %s"):format(library, packages, why), level)

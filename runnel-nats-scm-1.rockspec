@@ -1,0 +1,21 @@
+-- Builds from the directory that it is in: luarocks --lua-version 5.4 make runnel-nats-scm-1.rockspec.
+rockspec_format = "3.0"
+package = "runnel-nats"
+version = "scm-1"
+source = { url = "." }
+description = {
+  summary = "the C module of runnel.nats: messages between programs over NATS, by libnats",
+  detailed = "runnel.nats of the rock runnel needs this module. Is built by GNU make.",
+  license = "MIT",
+}
+dependencies = { "lua >= 5.4, < 5.6", "runnel == scm-1" }
+supported_platforms = { "unix" }
+build = {
+  type = "make",
+  build_target = "rock",
+  install_target = "install-rock",
+  variables = {
+    ROCK = "runnel-nats", CC = "$(CC)", CFLAGS = "$(CFLAGS)", LUA = "$(LUA)", LUA_CFLAGS = "-I$(LUA_INCDIR)",
+  },
+  install_variables = { ROCK = "runnel-nats", LIBDIR = "$(LIBDIR)", LUADIR = "$(LUADIR)", LUA = "$(LUA)" },
+}
