@@ -1,5 +1,5 @@
----The modes of the collector, set as collectgarbage("incremental", pause, stepmul, stepsize) does in Lua 5.4. In Lua 5.5
----it has no such arguments.
+---The modes of the collector, set as collectgarbage("incremental", pause, stepmul, stepsize) does in Lua 5.4; Lua 5.5
+---has no such arguments.
 
 local gc = {}
 

@@ -83,8 +83,8 @@ function lexer.next(text, at)
   is_bracket, stop = bracket(text, at)
   if is_bracket then return stop and "string" or "unfinished", at, stop or #text end
   for _, pattern in ipairs(OPERATORS) do
-    stop = select(2, text:find(pattern, at))
-    if stop then return "operator", at, stop end
+    local _, ends = text:find(pattern, at)
+    if ends then return "operator", at, ends end
   end
 end
 
