@@ -29,9 +29,9 @@ describe("the Makefile", function()
   end)
 
   -- CC=true finds every header, CC=false none.
-  local LIBRARIES <const> = { "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev", "libmicrohttpd%-dev" }
+  local LIBRARIES <const> = { "libssl%-dev", "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev", "libmicrohttpd%-dev" }
   for _, case in ipairs {
-    { "all", { "core", "nats/core", "http/curl", "httpd/core", "monitor/core" }, LIBRARIES },
+    { "all", { "core", "tls/core", "nats/core", "http/curl", "httpd/core", "monitor/core" }, LIBRARIES },
     { "rock", { "core", "httpd/core", "monitor/core" }, { "libmicrohttpd%-dev" } },
   } do
     local target, modules, libraries = table.unpack(case)
@@ -53,7 +53,8 @@ describe("the Makefile", function()
   end
 
   it("builds one C module for a rock that needs a library", function()
-    for rock, module in pairs { ["runnel-http"] = "http/curl", ["runnel-nats"] = "nats/core" } do
+    for rock, module in pairs { ["runnel-http"] = "http/curl", ["runnel-nats"] = "nats/core",
+      ["runnel-tls"] = "tls/core" } do
       local printed = commands("", "FOUND=yes CC=true rock ROCK=" .. rock)
       assert.matches("%-o build/rock/runnel/" .. module .. "%.so ", printed)
       assert.equal(1, select(2, printed:gsub("%-o build/rock/runnel/", "")))

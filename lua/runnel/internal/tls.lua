@@ -3,7 +3,7 @@
 local check = require "runnel.internal.check"
 local need = require "runnel.internal.need"
 
-local native = need("runnel.tls.core", "the headers of OpenSSL (Debian's libssl-dev)")
+local native = need("runnel.tls.core", "OpenSSL and its headers, on Debian libssl-dev")
 
 local SERVER = { alpn = true, ca = true, cert = true, key = true, more = true, password = true, verify = true }
 local CLIENT = { alpn = true, ca = true, cert = true, insecure = true, key = true, name = true, password = true }
