@@ -29,7 +29,7 @@ describe("the Makefile", function()
   end)
 
   -- CC=true finds every header, CC=false none.
-  local LIBRARIES <const> = { "libssl%-dev", "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev", "libmicrohttpd%-dev" }
+  local LIBRARIES = { "libssl%-dev", "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev", "libmicrohttpd%-dev" }
   for _, case in ipairs {
     { "all", { "core", "tls/core", "nats/core", "http/curl", "httpd/core", "monitor/core" }, LIBRARIES },
     { "rock", { "core", "httpd/core", "monitor/core" }, { "libmicrohttpd%-dev" } },

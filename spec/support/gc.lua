@@ -25,7 +25,10 @@ end
 
 ---The incremental mode with a whole collection at nearly every allocation.
 function gc.always()
-  if has_arguments then return collectgarbage("incremental", 1, 1000) end
+  if has_arguments then
+    collectgarbage("incremental", 1, 1000)
+    return
+  end
   collectgarbage "incremental"
   collectgarbage("param", "pause", 1)
   collectgarbage("param", "stepmul", 0)
@@ -33,7 +36,10 @@ end
 
 ---The generational mode, with a minor collection when the heap has grown by `minor` per cent, and rare major ones.
 function gc.generational(minor)
-  if has_arguments then return collectgarbage("generational", minor, 1000) end
+  if has_arguments then
+    collectgarbage("generational", minor, 1000)
+    return
+  end
   collectgarbage "generational"
   collectgarbage("param", "minormul", minor)
 end
@@ -41,7 +47,7 @@ end
 ---The incremental mode as a program begins with it.
 function gc.usual()
   collectgarbage "incremental"
-  if has_arguments then return collectgarbage("incremental", 200, 100, 13) end
+  if has_arguments then collectgarbage("incremental", 200, 100, 13) end
   for name, value in pairs(usual) do collectgarbage("param", name, value) end
 end
 
