@@ -196,7 +196,7 @@ describe("the engine of workers", function()
       pool:start()
       rn.sleep(1000)
       assert.equal(6, #traces)
-      assert.matches("in function 'error'", traces[1])
+      assert.matches("in %l+ 'error'", traces[1])
       return os.clock() - began
     end
     for _, window in ipairs { false, 8 } do
