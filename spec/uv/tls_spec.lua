@@ -590,7 +590,8 @@ describe("runnel.uv with TLS", function()
       for _, version in ipairs { "-tls1_2", "-tls1_3" } do
         local function connects(option)
           return uv.run({ "openssl", "s_client", "-quiet", "-CAfile", path .. "/ca", version,
-            option, path .. "/session", "-connect", "127.0.0.1:" .. port, stdin = rn.to_chan { "x" }, timeout = 20000 }).stdout
+            option, path .. "/session", "-connect", "127.0.0.1:" .. port,
+            stdin = rn.to_chan { "x" }, timeout = 20000 }).stdout
         end
         assert.equal("false", connects "-sess_out")
         assert.equal("true", connects "-sess_in")
