@@ -96,14 +96,14 @@ HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
 COUNTED = $(if $(COUNTS),-Wl$(comma)--wrap=raise -Wl$(comma)--wrap=_exit)
 
-# C modules of their own, each built where the headers of its library are. They get the functions of the core from the
+# C modules of their own, each built where the headers of its library are, if it has one. They get the functions of the core from the
 # state (csrc/capi/runnel.h), so they are linked with nothing but their own files, csrc/base and csrc/kit.
 #   $(call c_module,NAME,FILE,SOURCES,HEADERS,LIBRARIES,FURTHER OBJECTS)
-# sets NAME_OBJECTS and NAME_LIBS, and NAME_MODULE, which is empty without the headers.
+# sets NAME_OBJECTS and NAME_LIBS, and NAME_MODULE, which is empty if headers are missing.
 define c_module
 $(1)_LIBS    ?= $(5)
 $(1)_OBJECTS := $(patsubst csrc/%.c,$(BUILD)/obj/%.o,$(wildcard $(3) csrc/base/*.c csrc/kit/*.c)) $(6)
-$(1)_MODULE  := $(if $(call has,$(4)),$(BUILD)/runnel/$(2))
+$(1)_MODULE  := $(if $(if $(4),$(call has,$(4)),yes),$(BUILD)/runnel/$(2))
 C_MODULES    += $(2)
 $(BUILD)/runnel/$(2): $$($(1)_OBJECTS) $$(COUNTS)
 	@mkdir -p $$(@D)
@@ -111,12 +111,14 @@ $(BUILD)/runnel/$(2): $$($(1)_OBJECTS) $$(COUNTS)
 -include $$($(1)_OBJECTS:.o=.d)
 endef
 
+# Of the HTTP server, what knows no Lua: the monitor has it, too.
+ENGINE = $(patsubst %,csrc/http/server/%.c,head chunks poller listen timers wire reply conn engine)
+
 $(eval $(call c_module,TLS,tls/core.so,csrc/tls/*.c,openssl/ssl.h,-lssl -lcrypto))
 $(eval $(call c_module,NATS,nats/core.so,csrc/nats/*.c,nats/nats.h,-lnats))
 $(eval $(call c_module,HTTP,http/curl.so,csrc/http/client/*.c,curl/curl.h zlib.h,-lcurl -lz))
-$(eval $(call c_module,HTTPD,httpd/core.so,csrc/http/server/*.c,microhttpd.h,-lmicrohttpd))
-$(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c csrc/http/server/daemon.c csrc/tracing/map.c,microhttpd.h,-lmicrohttpd,\
-  $(BUILD)/obj/monitor_assets.o))
+$(eval $(call c_module,HTTPD,http/core.so,csrc/http/server/*.c))
+$(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c $(ENGINE) csrc/tracing/map.c,,,$(BUILD)/obj/monitor_assets.o))
 
 MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
 OPTIONAL_MODULES = $(TLS_MODULE) $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_MODULE) $(MONITOR_MODULE)
@@ -159,9 +161,7 @@ define MODULES_LEFT_OUT
 $(call left_out,$(TLS_MODULE),TLS (runnel.tls),OpenSSL,libssl-dev)
 $(call left_out,$(NATS_MODULE),runnel.nats,libnats,libnats-dev)
 $(call left_out,$(HTTP_MODULE),the client of runnel.http,libcurl and zlib,libcurl4-openssl-dev zlib1g-dev)
-$(SERVER_LEFT_OUT)
 endef
-SERVER_LEFT_OUT = $(call left_out,$(MONITOR_MODULE),the monitor (runnel --monitor) and http.serve,libmicrohttpd,libmicrohttpd-dev)
 
 .PHONY: programs
 programs: modules $(BUILD)/bin/runnel
@@ -479,7 +479,6 @@ C_OF_ROCK = $(or $(C_OF_$(ROCK)),$(error $(if $(NEEDED_BY_$(ROCK)),The rock $(RO
 rock:
 	@rm -rf build/rock
 	$(THEN) $(C_OF_ROCK:%=build/rock/runnel/%) BUILD=build/rock CFLAGS='$(OPTIMIZED) $(CFLAGS)'
-	$(if $(filter runnel,$(ROCK)),$(SERVER_LEFT_OUT))
 install-rock:
 	$(THEN) install-c-modules $(if $(filter runnel,$(ROCK)),install-lua-modules) INSTALLED='$(C_OF_ROCK)' BUILD=build/rock
 

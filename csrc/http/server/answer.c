@@ -1,77 +1,318 @@
-/* answer.c: the responses of requests; see server.h. */
+/* answer.c: the methods of a request, which read its body and give it a response; see server.h. In the Lua thread. */
+#include <stdio.h>
+
 #include "http/server/server.h"
 
-/* Bytes that libmicrohttpd asks for at a time. */
-enum { BLOCK = 32 * 1024 };
+static Request *request_at(lua_State *L) { return (Request *)handle_check(L, 1, REQUEST_TYPE); }
+
+static void lock(Request *request) { (void)pthread_mutex_lock(&request->server->lock); }
 
 void request_resume(Request *request) {
   Server *server = request->server;
-  if (!request->is_suspended || request->is_resumed) return;
+  if (request->is_resumed || !request->conn) return;
   request->is_resumed = true;
   request->next_resumed = server->resumed;
-  server->resumed = request;
+  server->resumed = (Request *)handle_hold(request);
 }
 
-void answer_with(Request *request, unsigned status, struct MHD_Response *response) {
-  bool is_wanted = !request->is_answered && request->client;
-  request->is_answered = true;
-  if (!is_wanted) {
-    MHD_destroy_response(response);
-    return;
+/* Wakes the thread once the ready go blocks have run, or at once if no scheduler runs. */
+static void wake_later(lua_State *L, Server *server) {
+  if (thread_ends(&server->thread)) return;
+  if (server->rn->task_add(L, &server->task) != RUNNEL_OK) thread_wake(&server->thread);
+}
+
+/* Unlocks; if `resumes`, makes the thread look at the request. */
+static void unlock(lua_State *L, Request *request, bool resumes) {
+  if (resumes) request_resume(request);
+  (void)pthread_mutex_unlock(&request->server->lock);
+  if (resumes) wake_later(L, request->server);
+}
+
+/* ---- the request ---- */
+
+/* request:head() -> method, target, address, whether there is a body, whether the client offers another protocol */
+static int head(lua_State *L) {
+  const Request *request = request_at(L);
+  lua_pushstring(L, request->text);
+  lua_pushstring(L, request->target);
+  lua_pushstring(L, request->address);
+  lua_pushboolean(L, request->has_body);
+  lua_pushboolean(L, request->can_upgrade);
+  return 5;
+}
+
+/* request:headers() -> a list of alternating names and values */
+static int headers(lua_State *L) {
+  const Request *request = request_at(L);
+  const char *at = request->text + strlen(request->text) + 1;
+  lua_createtable(L, (int)request->nheaders * 2, 0);
+  for (size_t i = 1; i <= 2 * request->nheaders; i++) {
+    lua_pushstring(L, at);
+    lua_rawseti(L, -2, (lua_Integer)i);
+    at += strlen(at) + 1;
   }
-  request->response = response;
-  request->status = status;
-  request->discards = true; /* the rest of the request's body */
-  request_resume(request);
+  return 1;
 }
 
-void answer_text(Request *request, unsigned status, const char *text) {
-  struct MHD_Response *response =
-      MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
-  if (!response) return;
-  (void)MHD_add_response_header(response, "Content-Type", "text/plain; charset=utf-8");
-  (void)MHD_add_response_header(response, "Connection", "close");
-  answer_with(request, status, response);
+/* The client waits for this before it sends the body. With the lock; false if there is no memory. */
+static bool send_continue(Request *request) {
+  static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  if (!request->expects || request->has_continued || request->is_answered) return true;
+  request->has_continued = bytes_add(&request->out, text, sizeof text - 1);
+  return request->has_continued;
 }
 
-/* libmicrohttpd asks for the next bytes of a body; in the server's thread. */
-static ssize_t next_bytes(void *data, uint64_t position, char *to, size_t max) {
-  Request *request = (Request *)data;
-  Server *server = request->server;
-  ssize_t n;
-  (void)position;
-  (void)pthread_mutex_lock(&server->lock);
-  n = (ssize_t)bytes_take(&request->out, to, max);
-  if (n) server->has_progressed = true;
-  else if (request->is_cut || request->why) n = MHD_CONTENT_READER_END_WITH_ERROR;
-  else if (request->is_done) n = MHD_CONTENT_READER_END_OF_STREAM;
-  else if (request->client) {
-    request->is_suspended = true;
-    MHD_suspend_connection(request->client);
+/* request:read(max) -> bytes of the body, at most `max`; or false after the last; or nothing: EVENT_BODY will follow.
+   The body of a request that the server has ended never ends: its go block is cancelled. After an upgrade, what the
+   client sends, until it closes the connection. */
+static int read_body(lua_State *L) {
+  Request *request = request_at(L);
+  size_t max = (size_t)luaL_checkinteger(L, 2);
+  if (max > BODY_WINDOW) max = BODY_WINDOW;
+  luaL_Buffer buffer;
+  char *to = luaL_buffinitsize(L, &buffer, max);
+  lock(request);
+  bool was_low = bytes_length(&request->in) < BODY_WINDOW / 2, had_continued = request->has_continued;
+  size_t n = bytes_take(&request->in, to, max);
+  bool is_end = n == 0 && request->is_whole && !request->why, ok = n > 0 || is_end || send_continue(request);
+  if (n == 0 && !is_end) request->wants_body = true;
+  bool is_low = bytes_length(&request->in) < BODY_WINDOW / 2;
+  unlock(L, request, (is_low && !was_low) || had_continued != request->has_continued);
+  if (!ok) return luaL_error(L, "not enough memory");
+  if (is_end) lua_pushboolean(L, false);
+  else if (n) luaL_pushresultsize(&buffer, n);
+  else return 0;
+  return 1;
+}
+
+/* request:why() -> why the server has ended the request, or nil */
+static int why_ended(lua_State *L) {
+  static const char *const names[] = {[WHY_GONE] = "gone",         [WHY_LATE] = "late",   [WHY_TOO_LONG] = "too_long",
+                                      [WHY_WRONG] = "wrong", [WHY_MEMORY] = "memory"};
+  Request *request = request_at(L);
+  lock(request);
+  Why why = request->why;
+  unlock(L, request, false);
+  lua_pushstring(L, names[why]); /* nil for NULL */
+  return 1;
+}
+
+/* ---- the response ---- */
+
+/* Checks that all arguments from index `at` on are strings: that they cannot raise an error later. */
+static void check_strings(lua_State *L, int at) {
+  for (int top = lua_gettop(L); at <= top; at++) luaL_checktype(L, at, LUA_TSTRING);
+  luaL_checkstack(L, 3, NULL);
+}
+
+/* Whether the program may set this header; *closes: it ends the connection, and is not added. */
+static bool may_set(const char *name, const char *value, bool *closes) {
+  if (!reply_is_field(name, value) || strcasecmp(name, "Transfer-Encoding") == 0) return false;
+  bool is_connection = strcasecmp(name, "Connection") == 0, is_close = strcasecmp(value, "close") == 0;
+  *closes = is_connection && is_close;
+  return !is_connection || is_close;
+}
+
+/* Adds the headers at index `at` and above, alternating names and values. If one is refused, or they are too long,
+   pushes the result for Lua, and returns false. */
+static bool add_headers(lua_State *L, int at, Request *request, Reply *reply) {
+  size_t before = bytes_length(&reply->bytes);
+  for (int top = lua_gettop(L); at < top; at += 2) {
+    const char *name = lua_tostring(L, at), *value = lua_tostring(L, at + 1);
+    bool closes = false;
+    if (!may_set(name, value, &closes)) {
+      lua_pushboolean(L, false);
+      lua_pushvalue(L, at);
+      return false;
+    }
+    if (closes) request->keeps = false;
+    else reply_field(reply, name, value);
   }
-  if (request->wants_room && bytes_length(&request->out) < BODY_WINDOW / 2) {
-    request->wants_room = false;
-    request_tell(request, EVENT_ROOM);
+  if (bytes_length(&reply->bytes) - before <= request->server->header) return true;
+  lua_pushboolean(L, false);
+  lua_pushnil(L);
+  return false;
+}
+
+/* Whether the connection ends after the response. With the lock. */
+static bool must_close(const Request *request) {
+  return !request->keeps || request->server->drains || (request->expects && !request->has_continued);
+}
+
+/* What follows what `give` gives. */
+typedef enum Rest {
+  REST_NONE,    /* nothing: the response is complete */
+  REST_OF_BODY, /* the body, or more of it */
+  REST_RAW      /* another protocol */
+} Rest;
+
+/* Ends the head, adds a body that may be empty, and gives the request all of it, unless it has ended or has a response.
+   Returns false if there is no memory. */
+static bool give(lua_State *L, Request *request, Reply *reply, const char *body, size_t size, Rest rest) {
+  lock(request);
+  bool closes = rest != REST_RAW && must_close(request);
+  if (closes) reply_field(reply, "Connection", "close");
+  else if (request->is_old && request->asks_to_keep) reply_field(reply, "Connection", "keep-alive");
+  reply_end(reply);
+  reply_add(reply, body, size);
+  bool is_wanted = !reply->failed && !request->is_answered && !request->why;
+  if (is_wanted && bytes_length(&request->out) == 0) {
+    Bytes empty = request->out;
+    request->out = reply->bytes;
+    reply->bytes = empty;
+  } else if (is_wanted && !bytes_add(&request->out, bytes_first(&reply->bytes), bytes_length(&reply->bytes))) {
+    reply->failed = true;
+    is_wanted = false;
   }
-  (void)pthread_mutex_unlock(&server->lock);
-  return n;
+  if (is_wanted) {
+    request->is_answered = true;
+    request->is_done = rest == REST_NONE;
+    request->closes = closes;
+    request->upgrades = rest == REST_RAW;
+    if (request->upgrades) request->is_whole = false;
+  }
+  unlock(L, request, is_wanted);
+  bytes_free(&reply->bytes);
+  return !reply->failed;
 }
 
-struct MHD_Response *answer_stream(Request *request, uint64_t size) {
-  struct MHD_Response *response = MHD_create_response_from_callback(size, BLOCK, next_bytes, request, handle_release);
-  if (response) (void)handle_hold(request);
-  return response;
+/* Whether a response with this status has a body. */
+static bool has_body(const Request *request, unsigned status) {
+  return !request->is_head && status != 204 && status != 304;
 }
 
-void request_abandon(Request *request) {
-  Server *server = request->server;
-  (void)pthread_mutex_lock(&server->lock);
+static int refused(Reply *reply) {
+  bytes_free(&reply->bytes);
+  return 2;
+}
+
+/* request:respond(status, body, length, name, value, ...) -> true | false, the name of a header that is not allowed, or
+   nil if the headers are too long. `length` is what the header Content-Length says if there is no body, in a response to
+   HEAD; -1: that of `body`. A request that the server has ended stays as it is. */
+static int respond(lua_State *L) {
+  Request *request = request_at(L);
+  unsigned status = (unsigned)luaL_checkinteger(L, 2);
+  size_t size;
+  const char *body = luaL_checklstring(L, 3, &size);
+  lua_Integer length = luaL_checkinteger(L, 4);
+  check_strings(L, 5);
+  Reply reply = {0};
+  reply_begin(&reply, status, &request->server->date);
+  if (!add_headers(L, 5, request, &reply)) return refused(&reply);
+  bool has = has_body(request, status);
+  if (has || request->is_head) reply_length(&reply, has || length < 0 ? size : (uint64_t)length);
+  if (!give(L, request, &reply, body, has ? size : 0, REST_NONE)) return luaL_error(L, "not enough memory");
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* request:stream(status, size, name, value, ...) -> true, whether there is a body to write | false, name or nil: as
+   `respond`, but the body is written later. `size` is its length in bytes, or negative if that is unknown. */
+static int stream(lua_State *L) {
+  Request *request = request_at(L);
+  unsigned status = (unsigned)luaL_checkinteger(L, 2);
+  lua_Integer size = luaL_checkinteger(L, 3);
+  check_strings(L, 4);
+  Reply reply = {0};
+  reply_begin(&reply, status, &request->server->date);
+  if (!add_headers(L, 4, request, &reply)) return refused(&reply);
+  bool has = has_body(request, status);
+  request->promised = size < 0 ? UINT64_MAX : (uint64_t)size;
+  request->has_chunks = has && size < 0 && !request->is_old;
+  if (request->has_chunks) reply_field(&reply, "Transfer-Encoding", "chunked");
+  if (has && size < 0 && request->is_old) request->keeps = false;
+  if (size >= 0 && status != 204) reply_length(&reply, (uint64_t)size);
+  if (!give(L, request, &reply, "", 0, has ? REST_OF_BODY : REST_NONE)) return luaL_error(L, "not enough memory");
+  lua_pushboolean(L, true);
+  lua_pushboolean(L, has);
+  return 2;
+}
+
+/* request:upgrade(name, value, ...) -> true | false, name or nil: a response with status 101 and these headers; Connection
+   is added. From then on `read`, `write` and `finish` are for the bytes of the other protocol. Only for a request that
+   offers one, and has no response. */
+static int upgrade(lua_State *L) {
+  Request *request = request_at(L);
+  check_strings(L, 2);
+  lock(request);
+  bool is_answered = request->is_answered;
+  unlock(L, request, false);
+  if (!request->can_upgrade || is_answered)
+    return luaL_error(L, "the request does not offer another protocol, or has a response");
+  Reply reply = {0};
+  reply_begin(&reply, 101, NULL);
+  if (!add_headers(L, 2, request, &reply)) return refused(&reply);
+  reply_field(&reply, "Connection", "Upgrade");
+  request->promised = UINT64_MAX;
+  if (!give(L, request, &reply, "", 0, REST_RAW)) return luaL_error(L, "not enough memory");
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* Adds bytes of the response; all or nothing. With the lock. */
+static bool add_bytes(Request *request, const char *bytes, size_t size) {
+  char line[24];
+  size_t before = request->out.to;
+  int n = request->has_chunks ? snprintf(line, sizeof line, "%zx\r\n", size) : 0;
+  bool ok = bytes_add(&request->out, line, (size_t)n) && bytes_add(&request->out, bytes, size) &&
+            (n == 0 || bytes_add(&request->out, "\r\n", 2));
+  if (!ok) request->out.to = before;
+  return ok;
+}
+
+/* request:write(bytes) -> true | false: wait for EVENT_ROOM before the next write; or nil: the body is longer than its
+   length */
+static int write_body(lua_State *L) {
+  Request *request = request_at(L);
+  size_t size;
+  const char *bytes = luaL_checklstring(L, 2, &size);
+  if (size > request->promised) return 0;
+  lock(request);
+  bool ok = request->why || size == 0 || add_bytes(request, bytes, size);
+  bool has_room = bytes_length(&request->out) < BODY_WINDOW;
+  if (!has_room) request->wants_room = true;
+  unlock(L, request, size > 0);
+  if (!ok) return luaL_error(L, "not enough memory");
+  if (request->promised != UINT64_MAX) request->promised -= size;
+  lua_pushboolean(L, has_room);
+  return 1;
+}
+
+/* request:finish(is_cut) -> whether it is complete: the response ends. With true, or if bytes of its length are missing,
+   the client sees that it is incomplete. */
+static int finish(lua_State *L) {
+  Request *request = request_at(L);
+  bool is_cut = lua_toboolean(L, 2) || (request->promised && request->promised != UINT64_MAX);
+  lock(request);
+  if (!request->is_done && request->has_chunks && !is_cut && !bytes_add(&request->out, "0\r\n\r\n", 5)) is_cut = true;
   if (!request->is_done) {
     request->is_done = true;
-    if (request->is_answered) request->is_cut = true;
-    else answer_text(request, MHD_HTTP_INTERNAL_SERVER_ERROR, "500: the server has failed\n");
-    if (!request->is_answered) request->is_cut = true; /* there was no memory for the answer */
-    request_resume(request);
+    request->is_cut = is_cut;
+    request->resets = is_cut && request->is_old;
   }
-  (void)pthread_mutex_unlock(&server->lock);
+  unlock(L, request, true);
+  lua_pushboolean(L, !is_cut);
+  return 1;
 }
+
+/* request:abandon(): there will be no answer: answers 500, or cuts the answer that there is. */
+static int abandon(lua_State *L) {
+  static const char text[] = "500: the server has failed\n";
+  Request *request = request_at(L);
+  Reply reply = {0};
+  reply_begin(&reply, 500, &request->server->date);
+  reply_field(&reply, "Content-Type", "text/plain; charset=utf-8");
+  reply_length(&reply, sizeof text - 1);
+  request->keeps = false;
+  (void)give(L, request, &reply, text, request->is_head ? 0 : sizeof text - 1, REST_NONE);
+  lock(request);
+  bool is_left = !request->is_done;
+  if (is_left) request->is_done = request->is_cut = true;
+  if (is_left) request->resets = request->is_old;
+  unlock(L, request, is_left);
+  return 0;
+}
+
+const luaL_Reg answer_methods[] = {
+    {"head", head},       {"headers", headers},  {"read", read_body}, {"why", why_ended},   {"respond", respond}, {"stream", stream},
+    {"upgrade", upgrade}, {"write", write_body}, {"finish", finish},  {"abandon", abandon}, {NULL, NULL}};

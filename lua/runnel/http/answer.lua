@@ -49,7 +49,8 @@ local function flatten(headers, kind)
 end
 
 local function check_sent(ok, name)
-  if ok then return end
+  if ok then return name end
+  if not name then wrong("the headers are longer than max_header, the limit for those of a response, too") end
   wrong("the header %q cannot be set: it has a wrong character, or the server sets it itself", name)
 end
 
@@ -60,20 +61,23 @@ local function pump(req, ch, status, headers)
   local lib_request = req.core
   local reading <close> = setmetatable({ ch = ch }, ends.Dropping) -- luacheck: ignore 211
   local list, length = flatten(headers, TEXT)
-  check_sent(lib_request:stream(status, length or -1, table.unpack(list)))
+  if not check_sent(lib_request:stream(status, length or -1, table.unpack(list))) then return end
   while true do
     local piece, err = ch:take()
     if type(piece) == "string" then
-      while not lib_request:write(piece) do
-        piece = ""
+      local has_room = lib_request:write(piece)
+      if has_room == nil then wrong("the body is longer than its header Content-Length says") end
+      while not has_room do
         req.news:take()
+        has_room = lib_request:write ""
       end
     elseif piece ~= nil then
       wrong("the channel of a body carries strings, got %s", check.article(piece))
     elseif err ~= nil then
       error(err, 0) -- the response is cut, so that the client sees that it is incomplete
     else
-      return lib_request:finish(false)
+      if not lib_request:finish(false) then wrong("the body is shorter than its header Content-Length says") end
+      return
     end
   end
 end
@@ -96,13 +100,19 @@ local function send(req, status, headers, body)
   elseif body ~= nil and type(body) ~= "string" then
     wrong("body: a string, a channel of strings, or a table for JSON expected, got %s", check.article(body))
   end
-  if headers == nil then return check_sent(req.core:respond(status, body or "", "Content-Type", kind)) end
-  return check_sent(req.core:respond(status, body or "", table.unpack((flatten(headers, kind)))))
+  body = body or ""
+  if headers == nil then return check_sent(req.core:respond(status, body, -1, "Content-Type", kind)) end
+  local list, length = flatten(headers, kind)
+  check_sent(req.core:respond(status, body, body == "" and length or -1, table.unpack(list)))
 end
 
----Calls the program's function for a request, and sends what it returns. Parks.
+local function finish(req, ...)
+  if req.is_upgraded then req.core:finish(false) else send(req, ...) end
+end
+
+---Calls the program's function for a request, and sends what it returns; after an upgrade, ends the connection. Parks.
 ---@param req runnel.http.Request
 ---@param f fun(req: runnel.http.Request): integer, table?, any
-function answer.give(req, f) send(req, f(req)) end
+function answer.give(req, f) finish(req, f(req)) end
 
 return answer

@@ -21,6 +21,8 @@ local request = {}
 ---@field query table<string, string> the fields of the query, decoded; of several with one name, the first
 ---@field headers table<string, string> by name in lower case; several with one name are joined with ", "
 ---@field address string of the client; behind a proxy, that of the proxy
+---@field can_upgrade boolean the client offers another protocol for the connection, by the headers Connection and Upgrade
+---@field is_upgraded? boolean the connection speaks that protocol: see request.upgrade
 ---@field package core any the request of the C module
 ---@field package id any a light userdata that stands for it
 ---@field package block runnel.Channel<any> its go block
@@ -108,7 +110,11 @@ local decode = request.decode
 
 local late = {}
 
-function late:path() return decode(self.target:match "^[^?]*") end
+-- A target may also be a whole URL: its host then replaces the header Host (RFC 9112, 3.2.2).
+function late:path()
+  local path = self.target:gsub("^%a+://[^/?]*", ""):match "^[^?]*"
+  return path == "" and "/" or decode(path)
+end
 
 function late:query()
   local fields = {}
@@ -126,6 +132,7 @@ function late:headers()
     local before = fields[name]
     fields[name] = before and before .. (name == "cookie" and "; " or ", ") .. list[i + 1] or list[i + 1]
   end
+  fields.host = self.target:match "^%a+://([^/?]*)" or fields.host
   return fields
 end
 
@@ -147,8 +154,21 @@ function Request:__tostring() return ("http request: %s %s"):format(self.method,
 ---@param lib_request any
 ---@return runnel.http.Request
 function request.new(id, lib_request)
-  local method, target, address = lib_request:head()
-  return setmetatable({ id = id, core = lib_request, method = method, target = target, address = address }, Request)
+  local method, target, address, _, can_upgrade = lib_request:head()
+  return setmetatable({ id = id, core = lib_request, method = method, target = target, address = address,
+    can_upgrade = can_upgrade }, Request)
+end
+
+-- ---- other protocols ----
+
+---Answers a request with status 101, after which the connection speaks another protocol: use request.read and
+---request.write. The connection ends when the function of the request returns.
+---@param req runnel.http.Request one with can_upgrade, that has no response yet
+---@param ... string names and values of headers, in turn, such as "Upgrade", "websocket"
+function request.upgrade(req, ...)
+  local ok, name = req.core:upgrade(...)
+  if not ok then error(("upgrade: the header %q cannot be set"):format(tostring(name)), 2) end
+  req.is_upgraded = true
 end
 
 return request

@@ -5,18 +5,16 @@
 ---      return 200, { ["content-type"] = "text/html" }, "<p>You have asked for " .. req.path
 ---    end))
 ---
----Needs libmicrohttpd: `make` builds the C module runnel.httpd.core where it finds that library's headers. A thread of
----the library reads and writes, so slow clients do not hold up the program.
+---A thread of the library reads and writes, so slow clients do not hold up the program.
 
 local core = require "runnel.core"
 local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
-local need = require "runnel.internal.need"
 local request = require "runnel.http.request"
 local timed_out = require "runnel.timed_out"
 
-local lib = need("runnel.httpd.core", "libmicrohttpd and its headers, on Debian libmicrohttpd-dev")
+local lib = core.internal.require "runnel.http.core"
 
 local internal = core.internal
 local cancel, chan = core.cancel, core.chan
@@ -27,9 +25,22 @@ local NEW <const>, BODY <const>, ROOM <const>, ENDED <const> = 1, 2, 4, 8
 -- Names the program's function in reports of errors.
 local WHAT <const> = "the function of http.serve"
 
-local OPTIONS = {
-  host = true, max = true, max_connections = true, max_header = true, idle = true, timeout = true,
+-- What is used if an option is not given.
+local DEFAULTS <const> = {
+  host = "127.0.0.1", max = 1048576, max_header = 16384, max_connections = 1000, max_requests = 1000,
+  header_timeout = 10000, idle = 30000, min_rate = 500, timeout = 30000,
 }
+
+-- The least values of options that are integers, and of those that are ms.
+local INTEGERS <const> = {
+  max = 0, max_connections = 1, max_per_address = 1, max_header = 256, max_requests = 1, min_rate = 0, fd = 0,
+}
+local TIMES <const> = { header_timeout = 1, idle = 1 }
+
+local OPTIONS = { host = true, timeout = true, reuseport = true, tls = true }
+for _, names in ipairs { INTEGERS, TIMES } do
+  for name in pairs(names) do OPTIONS[name] = true end
+end
 
 ---@class runnel.http.server
 local server = {}
@@ -38,11 +49,20 @@ local server = {}
 ---@class runnel.http.ServeOptions
 ---@field host? string the address to listen on; default "127.0.0.1", which only programs of this machine can reach
 ---@field max? integer bytes of a request's body; default 1048576
----@field max_header? integer bytes of its line and headers; default 16384
----@field max_connections? integer how many may be open; default 1000. Others wait
----@field idle? number ms that a connection may be without a request, and that a client may send or read nothing;
----default 30000
+---@field max_header? integer bytes of a request's line and headers, and of the headers of a response; default 16384
+---@field max_connections? integer how many may be open; default 1000. Others are told to come later
+---@field max_per_address? integer how many one address may have; default a quarter of max_connections, and any number
+---for addresses of this machine
+---@field max_requests? integer how many requests a connection may have; default 1000
+---@field header_timeout? number ms from the first byte of a request to the end of its headers; default 10000
+---@field idle? number ms that a connection may be without a request, and that a client may fall behind min_rate; default
+---30000
+---@field min_rate? integer bytes a second that a client must send or read, on average; default 500; 0: it must send or
+---read something within `idle`
 ---@field timeout? number|false ms from the headers of a request until `f` has returned; default 30000; false: no limit
+---@field reuseport? boolean other processes may listen on the port at the same time
+---@field fd? integer a socket that the program was given, in place of host and port
+---@field tls? table certificates and settings, as for runnel.tls
 
 ---A listening server. It stays open until it is closed, even if it is unreachable.
 ---@class runnel.http.Server
@@ -75,6 +95,7 @@ end
 local REASONS = {
   gone = "the client has closed the connection",
   too_long = "the body of the request is longer than the server's limit",
+  wrong = "the body of the request breaks the rules of HTTP",
   memory = "there is no memory for the body of the request",
 }
 
@@ -113,7 +134,7 @@ local Timer = { __close = function(self) cancel(self.block) end }
 function Server:drain(ms)
   if ms ~= nil then check.ms(ms, 0, "drain") end
   if not self.core then return true end
-  self.core:quiesce()
+  self.core:drain()
   local timer <close> = setmetatable({ block = guard.timer(ms or 10000) }, Timer)
   local _, port = core.alts({ self.drained, timer.block }, { priority = true })
   self:close()
@@ -139,18 +160,33 @@ Server.__close = Server.close
 
 function Server:__tostring() return ("http server: %s%s"):format(self.url, self.core and "" or " (closed)") end
 
-local function check_options(opts)
+-- Checks the options; returns the settings for the C module.
+local function read_options(port, opts)
   check.options(opts, OPTIONS, "serve", 4)
-  opts = opts or {}
-  if opts.host ~= nil and type(opts.host) ~= "string" then
-    error("serve: host: an address such as \"0.0.0.0\" expected, got " .. check.article(opts.host), 3)
+  local settings = { port = port, fd = -1 }
+  for name, value in pairs(DEFAULTS) do settings[name] = value end
+  for name, value in pairs(opts or {}) do settings[name] = value end
+  if type(settings.host) ~= "string" then
+    error("serve: host: an address such as \"0.0.0.0\" expected, got " .. check.article(settings.host), 3)
   end
-  for name, least in pairs { max = 0, max_connections = 1, max_header = 256 } do
-    if opts[name] ~= nil then check.integer(opts[name], least, "serve: " .. name, 4) end
+  if type(settings.reuseport or false) ~= "boolean" then
+    error("serve: reuseport: a boolean expected, got " .. check.article(settings.reuseport), 3)
   end
-  if opts.idle ~= nil then check.ms(opts.idle, 1, "serve: idle", 4) end
-  if opts.timeout then check.ms(opts.timeout, 1, "serve: timeout", 4) end
-  return opts
+  for name, least in pairs(INTEGERS) do
+    if opts and opts[name] ~= nil then check.integer(opts[name], least, "serve: " .. name, 4) end
+  end
+  for name, least in pairs(TIMES) do check.ms(settings[name], least, "serve: " .. name, 4) end
+  if settings.timeout then check.ms(settings.timeout, 1, "serve: timeout", 4) end
+  settings.timeout = settings.timeout or 0
+  settings.counts_local = settings.max_per_address ~= nil
+  settings.max_per_address = settings.max_per_address or math.max(1, settings.max_connections // 4)
+  return settings
+end
+
+-- The certificates, if there are some.
+local function read_tls(opts)
+  if not (opts and opts.tls) then return nil end
+  return require("runnel.tls").server(opts.tls)
 end
 
 ---Starts a server, which calls `f` for each request, in a go block of its own, and sends what it returns: a status, a
@@ -168,19 +204,19 @@ function server.serve(port, f, opts)
   check.integer(port, 0, "serve: port")
   if port > 65535 then error(("serve: port: at most 65535 expected, got %d"):format(port), 2) end
   check.callable(f, "serve: f")
-  opts = check_options(opts)
+  local settings = read_options(port, opts)
+  local context = read_tls(opts)
   if internal.is_simulation() then
     error("serve: a server needs real time, and this is a simulation: call the function of the server itself", 2)
   end
-  local host = opts.host or "127.0.0.1"
-  local timeout = opts.timeout == nil and 30000 or opts.timeout or 0
-  local self = setmetatable({ handler = f, running = {}, drained = chan(), timeout = timeout }, Server)
-  local lib_server, number = lib.start(host, port, opts.max_connections or 1000, opts.max_header or 16384,
-    opts.max or 1 << 20, opts.idle or 30000, timeout, chan():name "events of an http server",
-    function(id, events, lib_request) on_events(self, id, events, lib_request) end)
+  local self = setmetatable({ handler = f, running = {}, drained = chan(), timeout = settings.timeout }, Server)
+  local lib_server, number = lib.start(settings, chan():name "events of an http server",
+    function(id, events, lib_request) on_events(self, id, events, lib_request) end, context)
   if not lib_server then return nil, number end
   self.core, self.port = lib_server, number
-  self.url = ("http://%s:%d/"):format(host:find(":", 1, true) and "[" .. host .. "]" or host, number)
+  local host = settings.host
+  self.url = ("%s://%s:%d/"):format(context and "https" or "http", host:find(":", 1, true) and "[" .. host .. "]" or host,
+    number)
   return self
 end
 

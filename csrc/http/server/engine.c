@@ -1,0 +1,185 @@
+/* engine.c: see engine.h. */
+#include "http/server/engine.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/random.h"
+
+/* How many connections above the limit are told that there are too many; those above are closed at once. */
+enum { SURPLUS = 64 };
+
+/* Connections that are accepted in one go. */
+enum { ACCEPTS = 64 };
+
+/* How long the socket is left alone if there is no descriptor or memory for a connection. */
+static const int64_t PAUSE = 100 * CLOCK_MS;
+
+/* How long a server that drains serves connections that have no request: one may be on its way. As long it accepts
+   connections to a shared port, whose handshakes have begun. */
+static const int64_t DRAIN = 250 * CLOCK_MS;
+
+bool engine_open(Engine *engine, const EngineSetup *setup) {
+  Hub *hub = &engine->hub;
+  hub->user = setup->user;
+  hub->data = setup->data;
+  hub->limits = setup->limits;
+  hub->lib = setup->lib;
+  hub->context = setup->context;
+  hub->now = clock_ns();
+  hub->timers.tick = timers_tick(hub->now);
+  engine->fd = setup->fd;
+  engine->shares = setup->shares;
+  engine->is_given = setup->is_given;
+  random_seed(&engine->seed, (uint64_t)hub->now ^ (uint64_t)(uintptr_t)engine);
+  if (!poller_open(&hub->poller)) return false;
+  engine->is_watched = poller_add(&hub->poller, &engine->listener, engine->fd, POLLER_IN);
+  return engine->is_watched && poller_add(&hub->poller, &engine->news, wakeup_fd(setup->wakeup), POLLER_IN);
+}
+
+static void stop_listening(Engine *engine) {
+  if (engine->is_watched) poller_remove(&engine->hub.poller, &engine->listener);
+  engine->is_watched = false;
+  if (engine->fd >= 0) (void)close(engine->fd);
+  engine->fd = -1;
+}
+
+void engine_sweep(Engine *engine) {
+  for (Link *first; (first = engine->hub.closed.first) != NULL;) {
+    Conn *conn = CONTAINER_OF(first, Conn, link);
+    if (conn->is_surplus) engine->nsurplus--;
+    engine->counts[conn->slot]--;
+    conn_free(conn);
+  }
+}
+
+void engine_close(Engine *engine) {
+  Hub *hub = &engine->hub;
+  if (!hub->user) return; /* it was never opened */
+  for (Link *first; (first = hub->conns.first) != NULL;) conn_close(CONTAINER_OF(first, Conn, link));
+  engine_sweep(engine);
+  stop_listening(engine);
+  poller_close(&hub->poller);
+  if (hub->context) hub->lib->release(hub->context);
+  hub->user = NULL;
+}
+
+/* ---- accepting ---- */
+
+static uint32_t slot_of(const Engine *engine, const Peer *peer) {
+  uint64_t state = peer->network ^ engine->seed;
+  if (!state) state = 1;
+  return random_below(&state, ENGINE_COUNTS);
+}
+
+static bool is_too_many(const Engine *engine, uint32_t slot, const Peer *peer) {
+  const Limits *limits = &engine->hub.limits;
+  if (engine->hub.nconns - engine->nsurplus >= limits->connections) return true;
+  if (!limits->per_address || (peer->is_local && !limits->counts_local)) return false;
+  return engine->counts[slot] >= limits->per_address;
+}
+
+static void meet(Engine *engine, int fd, const Peer *peer) {
+  uint32_t slot = slot_of(engine, peer);
+  bool is_surplus = is_too_many(engine, slot, peer);
+  if (is_surplus && engine->nsurplus >= SURPLUS) {
+    (void)close(fd);
+    return;
+  }
+  Conn *conn = conn_open(&engine->hub, fd, peer, is_surplus);
+  if (!conn) return;
+  conn->slot = slot;
+  engine->counts[slot]++;
+  engine->nsurplus += is_surplus;
+}
+
+/* Accepts connections; returns how many. */
+static int accept_some(Engine *engine) {
+  Peer peer;
+  int n = 0, fd;
+  while (n < ACCEPTS && (fd = listen_accept(engine->fd, &peer)) >= 0) {
+    meet(engine, fd, &peer);
+    n++;
+  }
+  bool lacks = n < ACCEPTS && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
+  if (!lacks || engine->hub.drains) return n;
+  poller_remove(&engine->hub.poller, &engine->listener);
+  engine->is_watched = false;
+  engine->again = engine->hub.now + PAUSE;
+  return n;
+}
+
+static void watch_again(Engine *engine) {
+  if (engine->is_watched || engine->fd < 0 || engine->hub.drains || engine->hub.now < engine->again) return;
+  engine->is_watched = poller_add(&engine->hub.poller, &engine->listener, engine->fd, POLLER_IN);
+  if (!engine->is_watched) engine->again = engine->hub.now + PAUSE; /* uncovered: no memory */
+}
+
+/* ---- draining ---- */
+
+void engine_drain(Engine *engine) {
+  Hub *hub = &engine->hub;
+  if (hub->drains) return;
+  hub->drains = true;
+  engine->until = hub->now + DRAIN;
+  for (Link *link = hub->conns.first; link; link = list_next(&hub->conns, link))
+    CONTAINER_OF(link, Conn, link)->keeps = false;
+  if (engine->fd < 0) return;
+  if (engine->shares) {
+    listen_turn_away(engine->fd);
+    return;
+  }
+  while (!engine->is_given && accept_some(engine) == ACCEPTS) continue;
+  stop_listening(engine);
+}
+
+/* The time for connections without a request is over. */
+static void end_idle(Engine *engine) {
+  Hub *hub = &engine->hub;
+  if (!hub->drains || hub->now < engine->until) return;
+  engine->until = INT64_MAX;
+  stop_listening(engine);
+  for (Link *link = hub->conns.first, *next; link; link = next) {
+    next = list_next(&hub->conns, link);
+    Conn *conn = CONTAINER_OF(link, Conn, link);
+    if (conn_is_idle(conn)) conn_close(conn);
+  }
+}
+
+bool engine_is_drained(const Engine *engine) {
+  return engine->hub.drains && engine->fd < 0 && engine->hub.nconns == 0;
+}
+
+/* ---- the loop ---- */
+
+static int shorter(int ms, int64_t ns) {
+  int64_t other = ns <= 0 ? 0 : ns / CLOCK_MS + 1;
+  return other < ms || ms < 0 ? (int)other : ms;
+}
+
+static int time_to_wait(const Engine *engine, int ms) {
+  const Hub *hub = &engine->hub;
+  int timer = timers_wait(&hub->timers, hub->now);
+  if (timer >= 0 && (timer < ms || ms < 0)) ms = timer;
+  if (engine->fd >= 0 && !engine->is_watched) ms = shorter(ms, engine->again - hub->now);
+  if (hub->drains && engine->until != INT64_MAX) ms = shorter(ms, engine->until - hub->now);
+  return ms;
+}
+
+void engine_turn(Engine *engine, int ms) {
+  Hub *hub = &engine->hub;
+  hub->now = clock_ns();
+  int n = poller_wait(&hub->poller, time_to_wait(engine, ms));
+  hub->now = clock_ns();
+  for (int i = 0; i < n; i++) {
+    unsigned bits;
+    PollItem *item = poller_ready(&hub->poller, i, &bits);
+    if (item == &engine->listener) (void)accept_some(engine);
+    else if (item && item != &engine->news) conn_event(CONTAINER_OF(item, Conn, item), bits);
+  }
+  for (SlotTimer *timer; (timer = timers_take(&hub->timers, hub->now)) != NULL;)
+    conn_look(CONTAINER_OF(timer, Conn, timer));
+  watch_again(engine);
+  end_idle(engine);
+  engine_sweep(engine);
+}

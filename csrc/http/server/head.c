@@ -1,0 +1,182 @@
+/* head.c: see head.h. */
+#include "http/server/head.h"
+
+/* The digits of the largest Content-Length; every length with as many fits in 63 bits. */
+enum { LENGTH_DIGITS = 18 };
+
+bool head_is_token(unsigned char c) {
+  static const uint64_t tokens[] = {UINT64_C(0x3ff6cfa00000000), UINT64_C(0x57ffffffc7fffffe)};
+  return c < 128 && (tokens[c / 64] >> c % 64 & 1);
+}
+
+bool head_is_value(unsigned char c) { return (c >= ' ' && c != 127) || c == '\t'; }
+
+/* Visible characters of ASCII without that which begins a fragment. */
+static bool is_of_target(unsigned char c) { return c > ' ' && c < 127 && c != '#'; }
+
+/* What a name or an address with a port may have. */
+static bool is_of_host(unsigned char c) { return c > ' ' && c < 127 && !strchr("\"#,/<>?@\\^`{|}", c); }
+
+/* ---- where the head ends ---- */
+
+/* Whether a request may begin with this byte, that of a method or of an empty line. */
+static bool may_begin(char c) { return c == '\r' || head_is_token((unsigned char)c); }
+
+ptrdiff_t head_find(const char *bytes, size_t size, size_t max, size_t *seen) {
+  if (size && !may_begin(*bytes)) return -400;
+  size_t begin = size >= 2 && bytes[0] == '\r' && bytes[1] == '\n' ? 2 : 0; /* one empty line is ignored */
+  for (;;) {
+    const char *end = *seen < size ? (const char *)memchr(bytes + *seen, '\n', size - *seen) : NULL;
+    if (!end) break;
+    size_t at = (size_t)(end - bytes), before = *seen;
+    if (at >= max) return -431;
+    *seen = at + 1;
+    if (at == 0 || end[-1] != '\r') return -400;
+    bool is_empty = at == 1 || bytes[at - 2] == '\n';
+    if (is_empty && before >= begin && *seen > 2) return *seen == begin + 2 ? -400 : (ptrdiff_t)*seen;
+  }
+  *seen = size;
+  return size > max ? -431 : 0;
+}
+
+/* ---- the first line ---- */
+
+/* Takes the part of a line before the next space, which is removed, too; empty if there is no space. */
+static Slice take_word(Slice *line) {
+  const char *space = line->size ? (const char *)memchr(line->at, ' ', line->size) : NULL;
+  if (!space) return (Slice){line->at, 0};
+  Slice word = {line->at, (size_t)(space - line->at)};
+  line->at += word.size + 1;
+  line->size -= word.size + 1;
+  return word;
+}
+
+static bool has_case(Slice slice, const char *text) {
+  return slice.size == strlen(text) && memcmp(slice.at, text, slice.size) == 0;
+}
+
+static bool begins_with(Slice slice, const char *text) {
+  return slice.size > strlen(text) && strncasecmp(slice.at, text, strlen(text)) == 0;
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static int read_version(Head *head, Slice version) {
+  bool is_version = version.size == 8 && memcmp(version.at, "HTTP/", 5) == 0 && is_digit(version.at[5]) &&
+                    version.at[6] == '.' && is_digit(version.at[7]);
+  if (!is_version) return 400;
+  head->is_old = version.at[7] == '0';
+  return version.at[5] == '1' ? 0 : 505;
+}
+
+static int read_first(Head *head, Slice line) {
+  head->method = take_word(&line);
+  head->target = take_word(&line);
+  if (!head->method.size || !slice_all(head->method, head_is_token)) return 400;
+  if (!head->target.size || !slice_all(head->target, is_of_target)) return 400;
+  int status = read_version(head, line);
+  if (status) return status;
+  head->is_head = has_case(head->method, "HEAD");
+  if (has_case(head->method, "CONNECT")) return 501;
+  bool is_asterisk = has_case(head->target, "*") && has_case(head->method, "OPTIONS");
+  bool is_absolute = begins_with(head->target, "http://") || begins_with(head->target, "https://");
+  return *head->target.at == '/' || is_asterisk || is_absolute ? 0 : 400;
+}
+
+/* ---- headers ---- */
+
+bool head_read_field(Slice line, Field *field) {
+  const char *colon = line.size ? (const char *)memchr(line.at, ':', line.size) : NULL;
+  if (!colon || colon == line.at) return false;
+  field->name = (Slice){line.at, (size_t)(colon - line.at)};
+  field->value = slice_trim((Slice){colon + 1, line.size - field->name.size - 1});
+  return slice_all(field->name, head_is_token) && slice_all(field->value, head_is_value);
+}
+
+static bool read_length(Slice value, uint64_t *length) {
+  if (!value.size || value.size > LENGTH_DIGITS) return false;
+  *length = 0;
+  for (size_t i = 0; i < value.size; i++) {
+    if (!is_digit(value.at[i])) return false;
+    *length = *length * 10 + (uint64_t)(value.at[i] - '0');
+  }
+  return true;
+}
+
+/* Whether a list of words, separated by commas, has this one. */
+static bool has_word(Slice list, const char *word) {
+  while (list.size) {
+    const char *comma = (const char *)memchr(list.at, ',', list.size);
+    Slice element = {list.at, comma ? (size_t)(comma - list.at) : list.size};
+    if (slice_is(slice_trim(element), word)) return true;
+    size_t past = comma ? element.size + 1 : element.size;
+    list.at += past;
+    list.size -= past;
+  }
+  return false;
+}
+
+/* The headers on which the borders of requests and of connections depend. */
+typedef struct Borders {
+  unsigned hosts, lengths, codings; /* how many there are of each */
+  bool closes, keeps, upgrades;     /* words of Connection */
+  bool has_protocol;                /* there is a header Upgrade */
+} Borders;
+
+static int read_border(Head *head, Borders *borders, const Field *field) {
+  Slice name = field->name, value = field->value;
+  if (slice_is(name, "Host")) {
+    borders->hosts++;
+    return slice_all(value, is_of_host) ? 0 : 400;
+  }
+  if (slice_is(name, "Content-Length")) {
+    borders->lengths++;
+    return read_length(value, &head->length) ? 0 : 400;
+  }
+  if (slice_is(name, "Transfer-Encoding")) {
+    borders->codings++;
+    return slice_is(value, "chunked") ? 0 : 501;
+  }
+  if (slice_is(name, "Connection")) {
+    borders->closes |= has_word(value, "close");
+    borders->keeps |= has_word(value, "keep-alive");
+    borders->upgrades |= has_word(value, "upgrade");
+  }
+  if (slice_is(name, "Upgrade")) borders->has_protocol = value.size > 0;
+  if (slice_is(name, "Expect")) {
+    head->expects = !head->is_old;
+    return slice_is(value, "100-continue") ? 0 : 417;
+  }
+  return 0;
+}
+
+static int read_borders(Head *head) {
+  Borders borders = {0};
+  for (size_t i = 0; i < head->nfields; i++) {
+    int status = read_border(head, &borders, &head->fields[i]);
+    if (status) return status;
+  }
+  if (borders.hosts > 1 || (borders.hosts == 0 && !head->is_old)) return 400;
+  if (borders.lengths + borders.codings > 1 || (borders.codings && head->is_old)) return 400;
+  head->is_chunked = borders.codings > 0;
+  head->keeps = !borders.closes && (!head->is_old || borders.keeps);
+  head->upgrades = borders.upgrades && borders.has_protocol && !head->is_old;
+  return 0;
+}
+
+int head_read(Head *head, const char *bytes, size_t size) {
+  const char *end = bytes + size - 2; /* where the last, empty line begins */
+  if (*bytes == '\r') bytes += 2;
+  *head = (Head){.nfields = 0};
+  for (bool is_first = true; bytes < end; is_first = false) {
+    const char *next = (const char *)memchr(bytes, '\n', (size_t)(end - bytes));
+    Slice line = {bytes, (size_t)(next - 1 - bytes)};
+    if (!is_first && head->nfields == HEAD_FIELDS) return 431;
+    int status = is_first                                                  ? read_first(head, line)
+                 : head_read_field(line, &head->fields[head->nfields++]) ? 0
+                                                                           : 400;
+    if (status) return status;
+    bytes = next + 1;
+  }
+  return read_borders(head);
+}

@@ -1,0 +1,138 @@
+/* listen.c: see listen.h. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): declares accept4 */
+#endif
+#include "http/server/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <linux/filter.h>
+#endif
+
+/* An address of either family. */
+typedef union Address {
+  struct sockaddr any;    /* its family */
+  struct sockaddr_in v4;  /* AF_INET */
+  struct sockaddr_in6 v6; /* AF_INET6 */
+} Address;
+
+/* Reads a numeric address; returns its size, or 0. */
+static socklen_t parse(const char *text, int port, Address *address) {
+  memset(address, 0, sizeof *address);
+  if (inet_pton(AF_INET, text, &address->v4.sin_addr) == 1) {
+    address->v4.sin_family = AF_INET;
+    address->v4.sin_port = htons((uint16_t)port);
+    return sizeof address->v4;
+  }
+  if (inet_pton(AF_INET6, text, &address->v6.sin6_addr) != 1) return 0;
+  address->v6.sin6_family = AF_INET6;
+  address->v6.sin6_port = htons((uint16_t)port);
+  return sizeof address->v6;
+}
+
+static bool set(int fd, int option) { return setsockopt(fd, SOL_SOCKET, option, &(int){1}, sizeof(int)) == 0; }
+
+/* Each returns false with errno. */
+
+static bool prepare(int fd) { return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0; }
+
+static bool take_port(int fd, const Place *place, const Address *address, socklen_t size) {
+  return prepare(fd) && set(fd, SO_REUSEADDR) && (!place->shares || set(fd, SO_REUSEPORT)) &&
+         bind(fd, &address->any, size) == 0 && listen(fd, SOMAXCONN) == 0;
+}
+
+/* The port of a socket; 0 if it is none of TCP. */
+static int port_of(int fd) {
+  Address address;
+  int type = 0;
+  socklen_t size = sizeof address, type_size = sizeof type;
+  bool ok = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 && type == SOCK_STREAM &&
+            getsockname(fd, &address.any, &size) == 0;
+  if (ok && address.any.sa_family == AF_INET) return ntohs(address.v4.sin_port);
+  if (ok && address.any.sa_family == AF_INET6) return ntohs(address.v6.sin6_port);
+  return 0;
+}
+
+static int take_given(int fd, int *port, char *why, size_t size) {
+  *port = port_of(fd);
+  if (*port && prepare(fd) && listen(fd, SOMAXCONN) == 0) return fd;
+  (void)snprintf(why, size, "descriptor %d is no TCP socket with a port: systemd, for example, passes one", fd);
+  return -1;
+}
+
+int listen_at(const Place *place, int *port, char *why, size_t size) {
+  if (place->fd >= 0) return take_given(place->fd, port, why, size);
+  Address address;
+  socklen_t length = parse(place->address, place->port, &address);
+  if (!length) {
+    (void)snprintf(why, size, "%s is no address: 127.0.0.1, 0.0.0.0 or ::1, for example", place->address);
+    return -1;
+  }
+  int fd = socket(address.any.sa_family, SOCK_STREAM, 0);
+  if (fd >= 0 && take_port(fd, place, &address, length) && (*port = port_of(fd)) != 0) return fd;
+  if (errno == EADDRINUSE)
+    (void)snprintf(why, size, "port %d of %s is taken by another program", place->port, place->address);
+  else (void)snprintf(why, size, "cannot listen on port %d of %s: %s", place->port, place->address, strerror(errno));
+  if (fd >= 0) (void)close(fd);
+  return -1;
+}
+
+void listen_turn_away(int fd) {
+#ifdef __linux__
+  enum { FLAGS = 13, SYN = 0x02, ACK = 0x10 }; /* a byte of the TCP header, and bits of it */
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SYN | ACK),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, 0),
+      BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+  };
+  struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+  (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+#else
+  (void)fd;
+#endif
+}
+
+static void describe(const Address *address, Peer *peer) {
+  const void *bytes = &address->v4.sin_addr;
+  uint32_t v4 = 0;
+  *peer = (Peer){.network = 0};
+  if (address->any.sa_family == AF_INET6) {
+    bytes = &address->v6.sin6_addr;
+    memcpy(&peer->network, bytes, sizeof peer->network);
+    peer->is_local = IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
+    if (IN6_IS_ADDR_V4MAPPED(&address->v6.sin6_addr)) memcpy(&v4, (const char *)bytes + 12, sizeof v4);
+  } else {
+    memcpy(&v4, bytes, sizeof v4);
+  }
+  if (v4) {
+    peer->network = v4;
+    peer->is_local = ntohl(v4) >> 24 == 127;
+  }
+  if (!inet_ntop(address->any.sa_family, bytes, peer->address, ADDRESS_SIZE)) *peer->address = 0;
+}
+
+int listen_accept(int fd, Peer *peer) {
+  Address address;
+  memset(&address, 0, sizeof address);
+  socklen_t size = sizeof address;
+#ifdef __linux__
+  int conn = accept4(fd, &address.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+#else
+  int conn = accept(fd, &address.any, &size);
+  if (conn >= 0) (void)prepare(conn);
+#endif
+  if (conn < 0) return -1;
+  (void)setsockopt(conn, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+  describe(&address, peer);
+  return conn;
+}

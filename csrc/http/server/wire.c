@@ -1,0 +1,126 @@
+/* wire.c: see wire.h. */
+#include "http/server/wire.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
+
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0
+#endif
+
+/* Bytes that are encrypted at a time: a record of TLS. */
+enum { RECORD = 16 * 1024 };
+
+/* Bytes with which a queue stays in memory once it is empty. */
+enum { SMALL = 4096 };
+
+void wire_close(Wire *wire) {
+  if (wire->tls) wire->lib->free(wire->tls);
+  bytes_free(&wire->sealed);
+  (void)close(wire->fd);
+}
+
+static bool is_temporary(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+/* Receives as they are. */
+static ptrdiff_t receive_raw(const Wire *wire, char *to, size_t max) {
+  ssize_t n = recv(wire->fd, to, max, 0);
+  if (n > 0) return n;
+  return n == 0 ? WIRE_END : is_temporary(errno) ? WIRE_NONE : WIRE_LOST;
+}
+
+static ptrdiff_t open_sealed(Wire *wire, char *to, size_t max, bool *has_more) {
+  ptrdiff_t n = wire->lib->read(wire->tls, to, max);
+  *has_more = n > 0;
+  if (n == TLS_FAILED) wire->has_failed = true;
+  return n >= 0 ? n : n == TLS_END ? WIRE_END : WIRE_LOST;
+}
+
+ptrdiff_t wire_receive(Wire *wire, char *to, size_t max, bool *has_more) {
+  *has_more = false;
+  if (!wire->tls) return receive_raw(wire, to, max);
+  ptrdiff_t n = open_sealed(wire, to, max, has_more);
+  if (n != 0) return n;
+  n = receive_raw(wire, to, RECORD);
+  if (n <= 0) return n;
+  if (!wire->lib->feed(wire->tls, to, (size_t)n)) return WIRE_LOST;
+  return open_sealed(wire, to, max, has_more);
+}
+
+/* Sends the first bytes of a queue as they are; false if the connection is broken. */
+static bool send_raw(const Wire *wire, Bytes *bytes, bool *is_full) {
+  ssize_t n = send(wire->fd, bytes_first(bytes), bytes_length(bytes), MSG_NOSIGNAL);
+  if (n < 0) {
+    *is_full = true;
+    return is_temporary(errno);
+  }
+  bytes->from += (size_t)n;
+  if (bytes_length(bytes) == 0) {
+    bytes_clear(bytes);
+    if (bytes->capacity > SMALL) bytes_free(bytes);
+  }
+  return true;
+}
+
+/* Adds to `sealed` what the session wants to send; false if there is no memory. */
+static bool take_sealed(Wire *wire) {
+  char block[RECORD];
+  size_t n;
+  while ((n = wire->lib->take(wire->tls, block, sizeof block)) > 0) {
+    if (!bytes_add(&wire->sealed, block, n)) return false;
+  }
+  return true;
+}
+
+/* Encrypts the next bytes of `out`; false if nothing can be. */
+static bool seal(Wire *wire, Bytes *out, size_t *sent) {
+  size_t n = bytes_length(out) < RECORD ? bytes_length(out) : RECORD;
+  if (!n || wire->has_failed) return false;
+  ptrdiff_t result = wire->lib->write(wire->tls, bytes_first(out), n);
+  if (result == TLS_FAILED) wire->has_failed = true;
+  if (result <= 0) return false;
+  out->from += n;
+  *sent += n;
+  if (bytes_length(out) == 0) bytes_free(out);
+  return true;
+}
+
+static bool send_sealed(Wire *wire, Bytes *out, size_t *sent) {
+  bool is_full = false;
+  do {
+    if (!take_sealed(wire)) return false;
+    while (bytes_length(&wire->sealed) && !is_full) {
+      if (!send_raw(wire, &wire->sealed, &is_full)) return false;
+    }
+  } while (!is_full && seal(wire, out, sent));
+  return !wire->has_failed;
+}
+
+bool wire_send(Wire *wire, Bytes *out, size_t *sent) {
+  *sent = 0;
+  if (wire->tls) return send_sealed(wire, out, sent);
+  size_t before = bytes_length(out);
+  bool is_full = false, ok = true;
+  while (ok && bytes_length(out) && !is_full) ok = send_raw(wire, out, &is_full);
+  *sent = before - bytes_length(out);
+  return ok;
+}
+
+void wire_end(Wire *wire) {
+  if (wire->tls && !wire->has_failed) wire->lib->end(wire->tls);
+}
+
+size_t wire_unread(const Wire *wire) {
+#ifdef __linux__
+  int n = 0;
+  if (ioctl(wire->fd, SIOCOUTQ, &n) == 0 && n > 0) return (size_t)n;
+#else
+  (void)wire;
+#endif
+  return 0;
+}
