@@ -20,7 +20,6 @@ static void end_request(Conn *conn, Ending ending) {
   if (!conn->request) return;
   conn->hub->user->ended(conn, ending);
   conn->request = NULL;
-  conn->drops = true;
 }
 
 void conn_close(Conn *conn) {
@@ -81,7 +80,7 @@ void conn_refuse(Conn *conn, unsigned status, const char *text, Ending ending) {
   bytes_free(&reply.bytes);
   conn->is_answered = conn->is_done = true;
   conn->client_keeps = true; /* it may still send */
-  if (conn->phase == PHASE_HEAD) conn->phase = PHASE_WHOLE;
+  conn->phase = PHASE_WHOLE; /* which is not read any more */
   if (!ok) conn_close(conn);
 }
 
@@ -107,7 +106,7 @@ static void begin(Conn *conn, const Head *head) {
   Hub *hub = conn->hub;
   conn->requests++;
   conn->has_body = head->is_chunked || head->length > 0;
-  conn->drops = conn->is_answered = conn->is_done = conn->is_cut = conn->resets = conn->upgrades = false;
+  conn->is_answered = conn->is_done = conn->is_cut = conn->resets = conn->upgrades = false;
   conn->client_keeps = head->keeps;
   conn->keeps = head->keeps && !hub->drains && conn->requests < hub->limits.requests;
   conn->expects = head->expects && conn->has_body;
@@ -131,9 +130,9 @@ static size_t take_head(Conn *conn, const char *bytes, size_t size) {
   return n > 0 ? (size_t)n : 0;
 }
 
-/* Gives the user bytes of the body; returns how many are taken. */
+/* Gives the user bytes of the body, or drops them if the request has ended; returns how many are taken. */
 static size_t give(Conn *conn, const char *bytes, size_t size) {
-  size_t taken = conn->drops ? size : conn->hub->user->body(conn, bytes, size);
+  size_t taken = !conn->request ? size : conn->hub->user->body(conn, bytes, size);
   conn->received += taken;
   conn->expects = false;
   return taken;

@@ -115,7 +115,6 @@ typedef struct Conn {
   bool has_body;     /* of this request, that follows its head */
   bool has_more;     /* the session of TLS has bytes that were not received */
   bool is_surplus;   /* there are too many connections: it is told so */
-  bool drops;        /* the request has ended: the rest of its body is dropped */
   bool expects;      /* the client waits for a status of 100 */
   bool is_answered;  /* there is a response */
   bool is_done;      /* all of it was given */

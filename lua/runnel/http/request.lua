@@ -23,6 +23,7 @@ local request = {}
 ---@field address string of the client; behind a proxy, that of the proxy
 ---@field can_upgrade boolean the client offers another protocol for the connection, by the headers Connection and Upgrade
 ---@field is_upgraded? boolean the connection speaks that protocol: see request.upgrade
+---@field package on_news? fun(events: integer) called in place of an offer to `news`; must not park
 ---@field package core any the request of the C module
 ---@field package id any a light userdata that stands for it
 ---@field package block runnel.Channel<any> its go block

@@ -54,7 +54,8 @@ local server = {}
 ---@field max_per_address? integer how many one address may have; default a quarter of max_connections, and any number
 ---for addresses of this machine
 ---@field max_requests? integer how many requests a connection may have; default 1000
----@field header_timeout? number ms from the first byte of a request to the end of its headers; default 10000
+---@field header_timeout? number ms from the first byte of a request to the end of its headers; default 10000, or
+---`idle` if that is less
 ---@field idle? number ms that a connection may be without a request, and that a client may fall behind min_rate; default
 ---30000
 ---@field min_rate? integer bytes a second that a client must send or read, on average; default 500; 0: it must send or
@@ -118,7 +119,9 @@ local function on_events(self, id, events, lib_request)
     req = self.running[id]
     if not req then return end
   end
-  if events & (BODY | ROOM) ~= 0 then req.news:offer(true) end
+  if events & (BODY | ROOM) ~= 0 then
+    if req.on_news then req.on_news(events) else req.news:offer(true) end
+  end
   if events & ENDED ~= 0 then cancel(req.block, reason_of(self, req)) end
 end
 
@@ -178,6 +181,7 @@ local function read_options(port, opts)
   for name, least in pairs(TIMES) do check.ms(settings[name], least, "serve: " .. name, 4) end
   if settings.timeout then check.ms(settings.timeout, 1, "serve: timeout", 4) end
   settings.timeout = settings.timeout or 0
+  if not (opts and opts.header_timeout) then settings.header_timeout = math.min(settings.header_timeout, settings.idle) end
   settings.counts_local = settings.max_per_address ~= nil
   settings.max_per_address = settings.max_per_address or math.max(1, settings.max_connections // 4)
   return settings
