@@ -8,20 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "base/clock.h"
 #include "monitor/assets.h"
 
-/* The size of the buffer in which fields of a form are parsed. */
-enum { FORM_BUFFER = 1024 };
-
-/* A request with a form. */
-typedef struct Form {
-  struct MHD_PostProcessor *parser; /* of the fields */
-  Command *command;                 /* what they say */
-  bool is_wrong;                    /* a field is unknown or too long */
-} Form;
+/* A request. */
+typedef struct Visit {
+  Reply reply;      /* the answer, once it is known, until the connection has it */
+  Page *page;       /* the page that the answer streams, or NULL */
+  Command *command; /* of a request with a form, until that is complete; owned */
+  Bytes form;       /* the form */
+} Visit;
 
 /* ---- answers ---- */
 
@@ -35,123 +31,162 @@ static const char *const headers[][2] = {
      "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
 };
 
-/* Whether the request has the token; the time that this takes does not depend on it. */
-static bool has_token(const Site *site, struct MHD_Connection *client) {
-  const char *token = MHD_lookup_connection_value(client, MHD_GET_ARGUMENT_KIND, "token");
-  if (!token || strlen(token) != TOKEN_LENGTH) return false;
-  unsigned difference = 0;
-  for (int i = 0; i < TOKEN_LENGTH; i++) difference |= (unsigned char)token[i] ^ (unsigned char)site->token[i];
-  return difference == 0;
+/* Answers a request; with `page`, the body is written later. */
+static void answer(Conn *conn, unsigned status, const char *type, const void *body, size_t size, Page *page) {
+  Visit *visit = (Visit *)conn->request;
+  Reply *reply = &visit->reply;
+  visit->page = page;
+  if (page) conn->keeps = false; /* the end of the stream is that of the connection */
+  reply_begin(reply, status, &conn->hub->date);
+  reply_field(reply, "Content-Type", type);
+  for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) reply_field(reply, headers[i][0], headers[i][1]);
+  if (!conn->keeps) reply_field(reply, "Connection", "close");
+  if (!page) reply_length(reply, size);
+  reply_end(reply);
+  reply_add(reply, (const char *)body, size);
 }
 
-/* Sends a response, which is released. */
-static enum MHD_Result send_response(const Site *site, struct MHD_Connection *client, unsigned status, const char *type,
-                                     struct MHD_Response *response) {
-  if (!response) return MHD_NO;
-  if (!has_token(site, client)) (void)MHD_add_response_header(response, "Connection", "close");
-  (void)MHD_add_response_header(response, "Content-Type", type);
-  for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
-    (void)MHD_add_response_header(response, headers[i][0], headers[i][1]);
-  enum MHD_Result result = MHD_queue_response(client, status, response);
-  MHD_destroy_response(response);
-  return result;
+static void answer_text(Conn *conn, unsigned status, const char *type, const char *text) {
+  answer(conn, status, type, text, strlen(text), NULL);
 }
 
-static enum MHD_Result send_text(const Site *site, struct MHD_Connection *client, unsigned status, const char *type,
-                                 const char *text) {
-  struct MHD_Response *response =
-      MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
-  return send_response(site, client, status, type, response);
-}
-
-static enum MHD_Result refuse(const Site *site, struct MHD_Connection *client, unsigned status, const char *why) {
-  return send_text(site, client, status, "text/plain; charset=utf-8", why);
+static void refuse(Conn *conn, unsigned status, const char *why) {
+  answer_text(conn, status, "text/plain; charset=utf-8", why);
 }
 
 /* ---- who may ask ---- */
 
-static bool is_host(const Site *site, const char *host) {
+static bool is_host(const Site *site, Slice host) {
   char name[32];
   static const char *const names[] = {"127.0.0.1", "localhost"};
   for (int i = 0; i < 2; i++) {
     (void)snprintf(name, sizeof name, "%s:%d", names[i], site->port);
-    if (strcasecmp(host, name) == 0) return true;
+    if (slice_is(host, name)) return true;
   }
   return false;
 }
 
+static const Slice *find_header(const Head *head, const char *name) {
+  for (size_t i = 0; i < head->nfields; i++) {
+    if (slice_is(head->fields[i].name, name)) return &head->fields[i].value;
+  }
+  return NULL;
+}
+
 /* Why this client is refused, or NULL. */
-static const char *who_is_wrong(const Site *site, struct MHD_Connection *client) {
-  const char *host = MHD_lookup_connection_value(client, MHD_HEADER_KIND, "Host");
-  const char *origin = MHD_lookup_connection_value(client, MHD_HEADER_KIND, "Origin");
-  if (!host || !is_host(site, host)) return "403: the header Host must be 127.0.0.1 or localhost, and the port\n";
-  if (origin && (strncasecmp(origin, "http://", 7) != 0 || !is_host(site, origin + 7)))
+static const char *who_is_wrong(const Site *site, const Head *head) {
+  const Slice *host = find_header(head, "Host"), *origin = find_header(head, "Origin");
+  if (!host || !is_host(site, *host)) return "403: the header Host must be 127.0.0.1 or localhost, and the port\n";
+  if (origin && (origin->size < 7 || strncasecmp(origin->at, "http://", 7) != 0 ||
+                 !is_host(site, (Slice){origin->at + 7, origin->size - 7})))
     return "403: the header Origin must be that of the monitor's own page\n";
   return NULL;
 }
 
-/* ---- what there is ---- */
-
-static enum MHD_Result send_asset(const Site *site, struct MHD_Connection *client, const Asset *asset) {
-  struct MHD_Response *response = MHD_create_response_from_buffer(asset->length, (void *)(uintptr_t)asset->bytes,
-                                                                  MHD_RESPMEM_PERSISTENT); /* only read */
-  return send_response(site, client, MHD_HTTP_OK, asset->type, response);
+/* The field `token` of a query; empty if there is none. */
+static Slice token_of(Slice query) {
+  static const char name[] = "token=";
+  while (query.size) {
+    const char *end = (const char *)memchr(query.at, '&', query.size);
+    Slice field = {query.at, end ? (size_t)(end - query.at) : query.size};
+    if (field.size >= sizeof name - 1 && memcmp(field.at, name, sizeof name - 1) == 0)
+      return (Slice){field.at + sizeof name - 1, field.size - (sizeof name - 1)};
+    size_t past = end ? field.size + 1 : field.size;
+    query = (Slice){query.at + past, query.size - past};
+  }
+  return query;
 }
 
-static enum MHD_Result open_page(Site *site, struct MHD_Connection *client) {
-  if (site->npages >= MAX_PAGES)
-    return refuse(site, client, MHD_HTTP_SERVICE_UNAVAILABLE, "503: too many pages are open\n");
-  Page *page = calloc(1, sizeof *page);
-  if (!page) return MHD_NO;
-  page->client = client;
-  struct MHD_Response *response = page_response(page);
-  if (!response) {
-    page_free(page); /* uncovered: only when memory runs out */
-    return MHD_NO;
+/* Whether the request has the token; the time that this takes does not depend on it. */
+static bool has_token(const Site *site, Slice query) {
+  Slice token = token_of(query);
+  if (token.size != TOKEN_LENGTH) return false;
+  unsigned difference = 0;
+  for (int i = 0; i < TOKEN_LENGTH; i++) difference |= (unsigned char)token.at[i] ^ (unsigned char)site->token[i];
+  return difference == 0;
+}
+
+/* ---- what there is ---- */
+
+static void open_page(Site *site, Conn *conn) {
+  Page *page = site->npages < MAX_PAGES ? (Page *)calloc(1, sizeof *page) : NULL;
+  if (!page) {
+    refuse(conn, 503, "503: too many pages are open\n");
+    return;
   }
-  page->next = site->pages; /* the server frees it, once libmicrohttpd has freed the response */
+  page->conn = conn;
+  page->next = site->pages; /* the server frees it once it has gone */
   site->pages = page;
   site->npages++;
   site->has_new_page = true;
-  return send_response(site, client, MHD_HTTP_OK, "text/event-stream", response);
+  answer(conn, 200, "text/event-stream", "", 0, page);
 }
 
-static enum MHD_Result get(Site *site, struct MHD_Connection *client, const char *url) {
-  bool is_page = strcmp(url, "/") == 0;
+static void get(Site *site, Conn *conn, Slice path, bool is_known) {
+  bool is_page = slice_is(path, "/");
   for (const Asset *asset = monitor_assets; asset->path; asset++) {
-    if (strcmp(asset->path, is_page ? "/page.html" : url) != 0) continue;
-    if (is_page && !has_token(site, client))
-      return refuse(site, client, MHD_HTTP_FORBIDDEN,
-                    "403: the token is missing or wrong; open the URL that the program has printed\n");
-    return send_asset(site, client, asset);
+    if (!slice_is(is_page ? (Slice){"/page.html", 10} : path, asset->path)) continue;
+    if (is_page && !is_known)
+      refuse(conn, 403, "403: the token is missing or wrong; open the URL that the program has printed\n");
+    else answer(conn, 200, asset->type, asset->bytes, asset->length, NULL);
+    return;
   }
-  if (strcmp(url, "/events") != 0) return refuse(site, client, MHD_HTTP_NOT_FOUND, "404: there is no such page\n");
-  if (!has_token(site, client)) return refuse(site, client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
-  return open_page(site, client);
+  if (!slice_is(path, "/events")) refuse(conn, 404, "404: there is no such page\n");
+  else if (!is_known) refuse(conn, 403, "403: the token is missing or wrong\n");
+  else open_page(site, conn);
 }
 
 /* ---- commands ---- */
 
-/* A part of a field's value: adds it to the command. */
-static enum MHD_Result add_to_field(void *data, enum MHD_ValueKind kind, const char *key, const char *filename,
-                                    const char *type, const char *encoding, const char *value, uint64_t offset,
-                                    size_t size) {
-  (void)kind, (void)filename, (void)type, (void)encoding;
-  Form *form = data;
-  Command *c = form->command;
+static int digit_of(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  int letter = c | 32;
+  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
+/* Decodes a field of a form into `to`, as a string; false if it is wrong, or longer than `room`. */
+static bool decode(Slice from, char *to, size_t room) {
+  size_t n = 0;
+  for (size_t i = 0; i < from.size; i++) {
+    char c = from.at[i] == '+' ? ' ' : from.at[i];
+    if (c == '%') {
+      int high = i + 2 < from.size ? digit_of(from.at[i + 1]) : -1, low = high >= 0 ? digit_of(from.at[i + 2]) : -1;
+      if (low < 0) return false;
+      c = (char)(high * 16 + low);
+      i += 2;
+    }
+    if (!c || n + 1 >= room) return false;
+    to[n++] = c;
+  }
+  to[n] = 0;
+  return true;
+}
+
+/* Reads a field of a form, NAME=VALUE. */
+static bool read_field(Command *c, Slice field) {
   struct {
     const char *name;
     char *to;
     size_t room;
   } fields[] = {{"id", c->id, sizeof c->id}, {"type", c->type, sizeof c->type}, {"text", c->text, sizeof c->text}};
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    if (strcmp(key, fields[i].name) != 0) continue;
-    if (offset + size >= fields[i].room || memchr(value, 0, size)) break;
-    memcpy(fields[i].to + offset, value, size);
-    return MHD_YES;
+  const char *equal = (const char *)memchr(field.at, '=', field.size);
+  size_t size = equal ? (size_t)(equal - field.at) : 0;
+  for (size_t i = 0; equal && i < sizeof fields / sizeof *fields; i++) {
+    if (!slice_is((Slice){field.at, size}, fields[i].name)) continue;
+    return decode((Slice){equal + 1, field.size - size - 1}, fields[i].to, fields[i].room);
   }
-  form->is_wrong = true;
-  return MHD_YES;
+  return false;
+}
+
+static bool read_form(Command *command, Slice form) {
+  while (form.size) {
+    const char *end = (const char *)memchr(form.at, '&', form.size);
+    Slice field = {form.at, end ? (size_t)(end - form.at) : form.size};
+    if (!field.size || !read_field(command, field)) return false;
+    size_t past = end ? field.size + 1 : field.size;
+    form = (Slice){form.at + past, form.size - past};
+  }
+  return true;
 }
 
 /* The commands, and whether they change the program. None runs code from a page. */
@@ -163,77 +198,113 @@ static const struct {
     {"inject", true},  {"flow_pause", true}, {"flow_resume", true}, {"flow_drain", true}, {"flow_inject", true},
 };
 
-/* Begins to read the form of a command. */
-static enum MHD_Result begin_form(Site *site, struct MHD_Connection *client, const char *url, void **request) {
+/* The form of a command is complete. */
+static void end_form(Site *site, Conn *conn) {
+  Visit *visit = (Visit *)conn->request;
+  Command *command = visit->command;
+  visit->command = NULL;
+  if (!read_form(command, (Slice){bytes_first(&visit->form), bytes_length(&visit->form)})) {
+    free(command);
+    refuse(conn, 400, "400: the form is wrong: its fields are id, type, text\n");
+    return;
+  }
+  int64_t number = desk_command(&site->desk, command);
+  char text[48];
+  (void)snprintf(text, sizeof text, "{\"number\":%lld}", (long long)number);
+  if (number) answer_text(conn, 202, "application/json", text);
+  else refuse(conn, 503, "503: the program computes, and takes no more commands\n");
+}
+
+/* Begins to read the form of a command; false if there is no memory. */
+static bool begin_form(Site *site, Conn *conn, Slice path, const Head *head, bool is_known) {
   const char *what = NULL;
   bool changes = false;
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-    if (strcmp(url + 1, commands[i].name) == 0) what = commands[i].name, changes = commands[i].changes;
+    if (slice_is((Slice){path.at + 1, path.size - 1}, commands[i].name))
+      what = commands[i].name, changes = commands[i].changes;
   }
-  if (!what) return refuse(site, client, MHD_HTTP_NOT_FOUND, "404: there is no such command\n");
-  if (!has_token(site, client)) return refuse(site, client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
-  if (!site->control && changes)
-    return refuse(site, client, MHD_HTTP_FORBIDDEN, "403: commands are off: start the monitor with control = true\n");
-  Form *form = calloc(1, sizeof *form);
-  if (!form) return MHD_NO;
-  *request = form;
-  form->command = calloc(1, sizeof *form->command);
-  if (!form->command) return MHD_NO;
-  (void)snprintf(form->command->what, sizeof form->command->what, "%s", what);
-  form->parser = MHD_create_post_processor(client, FORM_BUFFER, add_to_field, form);
-  if (!form->parser) form->is_wrong = true; /* no form */
-  return MHD_YES;
-}
-
-static enum MHD_Result end_form(Site *site, struct MHD_Connection *client, Form *form) {
-  if (form->parser && MHD_destroy_post_processor(form->parser) != MHD_YES) form->is_wrong = true;
-  form->parser = NULL;
-  if (form->is_wrong)
-    return refuse(site, client, MHD_HTTP_BAD_REQUEST, "400: the form is wrong: its fields are id, type, text\n");
-  Command *command = form->command;
-  form->command = NULL;
-  int64_t number = desk_command(&site->desk, command);
-  if (!number)
-    return refuse(site, client, MHD_HTTP_SERVICE_UNAVAILABLE,
-                  "503: the program computes, and takes no more commands\n");
-  char answer[48];
-  (void)snprintf(answer, sizeof answer, "{\"number\":%lld}", (long long)number);
-  return send_text(site, client, MHD_HTTP_ACCEPTED, "application/json", answer);
-}
-
-enum MHD_Result http_answer(void *data, struct MHD_Connection *client, const char *url, const char *method,
-                            const char *version, const char *upload, size_t *upload_size, void **request) {
-  (void)version;
-  Site *site = data;
-  Form *form = *request;
-  if (form) {
-    if (*upload_size == 0) return end_form(site, client, form);
-    if (form->parser && MHD_post_process(form->parser, upload, *upload_size) != MHD_YES) form->is_wrong = true;
-    *upload_size = 0;
-    return MHD_YES;
+  const Slice *type = find_header(head, "Content-Type");
+  static const char form[] = "application/x-www-form-urlencoded"; /* and perhaps a character set */
+  bool is_form = type && type->size >= sizeof form - 1 && strncasecmp(type->at, form, sizeof form - 1) == 0;
+  if (!what) refuse(conn, 404, "404: there is no such command\n");
+  else if (!is_known) refuse(conn, 403, "403: the token is missing or wrong\n");
+  else if (!site->control && changes)
+    refuse(conn, 403, "403: commands are off: start the monitor with control = true\n");
+  else if (!is_form) refuse(conn, 400, "400: the form is wrong: its fields are id, type, text\n");
+  else {
+    Command *command = ((Visit *)conn->request)->command = (Command *)calloc(1, sizeof *command);
+    if (!command) return false;
+    (void)snprintf(command->what, sizeof command->what, "%s", what);
+    if (!conn->has_body) end_form(site, conn);
   }
-  const char *why = who_is_wrong(site, client);
-  if (!why && has_token(site, client)) visitors_remove(&site->visitors, client);
-  if (why) return refuse(site, client, MHD_HTTP_FORBIDDEN, why);
-  if (strcmp(method, "GET") == 0) return get(site, client, url);
-  if (strcmp(method, "POST") == 0) return begin_form(site, client, url, request);
-  return refuse(site, client, MHD_HTTP_METHOD_NOT_ALLOWED, "405: only GET and POST\n");
+  return true;
 }
 
-void http_connection(void *data, struct MHD_Connection *client, void **context,
-                     enum MHD_ConnectionNotificationCode code) {
-  (void)context;
-  Site *site = data;
-  if (code == MHD_CONNECTION_NOTIFY_STARTED) visitors_add(&site->visitors, client, clock_ns());
-  else visitors_remove(&site->visitors, client);
+/* ---- what connections call ---- */
+
+static bool begin(Conn *conn, const Head *head) {
+  Site *site = (Site *)conn->hub->data;
+  conn->request = calloc(1, sizeof(Visit));
+  if (!conn->request) return false;
+  const char *mark = (const char *)memchr(head->target.at, '?', head->target.size);
+  Slice path = {head->target.at, mark ? (size_t)(mark - head->target.at) : head->target.size};
+  Slice query = {path.at + path.size, 0};
+  if (mark) query = (Slice){mark + 1, head->target.size - path.size - 1};
+  const char *why = who_is_wrong(site, head);
+  bool is_known = has_token(site, query);
+  if (!is_known) conn->keeps = false;
+  if (!why && is_known) visitors_remove(&site->visitors, conn);
+  if (why) refuse(conn, 403, why);
+  else if (slice_is(head->method, "GET")) get(site, conn, path, is_known);
+  else if (slice_is(head->method, "POST")) return begin_form(site, conn, path, head, is_known);
+  else refuse(conn, 405, "405: only GET and POST\n");
+  return true;
 }
 
-void http_completed(void *data, struct MHD_Connection *client, void **request, enum MHD_RequestTerminationCode code) {
-  (void)data, (void)client, (void)code;
-  Form *form = *request;
-  if (!form) return;
-  if (form->parser) (void)MHD_destroy_post_processor(form->parser);
-  free(form->command);
-  free(form);
-  *request = NULL;
+static size_t take_body(Conn *conn, const char *bytes, size_t size) {
+  Visit *visit = (Visit *)conn->request;
+  if (visit->command && !bytes_add(&visit->form, bytes, size)) conn_close(conn);
+  return size;
 }
+
+static void complete_body(Conn *conn) {
+  if (((Visit *)conn->request)->command) end_form((Site *)conn->hub->data, conn);
+}
+
+static void pull(Conn *conn) {
+  Visit *visit = (Visit *)conn->request;
+  Page *page = visit->page;
+  if (conn->expects && visit->command) {
+    conn->expects = !bytes_add(&conn->out, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+    return;
+  }
+  if (visit->reply.failed) conn_close(conn);
+  if (conn->is_closed) return;
+  Bytes *next = page && conn->is_answered ? &page->message.bytes : &visit->reply.bytes;
+  Bytes empty = conn->out;
+  conn->out = *next;
+  *next = empty;
+  if (bytes_length(&conn->out)) conn->is_answered = true;
+  conn->is_done = conn->is_answered && (!page || (page->ended && text_length(&page->message) == 0));
+}
+
+static void end(Conn *conn, Ending ending) {
+  Visit *visit = (Visit *)conn->request;
+  (void)ending;
+  if (visit->page) visit->page->conn = NULL;
+  bytes_free(&visit->reply.bytes);
+  bytes_free(&visit->form);
+  free(visit->command);
+  free(visit);
+}
+
+static void opened(Conn *conn) { visitors_add(&((Site *)conn->hub->data)->visitors, conn, conn->hub->now); }
+static void closed(Conn *conn) { visitors_remove(&((Site *)conn->hub->data)->visitors, conn); }
+
+const ConnUser http_user = {.opened = opened,
+                            .closed = closed,
+                            .begin = begin,
+                            .body = take_body,
+                            .whole = complete_body,
+                            .pull = pull,
+                            .ended = end};

@@ -1,8 +1,7 @@
-/* http.h: answers requests, after checking that the client may make them. Runs in the server's thread. */
+/* http.h: answers requests, after checking that the client may make them: a user of the HTTP server's connections. Runs in
+   the server's thread. */
 #ifndef RUNNEL_MONITOR_HTTP_H
 #define RUNNEL_MONITOR_HTTP_H
-
-#include <microhttpd.h>
 
 #include "monitor/desk.h"
 #include "monitor/page.h"
@@ -26,11 +25,7 @@ typedef struct Site {
   bool has_new_page;            /* one was opened, and has no message yet */
 } Site;
 
-/* Callbacks of libmicrohttpd; `data` is the Site. */
-enum MHD_Result http_answer(void *data, struct MHD_Connection *client, const char *url, const char *method,
-                            const char *version, const char *upload, size_t *upload_size, void **request);
-void http_connection(void *data, struct MHD_Connection *client, void **context,
-                     enum MHD_ConnectionNotificationCode code);
-void http_completed(void *data, struct MHD_Connection *client, void **request, enum MHD_RequestTerminationCode code);
+/* What connections call; Hub.data is the Site. */
+extern const ConnUser http_user;
 
 #endif

@@ -3,31 +3,27 @@
 #ifndef RUNNEL_MONITOR_PAGE_H
 #define RUNNEL_MONITOR_PAGE_H
 
-#include <microhttpd.h>
-
+#include "http/server/conn.h"
 #include "monitor/desk.h"
 #include "monitor/feed.h"
 
 typedef struct Page {
-  struct Page *next;             /* the next page that is open */
-  struct MHD_Connection *client; /* its connection */
-  Feed feed;                     /* what it has received */
-  Text message;                  /* the rest of the message that is being sent */
-  uint64_t results;              /* results that it was sent */
-  int64_t last_sent;             /* when the last message was made, in ns */
-  bool suspended;                /* it waits for a message */
-  bool ended;                    /* its last message has been made */
-  bool gone;                     /* its connection is closed */
+  struct Page *next; /* the next page that is open */
+  Conn *conn;        /* its connection; NULL once that has ended */
+  Feed feed;         /* what it has received */
+  Text message;      /* the message that is sent next */
+  uint64_t results;  /* results that it was sent */
+  int64_t last_sent; /* when the last message was made, in ns */
+  bool ended;        /* its last message has been made */
 } Page;
 
-/* A response that streams a page, or NULL if there is no memory. */
-struct MHD_Response *page_response(Page *page);
-
 /* Whether its last message has been sent completely. */
-static inline bool page_is_idle(const Page *page) { return text_length(&page->message) == 0; }
+static inline bool page_is_idle(const Page *page) {
+  return text_length(&page->message) == 0 && bytes_length(&page->conn->out) == 0;
+}
 
 /* Begins to send page->message, which is complete. */
-void page_send(Page *page);
+static inline void page_send(const Page *page) { conn_go_on(page->conn); }
 
 void page_free(Page *page);
 

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "http/server/daemon.h"
 #include "monitor/summary.h"
 
 /* The least time between two snapshots, as a multiple of the time for filling one: so watching costs at most a
@@ -22,7 +20,10 @@ enum { BYTES_A_SECOND = 62 * 1024 };
 enum { LAST_WORDS = 300 };
 
 /* A connection without traffic is closed after this many seconds. (One without the token, sooner: visitors.h.) */
-enum { IDLE_SECONDS = 30, MAX_CONNECTIONS = MAX_VISITORS + 4 * MAX_PAGES, CONNECTION_MEMORY = 64 * 1024 };
+enum { IDLE_SECONDS = 30, MAX_CONNECTIONS = MAX_VISITORS + 4 * MAX_PAGES };
+
+/* The most bytes of the head of a request, and of a form, whose text may have three characters for one. */
+enum { MOST_HEADER = 16 * 1024, MOST_FORM = 3 * sizeof(Command) };
 
 /* ---- messages ---- */
 
@@ -55,7 +56,7 @@ static int64_t owed_since(const Server *server) {
 
 /* Sends a page the changed rows, if it has read its last message. */
 static void feed_page(Server *server, Page *page, int64_t now) {
-  if (page->gone || !page_is_idle(page)) return;
+  if (!page->conn || !page_is_idle(page)) return;
   int64_t ms = page->last_sent ? (now - page->last_sent) / CLOCK_MS : server->period;
   size_t budget = (size_t)((ms < server->period ? ms : server->period) * BYTES_A_SECOND / 1000);
   Text *to = &page->message;
@@ -82,7 +83,7 @@ static void feed_pages(Server *server, int64_t now) {
 static void drop_closed_pages(Server *server) {
   for (Page **at = &server->site.pages; *at;) {
     Page *page = *at;
-    if (!page->gone) {
+    if (page->conn) {
       at = &page->next;
       continue;
     }
@@ -96,8 +97,8 @@ static void drop_closed_pages(Server *server) {
 
 /* Waits for a client or the scheduler, for at most `ms`, and serves the clients. */
 static void wait_for_news(Server *server, int ms) {
-  daemon_wait(server->daemon, server->site.desk.thread.wakeup, ms, true);
-  (void)MHD_run(server->daemon);
+  engine_turn(&server->engine, ms);
+  (void)wakeup_consume(server->site.desk.thread.wakeup);
 }
 
 /* Asks for a snapshot when one is due; if the last one is missing, tells the pages. */
@@ -118,11 +119,10 @@ static void ask_if_due(Server *server, int64_t now) {
 /* Tells the pages that the program has ended, and gives them a moment to read that. */
 static void end_pages(Server *server) {
   for (Page *page = server->site.pages; page; page = page->next) {
-    bool was_idle = page_is_idle(page);
+    if (!page->conn) continue;
     page->ended = true;
-    if (was_idle) text_clear(&page->message);
     text_puts(&page->message, "event: ended\ndata: {}\n\n");
-    if (was_idle) page_send(page);
+    page_send(page);
   }
   int64_t until = clock_ns() + LAST_WORDS * CLOCK_MS;
   do {
@@ -137,7 +137,6 @@ static void *run(void *data) {
   while (!thread_ends(&desk->thread)) {
     int64_t left = server->site.has_new_page ? 0 : (server->due - clock_ns()) / CLOCK_MS + 1;
     wait_for_news(server, left < 0 ? 0 : left > server->period ? server->period : (int)left);
-    (void)wakeup_consume(desk->thread.wakeup);
     drop_closed_pages(server);
     int64_t now = clock_ns();
     visitors_close_late(&server->site.visitors, now);
@@ -164,12 +163,19 @@ static bool make_token(char token[TOKEN_LENGTH + 1]) {
   return true;
 }
 
-static struct MHD_Daemon *start_daemon(Server *server, int fd) {
-  return MHD_start_daemon(daemon_flags(), 0, NULL, NULL, http_answer, &server->site, MHD_OPTION_LISTEN_SOCKET, fd,
-                          MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-                          (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-                          MHD_OPTION_NOTIFY_CONNECTION, http_connection, &server->site, MHD_OPTION_NOTIFY_COMPLETED,
-                          http_completed, &server->site, MHD_OPTION_END);
+static bool open_engine(Server *server, int fd) {
+  int64_t second = 1000 * CLOCK_MS, idle = IDLE_SECONDS * second;
+  EngineSetup setup = {.user = &http_user,
+                       .data = &server->site,
+                       .limits = {.connections = MAX_CONNECTIONS,
+                                  .requests = UINT32_MAX,
+                                  .header = MOST_HEADER,
+                                  .body = MOST_FORM,
+                                  .head = idle,
+                                  .idle = idle},
+                       .fd = fd,
+                       .wakeup = server->site.desk.thread.wakeup};
+  return engine_open(&server->engine, &setup);
 }
 
 bool server_start(Server *server, Watch *watch, int port, bool control, const char *program, int period,
@@ -180,20 +186,17 @@ bool server_start(Server *server, Watch *watch, int port, bool control, const ch
   server->site.control = control;
   server->period = period;
   (void)snprintf(server->program, sizeof server->program, "%s", program);
-  int fd = daemon_listen("127.0.0.1", port, &server->site.port, why, 256);
+  int fd = listen_at(&(Place){.address = "127.0.0.1", .port = port, .fd = -1}, &server->site.port, why, 256);
   if (fd < 0) return false;
-  if (make_token(server->site.token)) server->daemon = start_daemon(server, fd);
+  bool ok = open_engine(server, fd) && make_token(server->site.token);
   (void)snprintf(server->url, sizeof server->url, "http://127.0.0.1:%d/?token=%s", server->site.port,
                  server->site.token);
-  if (server->daemon && thread_start(&desk->thread, "runnel-monitor", run, server) == 0) return true;
-  if (!server->daemon) (void)close(fd);
-  return false;
+  return ok && thread_start(&desk->thread, "runnel-monitor", run, server) == 0;
 }
 
 void server_stop(Server *server) {
   thread_end(&server->site.desk.thread);
-  if (server->daemon) MHD_stop_daemon(server->daemon); /* closes the socket on which it listens */
-  server->daemon = NULL;
+  engine_close(&server->engine);
 }
 
 void server_free(void *object) {

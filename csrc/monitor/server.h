@@ -3,6 +3,7 @@
 #ifndef RUNNEL_MONITOR_SERVER_H
 #define RUNNEL_MONITOR_SERVER_H
 
+#include "http/server/engine.h"
 #include "kit/handle.h"
 #include "monitor/http.h"
 #include "monitor/view.h"
@@ -14,7 +15,7 @@ enum { SERVER_PERIOD = 500 };
 typedef struct Server {
   Handle handle;             /* only its userdata has it */
   Site site;                 /* the data for answering requests */
-  struct MHD_Daemon *daemon; /* run by the thread */
+  Engine engine;             /* run by the thread */
   char url[96];              /* where the page is, with the token */
   char program[128];         /* the program's name */
   int period;                /* how often the scheduler is asked for a snapshot, in ms */

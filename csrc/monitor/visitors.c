@@ -3,27 +3,23 @@
 
 #include <string.h>
 
-#include "base/clock.h"
-#include "http/server/daemon.h"
-
 static void remove_at(Visitors *visitors, uint32_t i) {
   visitors->n--;
   memmove(&visitors->list[i], &visitors->list[i + 1], (visitors->n - i) * sizeof(Visitor));
 }
 
 static void close_oldest(Visitors *visitors) {
-  daemon_end_connection(visitors->list[0].client);
-  remove_at(visitors, 0);
+  conn_close(visitors->list[0].conn); /* which calls visitors_remove */
 }
 
-void visitors_add(Visitors *visitors, struct MHD_Connection *client, int64_t now) {
+void visitors_add(Visitors *visitors, Conn *conn, int64_t now) {
   if (visitors->n == MAX_VISITORS) close_oldest(visitors);
-  visitors->list[visitors->n++] = (Visitor){client, now};
+  visitors->list[visitors->n++] = (Visitor){conn, now};
 }
 
-void visitors_remove(Visitors *visitors, const struct MHD_Connection *client) {
+void visitors_remove(Visitors *visitors, const Conn *conn) {
   for (uint32_t i = 0; i < visitors->n; i++) {
-    if (visitors->list[i].client != client) continue;
+    if (visitors->list[i].conn != conn) continue;
     remove_at(visitors, i);
     return;
   }

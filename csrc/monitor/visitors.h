@@ -3,15 +3,14 @@
 #ifndef RUNNEL_MONITOR_VISITORS_H
 #define RUNNEL_MONITOR_VISITORS_H
 
-#include <microhttpd.h>
-#include <stdint.h>
+#include "http/server/conn.h"
 
 /* Their limit, and the ms that one may stay. */
 enum { MAX_VISITORS = 32, VISIT = 3000 };
 
 typedef struct Visitor {
-  struct MHD_Connection *client; /* the connection */
-  int64_t since;                 /* when it was opened, in ns */
+  Conn *conn;    /* the connection */
+  int64_t since; /* when it was opened, in ns */
 } Visitor;
 
 /* Begins as zeros. */
@@ -21,10 +20,10 @@ typedef struct Visitors {
 } Visitors;
 
 /* A connection was opened at `now`. If there are too many, the oldest one is closed. */
-void visitors_add(Visitors *visitors, struct MHD_Connection *client, int64_t now);
+void visitors_add(Visitors *visitors, Conn *conn, int64_t now);
 
 /* It has sent the token, or is closed. */
-void visitors_remove(Visitors *visitors, const struct MHD_Connection *client);
+void visitors_remove(Visitors *visitors, const Conn *conn);
 
 /* Closes connections that have stayed too long. */
 void visitors_close_late(Visitors *visitors, int64_t now);
