@@ -1,7 +1,7 @@
 -- What the monitor promises: how soon it answers while a go block computes, how much it sends for 1000 channels that
 -- all change, and how long a snapshot of 10,000 go blocks and channels takes.
 --
---     lua5.4 bench/monitor.lua        after `make all` and eval "$(make -s env)"; needs libmicrohttpd and bash
+--     lua5.4 bench/monitor.lua        after `make all` and eval "$(make -s env)"; needs bash
 
 local monitored = require "spec.support.monitored"
 

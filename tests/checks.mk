@@ -197,11 +197,11 @@ check-httpd-memory check-httpd-races: NEEDED = httpd
 check-httpd-races: BUILT = $(RACES)
 run-httpd-memory run-httpd-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
 run-httpd-memory run-httpd-races: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which can fail
-HTTP_OOM = $(if $(and $(HTTP_MODULE),$(HTTPD_MODULE)),$(BUILD)/http_oom)
-run-httpd-memory run-httpd-races: $(BUILD)/runner $(HTTPD_MODULE) $(HTTP_MODULE) $(if $(HTTPD_MODULE),$(BUILD)/httpd_oom) \
+HTTP_OOM = $(if $(HTTP_MODULE),$(BUILD)/http_oom)
+run-httpd-memory run-httpd-races: $(BUILD)/runner $(HTTPD_MODULE) $(HTTP_MODULE) $(BUILD)/httpd_oom \
                                   $(HTTP_OOM)
 	$(if $(HTTP_OOM),$(HTTP_OOM) tests/http_oom.lua $(if $(LONG),0,20))
-	$(if $(HTTPD_MODULE),$(BUILD)/httpd_oom $(if $(LONG),2000,300))
+	$(BUILD)/httpd_oom $(if $(LONG),2000,300)
 	$(BUILD)/runner tests/httpd.lua $(if $(LONG),1000,40)
 	$(if $(HTTP_MODULE),$(BUILD)/runner tests/http.lua $(if $(LONG),1000,40))
 

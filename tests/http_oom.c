@@ -28,13 +28,13 @@
 
 int luaopen_runnel_core(lua_State *L);
 int luaopen_runnel_http_curl(lua_State *L);
-int luaopen_runnel_httpd_core(lua_State *L);
+int luaopen_runnel_http_core(lua_State *L);
 
 enum { PATIENCE = 60 }; /* seconds for one attempt */
 
 static const luaL_Reg MODULES[] = {{"runnel.core", luaopen_runnel_core},
                                    {"runnel.http.curl", luaopen_runnel_http_curl},
-                                   {"runnel.httpd.core", luaopen_runnel_httpd_core},
+                                   {"runnel.http.core", luaopen_runnel_http_core},
                                    {NULL, NULL}};
 
 /* ---- the server ---- */

@@ -20,7 +20,7 @@
 #include "memory.h"
 
 int luaopen_runnel_core(lua_State *L);
-int luaopen_runnel_httpd_core(lua_State *L);
+int luaopen_runnel_http_core(lua_State *L);
 
 static atomic_int answered; /* clients that got a whole answer */
 static atomic_int refused;  /* clients whose connection was closed without one */
@@ -96,7 +96,7 @@ static const char SCRIPT[] = "local rn, http = require 'runnel', require 'runnel
 
 static void attempt(void *data) {
   static const luaL_Reg modules[] = {
-      {"runnel.core", luaopen_runnel_core}, {"runnel.httpd.core", luaopen_runnel_httpd_core}, {NULL, NULL}};
+      {"runnel.core", luaopen_runnel_core}, {"runnel.http.core", luaopen_runnel_http_core}, {NULL, NULL}};
   Memory *m = (Memory *)data;
   memory_now(m, 60, "httpd_oom");
   lua_State *L = memory_open(m, modules);

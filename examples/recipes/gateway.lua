@@ -1,5 +1,5 @@
 -- Fan-out over HTTP: asks several servers at the same time and answers with what came within 300 ms, as JSON. Needs
--- libcurl and libmicrohttpd.
+-- libcurl.
 --
 --     runnel examples/recipes/gateway.lua PORT http://127.0.0.1:8001/price http://127.0.0.1:8002/price
 

@@ -1,5 +1,5 @@
 -- Receives webhooks: checks the secret, answers at once, and processes the events in the background, several at a time,
--- with retries. SIGTERM: accepts no more, finishes what is there. Needs libmicrohttpd and luv.
+-- with retries. SIGTERM: accepts no more, finishes what is there. Needs luv.
 --
 --     SECRET=abc runnel examples/recipes/webhook.lua PORT COMMAND
 --

@@ -5,8 +5,7 @@
 ---    local m = assert(monitor.listen())
 ---    print(m.url)
 ---
----`runnel --monitor script.lua` does the same for a script. Needs libmicrohttpd: `make` builds the C module
----runnel.monitor.core where it finds that library's headers.
+---`runnel --monitor script.lua` does the same for a script.
 ---
 ---A thread of its own serves the page, so it answers while Lua computes. While a page is open, that thread asks the
 ---scheduler for a snapshot twice a second. The monitor does not keep the program running.
@@ -21,8 +20,8 @@ local internal = core.internal
 local found, server_module = pcall(require, "runnel.monitor.core")
 if not found then
   -- Levels: 1 is this file, 2 require, 3 the line that requires the module.
-  error(("the monitor's C module, runnel.monitor.core, cannot be loaded; it is built by `make` where the headers of "
-    .. "libmicrohttpd are installed (Debian: libmicrohttpd-dev): %s"):format(server_module), 3)
+  error("the monitor's C module, runnel.monitor.core, cannot be loaded; build and install runnel again, with make install "
+    .. "or luarocks make: " .. server_module, 3)
 end
 
 ---@class runnel.monitor

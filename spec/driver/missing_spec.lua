@@ -31,7 +31,6 @@ describe("a driver whose library is missing", function()
 
   it("says what to do about C modules of this library that were not built", function()
     for module, what in pairs { ["runnel.http.client"] = "LuaRocks' runnel%-http, or libcurl, zlib and their",
-      ["runnel.http.server"] = "LuaRocks' runnel, or libmicrohttpd and its",
       ["runnel.nats"] = "LuaRocks' runnel%-nats, or libnats and its",
       ["runnel.tls"] = "LuaRocks' runnel%-tls, or OpenSSL and its" } do
       local output = stage.script(([[

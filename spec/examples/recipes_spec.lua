@@ -180,7 +180,7 @@ describe("the recipes", function()
       assert.same({ "ERROR one", "ERROR two" }, got)
     end)
   else
-    pending "libcurl or libmicrohttpd is not installed: crawler, gateway, webhook, ratelimited, logwatch"
+    pending "libcurl is not installed: crawler, gateway, webhook, ratelimited, logwatch"
   end
 
   it("chat: passes lines on, and disconnects a client that does not read", function()

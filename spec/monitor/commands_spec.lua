@@ -4,11 +4,6 @@ local monitored = require "spec.support.monitored"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 
-if not (pcall(require, "runnel.monitor")) then
-  describe("runnel.monitor", function() pending "libmicrohttpd is not installed" end)
-  return
-end
-
 describe("runnel.monitor", function()
   local start, stop = monitored.starter()
   after_each(stop)

@@ -2,11 +2,6 @@
 
 local monitored = require "spec.support.monitored"
 
-if not (pcall(require, "runnel.monitor")) then
-  describe("flows in runnel.monitor", function() pending "libmicrohttpd is not installed" end)
-  return
-end
-
 describe("flows in runnel.monitor", function()
   local start, stop = monitored.starter()
   after_each(stop)

@@ -97,6 +97,7 @@ static void refuse_head(Conn *conn, int status) {
 
 static void await_head(Conn *conn) {
   conn->phase = PHASE_HEAD;
+  conn->is_answered = conn->is_done = conn->is_cut = conn->resets = conn->upgrades = false;
   conn->seen = 0;
   conn->until = conn->hub->now + conn->hub->limits.idle;
 }
@@ -106,7 +107,6 @@ static void begin(Conn *conn, const Head *head) {
   Hub *hub = conn->hub;
   conn->requests++;
   conn->has_body = head->is_chunked || head->length > 0;
-  conn->is_answered = conn->is_done = conn->is_cut = conn->resets = conn->upgrades = false;
   conn->client_keeps = head->keeps;
   conn->keeps = head->keeps && !hub->drains && conn->requests < hub->limits.requests;
   conn->expects = head->expects && conn->has_body;
