@@ -296,7 +296,7 @@ describe("http.serve", function()
         local _ <close> = setmetatable({}, { __close = function() ended = ended + 1 end })
         n = n + 1
         return 200, nil, req:body()
-      end, { max = 1000 })
+      end, { max = 1000, idle = 300 })
       assert.equal(1000, #select(2, ask(server, "POST /", post(("x"):rep(1000)))))
       assert.equal(413, (ask(server, "POST /", post(("x"):rep(1001)))))
       assert.equal(1, n)
@@ -366,7 +366,7 @@ describe("http.serve", function()
     end)
 
     it("that send their body too slowly are disconnected", function()
-      local server <close> = serve(function(req) return 200, nil, req:body() end, { timeout = 200 })
+      local server <close> = serve(function(req) return 200, nil, req:body() end, { timeout = 200, idle = 300 })
       local conn <close> = assert(uv.connect("127.0.0.1", server.port))
       conn:write "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
       local dripping = rn.go(function()

@@ -7,9 +7,12 @@
    of them have gone. */
 static const int64_t GRACE = 100 * CLOCK_MS;
 
-/* For how long, and how many bytes, a client may go on sending when the server has ended the connection. */
+/* For how long, but no longer than it may be idle, and how many bytes, a client may go on sending when the server has
+   ended the connection. */
 static const int64_t LINGER = 2000 * CLOCK_MS;
 enum { LINGER_BYTES = 1 << 20 };
+
+static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Whether bytes wait to be sent. */
 static bool is_writing(const Conn *conn) { return bytes_length(&conn->out) || !wire_is_flushed(&conn->wire); }
@@ -57,7 +60,7 @@ static void linger(Conn *conn) {
   }
   conn->phase = PHASE_LINGER;
   conn->left = LINGER_BYTES;
-  conn->until = conn->hub->now + LINGER;
+  conn->until = conn->hub->now + earlier(LINGER, conn->hub->limits.idle);
   bytes_free(&conn->in);
 }
 
@@ -308,8 +311,6 @@ static void pace_set(Pace *pace, bool runs, int64_t now) {
 static bool is_reading(const Conn *conn) {
   return (conn->phase == PHASE_LENGTH || conn->phase == PHASE_CHUNKS) && wants_input(conn);
 }
-
-static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Whether a client that sends no more is thought to have gone after the time of grace. */
 static bool may_be_gone(const Conn *conn) {
