@@ -105,11 +105,13 @@ run-oom: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which c
 run-oom: $(BUILD)/oom
 	printf '%s\n' $(OOM_SCENARIOS) | xargs -P $(JOBS) -n 1 $(BUILD)/oom $(if $(LONG),--long 10)
 
-check-fuzz: ## libFuzzer on the core, with assertions and invariants; LONG=1: for an hour; INPUT=file: repeats one input
+check-fuzz: ## libFuzzer on the core, with assertions and invariants, and on the parser of HTTP; LONG=1: an hour each; INPUT=file: repeats one input of the core
 check-fuzz: NEEDED = fuzz
 check-fuzz: BUILT  = CC=clang BUILD=build/fuzz CFLAGS='$(TEST_CFLAGS) $(SANITIZED) -fsanitize=fuzzer-no-link'
-run-fuzz: $(BUILD)/fuzz
-	mkdir -p $(BUILD)/corpus
+run-fuzz: $(BUILD)/fuzz $(BUILD)/fuzz_http
+	mkdir -p $(BUILD)/corpus $(BUILD)/corpus_http
+	$(BUILD)/fuzz_http -artifact_prefix=$(BUILD)/http- -timeout=30 -max_len=600 -dict=tests/fuzz_http.dict \
+	  $(if $(LONG),-max_total_time=3600 $(BUILD)/corpus_http,-runs=300000 -seed=1)
 	$(BUILD)/fuzz -artifact_prefix=$(BUILD)/ -timeout=30 -max_len=1024 -len_control=0 \
 	  $(or $(INPUT),$(if $(LONG),-max_total_time=3600 $(BUILD)/corpus,-runs=12000 -seed=1))
 
@@ -267,6 +269,9 @@ $(BUILD)/tls: $(BUILD)/tests/tls.o $(BUILD)/tests/memory.o $(OBJECTS) $(TLS_OBJE
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \
 	  $(LUA_LIBS)
+
+$(BUILD)/fuzz_http: $(BUILD)/tests/fuzz_http.o $(BUILD)/obj/http/server/head.o $(BUILD)/obj/http/server/chunks.o
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^
 
 $(BUILD)/api: $(BUILD)/tests/api.o $(BUILD)/tests/memory.o $(LIB_OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(LIBS)

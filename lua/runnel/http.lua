@@ -4,8 +4,8 @@
 ---    local page = assert(http.get "https://example.org/")
 ---    print(page.status, page.headers["content-type"], #page.body)
 ---
----The client needs libcurl, the server nothing. Each is loaded when one of its functions is first used, so a program that
----only serves does not need libcurl.
+---The client needs libcurl, the server nothing. Each is loaded when one of its functions is first used, so a program
+---that only serves does not need libcurl.
 
 local json = require "runnel.internal.json"
 

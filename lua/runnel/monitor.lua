@@ -20,8 +20,8 @@ local internal = core.internal
 local found, server_module = pcall(require, "runnel.monitor.core")
 if not found then
   -- Levels: 1 is this file, 2 require, 3 the line that requires the module.
-  error("the monitor's C module, runnel.monitor.core, cannot be loaded; build and install runnel again, with make install "
-    .. "or luarocks make: " .. server_module, 3)
+  error("the monitor's C module, runnel.monitor.core, cannot be loaded; build and install runnel again, with "
+    .. "make install or luarocks make: " .. server_module, 3)
 end
 
 ---@class runnel.monitor

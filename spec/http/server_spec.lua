@@ -4,6 +4,7 @@ local rn = require "runnel"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
+local web = require "spec.support.web"
 
 if not pcall(require, "luv") then
   describe("http.serve", function() pending "luv is not installed" end)
@@ -12,6 +13,7 @@ end
 
 local http = require "runnel.http"
 local uv = require "runnel.uv"
+local ask, exchange, wait_for = web.ask, web.exchange, web.wait_for
 
 -- How long a spec waits for what must happen, in ms.
 local PATIENCE = 10000
@@ -28,20 +30,6 @@ describe("http.serve", function()
 
   local function serve(f, opts) return assert(http.serve(0, f, opts)) end
 
-  -- Sends bytes, and returns all that comes until the server closes the connection.
-  local function exchange(server, bytes)
-    local conn <close> = assert(uv.connect("127.0.0.1", server.port))
-    conn:write(bytes)
-    return table.concat(stage.drain(conn:read()))
-  end
-
-  -- A request after which the connection closes. Returns status, body, and headers as text.
-  local function ask(server, first, rest)
-    local answer = exchange(server, first .. " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" .. (rest or "\r\n"))
-    local status, headers, body = answer:match "^HTTP/1.1 (%d+) [^\r]*\r\n(.-\r\n)\r\n(.*)$"
-    return tonumber(status), body, headers, answer
-  end
-
   local function post(body) return ("Content-Length: %d\r\n\r\n%s"):format(#body, body) end
 
   -- What the error handler gets during f.
@@ -50,14 +38,6 @@ describe("http.serve", function()
     local errors = {}
     for i, error in ipairs(stage.heard()) do errors[i] = tostring(error.err) end
     return errors
-  end
-
-  local function wait_for(f)
-    local began = rn.now()
-    while not f() do
-      assert(rn.now() - began < PATIENCE, "it has not happened")
-      rn.sleep(2)
-    end
   end
 
   describe("requests", function()
@@ -112,6 +92,28 @@ describe("http.serve", function()
       assert.equal("abcdeabcde", (select(2, ask(server, "POST /", chunked))))
     end)
 
+    it("whose target is a URL have its path and host", function()
+      local server <close> = serve(function(req) return 200, nil, req.path .. " " .. req.headers.host end)
+      assert.equal("/a b h:1", (select(2, ask(server, "GET http://h:1/a%20b?c"))))
+      assert.equal("/ h", (select(2, ask(server, "GET http://h?c"))))
+    end)
+
+    it("are asked for the body only once it is read", function()
+      local server <close> = serve(function(req)
+        if req.path == "/no" then return 403, nil, "no" end
+        return 200, nil, req:body()
+      end)
+      local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+      local expects = " HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+      conn:write("POST / " .. expects:sub(2))
+      assert.equal("HTTP/1.1 100 Continue\r\n\r\n", (conn:read():take()))
+      conn:write "abc"
+      assert.match("^HTTP/1.1 200 .*abc$", (conn:read():take()))
+      conn:write("POST /no" .. expects)
+      local answer = table.concat(stage.drain(conn:read()))
+      assert.match("^HTTP/1.1 403 .*\r\nConnection: close\r\n.*no$", answer) -- the body may follow or not
+    end)
+
     it("can be read only once as pieces", function()
       local server <close> = serve(function(req)
         req:pieces()
@@ -161,6 +163,56 @@ describe("http.serve", function()
       status, body, headers = ask(server, "HEAD /")
       assert.same({ 201, "" }, { status, body })
       assert.match("Content%-Length: 3", headers)
+    end)
+
+    it("to HEAD have the length that they would have, and no body", function()
+      local server <close> = serve(function(req)
+        if req.path == "/said" then return 200, { ["Content-Length"] = 12345 } end
+        return 200, req.path == "/length" and { ["Content-Length"] = 6 } or nil, rn.to_chan { "abc", "def" }
+      end)
+      for path, length in pairs { ["/said"] = "12345", ["/length"] = "6" } do
+        local status, body, headers = ask(server, "HEAD " .. path)
+        assert.same({ 200, "", length }, { status, body, headers:match "Content%-Length: (%d+)" })
+      end
+      local status, body, headers = ask(server, "HEAD /chunks")
+      assert.same({ 200, "" }, { status, body })
+      assert.not_match("Content%-Length", headers)
+    end)
+
+    it("that are shorter or longer than their length are cut, which is reported", function()
+      local pieces
+      local server <close> = serve(function() return 200, { ["Content-Length"] = 6 }, rn.to_chan(pieces) end)
+      for word, list in pairs { shorter = { "abc" }, longer = { "abc", "defg" } } do
+        pieces = list
+        local body
+        local errors = reported(function() body = select(2, ask(server, "GET /")) end)
+        assert.equal("abc", body)
+        assert.match("the body is " .. word .. " than its header Content%-Length says", errors[1])
+      end
+    end)
+
+    it("have headers of any size up to max_header, else they are a 500 that is reported", function()
+      local server <close> = serve(function(req) return 200, { ["X-A"] = ("a"):rep(tonumber(req.query.n)) }, "x" end)
+      for _, n in ipairs { 1, 1000, 16300 } do
+        local _, body, headers = ask(server, "GET /?n=" .. n)
+        assert.same({ "x", n }, { body, #headers:match "X%-A: (a+)" })
+      end
+      local status
+      local errors = reported(function() status = ask(server, "GET /?n=16400") end)
+      assert.equal(500, status)
+      assert.match("the headers are longer than max_header", errors[1])
+    end)
+
+    it("may end the connection, and may not set what the server sets", function()
+      local headers
+      local server <close> = serve(function() return 200, headers, "x" end)
+      headers = { Connection = "close" }
+      assert.match("\r\nConnection: close\r\n\r\nx$", exchange(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+      for name, value in pairs { ["Transfer-Encoding"] = "chunked", Connection = "upgrade", ["X Y"] = "a" } do
+        headers = { [name] = value }
+        local errors = reported(function() assert.equal(500, (ask(server, "GET /"))) end)
+        assert.match("the header .*" .. name:gsub("%W", "%%%0") .. ".* cannot be set", errors[1])
+      end
     end)
 
     it("come from a channel, whose first piece may be empty", function()
@@ -480,6 +532,12 @@ describe("http.serve", function()
     raises("serve: max: an integer", function() http.serve(0, f, { max = "1" }) end)
     raises("serve: idle", function() http.serve(0, f, { idle = 0 }) end)
     raises("serve: timeout", function() http.serve(0, f, { timeout = -1 }) end)
+    raises("serve: header_timeout", function() http.serve(0, f, { header_timeout = "1" }) end)
+    raises("serve: max_requests", function() http.serve(0, f, { max_requests = 0 }) end)
+    raises("serve: max_per_address", function() http.serve(0, f, { max_per_address = 0 }) end)
+    raises("serve: min_rate", function() http.serve(0, f, { min_rate = -1 }) end)
+    raises("serve: reuseport", function() http.serve(0, f, { reuseport = 1 }) end)
+    raises("serve: fd", function() http.serve(0, f, { fd = "3" }) end)
   end)
 
   it("needs real time", function()

@@ -122,6 +122,7 @@ return {
     { "tab", "reject", "GET\t/ HTTP/1.1\r\nHost: x\r\n\r\n" },
     { "space in the target", "reject", "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n" },
     { "space after the version", "reject", "GET / HTTP/1.1 \r\nHost: x\r\n\r\n" },
+    { "CR before an empty line", "reject", "\r\r\n\r\n" },
     { "space before the method", "reject", " GET / HTTP/1.1\r\nHost: x\r\n\r\n" },
     { "bracket in the method", "reject", "G[T / HTTP/1.1\r\nHost: x\r\n\r\n" },
     { "byte above 127 in the method", "reject", "G\201T / HTTP/1.1\r\nHost: x\r\n\r\n" },

@@ -102,6 +102,7 @@ static void await_head(Conn *conn) {
   conn->phase = PHASE_HEAD;
   conn->is_answered = conn->is_done = conn->is_cut = conn->resets = conn->upgrades = false;
   conn->seen = 0;
+  conn->has_begun = false;
   conn->until = conn->hub->now + conn->hub->limits.idle;
 }
 
@@ -237,7 +238,6 @@ static void pace_add(Pace *pace, const Hub *hub, size_t bytes) {
 
 static void receive(Conn *conn) {
   Hub *hub = conn->hub;
-  bool was_idle = conn_is_idle(conn);
   ptrdiff_t n = wire_receive(&conn->wire, hub->block, CONN_BLOCK, &conn->has_more);
   if (n == WIRE_END) end_input(conn);
   if (n == WIRE_LOST) conn_close(conn);
@@ -251,7 +251,6 @@ static void receive(Conn *conn) {
     return;
   }
   if (has_waiting) take_waiting(conn);
-  if (was_idle && conn->phase == PHASE_HEAD && !conn->is_closed) conn->until = hub->now + hub->limits.head;
 }
 
 /* ---- what goes ---- */
@@ -334,6 +333,10 @@ static int64_t due(const Conn *conn) {
 static void settle(Conn *conn) {
   Hub *hub = conn->hub;
   bool writes = is_writing(conn), reads = wants_input(conn);
+  if (conn->phase == PHASE_HEAD && !conn->has_begun && !conn_is_idle(conn)) {
+    conn->has_begun = true;
+    conn->until = hub->now + hub->limits.head;
+  }
   pace_set(&conn->reading, is_reading(conn), hub->now);
   if (writes && !conn->writing.runs) conn->unread = wire_unread(&conn->wire);
   pace_set(&conn->writing, writes, hub->now);

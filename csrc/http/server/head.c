@@ -166,7 +166,7 @@ static int read_borders(Head *head) {
 
 int head_read(Head *head, const char *bytes, size_t size) {
   const char *end = bytes + size - 2; /* where the last, empty line begins */
-  if (*bytes == '\r') bytes += 2;
+  if (bytes[0] == '\r' && bytes[1] == '\n') bytes += 2;
   *head = (Head){.nfields = 0};
   for (bool is_first = true; bytes < end; is_first = false) {
     const char *next = (const char *)memchr(bytes, '\n', (size_t)(end - bytes));

@@ -21,7 +21,7 @@ local request = {}
 ---@field query table<string, string> the fields of the query, decoded; of several with one name, the first
 ---@field headers table<string, string> by name in lower case; several with one name are joined with ", "
 ---@field address string of the client; behind a proxy, that of the proxy
----@field can_upgrade boolean the client offers another protocol for the connection, by the headers Connection and Upgrade
+---@field can_upgrade boolean the client offers another protocol for the connection, by its headers
 ---@field is_upgraded? boolean the connection speaks that protocol: see request.upgrade
 ---@field package on_news? fun(events: integer) called in place of an offer to `news`; must not park
 ---@field package core any the request of the C module

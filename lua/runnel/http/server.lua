@@ -56,8 +56,8 @@ local server = {}
 ---@field max_requests? integer how many requests a connection may have; default 1000
 ---@field header_timeout? number ms from the first byte of a request to the end of its headers; default 10000, or
 ---`idle` if that is less
----@field idle? number ms that a connection may be without a request, and that a client may fall behind min_rate; default
----30000
+---@field idle? number ms that a connection may be without a request, and that a client may fall behind min_rate;
+---default 30000
 ---@field min_rate? integer bytes a second that a client must send or read, on average; default 500; 0: it must send or
 ---read something within `idle`
 ---@field timeout? number|false ms from the headers of a request until `f` has returned; default 30000; false: no limit
@@ -181,7 +181,9 @@ local function read_options(port, opts)
   for name, least in pairs(TIMES) do check.ms(settings[name], least, "serve: " .. name, 4) end
   if settings.timeout then check.ms(settings.timeout, 1, "serve: timeout", 4) end
   settings.timeout = settings.timeout or 0
-  if not (opts and opts.header_timeout) then settings.header_timeout = math.min(settings.header_timeout, settings.idle) end
+  if not (opts and opts.header_timeout) then
+    settings.header_timeout = math.min(settings.header_timeout, settings.idle)
+  end
   settings.counts_local = settings.max_per_address ~= nil
   settings.max_per_address = settings.max_per_address or math.max(1, settings.max_connections // 4)
   return settings
@@ -219,8 +221,8 @@ function server.serve(port, f, opts)
   if not lib_server then return nil, number end
   self.core, self.port = lib_server, number
   local host = settings.host
-  self.url = ("%s://%s:%d/"):format(context and "https" or "http", host:find(":", 1, true) and "[" .. host .. "]" or host,
-    number)
+  if host:find(":", 1, true) then host = "[" .. host .. "]" end
+  self.url = ("%s://%s:%d/"):format(context and "https" or "http", host, number)
   return self
 end
 

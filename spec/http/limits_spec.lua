@@ -1,0 +1,215 @@
+-- http.serve: limits for clients, and other protocols on a connection.
+
+if not pcall(require, "luv") then
+  describe("limits of http.serve", function() pending "luv is not installed" end)
+  return
+end
+
+local http = require "runnel.http"
+local request = require "runnel.http.request"
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+local uv = require "runnel.uv"
+local uv_stage = require "spec.support.uv_stage"
+local web = require "spec.support.web"
+
+local ask, exchange, wait_for = web.ask, web.exchange, web.wait_for
+local is_warm = false
+
+local function open()
+  if not is_warm then assert(http.serve(0, print)):close() end -- opens the descriptor by which threads wake Lua
+  is_warm = true
+  uv_stage.open()
+end
+
+local function serve(f, opts) return assert(http.serve(0, f, opts)) end
+
+local function connect(server, bytes)
+  local conn = assert(uv.connect("127.0.0.1", server.port))
+  conn:write(bytes)
+  return conn
+end
+
+local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+describe("limits of http.serve", function()
+  before_each(open)
+  after_each(uv_stage.close)
+
+  it("hold for the requests of a connection: the last one is told so", function()
+    local server <close> = serve(function() return 200, nil, "hello" end, { max_requests = 2 })
+    local answer = exchange(server, GET:rep(3))
+    local _, count = answer:gsub("HTTP/1.1 200", "")
+    assert.equal(2, count)
+    assert.match("hello.*\r\nConnection: close\r\n.*hello$", answer)
+  end)
+
+  it("hold for the time of a head from its first byte, and of a connection without a request", function()
+    local server <close> = serve(function() return 200 end, { header_timeout = 50, idle = 60000 })
+    assert.match("^HTTP/1.1 408 ", exchange(server, "GET / HT"))
+    assert.match("^HTTP/1.1 200.*HTTP/1.1 408 ", exchange(server, GET .. "G"))
+    local idle <close> = serve(function() return 200 end, { idle = 50 })
+    assert.equal("", exchange(idle, ""))
+    assert.match("^HTTP/1.1 200 .*\r\n\r\n$", exchange(idle, GET))
+  end)
+
+  it("hold for the rate at which a body comes, though some always comes", function()
+    local reason
+    local server <close> = serve(function(req)
+      local ok, err = pcall(req.body, req)
+      reason = err
+      if not ok then error(err, 0) end
+      return 200
+    end, { idle = 200, min_rate = 1000 })
+    local conn = connect(server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
+    local dripping = rn.go(function()
+      while conn:write "x" do rn.sleep(10) end
+    end)
+    local answer = conn:read():take()
+    assert.match("^HTTP/1.1 408 ", answer)
+    wait_for(function() return reason end)
+    assert.match("the client has closed the connection", tostring(reason))
+    conn:close()
+    dripping:take()
+  end)
+
+  it("let a body come for as long as it keeps to the rate", function()
+    local server <close> = serve(function(req) return 200, nil, tostring(#req:body()) end,
+      { idle = 300, min_rate = 1000 })
+    local conn <close> = connect(server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\n")
+    local began = rn.now()
+    for _ = 1, 10 do
+      conn:write(("x"):rep(1000))
+      rn.sleep(50)
+    end
+    assert.is_true(rn.now() - began > 300)
+    assert.match("^HTTP/1.1 200 .*10000$", (conn:read():take()))
+  end)
+
+  it("hold for clients that do not read", function()
+    local ended
+    local server <close> = serve(function()
+      local ch = rn.chan()
+      rn.go(function()
+        while ch:put(("x"):rep(60000)) do end -- luacheck: ignore 542
+        ended = true
+      end)
+      return 200, nil, ch
+    end, { idle = 100 })
+    local conn <close> = connect(server, GET) -- luacheck: ignore 211
+    wait_for(function() return ended end)
+  end)
+
+  it("do not count the time in which the program does not read or write", function()
+    local go = rn.chan()
+    local server <close> = serve(function(req)
+      local n = 0
+      for piece in req:pieces() do
+        n = n + #piece
+        go:take()
+      end
+      local ch = rn.chan()
+      rn.go(function()
+        ch:put "a"
+        rn.sleep(250)
+        ch:put(tostring(n))
+        ch:close()
+      end)
+      return 200, nil, ch
+    end, { idle = 100 })
+    local body = ("x"):rep(400000)
+    local head = ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"):format(#body)
+    local conn <close> = connect(server, head .. body)
+    rn.sleep(250)
+    go:close()
+    local answer = ""
+    for piece in conn:read() do
+      answer = answer .. piece
+      if answer:find "0\r\n\r\n$" then break end
+    end
+    assert.match("^HTTP/1.1 200 .*400000\r\n0\r\n\r\n$", answer)
+  end)
+
+  it("are no limits for upgraded connections", function()
+    local server <close> = serve(function(req)
+      request.upgrade(req, "Upgrade", "silence")
+      rn.sleep(250)
+      req.core:write "bye"
+    end, { idle = 50, timeout = 100 })
+    local head = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: silence\r\n\r\n"
+    assert.match("\r\n\r\nbye$", exchange(server, head))
+  end)
+end)
+
+describe("other protocols on a connection of http.serve", function()
+  before_each(open)
+  after_each(uv_stage.close)
+
+  local UPGRADE <const> = "GET / HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo\r\n\r\n"
+
+  -- Sends back what comes, until the client ends.
+  local function echo(req)
+    request.upgrade(req, "Upgrade", "echo", "X-A", "b")
+    while true do
+      local piece = req.core:read(65536)
+      if piece == false then return end
+      if piece then
+        local has_room = req.core:write(piece)
+        while not has_room do
+          req.news:take()
+          has_room = req.core:write ""
+        end
+      else
+        req.news:take()
+      end
+    end
+  end
+
+  it("have the bytes of both directions, also those that came with the head", function()
+    local server <close> = serve(echo)
+    local conn <close> = connect(server, UPGRADE .. "early")
+    local answer = conn:read():take()
+    while not answer:find "early$" do answer = answer .. conn:read():take() end
+    assert.equal("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nX-A: b\r\nConnection: Upgrade\r\n\r\nearly",
+      answer)
+    local n, all = 0, 3000000
+    rn.go(function()
+      for _ = 1, all // 50000 do conn:write(("x"):rep(50000)) end
+      conn:shutdown()
+    end)
+    for piece in conn:read() do n = n + #piece end
+    assert.equal(all, n)
+  end)
+
+  it("cancel the go block when the client is lost, and end when the function returns", function()
+    local ended
+    local server <close> = serve(function(req)
+      local _ <close> = setmetatable({}, { __close = function() ended = true end })
+      request.upgrade(req, "Upgrade", "x")
+      while true do
+        req.core:write(("x"):rep(10000))
+        rn.sleep(1)
+      end
+    end)
+    local conn = connect(server, UPGRADE)
+    conn:read():take()
+    conn:close()
+    wait_for(function() return ended end)
+  end)
+
+  it("are for requests that offer one and have no response; others are answered as always", function()
+    local problems = {}
+    local server <close> = serve(function(req)
+      if req.path == "/plain" then return 200, nil, tostring(req.can_upgrade) end
+      problems[#problems + 1] = select(2, pcall(request.upgrade, req, "Upgrade", "x"))
+      return 200, nil, "no"
+    end)
+    assert.equal("true", (select(2, ask(server, "GET /plain", "Connection: upgrade\r\nUpgrade: x\r\n\r\n"))))
+    assert.equal("no", (select(2, ask(server, "GET /", "Upgrade: x\r\n\r\n"))))
+    local with_body = "Connection: upgrade\r\nUpgrade: x\r\nContent-Length: 1\r\n\r\na"
+    assert.equal("no", (select(2, ask(server, "GET /", with_body))))
+    assert.equal(2, #problems)
+    for _, problem in ipairs(problems) do assert.match("does not offer another protocol", problem) end
+    assert.is_nil(stage.heard()[1])
+  end)
+end)
