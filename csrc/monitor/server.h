@@ -13,16 +13,16 @@ enum { SERVER_PERIOD = 500 };
 
 /* Fields that server_start sets do not change afterwards. The others belong to the server's thread. */
 typedef struct Server {
-  Handle handle;             /* only its userdata has it */
-  Site site;                 /* the data for answering requests */
-  Engine engine;             /* run by the thread */
-  char url[96];              /* where the page is, with the token */
-  char program[128];         /* the program's name */
-  int period;                /* how often the scheduler is asked for a snapshot, in ms */
-  View view;                 /* the shown snapshot, as rows */
-  bool has_view;             /* there has been one */
-  int64_t asked;             /* when a snapshot was last asked for, in ns */
-  int64_t due;               /* when to ask for the next one */
+  Handle handle;     /* only its userdata has it */
+  Site site;         /* the data for answering requests */
+  Engine engine;     /* run by the thread */
+  char url[96];      /* where the page is, with the token */
+  char program[128]; /* the program's name */
+  int period;        /* how often the scheduler is asked for a snapshot, in ms */
+  View view;         /* the shown snapshot, as rows */
+  bool has_view;     /* there has been one */
+  int64_t asked;     /* when a snapshot was last asked for, in ns */
+  int64_t due;       /* when to ask for the next one */
 } Server;
 
 /* Starts a server, which is zeros but for its Handle, on a port, or on any free one if that is 0. `watch` must stay

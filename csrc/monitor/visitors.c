@@ -8,9 +8,7 @@ static void remove_at(Visitors *visitors, uint32_t i) {
   memmove(&visitors->list[i], &visitors->list[i + 1], (visitors->n - i) * sizeof(Visitor));
 }
 
-static void close_oldest(Visitors *visitors) {
-  conn_close(visitors->list[0].conn); /* which calls visitors_remove */
-}
+static void close_oldest(Visitors *visitors) { conn_close(visitors->list[0].conn); /* which calls visitors_remove */ }
 
 void visitors_add(Visitors *visitors, Conn *conn, int64_t now) {
   if (visitors->n == MAX_VISITORS) close_oldest(visitors);

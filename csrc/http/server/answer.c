@@ -87,8 +87,11 @@ static int read_body(lua_State *L) {
 
 /* request:why() -> why the server has ended the request, or nil */
 static int why_ended(lua_State *L) {
-  static const char *const names[] = {[WHY_GONE] = "gone",         [WHY_LATE] = "late",   [WHY_TOO_LONG] = "too_long",
-                                      [WHY_WRONG] = "wrong", [WHY_MEMORY] = "memory"};
+  static const char *const names[] = {[WHY_GONE] = "gone",
+                                      [WHY_LATE] = "late",
+                                      [WHY_TOO_LONG] = "too_long",
+                                      [WHY_WRONG] = "wrong",
+                                      [WHY_MEMORY] = "memory"};
   Request *request = request_at(L);
   lock(request);
   Why why = request->why;
@@ -313,6 +316,7 @@ static int abandon(lua_State *L) {
   return 0;
 }
 
-const luaL_Reg answer_methods[] = {
-    {"head", head},       {"headers", headers},  {"read", read_body}, {"why", why_ended},   {"respond", respond}, {"stream", stream},
-    {"upgrade", upgrade}, {"write", write_body}, {"finish", finish},  {"abandon", abandon}, {NULL, NULL}};
+const luaL_Reg answer_methods[] = {{"head", head},       {"headers", headers},  {"read", read_body},
+                                   {"why", why_ended},   {"respond", respond},  {"stream", stream},
+                                   {"upgrade", upgrade}, {"write", write_body}, {"finish", finish},
+                                   {"abandon", abandon}, {NULL, NULL}};

@@ -57,14 +57,22 @@ static int trailer(Chunks *chunks, int state, char c) {
 static int after(Chunks *chunks, char c) {
   int state = chunks->state;
   switch (state) {
-  case SIZE: return size_digit(chunks, c);
-  case EXTENSION: return extension(chunks, c);
-  case SIZE_LF: return c != '\n' ? -1 : chunks->left ? DATA : TRAILER;
-  case DATA_CR: return c == '\r' ? DATA_LF : -1;
-  case DATA_LF: return c == '\n' ? SIZE : -1;
-  case TRAILER_LF: return c == '\n' ? TRAILER : -1;
-  case LAST_LF: return c == '\n' ? COMPLETE : -1;
-  default: return trailer(chunks, state, c);
+  case SIZE:
+    return size_digit(chunks, c);
+  case EXTENSION:
+    return extension(chunks, c);
+  case SIZE_LF:
+    return c != '\n' ? -1 : chunks->left ? DATA : TRAILER;
+  case DATA_CR:
+    return c == '\r' ? DATA_LF : -1;
+  case DATA_LF:
+    return c == '\n' ? SIZE : -1;
+  case TRAILER_LF:
+    return c == '\n' ? TRAILER : -1;
+  case LAST_LF:
+    return c == '\n' ? COMPLETE : -1;
+  default:
+    return trailer(chunks, state, c);
   }
 }
 

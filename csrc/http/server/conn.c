@@ -33,7 +33,8 @@ void conn_close(Conn *conn) {
   conn->is_closed = true;
   timers_remove(&hub->timers, &conn->timer);
   poller_remove(&hub->poller, &conn->item);
-  if (conn->resets) (void)setsockopt(conn->wire.fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
+  if (conn->resets)
+    (void)setsockopt(conn->wire.fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
   wire_close(&conn->wire);
   bytes_free(&conn->in);
   bytes_free(&conn->out);
@@ -188,12 +189,18 @@ static size_t drop(Conn *conn, size_t size) {
 
 static size_t take_some(Conn *conn, const char *bytes, size_t size) {
   switch (conn->phase) {
-  case PHASE_HEAD: return take_head(conn, bytes, size);
-  case PHASE_LENGTH: return take_length(conn, bytes, size);
-  case PHASE_CHUNKS: return take_chunks(conn, bytes, size);
-  case PHASE_RAW: return give(conn, bytes, size);
-  case PHASE_LINGER: return drop(conn, size);
-  default: return 0;
+  case PHASE_HEAD:
+    return take_head(conn, bytes, size);
+  case PHASE_LENGTH:
+    return take_length(conn, bytes, size);
+  case PHASE_CHUNKS:
+    return take_chunks(conn, bytes, size);
+  case PHASE_RAW:
+    return give(conn, bytes, size);
+  case PHASE_LINGER:
+    return drop(conn, size);
+  default:
+    return 0;
   }
 }
 

@@ -162,8 +162,6 @@ void conn_close(Conn *conn);
 void conn_free(Conn *conn);
 
 /* Whether it waits for a request of which no byte has come. */
-static inline bool conn_is_idle(const Conn *conn) {
-  return conn->phase == PHASE_HEAD && bytes_length(&conn->in) == 0;
-}
+static inline bool conn_is_idle(const Conn *conn) { return conn->phase == PHASE_HEAD && bytes_length(&conn->in) == 0; }
 
 #endif

@@ -172,9 +172,7 @@ int head_read(Head *head, const char *bytes, size_t size) {
     const char *next = (const char *)memchr(bytes, '\n', (size_t)(end - bytes));
     Slice line = {bytes, (size_t)(next - 1 - bytes)};
     if (!is_first && head->nfields == HEAD_FIELDS) return 431;
-    int status = is_first                                                  ? read_first(head, line)
-                 : head_read_field(line, &head->fields[head->nfields++]) ? 0
-                                                                           : 400;
+    int status = is_first ? read_first(head, line) : head_read_field(line, &head->fields[head->nfields++]) ? 0 : 400;
     if (status) return status;
     bytes = next + 1;
   }

@@ -89,10 +89,8 @@ void listen_turn_away(int fd) {
 #ifdef __linux__
   enum { FLAGS = 13, SYN = 0x02, ACK = 0x10 }; /* a byte of the TCP header, and bits of it */
   struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS),
-      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SYN | ACK),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, 0),
+      BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS),      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SYN | ACK),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, 1), BPF_STMT(BPF_RET | BPF_K, 0),
       BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
   };
   struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};

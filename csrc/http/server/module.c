@@ -102,7 +102,8 @@ static int start(lua_State *L) {
   handle_keep(L, server); /* until it is stopped */
   setup.lib = lua_isnil(L, 4) ? NULL : tls_get_functions(L);
   if (setup.lib) setup.context = setup.lib->hold(L, 4);
-  else if (!lua_isnil(L, 4)) return luaL_error(L, "runnel.tls.core was built for another release of runnel: run make again");
+  else if (!lua_isnil(L, 4))
+    return luaL_error(L, "runnel.tls.core was built for another release of runnel: run make again");
   char why[256];
   if (server_start(server, &setup, why, sizeof why)) {
     lua_pushinteger(L, server->number);

@@ -137,5 +137,4 @@ static void end(Conn *conn, Ending ending) {
   handle_release(request);
 }
 
-const ConnUser request_user = {
-    .begin = begin, .body = take_body, .whole = complete_body, .pull = pull, .ended = end};
+const ConnUser request_user = {.begin = begin, .body = take_body, .whole = complete_body, .pull = pull, .ended = end};

@@ -7,9 +7,9 @@
 
 /* Results of wire_receive, beside a number of bytes. */
 enum {
-  WIRE_NONE = 0,  /* no bytes for now */
-  WIRE_END = -1,  /* the other end sends no more */
-  WIRE_LOST = -2  /* the connection is broken, or the session has failed */
+  WIRE_NONE = 0, /* no bytes for now */
+  WIRE_END = -1, /* the other end sends no more */
+  WIRE_LOST = -2 /* the connection is broken, or the session has failed */
 };
 
 typedef struct Wire {
