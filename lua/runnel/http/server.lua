@@ -63,7 +63,7 @@ local server = {}
 ---@field timeout? number|false ms from the headers of a request until `f` has returned; default 30000; false: no limit
 ---@field reuseport? boolean other processes may listen on the port at the same time
 ---@field fd? integer a socket that the program was given, in place of host and port
----@field tls? table certificates and settings, as for runnel.tls
+---@field tls? runnel.tls.Context|runnel.tls.ServerOptions certificates: the server speaks HTTPS
 
 ---A listening server. It stays open until it is closed, even if it is unreachable.
 ---@class runnel.http.Server
@@ -189,10 +189,16 @@ local function read_options(port, opts)
   return settings
 end
 
--- The certificates, if there are some.
+-- The certificates of option `tls`, if there is one; nil and an error if they cannot be read.
 local function read_tls(opts)
-  if not (opts and opts.tls) then return nil end
-  return require("runnel.tls").server(opts.tls)
+  local tls = opts and opts.tls
+  if not tls then return nil end
+  if type(tls) == "table" and tls.alpn == nil then
+    local settings = { alpn = { "http/1.1" } }
+    for name, value in pairs(tls) do settings[name] = value end
+    tls = settings
+  end
+  return require("runnel.internal.tls").of("server", tls, "serve: tls", 2)
 end
 
 ---Starts a server, which calls `f` for each request, in a go block of its own, and sends what it returns: a status, a
@@ -211,7 +217,8 @@ function server.serve(port, f, opts)
   if port > 65535 then error(("serve: port: at most 65535 expected, got %d"):format(port), 2) end
   check.callable(f, "serve: f")
   local settings = read_options(port, opts)
-  local context = read_tls(opts)
+  local context, wrong = read_tls(opts)
+  if wrong then return nil, wrong end
   if internal.is_simulation() then
     error("serve: a server needs real time, and this is a simulation: call the function of the server itself", 2)
   end
