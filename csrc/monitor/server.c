@@ -163,19 +163,18 @@ static bool make_token(char token[TOKEN_LENGTH + 1]) {
   return true;
 }
 
-static bool open_engine(Server *server, int fd) {
-  int64_t second = 1000 * CLOCK_MS, idle = IDLE_SECONDS * second;
-  EngineSetup setup = {.user = &http_user,
-                       .data = &server->site,
-                       .limits = {.connections = MAX_CONNECTIONS,
-                                  .requests = UINT32_MAX,
-                                  .header = MOST_HEADER,
-                                  .body = MOST_FORM,
-                                  .head = idle,
-                                  .idle = idle},
-                       .fd = fd,
-                       .wakeup = server->site.desk.thread.wakeup};
-  return engine_open(&server->engine, &setup);
+static bool open_engine(Server *server) {
+  int64_t idle = IDLE_SECONDS * 1000 * CLOCK_MS;
+  Hub *hub = &server->engine.hub;
+  hub->user = &http_user;
+  hub->data = &server->site;
+  hub->limits = (Limits){.connections = MAX_CONNECTIONS,
+                         .requests = UINT32_MAX,
+                         .header = MOST_HEADER,
+                         .body = MOST_FORM,
+                         .head = idle,
+                         .idle = idle};
+  return engine_open(&server->engine, server->site.desk.thread.wakeup);
 }
 
 bool server_start(Server *server, Watch *watch, int port, bool control, const char *program, int period,
@@ -186,9 +185,9 @@ bool server_start(Server *server, Watch *watch, int port, bool control, const ch
   server->site.control = control;
   server->period = period;
   (void)snprintf(server->program, sizeof server->program, "%s", program);
-  int fd = listen_at(&(Place){.address = "127.0.0.1", .port = port, .fd = -1}, &server->site.port, why, 256);
-  if (fd < 0) return false;
-  bool ok = open_engine(server, fd) && make_token(server->site.token);
+  server->engine.fd = listen_at(&(Place){.address = "127.0.0.1", .port = port, .fd = -1}, &server->site.port, why, 256);
+  if (server->engine.fd < 0) return false;
+  bool ok = open_engine(server) && make_token(server->site.token);
   (void)snprintf(server->url, sizeof server->url, "http://127.0.0.1:%d/?token=%s", server->site.port,
                  server->site.token);
   return ok && thread_start(&desk->thread, "runnel-monitor", run, server) == 0;

@@ -131,7 +131,7 @@ static bool add_headers(lua_State *L, int at, Request *request, Reply *reply) {
     if (closes) request->keeps = false;
     else reply_field(reply, name, value);
   }
-  if (bytes_length(&reply->bytes) - before <= request->server->header) return true;
+  if (bytes_length(&reply->bytes) - before <= request->server->engine.hub.limits.header) return true;
   lua_pushboolean(L, false);
   lua_pushnil(L);
   return false;

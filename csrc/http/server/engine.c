@@ -19,22 +19,14 @@ static const int64_t PAUSE = 100 * CLOCK_MS;
    connections to a shared port, whose handshakes have begun. */
 static const int64_t DRAIN = 250 * CLOCK_MS;
 
-bool engine_open(Engine *engine, const EngineSetup *setup) {
+bool engine_open(Engine *engine, const Wakeup *wakeup) {
   Hub *hub = &engine->hub;
-  hub->user = setup->user;
-  hub->data = setup->data;
-  hub->limits = setup->limits;
-  hub->lib = setup->lib;
-  hub->context = setup->context;
   hub->now = clock_ns();
   hub->timers.tick = timers_tick(hub->now);
-  engine->fd = setup->fd;
-  engine->shares = setup->shares;
-  engine->is_given = setup->is_given;
   random_seed(&engine->seed, (uint64_t)hub->now ^ (uint64_t)(uintptr_t)engine);
   if (!poller_open(&hub->poller)) return false;
   engine->is_watched = poller_add(&hub->poller, &engine->listener, engine->fd, POLLER_IN);
-  return engine->is_watched && poller_add(&hub->poller, &engine->news, wakeup_fd(setup->wakeup), POLLER_IN);
+  return engine->is_watched && poller_add(&hub->poller, &engine->news, wakeup_fd(wakeup), POLLER_IN);
 }
 
 static void stop_listening(Engine *engine) {
@@ -55,13 +47,12 @@ void engine_sweep(Engine *engine) {
 
 void engine_close(Engine *engine) {
   Hub *hub = &engine->hub;
-  if (!hub->user) return; /* it was never opened */
+  if (!hub->now) return; /* it was never opened */
   for (Link *first; (first = hub->conns.first) != NULL;) conn_close(CONTAINER_OF(first, Conn, link));
   engine_sweep(engine);
   stop_listening(engine);
   poller_close(&hub->poller);
-  if (hub->context) hub->lib->release(hub->context);
-  hub->user = NULL;
+  hub->now = 0;
 }
 
 /* ---- accepting ---- */

@@ -24,20 +24,10 @@ typedef struct Engine {
   uint32_t counts[ENGINE_COUNTS]; /* connections by address */
 } Engine;
 
-/* What engine_open needs. */
-typedef struct EngineSetup {
-  const ConnUser *user;     /* answers requests */
-  void *data;               /* its own: Hub.data */
-  Limits limits;            /* of connections and requests */
-  int fd;                   /* a socket that listens; owned, also on failure */
-  bool shares, is_given;    /* see Engine */
-  const tls_functions *lib; /* with `context` */
-  TlsContext *context;      /* a hold, which is released by engine_close; or NULL */
-  const Wakeup *wakeup;     /* ends a wait */
-} EngineSetup;
-
-/* Opens an engine that is zeros; false if there is no memory or descriptor. engine_close must be called either way. */
-bool engine_open(Engine *engine, const EngineSetup *setup);
+/* Opens an engine that is zeros, but for the fields of its hub up to `context`, and of itself up to `is_given`: they are
+   set already. The engine owns the socket, also on failure; the context must stay. `wakeup` ends a wait. Returns
+   false if there is no memory or descriptor. engine_close must be called either way. */
+bool engine_open(Engine *engine, const Wakeup *wakeup);
 
 /* Closes all connections and the socket. */
 void engine_close(Engine *engine);

@@ -86,11 +86,11 @@ static int start(lua_State *L) {
   luaL_checktype(L, 3, LUA_TFUNCTION);
   lua_settop(L, 4);
   lua_getfield(L, 1, "host");
-  ServerSetup setup = {.place = {.address = luaL_checkstring(L, 5),
-                                 .port = (int)number_of(L, "port"),
-                                 .fd = (int)number_of(L, "fd"),
-                                 .shares = has(L, "reuseport")},
-                       .limits = read_limits(L)};
+  Place place = {.address = luaL_checkstring(L, 5),
+                 .port = (int)number_of(L, "port"),
+                 .fd = (int)number_of(L, "fd"),
+                 .shares = has(L, "reuseport")};
+  Limits limits = read_limits(L);
   Server *server = (Server *)handle_new(L, &server_type, sizeof *server, 1);
   server->rn = runnel_get_functions(L);
   (void)pthread_mutex_init(&server->lock, NULL);
@@ -100,12 +100,14 @@ static int start(lua_State *L) {
   int code = events_open(L, &server->events, 2, RUNNEL_LEAVE_OPEN);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", server->rn->strerror(code));
   handle_keep(L, server); /* until it is stopped */
-  setup.lib = lua_isnil(L, 4) ? NULL : tls_get_functions(L);
-  if (setup.lib) setup.context = setup.lib->hold(L, 4);
+  Hub *hub = &server->engine.hub;
+  hub->limits = limits;
+  hub->lib = lua_isnil(L, 4) ? NULL : tls_get_functions(L);
+  if (hub->lib) hub->context = hub->lib->hold(L, 4);
   else if (!lua_isnil(L, 4))
     return luaL_error(L, "runnel.tls.core was built for another release of runnel: run make again");
   char why[256];
-  if (server_start(server, &setup, why, sizeof why)) {
+  if (server_start(server, &place, why, sizeof why)) {
     lua_pushinteger(L, server->number);
     return 2;
   }

@@ -9,53 +9,17 @@
 
 #include "http/server/head.h"
 
-static const char *reason_of(unsigned status) {
-  static const struct {
-    unsigned status;
-    const char *text;
-  } reasons[] = {
-      {101, "Switching Protocols"},
-      {200, "OK"},
-      {201, "Created"},
-      {202, "Accepted"},
-      {204, "No Content"},
-      {206, "Partial Content"},
-      {301, "Moved Permanently"},
-      {302, "Found"},
-      {303, "See Other"},
-      {304, "Not Modified"},
-      {307, "Temporary Redirect"},
-      {308, "Permanent Redirect"},
-      {400, "Bad Request"},
-      {401, "Unauthorized"},
-      {403, "Forbidden"},
-      {404, "Not Found"},
-      {405, "Method Not Allowed"},
-      {406, "Not Acceptable"},
-      {408, "Request Timeout"},
-      {409, "Conflict"},
-      {410, "Gone"},
-      {412, "Precondition Failed"},
-      {413, "Content Too Large"},
-      {415, "Unsupported Media Type"},
-      {416, "Range Not Satisfiable"},
-      {417, "Expectation Failed"},
-      {422, "Unprocessable Content"},
-      {426, "Upgrade Required"},
-      {429, "Too Many Requests"},
-      {431, "Request Header Fields Too Large"},
-      {500, "Internal Server Error"},
-      {501, "Not Implemented"},
-      {502, "Bad Gateway"},
-      {503, "Service Unavailable"},
-      {504, "Gateway Timeout"},
-      {505, "HTTP Version Not Supported"},
-  };
-  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
-    if (reasons[i].status == status) return reasons[i].text;
-  }
-  return "Status";
-}
+/* Statuses and their texts, a line each. */
+static const char reasons[] =
+    "101 Switching Protocols\n200 OK\n201 Created\n202 Accepted\n204 No Content\n206 Partial Content\n"
+    "301 Moved Permanently\n302 Found\n303 See Other\n304 Not Modified\n307 Temporary Redirect\n308 Permanent "
+    "Redirect\n"
+    "400 Bad Request\n401 Unauthorized\n403 Forbidden\n404 Not Found\n405 Method Not Allowed\n406 Not Acceptable\n"
+    "408 Request Timeout\n409 Conflict\n410 Gone\n412 Precondition Failed\n413 Content Too Large\n"
+    "415 Unsupported Media Type\n416 Range Not Satisfiable\n417 Expectation Failed\n422 Unprocessable Content\n"
+    "426 Upgrade Required\n429 Too Many Requests\n431 Request Header Fields Too Large\n500 Internal Server Error\n"
+    "501 Not Implemented\n502 Bad Gateway\n503 Service Unavailable\n504 Gateway Timeout\n"
+    "505 HTTP Version Not Supported\n";
 
 /* The name of months and days, in English whatever the locale. */
 static void write_date(ReplyDate *date, time_t now) {
@@ -75,9 +39,12 @@ void reply_add(Reply *reply, const char *bytes, size_t size) {
 static void add(Reply *reply, const char *text) { reply_add(reply, text, strlen(text)); }
 
 void reply_begin(Reply *reply, unsigned status, ReplyDate *date) {
-  char line[64];
-  (void)snprintf(line, sizeof line, "HTTP/1.1 %u %s\r\n", status, reason_of(status));
+  char line[32];
+  int size = snprintf(line, sizeof line, "HTTP/1.1 %u ", status);
   add(reply, line);
+  const char *reason = strstr(reasons, line + size - 4); /* the status and a space */
+  if (reason) reply_add(reply, reason + 4, strcspn(reason + 4, "\n"));
+  add(reply, "\r\n");
   if (!date) return;
   time_t now = time(NULL);
   if (now != date->second) write_date(date, now);

@@ -41,7 +41,6 @@ typedef struct Server {
   runnel_task task;           /* wakes the thread after ready go blocks have run */
   Thread thread;              /* runs the engine */
   int number;                 /* the number of the TCP port */
-  size_t header;              /* bytes that the headers of a response may have */
   ReplyDate date;             /* used by the Lua thread */
   Engine engine;              /* used by the thread, as the next one */
   bool has_drained;           /* no connection is left */
@@ -84,19 +83,11 @@ typedef struct Request {
   char text[];                  /* method, then name and value of each header, then the target, each ended by a zero */
 } Request;
 
-/* Where a server listens, its limits, and its certificates. */
-typedef struct ServerSetup {
-  Place place;
-  Limits limits;
-  const tls_functions *lib;
-  TlsContext *context; /* with a hold, which the server takes over; or NULL */
-} ServerSetup;
-
 /* ---- thread.c ---- */
 
-/* Starts a server that is zeros but for its Handle. Returns false, with a message in `why`, if that fails; server_stop
-   must be called then, too. */
-bool server_start(Server *server, const ServerSetup *setup, char *why, size_t size);
+/* Starts a server that is zeros, but for its Handle, and what module.c sets: limits and certificates. Returns false, with
+   a message in `why`, if that fails; server_stop must be called then, too. */
+bool server_start(Server *server, const Place *place, char *why, size_t size);
 
 /* Ends all connections and the thread, if it runs. The server stays for those that hold it. */
 void server_stop(Server *server);

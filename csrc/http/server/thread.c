@@ -51,32 +51,27 @@ static void *run(void *data) {
 
 static void wake(void *data) { thread_wake(&((Server *)data)->thread); }
 
-bool server_start(Server *server, const ServerSetup *setup, char *why, size_t size) {
+bool server_start(Server *server, const Place *place, char *why, size_t size) {
+  Engine *engine = &server->engine;
+  engine->hub.user = &request_user;
+  engine->hub.data = server;
+  engine->shares = place->shares;
+  engine->is_given = place->fd >= 0;
   server->task = (runnel_task){.run = wake, .data = server};
-  server->header = setup->limits.header;
   (void)snprintf(why, size, "the server cannot be started: there is no memory or no descriptor");
-  int fd = thread_open(&server->thread) ? listen_at(&setup->place, &server->number, why, size) : -1;
-  if (fd < 0) {
-    if (setup->context) setup->lib->release(setup->context);
-    return false;
-  }
-  EngineSetup engine = {.user = &request_user,
-                        .data = server,
-                        .limits = setup->limits,
-                        .fd = fd,
-                        .shares = setup->place.shares,
-                        .is_given = setup->place.fd >= 0,
-                        .lib = setup->lib,
-                        .context = setup->context,
-                        .wakeup = server->thread.wakeup};
+  engine->fd = thread_open(&server->thread) ? listen_at(place, &server->number, why, size) : -1;
+  if (engine->fd < 0) return false;
   (void)snprintf(why, size, "the server cannot be started: there is no memory, descriptor or thread");
-  return engine_open(&server->engine, &engine) && thread_start(&server->thread, "runnel-httpd", run, server) == 0;
+  return engine_open(engine, server->thread.wakeup) && thread_start(&server->thread, "runnel-httpd", run, server) == 0;
 }
 
 void server_stop(Server *server) {
   thread_end(&server->thread);
   (void)server->rn->task_cancel(&server->task);
   engine_close(&server->engine);
+  Hub *hub = &server->engine.hub;
+  if (hub->context) hub->lib->release(hub->context);
+  hub->context = NULL;
   for (Request *request = server->resumed, *next; request; request = next) {
     next = request->next_resumed;
     request->is_resumed = false;
