@@ -19,11 +19,14 @@ static bool take_changes(Server *server) {
   (void)pthread_mutex_lock(&server->lock);
   Request *request = server->resumed;
   server->resumed = NULL;
-  for (Request *each = request; each; each = each->next_resumed) each->is_resumed = false;
+  for (Request *each = request; each; each = each->next_resumed) {
+    each->next_changed = each->next_resumed; /* once is_resumed is false, Lua may set the other one */
+    each->is_resumed = false;
+  }
   bool drains = server->drains;
   (void)pthread_mutex_unlock(&server->lock);
   while (request) {
-    Request *next = request->next_resumed;
+    Request *next = request->next_changed;
     if (request->conn) conn_go_on(request->conn); /* this thread sets it, and has it for as long as it is set */
     handle_release(request);
     request = next;
