@@ -62,8 +62,8 @@ typedef struct Request {
   bool expects;                 /* the client waits for a status of 100 */
   bool can_upgrade;             /* the client offers another protocol */
   char address[ADDRESS_SIZE];   /* the client's */
-  bool has_chunks;              /* the response comes in chunks; used by the Lua thread, as the next one */
   struct Request *next_changed; /* of those that the thread looks at; used by the thread */
+  bool has_chunks;              /* the response comes in chunks; used by the Lua thread, as the next one */
   uint64_t promised;            /* bytes of the response that are missing, by its length; UINT64_MAX: any number */
   Conn *conn;                   /* NULL once the connection has finished; Server.lock guards this and the rest */
   struct Request *next_resumed; /* in Server.resumed */
