@@ -344,6 +344,10 @@ static void settle(Conn *conn) {
     conn->has_begun = true;
     conn->until = hub->now + hub->limits.head;
   }
+  if (conn->is_greeting && conn->wire.lib->is_ready(conn->wire.tls)) { /* only now a request can begin */
+    conn->is_greeting = false;
+    if (!conn->has_begun) conn->until = hub->now + hub->limits.idle;
+  }
   pace_set(&conn->reading, is_reading(conn), hub->now);
   if (writes && !conn->writing.runs) conn->unread = wire_unread(&conn->wire);
   pace_set(&conn->writing, writes, hub->now);
@@ -423,6 +427,8 @@ Conn *conn_open(Hub *hub, int fd, const Peer *peer, bool is_surplus) {
   conn->is_surplus = is_surplus;
   conn->client_keeps = true;
   await_head(conn);
+  conn->is_greeting = hub->context;
+  if (conn->is_greeting) conn->until = hub->now + hub->limits.head;
   if (is_surplus) conn->until = hub->now + LINGER;
   bool ok = poller_add(&hub->poller, &conn->item, fd, POLLER_IN | POLLER_HALF);
   if (ok && hub->context) conn->wire.tls = hub->lib->begin(hub->context, NULL);

@@ -111,6 +111,7 @@ typedef struct Conn {
   Bytes out;         /* bytes of the response, to be sent */
   Phase phase;       /* what the client sends */
   bool is_closed;    /* it is in Hub.closed */
+  bool is_greeting;  /* the handshake of TLS is not complete: it may take as long as a head */
   bool has_begun;    /* PHASE_HEAD: a byte of the head has come */
   bool is_half;      /* the client sends no more */
   bool has_body;     /* of this request, that follows its head */

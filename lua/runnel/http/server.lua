@@ -198,7 +198,8 @@ local function read_tls(opts)
     for name, value in pairs(tls) do settings[name] = value end
     tls = settings
   end
-  return require("runnel.internal.tls").of("server", tls, "serve: tls", 2)
+  local context, err = require("runnel.internal.tls").of("server", tls, "serve: tls", 2)
+  return context, err -- no tail call: it would hide the caller's line
 end
 
 ---Starts a server, which calls `f` for each request, in a go block of its own, and sends what it returns: a status, a
