@@ -114,6 +114,18 @@ describe("http.serve", function()
       assert.match("^HTTP/1.1 403 .*\r\nConnection: close\r\n.*no$", answer) -- the body may follow or not
     end)
 
+    it("may be answered before their body has come, which is then dropped", function()
+      local server <close> = serve(function(req) return req.method == "POST" and 403 or 200, nil, "answer" end)
+      local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+      for _, head in ipairs { "Content-Length: 100000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n186A0\r\n" } do
+        conn:write("POST / HTTP/1.1\r\nHost: x\r\n" .. head .. "some")
+        assert.match("^HTTP/1.1 403 .*answer$", (conn:read():take()))
+        conn:write(("x"):rep(99996) .. (head:find "chunked" and "\r\n0\r\n\r\n" or ""))
+        conn:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        assert.match("^HTTP/1.1 200 .*answer$", (conn:read():take()))
+      end
+    end)
+
     it("can be read only once as pieces", function()
       local server <close> = serve(function(req)
         req:pieces()

@@ -243,11 +243,18 @@ static void pace_add(Pace *pace, const Hub *hub, size_t bytes) {
   pace->time = time < most ? time : most;
 }
 
+/* The connection is broken. A failed session of TLS says why to the client. */
+static void lose(Conn *conn) {
+  size_t sent;
+  if (conn->wire.has_failed) (void)wire_send(&conn->wire, &conn->out, &sent);
+  conn_close(conn);
+}
+
 static void receive(Conn *conn) {
   Hub *hub = conn->hub;
   ptrdiff_t n = wire_receive(&conn->wire, hub->block, CONN_BLOCK, &conn->has_more);
   if (n == WIRE_END) end_input(conn);
-  if (n == WIRE_LOST) conn_close(conn);
+  if (n == WIRE_LOST) lose(conn);
   if (n <= 0) return;
   pace_add(&conn->reading, hub, (size_t)n);
   bool has_waiting = bytes_length(&conn->in) > 0;
@@ -287,7 +294,7 @@ static void upgrade(Conn *conn) {
   conn->phase = PHASE_RAW;
 }
 
-/* Ends the request if its response has been sent; true if the next one may have come. */
+/* Ends the request if its response has been sent; true if there may be more to do. */
 static bool finish(Conn *conn) {
   if (!conn->is_done || conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) return false;
   if (is_writing(conn)) return false;
@@ -301,7 +308,7 @@ static bool finish(Conn *conn) {
     linger(conn);
     return false;
   }
-  if (conn->phase != PHASE_WHOLE) return true; /* the rest of the body is dropped first */
+  if (conn->phase != PHASE_WHOLE) return bytes_length(&conn->in) || conn->has_more; /* the rest is dropped first */
   await_head(conn);
   return true;
 }
@@ -320,7 +327,7 @@ static bool is_reading(const Conn *conn) {
 
 /* Whether a client that sends no more is thought to have gone after the time of grace. */
 static bool may_be_gone(const Conn *conn) {
-  return conn->is_half && conn->request && !conn->is_raw && !(conn->is_done && is_writing(conn));
+  return conn->is_half && conn->request && !conn->is_raw && !is_reading(conn) && !(conn->is_done && is_writing(conn));
 }
 
 /* When to look at it. */
@@ -426,6 +433,7 @@ Conn *conn_open(Hub *hub, int fd, const Peer *peer, bool is_surplus) {
   conn->peer = *peer;
   conn->is_surplus = is_surplus;
   conn->client_keeps = true;
+  conn->reading = conn->writing = (Pace){.time = hub->limits.idle};
   await_head(conn);
   conn->is_greeting = hub->context;
   if (conn->is_greeting) conn->until = hub->now + hub->limits.head;
