@@ -8,6 +8,7 @@
 
 local rn = require "runnel"
 local http = require "runnel.http"
+local request = require "runnel.http.request"
 local uv = require "runnel.uv"
 
 local t = t -- luacheck: globals t
@@ -50,9 +51,26 @@ local WAYS = {
 
 local Running = { __close = function() running = running - 1 end }
 
+-- Sends back what comes, until the client ends.
+local function echo(req)
+  request.upgrade(req, "Upgrade", "echo")
+  while true do
+    local piece = req.core:read(random(1, 100000))
+    if piece == false then return end
+    local has_room = not piece or req.core:write(piece)
+    if not piece then req.news:take() end
+    while not has_room do
+      req.news:take()
+      has_room = req.core:write ""
+    end
+    if random(50) == 1 then return end
+  end
+end
+
 local function serve(req)
   running = running + 1
   local _ <close> = setmetatable({}, Running)
+  if req.can_upgrade then return echo(req) end
   return WAYS[random(#WAYS)](req)
 end
 
@@ -71,6 +89,10 @@ local REQUESTS = {
     return table.concat(parts) .. "0\r\n\r\n"
   end,
   function() return "HEAD / HTTP/1.0\r\n\r\n" end,
+  function() return "POST /d HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n123456789" end,
+  function()
+    return "GET /e HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n" .. ("d"):rep(random(0, 300000))
+  end,
   function() return ("\r\n%c"):format(random(0, 255)):rep(random(1, 100)) end,
 }
 
@@ -95,7 +117,8 @@ local function client(port)
 end
 
 for _ = 1, rounds do
-  local server = assert(http.serve(0, serve, { max = 150000, timeout = random(20, 500), idle = random(50, 1000) }))
+  local server = assert(http.serve(0, serve, { max = 150000, timeout = random(20, 500), idle = random(50, 1000),
+    max_requests = random(1, 4), max_connections = random(10, 30), reuseport = random(2) == 1 }))
   local clients = {}
   for i = 1, 20 do
     clients[i] = rn.go(function() pcall(client, server.port) end)

@@ -148,15 +148,15 @@ static int digit_of(char c) {
 static bool decode(Slice from, char *to, size_t room) {
   size_t n = 0;
   for (size_t i = 0; i < from.size; i++) {
-    char c = from.at[i] == '+' ? ' ' : from.at[i];
+    int c = from.at[i] == '+' ? ' ' : from.at[i];
     if (c == '%') {
       int high = i + 2 < from.size ? digit_of(from.at[i + 1]) : -1, low = high >= 0 ? digit_of(from.at[i + 2]) : -1;
       if (low < 0) return false;
-      c = (char)(high * 16 + low);
+      c = high * 16 + low;
       i += 2;
     }
     if (!c || n + 1 >= room) return false;
-    to[n++] = c;
+    to[n++] = (char)(unsigned char)c;
   }
   to[n] = 0;
   return true;

@@ -164,7 +164,7 @@ static bool make_token(char token[TOKEN_LENGTH + 1]) {
 }
 
 static bool open_engine(Server *server) {
-  int64_t idle = IDLE_SECONDS * 1000 * CLOCK_MS;
+  int64_t second = 1000 * CLOCK_MS, idle = IDLE_SECONDS * second;
   Hub *hub = &server->engine.hub;
   hub->user = &http_user;
   hub->data = &server->site;

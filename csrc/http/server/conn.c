@@ -410,10 +410,11 @@ void conn_look(Conn *conn) {
   int64_t now = conn->hub->now;
   bool is_over = (conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) && now >= conn->until;
   bool is_late = conn->request && !conn->is_answered && limits->request && now >= conn->since + limits->request;
+  bool has_gone = may_be_gone(conn) && now >= conn->since + GRACE;
+  bool reads_nothing = conn->writing.runs && now >= conn->writing.time && !reads_slowly(conn);
   if (is_over && conn->phase == PHASE_HEAD && !conn_is_idle(conn))
     conn_refuse(conn, 408, "408: the headers have not come in time\n", END_GONE);
-  else if (is_over || (may_be_gone(conn) && now >= conn->since + GRACE)) conn_close(conn);
-  else if (conn->writing.runs && now >= conn->writing.time && !reads_slowly(conn)) conn_close(conn);
+  else if (is_over || has_gone || reads_nothing) conn_close(conn);
   else if (conn->reading.runs && now >= conn->reading.time)
     conn_refuse(conn, 408, "408: the body has not come in time\n", END_GONE);
   else if (is_late) conn_refuse(conn, 503, "503: the answer took too long\n", END_LATE);

@@ -26,8 +26,9 @@ static void write_date(ReplyDate *date, time_t now) {
   static const char names[] = "JanFebMarAprMayJunJulAugSepOctNovDecSunMonTueWedThuFriSat";
   struct tm tm;
   if (!gmtime_r(&now, &tm)) return;
-  (void)snprintf(date->text, sizeof date->text, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT", names + 36 + 3 * tm.tm_wday,
-                 (unsigned)tm.tm_mday % 100, names + 3 * tm.tm_mon, (unsigned)(tm.tm_year + 1900) % 10000,
+  size_t day = 36 + 3 * (size_t)tm.tm_wday, month = 3 * (size_t)tm.tm_mon;
+  (void)snprintf(date->text, sizeof date->text, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT", names + day,
+                 (unsigned)tm.tm_mday % 100, names + month, (unsigned)(tm.tm_year + 1900) % 10000,
                  (unsigned)tm.tm_hour % 100, (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100);
   date->second = now;
 }
