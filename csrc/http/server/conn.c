@@ -237,10 +237,10 @@ static void end_input(Conn *conn) {
   else conn_close(conn); /* a request is incomplete, or there is none */
 }
 
-static void pace_add(Pace *pace, const Hub *hub, size_t bytes) {
-  int64_t most = hub->limits.idle + (pace->runs ? hub->now : 0);
-  int64_t time = pace->time + (int64_t)bytes * hub->limits.rate;
-  pace->time = time < most ? time : most;
+/* Bytes have come from the client, or gone to it. */
+static void progress(const Conn *conn, Pace *pace, size_t bytes) {
+  const Limits *limits = &conn->hub->limits;
+  pace_add(pace, bytes, limits->rate, limits->idle, conn->hub->now);
 }
 
 /* The connection is broken. A failed session of TLS says why to the client. */
@@ -256,7 +256,7 @@ static void receive(Conn *conn) {
   if (n == WIRE_END) end_input(conn);
   if (n == WIRE_LOST) lose(conn);
   if (n <= 0) return;
-  pace_add(&conn->reading, hub, (size_t)n);
+  progress(conn, &conn->reading, (size_t)n);
   bool has_waiting = bytes_length(&conn->in) > 0;
   size_t taken = has_waiting ? 0 : take(conn, hub->block, (size_t)n);
   if (conn->is_closed) return;
@@ -281,7 +281,7 @@ static void flush(Conn *conn) {
       conn_close(conn);
       return;
     }
-    pace_add(&conn->writing, hub, sent);
+    progress(conn, &conn->writing, sent);
     has_flushed = sent > 0 && bytes_length(&conn->out) == 0;
   } while (has_flushed && conn->request && !conn->is_done);
 }
@@ -314,12 +314,6 @@ static bool finish(Conn *conn) {
 }
 
 /* ---- waiting ---- */
-
-static void pace_set(Pace *pace, bool runs, int64_t now) {
-  if (pace->runs == runs) return;
-  pace->runs = runs;
-  pace->time += runs ? now : -now;
-}
 
 static bool is_reading(const Conn *conn) {
   return (conn->phase == PHASE_LENGTH || conn->phase == PHASE_CHUNKS) && wants_input(conn);
@@ -401,8 +395,8 @@ static bool reads_slowly(Conn *conn) {
   size_t before = conn->unread;
   conn->unread = wire_unread(&conn->wire);
   if (conn->unread >= before) return false;
-  pace_add(&conn->writing, conn->hub, before - conn->unread);
-  return conn->writing.time > conn->hub->now;
+  progress(conn, &conn->writing, before - conn->unread);
+  return !pace_is_over(&conn->writing, conn->hub->now);
 }
 
 void conn_look(Conn *conn) {
@@ -411,12 +405,11 @@ void conn_look(Conn *conn) {
   bool is_over = (conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) && now >= conn->until;
   bool is_late = conn->request && !conn->is_answered && limits->request && now >= conn->since + limits->request;
   bool has_gone = may_be_gone(conn) && now >= conn->since + GRACE;
-  bool reads_nothing = conn->writing.runs && now >= conn->writing.time && !reads_slowly(conn);
+  bool reads_nothing = pace_is_over(&conn->writing, now) && !reads_slowly(conn);
   if (is_over && conn->phase == PHASE_HEAD && !conn_is_idle(conn))
     conn_refuse(conn, 408, "408: the headers have not come in time\n", END_GONE);
   else if (is_over || has_gone || reads_nothing) conn_close(conn);
-  else if (conn->reading.runs && now >= conn->reading.time)
-    conn_refuse(conn, 408, "408: the body has not come in time\n", END_GONE);
+  else if (pace_is_over(&conn->reading, now)) conn_refuse(conn, 408, "408: the body has not come in time\n", END_GONE);
   else if (is_late) conn_refuse(conn, 503, "503: the answer took too long\n", END_LATE);
   conn_go_on(conn);
 }

@@ -9,6 +9,7 @@
 #include "http/server/chunks.h"
 #include "http/server/head.h"
 #include "http/server/listen.h"
+#include "http/server/pace.h"
 #include "http/server/poller.h"
 #include "http/server/reply.h"
 #include "http/server/timers.h"
@@ -83,12 +84,6 @@ typedef struct Hub {
   ReplyDate date;           /* for responses of the server itself */
   char block[CONN_BLOCK];   /* bytes that are received */
 } Hub;
-
-/* A limit for how slowly a client sends or reads: its time runs while the server waits for it, and each byte adds some. */
-typedef struct Pace {
-  bool runs;    /* the server waits */
-  int64_t time; /* when that has been too long; while it does not run, how much time is left */
-} Pace;
 
 /* What a connection waits for from the client. */
 typedef enum Phase {
