@@ -196,7 +196,7 @@ run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE) $(if $(NATS_MODUL
 .PHONY: check-httpd
 check-httpd: check-httpd-memory check-httpd-races ## client and servers of runnel.http used in every way, with sanitizers
 check-httpd-memory check-httpd-races: NEEDED = httpd
-check-httpd-races: BUILT = $(RACES) CPPFLAGS=-DRUNNEL_NO_EPOLL # so that poll is checked, too
+check-httpd-races: BUILT = $(RACES) BUILD=build/tsan-poll CPPFLAGS=-DRUNNEL_NO_EPOLL # and so poll is checked, too
 run-httpd-memory run-httpd-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
 run-httpd-memory run-httpd-races: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which can fail
 HTTP_OOM = $(if $(HTTP_MODULE),$(BUILD)/http_oom)
