@@ -54,7 +54,8 @@ static void linger(Conn *conn) {
   wire_end(&conn->wire);
   size_t sent;
   bool ok = wire_send(&conn->wire, &conn->out, &sent);
-  bool is_over = conn->is_half || (!conn->client_keeps && conn->phase == PHASE_WHOLE && bytes_length(&conn->in) == 0);
+  bool is_silent = !conn->client_keeps && conn->phase == PHASE_WHOLE && bytes_length(&conn->in) == 0;
+  bool is_over = conn->is_half || (is_silent && !wire_has_unread(&conn->wire));
   if (!ok || is_over || shutdown(conn->wire.fd, SHUT_WR) != 0) {
     conn_close(conn);
     return;
@@ -350,7 +351,7 @@ static void settle(Conn *conn) {
     if (!conn->has_begun) conn->until = hub->now + hub->limits.idle;
   }
   pace_set(&conn->reading, is_reading(conn), hub->now);
-  if (writes && !conn->writing.runs) conn->unread = wire_unread(&conn->wire);
+  if (writes && !conn->writing.runs) conn->unread = wire_unacknowledged(&conn->wire);
   pace_set(&conn->writing, writes, hub->now);
   unsigned wanted = conn->item.wanted & POLLER_IN;
   if (reads) wanted = POLLER_IN;
@@ -393,7 +394,7 @@ void conn_event(Conn *conn, unsigned bits) {
 /* Whether the client reads, though so slowly that the socket takes no more bytes yet. */
 static bool reads_slowly(Conn *conn) {
   size_t before = conn->unread;
-  conn->unread = wire_unread(&conn->wire);
+  conn->unread = wire_unacknowledged(&conn->wire);
   if (conn->unread >= before) return false;
   progress(conn, &conn->writing, before - conn->unread);
   return !pace_is_over(&conn->writing, conn->hub->now);

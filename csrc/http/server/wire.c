@@ -2,11 +2,11 @@
 #include "http/server/wire.h"
 
 #include <errno.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/sockios.h>
-#include <sys/ioctl.h>
 #endif
 
 #ifndef MSG_NOSIGNAL
@@ -115,7 +115,12 @@ void wire_end(Wire *wire) {
   if (wire->tls && !wire->has_failed) wire->lib->end(wire->tls);
 }
 
-size_t wire_unread(const Wire *wire) {
+bool wire_has_unread(const Wire *wire) {
+  int n = 0;
+  return ioctl(wire->fd, FIONREAD, &n) == 0 && n > 0;
+}
+
+size_t wire_unacknowledged(const Wire *wire) {
 #ifdef __linux__
   int n = 0;
   if (ioctl(wire->fd, SIOCOUTQ, &n) == 0 && n > 0) return (size_t)n;

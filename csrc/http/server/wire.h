@@ -39,7 +39,10 @@ static inline bool wire_is_flushed(const Wire *wire) {
 /* Nothing more will be sent: ends the session, too, if there is one. wire_send sends what that adds. */
 void wire_end(Wire *wire);
 
+/* Whether the socket has bytes that were not received: closing it would then reset the connection. */
+bool wire_has_unread(const Wire *wire);
+
 /* How many bytes of those sent the other end has not acknowledged; 0 if the system does not say. */
-size_t wire_unread(const Wire *wire);
+size_t wire_unacknowledged(const Wire *wire);
 
 #endif
