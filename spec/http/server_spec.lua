@@ -191,6 +191,19 @@ describe("http.serve", function()
       assert.not_match("Content%-Length", headers)
     end)
 
+    it("without a body have no length, unless the program says it", function()
+      local server <close> = serve(function(req)
+        return tonumber(req.query.s), req.query.n and { ["Content-Length"] = req.query.n } or nil
+      end)
+      for target, length in pairs { ["s=204"] = false, ["s=204&n=3"] = false, ["s=304"] = false, ["s=304&n=3"] = "3" } do
+        for _, method in ipairs { "GET", "HEAD" } do
+          local status, body, headers = ask(server, method .. " /?" .. target)
+          assert.same({ target:match "%d+", "" }, { tostring(status), body })
+          assert.equal(length, headers:match "Content%-Length: (%d+)" or false, target)
+        end
+      end
+    end)
+
     it("that are shorter or longer than their length are cut, which is reported", function()
       local pieces
       local server <close> = serve(function() return 200, { ["Content-Length"] = 6 }, rn.to_chan(pieces) end)

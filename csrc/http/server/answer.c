@@ -190,8 +190,8 @@ static int refused(Reply *reply) {
 }
 
 /* request:respond(status, body, length, name, value, ...) -> true | false, the name of a header that is not allowed, or
-   nil if the headers are too long. `length` is what the header Content-Length says if there is no body, in a response to
-   HEAD; -1: that of `body`. A request that the server has ended stays as it is. */
+   nil if the headers are too long. `length` is what the header Content-Length says if the response has no body, as that
+   to HEAD; -1: the length of `body`. A request that the server has ended stays as it is. */
 static int respond(lua_State *L) {
   Request *request = request_at(L);
   unsigned status = (unsigned)luaL_checkinteger(L, 2);
@@ -203,7 +203,8 @@ static int respond(lua_State *L) {
   reply_begin(&reply, status, &request->server->date);
   if (!add_headers(L, 5, request, &reply)) return refused(&reply);
   bool has = has_body(request, status);
-  if (has || request->is_head) reply_length(&reply, has || length < 0 ? size : (uint64_t)length);
+  bool has_length = has || (status != 204 && (length >= 0 || (request->is_head && status != 304)));
+  if (has_length) reply_length(&reply, has || length < 0 ? size : (uint64_t)length);
   if (!give(L, request, &reply, body, has ? size : 0, REST_NONE)) return luaL_error(L, "not enough memory");
   lua_pushboolean(L, true);
   return 1;
