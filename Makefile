@@ -96,8 +96,8 @@ HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
 COUNTED = $(if $(COUNTS),-Wl$(comma)--wrap=raise -Wl$(comma)--wrap=_exit)
 
-# C modules of their own, each built where the headers of its library are, if it has one. They get the functions of the core from the
-# state (csrc/capi/runnel.h), so they are linked with nothing but their own files, csrc/base and csrc/kit.
+# C modules of their own, each built where the headers of its library are, if it has one. They get the functions of the
+# core from the state (csrc/capi/runnel.h), so they are linked with nothing but their own files, csrc/base and csrc/kit.
 #   $(call c_module,NAME,FILE,SOURCES,HEADERS,LIBRARIES,FURTHER OBJECTS)
 # sets NAME_OBJECTS and NAME_LIBS, and NAME_MODULE, which is empty if headers are missing.
 define c_module
