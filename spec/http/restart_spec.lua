@@ -84,14 +84,14 @@ describe("http.serve is replaced", function()
         local rn, http = require "runnel", require "runnel.http"
         local server
         server = assert(http.serve(0, function(req)
-          if req.path == "/end" then rn.go(function() print(server:drain()) end) end
+          if req.path == "/end" then rn.go(function() os.exit(server:drain() and 7) end) end
           return 200, nil, tostring(server.port)
         end, { fd = 3 }))
         rn.run()
       ]==]
       local ended = rn.chan()
       luv.spawn(os.getenv "LUA" or "lua5.4", { args = { "-e", program }, stdio = { 0, 1, 2, tcp } },
-        function() ended:close() end)
+        function(code) ended:put_async(code) end)
       local function ask(path)
         local conn = uv.connect("127.0.0.1", port)
         while not conn do -- until the program listens
@@ -103,11 +103,10 @@ describe("http.serve is replaced", function()
         for piece in conn:read() do text = text .. piece end
         return text:match "%d+$" == tostring(port)
       end
-      print(ask "/", ask "/end")
-      ended:take()
+      print(ask "/", ask "/end", ended:take())
       tcp:close()
       rn.run()']]
-    assert.same({ "true\ttrue\ntrue\n", "" }, { out, errors })
+    assert.same({ "true\ttrue\t7\n", "" }, { out, errors })
   end)
 
   it("or says that a descriptor is no socket", function()

@@ -62,11 +62,11 @@ describe("http.serve by the RFCs", function()
   local function parse(answer)
     local list, at = {}, 1
     while at <= #answer do
+      at = answer:match("^HTTP/1%.1 100 [^\r\n]*\r\n\r\n()", at) or at
       local status, headers, past = answer:match("^HTTP/1%.1 (%d+) [^\r\n]*\r\n(.-)\r\n\r\n()", at)
       assert(status, answer)
-      local length = status ~= "100" and tonumber(headers:match "Content%-Length: (%d+)") or 0
-      local body = answer:sub(past, past + length - 1)
-      if status ~= "100" then list[#list + 1] = { status = tonumber(status), body = body } end
+      local length = tonumber(headers:match "Content%-Length: (%d+)") or 0
+      list[#list + 1] = { status = tonumber(status), body = answer:sub(past, past + length - 1) }
       at = past + length
     end
     return list

@@ -55,7 +55,7 @@ static void linger(Conn *conn) {
   size_t sent;
   bool ok = wire_send(&conn->wire, &conn->out, &sent);
   bool is_silent = !conn->client_keeps && conn->phase == PHASE_WHOLE && bytes_length(&conn->in) == 0;
-  bool is_over = conn->is_half || (is_silent && !wire_has_unread(&conn->wire));
+  bool is_over = (conn->is_half || is_silent) && !wire_has_unread(&conn->wire);
   if (!ok || is_over || shutdown(conn->wire.fd, SHUT_WR) != 0) {
     conn_close(conn);
     return;
