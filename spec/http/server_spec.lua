@@ -374,7 +374,7 @@ describe("http.serve", function()
         local _ <close> = setmetatable({}, { __close = function() ended = ended + 1 end })
         n = n + 1
         return 200, nil, req:body()
-      end, { max = 1000, idle = 300 })
+      end, { max = 1000, idle = 1000 })
       assert.equal(1000, #select(2, ask(server, "POST /", post(("x"):rep(1000)))))
       assert.equal(413, (ask(server, "POST /", post(("x"):rep(1001)))))
       assert.equal(1, n)
