@@ -4,8 +4,8 @@
 ---    local page = assert(http.get "https://example.org/")
 ---    print(page.status, page.headers["content-type"], #page.body)
 ---
----The client needs libcurl, the server nothing. Each is loaded when one of its functions is first used, so a program
----that only serves does not need libcurl.
+---The client needs libcurl, WebSocket libwslay, the server nothing. Each is loaded when one of its functions is first
+---used, so a program that only serves needs no library.
 
 local json = require "runnel.internal.json"
 
@@ -14,11 +14,11 @@ local HOMES = {
   get = "client", request = "client", stream = "client", cookies = "client", fake = "client", close_idle = "client",
   events = "events",
   files = "files", log = "log", router = "router",
-  serve = "server",
+  serve = "server", websocket = "websocket",
 }
 
 ---@class runnel.http: runnel.http.client, runnel.http.events, runnel.http.files, runnel.http.log, runnel.http.router,
----runnel.http.server
+---runnel.http.server, runnel.http.websocket
 ---@field null table null in JSON, where a value is read or sent
 ---@field array fun(list: table): table makes a table an array in JSON even while it is empty; returns it
 local http = { null = json.null, array = json.array }

@@ -1,0 +1,26 @@
+/* accept.h: the value by which a server shows that it has read the client's handshake as one of WebSocket.
+
+   It needs SHA-1, as a checksum: nothing secret depends on it. So it is here, and the module needs no library for
+   cryptography. */
+#ifndef RUNNEL_WEBSOCKET_ACCEPT_H
+#define RUNNEL_WEBSOCKET_ACCEPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  KEY_SIZE = 24,    /* characters of Sec-WebSocket-Key: 16 bytes in base64 */
+  ACCEPT_SIZE = 28, /* characters of Sec-WebSocket-Accept: 20 bytes in base64 */
+  SHA1_SIZE = 20    /* bytes of a checksum */
+};
+
+/* Writes bytes in base64, 4 characters for each 3 bytes or fewer, without a zero at the end. */
+void base64_encode(const uint8_t *bytes, size_t size, char *to);
+
+/* The SHA-1 of at most 119 bytes, which is two blocks. */
+void sha1(const char *text, size_t size, uint8_t digest[SHA1_SIZE]);
+
+/* Sec-WebSocket-Accept for a Sec-WebSocket-Key. */
+void accept_value(const char key[KEY_SIZE], char value[ACCEPT_SIZE]);
+
+#endif

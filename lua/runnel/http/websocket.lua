@@ -1,0 +1,196 @@
+---The client of WebSocket.
+---
+---    local http = require "runnel.http"
+---    local conn <close> = assert(http.websocket "wss://example.org/chat")
+---    conn:write "hello"
+---    for message in conn:read() do print(message) end
+---
+---Needs libwslay and zlib: `make` builds the C module runnel.websocket.core where their headers are. Its sockets are
+---those of runnel.uv, so it needs luv, too.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local connection = require "runnel.http.websocket.connection"
+local guard = require "runnel.internal.guard"
+local handshake = require "runnel.http.websocket.handshake"
+local options = require "runnel.http.websocket.options"
+local socket = require "runnel.uv.socket"
+local timed_out = require "runnel.timed_out"
+
+local lib = connection.lib
+local take, alts_index = core.internal.moving.take, core.internal.alts_index
+local PRIORITY = { priority = true }
+
+-- ms until the connection and its handshake are complete.
+local TIMEOUT <const> = 10000
+
+local OPTIONS = { timeout = true, origin = true, tls = true }
+for name in pairs(options.KNOWN) do OPTIONS[name] = true end
+
+---@class runnel.http.websocket
+local websocket = {}
+
+-- ---- addresses ----
+
+---The parts of a URL.
+---@class runnel.http.WebSocketPlace
+---@field is_secure boolean the scheme is wss
+---@field host string
+---@field port integer
+---@field authority string host and port, as in the header Host
+---@field target string path and query
+
+-- Reads a URL; nil and why it is none.
+---@return runnel.http.WebSocketPlace?
+---@return string?
+local function place_of(url)
+  local scheme, authority, target = url:match "^(%a+)://([^/?#]+)(.*)$"
+  scheme = scheme and scheme:lower()
+  if scheme ~= "ws" and scheme ~= "wss" then return nil, "not a ws:// or wss:// URL: " .. url end
+  if url:find "[^!-~]" or url:find("#", 1, true) then
+    return nil, ("not a URL of a WebSocket, since it has a fragment or an unencoded character: %q"):format(url)
+  end
+  if authority:find("@", 1, true) then
+    return nil, "a URL of a WebSocket has no name and password; use the option headers: " .. authority:match "[^@]*$"
+  end
+  local host, digits = authority:match "^%[([%x:.]+)%]:?(%d*)$"
+  if not host then host, digits = authority:match "^([^:%[%]]+):?(%d*)$" end
+  local port = digits == "" and (scheme == "ws" and 80 or 443) or tonumber(digits)
+  if not port or port < 1 or port > 65535 then return nil, "the host or the port of the URL is wrong: " .. url end
+  if target == "" or target:sub(1, 1) == "?" then target = "/" .. target end
+  return { is_secure = scheme == "wss", host = host, port = port, authority = authority, target = target }
+end
+
+-- ---- the transport ----
+
+---@class runnel.http.WebSocketSocket: runnel.http.WebSocketTransport
+local Transport = {}
+Transport.__index = Transport
+
+function Transport:receive() return take(self.input) end
+
+function Transport:send(bytes) return self.conn:write(bytes) end
+
+function Transport:shutdown() self.conn:shutdown() end
+
+function Transport:close() self.conn:close() end
+
+-- Closes a connection whose handshake has failed.
+local Attempt = { __close = function(self)
+  if self.conn then self.conn:close() end
+  if self.timer then core.cancel(self.timer) end
+end }
+
+-- ---- the handshake ----
+
+local function request_of(place, settings, opts, key)
+  local protocols = table.concat(settings.protocols, ", ")
+  return ("GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    .. "Sec-WebSocket-Key: %s\r\n%s%s%s%s\r\n"):format(place.target, place.authority, key,
+    protocols ~= "" and ("Sec-WebSocket-Protocol: %s\r\n"):format(protocols) or "",
+    settings.deflate and ("Sec-WebSocket-Extensions: %s\r\n"):format(handshake.OFFER) or "",
+    opts.origin and ("Origin: %s\r\n"):format(opts.origin) or "", settings.headers)
+end
+
+-- Reads to the end of the response's head. Returns the head and the bytes behind it; or nil and an error.
+local function read_head(input, late, too_late)
+  local text = ""
+  while true do
+    local stop, next = text:find("\r\n\r\n", 1, true)
+    if stop then return text:sub(1, stop - 1), text:sub(next + 1) end
+    if #text > handshake.MAX_HEAD then return nil, "the head of the response is too long" end
+    local piece, i, err = alts_index({ input, late }, PRIORITY)
+    if i == 2 then return nil, too_late end
+    if piece == nil then return nil, err or "the connection has ended within the handshake" end
+    text = text .. piece
+  end
+end
+
+local function contains(list, value)
+  for _, element in ipairs(list) do
+    if element == value then return true end
+  end
+  return false
+end
+
+-- Checks a response with status 101. Returns the bits of compression and the subprotocol; or nil and why it is wrong.
+local function check_response(headers, key, settings)
+  if not handshake.has(headers.upgrade, "websocket") or not handshake.has(headers.connection, "upgrade") then
+    return nil, "the response does not change to WebSocket"
+  elseif headers["sec-websocket-accept"] ~= lib.accept(key) then
+    return nil, "the response has a wrong Sec-WebSocket-Accept"
+  end
+  local protocol = headers["sec-websocket-protocol"]
+  if protocol and not contains(settings.protocols, protocol) then
+    return nil, "the server has chosen a subprotocol that was not offered: " .. protocol
+  end
+  local extensions = headers["sec-websocket-extensions"]
+  local bits = (settings.deflate or not extensions) and handshake.agreed(extensions)
+  if not bits then return nil, "the server has chosen extensions that were not offered: " .. extensions end
+  return bits, protocol
+end
+
+-- Connects, and exchanges the heads. Returns the connection; or nil, an error, and the response if there is one.
+local function open(place, settings, opts)
+  local attempt <close> = setmetatable({}, Attempt)
+  local ms = opts.timeout or TIMEOUT
+  local deadline = core.now() + ms
+  local tls = place.is_secure and (opts.tls or true) or nil
+  local conn, err = socket.connect(place.host, place.port, { timeout = ms, tls = tls })
+  if not conn then return nil, err end
+  attempt.conn, attempt.timer = conn, guard.timer(math.max(0, deadline - core.now()))
+  local key, input = lib.key(), conn:read()
+  local ok
+  ok, err = conn:write(request_of(place, settings, opts, key))
+  if not ok then return nil, err end
+  local too_late = timed_out.new(("%s: the handshake was not complete within %s ms"):format(place.authority, ms))
+  local head, rest = read_head(input, attempt.timer, too_late)
+  if not head then return nil, rest end
+  local status, headers = handshake.read_head(head)
+  if not status then return nil, headers end
+  if status ~= 101 then
+    return nil, ("the server has answered with status %d"):format(status), { status = status, headers = headers }
+  end
+  local bits, protocol = check_response(headers, key, settings)
+  if not bits then return nil, protocol end
+  attempt.conn = nil
+  local transport = setmetatable({ conn = conn, input = input, name = place.authority }, Transport)
+  return connection.new(transport, true, settings, bits, protocol, rest, "http.websocket")
+end
+
+local function check_options(opts, level)
+  check.options(opts, OPTIONS, "websocket", level + 1)
+  opts = opts or {}
+  if opts.timeout ~= nil then check.ms(opts.timeout, 0, "websocket: timeout", level + 1) end
+  local origin = opts.origin
+  if origin ~= nil and (type(origin) ~= "string" or origin:find "[^!-~]") then
+    error("websocket: origin: a string such as \"https://example.org\" expected, got " .. check.describe(origin), level)
+  end
+  return opts, options.read(opts, "websocket", level)
+end
+
+---Connects to a server of WebSocket. Parks until the handshake is complete.
+---@param url string ws:// or wss://
+---@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: table } `timeout`: ms until the
+---handshake is complete, default 10000; `origin`: the header Origin; `tls`: as for uv.connect, for wss
+---@return runnel.http.WebSocket? conn
+---@return any err why there is none: a string, or an error for which rn.is_timeout is true
+---@return { status: integer, headers: table<string, string> }? response if the server has answered with another status
+---than 101
+function websocket.websocket(url, opts)
+  check.string(url, "a URL", "websocket")
+  local settings
+  opts, settings = check_options(opts, 3)
+  if core.internal.is_simulation() then
+    error("websocket: a connection needs real time, and this is a simulation (sim.run, runnel --sim): call it outside "
+      .. "one, or use channels of your own in its place", 2)
+  end
+  local place, wrong = place_of(url)
+  if not place then return nil, wrong end
+  local conn, err, response = open(place, settings, opts)
+  if conn then return conn end
+  if type(err) == "string" and not err:find(place.authority, 1, true) then err = place.authority .. ": " .. err end
+  return nil, err, response
+end
+
+return websocket

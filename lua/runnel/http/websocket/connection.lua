@@ -1,0 +1,368 @@
+---One end of a WebSocket connection: messages as channels.
+---
+---A go block reads: it makes messages of what comes, answers pings and the other end's close, and ends the connection.
+---It waits for the program to take a message, so a slow program stops the other end. Nothing that the go block sends
+---keeps it from reading.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+local need = require "runnel.internal.need"
+local timed_out = require "runnel.timed_out"
+
+local lib = need("runnel.websocket.core", "libwslay, zlib and their headers, on Debian libwslay-dev and zlib1g-dev")
+
+local internal = core.internal
+local chan, cancel, sleep = core.chan, core.cancel, core.sleep
+local alts, put_while_open = internal.moving.alts, internal.moving.put_while_open
+local PRIORITY = { priority = true }
+
+-- How long the end of a connection may take, in ms: until what is still to be sent has been sent, and the other end has
+-- closed, too.
+local PATIENCE <const> = 5000
+
+local MOST_OF_REASON <const> = 123
+
+-- Codes of close frames.
+local NORMAL <const>, GOING_AWAY <const>, NO_CODE <const>, LOST <const>, FAILED <const> = 1000, 1001, 1005, 1006, 1011
+
+-- Those with which a connection ends well.
+local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
+
+---What carries the bytes of a connection.
+---@class runnel.http.WebSocketTransport
+---@field name string the other end, for messages
+---@field receive fun(self): string?, any parks until bytes have come; nil at the end, or nil and an error
+---@field send fun(self, bytes: string): boolean, any parks until the system has taken the bytes; false and an error if
+---it cannot. Of several calls at once, the bytes go out in the order of the calls
+---@field shutdown fun(self) ends sending, once everything has been sent
+---@field close fun(self) closes both directions at once
+
+---An end of a WebSocket connection.
+---@class runnel.http.WebSocket
+---@field protocol? string the subprotocol that both ends have agreed on
+---@field code? integer once it has ended: the code of the other end's close frame, 1005 if that had none; 1006 if there
+---was no close frame
+---@field reason? string the reason of that close frame, or why there was none
+---@field private name string
+---@field private session any of the C module
+---@field private transport runnel.http.WebSocketTransport
+---@field private is_client boolean
+---@field private input runnel.Channel<any> the messages
+---@field private is_read? boolean the program has called `read`
+---@field private err? any the error with which `input` closes
+---@field private stopped runnel.Channel<any> closes when no message can be sent any more
+---@field private ended? any why
+---@field private output? runnel.Channel<any> of `writer`
+---@field private heard integer counts the pieces that have come, and the messages that have been taken
+---@field private is_reading boolean the go block waits for bytes
+---@field private due { ping?: string, pong?: string } the payloads of what is to be sent beside messages
+---@field private is_sending_due boolean a go block sends these
+---@field private timer? runnel.Channel<any> the go block that ends an end that takes too long
+---@field private beat? runnel.Channel<any> the go block that sends pings
+---@field private on_over? fun(conn: runnel.http.WebSocket) called when the connection is over
+---@field package over runnel.Channel<any> closes when it is
+local Connection = { __name = "websocket" }
+Connection.__index = Connection
+
+-- ---- the end ----
+
+-- Closes a channel of messages to be sent, and drops those that wait, so that their go blocks go on.
+local function refuse(ch)
+  ch:close()
+  while ch:poll() ~= nil do end -- luacheck: ignore 542
+end
+
+-- No message can be sent any more.
+local function stop_writing(self, why)
+  self.ended = self.ended or why
+  self.stopped:close()
+end
+
+-- No message comes any more. An error is reported unless the program takes it, if it reads at all.
+local function end_input(self, err)
+  self.err = err
+  if err ~= nil and self.is_read then
+    internal.fail(self.input, err, nil, "a websocket")
+  else
+    self.input:close()
+  end
+end
+
+local function give_up_waiting(self)
+  sleep(PATIENCE)
+  self.transport:close()
+end
+
+-- Sends a close frame, unless one has been sent.
+local function send_close(self, code, reason)
+  if self.timer then return end
+  self.timer = internal.trace.hide(guard.go(guard.nothing, nil, give_up_waiting, self))
+  self.transport:send(self.session:close(code, reason))
+end
+
+local function release(self)
+  if self.timer then cancel(self.timer) end
+  if self.beat then cancel(self.beat) end
+  self.transport:close()
+  stop_writing(self, "it is closed")
+  self.input:close()
+  self.over:close()
+  if self.on_over then self.on_over(self) end
+end
+
+-- The other end has sent a close frame.
+local function closed_by_other(self, code, reason)
+  self.code, self.reason = code, reason
+  local what = ("the other end has closed it with %d%s"):format(code, reason == "" and "" or ": " .. reason)
+  end_input(self, not IS_PLAIN[code] and self.name .. ": " .. what or nil)
+  stop_writing(self, what)
+  send_close(self, code)
+end
+
+-- The other end has broken the rules.
+local function failed(self, code, why)
+  self.code, self.reason = LOST, why
+  end_input(self, ("%s: %s (%d)"):format(self.name, why, code))
+  stop_writing(self, why)
+  send_close(self, code, why)
+  self.transport:shutdown()
+end
+
+-- The transport has ended without a close frame.
+local function lost(self, err)
+  local why = "the connection has ended without a close frame"
+  if self.err ~= nil then why = tostring(self.err)
+  elseif err ~= nil then why = ("%s: %s"):format(why, err) end
+  self.code, self.reason = LOST, why
+  if not self.input:closed() then end_input(self, self.err or self.name .. ": " .. why) end
+  stop_writing(self, why)
+end
+
+-- ---- what is sent beside messages ----
+
+local function send_due(self)
+  local due, session = self.due, self.session
+  while not self.ended and (due.pong or due.ping) do
+    local frame = due.pong and session:pong(due.pong) or session:ping(due.ping)
+    if due.pong then due.pong = nil else due.ping = nil end
+    self.transport:send(frame)
+  end
+  self.is_sending_due = false
+end
+
+-- Sends a ping, or the answer to the latest one, without waiting: later, while the last one is still being sent.
+local function send_soon(self, what, payload)
+  self.due[what] = payload
+  if self.is_sending_due or self.ended then return end
+  self.is_sending_due = true
+  guard.go(guard.nothing, nil, send_due, self)
+end
+
+-- Sends pings, and gives up when nothing comes between two of them. Messages that the program has not taken may have
+-- the answer behind them, so there is no limit while one waits.
+local function beat(self, ms)
+  local heard = -1
+  while true do
+    sleep(ms)
+    if self.heard == heard and self.is_reading then
+      self.err = timed_out.new(("%s: nothing has come for %s ms"):format(self.name, ms))
+      self.transport:close()
+      return
+    end
+    heard = self.heard
+    send_soon(self, "ping", "")
+  end
+end
+
+-- ---- reading ----
+
+-- Handles bytes that have come. Returns whether the last frame was among them.
+local function take_in(self, bytes)
+  local session, input = self.session, self.input
+  local message, kind, code, text = session:receive(bytes)
+  while true do
+    if message then
+      if kind then message = { binary = message } end
+      put_while_open(input, message)
+      self.heard = self.heard + 1
+    elseif not kind then
+      return false
+    elseif kind == "ping" then
+      send_soon(self, "pong", code)
+    elseif kind == "close" then
+      closed_by_other(self, code, text)
+      return true
+    elseif kind == "failed" then
+      failed(self, code, text)
+      return true
+    end
+    message, kind, code, text = session:receive()
+  end
+end
+
+-- The go block of a connection. Of two ends that have both closed, the server closes the transport first; so a client
+-- reads on to its end, and so does an end that has refused what came, lest its close frame be lost.
+local function read_all(self, rest)
+  local transport = self.transport
+  local is_last = take_in(self, rest)
+  while not is_last or self.is_client or self.code == LOST do
+    self.is_reading = true
+    local bytes, err = transport:receive()
+    self.is_reading = false
+    if bytes == nil then
+      if not is_last then lost(self, err) end
+      break
+    end
+    self.heard = self.heard + 1
+    if not is_last then is_last = take_in(self, bytes) end
+  end
+  release(self)
+end
+
+-- The go block has died.
+local function give_up(self, reason)
+  self.code, self.reason = self.code or LOST, tostring(reason)
+  self.input:close(reason)
+  release(self)
+end
+
+---Reads the messages, as a channel: a text is a string, other bytes are a table `{ binary = bytes }`. The other end can
+---send only as fast as they are taken. The channel closes when the connection ends: with an error, unless the other end
+---has closed it with 1000, 1001 or without a code. Every call returns the same channel.
+---@return runnel.Channel<any> messages
+function Connection:read()
+  if not self.is_read then
+    self.is_read = true
+    if self.err ~= nil and self.input:closed() then
+      self.input = chan()
+      self.input:close(self.err)
+    end
+  end
+  return self.input
+end
+
+-- ---- writing ----
+
+-- The frame of a message; or nil and why there is none.
+local function frame_of(self, message)
+  if type(message) == "number" then message = tostring(message) end
+  if type(message) == "string" then
+    local frame = self.session:text(message)
+    if frame then return frame end
+    return nil, "the text is not UTF-8; to send other bytes, use { binary = bytes }"
+  end
+  local bytes = type(message) == "table" and message.binary
+  if type(bytes) == "string" then return self.session:binary(bytes) end
+  return nil, ("a string, or { binary = bytes }, expected, got %s"):format(check.article(message))
+end
+
+---Sends a message; parks until the system has taken it.
+---@param message string|number|{ binary: string } a text, which must be UTF-8, or other bytes
+---@return boolean ok false if the connection has ended
+---@return any err why
+function Connection:write(message)
+  if self.ended then return false, self.ended end
+  local frame, wrong = frame_of(self, message)
+  if not frame then error("write: " .. wrong, 2) end
+  return self.transport:send(frame)
+end
+
+-- Sends the values of a channel, until it closes or the connection ends.
+local function write_all(self, ch)
+  local stop = { self.stopped, ch }
+  while true do
+    local message, i, err = alts(stop, PRIORITY)
+    if i == 1 then return refuse(ch) end
+    if message == nil then
+      if err ~= nil then internal.pass_on(err, self.input, ch) end
+      return self:close(err ~= nil and FAILED or NORMAL)
+    end
+    local frame, wrong = frame_of(self, message)
+    if not frame then
+      internal.fail(ch, ("%s: %s"):format(self.name, wrong), nil, "a writer")
+      refuse(ch)
+      return self:close(FAILED)
+    end
+    self.transport:send(frame)
+  end
+end
+
+local function stop_writer(self, reason)
+  self.output:close(reason)
+  self:close(FAILED)
+end
+
+---Makes a channel whose values are sent, as by `write`. Closing it closes the connection, with 1000, or with 1011 if it
+---is closed with an error. It closes when the connection ends. Every call returns the same channel.
+---@param ch? runnel.Channel<any> the channel to use
+---@return runnel.Channel<any>
+function Connection:writer(ch)
+  if ch then check.chan(ch, "writer: channel") end
+  if self.output then return self.output end
+  self.output = ch or chan():name(self.name)
+  if self.ended then
+    refuse(self.output)
+  else
+    guard.started(guard.go(stop_writer, self, write_all, self, self.output), "a writer")
+  end
+  return self.output
+end
+
+-- ---- closing ----
+
+---Closes the connection: sends a close frame after what has been written. Messages that have not been taken are
+---dropped. Parks only until the system has taken the frame; the connection ends once the other end has answered, or
+---after 5 s. Does nothing if it has ended.
+---@param code? integer default 1000; 1001: this end goes away; 1008: against the rules; 1011: an error; 3000 to 4999:
+---what the program says
+---@param reason? string at most 123 bytes
+function Connection:close(code, reason)
+  if code == nil then code = NORMAL end
+  if math.type(code) ~= "integer" or not lib.is_code(code) then
+    error(("close: a code from 1000 to 1014 but 1004 to 1006, or from 3000 to 4999, expected, got %s"):format(
+      check.describe(code)), 2)
+  end
+  if reason ~= nil and (type(reason) ~= "string" or #reason > MOST_OF_REASON or not utf8.len(reason)) then
+    error(("close: reason: at most %d bytes of UTF-8 expected, got %s"):format(MOST_OF_REASON,
+      check.describe(reason)), 2)
+  end
+  if self.ended then return end
+  stop_writing(self, "it is closed")
+  self.input:close()
+  send_close(self, code, reason)
+end
+
+function Connection:__close(err) self:close(err ~= nil and FAILED or NORMAL) end
+
+function Connection:__tostring() return ("websocket: %s%s"):format(self.name, self.ended and " (closed)" or "") end
+
+-- ---- making one ----
+
+local connection = { lib = lib }
+
+---Begins a connection, after its handshake.
+---@param transport runnel.http.WebSocketTransport
+---@param is_client boolean
+---@param settings runnel.http.WebSocketSettings
+---@param bits integer of the window for sending; 0: no compression
+---@param protocol? string
+---@param rest string bytes that have come behind the handshake
+---@param what string the function that the program has called
+---@param on_over? fun(conn: runnel.http.WebSocket) called when the connection is over
+---@return runnel.http.WebSocket
+function connection.new(transport, is_client, settings, bits, protocol, rest, what, on_over)
+  local self = setmetatable({
+    name = transport.name, transport = transport, session = lib.new(is_client, settings.max, bits),
+    is_client = is_client, protocol = protocol, input = chan():name(transport.name), stopped = chan(), over = chan(),
+    heard = 0, is_reading = false, due = {}, is_sending_due = false, on_over = on_over,
+  }, Connection)
+  self[1], self[2], self[3] = self.input, self.stopped, self.over -- what closes if even `give_up` gets no memory
+  guard.started(guard.go(give_up, self, read_all, self, rest), what)
+  if settings.ping then
+    self.beat = guard.started(guard.go(guard.nothing, nil, beat, self, settings.ping), what)
+  end
+  return self
+end
+
+return connection

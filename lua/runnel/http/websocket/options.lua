@@ -1,0 +1,95 @@
+---Options that both ends of a WebSocket have.
+
+local check = require "runnel.internal.check"
+local handshake = require "runnel.http.websocket.handshake"
+
+local options = {}
+
+---The options of both ends.
+---@class runnel.http.WebSocketOptions
+---@field max? number bytes of a message that comes; default 1048576; math.huge: no limit. A longer one ends the
+---connection with 1009
+---@field ping? number|false ms from one ping to the next; default 20000; false: none. If nothing comes from the other
+---end between two pings, the connection is given up
+---@field deflate? boolean messages from 256 bytes on are compressed, if the other end can do that; default false
+---@field protocols? string[] the names of subprotocols, best first
+---@field headers? table<string, string|number> further headers of the handshake
+
+---The same with defaults.
+---@class runnel.http.WebSocketSettings
+---@field max integer
+---@field ping number|false
+---@field deflate boolean
+---@field protocols string[]
+---@field headers string the lines of the further headers
+
+---The names of the options.
+options.KNOWN = { max = true, ping = true, deflate = true, protocols = true, headers = true }
+
+-- Headers of the handshake itself.
+local OWN = {
+  host = true, upgrade = true, connection = true, ["content-length"] = true, ["transfer-encoding"] = true,
+  ["sec-websocket-key"] = true, ["sec-websocket-version"] = true, ["sec-websocket-accept"] = true,
+  ["sec-websocket-protocol"] = true, ["sec-websocket-extensions"] = true,
+}
+
+local function header_lines(headers, what, level)
+  local lines = {}
+  for name, value in pairs(headers) do
+    if not handshake.is_token(name) then
+      error(("%s: headers: the name of a header expected, got %s"):format(what, check.describe(name)), level)
+    elseif OWN[name:lower()] then
+      error(("%s: headers: %s is set by the handshake itself"):format(what, name), level)
+    elseif type(value) ~= "string" and type(value) ~= "number" or tostring(value):find "[\r\n\0]" then
+      error(("%s: headers: %s: a string without line breaks and zero bytes expected, got %s"):format(what, name,
+        check.describe(value)), level)
+    end
+    lines[#lines + 1] = ("%s: %s\r\n"):format(name, value)
+  end
+  table.sort(lines)
+  return table.concat(lines)
+end
+
+---Checks a list of strings, or nil.
+---@param list any
+---@param expected string what it is a list of
+---@param is_right fun(value: any): boolean
+---@param what string the function and the option
+---@param level integer of the line for errors
+function options.check_list(list, expected, is_right, what, level)
+  if list == nil then return end
+  if type(list) ~= "table" then
+    error(("%s: a list of %s expected, got %s"):format(what, expected, check.article(list)), level)
+  end
+  for i = 1, #list do
+    if not is_right(list[i]) then
+      error(("%s: element %d: one of the %s expected, got %s"):format(what, i, expected, check.describe(list[i])),
+        level)
+    end
+  end
+end
+
+---Checks the options that both ends have.
+---@param opts table
+---@param what string the function that was called
+---@param level integer of the line for errors, as seen from the caller
+---@return runnel.http.WebSocketSettings
+function options.read(opts, what, level)
+  level = level + 1
+  local max, ping = opts.max, opts.ping
+  if max == math.huge then max = 1 << 53 elseif max ~= nil then check.integer(max, 1, what .. ": max", level + 1) end
+  if ping then check.ms(ping, 1, what .. ": ping", level + 1) end
+  if opts.deflate ~= nil and type(opts.deflate) ~= "boolean" then
+    error(("%s: deflate: true or false expected, got %s"):format(what, check.describe(opts.deflate)), level)
+  end
+  options.check_list(opts.protocols, "names of subprotocols", handshake.is_token, what .. ": protocols", level + 1)
+  if opts.headers ~= nil and type(opts.headers) ~= "table" then
+    error(("%s: headers: a table expected, got %s"):format(what, check.article(opts.headers)), level)
+  end
+  return {
+    max = max or 1 << 20, ping = ping == nil and 20000 or ping, deflate = opts.deflate or false,
+    protocols = opts.protocols or {}, headers = header_lines(opts.headers or {}, what, level),
+  }
+end
+
+return options
