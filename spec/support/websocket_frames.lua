@@ -40,26 +40,45 @@ end
 ---@return string
 function frames.closing(code, reason) return string.pack(">I2", code) .. (reason or "") end
 
----Reads the frames in bytes.
+---A frame as it was read.
+---@class spec.Frame
+---@field opcode integer
+---@field payload string
+---@field fin boolean
+---@field rsv integer
+---@field mask string|false
+
+---Reads the frame at the beginning of bytes.
 ---@param bytes string
----@return { opcode: integer, payload: string, fin: boolean, rsv: integer, mask: string|false }[]
+---@param at? integer where it begins; default 1
+---@return spec.Frame? frame nil if it is not complete
+---@return integer? next where the next one begins
+function frames.first(bytes, at)
+  at = at or 1
+  if #bytes < at + 1 then return nil end
+  local first, second = bytes:byte(at, at + 1)
+  local length, size = second & 0x7F, 0
+  at = at + 2
+  if length == 126 then size = 2 elseif length == 127 then size = 8 end
+  if #bytes < at + size - 1 then return nil end
+  if size > 0 then length = string.unpack(size == 2 and ">I2" or ">i8", bytes, at) end
+  at = at + size
+  local mask = second & 0x80 ~= 0 and bytes:sub(at, at + 3)
+  if mask then at = at + 4 end
+  local payload = bytes:sub(at, at + length - 1)
+  if #payload < length then return nil end
+  return {
+    opcode = first & 15, fin = first & 0x80 ~= 0, rsv = first >> 4 & 7, mask = mask,
+    payload = mask and masked(payload, mask) or payload,
+  }, at + length
+end
+
+---Reads all frames in bytes.
+---@param bytes string
+---@return spec.Frame[]
 function frames.read(bytes)
   local list, at = {}, 1
-  while at <= #bytes do
-    local first, second
-    first, second, at = bytes:byte(at), bytes:byte(at + 1), at + 2
-    local length = second & 0x7F
-    if length == 126 then length, at = string.unpack(">I2", bytes, at)
-    elseif length == 127 then length, at = string.unpack(">i8", bytes, at) end
-    local mask = second & 0x80 ~= 0 and bytes:sub(at, at + 3)
-    if mask then at = at + 4 end
-    local payload = bytes:sub(at, at + length - 1)
-    at = at + length
-    list[#list + 1] = {
-      opcode = first & 15, fin = first & 0x80 ~= 0, rsv = first >> 4 & 7, mask = mask,
-      payload = mask and masked(payload, mask) or payload,
-    }
-  end
+  while at <= #bytes do list[#list + 1], at = frames.first(bytes, at) end
   return list
 end
 

@@ -75,10 +75,11 @@ function Transport:shutdown() self.conn:shutdown() end
 
 function Transport:close() self.conn:close() end
 
--- Closes a connection whose handshake has failed.
+-- A handshake that is under way, in a go block of its own, so that it can be given up at any point.
 local Attempt = { __close = function(self)
+  core.cancel(self.timer)
+  if self.block then core.cancel(self.block) end
   if self.conn then self.conn:close() end
-  if self.timer then core.cancel(self.timer) end
 end }
 
 -- ---- the handshake ----
@@ -93,14 +94,13 @@ local function request_of(place, settings, opts, key)
 end
 
 -- Reads to the end of the response's head. Returns the head and the bytes behind it; or nil and an error.
-local function read_head(input, late, too_late)
+local function read_head(input)
   local text = ""
   while true do
     local stop, next = text:find("\r\n\r\n", 1, true)
     if stop then return text:sub(1, stop - 1), text:sub(next + 1) end
     if #text > handshake.MAX_HEAD then return nil, "the head of the response is too long" end
-    local piece, i, err = alts_index({ input, late }, PRIORITY)
-    if i == 2 then return nil, too_late end
+    local piece, err = take(input)
     if piece == nil then return nil, err or "the connection has ended within the handshake" end
     text = text .. piece
   end
@@ -130,32 +130,47 @@ local function check_response(headers, key, settings)
   return bits, protocol
 end
 
--- Connects, and exchanges the heads. Returns the connection; or nil, an error, and the response if there is one.
-local function open(place, settings, opts)
-  local attempt <close> = setmetatable({}, Attempt)
-  local ms = opts.timeout or TIMEOUT
-  local deadline = core.now() + ms
+-- Connects, and exchanges the heads. Returns true, and the attempt has `conn`, `rest`, `bits` and `protocol`; or false,
+-- an error, and the response if there is one.
+local function shake_hands(attempt, place, settings, opts)
   local tls = place.is_secure and (opts.tls or true) or nil
-  local conn, err = socket.connect(place.host, place.port, { timeout = ms, tls = tls })
-  if not conn then return nil, err end
-  attempt.conn, attempt.timer = conn, guard.timer(math.max(0, deadline - core.now()))
-  local key, input = lib.key(), conn:read()
-  local ok
-  ok, err = conn:write(request_of(place, settings, opts, key))
-  if not ok then return nil, err end
-  local too_late = timed_out.new(("%s: the handshake was not complete within %s ms"):format(place.authority, ms))
-  local head, rest = read_head(input, attempt.timer, too_late)
-  if not head then return nil, rest end
+  local conn, err = socket.connect(place.host, place.port, tls and { tls = tls })
+  if not conn then return false, err end
+  attempt.conn = conn
+  local key = lib.key()
+  local ok, broken = conn:write(request_of(place, settings, opts, key))
+  if not ok then return false, broken end
+  local head, rest = read_head(conn:read())
+  if not head then return false, rest end
   local status, headers = handshake.read_head(head)
-  if not status then return nil, headers end
+  if not status then return false, headers end
   if status ~= 101 then
-    return nil, ("the server has answered with status %d"):format(status), { status = status, headers = headers }
+    return false, ("the server has answered with status %d"):format(status), { status = status, headers = headers }
   end
   local bits, protocol = check_response(headers, key, settings)
-  if not bits then return nil, protocol end
+  if not bits then return false, protocol end
+  attempt.rest, attempt.bits, attempt.protocol = rest, bits, protocol
+  return true
+end
+
+-- Returns the connection; or nil, an error, and the response if there is one.
+local function open(place, settings, opts)
+  local ms = opts.timeout or TIMEOUT
+  local attempt <close> = setmetatable({ timer = guard.timer(ms) }, Attempt)
+  attempt.block = guard.started(guard.go(guard.nothing, nil, function()
+    return { shake_hands(attempt, place, settings, opts) }
+  end), "http.websocket")
+  local result, i, died = alts_index({ attempt.block, attempt.timer }, PRIORITY)
+  if i == 2 then
+    return nil, timed_out.new(("%s: the handshake was not complete within %s ms"):format(place.authority, ms))
+  end
+  if not result then error(died, 0) end
+  if not result[1] then return nil, result[2], result[3] end
+  local conn = attempt.conn
+  local transport = setmetatable({ conn = conn, input = conn:read(), name = place.authority }, Transport)
+  local made = connection.new(transport, true, settings, attempt.bits, attempt.protocol, attempt.rest, "http.websocket")
   attempt.conn = nil
-  local transport = setmetatable({ conn = conn, input = input, name = place.authority }, Transport)
-  return connection.new(transport, true, settings, bits, protocol, rest, "http.websocket")
+  return made
 end
 
 local function check_options(opts, level)

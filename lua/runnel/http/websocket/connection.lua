@@ -17,9 +17,9 @@ local chan, cancel, sleep = core.chan, core.cancel, core.sleep
 local alts, put_while_open = internal.moving.alts, internal.moving.put_while_open
 local PRIORITY = { priority = true }
 
--- How long the end of a connection may take, in ms: until what is still to be sent has been sent, and the other end has
--- closed, too.
-local PATIENCE <const> = 5000
+-- How long after a timer bytes that have come before it are looked for, in ms: after a long computation, timers run
+-- before what has come meanwhile is read.
+local GRACE <const> = 100
 
 local MOST_OF_REASON <const> = 123
 
@@ -65,12 +65,19 @@ local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
 local Connection = { __name = "websocket" }
 Connection.__index = Connection
 
+local connection = { lib = lib }
+
+---How long the end of a connection may take, in ms: until what is still to be sent has been sent, and the other end has
+---closed, too. Specs change it.
+connection.patience = 5000
+
 -- ---- the end ----
 
--- Closes a channel of messages to be sent, and drops those that wait, so that their go blocks go on.
-local function refuse(ch)
-  ch:close()
+-- Closes a channel of messages to be sent, and drops those that wait, so that their go blocks go on. An error is
+-- reported unless the program takes it from the channel.
+local function refuse(ch, err)
   while ch:poll() ~= nil do end -- luacheck: ignore 542
+  if err ~= nil then internal.fail(ch, err, nil, "a writer") else ch:close() end
 end
 
 -- No message can be sent any more.
@@ -90,7 +97,7 @@ local function end_input(self, err)
 end
 
 local function give_up_waiting(self)
-  sleep(PATIENCE)
+  sleep(connection.patience)
   self.transport:close()
 end
 
@@ -165,6 +172,7 @@ local function beat(self, ms)
   local heard = -1
   while true do
     sleep(ms)
+    if self.heard == heard and self.is_reading then sleep(GRACE) end
     if self.heard == heard and self.is_reading then
       self.err = timed_out.new(("%s: nothing has come for %s ms"):format(self.name, ms))
       self.transport:close()
@@ -280,8 +288,7 @@ local function write_all(self, ch)
     end
     local frame, wrong = frame_of(self, message)
     if not frame then
-      internal.fail(ch, ("%s: %s"):format(self.name, wrong), nil, "a writer")
-      refuse(ch)
+      refuse(ch, ("%s: %s"):format(self.name, wrong))
       return self:close(FAILED)
     end
     self.transport:send(frame)
@@ -338,8 +345,6 @@ function Connection:__close(err) self:close(err ~= nil and FAILED or NORMAL) end
 function Connection:__tostring() return ("websocket: %s%s"):format(self.name, self.ended and " (closed)" or "") end
 
 -- ---- making one ----
-
-local connection = { lib = lib }
 
 ---Begins a connection, after its handshake.
 ---@param transport runnel.http.WebSocketTransport

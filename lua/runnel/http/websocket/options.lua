@@ -88,7 +88,7 @@ function options.read(opts, what, level)
   end
   return {
     max = max or 1 << 20, ping = ping == nil and 20000 or ping, deflate = opts.deflate or false,
-    protocols = opts.protocols or {}, headers = header_lines(opts.headers or {}, what, level),
+    protocols = opts.protocols or {}, headers = header_lines(opts.headers or {}, what, level + 1),
   }
 end
 
