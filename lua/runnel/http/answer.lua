@@ -107,7 +107,8 @@ local function send(req, status, headers, body)
 end
 
 local function finish(req, ...)
-  if req.is_upgraded then req.core:finish(false) else send(req, ...) end
+  if not req.is_upgraded then return send(req, ...) end
+  if not req.socket then req.core:finish(false) end -- a WebSocket ends by itself
 end
 
 ---Calls the program's function for a request, and sends what it returns; after an upgrade, ends the connection. Parks.

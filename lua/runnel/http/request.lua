@@ -23,7 +23,8 @@ local request = {}
 ---@field address string of the client; behind a proxy, that of the proxy
 ---@field can_upgrade boolean the client offers another protocol for the connection, by its headers
 ---@field is_upgraded? boolean the connection speaks that protocol: see request.upgrade
----@field package on_news? fun(events: integer) called in place of an offer to `news`; must not park
+---@field package server runnel.http.Server
+---@field package socket? runnel.http.WebSocketUpgrade of `websocket`
 ---@field package core any the request of the C module
 ---@field package id any a light userdata that stands for it
 ---@field package block runnel.Channel<any> its go block
@@ -97,6 +98,22 @@ function Request:json() return json.decode(self:body()) end
 ---@return table headers
 ---@return runnel.Channel<string>? body nil for HEAD
 function Request:events(source, opts) return event_response.new(self, source, opts) end
+
+-- ---- WebSocket ----
+
+---Makes the connection one of WebSocket. It is closed when the function of the request returns.
+---@param opts? runnel.http.WebSocketOptions|{ origins?: string[], keep?: boolean } `origins`: from which pages browsers
+---may connect, as in "https://example.org", beside those of the server's own host; "*" is any. `keep`: the connection
+---stays when the function has returned
+---@return runnel.http.WebSocket? conn nil if the request is not for WebSocket, or is refused: then the function must
+---return a response, such as `status, headers, err`
+---@return string? err why
+---@return integer? status of such a response
+---@return table<string, string>? headers of such a response
+function Request:websocket(opts)
+  local conn, err, status, headers = require("runnel.http.websocket.server").accept(self, opts)
+  return conn, err, status, headers
+end
 
 -- ---- what is computed when it is first used ----
 

@@ -74,6 +74,7 @@ local server = {}
 ---@field private running table<any, runnel.http.Request|false> requests whose go block runs
 ---@field private drained runnel.Channel<any> closes when the last connection has closed
 ---@field private timeout number ms
+---@field package drains? boolean `drain` has been called
 local Server = { __name = "http server" }
 Server.__index = Server
 
@@ -81,7 +82,12 @@ Server.__index = Server
 
 -- Runs the program's function for a request, and sends its results. In the request's go block.
 local function run(self, req)
-  if not guard.call(WHAT, answer.give, req, self.handler) then req.core:abandon() end
+  local ok = guard.call(WHAT, answer.give, req, self.handler)
+  if req.socket then
+    req.socket:returned(ok)
+  elseif not ok then
+    req.core:abandon()
+  end
   self.running[req.id] = nil
 end
 
@@ -90,6 +96,7 @@ local function give_up(fed)
   local self, req = fed.self, fed.req
   self.running[req.id] = nil
   req.core:abandon()
+  if req.socket then req.socket:gone "its go block has been cancelled" end
 end
 
 -- Why the server has ended a request: the reason that cancels its go block.
@@ -112,6 +119,7 @@ local function on_events(self, id, events, lib_request)
   local req
   if events & NEW ~= 0 then
     req = request.new(id, lib_request)
+    req.server = self
     self.running[id] = false -- makes room: once the go block exists, nothing may fail
     req.block = guard.go(give_up, { self = self, req = req }, run, self, req)
     self.running[id] = req
@@ -120,9 +128,11 @@ local function on_events(self, id, events, lib_request)
     if not req then return end
   end
   if events & (BODY | ROOM) ~= 0 then
-    if req.on_news then req.on_news(events) else req.news:offer(true) end
+    if req.socket then req.socket:on_news(events) else req.news:offer(true) end
   end
-  if events & ENDED ~= 0 then cancel(req.block, reason_of(self, req)) end
+  if events & ENDED ~= 0 then
+    if req.socket then req.socket:gone(reason_of(self, req)) else cancel(req.block, reason_of(self, req)) end
+  end
 end
 
 -- ---- servers ----
@@ -130,14 +140,18 @@ end
 -- A timeout would keep the program running until it is due.
 local Timer = { __close = function(self) cancel(self.block) end }
 
----Accepts no more connections, and waits until the running requests have been answered and all connections have closed;
----then closes the server. Parks.
+---Accepts no more connections, closes those of WebSocket with 1001, and waits until the running requests have been
+---answered and all connections have closed; then closes the server. Parks.
 ---@param ms? number how long to wait; default 10000. Requests that still run then are cancelled
 ---@return boolean drained whether all had been answered
 function Server:drain(ms)
   if ms ~= nil then check.ms(ms, 0, "drain") end
   if not self.core then return true end
+  self.drains = true
   self.core:drain()
+  for _, req in pairs(self.running) do
+    if req and req.socket then req.socket:drain() end
+  end
   local timer <close> = setmetatable({ block = guard.timer(ms or 10000) }, Timer)
   local _, port = core.alts({ self.drained, timer.block }, { priority = true })
   self:close()

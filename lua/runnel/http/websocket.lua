@@ -85,12 +85,13 @@ end }
 -- ---- the handshake ----
 
 local function request_of(place, settings, opts, key)
-  local protocols = table.concat(settings.protocols, ", ")
+  local protocols, further = table.concat(settings.protocols, ", "), {}
+  for i, header in ipairs(settings.headers) do further[i] = ("%s: %s\r\n"):format(header.name, header.value) end
   return ("GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     .. "Sec-WebSocket-Key: %s\r\n%s%s%s%s\r\n"):format(place.target, place.authority, key,
     protocols ~= "" and ("Sec-WebSocket-Protocol: %s\r\n"):format(protocols) or "",
     settings.deflate and ("Sec-WebSocket-Extensions: %s\r\n"):format(handshake.OFFER) or "",
-    opts.origin and ("Origin: %s\r\n"):format(opts.origin) or "", settings.headers)
+    opts.origin and ("Origin: %s\r\n"):format(opts.origin) or "", table.concat(further))
 end
 
 -- Reads to the end of the response's head. Returns the head and the bytes behind it; or nil and an error.

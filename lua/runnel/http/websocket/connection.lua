@@ -36,7 +36,8 @@ local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
 ---@field send fun(self, bytes: string): boolean, any parks until the system has taken the bytes; false and an error if
 ---it cannot. Of several calls at once, the bytes go out in the order of the calls
 ---@field shutdown fun(self) ends sending, once everything has been sent
----@field close fun(self) closes both directions at once
+---@field close fun(self, is_cut: boolean) closes both directions; with `is_cut` at once, otherwise once everything has
+---been sent
 
 ---An end of a WebSocket connection.
 ---@class runnel.http.WebSocket
@@ -60,7 +61,6 @@ local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
 ---@field private is_sending_due boolean a go block sends these
 ---@field private timer? runnel.Channel<any> the go block that ends an end that takes too long
 ---@field private beat? runnel.Channel<any> the go block that sends pings
----@field private on_over? fun(conn: runnel.http.WebSocket) called when the connection is over
 ---@field package over runnel.Channel<any> closes when it is
 local Connection = { __name = "websocket" }
 Connection.__index = Connection
@@ -98,7 +98,7 @@ end
 
 local function give_up_waiting(self)
   sleep(connection.patience)
-  self.transport:close()
+  self.transport:close(true)
 end
 
 -- Sends a close frame, unless one has been sent.
@@ -111,11 +111,10 @@ end
 local function release(self)
   if self.timer then cancel(self.timer) end
   if self.beat then cancel(self.beat) end
-  self.transport:close()
+  self.transport:close(false)
   stop_writing(self, "it is closed")
   self.input:close()
   self.over:close()
-  if self.on_over then self.on_over(self) end
 end
 
 -- The other end has sent a close frame.
@@ -175,7 +174,7 @@ local function beat(self, ms)
     if self.heard == heard and self.is_reading then sleep(GRACE) end
     if self.heard == heard and self.is_reading then
       self.err = timed_out.new(("%s: nothing has come for %s ms"):format(self.name, ms))
-      self.transport:close()
+      self.transport:close(true)
       return
     end
     heard = self.heard
@@ -354,13 +353,12 @@ function Connection:__tostring() return ("websocket: %s%s"):format(self.name, se
 ---@param protocol? string
 ---@param rest string bytes that have come behind the handshake
 ---@param what string the function that the program has called
----@param on_over? fun(conn: runnel.http.WebSocket) called when the connection is over
 ---@return runnel.http.WebSocket
-function connection.new(transport, is_client, settings, bits, protocol, rest, what, on_over)
+function connection.new(transport, is_client, settings, bits, protocol, rest, what)
   local self = setmetatable({
     name = transport.name, transport = transport, session = lib.new(is_client, settings.max, bits),
     is_client = is_client, protocol = protocol, input = chan():name(transport.name), stopped = chan(), over = chan(),
-    heard = 0, is_reading = false, due = {}, is_sending_due = false, on_over = on_over,
+    heard = 0, is_reading = false, due = {}, is_sending_due = false,
   }, Connection)
   self[1], self[2], self[3] = self.input, self.stopped, self.over -- what closes if even `give_up` gets no memory
   guard.started(guard.go(give_up, self, read_all, self, rest), what)

@@ -21,7 +21,7 @@ local options = {}
 ---@field ping number|false
 ---@field deflate boolean
 ---@field protocols string[]
----@field headers string the lines of the further headers
+---@field headers { name: string, value: string }[] further headers, by name
 
 ---The names of the options.
 options.KNOWN = { max = true, ping = true, deflate = true, protocols = true, headers = true }
@@ -33,8 +33,8 @@ local OWN = {
   ["sec-websocket-protocol"] = true, ["sec-websocket-extensions"] = true,
 }
 
-local function header_lines(headers, what, level)
-  local lines = {}
+local function header_list(headers, what, level)
+  local list = {}
   for name, value in pairs(headers) do
     if not handshake.is_token(name) then
       error(("%s: headers: the name of a header expected, got %s"):format(what, check.describe(name)), level)
@@ -44,10 +44,10 @@ local function header_lines(headers, what, level)
       error(("%s: headers: %s: a string without line breaks and zero bytes expected, got %s"):format(what, name,
         check.describe(value)), level)
     end
-    lines[#lines + 1] = ("%s: %s\r\n"):format(name, value)
+    list[#list + 1] = { name = name, value = tostring(value) }
   end
-  table.sort(lines)
-  return table.concat(lines)
+  table.sort(list, function(a, b) return a.name < b.name end)
+  return list
 end
 
 ---Checks a list of strings, or nil.
@@ -88,7 +88,7 @@ function options.read(opts, what, level)
   end
   return {
     max = max or 1 << 20, ping = ping == nil and 20000 or ping, deflate = opts.deflate or false,
-    protocols = opts.protocols or {}, headers = header_lines(opts.headers or {}, what, level + 1),
+    protocols = opts.protocols or {}, headers = header_list(opts.headers or {}, what, level + 1),
   }
 end
 

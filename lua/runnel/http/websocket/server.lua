@@ -1,38 +1,30 @@
 ---The server of WebSocket: what a request for it is answered, and the connection that follows.
 
+local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local connection = require "runnel.http.websocket.connection"
+local guard = require "runnel.internal.guard"
 local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.websocket.options"
+local request = require "runnel.http.request"
 
 local OPTIONS = { origins = true, keep = true }
 for name in pairs(options.KNOWN) do OPTIONS[name] = true end
-
-local server = {}
-
----The answer to a request.
----@class runnel.http.WebSocketAnswer
----@field head string the response, with status 101
----@field settings runnel.http.WebSocketSettings
----@field bits integer of the window for sending; 0: no compression
----@field protocol? string
 
 local function is_origin(value)
   return type(value) == "string" and (value == "*" or value:find "^%a[%w+.-]*://[^/]+$" ~= nil)
 end
 
----Checks the options of a server.
----@param opts any
----@param what string the function that was called
----@param level integer of the line for errors, as seen from the caller
----@return table opts
----@return runnel.http.WebSocketSettings
-function server.options(opts, what, level)
-  check.options(opts, OPTIONS, what, level + 2)
+-- Checks the options; returns them, and the settings. `level`: as seen from the caller.
+local function read_options(opts, level)
+  check.options(opts, OPTIONS, "websocket", level + 2)
   opts = opts or {}
   options.check_list(opts.origins, "origins such as \"https://example.org\", or \"*\" for any,", is_origin,
-    what .. ": origins", level + 2)
-  return opts, options.read(opts, what, level + 1)
+    "websocket: origins", level + 2)
+  if opts.keep ~= nil and type(opts.keep) ~= "boolean" then
+    error("websocket: keep: true or false expected, got " .. check.describe(opts.keep), level + 1)
+  end
+  return opts, options.read(opts, "websocket", level + 1)
 end
 
 -- Whether a page of that origin may connect: one of the server's own host, or a listed one. Other programs than
@@ -55,46 +47,141 @@ local function choose(protocols, offered)
   end
 end
 
----Answers a request.
----@param method string
----@param headers table<string, string> by name in lower case
----@param settings runnel.http.WebSocketSettings
----@param origins? string[]
----@return runnel.http.WebSocketAnswer? answer nil if it is refused
----@return string? why
----@return integer? status with which to refuse it
----@return table<string, string>? headers of that response
-function server.answer(method, headers, settings, origins)
-  if method ~= "GET" or not handshake.has(headers.upgrade, "websocket")
-    or not handshake.has(headers.connection, "upgrade") then
-    return nil, "this is for WebSocket", 426, { upgrade = "websocket", connection = "Upgrade" }
+-- Why a request is refused: a text, the status and the headers of the response; nil if it is not.
+local function refuse(req, origins)
+  local headers = req.headers
+  if req.method ~= "GET" or not req.can_upgrade or not handshake.has(headers.upgrade, "websocket") then
+    return "this is for WebSocket", 426, { upgrade = "websocket" }
   elseif headers["sec-websocket-version"] ~= "13" then
-    return nil, "this version of WebSocket is unknown here", 426, { ["sec-websocket-version"] = "13" }
+    return "this version of WebSocket is not known here", 426, { ["sec-websocket-version"] = "13" }
   end
   local key = headers["sec-websocket-key"]
   if not key or #key ~= 24 or not key:find "^[%w+/]+==$" then
-    return nil, "the header Sec-WebSocket-Key is missing or wrong", 400, {}
+    return "the header Sec-WebSocket-Key is missing or wrong", 400, {}
   elseif not is_welcome(headers.origin, headers.host, origins) then
-    return nil, "pages of this origin may not connect", 403, {}
+    return "pages of this origin may not connect", 403, {}
+  elseif req.server and req.server.drains then
+    return "the server ends", 503, {}
   end
+end
+
+-- ---- the transport ----
+
+---What the server's thread reads and writes.
+---@class runnel.http.WebSocketUpgrade: runnel.http.WebSocketTransport
+---@field core any the request of the C module
+---@field can_read runnel.Channel<boolean> has a value when bytes may have come
+---@field room? runnel.Channel<any> closes when there is room again for bytes to be sent
+---@field why? any why it has ended
+---@field conn runnel.http.WebSocket
+---@field keep boolean the connection stays when the request's function has returned
+local Transport = {}
+Transport.__index = Transport
+
+-- The longest piece that is read, in bytes.
+local PIECE <const> = 65536
+
+-- Bits of events, as in runnel.http.server.
+local BODY <const>, ROOM <const> = 2, 4
+
+function Transport:receive()
+  while true do
+    local bytes = self.core:read(PIECE)
+    if bytes then return bytes end
+    if bytes == false then return nil end
+    if self.why then return nil, self.why end
+    self.can_read:take()
+  end
+end
+
+function Transport:send(bytes)
+  if self.why then return false, self.why end
+  local has_room = self.core:write(bytes)
+  while not has_room do
+    self.room = self.room or core.chan()
+    self.room:take()
+    if self.why then return false, self.why end
+    has_room = self.core:write ""
+  end
+  return true
+end
+
+-- The transport has ended: whoever waits goes on.
+local function wake(self, why)
+  self.why = self.why or why
+  self.can_read:offer(true)
+  if self.room then self.room:close() end
+end
+
+function Transport:shutdown()
+  self.core:finish(false) -- also closes, once everything has been sent
+  wake(self, "it is closed")
+end
+
+function Transport:close(is_cut)
+  self.core:finish(is_cut)
+  wake(self, "it is closed")
+end
+
+-- ---- what the server tells it (runnel.http.server) ----
+
+---Something has happened that the C module was asked to tell.
+---@param events integer
+function Transport:on_news(events)
+  if events & BODY ~= 0 then self.can_read:offer(true) end
+  if events & ROOM ~= 0 and self.room then
+    self.room:close()
+    self.room = nil
+  end
+end
+
+---The client has gone.
+---@param why any
+function Transport:gone(why) wake(self, why) end
+
+---The server drains: the connection is to end.
+function Transport:drain() guard.go(guard.nothing, nil, self.conn.close, self.conn, 1001) end
+
+---The request's function has ended. Parks until the connection is over.
+---@param ok boolean whether it has returned
+function Transport:returned(ok)
+  if not (ok and self.keep) then self.conn:close(ok and 1000 or 1011) end
+  self.conn.over:take()
+end
+
+-- ---- accepting ----
+
+local server = {}
+
+---Makes the connection of a request one of WebSocket: Request:websocket.
+---@param req runnel.http.Request
+---@param opts any
+---@return runnel.http.WebSocket?
+---@return string? why
+---@return integer? status
+---@return table<string, string>? headers
+function server.accept(req, opts)
+  local settings
+  opts, settings = read_options(opts, 3)
+  if req.socket then error("websocket: this request has a WebSocket already", 3) end
+  local why, status, refusal = refuse(req, opts.origins)
+  if why then return nil, why, status, refusal end
+  local headers = req.headers
   local protocol = choose(settings.protocols, headers["sec-websocket-protocol"])
   local extension, bits = nil, 0
   if settings.deflate then extension, bits = handshake.agree(headers["sec-websocket-extensions"]) end
-  local head = ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    .. "Sec-WebSocket-Accept: %s\r\n%s%s%s\r\n"):format(connection.lib.accept(key),
-    protocol and ("Sec-WebSocket-Protocol: %s\r\n"):format(protocol) or "",
-    extension and ("Sec-WebSocket-Extensions: %s\r\n"):format(extension) or "", settings.headers)
-  return { head = head, settings = settings, bits = bits, protocol = protocol }
-end
-
----Begins the connection, once the answer is on its way.
----@param answer runnel.http.WebSocketAnswer
----@param transport runnel.http.WebSocketTransport
----@param rest string bytes that have come behind the request
----@param on_over? fun(conn: runnel.http.WebSocket) called when the connection is over
----@return runnel.http.WebSocket
-function server.begin(answer, transport, rest, on_over)
-  return connection.new(transport, false, answer.settings, answer.bits, answer.protocol, rest, "req:websocket", on_over)
+  local list = { "Upgrade", "websocket", "Sec-WebSocket-Accept", connection.lib.accept(headers["sec-websocket-key"]) }
+  local function add(name, value) list[#list + 1], list[#list + 2] = name, value end
+  if protocol then add("Sec-WebSocket-Protocol", protocol) end
+  if extension then add("Sec-WebSocket-Extensions", extension) end
+  for _, header in ipairs(settings.headers) do add(header.name, header.value) end
+  local transport = setmetatable({
+    core = req.core, can_read = core.chan(1), name = "client " .. req.address, keep = opts.keep or false,
+  }, Transport)
+  request.upgrade(req, table.unpack(list))
+  req.socket = transport
+  transport.conn = connection.new(transport, false, settings, bits, protocol, "", "req:websocket")
+  return transport.conn
 end
 
 return server
