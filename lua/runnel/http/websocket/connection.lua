@@ -50,8 +50,7 @@ local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
 ---@field private transport runnel.http.WebSocketTransport
 ---@field private is_client boolean
 ---@field private input runnel.Channel<any> the messages
----@field private is_read? boolean the program has called `read`
----@field private err? any the error with which `input` closes
+---@field private late? any the error of pings without an answer
 ---@field private stopped runnel.Channel<any> closes when no message can be sent any more
 ---@field private ended? any why
 ---@field private output? runnel.Channel<any> of `writer`
@@ -86,14 +85,11 @@ local function stop_writing(self, why)
   self.stopped:close()
 end
 
--- No message comes any more. An error is reported unless the program takes it, if it reads at all.
+-- No message comes any more. An error is reported unless the program takes it; but not in a server, since clients come
+-- and go.
 local function end_input(self, err)
-  self.err = err
-  if err ~= nil and self.is_read then
-    internal.fail(self.input, err, nil, "a websocket")
-  else
-    self.input:close()
-  end
+  self.input:close(err)
+  if not self.is_client then self.input:poll() end -- counts as taken
 end
 
 local function give_up_waiting(self)
@@ -138,10 +134,9 @@ end
 -- The transport has ended without a close frame.
 local function lost(self, err)
   local why = "the connection has ended without a close frame"
-  if self.err ~= nil then why = tostring(self.err)
-  elseif err ~= nil then why = ("%s: %s"):format(why, err) end
-  self.code, self.reason = LOST, why
-  if not self.input:closed() then end_input(self, self.err or self.name .. ": " .. why) end
+  if err ~= nil then why = ("%s: %s"):format(why, err) end
+  self.code, self.reason = LOST, self.late and tostring(self.late) or why
+  end_input(self, self.late or self.name .. ": " .. why)
   stop_writing(self, why)
 end
 
@@ -173,7 +168,7 @@ local function beat(self, ms)
     sleep(ms)
     if self.heard == heard and self.is_reading then sleep(GRACE) end
     if self.heard == heard and self.is_reading then
-      self.err = timed_out.new(("%s: nothing has come for %s ms"):format(self.name, ms))
+      self.late = timed_out.new(("%s: nothing has come for %s ms"):format(self.name, ms))
       self.transport:close(true)
       return
     end
@@ -238,16 +233,7 @@ end
 ---send only as fast as they are taken. The channel closes when the connection ends: with an error, unless the other end
 ---has closed it with 1000, 1001 or without a code. Every call returns the same channel.
 ---@return runnel.Channel<any> messages
-function Connection:read()
-  if not self.is_read then
-    self.is_read = true
-    if self.err ~= nil and self.input:closed() then
-      self.input = chan()
-      self.input:close(self.err)
-    end
-  end
-  return self.input
-end
+function Connection:read() return self.input end
 
 -- ---- writing ----
 
