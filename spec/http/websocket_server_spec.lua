@@ -387,7 +387,7 @@ describe("req:websocket", function()
 
     it("that ends leaves nothing: hundreds of them, ended in each way", function()
       local open = 0
-      local _ <close>, url = serve(function(conn)
+      local server <close>, url = serve(function(conn)
         open = open + 1
         for message in conn:read() do
           if message == "stop" then break end
