@@ -43,7 +43,7 @@ static int session_receive(lua_State *L) {
   Session *s = check_session(L);
   size_t size = 0;
   const char *bytes = lua_tolstring(L, 2, &size);
-  if (bytes && !session_feed(s, bytes, size)) return luaL_error(L, "not enough memory");
+  if (bytes) session_feed(s, bytes, size);
   int results = 0;
   switch (session_next(s)) {
   case EVENT_NONE:

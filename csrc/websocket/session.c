@@ -155,7 +155,9 @@ void session_consume(Session *s) {
   s->event = EVENT_NONE;
 }
 
-bool session_feed(Session *s, const char *bytes, size_t size) { return s->is_over || bytes_add(&s->in, bytes, size); }
+void session_feed(Session *s, const char *bytes, size_t size) {
+  if (!s->is_over && !bytes_add(&s->in, bytes, size)) (void)no_memory(s);
+}
 
 /* ---- sending ---- */
 

@@ -71,8 +71,8 @@ typedef struct Session {
 bool session_open(Session *session);
 void session_close(Session *session);
 
-/* Adds bytes of the network; false if there is no memory. */
-bool session_feed(Session *session, const char *bytes, size_t size);
+/* Adds bytes of the network. Without memory for them, the session is lost: EVENT_NO_MEMORY follows. */
+void session_feed(Session *session, const char *bytes, size_t size);
 
 /* The next event; the same again until session_consume. A message is in `message`; the payload of a ping or pong, and the
    reason of a close, is in `control`. */
