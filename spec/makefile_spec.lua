@@ -29,9 +29,11 @@ describe("the Makefile", function()
   end)
 
   -- CC=true finds every header, CC=false none.
-  local LIBRARIES = { "libssl%-dev", "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev" }
+  local LIBRARIES = { "libssl%-dev", "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev",
+    "libwslay%-dev zlib1g%-dev" }
   for _, case in ipairs {
-    { "all", { "core", "tls/core", "nats/core", "http/curl", "http/core", "monitor/core" }, LIBRARIES },
+    { "all", { "core", "tls/core", "nats/core", "http/curl", "http/core", "monitor/core", "websocket/core" },
+      LIBRARIES },
     { "rock", { "core", "http/core", "monitor/core" }, {} },
   } do
     local target, modules, libraries = table.unpack(case)

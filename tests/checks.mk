@@ -17,7 +17,7 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts embed fuzz gc host model nats-memory \
          nats-races httpd-memory httpd-races oom san-gcc san-clang shared-memory shared-races soak soak-machines \
          specs-long spin threads \
-         tls-memory tls-races valgrind
+         tls-memory tls-races valgrind websocket
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
 $(CHECKS:%=check-%): NEEDED = san
 $(CHECKS:%=check-%): BUILT  = $(CHECKED)
@@ -220,6 +220,15 @@ run-tls-memory:
 run-tls-races:
 	$(if $(TLS_MODULE),$(BUILD)/tls threads $(if $(LONG),60,2))
 
+check-websocket: ## the codec of WebSocket: failing allocations, and libFuzzer for a minute; LONG=1: for an hour; INPUT=file
+check-websocket: NEEDED = websocket
+check-websocket: BUILT  = CC=clang BUILD=build/fuzz CFLAGS='$(TEST_CFLAGS) $(SANITIZED) -fsanitize=fuzzer-no-link'
+run-websocket: $(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_oom $(BUILD)/websocket_fuzz)
+	$(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_oom tests/websocket_oom.lua)
+	mkdir -p $(BUILD)/websocket-corpus
+	$(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_fuzz -artifact_prefix=$(BUILD)/ -timeout=30 -max_len=4096 \
+	  $(or $(INPUT),-max_total_time=$(if $(LONG),3600,60) $(BUILD)/websocket-corpus))
+
 check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
 check-spin: NEEDED = spin
 check-spin: BUILT  =
@@ -265,6 +274,13 @@ $(BUILD)/nats_oom $(BUILD)/httpd_oom $(BUILD)/http_oom: $(BUILD)/%: $(BUILD)/tes
 
 $(BUILD)/tls: $(BUILD)/tests/tls.o $(BUILD)/tests/memory.o $(OBJECTS) $(TLS_OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(TLS_LIBS) $(LIBS)
+# zlib's archive, if there is one, so that its allocations fail, too.
+WEBSOCKET_PARTS = $(filter $(BUILD)/obj/websocket/%,$(WEBSOCKET_OBJECTS))
+$(BUILD)/websocket_oom: $(BUILD)/tests/websocket_oom.o $(BUILD)/tests/memory.o $(WEBSOCKET_PARTS)
+	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ -lwslay $(or $(call archives,z),-lz) $(LIBS)
+
+$(BUILD)/websocket_fuzz: $(BUILD)/tests/websocket_fuzz.o $(filter-out %/module.o,$(WEBSOCKET_PARTS))
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(WEBSOCKET_LIBS)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \
@@ -308,8 +324,8 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 # ---- together, and outside the tree ----
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
-              check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-tls check-spin check-soak \
-              check-soak-machines check-api check-host check-embed check-install check-analyzer
+              check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-websocket check-tls \
+              check-spin check-soak check-soak-machines check-api check-host check-embed check-install check-analyzer
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)

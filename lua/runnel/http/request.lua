@@ -21,8 +21,7 @@ local request = {}
 ---@field query table<string, string> the fields of the query, decoded; of several with one name, the first
 ---@field headers table<string, string> by name in lower case; several with one name are joined with ", "
 ---@field address string of the client; behind a proxy, that of the proxy
----@field can_upgrade boolean the client offers another protocol for the connection, by its headers
----@field is_upgraded? boolean the connection speaks that protocol: see request.upgrade
+---@field package can_upgrade boolean the client offers another protocol for the connection
 ---@field package server runnel.http.Server
 ---@field package socket? runnel.http.WebSocketUpgrade of `websocket`
 ---@field package core any the request of the C module
@@ -175,18 +174,6 @@ function request.new(id, lib_request)
   local method, target, address, _, can_upgrade = lib_request:head()
   return setmetatable({ id = id, core = lib_request, method = method, target = target, address = address,
     can_upgrade = can_upgrade }, Request)
-end
-
--- ---- other protocols ----
-
----Answers a request with status 101, after which the connection speaks another protocol: use request.read and
----request.write. The connection ends when the function of the request returns.
----@param req runnel.http.Request one with can_upgrade, that has no response yet
----@param ... string names and values of headers, in turn, such as "Upgrade", "websocket"
-function request.upgrade(req, ...)
-  local ok, name = req.core:upgrade(...)
-  if not ok then error(("upgrade: the header %q cannot be set"):format(tostring(name)), 2) end
-  req.is_upgraded = true
 end
 
 return request

@@ -6,7 +6,6 @@ local connection = require "runnel.http.websocket.connection"
 local guard = require "runnel.internal.guard"
 local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.websocket.options"
-local request = require "runnel.http.request"
 
 local OPTIONS = { origins = true, keep = true }
 for name in pairs(options.KNOWN) do OPTIONS[name] = true end
@@ -178,7 +177,9 @@ function server.accept(req, opts)
   local transport = setmetatable({
     core = req.core, can_read = core.chan(1), name = "client " .. req.address, keep = opts.keep or false,
   }, Transport)
-  request.upgrade(req, table.unpack(list))
+  local ok, name = req.core:upgrade(table.unpack(list))
+  if not ok and not name then error("websocket: the headers are longer than max_header of the server", 3) end
+  if not ok then error(("websocket: headers: %s cannot be set"):format(name), 3) end
   req.socket = transport
   transport.conn = connection.new(transport, false, settings, bits, protocol, "", "req:websocket")
   return transport.conn
