@@ -242,6 +242,7 @@ describe("http.websocket", function()
         ["headers: Host is set by the handshake itself"] = { headers = { Host = "c" } },
         ["origin: a string such as"] = { origin = "a b" },
         ["timeout: a number of milliseconds"] = { timeout = -1 },
+        ["tls is for wss:// URLs"] = { tls = {} },
       } do
         local ok, err = pcall(with, opts)
         assert.is_false(ok)

@@ -165,7 +165,10 @@ local function open(place, settings, opts)
   if i == 2 then
     return nil, timed_out.new(("%s: the handshake was not complete within %s ms"):format(place.authority, ms))
   end
-  if not result then error(died, 0) end
+  if not result then
+    local wrong = tostring(died):match "connect: (tls: .*)$" -- uv.connect refuses the option
+    error(wrong and "websocket: " .. wrong or died, wrong and 3 or 0)
+  end
   if not result[1] then return nil, result[2], result[3] end
   local conn = attempt.conn
   local transport = setmetatable({ conn = conn, input = conn:read(), name = place.authority }, Transport)
@@ -187,8 +190,8 @@ end
 
 ---Connects to a server of WebSocket. Parks until the handshake is complete.
 ---@param url string ws:// or wss://
----@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: table } `timeout`: ms until the
----handshake is complete, default 10000; `origin`: the header Origin; `tls`: as for uv.connect, for wss
+---@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: true|table } `timeout`: ms until
+---the handshake is complete, default 10000; `origin`: the header Origin; `tls`: as for uv.connect, for wss
 ---@return runnel.http.WebSocket? conn
 ---@return any err why there is none: a string, or an error for which rn.is_timeout is true
 ---@return { status: integer, headers: table<string, string> }? response if the server has answered with another status
@@ -203,6 +206,7 @@ function websocket.websocket(url, opts)
   end
   local place, wrong = place_of(url)
   if not place then return nil, wrong end
+  if opts.tls and not place.is_secure then error("websocket: tls is for wss:// URLs, and this one is ws://", 2) end
   local conn, err, response = open(place, settings, opts)
   if conn then return conn end
   if type(err) == "string" and not err:find(place.authority, 1, true) then err = place.authority .. ": " .. err end

@@ -1,0 +1,69 @@
+-- http.websocket and req:websocket with TLS: wss:// URLs.
+
+local rn = require "runnel"
+local raises = require "spec.support.raises"
+local uv_stage = require "spec.support.uv_stage"
+
+local is_built = pcall(require, "runnel.websocket.core") and pcall(require, "runnel.tls")
+if not (is_built and pcall(require, "luv")) then
+  describe("a websocket with TLS", function() pending "libwslay, zlib, OpenSSL or luv is not installed" end)
+  return
+end
+
+local http = require "runnel.http"
+local tls = require "spec.support.tls"
+
+describe("a websocket with TLS", function()
+  if not tls.has "openssl" then
+    pending "openssl is not installed"
+    return
+  end
+
+  local folder
+  setup(function()
+    folder = tls.folder()
+    assert(http.serve(0, print)):close() -- opens the descriptor by which threads wake Lua
+  end)
+  teardown(function() local _ <close> = folder end)
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  local function serve()
+    local server = assert(http.serve(0, function(req)
+      local conn = assert(req:websocket { deflate = true })
+      for message in conn:read() do conn:write(message) end
+    end, { tls = { cert = folder.path .. "/cert", key = folder.path .. "/key" } }))
+    return server, ("wss://localhost:%d/"):format(server.port)
+  end
+
+  it("carries messages of each size in both directions, and ends in order", function()
+    local server, url = serve()
+    local conn = assert(http.websocket(url, { tls = { ca = folder.path .. "/ca" }, deflate = true }))
+    for _, size in ipairs { 0, 1, 1000, 65536, 900000 } do
+      for _, text in ipairs { ("0123456789"):rep(size // 10 + 1), ("\xFF\0"):rep(size // 2 + 1) } do
+        local message = utf8.len(text) and text or { binary = text }
+        conn:write(message)
+        local answer, err = conn:read():take()
+        assert.is_nil(err)
+        assert.is_true(text == (answer.binary or answer))
+      end
+    end
+    assert.is_true(server:drain())
+    assert.is_nil((conn:read():take()))
+    while not conn.code do rn.sleep(1) end
+    assert.equal(1001, conn.code)
+  end)
+
+  it("refuses a server whose certificate nobody has signed", function()
+    local server <close>, url = serve() -- luacheck: ignore 211
+    local conn, err = http.websocket(url)
+    assert.is_nil(conn)
+    assert.match("^localhost:%d+: .*certificate", err)
+  end)
+
+  it("takes wrong options as errors at the caller's line", function()
+    raises("websocket: tls: unknown option \"wrong\"", function()
+      local _ = http.websocket("wss://localhost:1/", { tls = { wrong = 1 } })
+    end)
+  end)
+end)
