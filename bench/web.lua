@@ -4,7 +4,7 @@
 --
 -- All get the same pages from one server (bench/web/server.lua). In each round every client runs once, one after the
 -- other. The tables show medians; a ratio is the median of the rounds' ratios to runnel. A client that is not installed
--- is left out.
+-- is left out. The workload "echo" is WebSocket beside plain sockets (bench/web/echo.lua).
 
 package.path = "bench/?.lua;" .. package.path
 local markdown = require "markdown"
@@ -88,6 +88,11 @@ local function memory(command)
 end
 
 os.execute "mkdir -p build/web"
+if not next(wanted) or wanted.echo then
+  os.execute(LUA .. " bench/web/echo.lua " .. (quick and "2000" or "20000"))
+  print()
+  if wanted.echo and not next(wanted, next(wanted)) then return end
+end
 local server = assert(io.popen("exec " .. LUA .. " bench/web/server.lua > build/web/url", "w"))
 local base
 repeat

@@ -562,7 +562,7 @@ describe("http.websocket", function()
         { frames.frame(TEXT, "a"), 1002, "frame of the server has a mask" },
         { frames.frame(TEXT, "\xFF", PLAIN), 1007, "not UTF%-8" },
       } do
-        local got = rn.chan(1)
+        local got, began = rn.chan(1), rn.now()
         local server <close> = serve(function(peer)
           peer.conn:write(case[1])
           for _ = 1, 20 do peer:send(TEXT, ("x"):rep(10000)) end -- the close frame comes although these are not read
@@ -576,6 +576,7 @@ describe("http.websocket", function()
         assert.match(case[3], err)
         assert.equal(case[2], (got:take()))
         assert.equal(1006, conn.code)
+        assert.is_true(rn.now() - began < connection.patience - 500, "the other end has not seen the end")
       end
     end)
 

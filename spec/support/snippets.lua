@@ -57,8 +57,9 @@ function snippets.run(snippet)
   local handler, driver = rn.on_error(nil), rn.driver(nil) -- before a snippet that asks for them
   rn.on_error(handler)
   rn.driver(driver)
-  -- runnel.uv and http.files set their driver only once, when they are loaded.
+  -- runnel.uv, http.files and http.websocket set their driver only once, when they are loaded.
   local uses_luv = snippet.code:find('require "runnel.uv"', 1, true) or snippet.code:find("http.files", 1, true)
+    or snippet.code:find("http.websocket", 1, true)
   if package.loaded["runnel.internal.uv.loop"] and uses_luv then
     rn.driver(require "runnel.driver.luv")
   end
