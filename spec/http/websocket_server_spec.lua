@@ -495,4 +495,49 @@ asyncio.run(main())
       end
     end)
   end)
+
+  -- The other end: clients of node, which are those of npm's packages ws and undici; the latter is also the one that
+  -- newer releases of node have by themselves.
+  for _, package in ipairs { "ws", "undici" } do
+    local has_package = os.execute(("node -e 'require(\"%s\")' 2>/dev/null"):format(package))
+
+    describe("with node's " .. package, function()
+      if not has_package then
+        pending(("node or its package %s is not installed"):format(package))
+        return
+      end
+
+      local CLIENT = [[
+const { WebSocket } = require(process.argv[1])
+const socket = new WebSocket(process.argv[2], ["x", "b"])
+socket.binaryType = "arraybuffer"
+const sizes = [0, 1, 125, 126, 65535, 65536, 500000], messages = []
+for (const size of sizes) messages.push("\u20ac".repeat(size), new Uint8Array(size).fill(255))
+let next = 0
+socket.onopen = () => { if (socket.protocol == "b") for (const message of messages) socket.send(message) }
+socket.onmessage = event => {
+  const sent = messages[next++]
+  const same = typeof sent == "string" ? event.data === sent
+    : Buffer.compare(Buffer.from(event.data), Buffer.from(sent)) == 0
+  if (!same) console.log("message", next, "differs")
+  if (next == messages.length) socket.send("close")
+}
+socket.onerror = event => console.log("error", event.message)
+socket.onclose = event => console.log(event.code, event.reason, next)
+]]
+
+      it("as the client, without and with compression", function()
+        for _, deflate in ipairs { false, true } do
+          local _ <close>, url = serve(function(conn)
+            for message in conn:read() do
+              if message == "close" then return conn:close(4001, "as asked") end
+              conn:write(message)
+            end
+          end, { protocols = { "a", "b" }, deflate = deflate, max = 2000000 })
+          local result = assert(uv.run { "node", "-e", CLIENT, package, url, timeout = PATIENCE })
+          assert.same({ "4001 as asked 14\n", "" }, { result.stdout, result.stderr })
+        end
+      end)
+    end)
+  end
 end)
