@@ -449,11 +449,12 @@ describe("http.websocket", function()
           local frame = peer:next()
           if frame and frame.opcode == PING then n = n + 1 end
         until n == 10 or not frame
+        peer:send(TEXT, "c")
         finish(peer)
       end)
       local conn <close> = connect(server, { ping = 5 })
       rn.sleep(300)
-      assert.same({ "a", "b" }, { conn:read():take(), conn:read():take() })
+      assert.same({ "a", "b", "c" }, { conn:read():take(), conn:read():take(), conn:read():take() })
     end)
   end)
 
