@@ -1,6 +1,7 @@
 -- Run by tests/websocket_oom.c: what sessions do while allocations fail. A call either raises and has done nothing, or
 -- the session is lost and says so from then on; but it never makes another message of what has come.
 
+local arm = arm -- luacheck: globals arm
 local lib = require "runnel.websocket.core"
 
 local MAX = 1 << 20

@@ -107,11 +107,11 @@ local function send(req, status, headers, body)
 end
 
 local function finish(req, ...)
-  if not req.socket then send(req, ...) end -- a WebSocket ends by itself
+  if not req.is_upgraded then return send(req, ...) end
+  if not req.socket then req.core:finish(false) end -- a WebSocket ends by itself
 end
 
----Calls the program's function for a request, and sends what it returns, unless the request has become a WebSocket.
----Parks.
+---Calls the program's function for a request, and sends what it returns; after an upgrade, ends the connection. Parks.
 ---@param req runnel.http.Request
 ---@param f fun(req: runnel.http.Request): integer, table?, any
 function answer.give(req, f) finish(req, f(req)) end

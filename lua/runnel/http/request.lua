@@ -21,7 +21,8 @@ local request = {}
 ---@field query table<string, string> the fields of the query, decoded; of several with one name, the first
 ---@field headers table<string, string> by name in lower case; several with one name are joined with ", "
 ---@field address string of the client; behind a proxy, that of the proxy
----@field package can_upgrade boolean the client offers another protocol for the connection
+---@field can_upgrade boolean the client offers another protocol for the connection, by its headers
+---@field is_upgraded? boolean the connection speaks that protocol: see request.upgrade
 ---@field package server runnel.http.Server
 ---@field package socket? runnel.http.WebSocketUpgrade of `websocket`
 ---@field package core any the request of the C module
@@ -110,7 +111,7 @@ function Request:events(source, opts) return event_response.new(self, source, op
 ---@return integer? status of such a response
 ---@return table<string, string>? headers of such a response
 function Request:websocket(opts)
-  local conn, err, status, headers = require("runnel.http.websocket.server").accept(self, opts)
+  local conn, err, status, headers = require("runnel.http.websocket.server").accept(self, opts, request.upgrade)
   return conn, err, status, headers
 end
 
@@ -174,6 +175,18 @@ function request.new(id, lib_request)
   local method, target, address, _, can_upgrade = lib_request:head()
   return setmetatable({ id = id, core = lib_request, method = method, target = target, address = address,
     can_upgrade = can_upgrade }, Request)
+end
+
+-- ---- other protocols ----
+
+---Answers a request with status 101, after which the connection speaks another protocol: use request.read and
+---request.write. The connection ends when the function of the request returns.
+---@param req runnel.http.Request one with can_upgrade, that has no response yet
+---@param ... string names and values of headers, in turn, such as "Upgrade", "websocket"
+function request.upgrade(req, ...)
+  local ok, name = req.core:upgrade(...)
+  if not ok then error(("upgrade: the header %q cannot be set"):format(tostring(name)), 2) end
+  req.is_upgraded = true
 end
 
 return request

@@ -155,11 +155,12 @@ local server = {}
 ---Makes the connection of a request one of WebSocket: Request:websocket.
 ---@param req runnel.http.Request
 ---@param opts any
+---@param upgrade fun(req: runnel.http.Request, ...: string) request.upgrade
 ---@return runnel.http.WebSocket?
 ---@return string? why
 ---@return integer? status
 ---@return table<string, string>? headers
-function server.accept(req, opts)
+function server.accept(req, opts, upgrade)
   local settings
   opts, settings = read_options(opts, 3)
   if req.socket then error("websocket: this request has a WebSocket already", 3) end
@@ -177,9 +178,8 @@ function server.accept(req, opts)
   local transport = setmetatable({
     core = req.core, can_read = core.chan(1), name = "client " .. req.address, keep = opts.keep or false,
   }, Transport)
-  local ok, name = req.core:upgrade(table.unpack(list))
-  if not ok and not name then error("websocket: the headers are longer than max_header of the server", 3) end
-  if not ok then error(("websocket: headers: %s cannot be set"):format(name), 3) end
+  local ok, wrong = pcall(upgrade, req, table.unpack(list))
+  if not ok then error("websocket: " .. tostring(wrong):gsub("^.-upgrade: ", ""), 3) end
   req.socket = transport
   transport.conn = connection.new(transport, false, settings, bits, protocol, "", "req:websocket")
   return transport.conn
