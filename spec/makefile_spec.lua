@@ -57,7 +57,7 @@ describe("the Makefile", function()
 
   it("builds one C module for a rock that needs a library", function()
     for rock, module in pairs { ["runnel-http"] = "http/curl", ["runnel-nats"] = "nats/core",
-      ["runnel-tls"] = "tls/core" } do
+      ["runnel-tls"] = "tls/core", ["runnel-websocket"] = "websocket/core" } do
       local printed = commands("", "FOUND=yes CC=true rock ROCK=" .. rock)
       assert.matches("%-o build/rock/runnel/" .. module .. "%.so ", printed)
       assert.equal(1, select(2, printed:gsub("%-o build/rock/runnel/", "")))

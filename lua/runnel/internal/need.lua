@@ -25,7 +25,7 @@ local function need(library, packages)
     info = debug.getinfo(level, "S")
   end
   local part = library:match "^runnel%.(%w+)%." -- nats
-  if part then packages = BUILD:format(part == "httpd" and "runnel" or "runnel-" .. part, packages) end
+  if part then packages = BUILD:format("runnel-" .. part, packages) end
   local why = tostring(found)
   if why:find("^module '" .. library:gsub("%p", "%%%0") .. "' not found") then why = "it is not installed" end
   error(("the library %s is needed here (%s): %s"):format(library, packages, why), level)
