@@ -10,9 +10,14 @@ local rn = require "runnel"
 local http = require "runnel.http"
 local uv = require "runnel.uv"
 
+local USAGE = "usage: lua5.4 examples/chat.lua [PORT]\n"
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
 local port = math.tointeger(tonumber(arg[1] or 8080))
 if not port or #arg > 1 then
-  io.stderr:write "usage: lua5.4 examples/chat.lua [PORT]\n"
+  io.stderr:write(USAGE)
   os.exit(2)
 end
 
