@@ -118,11 +118,12 @@ $(eval $(call c_module,TLS,tls/core.so,csrc/tls/*.c,openssl/ssl.h,-lssl -lcrypto
 $(eval $(call c_module,NATS,nats/core.so,csrc/nats/*.c,nats/nats.h,-lnats))
 $(eval $(call c_module,HTTP,http/curl.so,csrc/http/client/*.c,curl/curl.h zlib.h,-lcurl -lz))
 $(eval $(call c_module,HTTPD,http/core.so,csrc/http/server/*.c))
+$(eval $(call c_module,SQLITE,sqlite/core.so,csrc/sqlite/*.c,sqlite3.h,-lsqlite3))
 $(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c $(ENGINE) csrc/tracing/map.c,,,$(BUILD)/obj/monitor_assets.o))
 $(eval $(call c_module,WEBSOCKET,websocket/core.so,csrc/websocket/*.c,wslay/wslay.h zlib.h,-lwslay -lz))
 
 MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
-OPTIONAL_MODULES = $(TLS_MODULE) $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_MODULE) $(MONITOR_MODULE) $(WEBSOCKET_MODULE)
+OPTIONAL_MODULES = $(TLS_MODULE) $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_MODULE) $(SQLITE_MODULE) $(MONITOR_MODULE) $(WEBSOCKET_MODULE)
 
 # Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.
 LUA_PATH  := $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(or $(LUA_PATH),;)
@@ -163,6 +164,7 @@ $(call left_out,$(TLS_MODULE),TLS (runnel.tls),OpenSSL,libssl-dev)
 $(call left_out,$(NATS_MODULE),runnel.nats,libnats,libnats-dev)
 $(call left_out,$(HTTP_MODULE),the client of runnel.http,libcurl and zlib,libcurl4-openssl-dev zlib1g-dev)
 $(call left_out,$(WEBSOCKET_MODULE),WebSocket (http.websocket and req:websocket),libwslay and zlib,libwslay-dev zlib1g-dev)
+$(call left_out,$(SQLITE_MODULE),runnel.sqlite and runnel.store,libsqlite3,libsqlite3-dev)
 endef
 
 .PHONY: programs

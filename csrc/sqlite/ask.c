@@ -1,0 +1,203 @@
+/* ask.c: the methods with which Lua asks for statements, and gets their results; see database.h. The Lua thread. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sqlite/database.h"
+
+/* ---- making a job ---- */
+
+/* The first argument of database:ask that is a value for a parameter. */
+enum { FIRST_VALUE = 8 };
+
+/* The kinds, for luaL_checkoption. */
+static const char *const kinds[] = {"open", "exec", "rows", "begin", "commit", "rollback", "close", NULL};
+
+/* Copies the string at an index to *memory, with a zero behind, and moves that behind it. */
+static const char *copy_string(lua_State *L, int at, char **memory, size_t *size) {
+  char *copy = *memory;
+  const char *bytes = lua_tolstring(L, at, size);
+  memcpy(copy, bytes, *size + 1);
+  *memory += *size + 1;
+  return copy;
+}
+
+/* The number of bytes that the argument at an index needs in Job.memory. */
+static size_t size_of(lua_State *L, int at) {
+  if (lua_type(L, at) == LUA_TSTRING) return lua_rawlen(L, at) + 1;
+  if (lua_type(L, at) != LUA_TTABLE) return 0;
+  size_t size = lua_rawgeti(L, at, 1) == LUA_TSTRING ? lua_rawlen(L, -1) + 1 : 0;
+  lua_pop(L, 1);
+  return size;
+}
+
+/* Reads the value at an index; a table has the bytes of a blob at 1. */
+static void read_value(lua_State *L, int at, Value *value, char **memory) {
+  switch (lua_type(L, at)) {
+  case LUA_TBOOLEAN:
+    value->kind = VALUE_INTEGER;
+    value->integer = lua_toboolean(L, at);
+    break;
+  case LUA_TNUMBER:
+    value->kind = lua_isinteger(L, at) ? VALUE_INTEGER : VALUE_FLOAT;
+    if (lua_isinteger(L, at)) value->integer = (sqlite3_int64)lua_tointeger(L, at);
+    else value->number = (double)lua_tonumber(L, at);
+    break;
+  case LUA_TSTRING:
+    value->kind = VALUE_TEXT;
+    value->bytes = copy_string(L, at, memory, &value->size);
+    break;
+  case LUA_TTABLE:
+    value->kind = VALUE_BLOB;
+    (void)lua_rawgeti(L, at, 1);
+    value->bytes = copy_string(L, -1, memory, &value->size);
+    lua_pop(L, 1);
+    break;
+  default:
+    value->kind = VALUE_NULL;
+  }
+}
+
+/* Copies the statement at index 3, and the values from FIRST_VALUE to `top`, to the job; with `named`, each value comes
+   behind its name. Returns false if there is no memory. */
+static bool copy(lua_State *L, Job *job, bool named, int top) {
+  size_t n = (size_t)(top - FIRST_VALUE + 1) / (named ? 2 : 1), size = n * sizeof(Value);
+  if (lua_isstring(L, 3)) size += lua_rawlen(L, 3) + 1;
+  for (int at = FIRST_VALUE; at <= top; at++) size += size_of(L, at);
+  job->memory = calloc(1, size + 1);
+  if (!job->memory) return false;
+  job->values = (Value *)job->memory;
+  job->nvalues = n;
+  char *memory = (char *)(job->values + n);
+  if (lua_isstring(L, 3)) job->sql = copy_string(L, 3, &memory, &job->sql_size);
+  int at = FIRST_VALUE;
+  for (size_t i = 0; i < n; i++) {
+    size_t ignored;
+    if (named) job->values[i].name = copy_string(L, at++, &memory, &ignored);
+    read_value(L, at++, &job->values[i], &memory);
+  }
+  return true;
+}
+
+/* ---- its way to the thread and back ---- */
+
+/* Lets the database work: its thread, or this one. */
+static void work(lua_State *L, Job *job) {
+  Database *db = job->database;
+  if (!job->is_here) {
+    /* One wakeup for what all ready go blocks have asked for. */
+    if (db->rn->task_add(L, &db->wake) != RUNNEL_OK) thread_wake(&db->thread);
+    return;
+  }
+  batch_work(db);
+  lua_pushcfunction(L, news_deliver);
+  lua_pushlightuserdata(L, db);
+  (void)lua_pcall(L, 1, 0, 0);
+}
+
+/* Registers the job's channel, at index 4, and starts what tells Lua. Raises on failure. */
+static void wait_for(lua_State *L, Job *job) {
+  Database *db = job->database;
+  int top = lua_gettop(L);
+  lua_pushvalue(L, 1);
+  handle_keep(L, db);
+  lua_getiuservalue(L, 1, DATABASE_CHANNELS);
+  lua_pushvalue(L, 4);
+  int ref = luaL_ref(L, top + 2); /* the last call that may raise, apart from the errors below */
+  int error = job->is_here ? 0 : thread_start(&db->thread, "runnel-sqlite", batch_run, db);
+  lua_getiuservalue(L, 1, DATABASE_EVENTS);
+  int code = error || job->is_here ? RUNNEL_OK : events_open(L, &db->events, -1, RUNNEL_LEAVE_OPEN);
+  if (error || code != RUNNEL_OK) {
+    luaL_unref(L, top + 2, ref);
+    if (db->under_way == 0) handle_forget(L, db);
+    luaL_error(L, "cannot start a thread: %s", error ? strerror(error) : db->rn->strerror(code));
+  }
+  lua_settop(L, top);
+  job->ref = ref;
+  db->under_way++;
+}
+
+/* Ends the transaction that a job has begun, or will. */
+static void end_transaction(lua_State *L, Job *job) {
+  Database *db = job->database;
+  database_lock(db);
+  bool is_begun = job->is_begun;
+  if (is_begun) {
+    job->is_begun = false;
+    job->kind = JOB_ROLLBACK;
+    if (job->link.next) list_remove(&db->done, &job->link); /* Lua has not been told yet */
+    else (void)handle_hold(job);
+    list_append(&db->inner, &job->link);
+  } else {
+    atomic_store(&job->is_cancelled, true);
+  }
+  database_unlock(db);
+  if (is_begun) work(L, job);
+}
+
+/* HandleType.close */
+static void close_job(lua_State *L, void *object) {
+  Job *job = (Job *)object;
+  if (!job->database) return;
+  news_leave(L, job);
+  if (job->kind == JOB_BEGIN) end_transaction(L, job);
+  else atomic_store(&job->is_cancelled, true);
+}
+
+static const HandleType job_type = {JOB_TYPE, close_job, job_free};
+
+/* database:ask(kind, sql, channel, tx, is_here, named, ...) -> job: asks for statements, or another JobKind. True is put
+   on the channel when it is done. `tx` is the number of the transaction that it belongs to, begins or ends, or 0. With
+   `is_here` the Lua thread runs it. The rest are the values of parameters, a blob as a table with a string; with
+   `named` each comes behind its name. */
+int ask_job(lua_State *L) {
+  Database *db = (Database *)handle_get(L, 1, DATABASE_TYPE);
+  int kind = luaL_checkoption(L, 2, NULL, kinds), top = lua_gettop(L);
+  lua_Integer tx = luaL_checkinteger(L, 5);
+  if (!db || thread_ends(&db->thread)) return luaL_error(L, "the database is closed");
+  if (top < FIRST_VALUE - 1) return luaL_error(L, "too few arguments");
+  Job *job = (Job *)handle_new(L, &job_type, sizeof *job, 0);
+  job->database = (Database *)handle_hold(db);
+  job->kind = (JobKind)kind;
+  job->tx = tx;
+  job->asked = clock_ms();
+  job->ref = LUA_NOREF;
+  job->is_here = lua_toboolean(L, 6);
+  if (!copy(L, job, lua_toboolean(L, 7), top)) return luaL_error(L, "not enough memory");
+  wait_for(L, job);
+  (void)handle_hold(job); /* the list's */
+  database_lock(db);
+  list_append(tx && kind != JOB_BEGIN ? &db->inner : &db->asked, &job->link);
+  database_unlock(db);
+  work(L, job);
+  return 1;
+}
+
+/* job:close(), and its __close: nobody needs it any more. It does not run, or is interrupted; a transaction that it has
+   begun is rolled back, unless it was committed. */
+static int job_close(lua_State *L) {
+  handle_close(L, 1, JOB_TYPE);
+  return 0;
+}
+
+/* job:result() -> rows that were changed, id of the last one inserted; or nil, message, code of SQLite */
+static int job_result(lua_State *L) {
+  Job *job = (Job *)handle_check(L, 1, JOB_TYPE);
+  if (!job->is_told) return luaL_error(L, "the statement has not ended");
+  if (job->code == SQLITE_OK) {
+    lua_pushinteger(L, (lua_Integer)job->changes);
+    lua_pushinteger(L, (lua_Integer)job->rowid);
+    return 2;
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, job->code == SQLITE_NOMEM ? "not enough memory"
+                    : job->problem            ? job->problem
+                                              : sqlite3_errstr(job->code));
+  lua_pushinteger(L, job->code);
+  return 3;
+}
+
+void ask_open(lua_State *L) {
+  static const luaL_Reg methods[] = {{"__close", job_close}, {"close", job_close}, {"result", job_result},
+                                     {"row", rows_row},      {"rows", rows_all},   {NULL, NULL}};
+  handle_open(L, &job_type, methods);
+}

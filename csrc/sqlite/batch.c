@@ -1,0 +1,191 @@
+/* batch.c: which job runs next, in which transaction, and when that is committed; see database.h. The thread that
+   works. */
+#include <poll.h>
+
+#include "sqlite/database.h"
+
+static void tell(Database *db, Job *job) {
+  database_lock(db);
+  list_append(&db->done, &job->link);
+  database_unlock(db);
+  events_add(&db->events, db, 1);
+}
+
+/* ---- the batch ---- */
+
+/* Begin */
+static int begin_batch(Database *db) {
+  if (db->in_batch) return SQLITE_OK;
+  int code = connection_do(db, "begin immediate");
+  if (code != SQLITE_OK) return code;
+  db->in_batch = true;
+  db->batch_since = clock_ms();
+  return SQLITE_OK;
+}
+
+/* Begin: within a transaction of Lua. */
+static int begin_nothing(Database *db) {
+  (void)db;
+  return SQLITE_OK;
+}
+
+/* SQLite has rolled the batch back, or could not commit it, although most of its jobs may have succeeded. Each runs
+   again, in a transaction of its own. */
+static void undo(Database *db) {
+  Job *job;
+  if (!sqlite3_get_autocommit(db->connection)) (void)connection_do(db, "rollback");
+  db->in_batch = false;
+  while ((job = job_take(&db->executed)) != NULL) {
+    job_reset(job);
+    job->is_alone = true;
+    list_append(&db->again, &job->link);
+  }
+}
+
+static void commit(Database *db) {
+  Job *job;
+  if (!db->in_batch) return;
+  int code = connection_do(db, "commit");
+  db->in_batch = false;
+  Job *first = db->executed.first ? CONTAINER_OF(db->executed.first, Job, link) : NULL;
+  if (code != SQLITE_OK && first) {
+    if (list_next(&db->executed, &first->link)) {
+      undo(db);
+      return;
+    }
+    job_reset(first);
+    connection_blame(db, first, code);
+  }
+  if (code != SQLITE_OK && !sqlite3_get_autocommit(db->connection)) (void)connection_do(db, "rollback");
+  while ((job = job_take(&db->executed)) != NULL) tell(db, job);
+}
+
+/* ---- jobs ---- */
+
+/* Why a statement of a transaction of Lua cannot run; or NULL. */
+static const char *refusal(const Database *db, const Job *job) {
+  if (job->tx != db->tx) return "the transaction has ended";
+  return db->is_tx_over ? "the transaction was rolled back, because of an earlier error" : NULL;
+}
+
+static void run_inner(Database *db, Job *job) {
+  const char *problem = refusal(db, job);
+  if (problem) {
+    job_fail(job, SQLITE_ABORT, problem);
+  } else {
+    run_statements(db, job, begin_nothing);
+    db->is_tx_over = sqlite3_get_autocommit(db->connection);
+  }
+  tell(db, job);
+}
+
+static void run_outer(Database *db, Job *job) {
+  bool is_outside = statement_word(job->sql) == WORD_ALONE;
+  if (is_outside) commit(db);
+  run_statements(db, job, is_outside ? NULL : begin_batch);
+  if (db->in_batch && sqlite3_get_autocommit(db->connection)) undo(db); /* those before it */
+  if (!db->in_batch) {
+    tell(db, job);
+  } else {
+    list_append(&db->executed, &job->link);
+    if (job->is_alone || clock_ms() - db->batch_since >= BATCH_MS) commit(db);
+  }
+}
+
+static void run_begin(Database *db, Job *job) {
+  commit(db);
+  int code = connection_do(db, "begin immediate");
+  if (code != SQLITE_OK) connection_blame(db, job, code);
+  database_lock(db);
+  bool is_wanted = !atomic_load(&job->is_cancelled); /* under the lock: see `end_transaction` in ask.c */
+  job->is_begun = is_wanted && code == SQLITE_OK;
+  if (job->is_begun) db->tx = job->tx;
+  database_unlock(db);
+  db->is_tx_over = false;
+  if (!is_wanted && code == SQLITE_OK) (void)connection_do(db, "rollback");
+  tell(db, job);
+}
+
+static void run_end(Database *db, Job *job) {
+  const char *problem = refusal(db, job);
+  if (job->tx == db->tx) {
+    int code = problem ? SQLITE_OK : connection_do(db, job->kind == JOB_COMMIT ? "commit" : "rollback");
+    if (code != SQLITE_OK) connection_blame(db, job, code);
+    if (!sqlite3_get_autocommit(db->connection)) (void)connection_do(db, "rollback");
+    db->tx = 0;
+  }
+  if (problem && job->kind == JOB_COMMIT) job_fail(job, SQLITE_ABORT, problem);
+  tell(db, job);
+}
+
+static void run(Database *db, Job *job) {
+  db->running = job;
+  if (job->kind == JOB_OPEN) {
+    connection_open(db, job);
+    tell(db, job);
+  } else if (!db->connection) {
+    job_fail(job, SQLITE_MISUSE, "the database is closed");
+    tell(db, job);
+  } else if (job->kind == JOB_BEGIN) {
+    run_begin(db, job);
+  } else if (job->kind == JOB_COMMIT || job->kind == JOB_ROLLBACK) {
+    run_end(db, job);
+  } else if (job->kind == JOB_CLOSE) {
+    commit(db);
+    connection_close(db);
+    tell(db, job);
+  } else if (job->tx) {
+    run_inner(db, job);
+  } else {
+    run_outer(db, job);
+  }
+  db->running = NULL;
+}
+
+/* The job to run next, with a hold; or NULL. */
+static Job *next(Database *db) {
+  Job *job = job_take(&db->again);
+  if (job || thread_ends(&db->thread)) return job;
+  database_lock(db);
+  job = job_take(&db->inner);
+  if (!job && !db->tx) job = job_take(&db->asked);
+  database_unlock(db);
+  return job;
+}
+
+/* Whether nobody needs a job any more that has not run. */
+static bool is_dropped(const Job *job) {
+  return atomic_load(&job->is_cancelled) && job->kind != JOB_COMMIT && job->kind != JOB_ROLLBACK;
+}
+
+void batch_work(Database *db) {
+  Job *job;
+  (void)pthread_mutex_lock(&db->use);
+  do {
+    while ((job = next(db)) != NULL) {
+      if (is_dropped(job)) handle_release(job);
+      else run(db, job);
+    }
+    commit(db);
+  } while (db->again.first);
+  (void)pthread_mutex_unlock(&db->use);
+}
+
+void batch_close(Database *db) {
+  (void)pthread_mutex_lock(&db->use);
+  if (db->connection) connection_close(db); /* which rolls back a transaction of Lua */
+  (void)pthread_mutex_unlock(&db->use);
+}
+
+void *batch_run(void *data) {
+  Database *db = (Database *)data;
+  while (!thread_ends(&db->thread)) {
+    batch_work(db);
+    bool is_told = events_post(&db->events);
+    struct pollfd fd = {.fd = wakeup_fd(db->thread.wakeup), .events = POLLIN};
+    (void)poll(&fd, 1, is_told ? -1 : 10);
+    (void)wakeup_consume(db->thread.wakeup);
+  }
+  batch_close(db); /* here, since it may take time: what is in the WAL goes into the file */
+  return NULL;
+}

@@ -1,0 +1,248 @@
+/* database.h: the C half of lua/runnel/sqlite.lua: statements on a database of SQLite, which a thread runs.
+
+   Each database has a thread and a connection of its own. So a slow disk stops no go block, and no driver needs to know
+   about it. The life of a statement:
+   1. Lua thread: database:ask(...) makes a Job with copies of the statement and its values, puts it on Database.asked,
+      and wakes the thread.
+   2. The thread runs the job (batch.c, run.c). Statements that write are collected in one transaction of SQLite, the
+      batch, as long as others wait: they are committed together, with one write to the disk. Then the thread moves them
+      to Database.done.
+   3. Lua thread: news.c puts true on the channel of each job that is done. The go block that waits on it then reads the
+      job: result(), row().
+
+   A transaction of Lua begins with a job and ends with one. Between them the thread runs only the jobs of that
+   transaction. Lua is told of each at once, and all others wait.
+
+   A simulation has no threads: there database:ask does the work itself, in the Lua thread, under Database.use.
+
+   The queue of events is open while jobs are under way, so that a wait for one is no deadlock. */
+#ifndef RUNNEL_SQLITE_DATABASE_H
+#define RUNNEL_SQLITE_DATABASE_H
+
+#include <sqlite3.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "kit/events.h"
+
+#define DATABASE_TYPE "runnel.sqlite.database"
+#define JOB_TYPE "runnel.sqlite.job"
+
+/* The size of a page of rows, in bytes. The further pages of a longer result are written to a temporary file: so it
+   needs no memory, and a slow reader keeps no statement, and no lock, open. */
+enum { PAGE_SIZE = 256 * 1024 };
+
+/* A batch is committed when no statement waits, or after so many ms. */
+enum { BATCH_MS = 10 };
+
+/* The number of prepared statements that are kept. */
+enum { KEPT_STATEMENTS = 64 };
+
+typedef enum JobKind {
+  JOB_OPEN,     /* opens the connection, and runs the statements, which are pragmas */
+  JOB_EXEC,     /* runs statements, and drops their rows */
+  JOB_ROWS,     /* runs one statement, and collects its rows */
+  JOB_BEGIN,    /* begins a transaction of Lua */
+  JOB_COMMIT,   /* commits it */
+  JOB_ROLLBACK, /* rolls it back, unless it has ended: a JOB_BEGIN that was closed */
+  JOB_CLOSE     /* closes the connection */
+} JobKind;
+
+typedef enum ValueKind { VALUE_NULL, VALUE_INTEGER, VALUE_FLOAT, VALUE_TEXT, VALUE_BLOB } ValueKind;
+
+/* A value for a parameter of a statement. */
+typedef struct Value {
+  ValueKind kind;
+  sqlite3_int64 integer; /* one of these three, by kind */
+  double number;
+  const char *bytes; /* of a text or a blob; in Job.memory */
+  size_t size;       /* of the bytes */
+  const char *name;  /* of the parameter, without its first character, in Job.memory; NULL if they have no names */
+} Value;
+
+/* A prepared statement that is kept. */
+typedef struct Statement {
+  sqlite3_stmt *stmt; /* NULL: the place is free */
+  char *sql;          /* its text, owned */
+  size_t size;        /* of the text */
+  uint64_t used;      /* Database.uses when it was last used */
+} Statement;
+
+typedef struct Database {
+  Handle handle;              /* held also by each job */
+  const runnel_functions *rn; /* the core's functions */
+  Events events;              /* of the database itself: 1 if there are jobs in `done` */
+  Thread thread;              /* does the work */
+  runnel_task wake;           /* wakes the thread */
+  size_t under_way;           /* number of jobs that have a channel in the database's user value; Lua thread */
+
+  char *path;      /* of the file, owned; never changes, as the next two */
+  int flags;       /* for sqlite3_open_v2 */
+  int64_t busy_ms; /* how long a statement waits for another connection's lock */
+
+  pthread_mutex_t lock; /* guards the lists of jobs, which hold them */
+  List asked;           /* Jobs to run, in order */
+  List inner;           /* those that belong to a transaction of Lua */
+  List done;            /* those that are done, and that Lua does not know of yet */
+
+  pthread_mutex_t use; /* held by the thread that does the work; guards the rest */
+  sqlite3 *connection; /* NULL before it is opened, and after it is closed */
+  Statement statements[KEPT_STATEMENTS];
+  uint64_t uses;        /* counts the uses of statements */
+  struct Job *running;  /* for the functions that SQLite calls; or NULL */
+  List executed;        /* Jobs that have run in the batch, held */
+  List again;           /* Jobs that must run again, before all others, held */
+  bool in_batch;        /* SQLite's transaction is the batch's */
+  int64_t batch_since;  /* when that began, in ms */
+  int64_t locked_since; /* since when another connection has held a lock, in ms; 0: it holds none that is known */
+  lua_Integer tx;       /* the number of the transaction of Lua that is under way; 0: none */
+  bool is_tx_over;      /* SQLite has rolled it back */
+} Database;
+
+/* User values of a database: the channels of jobs, by Job.ref; the channel of the port, which stays empty; the
+   functions that offer to a channel and close it. */
+enum { DATABASE_CHANNELS = 1, DATABASE_EVENTS, DATABASE_OFFER, DATABASE_CLOSE, DATABASE_VALUES = DATABASE_CLOSE };
+
+typedef struct Job {
+  Handle handle;      /* held also by the list that it is in, or by the thread */
+  Link link;          /* in a list of the database */
+  Database *database; /* with a hold */
+  JobKind kind;
+  lua_Integer tx;           /* the number of its transaction of Lua, 0: of none */
+  int64_t asked;            /* when it was asked for, in ms */
+  void *memory;             /* of the next three, owned */
+  const char *sql;          /* its statements, with a zero behind; or NULL */
+  size_t sql_size;          /* of these */
+  Value *values;            /* for the parameters */
+  size_t nvalues;           /* their number */
+  atomic_bool is_cancelled; /* nobody waits for it any more */
+  int ref;                  /* of its channel; LUA_NOREF if there is none. Lua thread */
+
+  /* Used by the thread until it is in `done`, then by the Lua thread. */
+  bool is_alone;         /* it must be the only one of its batch */
+  bool is_begun;         /* the transaction that it begins is under way; guarded by Database.lock */
+  bool is_told;          /* Lua may read the rest; Lua thread */
+  bool is_here;          /* the Lua thread runs it itself; never changes */
+  int code;              /* SQLite's; SQLITE_OK on success */
+  char *problem;         /* the message of the error, owned; NULL: of the code */
+  sqlite3_int64 changes; /* rows that were changed */
+  sqlite3_int64 rowid;   /* of the last row that the connection has inserted */
+  Bytes columns;         /* the names, each with a zero behind */
+  int ncolumns;          /* their number */
+  Bytes rows;            /* the page: rows that Lua has not read (rows.c) */
+  FILE *further;         /* the pages after that one, owned; or NULL */
+} Job;
+
+static inline void database_lock(Database *db) { (void)pthread_mutex_lock(&db->lock); }
+static inline void database_unlock(Database *db) { (void)pthread_mutex_unlock(&db->lock); }
+
+/* ---- job.c: any thread ---- */
+
+/* Forgets what a job has found, before it runs again. */
+void job_reset(Job *job);
+
+/* Sets a job's error; `problem` is copied, or NULL. */
+void job_fail(Job *job, int code, const char *problem);
+
+/* HandleType.free */
+void job_free(void *object);
+
+/* Takes the first job out of a list, with the list's hold; or NULL. */
+Job *job_take(List *list);
+
+/* ---- batch.c: the thread that works ---- */
+
+/* Runs what was asked until nothing is left that can run. */
+void batch_work(Database *db);
+
+/* thread_start's function. */
+void *batch_run(void *data);
+
+/* Rolls back what is under way, and closes the connection. */
+void batch_close(Database *db);
+
+/* ---- connection.c: the same ---- */
+
+/* Opens the connection for a job, which gets the error. */
+void connection_open(Database *db, Job *job);
+
+/* Closes the connection; does nothing if there is none. */
+void connection_close(Database *db);
+
+/* Runs a statement without values or rows; returns SQLite's code. */
+int connection_do(Database *db, const char *sql);
+
+/* Sets the job's error to the connection's. */
+void connection_blame(Database *db, Job *job, int code);
+
+/* ---- statement.c: the same ---- */
+
+/* What the first word of a statement asks for. */
+typedef enum Word {
+  WORD_OTHER,
+  WORD_ALONE,      /* it runs outside any transaction, such as a pragma */
+  WORD_TRANSACTION /* it begins or ends a transaction */
+} Word;
+
+Word statement_word(const char *sql);
+
+/* Prepares the first statement of a text, or takes one that is kept; *stmt is NULL if there is none. *tail is the next
+   statement in the text, or its end. Returns SQLite's code. */
+int statement_get(Database *db, const char *sql, size_t size, sqlite3_stmt **stmt, const char **tail);
+
+/* The statement has been used. */
+void statement_put(Database *db, sqlite3_stmt *stmt);
+
+/* Frees those that are kept. */
+void statement_free_all(Database *db);
+
+/* ---- run.c: the same ---- */
+
+/* What is called before a statement that writes: begins the batch, unless it is under way. Returns SQLite's code. */
+typedef int (*Begin)(Database *db);
+
+/* Runs a job's statements, and sets its results. `begin` is NULL for statements outside any transaction. */
+void run_statements(Database *db, Job *job, Begin begin);
+
+/* ---- rows.c ---- */
+
+/* Adds the statement's row to a job; returns SQLite's code. The thread that works. */
+int rows_add(Job *job, sqlite3_stmt *stmt);
+
+/* Begins the rows of a statement: notes the names of its columns. The thread that works. */
+int rows_begin(Job *job, sqlite3_stmt *stmt);
+
+/* After the last row: prepares the pages for being read. The thread that works. */
+int rows_end(Job *job);
+
+/* job:row() -> the next row as a table, or nil; job:rows() -> a list of the rows that are left. */
+int rows_row(lua_State *L);
+int rows_all(lua_State *L);
+
+/* ---- news.c: the Lua thread ---- */
+
+/* Events.deliver */
+int news_deliver(lua_State *L);
+
+/* No go block waits for a job any more. Does not raise. */
+void news_leave(lua_State *L, Job *job);
+
+/* ---- ask.c: the Lua thread ---- */
+
+/* database:ask(...) -> job: see ask.c. */
+int ask_job(lua_State *L);
+
+/* Makes the metatable of jobs. */
+void ask_open(lua_State *L);
+
+/* ---- module.c ---- */
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+int luaopen_runnel_sqlite_core(lua_State *L);
+
+#endif

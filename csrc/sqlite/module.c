@@ -1,0 +1,93 @@
+/* module.c: runnel.sqlite.core, the C module under lua/runnel/sqlite.lua. Its functions check little: the Lua module
+   does. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sqlite/database.h"
+
+static void wake(void *data) { thread_wake(&((Database *)data)->thread); }
+
+static void drop_all(List *list) {
+  Job *job;
+  while ((job = job_take(list)) != NULL) handle_release(job);
+}
+
+/* HandleType.close */
+static void close_database(lua_State *L, void *object) {
+  Database *db = (Database *)object;
+  (void)L;
+  if (!db->path) return; /* it is half made */
+  (void)db->rn->task_cancel(&db->wake);
+  thread_end(&db->thread);
+  batch_close(db);
+  events_close(&db->events);
+  drop_all(&db->asked);
+  drop_all(&db->inner);
+  drop_all(&db->done);
+}
+
+/* HandleType.free */
+static void free_database(void *object) {
+  Database *db = (Database *)object;
+  if (db->path) {
+    thread_close(&db->thread);
+    events_free(&db->events);
+    (void)pthread_mutex_destroy(&db->lock);
+    (void)pthread_mutex_destroy(&db->use);
+  }
+  free(db->path);
+  free(db);
+}
+
+static const HandleType database_type = {DATABASE_TYPE, close_database, free_database};
+
+/* open(events, offer, close, path, is_readonly, creates, busy_ms) -> database, whose first job must be one of "open".
+   The first three are the channel of its port, which stays empty, and the functions that offer a value to a channel,
+   and close it. */
+static int module_open(lua_State *L) {
+  size_t size;
+  const char *path = luaL_checklstring(L, 4, &size);
+  lua_settop(L, 7);
+  const runnel_functions *rn = runnel_get_functions(L);
+  Database *db = (Database *)handle_new(L, &database_type, sizeof *db, DATABASE_VALUES);
+  db->path = (char *)malloc(size + 1);
+  if (!db->path) return luaL_error(L, "not enough memory");
+  memcpy(db->path, path, size + 1);
+  db->rn = rn;
+  db->wake = (runnel_task){.run = wake, .data = db};
+  db->flags = SQLITE_OPEN_NOMUTEX;
+  if (lua_toboolean(L, 5)) db->flags |= SQLITE_OPEN_READONLY;
+  else db->flags |= SQLITE_OPEN_READWRITE | (lua_toboolean(L, 6) ? SQLITE_OPEN_CREATE : 0);
+  db->busy_ms = (int64_t)lua_tointeger(L, 7);
+  (void)pthread_mutex_init(&db->lock, NULL);
+  (void)pthread_mutex_init(&db->use, NULL);
+  events_init(&db->events, rn, db, news_deliver, &db->thread);
+  if (!thread_open(&db->thread)) return luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
+  lua_newtable(L);
+  lua_setiuservalue(L, 8, DATABASE_CHANNELS);
+  for (int i = 1; i <= 3; i++) {
+    lua_pushvalue(L, i);
+    lua_setiuservalue(L, 8, DATABASE_EVENTS + i - 1);
+  }
+  return 1;
+}
+
+/* database:close(): ends its thread. What has not run does not. */
+static int module_close(lua_State *L) {
+  handle_close(L, 1, DATABASE_TYPE);
+  return 0;
+}
+
+int luaopen_runnel_sqlite_core(lua_State *L) {
+  static const luaL_Reg functions[] = {{"open", module_open}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"ask", ask_job}, {"close", module_close}, {NULL, NULL}};
+  luaL_checkversion(L);
+  (void)runnel_get_functions(L);
+  handle_open(L, &database_type, methods);
+  ask_open(L);
+  luaL_newlib(L, functions);
+  lua_pushstring(L, sqlite3_libversion());
+  lua_setfield(L, -2, "version");
+  return 1;
+}

@@ -1,0 +1,106 @@
+/* statement.c: preparing statements, and keeping them; see database.h. The thread that works. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "sqlite/database.h"
+
+/* ---- the first word ---- */
+
+static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* The text behind spaces, comments and empty statements. */
+static const char *skip(const char *sql) {
+  for (;;) {
+    if (is_space(*sql) || *sql == ';') {
+      sql++;
+    } else if (sql[0] == '-' && sql[1] == '-') {
+      sql += strcspn(sql, "\n");
+    } else if (sql[0] == '/' && sql[1] == '*') {
+      const char *end = strstr(sql + 2, "*/");
+      sql = end ? end + 2 : sql + strlen(sql);
+    } else {
+      return sql;
+    }
+  }
+}
+
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+Word statement_word(const char *sql) {
+  static const struct {
+    const char *word;
+    Word kind;
+  } words[] = {{"attach", WORD_ALONE},       {"detach", WORD_ALONE},         {"pragma", WORD_ALONE},
+               {"vacuum", WORD_ALONE},       {"begin", WORD_TRANSACTION},    {"commit", WORD_TRANSACTION},
+               {"end", WORD_TRANSACTION},    {"rollback", WORD_TRANSACTION}, {"savepoint", WORD_TRANSACTION},
+               {"release", WORD_TRANSACTION}};
+  sql = skip(sql);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    size_t size = strlen(words[i].word);
+    if (strncasecmp(sql, words[i].word, size) == 0 && !is_letter(sql[size])) return words[i].kind;
+  }
+  return WORD_OTHER;
+}
+
+/* ---- statements that are kept ---- */
+
+static void drop(Statement *statement) {
+  (void)sqlite3_finalize(statement->stmt);
+  free(statement->sql);
+  *statement = (Statement){0};
+}
+
+/* Keeps a statement, in the place of the one that was not used for longest. Without memory it is not kept. */
+static void keep(Database *db, sqlite3_stmt *stmt, const char *sql, size_t size) {
+  char *copy = (char *)malloc(size + 1);
+  if (!copy) return;
+  memcpy(copy, sql, size);
+  copy[size] = '\0';
+  Statement *place = &db->statements[0];
+  for (size_t i = 1; place->stmt && i < KEPT_STATEMENTS; i++) {
+    Statement *other = &db->statements[i];
+    if (!other->stmt || other->used < place->used) place = other;
+  }
+  drop(place);
+  *place = (Statement){stmt, copy, size, ++db->uses};
+}
+
+static Statement *find(Database *db, const char *sql, size_t size) {
+  for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
+    Statement *s = &db->statements[i];
+    if (s->stmt && s->size == size && memcmp(s->sql, sql, size) == 0) return s;
+  }
+  return NULL;
+}
+
+int statement_get(Database *db, const char *sql, size_t size, sqlite3_stmt **stmt, const char **tail) {
+  Statement *kept = find(db, sql, size);
+  if (kept) {
+    kept->used = ++db->uses;
+    *stmt = kept->stmt;
+    *tail = sql + size;
+    return SQLITE_OK;
+  }
+  *stmt = NULL;
+  if (size >= INT32_MAX) return SQLITE_TOOBIG;
+  int code = sqlite3_prepare_v3(db->connection, sql, (int)size + 1, SQLITE_PREPARE_PERSISTENT, stmt, tail);
+  if (code != SQLITE_OK) return code;
+  *tail = skip(*tail);
+  if (*stmt && !**tail) keep(db, *stmt, sql, size);
+  return SQLITE_OK;
+}
+
+void statement_put(Database *db, sqlite3_stmt *stmt) {
+  for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
+    if (db->statements[i].stmt != stmt) continue;
+    (void)sqlite3_reset(stmt);
+    (void)sqlite3_clear_bindings(stmt);
+    return;
+  }
+  (void)sqlite3_finalize(stmt);
+}
+
+void statement_free_all(Database *db) {
+  for (size_t i = 0; i < KEPT_STATEMENTS; i++) drop(&db->statements[i]);
+}

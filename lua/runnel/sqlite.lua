@@ -1,0 +1,301 @@
+---SQLite databases. Needs libsqlite3; `make` builds the C module runnel.sqlite.core where its headers are.
+---
+---    local sqlite = require "runnel.sqlite"
+---    local db = sqlite.open "work.db"
+---    db:exec "create table if not exists pages(url text primary key, body)"
+---    db:exec("insert into pages values (?, ?)", url, body)
+---    for row in db:query "select url from pages" do print(row.url) end
+---
+---A thread runs the statements of a database (csrc/sqlite), so that the disk stops no other go block. What waits for
+---the disk at the same time is committed together.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+local need = require "runnel.internal.need"
+
+local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian libsqlite3-dev")
+
+local internal = core.internal
+local chan = core.chan
+local take, put = internal.moving.take, internal.moving.put
+local offer, close = core.methods.offer, core.methods.close
+local is_simulation, self_block = internal.is_simulation, internal.self
+local select, type = select, type
+
+---@class runnel.sqlite
+local sqlite = { version = lib.version }
+
+-- ---- values ----
+
+local Blob = { __name = "runnel.sqlite.blob" }
+
+---Bytes for a parameter that is to be a BLOB. (A plain string is a TEXT; both are read as strings.)
+---@param bytes string
+---@return table blob
+function sqlite.blob(bytes)
+  check.string(bytes, "a string", "sqlite.blob")
+  return setmetatable({ bytes }, Blob)
+end
+
+local PLAIN = { ["nil"] = true, boolean = true, number = true, string = true }
+
+-- Why a value cannot be that of a parameter, or nil.
+local function wrong_value(value)
+  if value ~= value then return "nan, which SQLite would make NULL" end
+  if PLAIN[type(value)] or getmetatable(value) == Blob then return nil end
+  return check.article(value)
+end
+
+local function check_values(what, level, ...)
+  for i = 1, select("#", ...) do
+    local wrong = wrong_value((select(i, ...)))
+    if wrong then
+      error(("%s: value %d: nil, a boolean, a number, a string or sqlite.blob(...) expected, got %s")
+        :format(what, i, wrong), level + 1)
+    end
+  end
+end
+
+-- The values of a table by name, each behind its name.
+local function flatten(what, level, values)
+  local flat, n = {}, 0
+  for name, value in pairs(values) do
+    if type(name) ~= "string" or name:find "\0" then
+      error(("%s: the keys of a table of values are the names of parameters, got %s"):format(what, check.describe(name)),
+        level + 1)
+    end
+    local wrong = wrong_value(value)
+    if wrong then error(("%s: value %q: got %s"):format(what, name, wrong), level + 1) end
+    flat[n + 1], flat[n + 2], n = name, value, n + 2
+  end
+  return table.unpack(flat, 1, n)
+end
+
+-- ---- asking ----
+
+local BUSY <const> = 5
+
+-- A statement for a message: on one line, not too long.
+local function shown(sql)
+  sql = sql:gsub("%s+", " "):gsub("^ ", "")
+  return #sql > 200 and sql:sub(1, 200) .. "..." or sql
+end
+
+-- The message for an error of SQLite.
+local function message(self, what, sql, text, code)
+  if code & 0xff == BUSY then
+    text = ("another connection holds a lock, for more than %d ms (option busy_timeout)"):format(self.busy)
+  end
+  return ("%s: %s: %s%s"):format(what, self.path, text, sql and ", in: " .. shown(sql) or "")
+end
+
+-- Waits for a job. Returns its results: the rows that were changed and the last rowid; or nil, message and code.
+local function wait(job, news)
+  if not take(news) then error("not enough memory", 0) end
+  return job:result()
+end
+
+---@class runnel.sqlite.Statements
+---@field db runnel.sqlite.Database
+---@field number integer of the transaction; 0: none
+local Statements = {}
+
+-- Asks for a statement, with values. Errors of the arguments are raised at `level`, as seen from the caller.
+local function ask(self, what, kind, level, news, sql, ...)
+  local db = self.db
+  if type(sql) ~= "string" or sql:find("\0", 1, true) then
+    error(("%s: a statement of SQL expected, got %s"):format(what, check.describe(sql)), level + 1)
+  end
+  if not db.handle then error(("%s: the database is closed"):format(what), level + 1) end
+  if db.owner and self.number == 0 and db.owner == (self_block(what) or "main") then
+    error(("%s: this go block is in a transaction, for whose end this would wait: call the method of tx instead")
+      :format(what), level + 1)
+  end
+  local first = ...
+  if type(first) == "table" and select("#", ...) == 1 and getmetatable(first) ~= Blob then
+    return db.handle:ask(kind, sql, news, self.number, is_simulation(), true, flatten(what, level + 1, first))
+  end
+  check_values(what, level + 1, ...)
+  return db.handle:ask(kind, sql, news, self.number, is_simulation(), false, ...)
+end
+
+-- Asks, waits, and raises the error of the statement. Returns the job, the number of rows changed, and the last rowid.
+local function perform(self, what, kind, level, sql, ...)
+  local news = chan(1)
+  local job <close> = ask(self, what, kind, level + 1, news, sql, ...)
+  local changes, rowid, code = wait(job, news)
+  if not changes then error(message(self.db, what, sql, rowid, code), level + 1) end
+  if kind == "exec" then return changes, rowid end
+  return job:rows()
+end
+
+---Runs a statement, and waits until it is committed. Several statements, which then have no values, are one
+---transaction. An error is raised at the line of the call, and names the statement.
+---@param sql string with `?` for values, or `:name` for those of a table
+---@param ... any nil, booleans (as 1 and 0), numbers, strings, and sqlite.blob(bytes); or one table of values by name
+---@return integer changes rows that were changed
+---@return integer rowid of the row that was inserted last
+function Statements:exec(sql, ...)
+  local changes, rowid = perform(self, "exec", "exec", 2, sql, ...)
+  return changes, rowid
+end
+
+---Runs a statement, and returns its rows. NULLs are nil.
+---@param sql string
+---@param ... any as for exec
+---@return table[] rows each with the values by the names of the columns
+function Statements:rows(sql, ...)
+  local rows = perform(self, "rows", "rows", 2, sql, ...)
+  return rows
+end
+
+---Runs a statement, and returns its first row.
+---@param sql string
+---@param ... any as for exec
+---@return table? row
+function Statements:one(sql, ...)
+  local rows = perform(self, "one", "rows", 2, sql, ...)
+  return rows[1]
+end
+
+local function feed(out, job, news, self, sql, where)
+  local closing <close> = job -- luacheck: ignore 211
+  local ok, text, code = wait(job, news)
+  if not ok then return internal.fail(out, where .. message(self.db, "query", sql, text, code), nil, "query") end
+  local row = job:row()
+  while row and put(out, row) do row = job:row() end
+  out:close()
+end
+
+local function line_of_caller()
+  local info = debug.getinfo(3, "Sl")
+  return info.currentline > 0 and ("%s:%d: "):format(info.short_src, info.currentline) or ""
+end
+
+---Runs a statement, and returns its rows as a channel, which closes behind the last one, or with the error. The rows
+---are those of one moment, however slowly they are taken: what does not fit into memory goes into a temporary file.
+---Closing the channel ends the statement.
+---@param sql string
+---@param ... any as for exec
+---@return runnel.Channel<table> rows
+function Statements:query(sql, ...)
+  local out, news = chan():name "query", chan(1)
+  local job = ask(self, "query", "rows", 2, news, sql, ...)
+  guard.started(guard.go_while_open(out, guard.close, out, feed, out, job, news, self, sql, line_of_caller()), "query")
+  return out
+end
+
+-- ---- transactions ----
+
+---The statements of a transaction.
+---@class runnel.sqlite.Transaction: runnel.sqlite.Statements
+local Transaction = { exec = Statements.exec, rows = Statements.rows, one = Statements.one, query = Statements.query }
+Transaction.__index = Transaction
+Transaction.__name = "runnel.sqlite.transaction"
+
+-- Forgets which go block is in a transaction.
+local Owner = { __close = function(self) self.db.owner = nil end }
+
+-- Begins or ends a transaction.
+local function step(self, what, kind, level)
+  local news = chan(1)
+  local job = self.db.handle:ask(kind, nil, news, self.number, is_simulation(), false)
+  local ok, text, code = wait(job, news)
+  if not ok then error(message(self.db, what, nil, text, code), level + 1) end
+  return job
+end
+
+---@class runnel.sqlite.Database: runnel.sqlite.Statements
+---@field path string
+local Database = { exec = Statements.exec, rows = Statements.rows, one = Statements.one, query = Statements.query }
+Database.__index = Database
+Database.__name = "runnel.sqlite.database"
+
+---Calls f(tx), whose statements are one transaction: they are committed when it returns, and rolled back if it raises
+---an error or is cancelled. Meanwhile the other statements of this database wait, so that a transaction should not wait
+---for anything slow.
+---@param f fun(tx: runnel.sqlite.Transaction): ...
+---@return any ... what f returns
+function Database:transaction(f)
+  check.callable(f, "transaction: f")
+  if not self.handle then error("transaction: the database is closed", 2) end
+  local block = self_block "transaction" or "main"
+  if self.owner == block then error("transaction: this go block is in a transaction, for whose end this would wait", 2) end
+  self.last = self.last + 1
+  local tx = setmetatable({ db = self, number = self.last }, Transaction)
+  local news = chan(1)
+  local begun <close> = self.handle:ask("begin", nil, news, tx.number, is_simulation(), false)
+  local ok, text, code = wait(begun, news)
+  if not ok then error(message(self, "transaction", nil, text, code), 2) end
+  self.owner = block
+  local owner <close> = setmetatable({ db = self }, Owner) -- luacheck: ignore 211
+  local results = table.pack(f(tx))
+  step(tx, "transaction", "commit", 2)
+  return table.unpack(results, 1, results.n)
+end
+
+---Closes the database, when all statements that wait have run. Does nothing if it is closed.
+function Database:close()
+  local handle = self.handle
+  if not handle then return end
+  self.handle = nil
+  local news = chan(1)
+  local job <close> = handle:ask("close", nil, news, 0, is_simulation(), false)
+  wait(job, news)
+  handle:close()
+end
+
+Database.__close = Database.close
+
+-- ---- opening ----
+
+local OPTIONS = { readonly = true, create = true, busy_timeout = true, foreign_keys = true, wal = true,
+  synchronous = true }
+local SYNCHRONOUS = { off = true, normal = true, full = true, extra = true }
+
+local function check_boolean(value, name)
+  if value ~= nil and type(value) ~= "boolean" then
+    error(("sqlite.open: %s: true or false expected, got %s"):format(name, check.article(value)), 3)
+  end
+end
+
+---@class runnel.sqlite.Options
+---@field readonly? boolean open it for reading only
+---@field create? boolean make the file if there is none; default true
+---@field busy_timeout? integer ms for which a statement waits for the lock of another connection; default 5000
+---@field foreign_keys? boolean enforce foreign keys; default true
+---@field wal? boolean keep a write-ahead log, so that readers and a writer do not wait for each other; default true
+---@field synchronous? "off"|"normal"|"full"|"extra" when SQLite waits for the disk; default "full": what is committed
+---survives a power cut
+
+---Opens a database. An error is raised at the line of the call.
+---@param path string the file; ":memory:" for a database in memory
+---@param opts? runnel.sqlite.Options
+---@return runnel.sqlite.Database db
+function sqlite.open(path, opts)
+  check.string(path, "the path of a file", "sqlite.open")
+  if path:find("\0", 1, true) then error("sqlite.open: the path has a zero byte", 2) end
+  check.options(opts, OPTIONS, "sqlite.open")
+  opts = opts or {}
+  for _, name in ipairs { "readonly", "create", "foreign_keys", "wal" } do check_boolean(opts[name], name) end
+  local busy, synchronous = opts.busy_timeout or 5000, opts.synchronous or "full"
+  check.integer(busy, 0, "sqlite.open: busy_timeout")
+  if not SYNCHRONOUS[synchronous] then
+    error(("sqlite.open: synchronous: \"off\", \"normal\", \"full\" or \"extra\" expected, got %s")
+      :format(check.describe(synchronous)), 2)
+  end
+  local pragmas = ("pragma foreign_keys = %s; pragma synchronous = %s;"):format(opts.foreign_keys ~= false, synchronous)
+  -- A file that is no database is noticed when it is read.
+  pragmas = pragmas .. ((opts.readonly or opts.wal == false) and "pragma schema_version;" or "pragma journal_mode = wal;")
+  local handle = lib.open(chan():name "sqlite", offer, close, path, opts.readonly, opts.create ~= false, busy)
+  local self = setmetatable({ handle = handle, path = path, busy = busy, number = 0, last = 0 }, Database)
+  self.db = self
+  local news = chan(1)
+  local job <close> = handle:ask("open", pragmas, news, 0, is_simulation(), false)
+  local ok, text, code = wait(job, news)
+  if not ok then error(message(self, "sqlite.open", nil, text, code), 2) end
+  return self
+end
+
+return sqlite
