@@ -28,10 +28,11 @@ static const Value *find(const Job *job, const char *name) {
   return NULL;
 }
 
-/* Refuses the job; `what` has one %d. Returns a code. */
-static int refuse(Job *job, const char *what, size_t number, int parameters) {
-  char problem[128];
-  (void)snprintf(problem, sizeof problem, what, number, number == 1 ? "" : "s", parameters, parameters == 1 ? "" : "s");
+/* Refuses the job for its number of values. Returns a code. */
+static int refuse(Job *job, int parameters) {
+  char problem[100];
+  (void)snprintf(problem, sizeof problem, "%zu value%s for %d parameter%s", job->nvalues, job->nvalues == 1 ? "" : "s",
+                 parameters, parameters == 1 ? "" : "s");
   job_fail(job, SQLITE_MISUSE, problem);
   return SQLITE_MISUSE;
 }
@@ -45,15 +46,15 @@ static int bind_named(Job *job, sqlite3_stmt *stmt, int n) {
     if (code != SQLITE_OK) return code;
     used += value != NULL;
   }
-  if (used < job->nvalues)
-    return refuse(job, "%zu value%s given by name, of which the statement has no parameters", job->nvalues - used, 0);
-  return SQLITE_OK;
+  if (used == job->nvalues) return SQLITE_OK;
+  job_fail(job, SQLITE_MISUSE, "a value by a name that no parameter has");
+  return SQLITE_MISUSE;
 }
 
 static int bind_all(Job *job, sqlite3_stmt *stmt) {
   int n = sqlite3_bind_parameter_count(stmt);
   if (job->nvalues && job->values[0].name) return bind_named(job, stmt, n);
-  if ((size_t)n != job->nvalues) return refuse(job, "%zu value%s for %d parameter%s", job->nvalues, n);
+  if ((size_t)n != job->nvalues) return refuse(job, n);
   for (int i = 1; i <= n; i++) {
     int code = bind(stmt, i, &job->values[i - 1]);
     if (code != SQLITE_OK) return code;

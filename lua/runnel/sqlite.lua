@@ -62,8 +62,8 @@ local function flatten(what, level, values)
   local flat, n = {}, 0
   for name, value in pairs(values) do
     if type(name) ~= "string" or name:find "\0" then
-      error(("%s: the keys of a table of values are the names of parameters, got %s"):format(what, check.describe(name)),
-        level + 1)
+      error(("%s: the keys of a table of values are the names of parameters, got %s")
+        :format(what, check.describe(name)), level + 1)
     end
     local wrong = wrong_value(value)
     if wrong then error(("%s: value %q: got %s"):format(what, name, wrong), level + 1) end
@@ -221,7 +221,9 @@ function Database:transaction(f)
   check.callable(f, "transaction: f")
   if not self.handle then error("transaction: the database is closed", 2) end
   local block = self_block "transaction" or "main"
-  if self.owner == block then error("transaction: this go block is in a transaction, for whose end this would wait", 2) end
+  if self.owner == block then
+    error("transaction: this go block is in a transaction, for whose end this would wait", 2)
+  end
   self.last = self.last + 1
   local tx = setmetatable({ db = self, number = self.last }, Transaction)
   local news = chan(1)
@@ -287,7 +289,8 @@ function sqlite.open(path, opts)
   end
   local pragmas = ("pragma foreign_keys = %s; pragma synchronous = %s;"):format(opts.foreign_keys ~= false, synchronous)
   -- A file that is no database is noticed when it is read.
-  pragmas = pragmas .. ((opts.readonly or opts.wal == false) and "pragma schema_version;" or "pragma journal_mode = wal;")
+  local is_plain = opts.readonly or opts.wal == false
+  pragmas = pragmas .. (is_plain and "pragma schema_version;" or "pragma journal_mode = wal;")
   local handle = lib.open(chan():name "sqlite", offer, close, path, opts.readonly, opts.create ~= false, busy)
   local self = setmetatable({ handle = handle, path = path, busy = busy, number = 0, last = 0 }, Database)
   self.db = self

@@ -1,0 +1,402 @@
+-- runnel.sqlite: statements, transactions, what is committed together, and what goes wrong.
+
+local patience = require "spec.support.patience"
+local process = require "spec.support.process"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+
+local ENDLESS = "with recursive c(x) as (select 1 union all select x + 1 from c) select "
+
+describe("runnel.sqlite", function()
+  if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+  local sqlite = require "runnel.sqlite"
+  local dir, db
+
+  -- Opens the file of the test.
+  local function open(opts) return sqlite.open(dir.path .. "/work.db", opts) end
+
+  before_each(function()
+    dir = process.directory()
+    db = open()
+    db:exec "create table t(a integer primary key, b)"
+  end)
+  after_each(function()
+    db:close()
+    dir:remove()
+  end)
+
+  local function count(what) return (what or db):one("select count(*) as n from t").n end
+
+  -- Starts go blocks that each run f(i), and waits for all. Returns the errors by i.
+  local function together(n, f)
+    local blocks, errors = {}, {}
+    for i = 1, n do blocks[i] = rn.go(function() f(i) return true end) end
+    for i = 1, n do errors[i] = select(2, blocks[i]:take()) end
+    return errors
+  end
+
+  describe("values", function()
+    it("come back as they were given: integers, floats, strings with zero bytes, blobs, nil", function()
+      local values = { math.maxinteger, math.mininteger, 2.0, -0.1, math.huge, "", "a\0b", "ä", ("x"):rep(1000000) }
+      for i, value in ipairs(values) do db:exec("insert into t values (?, ?)", i, value) end
+      for i, value in ipairs(values) do
+        local found = db:one("select b from t where a = ?", i).b
+        assert.equal(value, found)
+        assert.equal(math.type(value), math.type(found))
+      end
+      db:exec("insert into t values (?, ?), (?, ?), (?, ?)", 100, nil, 101, sqlite.blob "\0\255", 102, true)
+      local expected = { { a = 100, kind = "null" }, { a = 101, b = "\0\255", kind = "blob" } }
+      expected[3] = { a = 102, b = 1, kind = "integer" }
+      assert.same(expected, db:rows "select a, b, typeof(b) as kind from t where a >= 100")
+    end)
+
+    it("are given by name in a table", function()
+      db:exec("insert into t values (:a, $b)", { a = 7, b = "seven" })
+      assert.same({ a = 7, b = "seven" }, db:one("select * from t where a = @a", { a = 7 }))
+      raises("a value by a name that no parameter has", function() db:one("select :a", { a = 1, b = 2 }) end)
+    end)
+
+    it("that SQLite cannot keep are refused at the caller's line", function()
+      raises("value 2: .*expected, got a table", function() db:exec("insert into t values (?, ?)", 1, {}) end)
+      raises("nan", function() db:exec("insert into t values (?, ?)", 1, 0 / 0) end)
+      raises("1 value for 2 parameters", function() db:exec("insert into t values (?, ?)", 1) end)
+      raises("value \"b\": got a function", function() db:exec("insert into t values (1, :b)", { b = print }) end)
+    end)
+  end)
+
+  describe("statements", function()
+    it("tell how many rows they have changed, and the id of the last one inserted", function()
+      assert.same({ 2, 2 }, { db:exec "insert into t(b) values ('x'), ('y')" })
+      assert.same({ 2, 2 }, { db:exec "update t set b = 'z'" })
+      assert.equal(0, (db:exec "create table u(a)"))
+    end)
+
+    it("that are several in a text are all done, or none", function()
+      db:exec "insert into t values (1, 1); -- a comment\n insert into t values (2, 2);"
+      raises("UNIQUE constraint failed: t.a, in: insert into t values %(3, 3%); insert", function()
+        db:exec "insert into t values (3, 3); insert into t values (1, 1)"
+      end)
+      assert.equal(2, count())
+      raises("one statement expected", function() db:rows "select 1; select 2" end)
+    end)
+
+    it("raise their error at the caller's line, with the file and the statement", function()
+      local message = raises("no such table: nope, in: select %* from nope$", function()
+        db:rows "select * from\n nope"
+      end)
+      assert.truthy(message:find(dir.path .. "/work.db", 1, true))
+      raises("a statement of SQL expected, got nothing", function() db:exec() end)
+      raises("near \"selekt\": syntax error", function() db:one "selekt 1" end)
+      raises("db:transaction", function() db:exec "/* no */ BEGIN" end)
+    end)
+
+    it("return rows of their own from insert ... returning", function()
+      assert.same({ a = 5, b = "x" }, db:one("insert into t values (5, ?) returning a, b", "x"))
+      assert.is_nil(db:one "select * from t where a = 6")
+    end)
+
+    it("may be pragmas between others that write", function()
+      local errors = together(20, function(i)
+        if i % 2 == 0 then db:exec "pragma wal_checkpoint" else db:exec("insert into t values (?, 1)", i) end
+      end)
+      assert.same({}, errors)
+      assert.equal(10, count())
+    end)
+  end)
+
+  describe("what waits together", function()
+    it("is committed together", function()
+      together(500, function(i) db:exec("insert into t values (?, ?)", i, i) end)
+      assert.equal(500, count())
+      local log = assert(io.open(dir.path .. "/work.db-wal", "rb"))
+      assert.is_true(log:seek "end" < 250 * 4096) -- alone, each would write a page
+      log:close()
+    end)
+
+    it("succeeds or fails one by one", function()
+      local errors = together(100, function(i) db:exec("insert into t values (?, ?)", i // 2, i) end)
+      for i = 2, 99, 2 do assert.matches("UNIQUE", errors[i + 1] or errors[i]) end
+      assert.equal(51, count())
+    end)
+
+    it("is kept when one of it is interrupted, which rolls back the whole transaction in SQLite", function()
+      local long
+      for i = 1, 20 do
+        rn.go(function() db:exec("insert into t values (?, 0)", i) end)
+        if i == 10 then long = rn.go(function() db:exec("insert into t(b) " .. ENDLESS .. "x from c") end) end
+      end
+      rn.sleep(30)
+      rn.cancel(long)
+      long:poll()
+      assert.equal(20, count())
+    end)
+
+    it("is kept when one of it fills the disk", function()
+      db:exec "pragma max_page_count = 20"
+      local errors = together(20, function(i)
+        db:exec("insert into t values (?, zeroblob(?))", i, i == 10 and 1000000 or 10)
+      end)
+      assert.matches("database or disk is full, in: insert into t", errors[10])
+      errors[10] = nil
+      assert.same({}, errors)
+      assert.equal(19, count())
+    end)
+  end)
+
+  describe("a transaction", function()
+    it("is committed when its function returns, with its results", function()
+      assert.same({ 1, n = 3 }, table.pack(db:transaction(function(tx)
+        tx:exec "insert into t values (1, 'x')"
+        assert.equal(1, count(tx))
+        return 1, nil, nil
+      end)))
+      assert.equal(1, count(open()))
+    end)
+
+    it("is rolled back when its function raises, or its go block is cancelled", function()
+      assert.error_matches(function()
+        db:transaction(function(tx)
+          tx:exec "insert into t values (1, 'x')"
+          error "no"
+        end)
+      end, "no")
+      local begun = rn.chan()
+      local block = rn.go(function()
+        db:transaction(function(tx)
+          tx:exec "insert into t values (2, 'x')"
+          begun:put(true)
+          rn.sleep(1e6)
+        end)
+      end)
+      begun:take()
+      rn.cancel(block)
+      block:poll()
+      assert.equal(0, count())
+    end)
+
+    it("is alone: other statements and transactions wait until it has ended", function()
+      local gate, seen, other = rn.chan(), nil, nil
+      local block = rn.go(function()
+        db:transaction(function(tx)
+          tx:exec "insert into t values (1, 'x')"
+          gate:take()
+          tx:exec "delete from t"
+        end)
+      end)
+      local reader = rn.go(function() seen = count() end)
+      local writer = rn.go(function() other = db:transaction(count) end)
+      rn.sleep(20)
+      assert.is_nil(seen)
+      gate:put(true)
+      block:take()
+      reader:take()
+      writer:take()
+      assert.same({ 0, 0 }, { seen, other })
+    end)
+
+    it("that is cancelled while it waits for another one never begins", function()
+      local gate = rn.chan()
+      local first = rn.go(function() db:transaction(function() gate:take() end) end)
+      local second = rn.go(function() db:transaction(function(tx) tx:exec "insert into t values (1, 1)" end) end)
+      rn.sleep(10)
+      rn.cancel(second)
+      second:poll()
+      gate:put(true)
+      first:take()
+      assert.equal(0, count())
+    end)
+
+    it("refuses what would wait for its own end", function()
+      raises("call the method of tx", function() db:transaction(function() db:exec "delete from t" end) end)
+      raises("in a transaction", function() db:transaction(function() db:transaction(function() end) end) end)
+      local kept
+      db:transaction(function(tx) kept = tx end)
+      raises("the transaction has ended, in: select 1", function() kept:one "select 1" end)
+    end)
+
+    it("fails as a whole once SQLite has rolled it back", function()
+      db:exec "pragma max_page_count = 20"
+      raises("rolled back, because of an earlier error", function()
+        db:transaction(function(tx)
+          tx:exec "insert into t values (1, 1)"
+          pcall(tx.exec, tx, "insert or rollback into t values (1, 1)")
+        end)
+      end)
+      assert.equal(0, count())
+      db:exec "insert into t values (1, 1)"
+    end)
+  end)
+
+  describe("a query", function()
+    it("is a channel of rows, as they were when it ran, and holds no lock while its reader is slow", function()
+      db:close()
+      db = open { wal = false } -- there a reader's lock stops writers
+      db:exec("insert into t " .. ENDLESS .. "x, 'some text' from c limit 50000")
+      local rows, n = db:query "select * from t order by a", 0
+      assert.equal(1, rows:take().a)
+      local other <close> = open { wal = false, busy_timeout = 0 }
+      other:exec "delete from t"
+      for row in rows do
+        n = n + 1
+        if row.a ~= n + 1 or row.b ~= "some text" then error "a wrong row" end
+      end
+      assert.equal(49999, n)
+    end)
+
+    it("closes its channel with the error, which names the line of the call", function()
+      local rows = db:query "select * from nope"
+      local row, err = rows:take()
+      assert.is_nil(row)
+      assert.matches("^[^\n]*sqlite_spec.lua:%d+: query: .*no such table: nope, in: select %* from nope", err)
+    end)
+
+    it("ends when its channel is closed, and when it is cancelled", function()
+      local rows = db:query(ENDLESS .. "x from c where x < 0")
+      rn.sleep(5)
+      rows:close()
+      local block = rn.go(function() db:one(ENDLESS .. "max(x) from c") end)
+      rn.sleep(5)
+      rn.cancel(block)
+      block:poll()
+      assert.equal(0, count())
+    end)
+  end)
+
+  describe("a file", function()
+    it("that another connection has locked is waited for, at most busy_timeout", function()
+      local other <close> = open { busy_timeout = 50 }
+      local gate, locked = rn.chan(), rn.chan()
+      local block = rn.go(function()
+        db:transaction(function(tx)
+          tx:exec "insert into t values (1, 1)"
+          locked:put(true)
+          gate:take()
+        end)
+      end)
+      locked:take()
+      local started = rn.now()
+      local errors = together(100, function(i) other:exec("insert into t values (?, 1)", 100 + i) end)
+      for i = 1, 100 do assert.matches("another connection holds a lock, for more than 50 ms", errors[i]) end
+      assert.is_true(rn.now() - started < 50 * 50 * patience.factor()) -- they wait at the same time
+      local writer = rn.go(function() return open():exec "insert into t values (2, 2)" end)
+      rn.sleep(20)
+      gate:put(true)
+      block:take()
+      assert.equal(1, writer:take())
+      other:exec "insert into t values (3, 3)"
+    end)
+
+    it("is opened for reading only, and must exist, where the options say so", function()
+      local reader <close> = open { readonly = true }
+      assert.equal(0, count(reader))
+      raises("attempt to write a readonly database, in: insert", function()
+        reader:exec "insert into t values (1, 1)"
+      end)
+      raises("unable to open database file", function() sqlite.open(dir.path .. "/none.db", { create = false }) end)
+      raises("unable to open database file", function() sqlite.open(dir.path) end)
+    end)
+
+    it("that is no database, or is damaged, is an error that says so", function()
+      dir:write("text.db", ("no database\n"):rep(1000))
+      raises("text.db: file is not a database", function() sqlite.open(dir.path .. "/text.db") end)
+      together(100, function(i) db:exec("insert into t values (?, zeroblob(1000))", i) end)
+      db:close()
+      local bytes = dir:read "work.db"
+      dir:write("work.db", bytes:sub(1, 8192) .. ("\255"):rep(#bytes - 8192))
+      db = open()
+      raises("database disk image is malformed, in: select", function() db:rows "select b from t" end)
+    end)
+
+    it("has the settings of the options, by default foreign keys, a log, and full synchronization", function()
+      assert.equal(1, db:one("pragma foreign_keys").foreign_keys)
+      assert.equal("wal", db:one("pragma journal_mode").journal_mode)
+      assert.equal(2, db:one("pragma synchronous").synchronous)
+      local other <close> = sqlite.open(":memory:", { foreign_keys = false, synchronous = "off" })
+      assert.equal(0, other:one("pragma foreign_keys").foreign_keys)
+      assert.equal(0, other:one("pragma synchronous").synchronous)
+      raises("unknown option \"mode\"", function() open { mode = 1 } end)
+      raises("synchronous: .* expected, got \"no\"", function() open { synchronous = "no" } end)
+      raises("the path of a file expected", function() sqlite.open() end)
+    end)
+
+    it("is closed when nothing uses it any more", function()
+      local function descriptors()
+        local list = io.popen "ls /proc/$PPID/fd 2>/dev/null | wc -l"
+        local n = list:read "n"
+        list:close()
+        return n
+      end
+      collectgarbage()
+      local before = descriptors()
+      -- Of a file that is open elsewhere in the process SQLite may keep descriptors: each has a file of its own.
+      for i = 1, 20 do sqlite.open(("%s/%d.db"):format(dir.path, i)):one("select ?", i) end
+      assert.is_true(patience.wait_until(10000, function() -- the scheduler drops the last messages of their ports
+        collectgarbage()
+        return descriptors() <= before
+      end))
+    end)
+
+    it("that was closed refuses further statements, and those before are done", function()
+      local blocks = {}
+      for i = 1, 50 do blocks[i] = rn.go(function() return db:exec("insert into t values (?, 1)", i) end) end
+      rn.go(function() db:close() end):take()
+      for i = 1, 50 do assert.equal(1, blocks[i]:take()) end
+      raises("the database is closed", function() db:exec "select 1" end)
+      raises("the database is closed", function() db:transaction(function() end) end)
+      db:close()
+      db = open()
+      assert.equal(50, count())
+    end)
+  end)
+
+  it("works in a simulation, on the calling thread", function()
+    local sim = require "runnel.sim"
+    sim.run(function()
+      local mine <close> = sqlite.open ":memory:"
+      mine:exec "create table t(a integer primary key, b)"
+      together(20, function(i)
+        if i % 2 == 0 then
+          mine:transaction(function(tx)
+            tx:exec("insert into t values (?, 1)", i)
+            rn.sleep(10)
+          end)
+        else
+          mine:exec("insert into t values (?, 1)", i)
+        end
+      end)
+      assert.equal(20, count(mine))
+      local n = 0
+      for _ in mine:query "select * from t" do n = n + 1 end
+      assert.equal(20, n)
+    end)
+  end)
+
+  it("works under each driver, and leaves a program that ends", function()
+    for _, driver in ipairs { "", "luv", "cqueues", "copas", "luasocket" } do
+      dir:write("main.lua", ([[
+        package.path = package.path .. ";/usr/share/lua/5.2/?.lua;/usr/share/lua/5.3/?.lua"
+        local rn = require "runnel"
+        local driver = %q
+        if driver ~= "" then
+          local ok, found = pcall(require, "runnel.driver." .. driver)
+          if not ok then return print(200) end
+          rn.driver(found)
+        end
+        local db = require("runnel.sqlite").open(":memory:")
+        db:exec "create table t(a)"
+        for i = 1, 200 do rn.go(function() db:exec("insert into t values (?)", i) end) end
+        rn.run()
+        print(db:one("select count(*) as n from t").n)
+      ]]):format(driver))
+      local got = process.run(dir.path, (os.getenv "LUA" or "lua5.4") .. " main.lua")
+      assert.same({ out = "200\n", err = "", status = 0 }, got, driver)
+    end
+  end)
+
+  it("does not hide a deadlock", function()
+    assert.error_matches(function()
+      db:exec "select 1"
+      rn.chan():take()
+    end, "deadlock")
+  end)
+end)
