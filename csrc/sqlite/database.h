@@ -238,6 +238,14 @@ int ask_job(lua_State *L);
 /* Makes the metatable of jobs. */
 void ask_open(lua_State *L);
 
+/* ---- locks.c ---- */
+
+/* locks(path) -> locks in that file, which is made if there is none; or nil, message */
+int locks_new(lua_State *L);
+
+/* Makes the metatable of locks. */
+void locks_open(lua_State *L);
+
 /* ---- module.c ---- */
 
 #if defined(__GNUC__)

@@ -80,12 +80,13 @@ static int module_close(lua_State *L) {
 }
 
 int luaopen_runnel_sqlite_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"open", module_open}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"locks", locks_new}, {"open", module_open}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"ask", ask_job}, {"close", module_close}, {NULL, NULL}};
   luaL_checkversion(L);
   (void)runnel_get_functions(L);
   handle_open(L, &database_type, methods);
   ask_open(L);
+  locks_open(L);
   luaL_newlib(L, functions);
   lua_pushstring(L, sqlite3_libversion());
   lua_setfield(L, -2, "version");

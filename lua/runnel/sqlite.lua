@@ -20,7 +20,7 @@ local internal = core.internal
 local chan = core.chan
 local take, put = internal.moving.take, internal.moving.put
 local offer, close = core.methods.offer, core.methods.close
-local is_simulation, self_block = internal.is_simulation, internal.self
+local is_simulation, raise, self_block = internal.is_simulation, internal.raise, internal.self
 local select, type = select, type
 
 ---@class runnel.sqlite
@@ -47,26 +47,26 @@ local function wrong_value(value)
   return check.article(value)
 end
 
-local function check_values(what, level, ...)
+local function check_values(what, ...)
   for i = 1, select("#", ...) do
     local wrong = wrong_value((select(i, ...)))
     if wrong then
-      error(("%s: value %d: nil, a boolean, a number, a string or sqlite.blob(...) expected, got %s")
-        :format(what, i, wrong), level + 1)
+      raise(("%s: value %d: nil, a boolean, a number, a string or sqlite.blob(...) expected, got %s")
+        :format(what, i, wrong))
     end
   end
 end
 
 -- The values of a table by name, each behind its name.
-local function flatten(what, level, values)
+local function flatten(what, values)
   local flat, n = {}, 0
   for name, value in pairs(values) do
     if type(name) ~= "string" or name:find "\0" then
-      error(("%s: the keys of a table of values are the names of parameters, got %s")
-        :format(what, check.describe(name)), level + 1)
+      raise(("%s: the keys of a table of values are the names of parameters, got %s")
+        :format(what, check.describe(name)))
     end
     local wrong = wrong_value(value)
-    if wrong then error(("%s: value %q: got %s"):format(what, name, wrong), level + 1) end
+    if wrong then raise(("%s: value %q: got %s"):format(what, name, wrong)) end
     flat[n + 1], flat[n + 2], n = name, value, n + 2
   end
   return table.unpack(flat, 1, n)
@@ -101,31 +101,30 @@ end
 ---@field number integer of the transaction; 0: none
 local Statements = {}
 
--- Asks for a statement, with values. Errors of the arguments are raised at `level`, as seen from the caller.
-local function ask(self, what, kind, level, news, sql, ...)
+-- Asks for a statement, with values.
+local function ask(self, what, kind, news, sql, ...)
   local db = self.db
   if type(sql) ~= "string" or sql:find("\0", 1, true) then
-    error(("%s: a statement of SQL expected, got %s"):format(what, check.describe(sql)), level + 1)
+    raise(("%s: a statement of SQL expected, got %s"):format(what, check.describe(sql)))
   end
-  if not db.handle then error(("%s: the database is closed"):format(what), level + 1) end
-  if db.owner and self.number == 0 and db.owner == (self_block(what) or "main") then
-    error(("%s: this go block is in a transaction, for whose end this would wait: call the method of tx instead")
-      :format(what), level + 1)
+  if not db.handle then raise(what .. ": the database is closed") end
+  if self.number == 0 and db:is_in_transaction() then
+    raise(what .. ": this go block is in a transaction, for whose end this would wait: call the method of tx instead")
   end
   local first = ...
   if type(first) == "table" and select("#", ...) == 1 and getmetatable(first) ~= Blob then
-    return db.handle:ask(kind, sql, news, self.number, is_simulation(), true, flatten(what, level + 1, first))
+    return db.handle:ask(kind, sql, news, self.number, is_simulation(), true, flatten(what, first))
   end
-  check_values(what, level + 1, ...)
+  check_values(what, ...)
   return db.handle:ask(kind, sql, news, self.number, is_simulation(), false, ...)
 end
 
 -- Asks, waits, and raises the error of the statement. Returns the job, the number of rows changed, and the last rowid.
-local function perform(self, what, kind, level, sql, ...)
+local function perform(self, what, kind, sql, ...)
   local news = chan(1)
-  local job <close> = ask(self, what, kind, level + 1, news, sql, ...)
+  local job <close> = ask(self, what, kind, news, sql, ...)
   local changes, rowid, code = wait(job, news)
-  if not changes then error(message(self.db, what, sql, rowid, code), level + 1) end
+  if not changes then raise(message(self.db, what, sql, rowid, code)) end
   if kind == "exec" then return changes, rowid end
   return job:rows()
 end
@@ -137,8 +136,7 @@ end
 ---@return integer changes rows that were changed
 ---@return integer rowid of the row that was inserted last
 function Statements:exec(sql, ...)
-  local changes, rowid = perform(self, "exec", "exec", 2, sql, ...)
-  return changes, rowid
+  return perform(self, "exec", "exec", sql, ...)
 end
 
 ---Runs a statement, and returns its rows. NULLs are nil.
@@ -146,8 +144,7 @@ end
 ---@param ... any as for exec
 ---@return table[] rows each with the values by the names of the columns
 function Statements:rows(sql, ...)
-  local rows = perform(self, "rows", "rows", 2, sql, ...)
-  return rows
+  return perform(self, "rows", "rows", sql, ...)
 end
 
 ---Runs a statement, and returns its first row.
@@ -155,8 +152,22 @@ end
 ---@param ... any as for exec
 ---@return table? row
 function Statements:one(sql, ...)
-  local rows = perform(self, "one", "rows", 2, sql, ...)
+  local rows = perform(self, "one", "rows", sql, ...)
   return rows[1]
+end
+
+---For other modules of the library: like exec or rows, but returns nil and a message if the statement fails.
+---@param kind "exec"|"rows"
+---@param sql string
+---@param ... any
+---@return integer|table[]? result
+---@return string? problem
+function Statements:attempt(kind, sql, ...)
+  local news = chan(1)
+  local job <close> = ask(self, kind, kind, news, sql, ...)
+  local changes, text, code = wait(job, news)
+  if not changes then return nil, message(self.db, kind, sql, text, code) end
+  return kind == "rows" and job:rows() or changes
 end
 
 local function feed(out, job, news, self, sql, where)
@@ -181,36 +192,54 @@ end
 ---@return runnel.Channel<table> rows
 function Statements:query(sql, ...)
   local out, news = chan():name "query", chan(1)
-  local job = ask(self, "query", "rows", 2, news, sql, ...)
+  local job = ask(self, "query", "rows", news, sql, ...)
   guard.started(guard.go_while_open(out, guard.close, out, feed, out, job, news, self, sql, line_of_caller()), "query")
   return out
+end
+
+-- A table with the methods above: quicker than a chain of metatables.
+local function inherit()
+  local class = {}
+  for name, method in pairs(Statements) do class[name] = method end
+  return class
 end
 
 -- ---- transactions ----
 
 ---The statements of a transaction.
 ---@class runnel.sqlite.Transaction: runnel.sqlite.Statements
-local Transaction = { exec = Statements.exec, rows = Statements.rows, one = Statements.one, query = Statements.query }
+local Transaction = inherit()
 Transaction.__index = Transaction
 Transaction.__name = "runnel.sqlite.transaction"
+
+-- Closes a job whose wait was cancelled, or that has failed.
+local Unless_done = { __close = function(self) if self.job then self.job:close() end end }
 
 -- Forgets which go block is in a transaction.
 local Owner = { __close = function(self) self.db.owner = nil end }
 
--- Begins or ends a transaction.
-local function step(self, what, kind, level)
+-- Begins or commits a transaction.
+local function step(tx, kind)
   local news = chan(1)
-  local job = self.db.handle:ask(kind, nil, news, self.number, is_simulation(), false)
+  local job = tx.db.handle:ask(kind, nil, news, tx.number, is_simulation(), false)
+  local closing <close> = setmetatable({ job = job }, Unless_done)
   local ok, text, code = wait(job, news)
-  if not ok then error(message(self.db, what, nil, text, code), level + 1) end
+  if not ok then raise(message(tx.db, "transaction", nil, text, code)) end
+  closing.job = nil
   return job
 end
 
 ---@class runnel.sqlite.Database: runnel.sqlite.Statements
 ---@field path string
-local Database = { exec = Statements.exec, rows = Statements.rows, one = Statements.one, query = Statements.query }
+local Database = inherit()
 Database.__index = Database
 Database.__name = "runnel.sqlite.database"
+
+---Whether the running go block is in a transaction of this database, for whose end it would wait.
+---@return boolean
+function Database:is_in_transaction()
+  return self.owner ~= nil and self.owner == (self_block "a statement" or "main")
+end
 
 ---Calls f(tx), whose statements are one transaction: they are committed when it returns, and rolled back if it raises
 ---an error or is cancelled. Meanwhile the other statements of this database wait, so that a transaction should not wait
@@ -219,21 +248,20 @@ Database.__name = "runnel.sqlite.database"
 ---@return any ... what f returns
 function Database:transaction(f)
   check.callable(f, "transaction: f")
-  if not self.handle then error("transaction: the database is closed", 2) end
-  local block = self_block "transaction" or "main"
-  if self.owner == block then
-    error("transaction: this go block is in a transaction, for whose end this would wait", 2)
+  if not self.handle then raise "transaction: the database is closed" end
+  if self:is_in_transaction() then
+    raise "transaction: this go block is in a transaction, for whose end this would wait"
   end
   self.last = self.last + 1
   local tx = setmetatable({ db = self, number = self.last }, Transaction)
-  local news = chan(1)
-  local begun <close> = self.handle:ask("begin", nil, news, tx.number, is_simulation(), false)
-  local ok, text, code = wait(begun, news)
-  if not ok then error(message(self, "transaction", nil, text, code), 2) end
-  self.owner = block
-  local owner <close> = setmetatable({ db = self }, Owner) -- luacheck: ignore 211
-  local results = table.pack(f(tx))
-  step(tx, "transaction", "commit", 2)
+  local begun <close> = step(tx, "begin") -- luacheck: ignore 211 (rolls back what was not committed)
+  local results
+  do
+    local owner <close> = setmetatable({ db = self }, Owner) -- luacheck: ignore 211
+    self.owner = self_block "transaction" or "main"
+    results = table.pack(f(tx))
+  end
+  step(tx, "commit"):close()
   return table.unpack(results, 1, results.n)
 end
 
@@ -258,7 +286,7 @@ local SYNCHRONOUS = { off = true, normal = true, full = true, extra = true }
 
 local function check_boolean(value, name)
   if value ~= nil and type(value) ~= "boolean" then
-    error(("sqlite.open: %s: true or false expected, got %s"):format(name, check.article(value)), 3)
+    error(("open: %s: true or false expected, got %s"):format(name, check.article(value)), 3)
   end
 end
 
@@ -276,15 +304,15 @@ end
 ---@param opts? runnel.sqlite.Options
 ---@return runnel.sqlite.Database db
 function sqlite.open(path, opts)
-  check.string(path, "the path of a file", "sqlite.open")
-  if path:find("\0", 1, true) then error("sqlite.open: the path has a zero byte", 2) end
-  check.options(opts, OPTIONS, "sqlite.open")
+  check.string(path, "the path of a file", "open")
+  if path:find("\0", 1, true) then error("open: the path has a zero byte", 2) end
+  check.options(opts, OPTIONS, "open")
   opts = opts or {}
   for _, name in ipairs { "readonly", "create", "foreign_keys", "wal" } do check_boolean(opts[name], name) end
   local busy, synchronous = opts.busy_timeout or 5000, opts.synchronous or "full"
-  check.integer(busy, 0, "sqlite.open: busy_timeout")
+  check.integer(busy, 0, "open: busy_timeout")
   if not SYNCHRONOUS[synchronous] then
-    error(("sqlite.open: synchronous: \"off\", \"normal\", \"full\" or \"extra\" expected, got %s")
+    error(("open: synchronous: \"off\", \"normal\", \"full\" or \"extra\" expected, got %s")
       :format(check.describe(synchronous)), 2)
   end
   local pragmas = ("pragma foreign_keys = %s; pragma synchronous = %s;"):format(opts.foreign_keys ~= false, synchronous)
@@ -297,7 +325,7 @@ function sqlite.open(path, opts)
   local news = chan(1)
   local job <close> = handle:ask("open", pragmas, news, 0, is_simulation(), false)
   local ok, text, code = wait(job, news)
-  if not ok then error(message(self, "sqlite.open", nil, text, code), 2) end
+  if not ok then raise(message(self, "open", nil, text, code)) end
   return self
 end
 

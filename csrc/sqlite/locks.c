@@ -1,0 +1,90 @@
+/* locks.c: locks between processes, for lua/runnel/store: each for a text, in a file beside the database. The system
+   releases those of a process that ends, however it ends.
+
+   A lock is a lock of the system on one byte of the file, at an offset that is a hash of the text. Two texts with the
+   same hash, one pair in 2^62, wait for each other, which does no harm. Locks of one handle do not exclude each other:
+   Lua sees to that. The Lua thread. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): declares F_OFD_SETLK */
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sqlite/database.h"
+
+#define LOCKS_TYPE "runnel.sqlite.locks"
+
+/* Where the system has only locks of a process, two states of one process do not exclude each other. */
+#ifdef F_OFD_SETLK
+#define SET_LOCK F_OFD_SETLK
+#else
+#define SET_LOCK F_SETLK
+#endif
+
+typedef struct Locks {
+  Handle handle; /* held by its userdata only */
+  int fd;        /* of the file; 0 before it is open */
+} Locks;
+
+static void free_locks(void *object) {
+  Locks *locks = (Locks *)object;
+  if (locks->fd > 0) (void)close(locks->fd);
+  free(locks);
+}
+
+static const HandleType locks_type = {LOCKS_TYPE, NULL, free_locks};
+
+/* The offset for a text (FNV-1a). */
+static off_t offset_of(const char *text, size_t size) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < size; i++) hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+  return (off_t)(hash >> (sizeof(off_t) == 8 ? 2 : 34));
+}
+
+/* Locks or unlocks the byte for the text at index 2; returns fcntl's result. */
+static int set(lua_State *L, short type) {
+  Locks *locks = (Locks *)handle_check(L, 1, LOCKS_TYPE);
+  size_t size;
+  const char *text = luaL_checklstring(L, 2, &size);
+  struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = offset_of(text, size), .l_len = 1};
+  return fcntl(locks->fd, SET_LOCK, &lock);
+}
+
+/* locks:try(text) -> whether it has the lock now */
+static int locks_try(lua_State *L) {
+  bool has_lock = set(L, F_WRLCK) == 0;
+  if (!has_lock && errno != EAGAIN && errno != EACCES) return luaL_error(L, "cannot lock: %s", strerror(errno));
+  lua_pushboolean(L, has_lock);
+  return 1;
+}
+
+/* locks:release(text) */
+static int locks_release(lua_State *L) {
+  (void)set(L, F_UNLCK);
+  return 0;
+}
+
+/* locks:close(): releases all. */
+static int locks_close(lua_State *L) {
+  handle_close(L, 1, LOCKS_TYPE);
+  return 0;
+}
+
+int locks_new(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  Locks *locks = (Locks *)handle_new(L, &locks_type, sizeof *locks, 0);
+  locks->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (locks->fd >= 0) return 1;
+  lua_pushnil(L);
+  lua_pushstring(L, strerror(errno));
+  return 2;
+}
+
+void locks_open(lua_State *L) {
+  static const luaL_Reg methods[] = {
+      {"close", locks_close}, {"release", locks_release}, {"try", locks_try}, {NULL, NULL}};
+  handle_open(L, &locks_type, methods);
+}

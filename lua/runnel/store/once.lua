@@ -1,0 +1,292 @@
+---store:once: a function each of whose results is computed once.
+---
+---A call of one key looks for the result in memory, then waits for the call of the same key that runs, if one does: in
+---this state (Store.running) or in another process (core.locks). Then it looks into the table; if there is no result it
+---calls the function, and returns once the result is on the disk.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local json = require "runnel.internal.json"
+local new_memory = require "runnel.store.memory"
+local retry = require "runnel.retry"
+local sqlite = require "runnel.sqlite"
+local steps = require "runnel.store.steps"
+local values = require "runnel.store.values"
+local internal = core.internal
+
+local chan, now, sleep, type = core.chan, core.now, core.sleep, type
+local take, is_cancelled, is_simulation = internal.moving.take, internal.is_cancelled, internal.is_simulation
+local value_of = values.of
+
+-- ---- time ----
+
+local offset = 0
+
+-- The time in ms since 1970. os.time knows only seconds: what is between two of them comes from the other clock.
+local function wall()
+  local t = now()
+  if is_simulation() then return math.floor(t) end
+  local second = os.time() * 1000
+  if t + offset < second or t + offset >= second + 1000 then offset = second - t end
+  return math.floor(t + offset)
+end
+
+-- ---- keys ----
+
+-- A key as it is in the table: a string or a number; a list as a blob with JSON. And as it is in Store.running.
+local function key_of(self, key)
+  local kind = math.type(key) or type(key)
+  if kind == "string" then return key, "s" .. key end
+  if kind == "nil" then return "", "s" end
+  if kind == "float" and key == key then key = math.tointeger(key) or key end
+  if key == key and (kind == "integer" or kind == "float") then return key, "n" .. key end
+  local text = kind == "table" and #key > 0 and json.encode(key)
+  if text and text:byte() == 91 and not text:find("{", 1, true) then return sqlite.blob(text), "l" .. text end
+  internal.raise(("once %s: the key is a string, a number, or a list of these, got %s; set the option key")
+    :format(self.name, key ~= key and "nan" or check.article(key)))
+end
+
+-- A key for messages and scopes.
+local function shown(key) return type(key) == "table" and key[1] or steps.shown(key) end
+
+-- ---- a call that runs ----
+
+---@class runnel.store.Run
+---@field entry runnel.store.Entry? what it has found
+---@field err any? or its error
+---@field has_failed boolean
+local Run = {}
+
+-- Ends a call: wakes those that wait for it. One that was cancelled has found nothing: then another one calls.
+function Run:__close(err)
+  local store = self.store
+  store.running[self.id] = nil
+  if self.is_locked then store.locks:release(self.id) end
+  if err ~= nil and not is_cancelled(err) then self.has_failed, self.err = true, err end
+  self.done:close()
+end
+
+-- The longest pause between two looks whether another process has ended its call, in ms.
+local LONGEST_PAUSE <const> = 100
+
+-- Waits until no other process is in this call.
+local function lock(run)
+  local locks, pause = run.store.locks, 2
+  if not locks then return end
+  while not locks:try(run.id) do
+    sleep(pause)
+    pause = math.min(pause * 1.5, LONGEST_PAUSE)
+  end
+  run.is_locked = true
+end
+
+-- ---- the table ----
+
+local FIND <const> = "select failed, form, value, expires from runnel_once where scope = '' and name = ? and key = ?"
+local FIND_STEP <const> = "select name, key, step, failed, form, value, expires, name = ?3 and key = ?4 as is_this "
+  .. "from runnel_once where scope = ?1 and (step = ?2 or (name = ?3 and key = ?4)) order by is_this desc"
+local KEEP <const> = "insert or replace into runnel_once(scope, name, key, step, failed, form, value, made, expires) "
+  .. "values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+local FORGET <const> = "delete from runnel_once where scope = '' and name = ? and key = ?"
+local FORGET_STEPS <const> = "delete from runnel_once where scope = ?1 or (scope > ?1 || ' >' and scope < ?1 || ' ?')"
+
+-- Runs a statement. An error is raised at the program's line.
+local function must(self, statements, kind, sql, ...)
+  local result, problem = statements:attempt(kind, sql, ...)
+  if not result then internal.raise(("once %s: %s"):format(self.name, problem)) end
+  return result
+end
+
+-- Refuses a step that is not the one in the table.
+local function check_step(self, call, key, step, row)
+  if not row or row.is_this == 1 and row.step == step then return end
+  local there = row.is_this == 1 and ("this was step %d"):format(row.step)
+    or ("it was %s[%s]"):format(row.name, steps.shown(row.key))
+  internal.raise(("once: step %d of %s is %s[%s]; when it was done first, %s. A call whose steps have changed cannot "
+    .. "go on: change them back, or do all of it again, after store:forget")
+    :format(step, call.scope, self.name, shown(key), there))
+end
+
+-- The entry in the table, or nil, and whether there is one that has expired.
+local function find(self, call, key, step)
+  local db = self.store.db
+  local row
+  if call then
+    row = must(self, db, "rows", FIND_STEP, call.scope, step, self.name, key)[1]
+    check_step(self, call, key, step, row)
+  else
+    row = must(self, db, "rows", FIND, self.name, key)[1]
+  end
+  if not row then return nil, false end
+  if row.expires and row.expires <= wall() then return nil, true end
+  local entry = values.entry(row.form, row.value)
+  entry.failed, entry.expires = row.failed == 1 or nil, row.expires
+  return entry, false
+end
+
+-- Writes a result, or an error. Returns the entry.
+local function keep(self, statements, scope, key, step, failed, value)
+  local form, data, entry = values.encode(value, failed and "the error" or "the result")
+  if not form then internal.raise(("once %s: %s"):format(self.name, data)) end
+  local made = wall()
+  local expires = self.expires and made + self.expires or nil
+  must(self, statements, "exec", KEEP, scope, self.name, key, step, failed and 1 or 0, form, data, made, expires)
+  entry.failed, entry.expires = failed or nil, expires
+  return entry
+end
+
+-- ---- calling the function ----
+
+-- The result of the function: its first one; nil and an error count as raised.
+local function result_of(result, err)
+  if result == nil and err ~= nil then error(err, 0) end
+  return result
+end
+
+-- Calls the function in its scope, and keeps the result. Returns the entry.
+local function compute(self, scope, inner, key, step, ...)
+  local call <close> = steps.enter(inner)
+  local db = self.store.db
+  if self.tx then
+    local arguments = table.pack(...)
+    local n = arguments.n + 1
+    return (db:transaction(function(tx)
+      arguments[n] = tx
+      return keep(self, tx, scope, key, step, false, result_of(self.f(table.unpack(arguments, 1, n))))
+    end))
+  end
+  local entry = keep(self, db, scope, key, step, false, result_of(self.f(...)))
+  if call.number > 0 then must(self, db, "exec", FORGET_STEPS, inner) end -- they will not be read again
+  return entry
+end
+
+-- The same, as often as the options tell.
+local function compute_often(self, ...)
+  if not self.tries then return compute(self, ...) end
+  return (retry.retry(compute, self.tries, self, ...))
+end
+
+-- The same; keeps the error if the options tell to.
+local function compute_or_fail(self, scope, inner, key, step, ...)
+  if not self.errors then return compute_often(self, scope, inner, key, step, ...) end
+  local ok, entry = pcall(compute_often, self, scope, inner, key, step, ...)
+  if ok then return entry end
+  if is_cancelled(entry) then error(entry, 0) end
+  local err = values.encode(entry, "the error") and entry or tostring(entry)
+  return keep(self, self.store.db, scope, key, step, true, err)
+end
+
+-- ---- a call ----
+
+-- The result of an entry; raises it if it is an error.
+local function outcome(entry)
+  if entry.failed then error(value_of(entry), 0) end
+  return value_of(entry)
+end
+
+-- Waits for the calls of the same key that run. Returns the entry of one; nil if none runs.
+local function wait_for_others(store, id)
+  local running = store.running
+  while true do
+    local other = running[id]
+    if not other then return nil end
+    take(other.done)
+    if other.entry then return other.entry end
+    if other.has_failed then error(other.err, 0) end
+  end
+end
+
+local function find_or_compute(self, call, key, id, step, ...)
+  local store, scope = self.store, call and call.scope or ""
+  local run <close> = setmetatable({ store = store, id = id, done = chan() }, Run)
+  store.running[id] = run
+  lock(run)
+  local entry, has_expired = find(self, call, key, step)
+  if not entry then
+    local inner = steps.scope(scope, self.name, shown(key))
+    if has_expired then must(self, store.db, "exec", FORGET_STEPS, inner) end
+    entry = compute_or_fail(self, scope, inner, key, step, ...)
+  end
+  if not call then self.memory:add(id, entry) end
+  run.entry = entry
+  return entry
+end
+
+local function call_once(self, ...)
+  local key
+  if self.key then key = self.key(...) else key = ... end
+  local text
+  key, text = key_of(self, key)
+  local call = steps.current()
+  local known = not call and self.memory:find(self.prefix .. text)
+  if known and (not known.expires or known.expires > wall()) then return outcome(known) end
+  local store = self.store
+  if store.is_closed then internal.raise(("once %s: the store is closed"):format(self.name)) end
+  if store.db:is_in_transaction() then
+    internal.raise(("once %s: this go block is in a transaction, for whose end this would wait"):format(self.name))
+  end
+  local step = call and call:next() or nil
+  local id = call and call.scope .. "\0" .. self.prefix .. text or self.prefix .. text
+  return outcome(wait_for_others(store, id) or find_or_compute(self, call, key, id, step, ...))
+end
+
+-- ---- making it ----
+
+local OPTIONS = { key = true, errors = true, expires = true, tries = true, retry = true, timeout = true, tx = true }
+
+local once = {}
+
+---Checks the options; errors are for the line that called the caller.
+function once.check(opts)
+  check.options(opts, OPTIONS, "once", 4)
+  for _, name in ipairs { "errors", "tx" } do
+    if opts[name] ~= nil and type(opts[name]) ~= "boolean" then
+      error(("once: %s: true or false expected, got %s"):format(name, check.article(opts[name])), 3)
+    end
+  end
+  if opts.key ~= nil and not check.is_callable(opts.key) then
+    error("once: key: a function expected, got " .. check.article(opts.key), 3)
+  end
+  if opts.expires ~= nil then check.integer(opts.expires, 1, "once: expires", 4) end
+  if opts.timeout ~= nil then check.ms(opts.timeout, 0, "once: timeout", 4) end
+end
+
+---@param store runnel.store.Store
+---@param name string
+---@param f function
+---@param opts table
+---@param tries integer
+---@param pause number ms before the second try
+---@return function
+function once.new(store, name, f, opts, tries, pause)
+  store.memories[name] = store.memories[name] or new_memory()
+  local self = {
+    store = store, name = name, f = f, key = opts.key, errors = opts.errors, expires = opts.expires, tx = opts.tx,
+    memory = store.memories[name], prefix = name .. "\0",
+  }
+  if tries > 1 or opts.timeout then self.tries = { tries = tries, retry = pause, timeout = opts.timeout } end
+  return function(...) return call_once(self, ...) end
+end
+
+---Forgets results: that of a key, or all of a name. Returns their number.
+---@param store runnel.store.Store
+---@param name string
+---@param key any nil: all
+---@param has_key boolean
+---@return integer
+function once.forget(store, name, key, has_key)
+  local self, memory = { name = name }, store.memories[name]
+  if not has_key then
+    if memory then memory:clear() end
+    local n = must(self, store.db, "exec", "delete from runnel_once where scope = '' and name = ?", name)
+    must(self, store.db, "exec", "delete from runnel_once where scope > ?1 || '[' and scope < ?1 || '\\'", name)
+    return n
+  end
+  local kept, text = key_of(self, key)
+  if memory then memory:remove(name .. "\0" .. text) end
+  local n = must(self, store.db, "exec", FORGET, name, kept)
+  must(self, store.db, "exec", FORGET_STEPS, steps.scope("", name, shown(kept)))
+  return n
+end
+
+return once

@@ -1,0 +1,69 @@
+---Which call of a `once` a go block is in, so that the calls within become its steps: their keys belong to it, and
+---their order must stay the same.
+
+local core = require "runnel.core"
+local internal = core.internal
+
+local steps = {}
+
+-- The key for what runs outside any go block.
+local MAIN = {}
+
+---A call that runs.
+---@class runnel.store.Call
+---@field scope string its name and key, and those of the calls that it is a part of
+---@field number integer of the last step
+---@field before runnel.store.Call? what the go block was in before
+---@field block any
+
+-- go block -> the call that it is in
+local calls = setmetatable({}, { __mode = "k" })
+
+local Call = {}
+Call.__index = Call
+
+function Call:__close() calls[self.block] = self.before end
+
+---The go block that runs, or a value that stands for none.
+function steps.block() return internal.self "once" or MAIN end
+
+---The call that the running go block is in, or nil.
+---@return runnel.store.Call?
+function steps.current()
+  if next(calls) == nil then return nil end
+  return calls[steps.block()]
+end
+
+---The running go block is in this call until the result, a to-be-closed variable, is closed.
+---@param scope string
+---@return runnel.store.Call
+function steps.enter(scope)
+  local block = steps.block()
+  local call = setmetatable({ scope = scope, number = 0, before = calls[block], block = block }, Call)
+  calls[block] = call
+  return call
+end
+
+---The number of the next step.
+---@return integer
+function Call:next()
+  self.number = self.number + 1
+  return self.number
+end
+
+---A key for a scope and for messages.
+---@param key any
+---@return string
+function steps.shown(key) return type(key) == "string" and ("%q"):format(key) or tostring(key) end
+
+---The scope of the steps of a call.
+---@param outer string the scope that the call is in
+---@param name string
+---@param key string
+---@return string
+function steps.scope(outer, name, key)
+  local own = ("%s[%s]"):format(name, key)
+  return outer == "" and own or outer .. " > " .. own
+end
+
+return steps

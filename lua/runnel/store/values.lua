@@ -1,0 +1,140 @@
+---Values as they are kept in the tables of a store, and in memory.
+---
+---In a table: as JSON where that gives the same value back, else as MessagePack; `form` says which. A response of
+---runnel.http, which has methods, is kept as its fields, and its form ends with "http response".
+
+local internal = require("runnel.core").internal
+local json = require "runnel.internal.json"
+local sqlite = require "runnel.sqlite"
+
+local values = {}
+
+-- Larger values are kept as MessagePack, which takes less time, and which nobody reads as text anyway.
+local LONGEST_JSON <const> = 1 << 20
+
+---What is in memory: a value that nobody can change, or bytes, and the function that makes the value of them.
+---@class runnel.store.Entry
+---@field data any
+---@field read? fun(data: any): any nil: data is the value
+---@field failed? boolean it is an error
+---@field expires? integer
+
+-- ---- objects ----
+
+-- The classes whose objects can be kept, by the name of the metatable.
+local CLASSES = {
+  ["http response"] = function(fields)
+    return require("runnel.http.response").new(fields.status, fields.headers, fields.body, fields.url)
+  end,
+}
+
+-- The name of an object's class, and its fields as a plain table.
+local function class_of(value)
+  local meta = type(value) == "table" and getmetatable(value)
+  local name = type(meta) == "table" and CLASSES[meta.__name] and meta.__name or nil
+  if not name then return nil, value end
+  local fields = {}
+  for k, v in pairs(value) do fields[k] = v end
+  return name, fields
+end
+
+-- ---- JSON ----
+
+-- Lists that were decoded from JSON, without the mark that makes them arrays.
+local function unmark(value)
+  if type(value) ~= "table" then return value end
+  setmetatable(value, nil)
+  for _, element in pairs(value) do unmark(element) end
+  return value
+end
+
+local ARRAY = getmetatable(json.array {})
+
+-- Whether a value has no other objects than those that come from JSON.
+local function is_from_json(value, depth)
+  if type(value) ~= "table" or value == json.null then return true end
+  local meta = getmetatable(value)
+  if meta ~= nil and meta ~= ARRAY or depth > 100 then return false end
+  for _, element in pairs(value) do
+    if not is_from_json(element, depth + 1) then return false end
+  end
+  return true
+end
+
+-- ---- reading ----
+
+local function unpack(bytes)
+  local value, problem = internal.unpack(bytes)
+  if problem then error("a value of the store is damaged: " .. problem, 0) end
+  return value
+end
+
+local function decode(text)
+  local value, problem = json.decode(text)
+  if problem then error("a value of the store is damaged: " .. problem, 0) end
+  return value
+end
+
+local READERS = {
+  ["nil"] = function() end,
+  json = function(text) return unmark(decode(text)) end,
+  ["marked json"] = decode,
+  msgpack = unpack,
+}
+
+-- An entry with a value of a class, if that is not nil.
+local function of_class(class, read, data)
+  if not class then return { data = data, read = read } end
+  local make = CLASSES[class]
+  return { data = data, read = function(bytes) return make(read(bytes)) end }
+end
+
+---The entry for what is in a row.
+---@param form string
+---@param data string?
+---@return runnel.store.Entry
+function values.entry(form, data)
+  local encoding, class = form:match "^(.-) ?(http response)$"
+  encoding = encoding or form
+  local read = READERS[encoding]
+  if not read then error(("a value of the store has the unknown form %q"):format(form), 0) end
+  if class then return of_class(class, read, data) end
+  local value = read(data)
+  if type(value) ~= "table" then return { data = value } end
+  -- Of a table each caller gets one of its own. MessagePack is the fastest to read.
+  local packed = encoding == "json" and internal.pack(value, "value")
+  return packed and { data = packed, read = unpack } or { data = data, read = read }
+end
+
+---The value of an entry.
+---@param entry runnel.store.Entry
+---@return any
+function values.of(entry)
+  local read = entry.read
+  if read then return read(entry.data) end
+  return entry.data
+end
+
+-- ---- writing ----
+
+---The form, the data and the entry for a value; or nil and a message that says which part of it cannot be kept.
+---@param value any
+---@param name string what the message calls the value
+---@return string? form
+---@return any data for a parameter; or the message
+---@return runnel.store.Entry? entry
+function values.encode(value, name)
+  if value == nil then return "nil", nil, { data = nil } end
+  local class, plain = class_of(value)
+  local suffix = class and " " .. class or ""
+  local packed, problem = internal.pack(plain, name)
+  local is_json = packed and #packed <= LONGEST_JSON or not packed and is_from_json(plain, 1)
+  local text = is_json and json.encode(plain, name) or nil
+  if not packed and not text then return nil, (problem:gsub("cannot be sent", "cannot be kept")) end
+  local form = not packed and "marked json" or text and "json" or "msgpack"
+  local entry = packed and of_class(class, unpack, packed) or of_class(class, decode, text)
+  if type(value) ~= "table" then entry = { data = value } end
+  return form .. suffix, text or sqlite.blob(packed), entry
+end
+
+return values
