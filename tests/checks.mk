@@ -15,8 +15,8 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
 CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts embed fuzz gc host model nats-memory \
-         nats-races httpd-memory httpd-races oom san-gcc san-clang shared-memory shared-races soak soak-machines \
-         specs-long spin threads \
+         nats-races httpd-memory httpd-races sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
+         shared-races soak soak-machines specs-long spin threads \
          tls-memory tls-races valgrind websocket
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
 $(CHECKS:%=check-%): NEEDED = san
@@ -193,6 +193,16 @@ run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE) $(if $(NATS_MODUL
 	$(if $(NATS_MODULE),$(BUILD)/nats_oom)
 	$(BUILD)/runner tests/nats.lua $(if $(LONG),1000,40)
 
+.PHONY: check-sqlite
+check-sqlite: check-sqlite-memory check-sqlite-races ## databases of runnel.sqlite used in every way, with sanitizers
+check-sqlite-memory check-sqlite-races: NEEDED = sqlite
+check-sqlite-races: BUILT = $(RACES)
+run-sqlite-memory run-sqlite-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
+run-sqlite-memory run-sqlite-races: export RUNNEL_MALLOC = 1
+run-sqlite-memory run-sqlite-races: $(BUILD)/runner $(SQLITE_MODULE) $(if $(SQLITE_MODULE),$(BUILD)/sqlite_oom)
+	$(if $(SQLITE_MODULE),$(BUILD)/sqlite_oom tests/sqlite_oom.lua $(if $(LONG),0,300))
+	$(if $(SQLITE_MODULE),$(BUILD)/runner tests/sqlite.lua $(if $(LONG),1000,40))
+
 .PHONY: check-httpd
 check-httpd: check-httpd-memory check-httpd-races ## client and servers of runnel.http used in every way, with sanitizers
 check-httpd-memory check-httpd-races: NEEDED = httpd
@@ -266,10 +276,12 @@ $(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/memory.o $(CORE_TEST) # thread
 $(BUILD)/nats_oom:  MODULE_LIBS = $(NATS_LIBS)
 $(BUILD)/httpd_oom: MODULE_LIBS = $(HTTPD_LIBS)
 $(BUILD)/http_oom:  MODULE_LIBS = $(HTTP_LIBS) $(HTTPD_LIBS)
+$(BUILD)/sqlite_oom: MODULE_LIBS = $(SQLITE_LIBS)
+$(BUILD)/sqlite_oom: $(SQLITE_OBJECTS)
 $(BUILD)/nats_oom:  $(NATS_OBJECTS)
 $(BUILD)/httpd_oom: $(HTTPD_OBJECTS)
 $(BUILD)/http_oom:  $(HTTP_OBJECTS) $(HTTPD_OBJECTS)
-$(BUILD)/nats_oom $(BUILD)/httpd_oom $(BUILD)/http_oom: $(BUILD)/%: $(BUILD)/tests/%.o $(BUILD)/tests/memory.o $(OBJECTS)
+$(BUILD)/nats_oom $(BUILD)/sqlite_oom $(BUILD)/httpd_oom $(BUILD)/http_oom: $(BUILD)/%: $(BUILD)/tests/%.o $(BUILD)/tests/memory.o $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(MODULE_LIBS) $(LIBS)
 
 $(BUILD)/tls: $(BUILD)/tests/tls.o $(BUILD)/tests/memory.o $(OBJECTS) $(TLS_OBJECTS)

@@ -1,0 +1,142 @@
+-- The scenarios of tests/sqlite_oom.c: statements while allocations fail. Called with the number of a scenario; returns
+-- its name and a function that runs it, or nil if there is no such scenario.
+
+local number = ...
+local rn = require "runnel"
+local sqlite = require "runnel.sqlite"
+local stores = require "runnel.store"
+local arm = arm -- luacheck: globals arm
+local _ = { rn.pmap, rn.retry } -- loads their modules, before allocations fail
+
+rn.on_error(function() end)
+
+-- Set while allocations fail. Work may then fail, too; but what it returns as a success must be one.
+local may_fail
+
+local function check(ok, ...)
+  if not ok then assert(may_fail, ...) end
+  return ok, ...
+end
+
+local SCHEMA = "create table t(a integer primary key, b); create table u(a)"
+local INSERT = "insert into t values (?, ?)"
+
+-- How many rows a table has; nil if that fails.
+local function count(db, name)
+  local ok, row = check(pcall(db.one, db, "select count(*) as n from " .. name))
+  return ok and row.n
+end
+
+-- Calls f with an open database, and closes that.
+local function with_database(f)
+  local ok, db = check(pcall(sqlite.open, ":memory:"))
+  if not ok then return end
+  check(pcall(db.exec, db, SCHEMA))
+  f(db)
+  check(pcall(db.close, db))
+end
+
+local SCENARIOS = {
+  { "statements", function()
+    with_database(function(db)
+      local done = 0
+      for i = 1, 3 do
+        if check(pcall(db.exec, db, INSERT, i, ("text %d"):format(i))) then done = done + 1 end
+      end
+      check(pcall(db.exec, db, "insert into u values (:a)", { a = sqlite.blob "x" }))
+      local n = count(db, "t")
+      assert(not n or n == done or may_fail and n >= done, "rows are missing")
+    end)
+  end },
+
+  { "statements that are committed together", function()
+    with_database(function(db)
+      local blocks, done = {}, 0
+      for i = 1, 4 do blocks[i] = rn.go(function() return db:exec(INSERT, i, i) end) end
+      for i = 1, 4 do
+        if check(blocks[i]:take()) then done = done + 1 end
+      end
+      local n = count(db, "t")
+      assert(not n or n >= done, "rows are missing")
+    end)
+  end },
+
+  { "rows in a temporary file", function()
+    with_database(function(db)
+      local ok, rows = check(pcall(db.query, db,
+        "with recursive c(x) as (select 1 union all select x + 1 from c limit 4) select x, zeroblob(150000) as b from c"))
+      if not ok then return end
+      local sum = 0
+      while true do
+        local row, err = rows:take()
+        if row == nil then
+          assert(err == nil and sum == 10 or may_fail, err or "rows are missing")
+          break
+        end
+        sum = sum + row.x
+      end
+      rows:close()
+    end)
+  end },
+
+  { "transactions", function()
+    with_database(function(db)
+      local ok = check(pcall(db.transaction, db, function(tx)
+        tx:exec("insert into u values (1)")
+        tx:exec("insert into u values (2)")
+      end))
+      local failed = pcall(db.transaction, db, function(tx)
+        tx:exec("insert into u values (3)")
+        error "no"
+      end)
+      assert(not failed)
+      local n = count(db, "u")
+      assert(not n or n == (ok and 2 or 0) or may_fail and n == 2, "half a transaction")
+    end)
+  end },
+
+  { "a statement that is cancelled", function()
+    with_database(function(db)
+      local ok, block = check(pcall(rn.go, function()
+        return db:one "with recursive c(x) as (select 1 union all select x + 1 from c) select max(x) from c"
+      end))
+      if not ok then return end
+      check(pcall(rn.sleep, 1))
+      rn.cancel(block)
+      pcall(block.take, block)
+      check(pcall(db.one, db, "select 1"))
+    end)
+  end },
+
+  { "once", function()
+    local ok, store = check(pcall(stores.open, ":memory:"))
+    if not ok then return end
+    local calls = 0
+    local made, get = check(pcall(store.once, store, "get", function(i)
+      calls = calls + 1
+      return { i, "text" }
+    end, { tries = 2, retry = 0 }))
+    for i = 1, 2 do
+      for _ = 1, 2 do
+        local got, value = made and check(pcall(get, i))
+        assert(not got or value[1] == i and value[2] == "text", "a wrong result")
+      end
+    end
+    assert(may_fail or calls == 2)
+    check(pcall(store.close, store))
+  end },
+}
+
+local scenario = SCENARIOS[number]
+if not scenario then return nil end
+
+return scenario[1], function()
+  may_fail = true
+  arm(true)
+  local ok, err = pcall(scenario[2])
+  arm(false)
+  may_fail = false
+  collectgarbage()
+  assert(ok or tostring(err):find "memory", err)
+  scenario[2]()
+end
