@@ -264,7 +264,7 @@ $(COMMANDS): %:
 	$(BUILDING)
 	$(THEN) run-$*
 
-demo: ## set up, build, and run four programs: words, pipelines, processes, threads
+demo: ## set up, build, and run five programs: words, pipelines, processes, threads, a store
 demo: NEEDED = demo
 run-demo: programs
 	@scripts/demo

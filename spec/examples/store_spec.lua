@@ -1,0 +1,47 @@
+-- examples/import.lua, killed in the middle.
+
+local process = require "spec.support.process"
+
+describe("examples/import.lua", function()
+  if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+  local dir, program
+  before_each(function()
+    dir = process.directory()
+    local pwd = io.popen "pwd"
+    program = ("%s '%s/examples/import.lua'"):format(os.getenv "LUA" or "lua5.4", pwd:read "l")
+    pwd:close()
+  end)
+  after_each(function() dir:remove() end)
+
+  it("goes on where it was when it was killed, and charges no order twice but those under way", function()
+    local lines = {}
+    for i = 1, 300 do lines[i] = i .. ",500\n" end
+    dir:write("orders.csv", table.concat(lines))
+    local got = process.run(dir.path, ([[
+      %s work.db orders.csv 2>charged & p=$!
+      until [ "$(wc -l <charged)" -gt 100 ]; do sleep 0.01; done
+      kill -9 $p
+      wait $p 2>/dev/null
+      %s work.db orders.csv 2>>charged
+      %s work.db orders.csv 2>>charged
+    ]]):format(program, program, program))
+    assert.equal(("300 orders, 150000 cents\n"):rep(2), got.out)
+    local times, twice = {}, 0
+    for id in dir:read("charged"):gmatch "%d+" do times[id] = (times[id] or 0) + 1 end
+    for i = 1, 300 do
+      local n = times[tostring(i)]
+      assert.is_true(n == 1 or n == 2)
+      if n == 2 then twice = twice + 1 end
+    end
+    assert.is_true(twice <= 32)
+  end)
+
+  it("says which line is wrong, and how to use it", function()
+    dir:write("orders.csv", "1,500\nnonsense\n")
+    local got = process.run(dir.path, program .. " work.db orders.csv")
+    assert.same({ "", 1 }, { got.out, got.status })
+    assert.matches('not a number and cents: "nonsense"', got.err)
+    got = process.run(dir.path, program .. " work.db")
+    assert.same({ "", "usage: lua5.4 examples/import.lua STORE FILE\n", 2 }, { got.out, got.err, got.status })
+  end)
+end)
