@@ -256,7 +256,7 @@ env: ## print the variables with which Lua uses this tree: eval "$(make -s env)"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 # Each of these installs NEEDED, then runs run-NAME.
-COMMANDS = demo demo-cluster bench bench-peers bench-io bench-programs bench-scale bench-cores bench-tracing bench-machines bench-host bench-port bench-web docs
+COMMANDS = demo demo-cluster bench bench-peers bench-io bench-programs bench-scale bench-cores bench-tracing bench-machines bench-host bench-port bench-web bench-store docs
 .PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
 $(COMMANDS): NEEDED = run
 $(COMMANDS): %:
@@ -313,6 +313,11 @@ bench-web: ## compare requests over HTTP with Go, node, curl and others; WEB='--
 bench-web: NEEDED = web
 run-bench-web: programs
 	$(LUA) bench/web.lua $(WEB)
+
+bench-store: ## measure runnel.sqlite and runnel.store on this disk; STORE=folder
+bench-store: NEEDED = sqlite
+run-bench-store: programs
+	$(LUA) bench/store.lua $(STORE)
 
 bench-programs: ## compare whole programs with Go, node, Python and others; PROGRAMS='--quick logs' runs a part
 bench-programs: NEEDED = programs

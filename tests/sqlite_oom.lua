@@ -64,7 +64,7 @@ local SCENARIOS = {
   { "rows in a temporary file", function()
     with_database(function(db)
       local ok, rows = check(pcall(db.query, db,
-        "with recursive c(x) as (select 1 union all select x + 1 from c limit 4) select x, zeroblob(150000) as b from c"))
+        "with recursive c(x) as (select 1 union all select x + 1 from c limit 4) select x, zeroblob(150000) b from c"))
       if not ok then return end
       local sum = 0
       while true do
@@ -116,9 +116,9 @@ local SCENARIOS = {
       calls = calls + 1
       return { i, "text" }
     end, { tries = 2, retry = 0 }))
-    for i = 1, 2 do
+    for i = 1, made and 2 or 0 do
       for _ = 1, 2 do
-        local got, value = made and check(pcall(get, i))
+        local got, value = check(pcall(get, i))
         assert(not got or value[1] == i and value[2] == "text", "a wrong result")
       end
     end

@@ -3,7 +3,7 @@
 local process = require "spec.support.process"
 
 describe("examples/import.lua", function()
-  if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+  if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
   local dir, program
   before_each(function()
     dir = process.directory()
