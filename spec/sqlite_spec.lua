@@ -77,6 +77,13 @@ describe("runnel.sqlite", function()
         db:exec "insert into t values (3, 3); insert into t values (1, 1)"
       end)
       assert.equal(2, count())
+      assert.equal(3, (db:exec("insert into t values (?, ?); update t set b = ? where a < 3", 7, "x", "y")))
+      assert.same({ { a = 1, b = "y" }, { a = 2, b = "y" }, { a = 7, b = "x" } }, db:rows "select * from t")
+      raises("1 value for 2 parameters", function() db:exec("delete from t where a = ?; delete from t where a = ?", 1) end)
+      raises("3 values for 1 parameter", function() db:exec("delete from t; delete from t where a = ?", 1, 2, 3) end)
+      assert.equal(3, count())
+      db:exec "delete from t where a = 7"
+      raises("by name are for one", function() db:exec("select :a; select :a", { a = 1 }) end)
       raises("one statement expected", function() db:rows "select 1; select 2" end)
     end)
 

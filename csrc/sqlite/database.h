@@ -118,6 +118,8 @@ typedef struct Job {
   size_t sql_size;          /* of these */
   Value *values;            /* for the parameters */
   size_t nvalues;           /* their number */
+  size_t used;              /* how many of them have been bound; the thread, as the next one */
+  int parameters;           /* how many there are, in the statements so far */
   atomic_bool is_cancelled; /* nobody waits for it any more */
   int ref;                  /* of its channel; LUA_NOREF if there is none. Lua thread */
 

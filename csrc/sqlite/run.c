@@ -51,12 +51,15 @@ static int bind_named(Job *job, sqlite3_stmt *stmt, int n) {
   return SQLITE_MISUSE;
 }
 
-static int bind_all(Job *job, sqlite3_stmt *stmt) {
+/* Binds the values of a statement, the next ones of the job; the last statement must use up the rest. */
+static int bind_all(Job *job, sqlite3_stmt *stmt, bool is_last) {
   int n = sqlite3_bind_parameter_count(stmt);
   if (job->nvalues && job->values[0].name) return bind_named(job, stmt, n);
-  if ((size_t)n != job->nvalues) return refuse(job, n);
+  size_t left = job->nvalues - job->used;
+  job->parameters += n;
+  if ((size_t)n > left || (is_last && (size_t)n < left)) return refuse(job, job->parameters);
   for (int i = 1; i <= n; i++) {
-    int code = bind(stmt, i, &job->values[i - 1]);
+    int code = bind(stmt, i, &job->values[job->used++]);
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
@@ -92,13 +95,14 @@ static int prepare(Database *db, Job *job, const char *sql, sqlite3_stmt **stmt,
 }
 
 /* Runs a prepared statement, which may be NULL. `begin` is called before one that writes, or is NULL. */
-static int run_one(Database *db, Job *job, sqlite3_stmt *stmt, Begin begin) {
+static int run_one(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last, Begin begin) {
   if (!stmt) return SQLITE_OK;
-  int code = bind_all(job, stmt);
+  int before = sqlite3_total_changes(db->connection), code = bind_all(job, stmt, is_last);
   if (code == SQLITE_OK && begin && !sqlite3_stmt_readonly(stmt)) code = begin(db);
   if (code != SQLITE_OK && job->code == SQLITE_OK) connection_blame(db, job, code);
   if (code == SQLITE_OK) code = step_all(db, job, stmt);
   statement_put(db, stmt);
+  if (sqlite3_total_changes(db->connection) != before) job->changes += sqlite3_changes(db->connection);
   return code;
 }
 
@@ -108,17 +112,18 @@ static int run_each(Database *db, Job *job) {
   while (code == SQLITE_OK && *sql) {
     sqlite3_stmt *stmt;
     code = prepare(db, job, sql, &stmt, &sql);
-    if (code == SQLITE_OK) code = run_one(db, job, stmt, NULL);
+    if (code == SQLITE_OK) code = run_one(db, job, stmt, !*sql, NULL);
   }
   return code;
 }
 
 /* Runs several statements: all of them, or none. Pragmas and the like are no part of a transaction. */
 static int run_script(Database *db, Job *job, Begin begin) {
-  if (job->kind == JOB_ROWS || job->nvalues) {
+  bool has_names = job->nvalues && job->values[0].name;
+  if (job->kind == JOB_ROWS || has_names) {
     job_fail(job, SQLITE_MISUSE,
-             job->nvalues ? "values are for one statement, and these are several"
-                          : "one statement expected, and these are several");
+             has_names ? "values by name are for one statement, and these are several"
+                       : "one statement expected, and these are several");
     return SQLITE_MISUSE;
   }
   int code = begin ? begin(db) : SQLITE_OK;
@@ -135,18 +140,18 @@ static int run_script(Database *db, Job *job, Begin begin) {
 }
 
 void run_statements(Database *db, Job *job, Begin begin) {
-  int before = sqlite3_total_changes(db->connection);
   sqlite3_stmt *stmt;
   const char *tail;
+  job->used = 0;
+  job->parameters = 0;
   int code = prepare(db, job, job->sql, &stmt, &tail);
   if (code == SQLITE_OK && *tail) {
     statement_put(db, stmt);
     code = run_script(db, job, begin);
   } else if (code == SQLITE_OK) {
-    code = run_one(db, job, stmt, begin);
+    code = run_one(db, job, stmt, true, begin);
   }
   if (code != SQLITE_OK) return;
   db->locked_since = 0;
-  job->changes = sqlite3_total_changes(db->connection) == before ? 0 : sqlite3_changes(db->connection);
   job->rowid = sqlite3_last_insert_rowid(db->connection);
 }

@@ -66,10 +66,12 @@ static void keep(Database *db, sqlite3_stmt *stmt, const char *sql, size_t size)
   *place = (Statement){stmt, copy, size, ++db->uses};
 }
 
+/* The kept statement with which a text begins; or NULL. */
 static Statement *find(Database *db, const char *sql, size_t size) {
   for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
     Statement *s = &db->statements[i];
-    if (s->stmt && s->size == size && memcmp(s->sql, sql, size) == 0) return s;
+    if (!s->stmt || s->size > size || memcmp(s->sql, sql, s->size) != 0) continue;
+    if (s->size == size || s->sql[s->size - 1] == ';') return s;
   }
   return NULL;
 }
@@ -79,15 +81,15 @@ int statement_get(Database *db, const char *sql, size_t size, sqlite3_stmt **stm
   if (kept) {
     kept->used = ++db->uses;
     *stmt = kept->stmt;
-    *tail = sql + size;
+    *tail = skip(sql + kept->size);
     return SQLITE_OK;
   }
   *stmt = NULL;
   if (size >= INT32_MAX) return SQLITE_TOOBIG;
   int code = sqlite3_prepare_v3(db->connection, sql, (int)size + 1, SQLITE_PREPARE_PERSISTENT, stmt, tail);
   if (code != SQLITE_OK) return code;
+  if (*stmt) keep(db, *stmt, sql, (size_t)(*tail - sql));
   *tail = skip(*tail);
-  if (*stmt && !**tail) keep(db, *stmt, sql, size);
   return SQLITE_OK;
 }
 

@@ -129,11 +129,11 @@ local function perform(self, what, kind, sql, ...)
   return job:rows()
 end
 
----Runs a statement, and waits until it is committed. Several statements, which then have no values, are one
----transaction. An error is raised at the line of the call, and names the statement.
+---Runs a statement, and waits until it is committed. Several statements are one transaction; each takes its values from
+---those that are left. An error is raised at the line of the call, and names the statement.
 ---@param sql string with `?` for values, or `:name` for those of a table
 ---@param ... any nil, booleans (as 1 and 0), numbers, strings, and sqlite.blob(bytes); or one table of values by name
----@return integer changes rows that were changed
+---@return integer changes rows that were changed, by all statements
 ---@return integer rowid of the row that was inserted last
 function Statements:exec(sql, ...)
   return perform(self, "exec", "exec", sql, ...)

@@ -89,6 +89,7 @@ local KEEP <const> = "insert or replace into runnel_once(scope, name, key, step,
   .. "values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 local FORGET <const> = "delete from runnel_once where scope = '' and name = ? and key = ?"
 local FORGET_STEPS <const> = "delete from runnel_once where scope = ?1 or (scope > ?1 || ' >' and scope < ?1 || ' ?')"
+local KEEP_AND_FORGET <const> = KEEP .. "; " .. FORGET_STEPS
 
 -- Runs a statement. An error is raised at the program's line.
 local function must(self, statements, kind, sql, ...)
@@ -124,13 +125,18 @@ local function find(self, call, key, step)
   return entry, false
 end
 
--- Writes a result, or an error. Returns the entry.
-local function keep(self, statements, scope, key, step, failed, value)
+-- Writes a result, or an error; and forgets the steps of the scope `inner`, which will not be read again, unless that is
+-- nil. Returns the entry.
+local function keep(self, statements, scope, key, step, failed, value, inner)
   local form, data, entry = values.encode(value, failed and "the error" or "the result")
   if not form then internal.raise(("once %s: %s"):format(self.name, data)) end
   local made = wall()
   local expires = self.expires and made + self.expires or nil
-  must(self, statements, "exec", KEEP, scope, self.name, key, step, failed and 1 or 0, form, data, made, expires)
+  if inner then
+    must(self, statements, "exec", KEEP_AND_FORGET, scope, self.name, key, step, 0, form, data, made, expires, inner)
+  else
+    must(self, statements, "exec", KEEP, scope, self.name, key, step, failed and 1 or 0, form, data, made, expires)
+  end
   entry.failed, entry.expires = failed or nil, expires
   return entry
 end
@@ -155,9 +161,8 @@ local function compute(self, scope, inner, key, step, ...)
       return keep(self, tx, scope, key, step, false, result_of(self.f(table.unpack(arguments, 1, n))))
     end))
   end
-  local entry = keep(self, db, scope, key, step, false, result_of(self.f(...)))
-  if call.number > 0 then must(self, db, "exec", FORGET_STEPS, inner) end -- they will not be read again
-  return entry
+  local result = result_of(self.f(...))
+  return keep(self, db, scope, key, step, false, result, call.number > 0 and inner or nil)
 end
 
 -- The same, as often as the options tell.
