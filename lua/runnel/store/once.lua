@@ -12,24 +12,12 @@ local retry = require "runnel.retry"
 local sqlite = require "runnel.sqlite"
 local steps = require "runnel.store.steps"
 local values = require "runnel.store.values"
+local wall = require "runnel.store.wall"
 local internal = core.internal
 
-local chan, now, sleep, type = core.chan, core.now, core.sleep, type
-local take, is_cancelled, is_simulation = internal.moving.take, internal.is_cancelled, internal.is_simulation
+local chan, sleep, type = core.chan, core.sleep, type
+local take, is_cancelled = internal.moving.take, internal.is_cancelled
 local value_of = values.of
-
--- ---- time ----
-
-local offset = 0
-
--- The time in ms since 1970. os.time knows only seconds: what is between two of them comes from the other clock.
-local function wall()
-  local t = now()
-  if is_simulation() then return math.floor(t) end
-  local second = os.time() * 1000
-  if t + offset < second or t + offset >= second + 1000 then offset = second - t end
-  return math.floor(t + offset)
-end
 
 -- ---- keys ----
 

@@ -19,6 +19,31 @@ local TABLES = [[
     made integer not null,   -- when, in ms since 1970
     expires integer,         -- when it is made again, in ms since 1970
     primary key(scope, name, key)) without rowid;
+
+  create table if not exists runnel_queue(
+    seq integer primary key autoincrement,
+    queue text not null,           -- its name
+    id text,                       -- of the message; at most one of a queue has it
+    form text not null,            -- how the value is written
+    value,
+    headers text,                  -- JSON
+    made integer not null,         -- when, in ms since 1970
+    due integer not null,          -- when it may be delivered
+    deliveries integer not null default 0,
+    holder text,                   -- of which keeper it is; null: it waits
+    starts text,                   -- how often it was started, and with which end: JSON
+    changes integer not null default 0); -- of `starts`
+  create index if not exists runnel_queue_waiting on runnel_queue(queue, due, seq) where holder is null;
+  create index if not exists runnel_queue_held on runnel_queue(queue, holder) where holder is not null;
+  create table if not exists runnel_ids(
+    queue text not null, id text not null, made integer not null, primary key(queue, id)) without rowid;
+  create trigger if not exists runnel_queue_ids before insert on runnel_queue when new.id is not null begin
+    select raise(ignore) where exists (select 1 from runnel_ids where queue = new.queue and id = new.id);
+    insert into runnel_ids values (new.queue, new.id, new.made);
+  end;
+  create table if not exists runnel_dead(
+    name text not null, id text not null, letter text not null, made integer not null,
+    primary key(name, id)) without rowid;
 ]]
 
 -- The version of the tables in a database; nil if it has none.
