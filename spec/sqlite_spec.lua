@@ -79,7 +79,9 @@ describe("runnel.sqlite", function()
       assert.equal(2, count())
       assert.equal(3, (db:exec("insert into t values (?, ?); update t set b = ? where a < 3", 7, "x", "y")))
       assert.same({ { a = 1, b = "y" }, { a = 2, b = "y" }, { a = 7, b = "x" } }, db:rows "select * from t")
-      raises("1 value for 2 parameters", function() db:exec("delete from t where a = ?; delete from t where a = ?", 1) end)
+      raises("1 value for 2 parameters", function()
+        db:exec("delete from t where a = ?; delete from t where a = ?", 1)
+      end)
       raises("3 values for 1 parameter", function() db:exec("delete from t; delete from t where a = ?", 1, 2, 3) end)
       assert.equal(3, count())
       db:exec "delete from t where a = 7"
@@ -211,6 +213,16 @@ describe("runnel.sqlite", function()
       gate:put(true)
       first:take()
       assert.equal(0, count())
+    end)
+
+    it("that is cancelled when it has begun, and does not know that yet, is rolled back", function()
+      local block = rn.go(function() db:transaction(function() end) end)
+      rn.sleep(0) -- it asks
+      os.execute "sleep 0.05" -- the thread begins, while nothing else runs here
+      rn.cancel(block)
+      block:poll()
+      db:exec "insert into t values (1, 1)" -- waits for the end of that transaction
+      assert.equal(1, count())
     end)
 
     it("refuses what would wait for its own end", function()
@@ -398,6 +410,19 @@ describe("runnel.sqlite", function()
       local got = process.run(dir.path, (os.getenv "LUA" or "lua5.4") .. " main.lua")
       assert.same({ out = "200\n", err = "", status = 0 }, got, driver)
     end
+  end)
+
+  it("works in threads, each with connections of its own", function()
+    local threads = {}
+    for i = 1, 3 do
+      threads[i] = rn.thread(function(path, from)
+        local mine <close> = require("runnel.sqlite").open(path)
+        for n = from, from + 9 do mine:exec("insert into t values (?, 1)", n) end
+        return mine.path
+      end, db.path, 100 * i)
+    end
+    for i = 1, 3 do assert.equal(db.path, threads[i]:take()) end
+    assert.equal(30, count())
   end)
 
   it("does not hide a deadlock", function()

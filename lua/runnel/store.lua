@@ -102,7 +102,7 @@ function store.open(path, opts)
   local db = sqlite.open(path, opts)
   local self = setmetatable({ db = db, path = path, running = {}, memories = {}, is_closed = false }, Store)
   local ok, problem = schema.prepare(db)
-  if ok and path ~= ":memory:" then
+  if ok and path ~= ":memory:" and path ~= "" then
     self.locks, problem = lib.locks(path .. "-locks")
     problem = problem and ("%s-locks: %s"):format(path, problem)
   end

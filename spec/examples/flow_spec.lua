@@ -197,7 +197,7 @@ describe("examples/ingest.lua", function()
   after_each(function() dir:remove() end)
 
   it("stores the lines of files in a database", function()
-    if not pcall(require, "luasql.sqlite3") then return pending "luasql.sqlite3 is not installed" end
+    if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
     local many = {}
     for i = 1, 250 do many[i] = "snow," .. i end
     dir:write("a.csv", "rain,3\nwind,9\nrain,x\nrain, 4\n")
