@@ -113,7 +113,7 @@ local function find(self, call, key, step)
   return entry, false
 end
 
--- Writes a result, or an error; and forgets the steps of the scope `inner`, which will not be read again, unless that is
+-- Writes a result, or an error; and forgets the steps of the scope `inner`, which nobody reads again, unless that is
 -- nil. Returns the entry.
 local function keep(self, statements, scope, key, step, failed, value, inner)
   local form, data, entry = values.encode(value, failed and "the error" or "the result")
