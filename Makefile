@@ -480,10 +480,12 @@ C_OF_runnel-http = $(HTTP_MODULE:$(BUILD)/runnel/%=%)
 C_OF_runnel-nats = $(NATS_MODULE:$(BUILD)/runnel/%=%)
 C_OF_runnel-tls  = $(TLS_MODULE:$(BUILD)/runnel/%=%)
 C_OF_runnel-websocket = $(WEBSOCKET_MODULE:$(BUILD)/runnel/%=%)
+C_OF_runnel-sqlite = $(SQLITE_MODULE:$(BUILD)/runnel/%=%)
 NEEDED_BY_runnel-http = libcurl and zlib (Debian: libcurl4-openssl-dev zlib1g-dev)
 NEEDED_BY_runnel-nats = libnats (Debian: libnats-dev)
 NEEDED_BY_runnel-tls  = OpenSSL (Debian: libssl-dev)
 NEEDED_BY_runnel-websocket = libwslay and zlib (Debian: libwslay-dev zlib1g-dev)
+NEEDED_BY_runnel-sqlite = libsqlite3 (Debian: libsqlite3-dev)
 C_OF_ROCK = $(or $(C_OF_$(ROCK)),$(error $(if $(NEEDED_BY_$(ROCK)),The rock $(ROCK) needs the headers of \
               $(NEEDED_BY_$(ROCK)),There is no rock $(ROCK))))
 .PHONY: rock install-rock

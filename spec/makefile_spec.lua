@@ -30,10 +30,10 @@ describe("the Makefile", function()
 
   -- CC=true finds every header, CC=false none.
   local LIBRARIES = { "libssl%-dev", "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev",
-    "libwslay%-dev zlib1g%-dev" }
+    "libwslay%-dev zlib1g%-dev", "libsqlite3%-dev" }
   for _, case in ipairs {
-    { "all", { "core", "tls/core", "nats/core", "http/curl", "http/core", "monitor/core", "websocket/core" },
-      LIBRARIES },
+    { "all", { "core", "tls/core", "nats/core", "http/curl", "http/core", "sqlite/core", "monitor/core",
+      "websocket/core" }, LIBRARIES },
     { "rock", { "core", "http/core", "monitor/core" }, {} },
   } do
     local target, modules, libraries = table.unpack(case)
@@ -57,7 +57,8 @@ describe("the Makefile", function()
 
   it("builds one C module for a rock that needs a library", function()
     for rock, module in pairs { ["runnel-http"] = "http/curl", ["runnel-nats"] = "nats/core",
-      ["runnel-tls"] = "tls/core", ["runnel-websocket"] = "websocket/core" } do
+      ["runnel-tls"] = "tls/core", ["runnel-websocket"] = "websocket/core",
+      ["runnel-sqlite"] = "sqlite/core" } do
       local printed = commands("", "FOUND=yes CC=true rock ROCK=" .. rock)
       assert.matches("%-o build/rock/runnel/" .. module .. "%.so ", printed)
       assert.equal(1, select(2, printed:gsub("%-o build/rock/runnel/", "")))

@@ -32,6 +32,7 @@ describe("a driver whose library is missing", function()
   it("says what to do about C modules of this library that were not built", function()
     for module, what in pairs { ["runnel.http.client"] = "LuaRocks' runnel%-http, or libcurl, zlib and their",
       ["runnel.nats"] = "LuaRocks' runnel%-nats, or libnats and its",
+      ["runnel.sqlite"] = "LuaRocks' runnel%-sqlite, or libsqlite3 and its",
       ["runnel.tls"] = "LuaRocks' runnel%-tls, or OpenSSL and its" } do
       local output = stage.script(([[
         package.cpath = package.cpath:match "[^;]*/%%?%%.so" -- of the tree, for the core

@@ -1,0 +1,21 @@
+-- Builds from the directory that it is in: luarocks --lua-version 5.4 make runnel-sqlite-scm-1.rockspec.
+rockspec_format = "3.0"
+package = "runnel-sqlite"
+version = "scm-1"
+source = { url = "." }
+description = {
+  summary = "the C module of runnel.sqlite and runnel.store, on libsqlite3",
+  detailed = "runnel.sqlite and runnel.store of the rock runnel need this module. Is built by GNU make.",
+  license = "MIT",
+}
+dependencies = { "lua >= 5.4, < 5.6", "runnel == scm-1" }
+supported_platforms = { "unix" }
+build = {
+  type = "make",
+  build_target = "rock",
+  install_target = "install-rock",
+  variables = {
+    ROCK = "runnel-sqlite", CC = "$(CC)", CFLAGS = "$(CFLAGS)", LUA = "$(LUA)", LUA_CFLAGS = "-I$(LUA_INCDIR)",
+  },
+  install_variables = { ROCK = "runnel-sqlite", LIBDIR = "$(LIBDIR)", LUADIR = "$(LUADIR)", LUA = "$(LUA)" },
+}
