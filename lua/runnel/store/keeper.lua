@@ -7,6 +7,7 @@
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.internal.json"
+local schema = require "runnel.store.schema"
 local values = require "runnel.store.values"
 local wall = require "runnel.store.wall"
 
@@ -40,6 +41,14 @@ local COUNT <const> = "select count(*) filter (where holder is null) as waiting,
   .. "count(*) filter (where holder is not null) as running from runnel_queue where queue = ?"
 local BURY <const> = "insert or ignore into runnel_dead(name, id, letter, made) values (?, ?, ?, ?)"
 
+-- Makes the tables, once for each store. Returns nil and the problem if that fails.
+local function prepare(store)
+  if store.has_queues then return true end
+  local ok, problem = schema.prepare_queues(store.db)
+  store.has_queues = ok ~= nil
+  return ok, problem
+end
+
 -- ---- appending ----
 
 -- Wakes the keepers of a queue in this state.
@@ -61,7 +70,9 @@ function keepers.append(store, queue, value, opts)
   local form, data = values.encode(value, "value")
   if not form then return nil, data end
   local headers = opts.headers and json.encode(opts.headers) or nil
-  local changes, problem = store.db:attempt("exec", APPEND, queue, opts.id, form, data, headers, wall())
+  local ok, problem = prepare(store)
+  local changes = ok
+  if ok then changes, problem = store.db:attempt("exec", APPEND, queue, opts.id, form, data, headers, wall()) end
   if not changes then return nil, problem end
   ring(store, queue)
   return true, changes == 0
@@ -71,7 +82,10 @@ end
 ---@param store runnel.store.Store
 ---@param queue string
 ---@return { waiting: integer, running: integer }
-function keepers.count(store, queue) return store.db:one(COUNT, queue) end
+function keepers.count(store, queue)
+  prepare(store)
+  return store.db:one(COUNT, queue)
+end
 
 -- ---- a keeper ----
 
@@ -182,6 +196,8 @@ end
 ---@return string? problem
 function Keeper:open(taker)
   self.taker = taker
+  local ok, why = prepare(self.store)
+  if not ok then return nil, why end
   local rows, problem = self.store.db:attempt("rows", "select lower(hex(randomblob(8))) as name")
   if not rows then return nil, problem end
   self.holder = rows[1].name

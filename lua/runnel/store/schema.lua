@@ -19,7 +19,10 @@ local TABLES = [[
     made integer not null,   -- when, in ms since 1970
     expires integer,         -- when it is made again, in ms since 1970
     primary key(scope, name, key)) without rowid;
+]]
 
+-- Those of queues (runnel.store.keeper), made when the first one is used.
+local QUEUES = [[
   create table if not exists runnel_queue(
     seq integer primary key autoincrement,
     queue text not null,           -- its name
@@ -70,5 +73,11 @@ function schema.prepare(db)
   return nil, ("%s: the tables of runnel.store in it have version %d, and this release of runnel knows version %d: "
     .. "use a newer release"):format(db.path, version, schema.VERSION)
 end
+
+---Makes the tables of queues, unless they are there. Returns nil and a message if that fails.
+---@param db runnel.sqlite.Database
+---@return integer?
+---@return string? problem
+function schema.prepare_queues(db) return db:attempt("exec", QUEUES) end
 
 return schema
