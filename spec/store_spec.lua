@@ -385,13 +385,16 @@ describe("runnel.store", function()
         end) "a"
       ]])
       local pid = pipe:read("l"):match "%d+"
+      local ending <close> = setmetatable({}, { __close = function() -- luacheck: ignore 211
+        os.execute(("kill -9 %s 2>/dev/null"):format(pid))
+        pipe:close()
+      end })
       local get = counted("work", function() return "mine" end)
       local block = go(get, "a")
       rn.sleep(20)
       assert.equal(0, calls)
       os.execute("kill -9 " .. pid)
       assert.equal("mine", block:take())
-      pipe:close()
     end)
 
     it("lose nothing and do nothing twice, when they are killed at any moment", function()

@@ -74,6 +74,10 @@ describe("a queue in a store", function()
     ]])
     local pipe = io.popen(("cd '%s' && exec %s worker.lua"):format(dir.path, os.getenv "LUA" or "lua5.4"))
     local pid = pipe:read "n"
+    local ending <close> = setmetatable({}, { __close = function() -- luacheck: ignore 211
+      os.execute(("kill -9 %d 2>/dev/null"):format(pid))
+      pipe:close()
+    end })
     local one = open(10)
     wait_for(function() return #one.got == 1 end)
     rn.sleep(250)
@@ -82,7 +86,6 @@ describe("a queue in a store", function()
     os.execute("kill -9 " .. pid)
     wait_for(function() return #one.got == 3 end)
     assert.same({ 1, "again", 2, "again" }, { one.got[2].value, one.got[2].again, one.got[3].value, one.got[3].again })
-    pipe:close()
     one:close()
   end)
 
