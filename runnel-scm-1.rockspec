@@ -11,8 +11,7 @@ description = {
     with exact parallelism, for Lua 5.4 and 5.5. The C core needs Lua and POSIX only. Is built by GNU make. The
     requests of runnel.http need the rock runnel-http, runnel.nats the rock runnel-nats, runnel.tls the rock runnel-tls,
     WebSocket the rock runnel-websocket, runnel.sqlite and runnel.store the rock runnel-sqlite, and runnel.uv the rock
-    luv. The executable with its prompt, and the library for C programs, come with
-    `make install`.
+    luv. The executable with its prompt, and the library for C programs, come with `make install`.
   ]],
   license = "MIT",
 }
