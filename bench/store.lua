@@ -1,5 +1,5 @@
 -- make bench-store: what runnel.sqlite and runnel.store take, with synchronous = "full", in a file on this disk. Each
--- row is the best of some rounds; CPU is that of all threads of the process. The ratios are to the first row of the run.
+-- row is the best of some rounds; CPU is that of all threads of the process. The ratios are to the first row of a run.
 --
 --     lua5.4 bench/store.lua [FOLDER]
 
