@@ -5,7 +5,7 @@ local stage = require "spec.support.stage"
 -- Modules of lua/runnel/ that a program requires itself, and meta.lua, which nothing loads.
 local REQUIRED = {
   all = true, core_async = true, flow = true, http = true, meta = true, monitor = true, nats = true, prompt = true,
-  sim = true, tls = true, uv = true, xf = true,
+  sim = true, sqlite = true, store = true, tls = true, uv = true, xf = true,
 }
 
 -- Modules of lua/runnel/ whose functions are on `rn`.
