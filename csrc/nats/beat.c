@@ -68,9 +68,9 @@ static void beat_free(Beat *beat) {
   free(beat);
 }
 
-/* Publishes the last messages of a process that ends: the job that is over its limit fails, the others go back to the
-   server. If several jobs are over their limits, the one that blocks Lua is unknown: then all go back. Returns whether
-   the server has confirmed them within write_timeout. */
+/* Publishes the last messages of a process that ends: that the job over its limit has failed, and that all messages go
+   back to the server. If several jobs are over their limits, the one that blocks Lua is unknown: then none has failed.
+   Returns whether the server has confirmed them within write_timeout. */
 static bool publish_last(Beats *beats) {
   /* Not at once: until the server knows that this process has ended, it could redeliver them to it. */
   static const char BACK[] = "-NAK {\"delay\":300000000}";
@@ -85,7 +85,7 @@ static bool publish_last(Beats *beats) {
     const Limit *limit = beat->limit;
     if (over == 1 && limit && limit->is_over)
       (void)natsConnection_Publish(nc, limit->subject, limit->data, limit->size);
-    else (void)natsConnection_Publish(nc, beat->subject, BACK, sizeof BACK - 1);
+    (void)natsConnection_Publish(nc, beat->subject, BACK, sizeof BACK - 1);
   }
   return natsConnection_FlushTimeout(nc, beats->conn->io.write_timeout) == NATS_OK;
 }

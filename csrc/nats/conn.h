@@ -223,6 +223,9 @@ natsStatus options_read(lua_State *L, int at, natsOptions *options, const char *
 /* Pushes a message's table. */
 void message_push_table(lua_State *L, natsMsg *msg);
 
+/* Pushes a table of a message's headers; or nothing, and returns false, if it has none. */
+bool message_push_headers(lua_State *L, natsMsg *msg);
+
 /* connect(options, channel, handler) -> conn | nil, message [, true]: see conn.c. */
 int conn_connect(lua_State *L);
 

@@ -69,7 +69,12 @@ static int push_parts(lua_State *L, const Delivery *delivery) {
   lua_pushstring(L, reply); /* nil for NULL */
   if (is_ack(reply)) {
     push_age(L, delivery);
-    return 3;
+    lua_pushstring(L, natsMsg_GetSubject(msg));
+    lua_pushnil(L);
+    lua_pushnil(L);
+    if (message_push_headers(L, msg)) return 7;
+    lua_pop(L, 2);
+    return 4;
   }
   lua_pushnil(L);
   lua_pushstring(L, natsMsg_GetSubject(msg));
@@ -90,10 +95,6 @@ static int make(lua_State *L) {
     return 0;
   }
   message_push_table(L, delivery->msg);
-  if (is_ack(natsMsg_GetReply(delivery->msg))) {
-    push_age(L, delivery);
-    lua_setfield(L, -2, "age");
-  }
   if (lua_isfunction(L, -2)) {
     lua_call(L, 1, 0);
     return 0;

@@ -1,5 +1,6 @@
 /* io.c: writes to the network, by the Lua thread and by the connection's thread (thread.c); and libnats' callbacks for
    that. */
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -47,6 +48,9 @@ static natsStatus on_attach(void **data, void *loop, natsConnection *nc, natsSoc
   atomic_store(&io->wants_write, false);
   atomic_store(&io->is_full, false);
   atomic_store(&io->heard, clock_ms());
+  /* A child process that outlives this one would keep the connection open, and with it the requests for messages: the
+     server would deliver messages to a process that has ended. */
+  (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
   set_fd(io, fd);
   thread_wake(&io->thread);
   return NATS_OK;

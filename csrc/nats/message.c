@@ -26,39 +26,39 @@ static bool push_values(lua_State *L, Headers *headers, const char *name) {
   return true;
 }
 
-/* Protected: (message, headers): adds the headers, and the status with its description, to the message's table. */
-static int set_headers(lua_State *L) {
-  Headers *headers = (Headers *)lua_touserdata(L, 2);
+/* Protected: (headers) -> a table of the headers: strings, or lists of strings */
+static int make_headers(lua_State *L) {
+  Headers *headers = (Headers *)lua_touserdata(L, 1);
   lua_createtable(L, 0, headers->count);
-  for (int i = 0; i < headers->count; i++) {
-    const char *name = headers->names[i];
-    if (!push_values(L, headers, name)) continue;
-    bool is_status = strcmp(name, "Status") == 0;
-    if (is_status || strcmp(name, "Description") == 0) {
-      lua_pushvalue(L, -1);
-      lua_setfield(L, 1, is_status ? "status" : "description");
-    }
-    lua_setfield(L, -2, name);
-  }
-  lua_setfield(L, 1, "headers");
-  return 0;
+  for (int i = 0; i < headers->count; i++)
+    if (push_values(L, headers, headers->names[i])) lua_setfield(L, -2, headers->names[i]);
+  return 1;
 }
 
-/* Adds the headers to the table on top of the stack. */
-static void add_headers(lua_State *L, natsMsg *msg) {
+bool message_push_headers(lua_State *L, natsMsg *msg) {
   Headers headers = {.msg = msg};
-  if (natsMsgHeader_Keys(msg, &headers.names, &headers.count) != NATS_OK) return;
-  lua_pushcfunction(L, set_headers);
-  lua_pushvalue(L, -2);
+  if (natsMsgHeader_Keys(msg, &headers.names, &headers.count) != NATS_OK) return false;
+  lua_pushcfunction(L, make_headers);
   lua_pushlightuserdata(L, &headers);
-  int status = lua_pcall(L, 2, 0, 0);
+  int status = lua_pcall(L, 1, 1, 0);
   free((void *)headers.values);
   free((void *)headers.names);
   if (status != LUA_OK) (void)lua_error(L);
+  return true;
+}
+
+/* Adds the headers, and the status with its description, to the table on top of the stack. */
+static void add_headers(lua_State *L, natsMsg *msg) {
+  if (!message_push_headers(L, msg)) return;
+  lua_getfield(L, -1, "Status");
+  lua_setfield(L, -3, "status");
+  lua_getfield(L, -1, "Description");
+  lua_setfield(L, -3, "description");
+  lua_setfield(L, -2, "headers");
 }
 
 void message_push_table(lua_State *L, natsMsg *msg) {
-  lua_createtable(L, 0, 4); /* with the age that a job gets */
+  lua_createtable(L, 0, 3);
   lua_pushstring(L, natsMsg_GetSubject(msg));
   lua_setfield(L, -2, "subject");
   lua_pushlstring(L, natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg));

@@ -12,7 +12,7 @@ local need = require "runnel.internal.need"
 local lib = need("runnel.nats.core", "libnats and its headers, on Debian libnats-dev")
 
 local connection = require "runnel.nats.connection"
-local hand_back = require "runnel.nats.hand_back"
+local hand_back = require "runnel.queue.hand_back"
 
 -- Modules of runnel.nats that add methods to connections.
 local PARTS = { "stages", "streams", "queues" }

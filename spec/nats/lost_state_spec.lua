@@ -75,9 +75,9 @@ describe("a stage whose server has lost what was acknowledged", function()
     assert(conn:stream "out")
     local s
     stage.report_texts(function()
-      s = assert(conn:stage(2, "in", function() error("no", 0) end, "out", { tries = 1, ack_wait = 1000 }))
-      local forget, over = s.starts_of.forget, rn.chan()
-      function s.starts_of.forget(...)
+      s = assert(conn:stage(2, "in", function() error("no", 0) end, "out", { tries = 2, retry = 1, ack_wait = 1000 }))
+      local forget, over = s.keeper.forget, rn.chan()
+      function s.keeper.forget(...)
         over:take()
         forget(...)
       end

@@ -8,6 +8,7 @@ local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 local restarted = require "spec.support.restarted"
 local stage = require "spec.support.stage"
+local of_workers = require "runnel.queue.patience"
 local waits = require "runnel.nats.patience"
 
 local nats, missing = nats_server.library()
@@ -139,7 +140,7 @@ describe("with limits", function()
       source:close()
       first:nak() -- from now on it was delivered before
       local info = assert(jetstream.stream_info(conn, "words"))
-      assert(counts.new(conn, "n", info):put({ sequence = 1 }, { starts = 3, raises = 0 }))
+      assert(counts.new(conn, "runnel-stage-n", info):put({ sequence = 1 }, { starts = 3, raises = 0 }))
       local calls, alone, over = 0, nil, rn.chan()
       local s = assert(conn:stage(4, "words", function(v)
         calls = calls + 1
@@ -151,7 +152,7 @@ describe("with limits", function()
         return assert(jetstream.request(conn, "CONSUMER.INFO.words.n")).delivered.stream_seq
       end
       assert.is_truthy(background.wait_until(30000, function() return alone end))
-      rn.sleep(4 * waits.alone_again) -- others would be delivered, and given back, several times
+      rn.sleep(4 * of_workers.alone_again) -- others would be delivered, and given back, several times
       assert.equal(alone, calls)
       assert.is_true(delivered() < 60, delivered())
       over:close()

@@ -1,5 +1,5 @@
 ---A server like NATS with one JetStream stream, for simulations: it keeps what remote stages rely on, and loses,
----delays, reorders and doubles messages. Its connections are the engines of runnel.nats.remote and runnel.nats.serve.
+---delays, reorders and doubles messages. Its connections are engines as in runnel.nats.engine.
 
 local rn = require "runnel"
 
@@ -21,21 +21,25 @@ Connection.__index = Connection
 function fake.new(random, faults)
   return setmetatable({
     random = random, faults = faults, subscriptions = {}, connections = {}, names = 0, up = true,
-    stored = {}, by_subject = {}, removed = {}, last = 0, count = 0, requests = {},
+    stored = {}, by_subject = {}, removed = {}, last = 0, count = 0, requests = {}, starts = {},
   }, Server)
 end
 
 -- ---- the way of a message ----
 
--- Delivers a message by f, or loses it.
-local function travel(self, f)
+-- Delivers a message by f, or loses it. Messages of one connection to the server do not overtake each other.
+local function travel(self, f, connection)
   local faults, random = self.faults, self.random
   if random() < faults.lost then return end
   local times = random() < faults.doubled and 2 or 1
   for _ = 1, times do
-    local ms = random() * faults.delay
+    local at = rn.now() + random() * faults.delay
+    if connection then
+      at = math.max(at, connection.arrived_at + 0.001)
+      connection.arrived_at = at
+    end
     rn.go(function()
-      rn.sleep(ms)
+      rn.sleep(math.max(0, at - rn.now()))
       f()
     end)
   end
@@ -43,7 +47,7 @@ end
 
 local function matches(subscription, subject)
   local pattern, connection = subscription.pattern, subscription.connection
-  if not connection.alive or not connection.up or subscription.ch:closed() then return false end
+  if not connection.is_alive or not connection.up or subscription.ch:closed() then return false end
   if pattern:find "[>*]$" then return subject:sub(1, #pattern - 1) == pattern:sub(1, -2) end
   return pattern == subject
 end
@@ -52,7 +56,7 @@ end
 function Server:send(to, message)
   local found = false
   for _, subscription in ipairs(self.subscriptions) do
-    if matches(subscription, to) then
+    if matches(subscription, to) and not subscription.is_draining then
       found = true
       local once = message.reply and message.reply:find("$JS.ACK.", 1, true) and true
       local arrived = false
@@ -93,7 +97,7 @@ end
 -- Whether a subject has a subscriber.
 function Server:is_heard(subject)
   for _, subscription in ipairs(self.subscriptions) do
-    if matches(subscription, subject) then return true end
+    if matches(subscription, subject) and not subscription.is_draining then return true end
   end
   return false
 end
@@ -154,6 +158,12 @@ end
 
 function Server:receive(subject, data, reply)
   if not self.up then return end
+  local key = subject:match "^%$KV%.(.*)$"
+  if key then
+    local starts, raises = data:match "(%d+) (%d+)"
+    self.starts[key] = { starts = tonumber(starts), raises = tonumber(raises) }
+    return
+  end
   local deliveries, seq = subject:match "^%$JS%.ACK%.S%.workers%.(%d+)%.(%d+)%."
   if deliveries then
     self:acknowledged(tonumber(deliveries), tonumber(seq), data)
@@ -223,7 +233,7 @@ function Server:stream_for(connection) return setmetatable({ server = self, conn
 
 function JobStream:reached()
   rn.sleep(self.server.random() * self.server.faults.delay)
-  return self.connection.alive and self.connection.up and self.server.up
+  return self.connection.is_alive and self.connection.up and self.server.up
 end
 
 function JobStream:make() return self:reached() end -- luacheck: no self
@@ -258,16 +268,16 @@ end
 ---@return table engine
 function Server:connect()
   local connection = setmetatable({
-    server = self, alive = true, up = true, beats = {}, max_payload = 1000000, listeners = {},
+    server = self, arrived_at = 0, is_alive = true, up = true, beats = {}, max_payload = 1000000, listeners = {},
   }, Connection)
   self.connections[#self.connections + 1] = connection
   return connection
 end
 
 function Connection:publish(subject, data, reply)
-  if not self.alive then return nil, "closed" end
+  if not self.is_alive then return nil, "closed" end
   if not self.up then return true end -- lost
-  travel(self.server, function() self.server:receive(subject, data, reply) end)
+  travel(self.server, function() self.server:receive(subject, data, reply) end, self)
   return true
 end
 
@@ -277,15 +287,26 @@ function Connection:subscribe(pattern, take)
   if take then rn.go(function()
     for message in subscription.ch do
       if message.reply and message.reply:find("$JS.ACK.", 1, true) == 1 then
-        take(message.data, message.reply, message.age or 0)
+        take(message.data, message.reply, message.age or 0, message.subject)
       else -- libnats reports only that there is no subscriber, not for which subject
         take(message.data, message.reply, nil, message.status == "503" and pattern or message.subject, message.status,
           message.left)
       end
     end
   end) end
-  return subscription.ch
+  return subscription.ch, { drain = function()
+    subscription.is_draining = true
+    rn.go(function()
+      rn.sleep(self.server.faults.delay + 1)
+      subscription.ch:close()
+    end)
+    return true
+  end }
 end
+
+function Connection:request() end -- luacheck: no self
+
+function Connection:end_reason() end -- luacheck: no self
 
 function Connection:inbox()
   self.server.names = self.server.names + 1
@@ -297,7 +318,7 @@ function Connection:beat(subject, data, ms)
   rn.go(function()
     while true do
       rn.sleep(ms)
-      if not self.beats[subject] or not self.alive then break end
+      if not self.beats[subject] or not self.is_alive then break end
       self:publish(subject, data)
     end
   end)
@@ -317,18 +338,23 @@ end
 
 function Connection:alive() end -- luacheck: no self
 
+function Connection:on_event(f)
+  self.listeners[f] = true
+  return function() self.listeners[f] = nil end
+end
+
 function Connection:events()
   local ch = rn.chan(rn.sliding_buffer(16))
-  table.insert(self.listeners, ch)
+  self:on_event(function(event) ch:offer(event) end)
   return ch
 end
 
 ---The connection is lost for some ms.
 function Connection:cut(ms)
-  if not self.up or not self.alive then return end
+  if not self.up or not self.is_alive then return end
   self.up = false
   local function tell(event)
-    for _, ch in ipairs(self.listeners) do ch:offer(event) end
+    for f in pairs(self.listeners) do f(event) end
   end
   tell { event = "disconnected" }
   rn.go(function()
@@ -338,7 +364,69 @@ function Connection:cut(ms)
   end)
 end
 
+-- The counts of starts that the server has, as a worker uses them (runnel.nats.counts).
+local Counts = {}
+Counts.__index = Counts
+
+-- Asks again while the server is away, as runnel.nats.jetstream does.
+local function reached(self)
+  local until_then = rn.now() + 20000
+  repeat
+    rn.sleep(self.server.counts_take or 0.01 + self.server.random() * self.server.faults.delay)
+    if self.connection.is_alive and self.connection.up and self.server.up then return true end
+  until rn.now() > until_then
+  return false
+end
+
+function Counts:get(message)
+  if not reached(self) then return nil, "the server is away" end
+  local count = self.server.starts[message.subject]
+  message.revision = count or false
+  return count and { starts = count.starts, raises = count.raises }
+end
+
+function Counts:put(message, count)
+  if not reached(self) then return false, "the server is away" end
+  local starts, before = self.server.starts, message.revision
+  if before ~= nil and (starts[message.subject] or false) ~= before then return false, "it has changed", true end
+  starts[message.subject] = { starts = count.starts, raises = count.raises }
+  message.revision = starts[message.subject]
+  return true
+end
+
+function Counts:forget(message)
+  if reached(self) then self.server.starts[message.subject] = nil end
+end
+
+function Counts:as_message(message, count) -- luacheck: no self
+  return "$KV." .. message.subject, ("%d %d"):format(count.starts, count.raises)
+end
+
+---A worker of the stage "job" on a connection.
+---@param connection table
+---@param modules { keeper: table, serve: table, worker: table } with which it runs
+---@param n integer
+---@param f function
+---@param opts { label: string, look?: function, limit?: number }
+---@return runnel.Worker
+function fake.worker(connection, modules, n, f, opts)
+  local function look() return {}, nil, nil, true end
+  local consumer = {
+    stream = "S", name = "workers", id = "workers", ack_ms = ACK_WAIT, look = opts.look or look,
+    close = function() end,
+  }
+  local of = modules.keeper.new {
+    engine = connection, consumer = consumer, info = {}, what = "serve", queue = "job",
+    starts_of = setmetatable({ server = connection.server, connection = connection }, Counts),
+  }
+  function of.bury() return true end
+  return modules.worker.start {
+    kind = "worker", n = n, limit = opts.limit, is_paused = false, keeper = of,
+    task = modules.serve.task(connection, "job", f, opts.label),
+  }
+end
+
 ---Kills the process that has the connection.
-function Connection:kill() self.alive = false end
+function Connection:kill() self.is_alive = false end
 
 return fake

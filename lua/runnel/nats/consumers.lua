@@ -1,4 +1,4 @@
----Makes named consumers of streams, and checks that they deliver.
+---Consumers of streams: named ones, which are checked to deliver, and those of a reader alone.
 ---
 ---If nats-server 2.9.10 makes a consumer while it still makes the stream for another program, the consumer may have no
 ---queue for its messages. It then counts messages as delivered, again and again, but sends none, and the API does not
@@ -7,6 +7,7 @@
 local jetstream = require "runnel.nats.jetstream"
 local timed_out = require "runnel.timed_out"
 local patience = require "runnel.nats.patience"
+local tidying = require "runnel.nats.tidying"
 
 local consumers = {}
 
@@ -50,6 +51,107 @@ function consumers.ensure(conn, stream, name, config)
     end
   end
   return nil, ("the consumer %q of the stream %q delivers nothing; restart the server"):format(name, stream)
+end
+
+-- ---- as readers use them ----
+
+---A consumer of a reader (runnel.nats.reader).
+---@class runnel.nats.Consumer
+---@field stream string
+---@field name? string of a named one
+---@field id string its name at the server, once it is open
+---@field ack_ms? number ack_wait of a named one
+---@field open fun(self, ms?: number): table?, string?, integer? makes it unless a named one exists. Returns what the
+---server says about it; or nil, the reason, and the code of the server's error. `ms`: the limit for the answer
+---@field look fun(self, last?: integer): table?, string?, integer?, boolean? the server is silent: the same, and whether
+---a named one is the consumer that it was. `last`: the last message that has come
+---@field close fun(self)
+---@field tidy? fun(self, is_over: fun(): boolean) removes finished messages that the stream still has; parks
+
+-- The second in which a consumer was made: after a restart, the server reports a slightly different time. A consumer
+-- made anew has another one.
+local function second_of(created) return created and created:sub(1, 19) end
+
+local Named = {}
+Named.__index = Named
+
+function Named:open()
+  local all = { durable_name = self.name }
+  for key, value in pairs(self.defaults) do all[key] = value end
+  for key, value in pairs(self.config) do all[key] = value end
+  local info, err, code = consumers.ensure(self.conn, self.stream, self.name, all)
+  if not info then return nil, err, code end
+  local difference = jetstream.difference(self.config, info.config)
+  if difference then
+    return nil, ("the consumer %q exists with other settings: %s"):format(self.name, difference)
+  end
+  self.created, self.ack_ms = second_of(info.created), (info.config.ack_wait or 30e9) / 1e6
+  return info
+end
+
+function Named:look()
+  local info, err, code = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, self.name), nil,
+    patience.look)
+  if not info then return nil, err, code end
+  return info, nil, nil, second_of(info.created) == self.created
+end
+
+function Named:close() end -- luacheck: no self
+
+-- Removes finished messages from a work queue, until `is_over` returns true. Parks.
+function Named:tidy(is_over) tidying.run(self.conn, self.stream, self.name, is_over) end
+
+---A named consumer.
+---@param conn runnel.nats.Connection
+---@param stream string
+---@param name string
+---@param config table<string, any> settings that it must have, in the server's words
+---@param defaults table<string, any> settings for a new one
+---@return runnel.nats.Consumer
+function consumers.named(conn, stream, name, config, defaults)
+  return setmetatable({
+    conn = conn, stream = stream, name = name, id = name, config = config, defaults = defaults,
+  }, Named)
+end
+
+local Unnamed = {}
+Unnamed.__index = Unnamed
+
+function Unnamed:open(ms)
+  local all = { inactive_threshold = jetstream.ns(patience.unused), mem_storage = true, ack_policy = "none" }
+  for key, value in pairs(self.config) do all[key] = value end
+  if self.last then all.deliver_policy, all.opt_start_seq = "by_start_sequence", self.last + 1 end
+  local info, err, code = jetstream.request(self.conn, "CONSUMER.CREATE." .. self.stream,
+    { stream_name = self.stream, config = all }, ms)
+  if not info then return nil, err, code end
+  self.id = info.name
+  -- If the consumer has to be made again, "new" means from now on.
+  if self.config.deliver_policy == "new" and not self.last then self.last = info.delivered.stream_seq end
+  return info
+end
+
+-- Replaces it; the new one continues after the last message. The old one may have been lost with its only server of a
+-- cluster, or may have sent messages that were lost.
+function Unnamed:look(last)
+  self.last = last or self.last
+  self:close()
+  return self:open(patience.look)
+end
+
+-- Otherwise the server deletes it after patience.unused.
+function Unnamed:close()
+  if not self.id then return end
+  self.conn.core:publish(("$JS.API.CONSUMER.DELETE.%s.%s"):format(self.stream, self.id), "", nil)
+  self.id = nil -- late messages of it are ignored: the new one sends them again
+end
+
+---A consumer of one reader alone, which delivers each message once, without acknowledgements.
+---@param conn runnel.nats.Connection
+---@param stream string
+---@param config table<string, any> its settings, in the server's words
+---@return runnel.nats.Consumer
+function consumers.unnamed(conn, stream, config)
+  return setmetatable({ conn = conn, stream = stream, config = config }, Unnamed)
 end
 
 return consumers

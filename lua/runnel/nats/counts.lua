@@ -1,64 +1,76 @@
----How often the messages of a durable stage were started, and how often the function raised for them. The processes of
----the stage share the counts in a bucket. It has entries only for messages that were delivered more than once, or
----raised: most messages cost nothing.
+---How often the messages of a queue were started, and how often the function raised for them. Its workers share the
+---counts in a bucket. It has entries only for messages that were delivered more than once, or raised: most messages cost
+---nothing.
 
+local jetstream = require "runnel.nats.jetstream"
 local kv = require "runnel.nats.kv"
 local values = require "runnel.nats.values"
+
+local find = string.find
 
 local counts = {}
 
 -- How long a count is kept after its last change, in ms.
 local KEPT <const> = 7 * 24 * 60 * 60 * 1000
 
----The counts of a message.
----@class runnel.Count
----@field starts integer
----@field raises integer how many of the starts ended with an error
----@field error? string the last one, if the process had to be ended
-
 ---@class runnel.Counts
 ---@field private conn runnel.nats.Connection
----@field private name string of the stage
+---@field private name string of the bucket
 ---@field private created string distinguishes a stream from another one that had its name before
 ---@field private replicas integer
+---@field private prefix? string what the subjects begin with, if each message has one of its own, by which it is known
+---also if it is stored again
 ---@field private bucket? runnel.nats.Bucket
 local Counts = {}
 Counts.__index = Counts
 
-local function key(self, message) return ("%s.%d"):format(self.created, message.sequence) end
+local function key(self, message)
+  if self.prefix and find(message.subject, self.prefix, 1, true) == 1 then
+    local name = message.subject:sub(#self.prefix + 1)
+    if find(name, "^[%w_.-]+$") then return name end
+  end
+  return ("%s.%d"):format(self.created, message.sequence)
+end
 
 ---Opens the bucket, and makes it first if it does not exist.
 ---@return runnel.nats.Bucket? bucket, string? err
 function Counts:open()
-  if not self.bucket then
-    local bucket, err = kv.kv(self.conn, "runnel-stage-" .. self.name, {
-      ttl = KEPT, encoding = "msgpack", replicas = self.replicas,
-    })
-    if not bucket then return nil, err end
-    self.bucket = bucket
+  if self.bucket then return self.bucket end
+  local conn, name, replicas = self.conn, self.name, self.replicas
+  local bucket, err = kv.kv(conn, name, { ttl = KEPT, encoding = "msgpack", replicas = replicas })
+  if not bucket and err:find("num_replicas", 1, true) then -- the stream of the messages has had more replicas since
+    jetstream.change_stream(conn, "KV_" .. name, { num_replicas = replicas })
+    bucket, err = kv.kv(conn, name, { ttl = KEPT, encoding = "msgpack" })
   end
-  return self.bucket
+  self.bucket = bucket
+  return bucket, err
 end
 
 ---The counts of a message; nil if it has none, or nil and an error.
 ---@param message runnel.nats.StreamMessage
----@return runnel.Count? count, string? err
+---@return runnel.queue.Count? count, string? err
 function Counts:get(message)
   local bucket, err = self:open()
   if not bucket then return nil, err end
-  local count, _, problem = bucket:get(key(self, message))
+  local count, revision, problem = bucket:look(key(self, message))
+  message.revision = revision
   return count, problem
 end
 
+---Stores the counts of a message, unless another worker has done so since they were asked for.
 ---@param message runnel.nats.StreamMessage
----@param count runnel.Count
+---@param count runnel.queue.Count
 ---@return boolean ok whether they are stored
 ---@return string? err why not
+---@return boolean? has_changed another worker has stored some
 function Counts:put(message, count)
   local bucket, err = self:open()
   if not bucket then return false, err end
-  local revision, why = bucket:put(key(self, message), count)
-  return revision ~= nil, why
+  local before, revision, why, code = message.revision, nil, nil, nil
+  if before then revision, why, code = bucket:put_after(key(self, message), count, before)
+  else revision, why = bucket:put(key(self, message), count) end
+  message.revision = revision or before
+  return revision ~= nil, why, code == jetstream.WRONG_SEQUENCE
 end
 
 ---Removes the counts of a finished message.
@@ -70,20 +82,22 @@ end
 
 ---The subject and the bytes that set the counts of a message.
 ---@param message runnel.nats.StreamMessage
----@param count runnel.Count
+---@param count runnel.queue.Count
 ---@return string subject, string bytes
 function Counts:as_message(message, count)
-  local subject = ("$KV.runnel-stage-%s.%s"):format(self.name, key(self, message))
+  local subject = ("$KV.%s.%s"):format(self.name, key(self, message))
   return subject, (values.encodings.msgpack.encode(count, "count"))
 end
 
 ---@param conn runnel.nats.Connection
----@param name string of the stage
----@param info table the server's information about the stream from which it takes
+---@param name string of the bucket
+---@param info table the server's information about the stream of the messages
+---@param prefix? string if each message has a subject of its own: what they begin with
 ---@return runnel.Counts
-function counts.new(conn, name, info)
+function counts.new(conn, name, info, prefix)
   return setmetatable({
     conn = conn, name = name, created = (info.created:gsub("[^%d]", "")), replicas = info.config.num_replicas,
+    prefix = prefix,
   }, Counts)
 end
 

@@ -7,7 +7,7 @@ local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
 local names = require "runnel.nats.names"
 local patience = require "runnel.nats.patience"
-local reader = require "runnel.nats.reader"
+local outlet = require "runnel.nats.outlet"
 local values = require "runnel.nats.values"
 
 local dead = {}
@@ -158,7 +158,7 @@ local function each(self, first, headers_only, f)
   local _, err, code = jetstream.request(self.conn, "STREAM.INFO." .. self.stream)
   if code == jetstream.NO_STREAM then return true end
   if err then return nil, err end
-  local messages, info = reader.open({
+  local messages, info = outlet.open({
     conn = self.conn, stream = self.stream, encoding = "raw", batch = 64,
     config = { deliver_policy = "by_start_sequence", opt_start_seq = first, headers_only = headers_only or nil },
   }, "dead letters")

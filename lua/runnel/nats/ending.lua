@@ -33,10 +33,9 @@ end
 -- The connection has ended, with an error if the program has not closed it. Returns the number of unsent bytes.
 local function finish(self, err)
   if self.has_ended then return 0 end
-  self.has_ended = true
+  self.has_ended, self.end_reason = true, err or "the connection is closed"
   local left = self.core:close()
   self.beats = {}
-  self.end_reason = err or "the connection is closed"
   for _, request in pairs(self.requests) do request.replies:close(self.end_reason) end
   call_each(self.closers, "on_close", err)
   self.ended:close()

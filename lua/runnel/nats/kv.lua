@@ -4,7 +4,7 @@
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.jetstream"
 local patience = require "runnel.nats.patience"
-local reader = require "runnel.nats.reader"
+local outlet = require "runnel.nats.outlet"
 local stream = require "runnel.nats.stream"
 local values = require "runnel.nats.values"
 
@@ -72,6 +72,16 @@ function Bucket:get(key)
   return value, message.revision
 end
 
+---For the library: the same, but the revision is that of the deletion if the value was deleted, and 0 if there was none.
+---@param key string
+---@return any value, integer? revision, string? err
+function Bucket:look(key)
+  local message, err = last_message(self, key)
+  if err then return nil, nil, err end
+  if not message or message.deleted then return nil, message and message.revision or 0 end
+  return self.decode(message.data), message.revision
+end
+
 local function write(self, key, value, headers, encoding)
   local sequence, err, code = jetstream.store(self.conn, self.prefix .. key, value, {
     timeout = patience.kv_write, encoding = encoding or self.encoding, headers = headers, stream = self.stream,
@@ -105,6 +115,15 @@ function Bucket:update(key, value, revision)
   check.integer(revision, 0, "update: revision")
   local new, err = write(self, key, value, { ["Nats-Expected-Last-Subject-Sequence"] = tostring(revision) })
   return new, err
+end
+
+---For the library: the same, with the code of the server's error.
+---@param key string
+---@param value any
+---@param revision integer
+---@return integer? revision, string? err, integer? code
+function Bucket:put_after(key, value, revision)
+  return write(self, key, value, { ["Nats-Expected-Last-Subject-Sequence"] = tostring(revision) })
 end
 
 ---Sets a value if the key has none.
@@ -160,7 +179,7 @@ local function change_of(self, message)
 end
 
 local function watch(self, pattern, policy, what)
-  return reader.open({
+  return outlet.open({
     conn = self.conn, stream = self.stream, encoding = "raw", batch = 256,
     config = { filter_subject = self.prefix .. pattern, deliver_policy = policy },
     wrap = function(message) return change_of(self, message) end,

@@ -36,6 +36,10 @@ function names.jobs(name) return "runnel.jobs." .. name end
 ---@param name string
 function names.cancel(name) return "runnel.cancel." .. name end
 
+---The bucket with the counts of the starts of jobs.
+---@param name string
+function names.bucket(name) return "runnel-jobs-" .. name end
+
 ---The stream of a stage's dead letters, which users know as NAME.dead, and its subject.
 ---@param name string
 function names.dead_stream(name) return "runnel-dead-" .. name end

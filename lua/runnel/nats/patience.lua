@@ -15,28 +15,16 @@ local waits = {
   jobs_idle = 5000,        -- until it reports why a job has no worker, and checks again
   stream_again = 1000,     -- until what could not be sent, made or asked is tried again
 
-  -- A worker (serve.lua, pull.lua). The server sends a heartbeat for a request every jobs_heartbeat. If nothing comes
-  -- for jobs_silence, the requests are lost, and perhaps the stream is gone: a server of a cluster that is stopped does
-  -- not say that it forgets them, and until the worker asks again, it gets no jobs.
-  jobs_heartbeat = 400, jobs_silence = 1000,
-  jobs_refused = 500,      -- after the server has refused a request for jobs
-  question_again = 1000,   -- until a question to a submitter is repeated
+  -- A worker of jobs (submitters.lua).
   submitter_again = 2000,  -- until it is asked again whether a submitter is gone
+  submitter_soon = 100,    -- the same at a job that was sent or delivered again
   submitter_old = 60000,   -- until an unused submitter is forgotten, if there are many
 
-  -- Workers and stages.
-  given_back = 5000,       -- until a job that was given back, or whose submitter has not answered, is delivered again
-  alone_again = 500,       -- the same for a message that must run alone while another one does so already
-
-  -- A source or a stage (reader.lua). The server sends a heartbeat every reader_heartbeat. If nothing comes for
-  -- reader_silence, the request is lost.
-  reader_heartbeat = 1000, reader_silence = 2500,
+  -- A reader of a stream (reader.lua). The server sends a heartbeat for a request every reader_heartbeat. If nothing
+  -- comes for reader_silence, the requests are lost, and perhaps the stream is gone: a server of a cluster that is
+  -- stopped does not say that it forgets them, and until the reader asks again, it gets no messages.
+  reader_heartbeat = 400, reader_silence = 1000,
   reader_refused = 100,    -- after the server has refused a request for messages
-
-  -- A stage (stage_message.lua).
-  results_again = 200,     -- until results are stored again, while the stream or the disk is full, or the server away
-  results_told = 5000,     -- until it reports that results cannot be stored: one attempt does not take longer
-  starts_again = 1000,     -- after the server has not said, or stored, how often a message was started
 
   tidying_first = 1000, tidying_most = 60000, -- until finished messages are removed: at first, then twice that, at most
 
@@ -67,16 +55,19 @@ local limits = {
   settle = 300,
 }
 
+local of_workers = require "runnel.queue.patience"
+
 ---@class runnel.nats.patience
 ---@field [string] number
 local patience = {}
 
 for name, ms in pairs(limits) do patience[name] = ms end
 
----For specs: makes all waits shorter from now on, and leaves the limits. The servers get the new times, too.
+---For specs: makes all waits shorter from now on, also those of workers (runnel.queue.patience), and leaves the limits. The servers get the new times, too.
 ---@param factor number 1 for the usual times
 function patience.scale(factor)
   for name, ms in pairs(waits) do patience[name] = math.ceil(ms * factor) end
+  of_workers.scale(factor)
 end
 
 patience.scale(1)

@@ -328,6 +328,7 @@ function Queue:delete()
     or ("CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer)
   local answer, err = jetstream.request(self.conn, verb)
   if not answer then return nil, err end
+  if self.kind == "jobs" then jetstream.request(self.conn, "STREAM.DELETE.KV_" .. names.bucket(self.name)) end
   return true
 end
 

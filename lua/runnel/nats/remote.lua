@@ -3,21 +3,14 @@
 ---A submitter keeps each job until it has the result. It publishes the job to a stream, under a unique subject. The
 ---stream refuses a second message on that subject, so the submitter can send the job again at any time in case it was
 ---lost. The worker publishes the result to the submitter's own subject. Then the submitter acknowledges the job, which
----removes it from the stream. Until then the server redelivers the job whenever its worker falls silent.
----
----A redelivered job may have ended its worker's process. So a worker asks the submitter before it starts such a job.
----The submitter counts the starts, and allows the last two only on a worker without other jobs: a job is given up only
----if it was twice the only job of a worker that fell silent. A start does not count if the worker has reported that the
----function has raised, or that it has given the job back.
+---removes it from the stream. Until then the server redelivers the job whenever its worker falls silent. The worker
+---decides how often a job starts, and whether it is tried again or given up.
 
 local acks = require "runnel.nats.acks"
-local backoff = require "runnel.internal.backoff"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local jetstream = require "runnel.nats.jetstream"
 local names = require "runnel.nats.names"
 local patience = require "runnel.nats.patience"
-local tell = require "runnel.nats.tell"
 local upkeep = require "runnel.nats.upkeep"
 local values = require "runnel.nats.values"
 local wire = require "runnel.nats.wire"
@@ -25,29 +18,6 @@ local wire = require "runnel.nats.wire"
 local internal = core.internal
 local chan, now = core.chan, core.now
 local take, put = internal.moving.take, internal.moving.put
-local ALONE <const> = require("runnel.nats.running").ALONE
-
----The part of a connection that submitters and workers use; runnel.nats.stages wraps one.
----@class runnel.Engine
----@field max_payload integer
----@field publish fun(self, subject: string, bytes: string, reply?: string): boolean?, string? does not wait
----@field subscribe fun(self, subject: string, take: runnel.EngineTaker): runnel.Channel<any> closing it ends that
----@field inbox fun(self): string a new subject
----@field beat fun(self, subject: string, bytes: string, ms: number, again: string): any publishes every ms, also while
----Lua computes; `again`, once, after a reconnect
----@field unbeat fun(self, beat: any) ends what `beat` has returned; nothing for false
----@field limit fun(self, beat: any, ms: number, text: string, subject: string, bytes: string) ends the beat after ms.
----If Lua has not run since then, publishes the bytes, gives back messages of other beats, writes the text to
----stderr, and ends the process
----@field alive fun(self) Lua runs
----@field events fun(self): runnel.Channel<{ event: string }> "reconnected" and others; closed, with the reason, when
----the connection ends
-
----Is called with each message, and must not park. Jobs have a `reply`, the subject for the acknowledgement, and an
----`age`: the ms since they arrived. Other messages have a subject (with the status 503, that of the subscription), and
----perhaps a status; with the end of a request for jobs, how many jobs of it are left that were not sent.
----@alias runnel.EngineTaker fun(data: string, reply?: string, age?: integer, subject?: string, status?: string,
----left?: string)
 
 ---@class runnel.Job
 ---@field number integer
@@ -55,18 +25,13 @@ local ALONE <const> = require("runnel.nats.running").ALONE
 ---@field bytes string its value
 ---@field is_async boolean
 ---@field since number when it was submitted
----@field starts integer how often it may have been started
----@field raises integer how often its function has raised
----@field answers table<string, string>? by the subject for the acknowledgement of a delivery: "run", if the worker has
----asked and may start it, or "over" if the worker has told how that start has ended
----@field worker string? the worker that has asked last
----@field fails boolean? its dead letter is being stored
 ---@field again_at number when to send it again
 ---@field again_after number? how many ms after the stream's next answer to send it again
+---@field was_lost? boolean the stream has stored it a second time
 ---@field remote runnel.Remote
 ---@field out runnel.Channel<runnel.Outcome>? where its caller waits
 ---@field finish? fun(outcome: runnel.Outcome) called with the outcome if no go block waits
-local Job = { is_async = false, starts = 1, raises = 0 } -- at first
+local Job = { is_async = false }
 Job.__index = Job
 
 -- The waiting go block was cancelled: cancel the job.
@@ -78,10 +43,8 @@ function Job:__close() self.remote:drop(self) end
 ---@field private name string
 ---@field private engine runnel.Engine
 ---@field private encoding string
----@field private starts integer
----@field private tries integer how often a job is tried if its function raises
----@field private retry number ms until the second try
----@field private bury? fun(letter: runnel.DeadLetter) stores a dead letter; may park
+---@field private terms table<boolean, table<boolean, string>> of jobs as messages have them, by whether they are async,
+---and whether they were sent before
 ---@field private traceback boolean
 ---@field private reply string where workers answer
 ---@field private inbox runnel.Channel<any> of the subscription to what workers and the server send
@@ -100,6 +63,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private asks_at number when to ask the stream next which jobs it has
 ---@field private old runnel.Job[] jobs that have been in the stream for long, to be checked
 ---@field private removals string[] the subjects of messages to be removed
+---@field private removed table<string, fun()> what to call when they are
 ---@field private removers integer how many go blocks remove some
 ---@field private subjects string what the subjects of its jobs begin with
 ---@field private ticker runnel.Channel<any> the go block that looks
@@ -112,9 +76,9 @@ for name, method in pairs(upkeep.methods) do Remote[name] = method end
 
 function Remote:subject(job) return self.subjects .. job.key end
 
----@param again boolean whether it may have been started before
+---@param again boolean whether it was sent before
 function Remote:send(job, again)
-  local message = wire.job(self.reply, job.key, self.encoding, job.is_async, again, job.bytes)
+  local message = wire.job(self.reply, job.key, self.encoding, self.terms[job.is_async][again], job.bytes)
   -- The first message matters only by its result. When the job is sent again, the stream's answer shows whether it has
   -- it.
   local answer = again and self.base .. "." .. job.key or nil
@@ -161,59 +125,21 @@ function Remote:finish(job, outcome)
   tell_caller(job, outcome)
 end
 
--- The job has failed for good: it becomes a dead letter, and then its caller gets the error.
-function Remote:fail(job, outcome)
-  if not self.bury then return self:finish(job, outcome) end
-  if job.fails then return end
-  job.fails = true
-  local letter = {
-    kind = "job", name = self.name, encoding = self.encoding, data = job.bytes, id = self.reply .. "." .. job.key,
-    error = internal.error_text(outcome.err), traceback = outcome.traceback, starts = job.starts, raises = job.raises,
-    since = os.time() * 1000 - (now() - job.since), worker = job.worker, is_async = job.is_async,
-  }
-  local function finish()
-    if self.jobs[job.key] == job then self:finish(job, outcome) end
-  end
-  guard.started(guard.go(finish, nil, function()
-    self.bury(letter)
-    finish()
-  end), "remote " .. self.name)
-end
-
-local GIVEN_UP = "remote %s: the job was given up: its worker fell silent at each of %d starts"
-
--- The worker has fallen silent at each start of the job.
-function Remote:give_up(job)
-  local err = GIVEN_UP:format(self.name, job.starts - job.raises)
-  self:fail(job, { n = 0, failed = true, err = err })
-end
-
--- Handles the outcome of a delivery. If the function has raised: tries again later, unless that was the last try.
-function Remote:tried(job, ack, outcome)
-  local answers = job.answers or {}
-  job.answers = answers
-  if answers[ack] == "over" then return end
-  answers[ack], job.raises = "over", job.raises + 1
-  if job.raises < self.tries then
-    return self.engine:publish(ack, jetstream.nak(backoff.pause(self.retry, job.raises)))
-  end
-  self:acknowledge(job.key, ack)
-  if self.tries > 1 then self:fail(job, outcome) else self:finish(job, outcome) end
-end
-
 -- A job has ended: removes it from the stream. A server that is killed forgets its most recent removals.
 function Remote:acknowledge(key, ack)
   self.acks:add(ack, now(), key)
   self.engine:publish(ack, "+ACK")
 end
 
--- The job's caller is gone: removes the job from the stream, and makes its worker cancel it.
+-- The job's caller is gone: removes the job from the stream, and makes its worker cancel it: also one to which it is on
+-- its way until then.
 function Remote:drop(job)
   if self.jobs[job.key] ~= job then return end
   local subject = self:subject(job)
   self:forget(job)
-  self:remove(subject)
-  self.engine:publish(names.cancel(self.name), wire.line("-", "cancel", self.reply, job.key))
+  local function cancel() self.engine:publish(names.cancel(self.name), wire.cancel(self.reply, job.key)) end
+  cancel()
+  self:remove(subject, cancel)
 end
 
 -- ---- the connection ----
@@ -233,86 +159,41 @@ end
 -- ---- what workers and the server send ----
 
 -- Reports a problem, once for each key.
-function Remote:tell(message, key) tell(self, "remote", message, key) end
-
-local receive = {}
-
--- Whether a worker may start a job that was delivered before, or (`is_perhaps`) may have been. `is_alone`: the worker
--- runs no other job.
-local function answer_to(self, job, ack, is_alone, is_perhaps)
-  if not job or job.fails then return "done" end
-  local answers = job.answers
-  if is_perhaps and not answers then -- the submission counted the first start
-    job.answers = { [ack] = "run" }
-    return "run"
-  end
-  answers = answers or {}
-  job.answers = answers
-  if answers[ack] then return answers[ack] end
-  local silent = job.starts - job.raises
-  if silent >= self.starts then
-    self:give_up(job)
-    return "done"
-  end
-  if not is_alone and silent + ALONE >= self.starts then return "alone" end
-  job.starts, answers[ack] = job.starts + 1, "run"
-  return "run"
+function Remote:tell(message, key)
+  key = key or message
+  if self.told[key] then return end
+  self.told[key] = true
+  internal.report(("remote %s: %s"):format(self.name, message), nil, "remote " .. self.name)
 end
 
-receive["may-start"] = function(self, words)
-  local answer, key, ack = words[2], words[4], words[5]
-  if not ack then return false end
-  local job = self.jobs[key]
-  if job then job.worker = words[6] end
-  self.engine:publish(answer, wire.line("-", answer_to(self, job, ack, words[7] == "alone", words[8] == "perhaps")))
-  return true
-end
-
--- A worker has given a job back, before its start or after cancelling it.
-function receive.returned(self, words)
-  local job, ack = self.jobs[words[4]], words[5]
-  if not ack then return false end
-  if not job then return true end
-  local is_new, answers = not job.answers, job.answers or {}
-  job.answers = answers
-  -- The submission, or the answer to the question, has counted the start.
-  local counted = words[6] == "first" and is_new or answers[ack] == "run"
-  if counted then job.starts = job.starts - 1 end
-  answers[ack] = "over"
-  return true
-end
-
-function receive.refused(self, words)
-  local version, worker = words[5] or "?", words[6] or "?"
+-- A worker cannot read a job.
+local function refused(self, version, worker)
   if version == wire.VERSION then
     self:tell(("the worker %s does not know the encoding %q; jobs wait for other workers")
       :format(worker, self.encoding))
   else
-    self:tell(("the worker %s speaks version %s of the protocol, this program version %s; jobs wait for other workers")
-      :format(worker, version, wire.VERSION))
+    self:tell(("the worker %s speaks version %s of the protocol, this program version %s; jobs wait for other workers. "
+      .. "Use the same version of runnel in both"):format(worker, version, wire.VERSION), "version " .. version)
   end
-  return true
 end
 
 function Remote:receive(data, subject, status)
   local key, ack, sizes, at = wire.parse_result(data)
   if key then
     local job = self.jobs[key]
-    local outcome = job and wire.outcome(data, at, sizes, self.encoding)
-    if outcome and outcome.failed then return self:tried(job, ack, outcome) end
-    if outcome then self:finish(job, outcome) end
-    self:acknowledge(key, ack)
-    return
+    if job then self:finish(job, wire.outcome(data, at, sizes, self.encoding)) end
+    if job and job.was_lost then self:remove(self:subject(job)) end -- the result may be that of the lost message
+    return self:acknowledge(key, ack)
   end
   if status or data:byte() == 123 then return self:stored(data, subject, status) end -- "{": JSON from the server
-  local words, version = wire.parse(data)
-  local handle = words and receive[words[3]]
-  if handle and handle(self, words) then return end
-  if words or version == wire.VERSION or not version:find "^%d+$" then
-    self:tell(("a message from a worker makes no sense: %q"):format(data:sub(1, 60)), "nonsense")
+  local version, worker = wire.parse_refusal(data)
+  if version then return refused(self, version, worker) end
+  version = data:match "^(%d+) "
+  if version and version ~= wire.VERSION then
+    self:tell(("a worker has sent a message of protocol version %s that this program, of version %s, cannot read. Use "
+      .. "the same version of runnel in both"):format(version, wire.VERSION), "version " .. version)
   else
-    self:tell(("a worker has sent a message of protocol version %s that this program, of version %s, cannot read")
-      :format(version, wire.VERSION))
+    self:tell(("a message from a worker makes no sense: %q"):format(data:sub(1, 60)), "nonsense")
   end
 end
 
@@ -389,16 +270,24 @@ end
 ---@param name string
 ---@param stream runnel.JobStream
 ---@param opts { encoding: string, starts: integer, tries: integer, retry: number, traceback: boolean,
----bury?: fun(letter: runnel.DeadLetter) }
+---has_letters: boolean }
 ---@return runnel.Remote
 local function new(engine, name, stream, opts)
-  local base = engine:inbox()
+  local base, terms = engine:inbox(), {}
+  for _, is_async in ipairs { false, true } do
+    terms[is_async] = {}
+    for _, again in ipairs { false, true } do
+      terms[is_async][again] = wire.terms {
+        is_async = is_async, again = again, has_letters = opts.has_letters, starts = opts.starts, tries = opts.tries,
+        retry = opts.retry,
+      }
+    end
+  end
   local self = setmetatable({
-    name = name, engine = engine, encoding = opts.encoding, starts = opts.starts, traceback = opts.traceback,
-    tries = opts.tries, retry = opts.retry, bury = opts.bury,
+    name = name, engine = engine, encoding = opts.encoding, traceback = opts.traceback, terms = terms,
     base = base, reply = base .. ".r", subjects = ("%s.%s."):format(names.jobs(name), base:match "[^.]*$"),
     stream = stream, jobs = {}, last = 0, ticking = false, looks_at = 0, repairing = false, told = {}, reason = nil,
-    acks = acks.memory(now()), asks_at = 0, old = {}, removals = {}, removers = 0,
+    acks = acks.memory(now()), asks_at = 0, old = {}, removals = {}, removed = {}, removers = 0,
   }, Remote)
   self.inbox = engine:subscribe(base .. ".>", function(data, _, _, ...) self:receive(data, ...) end)
   self.events = engine:events()

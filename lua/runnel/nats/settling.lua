@@ -40,7 +40,7 @@ function Settling:may_ask() return not self.ask_at end
 ---The time of the next check, for a caller that checks every `ms`.
 ---@param ms number
 ---@return number ms
-function Settling:look_in(ms) return self.ask_at and math.max(0, math.min(ms, self.ask_at - core.now())) or ms end
+function Settling:look_in(ms) return self.ask_at and math.max(1, math.min(ms, self.ask_at - core.now())) or ms end
 
 ---Ends the delay if its time is over. Returns whether it has just ended.
 ---@return boolean

@@ -2,7 +2,7 @@
 
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.jetstream"
-local reader = require "runnel.nats.reader"
+local outlet = require "runnel.nats.outlet"
 local values = require "runnel.nats.values"
 
 local source = {}
@@ -99,7 +99,7 @@ function source.source(conn, stream, opts)
   local encoding = conn.encoding
   if opts.encoding ~= nil then encoding = values.check(opts.encoding, "source", 2) end
   local config, defaults = source.settings(opts, "source", 2)
-  local ch, err = reader.open({
+  local ch, err = outlet.open({
     conn = conn, stream = stream, name = opts.name, config = config, defaults = defaults, batch = opts.buffer or 64,
     encoding = encoding, acks = opts.name and (opts.ack or "explicit"),
   }, "source")

@@ -1,27 +1,22 @@
 ---conn:stage: a durable stage, which takes messages from one stream and stores its results in another.
 
-local core = require "runnel.core"
-local internal = core.internal
-
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
+local consumers = require "runnel.nats.consumers"
 local counts = require "runnel.nats.counts"
-local draining = require "runnel.nats.draining"
-local firsts = require "runnel.nats.firsts"
-local guard = require "runnel.internal.guard"
+local engine_of = require "runnel.nats.engine"
 local jetstream = require "runnel.nats.jetstream"
-local label = require "runnel.nats.label"
-local limit = require "runnel.nats.limit"
-local patience = require "runnel.nats.patience"
+local keeper = require "runnel.nats.keeper"
+local messages = require "runnel.queue.messages"
+local patience = require "runnel.queue.patience"
 local rate = require "runnel.nats.rate"
-local reader = require "runnel.nats.reader"
-local running = require "runnel.nats.running"
+local running = require "runnel.queue.running"
 local served = require "runnel.nats.served"
 local sink = require "runnel.nats.sink"
 local source = require "runnel.nats.source"
-local stage_message = require "runnel.nats.stage_message"
 local values = require "runnel.nats.values"
 local who = require "runnel.nats.who"
+local worker = require "runnel.queue.worker"
 
 local stage = {}
 
@@ -60,102 +55,6 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
   .. "of messages that were removed, and may store results twice. Use the retention \"limits\" with max_age, or say "
   .. "at_least_once = true"
 
----A stage that runs.
----@class runnel.nats.Stage
----@field name string
----@field private source runnel.Channel<runnel.nats.StreamMessage>
----@field private running runnel.Running
----@field private calls table<runnel.nats.StreamMessage, number> messages with a running call -> its start
----@field private resumed? runnel.Channel<any> closes when the stage goes on, or ends; nil unless it is paused
----@field private is_stopped? boolean
----@field private starts_of runnel.Counts
----@field private firsts runnel.Firsts
-local Stage = { __name = "stage" }
-Stage.__index = Stage
-
--- Whether the stage already works on the message: the server may have missed the beats for ack_wait, for example
--- because the network failed.
-local function has_already(self, message)
-  for other in pairs(self.calls) do
-    if other.sequence == message.sequence and other:delivered_again(message) then return true end
-  end
-  return false
-end
-
-local function run(self)
-  for message in self.source do
-    if self.resumed then self.resumed:take() end
-    local is_here = has_already(self, message)
-    if self.is_stopped and not is_here then
-      message:nak()
-    elseif not is_here then
-      self.calls[message] = core.now()
-      stage_message.work_on(self, message)
-      self.calls[message] = nil
-    end
-  end
-end
-
--- Pauses or resumes the start of calls.
-local function pause(self, is_paused)
-  if is_paused then
-    self.resumed = self.resumed or core.chan()
-  elseif self.resumed then
-    self.resumed:close()
-    self.resumed = nil
-  end
-end
-
--- Its state, for runnel.nats.who.
-local function report(self)
-  local calls = {}
-  for message, since in pairs(self.calls) do
-    local ok, value = pcall(function() return message.value end)
-    calls[#calls + 1] = who.call(ok and value or message.data, since, message.deliveries)
-  end
-  return who.report(self:stats(), #self.blocks, self.resumed ~= nil, calls)
-end
-
----Ends the stage: takes no more messages, and waits for the running calls. Messages that it has not started are
----redelivered to other processes.
----@param ms? number how long to wait; calls that still run then are cancelled, and their messages are redelivered
----@return boolean ended false if calls were cancelled
-function Stage:drain(ms)
-  self.source:close()
-  if ms then core.alts { self.ended, core.timeout(ms) } else self.ended:take() end
-  local in_time = self.ended:closed()
-  if not in_time then
-    for _, block in ipairs(self.blocks) do core.cancel(block, "the stage is stopped") end
-    self.ended:take()
-  end
-  return in_time
-end
-
-function Stage:__close() self:drain(0) end
-
----A channel that closes when the stage has ended.
----@return runnel.Channel<any> done
-function Stage:done() return self.ended end
-
----Waits until the stage has ended: it was stopped, a stream or the consumer was deleted, or the connection has ended.
----@return boolean? ended, any err
-function Stage:wait()
-  self.ended:take()
-  if self.err ~= nil then return nil, self.err end
-  return true
-end
-
----Counters: messages `done`, `failed` tries, messages `given_up`, starts of `redelivered` messages, calls that are
----`running`, messages `waiting` in this process for their start, and `duplicates`: results that the stream already had.
----@return { done: integer, failed: integer, given_up: integer, redelivered: integer, running: integer,
----waiting: integer, duplicates: integer }
-function Stage:stats()
-  local copy = {}
-  for name, count in pairs(self.counts) do copy[name] = count end
-  copy.running, copy.waiting = self.running.count, math.max(0, self.reader.held - self.running.count)
-  return copy
-end
-
 ---Starts a durable stage: calls f with the value of each message of a stream, at most n calls at a time in this
 ---process, and stores what it returns in another stream. A message is acknowledged when its results are stored, so
 ---nothing is lost if a process or server is killed. f may be called again for a message whose results are stored
@@ -173,7 +72,7 @@ end
 ---@param f string|fun(value: any, message: runnel.nats.StreamMessage): any ... or the name of a module that returns one
 ---@param to? string a stream; nil: f has no results
 ---@param opts? runnel.nats.StageOptions
----@return runnel.nats.Stage? stage, string? err
+---@return runnel.Worker? stage, string? err
 function stage.stage(conn, n, from, f, to, opts)
   check.integer(n, 1, "stage: n")
   jetstream.check_name(from, "stage: from")
@@ -198,71 +97,48 @@ function stage.stage(conn, n, from, f, to, opts)
   local encoding = conn.encoding
   if opts.encoding ~= nil then encoding = values.check(opts.encoding, "stage", 2) end
 
-  local self = setmetatable({
-    conn = conn, name = name, from = from, f = f, tries = tries, retry = retry, ex_handler = opts.ex_handler,
-    starts = opts.starts or running.STARTS, limit = opts.limit, has_letters = opts.dead ~= false, encoding = encoding,
-    to_subject = opts.to_subject, blocks = {}, ended = core.chan(), running = running.new(), label = label(), told = {},
-    calls = {}, counts = { done = 0, failed = 0, given_up = 0, redelivered = 0, duplicates = 0 },
-  }, Stage)
+  local out, problem
   if to then
-    local out, err = sink.sink(conn, to, {
+    out, problem = sink.sink(conn, to, {
       encoding = encoding, subject = opts.to_subject, timeout = patience.results_told, -- then the stage puts it again
     })
-    if not out then return nil, "stage: " .. err:gsub("^sink: ", "") end
+    if not out then return nil, "stage: " .. problem:gsub("^sink: ", "") end
     if out.retention ~= "limits" and not opts.at_least_once then return nil, FORGETS:format(to, out.retention) end
-    self.sink = out
   end
   local config, defaults = source.settings({
     name = name, subject = opts.subject, ack_wait = opts.ack_wait, max_ack_pending = opts.max_ack_pending,
   }, "stage", 2)
-  local info, err = jetstream.stream_info(conn, from)
-  if not info then return nil, "stage: " .. err end
-  -- A stream that was deleted and made again counts from 1.
-  self.id = ("%s.%s.%s"):format(from, name, (info.created:gsub("[^%d]", "")))
-  self.settings = { storage = info.config.storage, replicas = info.config.num_replicas }
-  self.starts_of = counts.new(conn, name, info)
+  local stream, err = jetstream.stream_info(conn, from)
+  if not stream then return nil, "stage: " .. err end
+  local starts_of = counts.new(conn, "runnel-stage-" .. name, stream)
+  local opened, why = starts_of:open()
+  if not opened then return nil, "stage: " .. why end
+  local limiter
   if limits then
-    local limiter, why = rate.open(conn, name, limits)
+    limiter, why = rate.open(conn, name, limits)
     if not limiter then return nil, "stage: rate: " .. why end
-    self.rate = limiter
   end
-  if self.limit then
-    local bucket, why = self.starts_of:open()
-    if not bucket then return nil, "stage: " .. why end
-  end
-  -- While a message runs alone, other messages would only be given back.
-  self.reader = {
-    conn = conn, stream = from, name = name, config = config, defaults = defaults, batch = n, encoding = encoding,
-    acks = "explicit", holds = true, rests = function() return self.running.lone ~= nil end,
+  local consumer = consumers.named(conn, from, name, config, defaults)
+  local info, reason = consumer:open()
+  if not info then return nil, "stage: " .. reason end
+  local of = keeper.new {
+    engine = engine_of(conn), consumer = consumer, info = info, what = "stage", encoding = encoding,
+    decode = values.encodings[encoding].decode, starts_of = starts_of, queue = ("%s/%s"):format(from, name), from = from,
+    sink = out, to_subject = opts.to_subject,
+    -- A stream that was deleted and made again counts from 1.
+    ids = ("%s.%s.%s."):format(from, name, (stream.created:gsub("[^%d]", ""))),
+    letters = { storage = stream.config.storage, replicas = stream.config.num_replicas },
   }
-  local ch, problem = reader.open(self.reader, "stage")
-  if not ch then return nil, problem --[[@as string]] end
-  self.source, self.firsts = ch, firsts.new(problem.delivered)
-  pause(self, who.is_paused(problem.config))
-  internal.on_close(ch, function()
-    self.is_stopped = true
-    pause(self, false)
-  end)
-  local alive = self.limit and limit.watch({ alive = function() conn.core:alive() end }, self.limit, "stage")
-  local left = n
-  local function ended()
-    left = left - 1
-    if left > 0 then return end
-    if alive then core.cancel(alive) end
-    self.ended:close()
-  end
-  for i = 1, n do
-    self.blocks[i] = guard.started(core.go(function()
-      local _ <close> = setmetatable({}, { __close = ended })
-      run(self)
-    end), "stage")
-  end
-  draining.add(conn, function(ms) self:drain(ms) end, self.ended, opts.drain_on_term ~= false)
-  who.add(conn, {
-    queue = ("%s/%s"):format(from, name), stream = from, consumer = name,
-    report = function() return report(self) end,
-    pause = function(is_paused) pause(self, is_paused) end,
-  }, self.ended)
+  local self, lost = worker.start {
+    kind = "stage", duplicates = 0, n = n, keeper = of, limit = opts.limit, rate = limiter,
+    is_paused = who.is_paused(info.config),
+    task = messages.task {
+      name = name, f = f, has_results = out ~= nil, ex_handler = opts.ex_handler, has_letters = opts.dead ~= false,
+      limits = { starts = opts.starts or running.STARTS, tries = tries, retry = retry },
+    },
+  }
+  if not self then return nil, "stage: " .. lost end
+  of:watch(self, opts.drain_on_term ~= false)
   return self
 end
 

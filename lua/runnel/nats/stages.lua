@@ -1,211 +1,25 @@
----conn:remote and conn:serve: remote stages and their workers on a connection to a NATS server. Makes the stream and
----the consumer of a stage, and checks existing ones.
+---conn:remote and conn:serve: remote stages and their workers on a connection to a NATS server.
 
-local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
-local consumers = require "runnel.nats.consumers"
-local dead = require "runnel.nats.dead"
-local draining = require "runnel.nats.draining"
-local firsts = require "runnel.nats.firsts"
+local counts = require "runnel.nats.counts"
+local engine_of = require "runnel.nats.engine"
 local jetstream = require "runnel.nats.jetstream"
-local label = require "runnel.nats.label"
+local job_stream = require "runnel.nats.job_stream"
+local keeper = require "runnel.nats.keeper"
 local names = require "runnel.nats.names"
 local rate = require "runnel.nats.rate"
-local running = require "runnel.nats.running"
+local running = require "runnel.queue.running"
+local serve = require "runnel.nats.serve"
 local served = require "runnel.nats.served"
-local tidying = require "runnel.nats.tidying"
 local values = require "runnel.nats.values"
 local who = require "runnel.nats.who"
-
-local internal = core.internal
+local worker = require "runnel.queue.worker"
 
 ---@class runnel.nats_stages
 local stages = {}
 
 local DAY <const> = 24 * 60 * 60 * 1000
-local NANOSECONDS <const> = 1000000 -- in a millisecond
-
--- ---- the connection, as submitters and workers see it ----
-
-local Engine = {}
-Engine.__index = Engine
-
-function Engine:publish(subject, bytes, reply) return self.core:publish(subject, bytes, reply) end
-
-function Engine:subscribe(subject, take) return (self.conn:subscribe(subject, { encoding = "raw" }, take)) end
-
-function Engine:inbox() return self.conn:inbox() end
-
--- conn:beat and conn:unbeat without their checks, since each job uses them. `unbeat` gets the result of `beat`, or
--- false.
-function Engine:beat(subject, bytes, ms, again) return self.core:beat(subject, bytes, ms, again) or false end
-
-function Engine:unbeat(beat)
-  if beat then self.core:unbeat(beat) end
-end
-
--- See runnel.nats.limit, and runnel.Engine.
-function Engine:limit(beat, ms, text, subject, bytes)
-  if beat then self.core:limit(beat, ms, text, subject, bytes) end
-end
-
-function Engine:alive() self.core:alive() end
-
--- Closed, with the reason, when the connection ends.
-function Engine:events()
-  local ch = core.chan(core.sliding_buffer(16))
-  local forget_event = self.conn:on_event(function(event) ch:offer(event) end)
-  local forget_end = self.conn:on_close(function(err) ch:close(err or "the connection is closed") end)
-  internal.on_close(ch, function()
-    forget_event()
-    forget_end()
-  end)
-  return ch
-end
-
-local function engine_of(conn)
-  return setmetatable({ conn = conn, core = conn.core, max_payload = conn.max_payload }, Engine)
-end
-
--- ---- streams and consumers ----
-
--- The settings that a stage depends on.
-local function wrong_setting(config, expected)
-  for _, key in ipairs { "retention", "discard", "discard_new_per_subject", "max_msgs_per_subject", "ack_policy" } do
-    if expected[key] ~= nil and config[key] ~= expected[key] then
-      return ("%s is %s, expected %s"):format(key, tostring(config[key]), tostring(expected[key]))
-    end
-  end
-  if expected.subjects and not (config.subjects and config.subjects[1] == expected.subjects[1]) then
-    return ("its subjects are %s, expected %s"):format(table.concat(config.subjects or {}, ", "), expected.subjects[1])
-  end
-  if expected.max_deliver and (config.max_deliver or -1) > 0 then
-    return ("max_deliver is %d, expected -1"):format(config.max_deliver)
-  end
-  if expected.filter_subject == false and config.filter_subject and config.filter_subject ~= "" then
-    return "it has a filter: " .. config.filter_subject
-  end
-end
-
--- Makes sure that the stream of a stage exists with the right settings. Returns nil and the reason if it does not.
-local function ensure_stream(conn, name, opts)
-  local stream = names.stream(name)
-  local expected = {
-    name = stream, subjects = { names.jobs(name) .. ".>" }, retention = "workqueue", discard = "new",
-    discard_new_per_subject = true, max_msgs_per_subject = 1, max_age = math.floor(opts.max_age * NANOSECONDS),
-    storage = opts.storage, num_replicas = opts.replicas,
-  }
-  local what = "the stream " .. stream
-  local info, why, code = jetstream.ensure(conn, "STREAM.INFO." .. stream, "STREAM.CREATE." .. stream, expected)
-  if not info then return nil, code and ("%s: %s"):format(what, why) or why end
-  local config = info.config
-  local wrong = wrong_setting(config, expected)
-  if wrong then
-    return nil, ("%s: %s; delete it, or use another name (nats-server 2.9 or later is needed)"):format(what, wrong)
-  end
-  return config
-end
-
--- The same for the consumer that the workers share. Initializes `of` from its number of deliveries.
-local function ensure_consumer(conn, name, opts, of)
-  local stream, consumer = names.stream(name), names.CONSUMER
-  local expected = {
-    durable_name = consumer, ack_policy = "explicit", ack_wait = math.floor(opts.ack_wait * NANOSECONDS),
-    max_deliver = -1, max_ack_pending = opts.max_jobs or -1, max_waiting = 8192,
-  }
-  local what = ("the consumer %s of the stream %s"):format(consumer, stream)
-  local info, why, code = consumers.ensure(conn, stream, consumer, expected)
-  if not info then return nil, code and ("%s: %s"):format(what, why) or why end
-  of:begin(info.delivered)
-  local wrong = wrong_setting(info.config, { ack_policy = "explicit", max_deliver = -1, filter_subject = false })
-  if wrong then return nil, ("%s: %s; delete it"):format(what, wrong) end
-  return info.config
-end
-
--- Which of the program's settings differs from the server's; nil if none. They are in the server's words.
-local function difference(what, name, given, config)
-  local found = jetstream.difference(given, config)
-  return found and ("%s exists with other settings: %s; change the option, or the server's setting by "
-    .. "conn:queue(%q):change"):format(what, found, name)
-end
-
--- The same for the stream of a stage. If the program wants more replicas, changes the stream: the first program may not
--- have asked for any.
-local function stream_difference(conn, name, opts, config)
-  local stream = names.stream(name)
-  if opts.replicas and opts.replicas > config.num_replicas then
-    local ok, why = jetstream.change_stream(conn, stream, { num_replicas = opts.replicas })
-    if not ok then
-      return ("the stream %s has %d replicas, and cannot have %d: %s")
-        :format(stream, config.num_replicas, opts.replicas, why)
-    end
-    config.num_replicas = opts.replicas
-  end
-  return difference("the stream " .. stream, name, {
-    storage = opts.storage, num_replicas = opts.replicas, max_age = opts.max_age and jetstream.ns(opts.max_age),
-  }, config)
-end
-
--- ---- what submitters ask of the stream ----
-
----@class runnel.JobStream
-local JobStream = {}
-JobStream.__index = JobStream
-
--- Makes the stream if it is missing.
-function JobStream:make() return ensure_stream(self.conn, self.name, self.settings) end
-
--- The sequence number of a subject's message; nil if it has none, or the server does not answer.
-function JobStream:position(subject)
-  local answer = jetstream.request(self.conn, "STREAM.MSG.GET." .. self.stream, { last_by_subj = subject })
-  return answer and answer.message and math.tointeger(answer.message.seq)
-end
-
--- The subjects that have a message, among those that match; nil if the server does not answer. It lists up to 100,000
--- in an answer.
-function JobStream:subjects(filter)
-  local found, count = {}, 0
-  repeat
-    local answer, _, code = jetstream.request(self.conn, "STREAM.INFO." .. self.stream,
-      { subjects_filter = filter, offset = count })
-    if not answer then return code == jetstream.NO_STREAM and {} or nil end
-    local before = count
-    for subject in pairs(answer.state.subjects or {}) do found[subject], count = true, count + 1 end
-  until count == before or count >= (answer.total or 0)
-  return found
-end
-
--- Why the stage has no active worker: a text; or nil, if a worker asks for jobs or has some, or the server does not
--- answer.
-function JobStream:why_idle()
-  local answer, _, code = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, names.CONSUMER))
-  if answer and who.is_paused(answer.config) then
-    return ("it is paused (runnel queues resume %s)"):format(self.name)
-  end
-  local is_idle = answer and answer.num_waiting == 0 and answer.num_ack_pending == 0
-  if not is_idle and code ~= jetstream.NO_CONSUMER then return nil end
-  return ("no worker takes them; a worker is a program with conn:serve(%q, ...)"):format(self.name)
-end
-
--- Whether the stream has a message that it will not deliver, since the server counts it as acknowledged. This happens
--- if the server was killed, because it writes messages and acknowledgements to different files. Unknown while
--- redelivered jobs are unfinished: the job may be one of them, and run.
-function JobStream:is_stuck(subject)
-  local position = self:position(subject)
-  if not position then return false end
-  local answer = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, names.CONSUMER))
-  local floor = tidying.finished_up_to(answer)
-  return floor ~= nil and floor >= position
-end
-
--- Removes the message of a subject. (Not by purging the subject: the consumers of nats-server 2.9 then skip messages of
--- other subjects.)
-function JobStream:remove(subject)
-  local position = self:position(subject)
-  if not position then return end
-  jetstream.request(self.conn, "STREAM.MSG.DELETE." .. self.stream, { seq = position, no_erase = true })
-end
 
 -- ---- arguments ----
 
@@ -267,19 +81,13 @@ function stages.remote(conn, name, opts)
   local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "remote", 1)
   check_stream_options(opts, "remote")
   local settings = { storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY }
-  local config, why = ensure_stream(conn, name, settings)
-  why = why or stream_difference(conn, name, opts, config)
+  local stream = job_stream.new(conn, name, settings)
+  local config, why = stream:make()
+  why = why or job_stream.stream_difference(conn, name, opts, config)
   if why then error("remote: " .. why, 2) end
-  local stream = setmetatable({
-    conn = conn, name = name, stream = names.stream(name), settings = settings,
-  }, JobStream)
-  local function bury(letter)
-    local ok, err = dead.store(conn, letter, settings)
-    if not ok then internal.report("a dead letter cannot be stored: " .. tostring(err), nil, "remote " .. name) end
-  end
   return require("runnel.nats.remote").new(engine_of(conn), name, stream, {
     encoding = opts.encoding or "msgpack", starts = opts.starts or running.STARTS, tries = tries, retry = retry,
-    traceback = opts.traceback ~= false, bury = opts.dead ~= false and bury or nil,
+    traceback = opts.traceback ~= false, has_letters = opts.dead ~= false,
   })
 end
 
@@ -328,37 +136,35 @@ function stages.serve(conn, name, n, f, opts)
     storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY,
     ack_wait = opts.ack_wait or 500, max_jobs = opts.max_jobs,
   }
-  local of = firsts.new()
-  local function ensure_both()
-    local of_stream, why = ensure_stream(conn, name, settings)
-    if not of_stream then return nil, why end
-    local config, problem = ensure_consumer(conn, name, settings, of)
-    return config, problem or of_stream
-  end
-  local config, of_stream = ensure_both()
-  local why = not config and of_stream
-    or stream_difference(conn, name, opts, of_stream)
-    or difference("the consumer of its workers", name, {
+  local consumer = job_stream.consumer(conn, name, settings)
+  local info, of_stream = consumer:open()
+  local why = not info and of_stream
+    or job_stream.stream_difference(conn, name, opts, of_stream.config)
+    or job_stream.difference("the consumer of its workers", name, {
       ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts.max_jobs,
-    }, config)
+    }, info.config)
   if why then error("serve: " .. why, 2) end
-  local limiter, problem
+  local starts_of = counts.new(conn, names.bucket(name), of_stream, names.jobs(name) .. ".")
+  local ok, problem = starts_of:open()
+  if not ok then error("serve: " .. problem, 2) end
+  local limiter
   if limits then
     limiter, problem = rate.open(conn, name, limits)
     if not limiter then error("serve: rate: " .. problem, 2) end
   end
-  local worker = require("runnel.nats.serve").new(engine_of(conn), name, n, f, {
-    ack_wait = config.ack_wait / NANOSECONDS, label = label(), repair = ensure_both,
-    firsts = of, limit = opts.limit, rate = limiter, is_paused = who.is_paused(config),
-  })
-  local function drain(ms) worker:drain(ms) end
-  draining.add(conn, drain, worker:done(), opts.drain_on_term ~= false)
-  who.add(conn, {
-    queue = name, stream = names.stream(name), consumer = names.CONSUMER,
-    report = function() return worker:report() end,
-    pause = function(is_paused) worker:pause(is_paused) end,
-  }, worker:done())
-  return worker
+  local engine = engine_of(conn)
+  local of = keeper.new {
+    engine = engine, consumer = consumer, info = info, what = "serve", starts_of = starts_of, queue = name,
+    letters = settings,
+  }
+  local self
+  self, problem = worker.start {
+    kind = "worker", n = n, keeper = of, limit = opts.limit, rate = limiter, is_paused = who.is_paused(info.config),
+    task = serve.task(engine, name, f),
+  }
+  if not self then error("serve: " .. problem, 2) end
+  of:watch(self, opts.drain_on_term ~= false)
+  return self
 end
 
 return stages

@@ -3,19 +3,24 @@
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.jetstream"
 
+local find, match, sub, tointeger = string.find, string.match, string.sub, math.tointeger
+
 local stream_message = {}
 
 -- ---- messages ----
 
 ---The reader's part that messages use (runnel.nats.reader).
 ---@class runnel.nats.MessageOwner
----@field conn runnel.nats.Connection
+---@field engine runnel.Engine
 ---@field name? string of the consumer, if messages are acknowledged
----@field consumer? string its name at the server
+---@field consumer_id? string its name at the server
+---@field ack_start? string what the subjects for acknowledgements begin with, once it is known
 ---@field acks? "explicit"|"taken" acknowledged by the program, or by the reader
+---@field decode fun(data: string): any, string?
+---@field encoding string of the values
 ---@field heard number when the server was last heard of
 ---@field memory runnel.nats.AckMemory
----@field answered? fun() called after each answer
+---@field answered? fun(message: runnel.nats.StreamMessage) called after each answer
 
 ---A message of a stream.
 ---@class runnel.nats.StreamMessage
@@ -27,34 +32,66 @@ local stream_message = {}
 ---@field deliveries integer how often it was delivered, this time included
 ---@field pending integer how many messages the consumer has after it
 ---@field headers? table<string, string>
----@field private raw runnel.nats.Message
 ---@field private reader runnel.nats.MessageOwner
+---@field private ack_subject string the subject for its acknowledgement
+---@field private order integer the consumer's number of the delivery
+---@field private order_at integer where that is in the subject
+---@field private rest_at integer where the rest begins
+---@field private beat any of the engine, while the lease is extended
 ---@field private newer? runnel.nats.StreamMessage another delivery of it
 local Message = { __name = "stream message" }
+
+-- The last two numbers of the subject for the acknowledgement: the time in ns, and how many messages follow.
+local AFTER <const> = "^%.(%d+)%.(%d+)"
 
 function Message:__index(key)
   local method = Message[key]
   if method ~= nil then return method end
-  if key == "value" or key == "data" or key == "headers" then return self.raw[key] end
+  if key == "value" then
+    local value, why = self.reader.decode(self.data)
+    if value == nil and why then
+      error(("the message to %q is not valid %s: %s"):format(self.subject, self.reader.encoding, why), 2)
+    end
+    rawset(self, "value", value)
+    return value
+  elseif key == "time" then
+    return tointeger((match(self.ack_subject, AFTER, self.rest_at))) / 1e6
+  elseif key == "pending" then
+    return tointeger((select(2, match(self.ack_subject, AFTER, self.rest_at))))
+  end
+end
+
+---The subject for its last acknowledgement. It names 0 instead of the consumer's number of the delivery: a server that
+---has lost state gives that number to another delivery, and nats-server 2.9.15 to 2.10.13 would then take the messages
+---before this one for acknowledged.
+---@param self runnel.nats.StreamMessage
+---@return string
+function stream_message.final_subject(self)
+  local ack = self.ack_subject
+  return sub(ack, 1, self.order_at - 1) .. "0" .. sub(ack, self.rest_at)
 end
 
 ---Answers the delivery, once; false if it was already answered, or the connection is closed.
 ---@param self runnel.nats.StreamMessage
----@param text string in the server's words
+---@param text? string in the server's words; nil: another program acknowledges it
 ---@return boolean
 function stream_message.answer(self, text)
   local of = self.reader
   if self.is_answered or not of.name then return false end
   self.is_answered = true
-  of.conn:unbeat(self.ack_subject)
+  of.engine:unbeat(self.beat)
+  self.beat = false
   if self.newer then stream_message.answer(self.newer, text) end
-  local subject = self.ack_subject
-  if text == "+ACK" or text == "+TERM" then
-    subject = self.final_subject
-    of.memory:add(subject, of.heard)
+  local ok = true
+  if text then
+    local subject = self.ack_subject
+    if text == "+ACK" or text == "+TERM" then
+      subject = stream_message.final_subject(self)
+      of.memory:add(subject, of.heard)
+    end
+    ok = of.engine:publish(subject, text) == true
   end
-  local ok = of.conn.core:publish(subject, text, nil) == true
-  if of.answered then of.answered() end
+  if of.answered then of.answered(self) end
   return ok
 end
 local answer = stream_message.answer
@@ -91,30 +128,40 @@ function Message:term() return self.reader.acks == "explicit" and answer(self, "
 ---@return boolean
 function Message:progress()
   if self.is_answered or self.reader.acks ~= "explicit" then return false end
-  return self.reader.conn.core:publish(self.ack_subject, "+WPI", nil) == true
+  return self.reader.engine:publish(self.ack_subject, "+WPI") == true
 end
 
-local ACK = "^(%$JS%.ACK%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.)(%d+)(%.(%d+)%.(%d+))$"
-local LONG_ACK = "^(%$JS%.ACK%.[^.]+%.[^.]+%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.)(%d+)(%.(%d+)%.(%d+).*)$"
+local START = "^(%$JS%.ACK%.[^.]+%.([^.]+)%.)%d+%.%d+%.%d+%.%d+%.%d+$"
+local LONG_START = "^(%$JS%.ACK%.[^.]+%.[^.]+%.[^.]+%.([^.]+)%.)%d+%.%d+%.%d+%.%d+%.%d+"
 
----Makes a message from the server's message, by the subject for its acknowledgement. Returns nil if it is another
----consumer's.
+-- What the subjects for acknowledgements of the reader's consumer begin with, from one of them; nil if that is another
+-- consumer's.
+local function start_of(owner, ack)
+  local start, consumer = match(ack, START)
+  if not start then start, consumer = match(ack, LONG_START) end
+  if not start or consumer ~= owner.consumer_id then return nil end
+  owner.ack_start = start
+  return start
+end
+
+---Makes a message. Returns nil if it is another consumer's.
 ---@param owner runnel.nats.MessageOwner
----@param raw runnel.nats.Message
+---@param data string
+---@param ack string the subject for its acknowledgement
+---@param subject string
+---@param headers? table<string, string>
 ---@return runnel.nats.StreamMessage?
-function stream_message.new(owner, raw)
-  local reply = raw.reply
-  if not reply then return nil end
-  local before, consumer, deliveries, sequence, order, after, time, pending = reply:match(ACK)
-  if not before then before, consumer, deliveries, sequence, order, after, time, pending = reply:match(LONG_ACK) end
-  if not before or consumer ~= owner.consumer then return nil end
-  -- Its acknowledgement names 0 instead of the number of the delivery. A server that has lost state gives that number
-  -- to another delivery, and nats-server 2.9.15 to 2.10.13 would then take the messages before this one for
-  -- acknowledged.
+function stream_message.new(owner, data, ack, subject, headers)
+  local start = owner.ack_start
+  if not (start and find(ack, start, 1, true) == 1) then
+    start = start_of(owner, ack)
+    if not start then return nil end
+  end
+  local deliveries, sequence, order_at, order, rest_at = match(ack, "^(%d+)%.(%d+)%.()(%d+)()", #start + 1)
   return setmetatable({
-    raw = raw, reader = owner, ack_subject = reply, final_subject = before .. "0" .. after,
-    subject = raw.subject, sequence = math.tointeger(sequence), order = math.tointeger(order),
-    deliveries = math.tointeger(deliveries), time = math.tointeger(time) / 1e6, pending = math.tointeger(pending),
+    data = data, ack_subject = ack, subject = subject, headers = headers, reader = owner, beat = false,
+    deliveries = tointeger(deliveries), sequence = tointeger(sequence), order = tointeger(order), order_at = order_at,
+    rest_at = rest_at,
   }, Message)
 end
 

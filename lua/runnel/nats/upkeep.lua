@@ -131,7 +131,13 @@ end
 
 local function remove_all(self)
   local list = self.removals
-  while #list > 0 do self.stream:remove(table.remove(list)) end
+  while #list > 0 do
+    local subject = table.remove(list)
+    local removed_it = self.removed[subject]
+    self.removed[subject] = nil
+    self.stream:remove(subject)
+    if removed_it then removed_it() end
+  end
 end
 
 -- A removing go block has ended, or died.
@@ -139,8 +145,9 @@ local function removed(self) self.removers = self.removers - 1 end
 
 ---Removes the message of a job from the stream, soon.
 ---@param subject string
-function Remote:remove(subject)
-  self.removals[#self.removals + 1] = subject
+---@param f? fun() called afterwards; must not park
+function Remote:remove(subject, f)
+  self.removals[#self.removals + 1], self.removed[subject] = subject, f
   if self.removers == REMOVERS then return end
   self.removers = self.removers + 1
   guard.started(guard.go(removed, self, function()
@@ -233,6 +240,7 @@ function Remote:stored(data, subject, status)
     if now() - job.since < patience.jobs_idle then return end
     self:tell("its stream does not accept jobs for now: " .. (data:match '"description":"([^"]*)"' or data))
   elseif job then
+    job.was_lost = true
     was_stored(job)
   end
 end

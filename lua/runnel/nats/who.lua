@@ -17,7 +17,6 @@ local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
 local json = require "runnel.internal.json"
 local lib = require "runnel.nats.core"
-local short = require "runnel.internal.short"
 
 local internal = core.internal
 
@@ -29,9 +28,6 @@ who.SUBJECT = "runnel.who"
 ---The description of a paused queue's consumer.
 who.PAUSED = "paused"
 
--- How many running calls are reported, and how many bytes of their values.
-local TOLD <const>, VALUE <const> = 32, 60
-
 ---A worker or a stage.
 ---@class runnel.nats.Member
 ---@field queue string the name of its queue, as in conn:queues()
@@ -39,31 +35,6 @@ local TOLD <const>, VALUE <const> = 32, 60
 ---@field consumer string
 ---@field report fun(): table what it does: n, busy, running, waiting, done, failed, redelivered, paused
 ---@field pause fun(is_paused: boolean)
-
--- Text that JSON can hold: the bytes of a value need not be UTF-8.
-local function printable(text) return utf8.len(text) and text or (text:gsub("[\128-\255]", "?")) end
-
----A running call in a member's report.
----@param value any
----@param since number when it was started, by core.now()
----@param deliveries integer
----@return table
-function who.call(value, since, deliveries)
-  return { value = printable(short.value(value, VALUE)), ms = (core.now() - since) // 1 | 0, deliveries = deliveries }
-end
-
----Completes a member's report from its counts. Lists the running calls, the longest first, up to a limit.
----@param report table the counts: running, waiting, done, failed, redelivered
----@param n integer how many calls may run
----@param is_paused boolean
----@param calls table[] what who.call has returned for each call that runs
----@return table report
-function who.report(report, n, is_paused, calls)
-  table.sort(calls, function(a, b) return a.ms > b.ms end)
-  report.n, report.paused, report.busy = n, is_paused, report.running
-  report.running = json.array(table.move(calls, 1, math.min(#calls, TOLD), 1, {}))
-  return report
-end
 
 local function reports(members, queue)
   local list = json.array {}

@@ -3,21 +3,18 @@
 ---Each message is a line of words, a newline, and the bytes of values. The first word is the version of this format.
 ---The second, in every version, is the subject for answers, or "-". Workers can be written in other languages.
 ---
----    job, to the stream              1 REPLY NUMBER ENCODING FLAGS\n value
----    result, to REPLY                1 - result NUMBER ACK SIZES\n values
----    question, to REPLY              1 ANSWER may-start NUMBER ACK WORKER BESIDE AGAIN\n
----    back at the server, to REPLY    1 - returned NUMBER ACK COUNTED\n
----    refusal, to REPLY               1 - refused NUMBER VERSION WORKER\n
----    answer, to ANSWER               1 - run | 1 - alone | 1 - done
----    cancellation, to all workers    1 - cancel REPLY NUMBER
+---    job, to the stream              2 REPLY NUMBER ENCODING FLAGS STARTS TRIES RETRY\n value
+---    result, to REPLY                2 - result NUMBER ACK SIZES\n values
+---    refusal, to REPLY               VERSION - refused NUMBER VERSION WORKER\n
+---    cancellation, to all workers    2 - cancel REPLY NUMBER
 ---
 ---NUMBER identifies the job among those of REPLY. ENCODING is msgpack, json or raw. FLAGS are letters, or "-": `a`, the
----job's function gets a channel for its results; `r`, the job may have been started before. ACK is the subject for the
----acknowledgement of the delivery. SIZES are the sizes in bytes of the values that follow, separated by commas, or "-":
----`v` a result, `e` an error, `t` its traceback, as in "v12,v5,e40,t300". BESIDE is `alone` if the worker runs no other
----job, and otherwise `beside`; a worker that gets the answer `alone` asks again when it runs no other job. AGAIN is
----`perhaps` if this may be the first delivery, and otherwise `again`. COUNTED is `asked` if the worker has asked about
----the job, and `first` if it has not, since this is the first delivery, or may be.
+---job's function gets a channel for its results; `r`, the job was sent before; `n`, it does not become a dead letter.
+---STARTS is how often it is started if its process ends each time, TRIES how often it is tried if its function raises,
+---and RETRY the ms until the second try. ACK is the subject for the acknowledgement of the delivery. SIZES are the sizes
+---in bytes of the values that follow, separated by commas, or "-": `v` a result, `e` an error, `t` its traceback, as in
+---"v12,v5,e40,t300". A worker that cannot read a job publishes a refusal: first the version of the job, whose sender
+---reads that, then its own.
 
 local core = require "runnel.core"
 local internal = core.internal
@@ -26,11 +23,11 @@ local encodings = require("runnel.nats.values").encodings
 local wire = {}
 
 ---The version of the format.
-wire.VERSION = "1"
+wire.VERSION = "2"
 
 -- Most messages are jobs and results, so these use few string operations. For a long word, a plain find costs less than
 -- a pattern.
-local VERSION <const> = "1"
+local VERSION <const> = "2"
 local RESULT <const> = VERSION .. " - result "
 local BEGINNING <const> = VERSION .. " "
 local AFTER_REPLY <const> = "^(%-?%d+) (%S+) ([^\n]+)\n()"
@@ -39,26 +36,52 @@ local find, match, sub = string.find, string.match, string.sub
 
 -- ---- jobs ----
 
----A job as a message. `again`: it may have been started before.
+---What the first line of a job says about its function and its end.
+---@class runnel.nats.JobTerms: runnel.queue.Limits
+---@field is_async boolean its function gets a channel for its results
+---@field again boolean it was sent before
+---@field has_letters boolean it may become a dead letter
+
+---The terms of a job, for its first line.
+---@param terms runnel.nats.JobTerms
+---@return string
+function wire.terms(terms)
+  local flags = (terms.is_async and "a" or "") .. (terms.again and "r" or "") .. (terms.has_letters and "" or "n")
+  return ("%s %d %d %.0f"):format(flags == "" and "-" or flags, terms.starts, terms.tries, terms.retry)
+end
+
+---A job as a message.
 ---@param reply string
 ---@param number string
 ---@param encoding string
----@param is_async boolean
----@param again boolean
+---@param terms string of wire.terms
 ---@param bytes string
 ---@return string
-function wire.job(reply, number, encoding, is_async, again, bytes)
-  local flags = is_async and (again and "ar" or "a") or again and "r" or "-"
-  return VERSION .. " " .. reply .. " " .. number .. " " .. encoding .. " " .. flags .. "\n" .. bytes
+function wire.job(reply, number, encoding, terms, bytes)
+  return VERSION .. " " .. reply .. " " .. number .. " " .. encoding .. " " .. terms .. "\n" .. bytes
 end
 
 ---@class runnel.JobMessage
 ---@field reply string
 ---@field number string
 ---@field encoding string
----@field is_async boolean
----@field again boolean
+---@field limits runnel.nats.JobTerms
 ---@field bytes string
+
+-- Most jobs have the terms of the one before.
+local last_terms, last_text
+
+local function parse_terms(text)
+  if text == last_text then return last_terms end
+  local flags, starts, tries, retry = match(text, "^(%S+) (%d+) (%d+) (%d+)$")
+  starts, tries = math.tointeger(tonumber(starts)), math.tointeger(tonumber(tries))
+  if not starts or not tries or starts < 1 or tries < 1 then return nil end
+  last_text, last_terms = text, {
+    starts = starts, tries = tries, retry = tonumber(retry), is_async = find(flags, "a", 1, true) ~= nil,
+    again = find(flags, "r", 1, true) ~= nil, has_letters = not find(flags, "n", 1, true),
+  }
+  return last_terms
+end
 
 -- The result of parse_job for an unreadable job. `encoding`: the job's, if its first line has the right form.
 local function unreadable(data, encoding)
@@ -77,14 +100,12 @@ end
 ---@return string? problem
 function wire.parse_job(data)
   local space = sub(data, 1, #BEGINNING) == BEGINNING and find(data, " ", #BEGINNING + 1, true)
-  local number, encoding, flags, at = match(data, AFTER_REPLY, (space or #data) + 1)
+  local number, encoding, text, at = match(data, AFTER_REPLY, (space or #data) + 1)
   local reply = number and sub(data, #BEGINNING + 1, space - 1)
   if not encodings[encoding or ""] or reply == "" then return unreadable(data, reply ~= "" and encoding) end
-  local is_async, again = false, false
-  if flags ~= "-" then is_async, again = find(flags, "a", 1, true) ~= nil, find(flags, "r", 1, true) ~= nil end
-  return {
-    reply = reply, number = number, encoding = encoding, is_async = is_async, again = again, bytes = sub(data, at),
-  }
+  local limits = parse_terms(text)
+  if not limits then return unreadable(data) end
+  return { reply = reply, number = number, encoding = encoding, limits = limits, bytes = sub(data, at) }
 end
 
 -- ---- results ----
@@ -191,36 +212,31 @@ end
 
 -- ---- the rest ----
 
----Parses the messages of workers and submitters other than jobs: returns the words after the version, and where the
----values begin; nil and the version if this version cannot read the message.
----@param data string
----@return string[]? words
----@return integer|string at
-function wire.parse(data)
-  local line, at = data:match "^([^\n]*)\n?()"
-  local words = {}
-  for word in line:gmatch "%S+" do words[#words + 1] = word end
-  if words[1] ~= wire.VERSION or #words < 3 then return nil, words[1] or "?" end
-  return words, at
-end
-
----Makes a message without values.
----@param ... string|integer its words after the version
+---A refusal of a job of a version, which the sender of that version reads.
+---@param version string of the job
+---@param number string of the job, or 0
+---@param worker string identifies the worker
 ---@return string
-function wire.line(...) return table.concat({ wire.VERSION, ... }, " ") .. "\n" end
-
----The delivery's data in the subject for the acknowledgement.
----@param ack string
----@return integer deliveries how often the server says it has delivered the job; 1 is the first time
----@return integer sequence the job's number in the stream
----@return integer order the consumer's number of the delivery
-function wire.delivery(ack)
-  local words = {}
-  for word in ack:gmatch "[^.]+" do words[#words + 1] = word end
-  -- $JS.ACK.stream.consumer.deliveries. ..., or $JS.ACK.domain.account.stream.consumer.deliveries. ...
-  local at = #words >= 11 and 7 or 5
-  local function number(i) return math.tointeger(tonumber(words[i])) or 1 end
-  return number(at), number(at + 1), number(at + 2)
+function wire.refusal(version, number, worker)
+  return ("%s - refused %s %s %s\n"):format(version, number, wire.VERSION, worker)
 end
+
+---The version and the worker of a refusal, in any version; nil if it is not one.
+---@param data string
+---@return string? version
+---@return string worker
+function wire.parse_refusal(data) return match(data, "^%d+ %- refused %S+ (%S+) (%S+)") end
+
+---A cancellation.
+---@param reply string
+---@param number string
+---@return string
+function wire.cancel(reply, number) return ("%s - cancel %s %s\n"):format(VERSION, reply, number) end
+
+---The job of a cancellation; nil if it is not one.
+---@param data string
+---@return string? reply
+---@return string number
+function wire.parse_cancel(data) return match(data, "^" .. VERSION .. " %- cancel (%S+) (%S+)") end
 
 return wire

@@ -1,0 +1,135 @@
+---What keeps the messages of a worker (docs/architecture.md, "Queues"): a consumer of a JetStream stream, and a bucket
+---for the counts of starts.
+
+local dead = require "runnel.nats.dead"
+local draining = require "runnel.nats.draining"
+local firsts = require "runnel.nats.firsts"
+local jetstream = require "runnel.nats.jetstream"
+local label = require "runnel.nats.label"
+local reader = require "runnel.nats.reader"
+local stream_message = require "runnel.nats.stream_message"
+local who = require "runnel.nats.who"
+
+local answer = stream_message.answer
+
+---What a worker gives its keeper.
+---@class runnel.queue.Taker
+---@field n integer how many calls may run at a time
+---@field room fun(): integer how many messages may come now
+---@field take fun(message: any) is called with each message; must not park
+---@field answered fun(message: any) is called when a message has been answered
+---@field silent fun(why: string) no messages come for now
+---@field over fun(reason: any, is_lost: boolean) nothing comes any more; `is_lost`: and nothing can be answered
+
+---@class runnel.nats.KeeperOptions
+---@field engine runnel.Engine
+---@field consumer runnel.nats.Consumer which has been opened
+---@field info table what the server says about it
+---@field what string for errors, as in "stage"
+---@field encoding string of the values
+---@field decode fun(data: string): any, string?
+---@field starts_of runnel.Counts
+---@field queue string as operators name it
+---@field from? string the stream
+---@field sink? runnel.nats.Sink where results go
+---@field to_subject? string their subject
+---@field ids? string what the ids of the messages begin with
+---@field letters { storage?: string, replicas?: integer } settings of the stream of dead letters, if it does not exist yet
+
+---@class runnel.nats.Keeper: runnel.queue.Keeper, runnel.nats.KeeperOptions
+---@field private firsts runnel.Firsts
+---@field private reader runnel.nats.Reader
+local Keeper = {}
+Keeper.__index = Keeper
+
+function Keeper:open(taker)
+  self.firsts = firsts.new(self.info.delivered)
+  local of, err = reader.open({
+    engine = self.engine, consumer = self.consumer, what = self.what, batch = taker.n, is_worker = true,
+    acks = "explicit", encoding = self.encoding, decode = self.decode, room = taker.room, answered = taker.answered,
+    take = function(message)
+      message.again = self.firsts:look(message.sequence, message.order)
+      if message.deliveries > 1 then message.again = "again" end
+      taker.take(message)
+    end,
+    failing = taker.silent,
+    renewed = function(info) self.firsts:begin(info.delivered) end,
+    ended = function(reason) taker.over(reason, self.engine:end_reason() ~= nil) end,
+  }, self.info)
+  if not of then return nil, err end
+  self.reader = of
+  return true
+end
+
+function Keeper:fetch() self.reader:ask() end
+
+function Keeper:close() self.reader:close() end
+
+function Keeper:join(held, message) return held:delivered_again(message) end -- luacheck: no self
+
+function Keeper:id(message) return self.ids .. message.sequence end
+
+-- ---- answers ----
+
+-- Storing a result may pass later if the stream is full, or has not answered. (The results are stored one by one; a crash
+-- between them is harmless, since the ids keep the same ones from being stored twice.)
+function Keeper:done(message, results)
+  for i = results and results.stored or 1, results and #results or 0 do
+    local result = results[i]
+    local ok, err, code = self.sink:put(result.value, { id = result.id, subject = self.to_subject })
+    if not ok then return nil, err, code == jetstream.FULL or code == jetstream.UNKNOWN end
+    results.stored, results.duplicates = i + 1, (results.duplicates or 0) + (code and 1 or 0)
+  end
+  answer(message, "+ACK")
+  return true, results and results.duplicates or 0
+end
+
+function Keeper:back(message, ms) message:nak(ms) end -- luacheck: no self
+
+function Keeper:drop(message) answer(message, "+TERM") end -- luacheck: no self
+
+function Keeper:extend(message) self.reader:extend(message) end
+
+function Keeper:limit(message, ms, text, words, count)
+  local subject, bytes
+  if words then subject, bytes = words.subject, words.bytes
+  else subject, bytes = self.starts_of:as_message(message, count) end
+  self.engine:limit(message.beat, ms, text, subject, bytes)
+end
+
+function Keeper:alive() self.engine:alive() end
+
+-- ---- counts ----
+
+function Keeper:count(message) return self.starts_of:get(message) end
+
+function Keeper:set_count(message, count) return self.starts_of:put(message, count) end
+
+function Keeper:note(message, count) self.engine:publish(self.starts_of:as_message(message, count)) end
+
+function Keeper:forget(message) self.starts_of:forget(message) end
+
+-- ---- dead letters and operators ----
+
+function Keeper:bury(letter)
+  letter.worker, letter.from, letter.encoding = label(), self.from, letter.encoding or self.encoding
+  return dead.store(self.engine.conn, letter, self.letters)
+end
+
+function Keeper:watch(worker, drain_on_term)
+  local conn = self.engine.conn
+  draining.add(conn, function(ms) worker:drain(ms) end, worker:done(), drain_on_term)
+  who.add(conn, {
+    queue = self.queue, stream = self.consumer.stream, consumer = self.consumer.name,
+    report = function() return worker:report() end,
+    pause = function(is_paused) worker:pause(is_paused) end,
+  }, worker:done())
+end
+
+local keeper = {}
+
+---@param opts runnel.nats.KeeperOptions
+---@return runnel.nats.Keeper
+function keeper.new(opts) return setmetatable(opts, Keeper) end
+
+return keeper

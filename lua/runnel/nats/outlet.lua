@@ -1,0 +1,81 @@
+---The messages of a stream as a channel, for sources, buckets and dead letters.
+---
+---A message waits here for a take. Meanwhile a beat extends its ack_wait; so ack_wait counts from the take.
+
+local core = require "runnel.core"
+local consumers = require "runnel.nats.consumers"
+local engine_of = require "runnel.nats.engine"
+local guard = require "runnel.internal.guard"
+local jetstream = require "runnel.nats.jetstream"
+local reader = require "runnel.nats.reader"
+local stream_message = require "runnel.nats.stream_message"
+local values = require "runnel.nats.values"
+
+local internal = core.internal
+local put_while_open = internal.moving.put_while_open
+
+local outlet = {}
+
+-- Room for all messages that may come; a channel takes memory only for what is on it.
+local ROOM <const> = 1 << 20
+
+-- Puts the messages on the program's channel. Untaken messages go back to the server when it closes.
+local function hand_over(of, out, waiting, wrap)
+  for message in waiting do
+    if not of.is_closed and put_while_open(out, wrap and wrap(message) or message) then
+      if of.name then
+        of.engine:unbeat(message.beat)
+        message.beat = false
+      end
+      if of.acks == "taken" then stream_message.answer(message, "+ACK") end
+      of:ask()
+    else
+      stream_message.answer(message, "-NAK")
+    end
+  end
+end
+
+---What an outlet is made of.
+---@class runnel.nats.OutletOptions
+---@field conn runnel.nats.Connection
+---@field stream string
+---@field name? string of the consumer; nil: a consumer of its own, which delivers each message once, without
+---acknowledgements
+---@field config table settings that the consumer must have, in the server's words
+---@field defaults? table settings for a new one
+---@field batch integer how many messages may wait here
+---@field encoding string
+---@field acks? "explicit"|"taken"
+---@field wrap? fun(message: runnel.nats.StreamMessage): any what is put on the channel instead of a message
+
+---Opens one. The channel closes with an error if the stream or the consumer is deleted.
+---@param opts runnel.nats.OutletOptions
+---@param what string
+---@return runnel.Channel<any>? ch, string|table info_or_err of the consumer
+function outlet.open(opts, what)
+  local consumer = opts.name and consumers.named(opts.conn, opts.stream, opts.name, opts.config, opts.defaults or {})
+    or consumers.unnamed(opts.conn, opts.stream, opts.config)
+  local info, err, code = consumer:open()
+  if not info then
+    if code == jetstream.NO_STREAM then
+      err = ("there is no stream %q (conn:stream makes one)"):format(opts.stream)
+    end
+    return nil, ("%s: %s"):format(what, err)
+  end
+  local waiting, out = core.chan(ROOM), core.chan():name(("%s %s"):format(what, opts.stream))
+  local of, problem = reader.open({
+    engine = engine_of(opts.conn), consumer = consumer, what = "source", batch = opts.batch, encoding = opts.encoding,
+    decode = values.encodings[opts.encoding].decode, acks = opts.acks,
+    room = function() return opts.batch - #waiting end,
+    take = function(message) waiting:offer(message) end,
+    ended = function(reason) guard.close(out, reason) end,
+    over = function() waiting:close() end,
+  }, info)
+  if not of then return nil, ("%s: %s"):format(what, problem) end
+  internal.on_close(out, function() of:close() end)
+  guard.started(guard.go(function(_, reason) of:close(reason) end, nil, hand_over, of, out, waiting, opts.wrap), what)
+  of:ask()
+  return out, info
+end
+
+return outlet

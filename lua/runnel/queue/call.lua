@@ -1,0 +1,252 @@
+---One message of a worker (runnel.queue.worker): whether it may start, its call, and its answer; or its next try, or
+---that it is given up.
+---
+---A message that was delivered before may have ended its process. So its starts are counted with it, before each start,
+---and the tries that have raised. The first delivery counts nothing: most messages cost nothing. A message whose process
+---has ended at each of its starts is given up. Its last two starts are while nothing else runs in the process, so that
+---no other message is given up for it. That any process may end between any two steps is the normal case.
+
+local backoff = require "runnel.internal.backoff"
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local hand_back = require "runnel.queue.hand_back"
+local limit = require "runnel.queue.limit"
+local patience = require "runnel.queue.patience"
+local running = require "runnel.queue.running"
+
+local internal = core.internal
+
+local call = {}
+
+---How often a message is started and tried.
+---@class runnel.queue.Limits
+---@field starts integer how often it is started if its process ends each time
+---@field tries integer how often it is tried if the function raises
+---@field retry number ms until the second try; doubled for each further one, up to a minute
+
+---How often a message was started, and with which end.
+---@class runnel.queue.Count
+---@field starts integer
+---@field raises integer how many of the starts ended with an error
+---@field error? string the last one, if the process had to be ended
+
+---A message of a worker. The task adds what it needs.
+---@class runnel.queue.Call
+---@field worker runnel.Worker
+---@field message any the keeper's
+---@field limits runnel.queue.Limits
+---@field count? runnel.queue.Count
+---@field is_counted? boolean the keeper has a count of it
+---@field since? number when its go block was started
+---@field is_started? boolean its function was called
+---@field block? runnel.Channel<any> its go block
+---@field is_cancelled? boolean nobody wants it any more
+---@field is_stopped? boolean the worker ends: the message goes to another one
+---@field has_left? boolean it does not run any more
+
+-- Key of a report: the counts of starts cannot be read or written, without which redelivered messages cannot start.
+local NOT_COUNTED <const> = "the server does not store the starts of messages for now: "
+
+-- ---- giving back ----
+
+---Gives back a message that has not started. The delivery does not count as a start.
+---@param self runnel.queue.Call
+---@param ms? number
+function call.give_back(self, ms)
+  local message, keeper = self.message, self.worker.keeper
+  if message.again == "first" then keeper:note(message, { starts = 0, raises = 0 }) end
+  keeper:back(message, ms)
+end
+
+-- ---- the end of a call ----
+
+-- It does not run any more.
+local function leave(self)
+  if self.has_left then return end
+  self.has_left = true
+  local worker, message = self.worker, self.message
+  if self.is_cancelled then worker.keeper:drop(message) end
+  worker.keeper:back(message) -- no effect if it was answered
+  if worker.running.lone == self then worker.running.lone = nil end
+  worker.running:leave()
+  worker:pump()
+end
+
+local function done(self)
+  self.worker.counts.done = self.worker.counts.done + 1
+  if self.is_counted then self.worker.keeper:forget(self.message) end
+end
+
+local function set_count(self, count)
+  self.count, self.is_counted = count, true
+  return self.worker.keeper:set_count(self.message, count)
+end
+
+-- The last try has failed, or each start has ended its process.
+local function give_up(self, err, trace)
+  if self.worker.task:give_up(self, err, trace) and self.is_counted then self.worker.keeper:forget(self.message) end
+end
+
+-- The function has raised.
+local function failed(self, err, trace)
+  local worker, count, why = self.worker, self.count or { starts = 1, raises = 0 }, hand_back.reason(err)
+  self.count = count
+  if why then
+    worker:tell(("a %s was handed back: %s"):format(worker.task.unit, why), why)
+    count.starts = count.starts - 1
+    set_count(self, count)
+    return worker.keeper:back(self.message, patience.given_back)
+  end
+  worker.counts.failed, count.raises = worker.counts.failed + 1, count.raises + 1
+  if count.raises >= self.limits.tries then return give_up(self, err, trace) end
+  set_count(self, count)
+  worker.keeper:back(self.message, math.max(1, backoff.pause(self.limits.retry, count.raises)))
+end
+
+-- ---- the start ----
+
+-- The keeper has not said, or stored, how often it was started: the message is tried again later. Returns false.
+local function wait_for_counts(self, why)
+  self.worker:tell(NOT_COUNTED .. tostring(why), NOT_COUNTED)
+  self.worker.keeper:back(self.message, patience.starts_again)
+  return false
+end
+
+-- Waits until nothing else runs. Returns false if another message must run alone, too: it is then given back.
+local function wait_until_alone(self)
+  local worker = self.worker
+  if worker.running.lone then
+    worker.keeper:back(self.message, patience.alone_again)
+    return false
+  end
+  worker.running.lone = self
+  for _, other in ipairs(worker.waiting) do call.give_back(other, patience.alone_again) end
+  worker.waiting = {}
+  worker.running:wait(1)
+  return true
+end
+
+-- Counts the start of a message that was or may have been delivered before. Returns false if it cannot start; it is then
+-- answered.
+local function may_start(self)
+  local worker, message = self.worker, self.message
+  local count, err = worker.keeper:count(message)
+  if err then return wait_for_counts(self, err) end
+  self.is_counted = count ~= nil
+  count = count or { starts = message.again == "again" and not self.only_waited and 1 or 0, raises = 0 }
+  self.count = count
+  local limits, silent = self.limits, count.starts - count.raises
+  if count.raises >= limits.tries then
+    give_up(self, count.error)
+    return false
+  elseif silent >= limits.starts then
+    give_up(self, worker.task:silent(silent))
+    return false
+  elseif silent > 0 and silent + running.ALONE >= limits.starts and not wait_until_alone(self) then
+    return false
+  end
+  count.starts = count.starts + 1
+  local ok, why, has_changed = set_count(self, count)
+  if has_changed then -- another worker has it as well: it has started it, or ends
+    worker.keeper:back(message, patience.starts_again)
+    return false
+  end
+  if not ok then return wait_for_counts(self, why) end
+  worker.told[NOT_COUNTED] = nil -- the next time is reported as well
+  if message.again == "again" then worker.counts.redelivered = worker.counts.redelivered + 1 end
+  return true
+end
+
+-- Calls the function, for at most the limit, under xpcall.
+local function try(self)
+  local worker, task, ms = self.worker, self.worker.task, self.worker.limit
+  self.is_started = true
+  if not ms then return xpcall(task.run, guard.handler, task, self) end
+  local where = task.what .. " " .. worker.name
+  local late, count = limit.text(where, ms), self.count or { starts = 1, raises = 0 }
+  worker.keeper:limit(self.message, ms, limit.text("runnel: " .. where, ms), task:last_words(self, late),
+    { starts = count.starts, raises = count.raises + 1, error = late })
+  return limit.call(ms, late, task.run, task, self)
+end
+
+-- The function has returned: stores its results, for as long as that takes.
+local function store(self, outcome)
+  if self.worker.limit then self.worker.keeper:extend(self.message) end
+  return self.worker.task:done(self, outcome)
+end
+
+local function run(self)
+  if self.message.again ~= "first" and not may_start(self) then return leave(self) end
+  local worker = self.worker
+  if worker.rate then worker.rate:wait() end
+  if worker.task.is_wanted and not worker.task:is_wanted(self) then
+    self.is_cancelled = true
+    return leave(self)
+  end
+  local ok, outcome = try(self)
+  if self.is_cancelled or self.is_stopped then return leave(self) end
+  local err, trace
+  if ok and not outcome.failed then
+    local is_stored, why
+    ok, is_stored, why = xpcall(store, guard.handler, self, outcome)
+    if ok and is_stored then
+      done(self)
+      return leave(self)
+    end
+    if ok then err = why else err, trace = is_stored, nil end
+  elseif ok then
+    self.outcome, err, trace = outcome, outcome.err, outcome.traceback
+  else
+    err = outcome
+  end
+  if self.is_cancelled or self.is_stopped then return leave(self) end
+  if not ok then err, trace = guard.caught(err) end
+  failed(self, err, trace)
+  leave(self)
+end
+
+-- Its go block has died, for example because its function has called coroutine.yield; the error is the call's.
+local function died(self, why, block)
+  pcall(internal.excuse, block, why)
+  if self.is_cancelled or self.is_stopped or not self.is_started then return leave(self) end
+  if why == nil then why = ("the go block of a %s died without an error"):format(self.worker.task.unit) end
+  guard.go(function() leave(self) end, nil, function()
+    failed(self, why)
+    leave(self)
+  end)
+end
+
+---Starts it.
+---@param self runnel.queue.Call
+function call.start(self)
+  self.worker.running:enter()
+  self.since = core.now()
+  self.block = guard.go(died, self, run, self)
+end
+
+-- ---- from outside ----
+
+---Nobody wants it any more.
+---@param self runnel.queue.Call
+---@param why string
+function call.cancel(self, why)
+  if self.is_cancelled then return end
+  self.is_cancelled = true
+  if self.block then return core.cancel(self.block, why) end
+  for i, other in ipairs(self.worker.waiting) do
+    if other == self then table.remove(self.worker.waiting, i) break end
+  end
+  self.worker.keeper:drop(self.message)
+end
+
+---The worker ends: the message goes to another one, at once.
+---@param self runnel.queue.Call
+---@param why string
+function call.stop(self, why)
+  if self.is_stopped then return end
+  self.is_stopped = true
+  if self.block then core.cancel(self.block, why) end
+  if self.is_started then self.worker.keeper:back(self.message) else call.give_back(self) end
+end
+
+return call

@@ -1,0 +1,36 @@
+---What a worker tells operators of its calls.
+
+local json = require "runnel.internal.json"
+local short = require "runnel.internal.short"
+
+local report = {}
+
+-- How many running calls are reported, and how many bytes of their values.
+local TOLD <const>, VALUE <const> = 32, 60
+
+-- Text that JSON can hold: the bytes of a value need not be UTF-8.
+local function printable(text) return utf8.len(text) and text or (text:gsub("[\128-\255]", "?")) end
+
+---A running call.
+---@param value any
+---@param ms number how long it has run
+---@param deliveries integer
+---@return table
+function report.call(value, ms, deliveries)
+  return { value = printable(short.value(value, VALUE)), ms = ms // 1 | 0, deliveries = deliveries }
+end
+
+---Completes a worker's report from its counts. Lists the running calls, the longest first, up to a limit.
+---@param counts table running, waiting, done, failed, redelivered
+---@param n integer how many calls may run
+---@param is_paused boolean
+---@param calls table[] what report.call has returned for each call that runs
+---@return table report
+function report.worker(counts, n, is_paused, calls)
+  table.sort(calls, function(a, b) return a.ms > b.ms end)
+  counts.n, counts.paused, counts.busy = n, is_paused, counts.running
+  counts.running = json.array(table.move(calls, 1, math.min(#calls, TOLD), 1, {}))
+  return counts
+end
+
+return report

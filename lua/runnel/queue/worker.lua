@@ -1,0 +1,265 @@
+---A worker: takes messages from a queue, and calls a function for each, at most n at a time. It decides when a message
+---starts, is tried again, or is given up (runnel.queue.call); its keeper has the messages (docs/architecture.md), and
+---its task knows what is in them: jobs of a remote stage, or messages of a durable one.
+
+local call = require "runnel.queue.call"
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local limit = require "runnel.queue.limit"
+local patience = require "runnel.queue.patience"
+local report = require "runnel.queue.report"
+local running = require "runnel.queue.running"
+
+local internal = core.internal
+local now = core.now
+
+---What a worker does with its messages.
+---@class runnel.queue.Task
+---@field what string what the program has called, for its errors, as in "serve"
+---@field unit string what a message is called, as in "job"
+---@field name string of the queue
+---@field worker runnel.Worker is set when the worker starts
+---@field read fun(self, message: any): runnel.queue.Call? reads a message; nil if it is not for this worker: then it has
+---been answered
+---@field is_wanted? fun(self, call: runnel.queue.Call): boolean whether it is still to be called
+---@field run fun(self, call: runnel.queue.Call): table calls the function, and returns the outcome: its results, and
+---their number n; and if it has failed nevertheless, `failed`, `err` and `traceback`
+---@field done fun(self, call: runnel.queue.Call, outcome: table): boolean?, any stores the results, and answers the
+---message. Parks for as long as that takes; nil and the reason if they can never be stored
+---@field give_up fun(self, call: runnel.queue.Call, err: any, trace: string?): boolean? the last try has failed: answers
+---the message. Returns true if it cannot come again
+---@field silent fun(self, starts: integer): string the error of a message whose process has ended at each start
+---@field last_words fun(self, call: runnel.queue.Call, late: string): any what the keeper is to tell if the process has
+---to be ended because a call is over its limit; nil: that the call has failed
+---@field value fun(self, call: runnel.queue.Call): any the value of a message, to be shown
+---@field close? fun(self) the worker has ended
+
+---A worker.
+---@class runnel.Worker
+---@field name string
+---@field n integer
+---@field err any why it has ended, if the program has not ended it
+---@field package keeper runnel.queue.Keeper
+---@field package task runnel.queue.Task
+---@field package limit number? ms that a call may take
+---@field package rate? { wait: fun(self) } lets calls start
+---@field package held table<any, runnel.queue.Call> the messages that it has, by their numbers
+---@field package waiting runnel.queue.Call[] those that have not started
+---@field package running runnel.Running
+---@field package counts table<string, integer>
+---@field package told table<string, boolean> reports that were made already
+---@field package is_paused boolean no call is started, because an operator has paused the queue
+---@field package is_open boolean it asks for messages
+---@field package is_over boolean it has ended
+---@field package ended runnel.Channel<any> closes when it has ended
+local Worker = {}
+Worker.__index = Worker
+Worker.__name = "worker"
+
+-- ---- what comes ----
+
+---How many messages may come now.
+function Worker:room()
+  if not self.is_open or self.is_paused or self.running.lone then return 0 end
+  return self.n - self.running.count - #self.waiting
+end
+
+-- The keeper has a message. Must not park.
+local function take(self, message)
+  local held = self.held[message.sequence]
+  -- The keeper has delivered the message again while this worker has it: perhaps it has missed the extensions of the
+  -- lease, because the network failed.
+  if held and self.keeper:join(held.message, message) then return end
+  local new = self.task:read(message)
+  if new then
+    new.worker, new.message = self, message
+    self.held[message.sequence] = new
+    if self.is_open and not self.running.lone then
+      self.waiting[#self.waiting + 1] = new
+    else
+      call.give_back(new, self.running.lone and patience.alone_again or nil)
+    end
+  end
+  self:pump()
+end
+
+---Starts waiting messages, and fetches more.
+function Worker:pump()
+  if self.is_over then return end
+  while self.waiting[1] and not self.is_paused and not self.running.lone and self.running.count < self.n do
+    call.start(table.remove(self.waiting, 1))
+  end
+  if self.is_open then self.keeper:fetch() end
+end
+
+---A message has been answered.
+function Worker:answered(message)
+  local held = self.held[message.sequence]
+  if held and held.message == message then self.held[message.sequence] = nil end
+end
+
+---Cancels the messages that satisfy a condition: they are done.
+---@param condition fun(call: runnel.queue.Call): boolean
+---@param why string
+function Worker:cancel(condition, why)
+  for _, one in pairs(self.held) do
+    if condition(one) then call.cancel(one, why) end
+  end
+  self:pump()
+end
+
+-- ---- the end ----
+
+local function finish(self)
+  if self.is_over then return end
+  self.is_over, self.is_open = true, false
+  if self.alive then core.cancel(self.alive) end
+  self.keeper:close()
+  if self.task.close then self.task:close() end
+  self.ended:close()
+end
+
+-- Takes no more messages, and gives back those that have not started.
+local function refuse_more(self, why)
+  if not self.is_open then return end
+  self.is_open = false
+  self.waiting = {}
+  self.keeper:close()
+  for _, one in pairs(self.held) do
+    if not one.is_started then call.stop(one, why) end
+  end
+end
+
+---Takes no more messages, and waits for the calls that run. Messages that have not started are delivered to other
+---workers.
+---@param ms? number how long to wait; calls that still run then are cancelled, and their messages delivered to others
+---@return boolean ended false if calls were cancelled
+function Worker:drain(ms)
+  if self.is_over then return true end
+  refuse_more(self, "the worker drains")
+  local in_time = self.running:wait(0, ms)
+  self:stop()
+  return in_time
+end
+
+---Ends the worker. Cancels the calls that run; their messages are delivered to other workers.
+function Worker:stop()
+  if self.is_over then return end
+  refuse_more(self, "the worker was stopped")
+  for _, one in pairs(self.held) do call.stop(one, "the worker was stopped") end
+  finish(self)
+end
+
+-- Nothing comes any more. `is_lost`: nothing can be answered either.
+local function over(self, err, is_lost)
+  if self.is_over then return end
+  if self.is_open then self.err = err end
+  if is_lost then return self:stop() end
+  if not self.is_open then return end -- it drains
+  refuse_more(self, err)
+  guard.started(guard.go(guard.nothing, nil, function()
+    self.running:wait(0)
+    finish(self)
+  end), self.task.what)
+end
+
+Worker.__close = function(self) self:stop() end
+
+---Waits until the worker has ended: it was drained or stopped, the connection has ended, or what it works on was
+---deleted.
+---@return boolean? ended nil if the program has not ended it
+---@return any err why it has ended then
+function Worker:wait()
+  self.ended:take()
+  if self.err ~= nil then return nil, self.err end
+  return true
+end
+
+---A channel that closes when the worker has ended.
+---@return runnel.Channel<any> done
+function Worker:done() return self.ended end
+
+-- ---- what it says ----
+
+---Counters: messages `done`, `failed` tries, messages `given_up`, starts of `redelivered` messages, calls that are
+---`running`, and messages `waiting` here for their start. A stage also has `duplicates`: results that the stream
+---already had.
+---@return table<string, integer>
+function Worker:stats()
+  local copy = { running = self.running.count, waiting = #self.waiting }
+  for name, count in pairs(self.counts) do copy[name] = count end
+  return copy
+end
+
+---Its state, for operators.
+---@return table
+function Worker:report()
+  local calls = {}
+  for _, one in pairs(self.held) do
+    if one.since then
+      calls[#calls + 1] = report.call(self.task:value(one), now() - one.since, one.message.deliveries)
+    end
+  end
+  return report.worker(self:stats(), self.n, self.is_paused, calls)
+end
+
+---Pauses or resumes the start of calls. Messages that it has wait here.
+---@param is_paused boolean
+function Worker:pause(is_paused)
+  self.is_paused = is_paused
+  self:pump()
+end
+
+---Reports a problem, once for each key.
+---@param message string
+---@param key? string the message, by default
+function Worker:tell(message, key)
+  key = key or message
+  if self.told[key] then return end
+  self.told[key] = true
+  local where = self.task.what .. " " .. self.name
+  internal.report(where .. ": " .. message, nil, where)
+end
+
+function Worker:__tostring() return ("%s: %s (%d/%d)"):format(self.kind, self.name, self.running.count, self.n) end
+
+local worker = {}
+
+---@class runnel.queue.WorkerOptions
+---@field kind string what it is: "worker" or "stage"
+---@field n integer how many calls may run at a time
+---@field keeper runnel.queue.Keeper
+---@field task runnel.queue.Task
+---@field limit? number ms that a call may take
+---@field rate? { wait: fun(self) }
+---@field is_paused boolean
+---@field duplicates? integer 0 if it counts results that are there already
+
+---Starts a worker.
+---@param opts runnel.queue.WorkerOptions
+---@return runnel.Worker? worker, string? err
+function worker.start(opts)
+  local self = setmetatable({
+    name = opts.task.name, kind = opts.kind, n = opts.n, keeper = opts.keeper, task = opts.task, limit = opts.limit,
+    rate = opts.rate, is_paused = opts.is_paused, is_open = true, is_over = false, held = {}, waiting = {}, told = {},
+    running = running.new(), ended = core.chan(),
+    counts = { done = 0, failed = 0, given_up = 0, redelivered = 0, duplicates = opts.duplicates },
+  }, Worker)
+  self.task.worker = self
+  local ok, err = self.keeper:open {
+    n = self.n,
+    room = function() return self:room() end,
+    take = function(message) take(self, message) end,
+    answered = function(message) self:answered(message) end,
+    silent = function(why) self:tell(("no %ss for now: %s"):format(self.task.unit, why), "silent") end,
+    over = function(reason, is_lost) over(self, reason, is_lost) end,
+  }
+  if not ok then return nil, err end
+  if self.limit then
+    self.alive = limit.watch(self.keeper, self.limit, self.task.what .. " " .. self.name)
+  end
+  self:pump()
+  return self
+end
+
+return worker

@@ -1,0 +1,216 @@
+-- Workers of messages (lua/runnel/queue/worker.lua), on a keeper in memory, in simulations.
+local memory = require "spec.support.memory_keeper"
+local messages = require "runnel.queue.messages"
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+local worker = require "runnel.queue.worker"
+
+local LEASE <const> = 500
+
+-- A worker on a keeper.
+local function start(keeper, f, opts)
+  opts = opts or {}
+  return assert(worker.start {
+    kind = "stage", duplicates = 0, n = opts.n or 1, keeper = keeper, is_paused = false, limit = opts.limit,
+    task = messages.task {
+      name = "s", f = f, has_results = keeper.to ~= nil, has_letters = true, ex_handler = opts.ex_handler,
+      limits = { starts = opts.starts or 5, tries = opts.tries or 1, retry = 100 },
+    },
+  })
+end
+
+-- Runs f(store, results) in a simulation; returns what was reported.
+local function within(f)
+  return stage.reports(function() sim.run(f, nil, memory.store(LEASE), memory.store(LEASE)) end)
+end
+
+local function values(store)
+  local list = {}
+  for i, entry in ipairs(store.list) do list[i] = entry.value end
+  return list
+end
+
+-- Has `count` messages worked on whose results are stored after these failures: { error, whether it may pass }, after
+-- `ms` each.
+local function work(failures, ms, count)
+  local calls, counters = 0, nil
+  local reports = within(function(store, results)
+    local keeper, i = store:keeper(results), 0
+    function keeper.fails()
+      i = i + 1
+      rn.sleep(ms or 0)
+      local failure = failures[(i - 1) % (#failures + 1) + 1]
+      if failure then return failure[1], failure[2] end
+    end
+    local w = start(keeper, function(v)
+      calls = calls + 1
+      return v
+    end)
+    for v = 1, count or 1 do store:append(v) end
+    rn.sleep(60000)
+    counters = w:stats()
+    w:stop()
+    assert.same({ waiting = 0, running = 0 }, store:count())
+  end)
+  return calls, counters, reports
+end
+
+describe("a stage whose results cannot be stored", function()
+  local FULL, WRONG = { "full", true }, { "not stored", false }
+
+  it("waits while the stream or the disk is full, or the server away: that is no failed try", function()
+    local calls, counters, reports = work { FULL, FULL, FULL }
+    assert.same({ 1, 1, 0, 0 }, { calls, counters.done, counters.failed, #reports })
+  end)
+
+  it("says so after 5 s, once, and again the next time", function()
+    local full = {}
+    for i = 1, 60 do full[i] = FULL end -- 12 s
+    for _, case in ipairs { { full, 0 }, { { FULL, FULL }, 5000 } } do
+      local _, counters, reports = work(case[1], case[2])
+      assert.equal(1, counters.done)
+      assert.equal(1, #reports)
+      assert.equal("stage s: its stream does not accept results for now: full", reports[1].err)
+      assert.equal("stage s", reports[1].where)
+    end
+    local _, _, reports = work(full, 0, 2)
+    assert.equal(2, #reports)
+  end)
+
+  it("says at once that the starts of a message that was delivered before cannot be stored", function()
+    local calls = 0
+    local reports = within(function(store)
+      store:append "v"
+      store.list[1].deliveries = 1
+      local keeper = store:keeper()
+      keeper.no_counts = "the disk is full"
+      local w = start(keeper, function() calls = calls + 1 end)
+      rn.sleep(10000)
+      assert.equal(0, calls)
+      keeper.no_counts = nil
+      rn.sleep(2000)
+      assert.equal(1, calls)
+      w:stop()
+    end)
+    assert.equal(1, #reports)
+    assert.equal("stage s: the server does not store the starts of messages for now: the disk is full", reports[1].err)
+  end)
+
+  it("fails if they never can be", function()
+    local calls, counters, reports = work { WRONG, WRONG, WRONG }
+    assert.same({ 1, 0, 1, 1, 1 }, { calls, counters.done, counters.failed, counters.given_up, #reports })
+    assert.matches("not stored", tostring(reports[1].err))
+  end)
+end)
+
+describe("a worker of messages", function()
+  it("stores each result once, whatever moment its process ends at", function()
+    local reports = within(function(store, results)
+      for v = 1, 40 do store:append(v) end
+      local kills, over = 0, false
+      local function launch()
+        local keeper = store:keeper(results)
+        local w = start(keeper, function(v)
+          rn.sleep(30)
+          return v
+        end, { n = 4, starts = 1000 })
+        rn.go(function()
+          rn.sleep(37 + kills * 3 % 50)
+          if over then return w:stop() end
+          keeper:lose()
+          w:stop()
+          kills = kills + 1
+          rn.sleep(10)
+          launch()
+        end)
+      end
+      launch()
+      rn.sleep(60000)
+      over = true
+      local list = values(results)
+      table.sort(list)
+      assert.equal(40, #list)
+      for i = 1, 40 do assert.equal(i, list[i]) end
+      assert.is_true(kills > 10)
+      assert.same({ waiting = 0, running = 0 }, store:count())
+    end)
+    assert.equal(0, #reports)
+  end)
+
+  it("gives up a message that ends its process at each start, alone at the end, and no other one", function()
+    local starts, beside = 0, {}
+    local reports = within(function(store, results)
+      for v = 1, 30 do store:append(v == 7 and "poison" or v) end
+      local over, launch = false, nil
+      function launch()
+        local keeper, running, w = store:keeper(results), 0, nil
+        w = start(keeper, function(v)
+          running = running + 1
+          local function leave() running = running - 1 end
+          local leaving <close> = setmetatable({}, { __close = leave }) -- luacheck: ignore 211
+          if v == "poison" then
+            starts = starts + 1
+            beside[starts] = running - 1
+            keeper:lose()
+            rn.go(function()
+              w:stop()
+              if not over then launch() end
+            end)
+          end
+          rn.sleep(100)
+          return v
+        end, { n = 6, starts = 4 })
+      end
+      launch()
+      rn.sleep(60000)
+      over = true
+      assert.equal(29, #results.list)
+      assert.equal(1, #store.letters)
+      local letter = store.letters[1]
+      assert.same({ 4, 0, 7, "poison" }, { letter.starts, letter.raises, letter.position, letter.data })
+      assert.equal("stage s: the message was given up: its process ended at each of 4 starts", letter.error)
+    end)
+    assert.equal(4, starts)
+    assert.same({ 0, 0 }, { beside[3], beside[4] })
+    assert.equal(1, #reports)
+  end)
+
+  it("tries a message again later, and counts the tries", function()
+    local times = {}
+    within(function(store, results)
+      store:append "v"
+      local w = start(store:keeper(results), function(v)
+        times[#times + 1] = rn.now()
+        if #times < 3 then error "no" end
+        return v
+      end, { tries = 3 })
+      rn.sleep(5000)
+      assert.same({ "v" }, values(results))
+      assert.same({ 1, 2, 0 }, { w:stats().done, w:stats().failed, w:stats().given_up })
+      assert.is_nil(store.list[1].count)
+    end)
+    assert.equal(3, #times)
+    assert.is_true(times[2] - times[1] >= 50 and times[3] - times[2] >= 100)
+  end)
+
+  it("gives back what it has not started when it drains, which counts as no start", function()
+    within(function(store)
+      local w = start(store:keeper(), function() rn.sleep(1000) end, { n = 1 })
+      w:pause(true)
+      w.is_paused = false -- it takes a message, and does not start it
+      local pump = w.pump
+      function w.pump() end
+      store:append "v"
+      rn.sleep(10)
+      assert.equal(1, w:stats().waiting)
+      w.pump = pump
+      assert.is_true(w:drain())
+      local calls = 0
+      start(store:keeper(), function() calls = calls + 1 end, { starts = 1 })
+      rn.sleep(100)
+      assert.equal(1, calls)
+      assert.equal(0, #store.letters)
+    end)
+  end)
+end)
