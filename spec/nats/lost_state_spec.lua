@@ -76,8 +76,8 @@ describe("a stage whose server has lost what was acknowledged", function()
     local s
     stage.report_texts(function()
       s = assert(conn:stage(2, "in", function() error("no", 0) end, "out", { tries = 2, retry = 1, ack_wait = 1000 }))
-      local forget, over = s.keeper.forget, rn.chan()
-      function s.keeper.forget(...)
+      local forget, over = s.keeper.forget_starts, rn.chan()
+      function s.keeper.forget_starts(...)
         over:take()
         forget(...)
       end

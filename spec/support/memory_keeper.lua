@@ -178,14 +178,14 @@ function Keeper:limit() end -- luacheck: no self
 
 function Keeper:alive() end -- luacheck: no self
 
-function Keeper:count(message)
+function Keeper:starts(message)
   end_if_lost(self)
   local count = message.entry.count
   message.revision = count or false
   return count and { starts = count.starts, raises = count.raises, error = count.error }
 end
 
-function Keeper:set_count(message, count)
+function Keeper:set_starts(message, count)
   end_if_lost(self)
   if self.no_counts then return false, self.no_counts end
   local before = message.revision
@@ -195,11 +195,11 @@ function Keeper:set_count(message, count)
   return true
 end
 
-function Keeper:note(message, count)
-  if not self.is_lost then self:set_count(message, count) end
+function Keeper:note_starts(message, count)
+  if not self.is_lost then self:set_starts(message, count) end
 end
 
-function Keeper:forget(message)
+function Keeper:forget_starts(message)
   if not self.is_lost then message.entry.count = nil end
 end
 

@@ -12,15 +12,6 @@ local who = require "runnel.nats.who"
 
 local answer = stream_message.answer
 
----What a worker gives its keeper.
----@class runnel.queue.Taker
----@field n integer how many calls may run at a time
----@field room fun(): integer how many messages may come now
----@field take fun(message: any) is called with each message; must not park
----@field answered fun(message: any) is called when a message has been answered
----@field silent fun(why: string) no messages come for now
----@field over fun(reason: any, is_lost: boolean) nothing comes any more; `is_lost`: and nothing can be answered
-
 ---@class runnel.nats.KeeperOptions
 ---@field engine runnel.Engine
 ---@field consumer runnel.nats.Consumer which has been opened
@@ -101,13 +92,13 @@ function Keeper:alive() self.engine:alive() end
 
 -- ---- counts ----
 
-function Keeper:count(message) return self.starts_of:get(message) end
+function Keeper:starts(message) return self.starts_of:get(message) end
 
-function Keeper:set_count(message, count) return self.starts_of:put(message, count) end
+function Keeper:set_starts(message, count) return self.starts_of:put(message, count) end
 
-function Keeper:note(message, count) self.engine:publish(self.starts_of:as_message(message, count)) end
+function Keeper:note_starts(message, count) self.engine:publish(self.starts_of:as_message(message, count)) end
 
-function Keeper:forget(message) self.starts_of:forget(message) end
+function Keeper:forget_starts(message) self.starts_of:forget(message) end
 
 -- ---- dead letters and operators ----
 

@@ -54,7 +54,7 @@ local NOT_COUNTED <const> = "the server does not store the starts of messages fo
 ---@param ms? number
 function call.give_back(self, ms)
   local message, keeper = self.message, self.worker.keeper
-  if message.again == "first" then keeper:note(message, { starts = 0, raises = 0 }) end
+  if message.again == "first" then keeper:note_starts(message, { starts = 0, raises = 0 }) end
   keeper:back(message, ms)
 end
 
@@ -74,17 +74,17 @@ end
 
 local function done(self)
   self.worker.counts.done = self.worker.counts.done + 1
-  if self.is_counted then self.worker.keeper:forget(self.message) end
+  if self.is_counted then self.worker.keeper:forget_starts(self.message) end
 end
 
 local function set_count(self, count)
   self.count, self.is_counted = count, true
-  return self.worker.keeper:set_count(self.message, count)
+  return self.worker.keeper:set_starts(self.message, count)
 end
 
 -- The last try has failed, or each start has ended its process.
 local function give_up(self, err, trace)
-  if self.worker.task:give_up(self, err, trace) and self.is_counted then self.worker.keeper:forget(self.message) end
+  if self.worker.task:give_up(self, err, trace) and self.is_counted then self.worker.keeper:forget_starts(self.message) end
 end
 
 -- The function has raised.
@@ -130,7 +130,7 @@ end
 -- answered.
 local function may_start(self)
   local worker, message = self.worker, self.message
-  local count, err = worker.keeper:count(message)
+  local count, err = worker.keeper:starts(message)
   if err then return wait_for_counts(self, err) end
   self.is_counted = count ~= nil
   count = count or { starts = message.again == "again" and not self.only_waited and 1 or 0, raises = 0 }
