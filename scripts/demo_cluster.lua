@@ -9,7 +9,7 @@
 -- altogether.
 
 local rn = require "runnel"
-local jetstream = require "runnel.nats.jetstream"
+local jetstream = require "runnel.nats.internal.jetstream"
 local nats = require "runnel.nats"
 local nats_server = require "spec.support.nats_server"
 local svg = require "bench.svg"

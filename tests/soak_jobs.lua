@@ -1,6 +1,6 @@
 -- Long remote jobs for some time, while workers and the server are killed at random: the submitter may not replace the
 -- message of a job that runs in a worker that lives. The jobs of workers that are killed are delivered again, in any
--- order; a server that is killed then may count jobs as finished that run (runnel.nats.tidying), and a submitter that
+-- order; a server that is killed then may count jobs as finished that run (runnel.nats.internal.tidying), and a submitter that
 -- believed it would remove them from the stream and send them again. At the end all jobs have results, also those that
 -- the server really does not deliver any more.
 --
@@ -10,7 +10,7 @@ local rn = require "runnel"
 local background = require "spec.support.background"
 local nats = require "runnel.nats"
 local nats_server = require "spec.support.nats_server"
-local decode = require("runnel.nats.values").encodings.msgpack.decode
+local decode = require("runnel.nats.internal.values").encodings.msgpack.decode
 
 local seconds, seed = tonumber(arg[1]) or 60, math.tointeger(tonumber(arg[2])) or 0
 if seed == 0 then seed = os.time() end

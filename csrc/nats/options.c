@@ -1,4 +1,4 @@
-/* options.c: the options of a connection, for libnats. lua/runnel/nats/options.lua has checked their types. */
+/* options.c: the options of a connection, for libnats. lua/runnel/nats/internal/options.lua has checked their types. */
 #include "nats/conn.h"
 
 typedef enum OptionKind { OPTION_STRING, OPTION_BOOLEAN, OPTION_INT, OPTION_MS } OptionKind;

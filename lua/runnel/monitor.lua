@@ -131,7 +131,7 @@ end
 local function look_at_queues(self, conn)
   local queues, err = conn:queues()
   if queues and self.show ~= short.value then queues = without_values(queues) end
-  local lines = queues and require("runnel.nats.queue_view").queues(queues, true) or { tostring(err) }
+  local lines = queues and require("runnel.queue.view").queues(queues, true) or { tostring(err) }
   self.queues = table.concat(lines, "\n")
 end
 

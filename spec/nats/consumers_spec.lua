@@ -11,7 +11,7 @@ if not nats then
   return
 end
 
-local consumers = require "runnel.nats.consumers"
+local consumers = require "runnel.nats.internal.consumers"
 
 local NEXT <const>, DELETE <const> = "$JS.API.CONSUMER.MSG.NEXT.s.c", "$JS.API.CONSUMER.DELETE.s.c"
 

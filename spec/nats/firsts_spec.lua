@@ -1,6 +1,6 @@
 -- Whether a delivery is the first, from the numbers of the stream and the consumer.
 
-local firsts = require "runnel.nats.firsts"
+local firsts = require "runnel.nats.internal.firsts"
 
 describe("deliveries", function()
   local function look(of, list)

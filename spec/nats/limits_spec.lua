@@ -6,7 +6,7 @@ local nats_server = require "spec.support.nats_server"
 local raises = require "spec.support.raises"
 local restarted = require "spec.support.restarted"
 local stage = require "spec.support.stage"
-local waits = require "runnel.nats.patience"
+local waits = require "runnel.nats.internal.patience"
 
 local nats, missing = nats_server.library()
 if not nats then

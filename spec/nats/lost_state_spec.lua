@@ -3,7 +3,7 @@
 -- stream again, as for the first time. The specs empty that file.
 local rn = require "runnel"
 local background = require "spec.support.background"
-local jetstream = require "runnel.nats.jetstream"
+local jetstream = require "runnel.nats.internal.jetstream"
 local nats_server = require "spec.support.nats_server"
 local stage = require "spec.support.stage"
 

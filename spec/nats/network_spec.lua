@@ -3,7 +3,7 @@
 local background = require "spec.support.background"
 local rn = require "runnel"
 local nats_server = require "spec.support.nats_server"
-local options = require "runnel.nats.options"
+local options = require "runnel.nats.internal.options"
 local patience = require "spec.support.patience"
 
 describe("a connection to a server that fails", function()

@@ -6,7 +6,7 @@ local json = require "runnel.internal.json"
 local nats_server = require "spec.support.nats_server"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
-local waits = require "runnel.nats.patience"
+local waits = require "runnel.nats.internal.patience"
 
 describe("operating", function()
   local nats, missing = nats_server.library()
@@ -225,7 +225,7 @@ describe("operating", function()
     local function run()
       return start [[
         local rn = require "runnel"
-        require("runnel.nats.patience").scale(0.1)
+        require("runnel.nats.internal.patience").scale(0.1)
         local conn = assert(require("runnel.nats").connect(arg[1]))
         for v in rn.pmap(2, conn:remote "echo", { 1, 2 }) do print(v) end]]
     end

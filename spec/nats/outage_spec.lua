@@ -2,7 +2,7 @@
 -- processes work to whoever asks first.
 local rn = require "runnel"
 local background = require "spec.support.background"
-local names = require "runnel.nats.names"
+local names = require "runnel.nats.internal.names"
 local nats_server = require "spec.support.nats_server"
 
 local nats, missing = nats_server.library()

@@ -1,6 +1,6 @@
--- lua/runnel/nats/patience.lua
+-- lua/runnel/nats/internal/patience.lua
 
-local patience = require "runnel.nats.patience"
+local patience = require "runnel.nats.internal.patience"
 
 describe("the patience of runnel.nats", function()
   after_each(function() patience.scale(1) end)
@@ -20,7 +20,7 @@ describe("the patience of runnel.nats", function()
   end)
 
   it("is in this table alone", function()
-    local pipe <close> = assert(io.popen "ls lua/runnel/nats/*.lua lua/runnel/queue/*.lua | grep -v /patience.lua")
+    local pipe <close> = assert(io.popen "ls lua/runnel/nats/*.lua lua/runnel/nats/internal/*.lua lua/runnel/queue/*.lua | grep -v /patience.lua")
     local n = 0
     for path in pipe:lines() do
       local file <close> = assert(io.open(path))

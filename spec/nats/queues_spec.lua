@@ -5,11 +5,11 @@ local json = require "runnel.internal.json"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
-local queue_view = require "runnel.nats.queue_view"
+local queue_view = require "runnel.queue.view"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
 local terminal = require "spec.support.terminal"
-local waits = require "runnel.nats.patience"
+local waits = require "runnel.nats.internal.patience"
 
 describe("queues", function()
   local nats, missing = nats_server.library()

@@ -5,10 +5,10 @@ local fake_nats = require "spec.support.fake_nats"
 local remote = require "runnel.nats.remote"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
-local wire = require "runnel.nats.wire"
+local wire = require "runnel.nats.internal.wire"
 
 local MODULES = {
-  keeper = require "runnel.nats.keeper", serve = require "runnel.nats.serve", worker = require "runnel.queue.worker",
+  keeper = require "runnel.nats.internal.keeper", serve = require "runnel.nats.internal.serve", worker = require "runnel.queue.worker",
 }
 
 local function reliable() return fake_nats.new(function() return 0.5 end, { lost = 0, doubled = 0, delay = 1 }) end

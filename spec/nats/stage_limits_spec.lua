@@ -2,14 +2,14 @@
 -- was given up.
 local rn = require "runnel"
 local background = require "spec.support.background"
-local counts = require "runnel.nats.counts"
-local jetstream = require "runnel.nats.jetstream"
+local counts = require "runnel.nats.internal.counts"
+local jetstream = require "runnel.nats.internal.jetstream"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 local restarted = require "spec.support.restarted"
 local stage = require "spec.support.stage"
 local of_workers = require "runnel.queue.patience"
-local waits = require "runnel.nats.patience"
+local waits = require "runnel.nats.internal.patience"
 
 local nats, missing = nats_server.library()
 if not nats then

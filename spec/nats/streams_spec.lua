@@ -2,7 +2,7 @@
 
 local rn = require "runnel"
 local background = require "spec.support.background"
-local jetstream = require "runnel.nats.jetstream"
+local jetstream = require "runnel.nats.internal.jetstream"
 local long = require "spec.support.long"
 local nats_server = require "spec.support.nats_server"
 local raises = require "spec.support.raises"

@@ -2,7 +2,7 @@
 local json = require "runnel.internal.json"
 local rn = require "runnel"
 local sim = require "runnel.sim"
-local tidying = require "runnel.nats.tidying"
+local tidying = require "runnel.nats.internal.tidying"
 
 -- Runs it against a server whose consumer says one of `infos` after the other, and whose stream has the messages from
 -- `first` to `last`. Returns the requests that remove some. It does not answer the first `silent` of them.

@@ -1,5 +1,5 @@
 ---A server like NATS with one JetStream stream, for simulations: it keeps what remote stages rely on, and loses,
----delays, reorders and doubles messages. Its connections are engines as in runnel.nats.engine.
+---delays, reorders and doubles messages. Its connections are engines as in runnel.nats.internal.engine.
 
 local rn = require "runnel"
 
@@ -364,11 +364,11 @@ function Connection:cut(ms)
   end)
 end
 
--- The counts of starts that the server has, as a worker uses them (runnel.nats.counts).
+-- The counts of starts that the server has, as a worker uses them (runnel.nats.internal.counts).
 local Counts = {}
 Counts.__index = Counts
 
--- Asks again while the server is away, as runnel.nats.jetstream does.
+-- Asks again while the server is away, as runnel.nats.internal.jetstream does.
 local function reached(self)
   local until_then = rn.now() + 20000
   repeat

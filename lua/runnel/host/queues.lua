@@ -40,7 +40,7 @@ local function must(result, err, ...)
   return result, err, ...
 end
 
-local function view() return require "runnel.nats.queue_view" end
+local function view() return require "runnel.queue.view" end
 
 local function print_lines(lines)
   for _, line in ipairs(lines) do print(line) end

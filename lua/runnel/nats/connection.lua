@@ -5,10 +5,10 @@ local lib = require "runnel.nats.core"
 
 local check = require "runnel.internal.check"
 local ending = require "runnel.nats.ending"
-local options = require "runnel.nats.options"
+local options = require "runnel.nats.internal.options"
 local timed_out = require "runnel.timed_out"
-local unanswered = require "runnel.nats.unanswered"
-local values = require "runnel.nats.values"
+local unanswered = require "runnel.nats.internal.unanswered"
+local values = require "runnel.nats.internal.values"
 
 local internal = core.internal
 

@@ -4,11 +4,11 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
-local jetstream = require "runnel.nats.jetstream"
-local names = require "runnel.nats.names"
-local patience = require "runnel.nats.patience"
-local outlet = require "runnel.nats.outlet"
-local values = require "runnel.nats.values"
+local jetstream = require "runnel.nats.internal.jetstream"
+local names = require "runnel.nats.internal.names"
+local patience = require "runnel.nats.internal.patience"
+local outlet = require "runnel.nats.internal.outlet"
+local values = require "runnel.nats.internal.values"
 
 local dead = {}
 

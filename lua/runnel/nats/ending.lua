@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
-local options = require "runnel.nats.options"
+local options = require "runnel.nats.internal.options"
 
 local internal = core.internal
 

@@ -2,11 +2,11 @@
 ---for each key.
 
 local check = require "runnel.internal.check"
-local jetstream = require "runnel.nats.jetstream"
-local patience = require "runnel.nats.patience"
-local outlet = require "runnel.nats.outlet"
+local jetstream = require "runnel.nats.internal.jetstream"
+local patience = require "runnel.nats.internal.patience"
+local outlet = require "runnel.nats.internal.outlet"
 local stream = require "runnel.nats.stream"
-local values = require "runnel.nats.values"
+local values = require "runnel.nats.internal.values"
 
 local kv = {}
 

@@ -3,12 +3,12 @@
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
-local jetstream = require "runnel.nats.jetstream"
+local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.internal.json"
 local lib = require "runnel.nats.core"
-local names = require "runnel.nats.names"
-local patience = require "runnel.nats.patience"
-local who = require "runnel.nats.who"
+local names = require "runnel.nats.internal.names"
+local patience = require "runnel.nats.internal.patience"
+local who = require "runnel.nats.internal.who"
 
 local queues = {}
 

@@ -1,4 +1,4 @@
----Remote stages: objects that are called like functions. Their calls run in workers (runnel.nats.serve).
+---Remote stages: objects that are called like functions. Their calls run in workers (runnel.nats.internal.serve).
 ---
 ---A submitter keeps each job until it has the result. It publishes the job to a stream, under a unique subject. The
 ---stream refuses a second message on that subject, so the submitter can send the job again at any time in case it was
@@ -6,14 +6,14 @@
 ---removes it from the stream. Until then the server redelivers the job whenever its worker falls silent. The worker
 ---decides how often a job starts, and whether it is tried again or given up.
 
-local acks = require "runnel.nats.acks"
+local acks = require "runnel.nats.internal.acks"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local names = require "runnel.nats.names"
-local patience = require "runnel.nats.patience"
-local upkeep = require "runnel.nats.upkeep"
-local values = require "runnel.nats.values"
-local wire = require "runnel.nats.wire"
+local names = require "runnel.nats.internal.names"
+local patience = require "runnel.nats.internal.patience"
+local upkeep = require "runnel.nats.internal.upkeep"
+local values = require "runnel.nats.internal.values"
+local wire = require "runnel.nats.internal.wire"
 
 local internal = core.internal
 local chan, now = core.chan, core.now

@@ -3,9 +3,9 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
-local jetstream = require "runnel.nats.jetstream"
+local jetstream = require "runnel.nats.internal.jetstream"
 local stream = require "runnel.nats.stream"
-local values = require "runnel.nats.values"
+local values = require "runnel.nats.internal.values"
 
 local sink = {}
 

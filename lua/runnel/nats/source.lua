@@ -1,9 +1,9 @@
 ---conn:source: the messages of a stream as a channel.
 
 local check = require "runnel.internal.check"
-local jetstream = require "runnel.nats.jetstream"
-local outlet = require "runnel.nats.outlet"
-local values = require "runnel.nats.values"
+local jetstream = require "runnel.nats.internal.jetstream"
+local outlet = require "runnel.nats.internal.outlet"
+local values = require "runnel.nats.internal.values"
 
 local source = {}
 

@@ -1,7 +1,7 @@
 ---conn:stream: streams of JetStream, made with the settings that the program asks for.
 
 local check = require "runnel.internal.check"
-local jetstream = require "runnel.nats.jetstream"
+local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.internal.json"
 
 -- Each returns whether a value is valid, and the description of valid values.

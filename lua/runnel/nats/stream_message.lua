@@ -1,7 +1,7 @@
 ---A stream's message as a program sees it: its contents, and the answer to its delivery.
 
 local check = require "runnel.internal.check"
-local jetstream = require "runnel.nats.jetstream"
+local jetstream = require "runnel.nats.internal.jetstream"
 
 local find, match, sub, tointeger = string.find, string.match, string.sub, math.tointeger
 
@@ -9,7 +9,7 @@ local stream_message = {}
 
 -- ---- messages ----
 
----The reader's part that messages use (runnel.nats.reader).
+---The reader's part that messages use (runnel.nats.internal.reader).
 ---@class runnel.nats.MessageOwner
 ---@field engine runnel.Engine
 ---@field name? string of the consumer, if messages are acknowledged

@@ -234,7 +234,7 @@ function command.queues(ui, rest)
   if is_own then conn:close() end
   if not ok then return end
   if not list then fail("%s", tostring(err)) end
-  print_lines(ui, require("runnel.nats.queue_view").queues(list, true))
+  print_lines(ui, require("runnel.queue.view").queues(list, true))
 end
 
 function command.graph(ui, rest)

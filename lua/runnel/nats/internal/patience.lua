@@ -57,7 +57,7 @@ local limits = {
 
 local of_workers = require "runnel.queue.patience"
 
----@class runnel.nats.patience
+---@class runnel.nats.internal.patience
 ---@field [string] number
 local patience = {}
 

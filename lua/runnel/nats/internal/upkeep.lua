@@ -3,7 +3,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local patience = require "runnel.nats.patience"
+local patience = require "runnel.nats.internal.patience"
 
 local now, sleep = core.now, core.sleep
 

@@ -1,7 +1,7 @@
 ---The options of nats.connect.
 
 local check = require "runnel.internal.check"
-local values = require "runnel.nats.values"
+local values = require "runnel.nats.internal.values"
 
 local options = {}
 

@@ -4,10 +4,10 @@
 ---queue for its messages. It then counts messages as delivered, again and again, but sends none, and the API does not
 ---show the fault. So `ensure` sends the consumer a request that only the consumer itself can answer.
 
-local jetstream = require "runnel.nats.jetstream"
+local jetstream = require "runnel.nats.internal.jetstream"
 local timed_out = require "runnel.timed_out"
-local patience = require "runnel.nats.patience"
-local tidying = require "runnel.nats.tidying"
+local patience = require "runnel.nats.internal.patience"
+local tidying = require "runnel.nats.internal.tidying"
 
 local consumers = {}
 
@@ -55,7 +55,7 @@ end
 
 -- ---- as readers use them ----
 
----A consumer of a reader (runnel.nats.reader).
+---A consumer of a reader (runnel.nats.internal.reader).
 ---@class runnel.nats.Consumer
 ---@field stream string
 ---@field name? string of a named one

@@ -5,8 +5,8 @@
 ---time to reconnect, and to send a beat for their messages.
 
 local core = require "runnel.core"
-local jetstream = require "runnel.nats.jetstream"
-local patience = require "runnel.nats.patience"
+local jetstream = require "runnel.nats.internal.jetstream"
+local patience = require "runnel.nats.internal.patience"
 
 local settling = {}
 

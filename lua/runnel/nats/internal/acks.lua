@@ -1,6 +1,6 @@
 ---The acknowledgements of the last seconds. A killed server forgets them, and has the messages again.
 
-local patience = require "runnel.nats.patience"
+local patience = require "runnel.nats.internal.patience"
 
 local acks = {}
 

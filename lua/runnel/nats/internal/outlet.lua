@@ -3,13 +3,13 @@
 ---A message waits here for a take. Meanwhile a beat extends its ack_wait; so ack_wait counts from the take.
 
 local core = require "runnel.core"
-local consumers = require "runnel.nats.consumers"
-local engine_of = require "runnel.nats.engine"
+local consumers = require "runnel.nats.internal.consumers"
+local engine_of = require "runnel.nats.internal.engine"
 local guard = require "runnel.internal.guard"
-local jetstream = require "runnel.nats.jetstream"
-local reader = require "runnel.nats.reader"
+local jetstream = require "runnel.nats.internal.jetstream"
+local reader = require "runnel.nats.internal.reader"
 local stream_message = require "runnel.nats.stream_message"
-local values = require "runnel.nats.values"
+local values = require "runnel.nats.internal.values"
 
 local internal = core.internal
 local put_while_open = internal.moving.put_while_open

@@ -2,13 +2,13 @@
 ---for the counts of starts.
 
 local dead = require "runnel.nats.dead"
-local draining = require "runnel.nats.draining"
-local firsts = require "runnel.nats.firsts"
-local jetstream = require "runnel.nats.jetstream"
-local label = require "runnel.nats.label"
-local reader = require "runnel.nats.reader"
+local draining = require "runnel.nats.internal.draining"
+local firsts = require "runnel.nats.internal.firsts"
+local jetstream = require "runnel.nats.internal.jetstream"
+local label = require "runnel.nats.internal.label"
+local reader = require "runnel.nats.internal.reader"
 local stream_message = require "runnel.nats.stream_message"
-local who = require "runnel.nats.who"
+local who = require "runnel.nats.internal.who"
 
 local answer = stream_message.answer
 

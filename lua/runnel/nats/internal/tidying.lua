@@ -3,8 +3,8 @@
 ---delivered.
 
 local core = require "runnel.core"
-local jetstream = require "runnel.nats.jetstream"
-local patience = require "runnel.nats.patience"
+local jetstream = require "runnel.nats.internal.jetstream"
+local patience = require "runnel.nats.internal.patience"
 
 local tidying = {}
 

@@ -4,7 +4,7 @@
 local core = require "runnel.core"
 local json = require "runnel.internal.json"
 local timed_out = require "runnel.timed_out"
-local patience = require "runnel.nats.patience"
+local patience = require "runnel.nats.internal.patience"
 
 local jetstream = {}
 

@@ -1,12 +1,12 @@
 ---The stream of a remote stage and its consumer on the server: makes them, checks existing ones, and asks for what
 ---submitters need to know.
 
-local consumers = require "runnel.nats.consumers"
-local jetstream = require "runnel.nats.jetstream"
-local names = require "runnel.nats.names"
-local patience = require "runnel.nats.patience"
-local tidying = require "runnel.nats.tidying"
-local who = require "runnel.nats.who"
+local consumers = require "runnel.nats.internal.consumers"
+local jetstream = require "runnel.nats.internal.jetstream"
+local names = require "runnel.nats.internal.names"
+local patience = require "runnel.nats.internal.patience"
+local tidying = require "runnel.nats.internal.tidying"
+local who = require "runnel.nats.internal.who"
 
 local job_stream = {}
 

@@ -1,9 +1,9 @@
----Detects submitters that have gone, for a worker of jobs (runnel.nats.serve): their jobs must not run. A worker probes
+---Detects submitters that have gone, for a worker of jobs (runnel.nats.internal.serve): their jobs must not run. A worker probes
 ---a submitter at its first job, and now and then while more jobs come: it sends a message that submitters ignore, and
 ---the server answers at once if the subject has no subscription.
 
 local core = require "runnel.core"
-local patience = require "runnel.nats.patience"
+local patience = require "runnel.nats.internal.patience"
 
 local now = core.now
 

@@ -4,13 +4,13 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local label = require "runnel.nats.label"
-local names = require "runnel.nats.names"
+local label = require "runnel.nats.internal.label"
+local names = require "runnel.nats.internal.names"
 local patience = require "runnel.queue.patience"
 local stream_message = require "runnel.nats.stream_message"
-local submitters = require "runnel.nats.submitters"
-local values = require "runnel.nats.values"
-local wire = require "runnel.nats.wire"
+local submitters = require "runnel.nats.internal.submitters"
+local values = require "runnel.nats.internal.values"
+local wire = require "runnel.nats.internal.wire"
 
 local internal = core.internal
 local chan, take = core.chan, internal.moving.take

@@ -1,4 +1,4 @@
----The format of messages between submitters (runnel.nats.remote) and workers (runnel.nats.serve).
+---The format of messages between submitters (runnel.nats.remote) and workers (runnel.nats.internal.serve).
 ---
 ---Each message is a line of words, a newline, and the bytes of values. The first word is the version of this format.
 ---The second, in every version, is the subject for answers, or "-". Workers can be written in other languages.
@@ -18,7 +18,7 @@
 
 local core = require "runnel.core"
 local internal = core.internal
-local encodings = require("runnel.nats.values").encodings
+local encodings = require("runnel.nats.internal.values").encodings
 
 local wire = {}
 

@@ -14,7 +14,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local jetstream = require "runnel.nats.jetstream"
+local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.internal.json"
 local lib = require "runnel.nats.core"
 

@@ -5,8 +5,8 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local jetstream = require "runnel.nats.jetstream"
-local patience = require "runnel.nats.patience"
+local jetstream = require "runnel.nats.internal.jetstream"
+local patience = require "runnel.nats.internal.patience"
 
 local rate = {}
 

@@ -1,4 +1,4 @@
----Loads the function of a worker (runnel.nats.serve) or of a stage (runnel.nats.stage) from a module.
+---Loads the function of a worker (runnel.nats.internal.serve) or of a stage (runnel.nats.stage) from a module.
 
 local check = require "runnel.internal.check"
 

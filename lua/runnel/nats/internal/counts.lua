@@ -2,9 +2,9 @@
 ---counts in a bucket. It has entries only for messages that were delivered more than once, or raised: most messages cost
 ---nothing.
 
-local jetstream = require "runnel.nats.jetstream"
+local jetstream = require "runnel.nats.internal.jetstream"
 local kv = require "runnel.nats.kv"
-local values = require "runnel.nats.values"
+local values = require "runnel.nats.internal.values"
 
 local find = string.find
 

@@ -9,11 +9,11 @@
 
 local core = require "runnel.core"
 
-local acks = require "runnel.nats.acks"
+local acks = require "runnel.nats.internal.acks"
 local guard = require "runnel.internal.guard"
-local jetstream = require "runnel.nats.jetstream"
-local patience = require "runnel.nats.patience"
-local settling = require "runnel.nats.settling"
+local jetstream = require "runnel.nats.internal.jetstream"
+local patience = require "runnel.nats.internal.patience"
+local settling = require "runnel.nats.internal.settling"
 local stream_message = require "runnel.nats.stream_message"
 
 local internal = core.internal
