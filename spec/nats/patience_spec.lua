@@ -20,7 +20,7 @@ describe("the patience of runnel.nats", function()
   end)
 
   it("is in this table alone", function()
-    local pipe <close> = assert(io.popen "ls lua/runnel/nats/*.lua lua/runnel/nats/internal/*.lua lua/runnel/queue/*.lua | grep -v /patience.lua")
+    local pipe <close> = assert(io.popen "find lua/runnel/nats lua/runnel/queue -name '*.lua' ! -name patience.lua")
     local n = 0
     for path in pipe:lines() do
       local file <close> = assert(io.open(path))

@@ -256,8 +256,10 @@ local function perform(case, modules)
 end
 
 -- The modules of the protocol, each after those that it requires.
-local PARTS = { "nats.upkeep", "nats.remote", "nats.reader", "nats.keeper", "nats.submitters", "nats.serve", "queue.call",
-  "queue.worker" }
+local PARTS = {
+  "nats.internal.upkeep", "nats.remote", "nats.internal.reader", "nats.internal.keeper", "nats.internal.submitters",
+  "nats.internal.serve", "queue.call", "queue.worker",
+}
 
 local function loaded()
   local modules = {}
@@ -349,18 +351,18 @@ describe("a remote stage", function()
 
   -- Each fault is found by some case: today by the seed at the end, if that is not among the first.
   local FAULTS = {
-    { "a job is not sent again", "nats.upkeep", "self:send(job, true)", "" },
-    { "a job that the stream does not deliver any more is left there", "nats.upkeep",
+    { "a job is not sent again", "nats.internal.upkeep", "self:send(job, true)", "" },
+    { "a job that the stream does not deliver any more is left there", "nats.internal.upkeep",
       "if not self.stream:is_stuck(self:subject(job)) then return end", "if true then return end" },
-    { "a worker does not say that a job goes on", "nats.reader", "self:extend(message)\n  end\n  self.take", "end self.take",
-      23 },
-    { "a job is acknowledged before its result", "nats.reader", "self:extend(message)\n  end\n  self.take",
+    { "a worker does not say that a job goes on", "nats.internal.reader",
+      "self:extend(message)\n  end\n  self.take", "end self.take", 23 },
+    { "a job is acknowledged before its result", "nats.internal.reader", "self:extend(message)\n  end\n  self.take",
       'self.engine:publish(ack, "+ACK") end self.take', 23 },
     { "jobs run beside one that must run alone", "queue.call", "worker.running:wait(1)", "", 70 },
     { "starts are not counted", "queue.call", "count.starts = count.starts + 1", "" },
     { "a job that was delivered before starts without its count", "queue.call",
       'if self.message.again ~= "first" and', "if false and" },
-    { "a request for jobs that was lost is not repeated", "nats.reader", "if event or is_late and is_silent(self)",
+    { "a request for jobs that was lost is not repeated", "nats.internal.reader", "if event or is_late and is_silent(self)",
       "if event", 70 },
     { "too many jobs run", "queue.worker", "and self.running.count < self.n do", "do" },
     { "a job that was given up runs on", "nats.remote", "local function cancel() self.engine:publish(",

@@ -8,7 +8,8 @@ local stage = require "spec.support.stage"
 local wire = require "runnel.nats.internal.wire"
 
 local MODULES = {
-  keeper = require "runnel.nats.internal.keeper", serve = require "runnel.nats.internal.serve", worker = require "runnel.queue.worker",
+  keeper = require "runnel.nats.internal.keeper", serve = require "runnel.nats.internal.serve",
+  worker = require "runnel.queue.worker",
 }
 
 local function reliable() return fake_nats.new(function() return 0.5 end, { lost = 0, doubled = 0, delay = 1 }) end
@@ -358,7 +359,8 @@ describe("a remote stage", function()
     local running = 0
     worker(server, 20, function()
       running = running + 1
-      local leaving <close> = setmetatable({}, { __close = function() running = running - 1 end }) -- luacheck: ignore 211
+      local function leave() running = running - 1 end
+      local leaving <close> = setmetatable({}, { __close = leave }) -- luacheck: ignore 211
       rn.sleep(1e6)
     end)
     local receive = server.receive
@@ -606,7 +608,8 @@ describe("a worker", function()
         local w = worker(server, 2, function(v) return v + 1 end)
         local connection = server:connect()
         for i, text in ipairs {
-          "", "not even a line", "2 r x raw - 5 1 1000\n", "2 r 1 raw\n", "2 r 1 raw -\n", "2 r 1 raw - 0 1 1000\n", "\n\n",
+          "", "not even a line", "2 r x raw - 5 1 1000\n", "2 r 1 raw\n", "2 r 1 raw -\n", "2 r 1 raw - 0 1 1000\n",
+          "\n\n",
         } do
           connection:publish("runnel.jobs.job.x." .. i, text)
         end

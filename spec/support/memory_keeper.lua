@@ -101,11 +101,8 @@ function Keeper:deliver(entry)
     entry = entry, value = entry.value, data = tostring(entry.value), headers = entry.headers, time = entry.time,
     sequence = entry.sequence, deliveries = entry.deliveries, again = entry.deliveries == 1 and "first" or "again",
   }
-  rn.go(function()
-    if self.is_lost then return end
-    self.held[message] = true
-    self.taker.take(message)
-  end)
+  self.held[message] = true
+  self.taker.take(message)
 end
 
 function Keeper:fetch() rn.go(dispatch, self.store) end

@@ -72,7 +72,8 @@ function Bucket:get(key)
   return value, message.revision
 end
 
----For the library: the same, but the revision is that of the deletion if the value was deleted, and 0 if there was none.
+---For the library: the same, but the revision is that of the deletion if the value was deleted, and 0 if there was
+---none.
 ---@param key string
 ---@return any value, integer? revision, string? err
 function Bucket:look(key)

@@ -123,7 +123,8 @@ function stage.stage(conn, n, from, f, to, opts)
   if not info then return nil, "stage: " .. reason end
   local of = keeper.new {
     engine = engine_of(conn), consumer = consumer, info = info, what = "stage", encoding = encoding,
-    decode = values.encodings[encoding].decode, starts_of = starts_of, queue = ("%s/%s"):format(from, name), from = from,
+    decode = values.encodings[encoding].decode, starts_of = starts_of, from = from,
+    queue = ("%s/%s"):format(from, name),
     sink = out, to_subject = opts.to_subject,
     -- A stream that was deleted and made again counts from 1.
     ids = ("%s.%s.%s."):format(from, name, (stream.created:gsub("[^%d]", ""))),

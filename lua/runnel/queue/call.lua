@@ -2,9 +2,9 @@
 ---that it is given up.
 ---
 ---A message that was delivered before may have ended its process. So its starts are counted with it, before each start,
----and the tries that have raised. The first delivery counts nothing: most messages cost nothing. A message whose process
----has ended at each of its starts is given up. Its last two starts are while nothing else runs in the process, so that
----no other message is given up for it. That any process may end between any two steps is the normal case.
+---and the tries that have raised. The first delivery counts nothing: most messages cost nothing. A message whose
+---process has ended at each of its starts is given up. Its last two starts are while nothing else runs in the process,
+---so that no other message is given up for it. That any process may end between any two steps is the normal case.
 
 local backoff = require "runnel.internal.backoff"
 local core = require "runnel.core"
@@ -84,7 +84,8 @@ end
 
 -- The last try has failed, or each start has ended its process.
 local function give_up(self, err, trace)
-  if self.worker.task:give_up(self, err, trace) and self.is_counted then self.worker.keeper:forget_starts(self.message) end
+  local worker = self.worker
+  if worker.task:give_up(self, err, trace) and self.is_counted then worker.keeper:forget_starts(self.message) end
 end
 
 -- The function has raised.
@@ -126,8 +127,8 @@ local function wait_until_alone(self)
   return true
 end
 
--- Counts the start of a message that was or may have been delivered before. Returns false if it cannot start; it is then
--- answered.
+-- Counts the start of a message that was or may have been delivered before. Returns false if it cannot start; it is
+-- then answered.
 local function may_start(self)
   local worker, message = self.worker, self.message
   local count, err = worker.keeper:starts(message)

@@ -49,15 +49,15 @@ local now = core.now
 ---@field unit string what a message is called, as in "job"
 ---@field name string of the queue
 ---@field worker runnel.Worker is set when the worker starts
----@field read fun(self, message: any): runnel.queue.Call? reads a message; nil if it is not for this worker: then it has
----been answered
+---@field read fun(self, message: any): runnel.queue.Call? reads a message; nil if it is not for this worker: then it
+---has been answered
 ---@field is_wanted? fun(self, call: runnel.queue.Call): boolean whether it is still to be called
 ---@field run fun(self, call: runnel.queue.Call): table calls the function, and returns the outcome: its results, and
 ---their number n; and if it has failed nevertheless, `failed`, `err` and `traceback`
 ---@field done fun(self, call: runnel.queue.Call, outcome: table): boolean?, any stores the results, and answers the
 ---message. Parks for as long as that takes; nil and the reason if they can never be stored
----@field give_up fun(self, call: runnel.queue.Call, err: any, trace: string?): boolean? the last try has failed: answers
----the message. Returns true if it cannot come again
+---@field give_up fun(self, call: runnel.queue.Call, err: any, trace: string?): boolean? the last try has failed:
+---answers the message. Returns true if it cannot come again
 ---@field silent fun(self, starts: integer): string the error of a message whose process has ended at each start
 ---@field last_words fun(self, call: runnel.queue.Call, late: string): any what the keeper is to tell if the process has
 ---to be ended because a call is over its limit; nil: that the call has failed

@@ -63,8 +63,8 @@ end
 ---@field ack_ms? number ack_wait of a named one
 ---@field open fun(self, ms?: number): table?, string?, integer? makes it unless a named one exists. Returns what the
 ---server says about it; or nil, the reason, and the code of the server's error. `ms`: the limit for the answer
----@field look fun(self, last?: integer): table?, string?, integer?, boolean? the server is silent: the same, and whether
----a named one is the consumer that it was. `last`: the last message that has come
+---@field look fun(self, last?: integer): table?, string?, integer?, boolean? the server is silent: the same, and
+---whether a named one is the consumer that it was. `last`: the last message that has come
 ---@field close fun(self)
 ---@field tidy? fun(self, is_over: fun(): boolean) removes finished messages that the stream still has; parks
 

@@ -1,6 +1,6 @@
 ---How often the messages of a queue were started, and how often the function raised for them. Its workers share the
----counts in a bucket. It has entries only for messages that were delivered more than once, or raised: most messages cost
----nothing.
+---counts in a bucket. It has entries only for messages that were delivered more than once, or raised: most messages
+---cost nothing.
 
 local jetstream = require "runnel.nats.internal.jetstream"
 local kv = require "runnel.nats.kv"

@@ -25,7 +25,8 @@ local answer = stream_message.answer
 ---@field sink? runnel.nats.Sink where results go
 ---@field to_subject? string their subject
 ---@field ids? string what the ids of the messages begin with
----@field letters { storage?: string, replicas?: integer } settings of the stream of dead letters, if it does not exist yet
+---@field letters { storage?: string, replicas?: integer } settings of the stream of dead letters, if it does not exist
+---yet
 
 ---@class runnel.nats.Keeper: runnel.queue.Keeper, runnel.nats.KeeperOptions
 ---@field private firsts runnel.Firsts
@@ -62,8 +63,8 @@ function Keeper:id(message) return self.ids .. message.sequence end
 
 -- ---- answers ----
 
--- Storing a result may pass later if the stream is full, or has not answered. (The results are stored one by one; a crash
--- between them is harmless, since the ids keep the same ones from being stored twice.)
+-- Storing a result may pass later if the stream is full, or has not answered. (The results are stored one by one; a
+-- crash between them is harmless, since the ids keep the same ones from being stored twice.)
 function Keeper:done(message, results)
   for i = results and results.stored or 1, results and #results or 0 do
     local result = results[i]

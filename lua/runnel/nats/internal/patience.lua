@@ -63,7 +63,8 @@ local patience = {}
 
 for name, ms in pairs(limits) do patience[name] = ms end
 
----For specs: makes all waits shorter from now on, also those of workers (runnel.queue.patience), and leaves the limits. The servers get the new times, too.
+---For specs: makes all waits shorter from now on, also those of workers (runnel.queue.patience), and leaves the limits.
+---The servers get the new times, too.
 ---@param factor number 1 for the usual times
 function patience.scale(factor)
   for name, ms in pairs(waits) do patience[name] = math.ceil(ms * factor) end

@@ -1,7 +1,7 @@
 ---Reads a stream: asks a consumer for as many messages as there is room for, and hands each to a function.
 ---
----The server redelivers a message that is not acknowledged within ack_wait. A beat extends that for as long as the owner
----of the reader keeps the message.
+---The server redelivers a message that is not acknowledged within ack_wait. A beat extends that for as long as the
+---owner of the reader keeps the message.
 ---
 ---The server may hold several requests of a reader. It serves them in turns, and a message does not name its request:
 ---the reader counts how many messages may still come for all of them together. When a request expires, the server says

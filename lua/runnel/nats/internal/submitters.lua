@@ -1,6 +1,6 @@
----Detects submitters that have gone, for a worker of jobs (runnel.nats.internal.serve): their jobs must not run. A worker probes
----a submitter at its first job, and now and then while more jobs come: it sends a message that submitters ignore, and
----the server answers at once if the subject has no subscription.
+---Detects submitters that have gone, for a worker of jobs (runnel.nats.internal.serve): their jobs must not run. A
+---worker probes a submitter at its first job, and now and then while more jobs come: it sends a message that submitters
+---ignore, and the server answers at once if the subject has no subscription.
 
 local core = require "runnel.core"
 local patience = require "runnel.nats.internal.patience"
@@ -52,8 +52,8 @@ local function new_submitter(self, time)
   return submitter
 end
 
----Whether the submitter of a job is known to be gone. Probes it if the last probe is old: sooner if the job comes again,
----since the submitter may have gone just now, or may be back.
+---Whether the submitter of a job is known to be gone. Probes it if the last probe is old: sooner if the job comes
+---again, since the submitter may have gone just now, or may be back.
 ---@param reply string where it gets results
 ---@param how? "sent again"|"delivered again"
 ---@return boolean

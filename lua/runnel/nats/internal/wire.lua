@@ -11,10 +11,10 @@
 ---NUMBER identifies the job among those of REPLY. ENCODING is msgpack, json or raw. FLAGS are letters, or "-": `a`, the
 ---job's function gets a channel for its results; `r`, the job was sent before; `n`, it does not become a dead letter.
 ---STARTS is how often it is started if its process ends each time, TRIES how often it is tried if its function raises,
----and RETRY the ms until the second try. ACK is the subject for the acknowledgement of the delivery. SIZES are the sizes
----in bytes of the values that follow, separated by commas, or "-": `v` a result, `e` an error, `t` its traceback, as in
----"v12,v5,e40,t300". A worker that cannot read a job publishes a refusal: first the version of the job, whose sender
----reads that, then its own.
+---and RETRY the ms until the second try. ACK is the subject for the acknowledgement of the delivery. SIZES are the
+---sizes in bytes of the values that follow, separated by commas, or "-": `v` a result, `e` an error, `t` its traceback,
+---as in "v12,v5,e40,t300". A worker that cannot read a job publishes a refusal: first the version of the job, whose
+---sender reads that, then its own.
 
 local core = require "runnel.core"
 local internal = core.internal

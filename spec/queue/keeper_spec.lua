@@ -1,0 +1,269 @@
+-- What every keeper of messages promises (docs/architecture.md, "Queues"): a stream of JetStream, and one in memory.
+local background = require "spec.support.background"
+local memory = require "spec.support.memory_keeper"
+local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
+local rn = require "runnel"
+local sim = require "runnel.sim"
+
+-- ---- keepers ----
+
+-- Each has `lease`, in ms, and
+--   append(value, opts)  to the queue, or with opts.results to the place of results
+--   keeper()             a keeper of the queue, as in a process of its own
+--   kill(keeper)         its process ends, between any two calls
+--   count()              { waiting =, running = }
+--   results()            how many results there are;  letters()  how many dead letters
+
+local function in_memory(f)
+  return function()
+    sim.run(function()
+      local store, to = memory.store(500), memory.store(500)
+      f {
+        lease = 500,
+        append = function(value, opts) return (opts and opts.results and to or store):append(value, opts) end,
+        keeper = function() return store:keeper(to) end, kill = function(keeper) keeper:lose() end,
+        count = function() return store:count() end, results = function() return #to.list end,
+        letters = function() return #store.letters end,
+      }
+    end)
+  end
+end
+
+local function in_jetstream(f)
+  return function()
+    local nats, missing = nats_server.library()
+    if not nats then return pending(missing) end
+    local consumers = require "runnel.nats.internal.consumers"
+    local counts = require "runnel.nats.internal.counts"
+    local engine_of = require "runnel.nats.internal.engine"
+    local jetstream = require "runnel.nats.internal.jetstream"
+    local keepers = require "runnel.nats.internal.keeper"
+    local values = require "runnel.nats.internal.values"
+
+    local server <close> = nats_server.start()
+    local function connect() return assert(nats.connect(server.url, { encoding = "msgpack" })) end
+    local conn <close> = connect()
+    assert(conn:stream "queue")
+    assert(conn:stream "results")
+    local sinks = { queue = assert(conn:sink "queue"), results = assert(conn:sink "results") }
+    local lease = math.ceil(600 * patience.factor())
+    local open = {}
+
+    local function keeper()
+      local own = connect()
+      local stream = assert(jetstream.stream_info(own, "queue"))
+      local consumer = consumers.named(own, "queue", "workers", { ack_wait = jetstream.ns(lease) },
+        { ack_policy = "explicit", max_deliver = -1 })
+      local info = assert(consumer:open())
+      local self = keepers.new {
+        engine = engine_of(own), consumer = consumer, info = info, what = "spec", encoding = "msgpack",
+        decode = values.encodings.msgpack.decode, starts_of = counts.new(own, "spec-starts", stream), from = "queue",
+        queue = "queue/workers", sink = assert(own:sink "results"), ids = "queue.", letters = {},
+      }
+      open[self] = own
+      return self
+    end
+
+    f {
+      lease = lease, keeper = keeper,
+      append = function(value, opts)
+        local ok, _, is_duplicate = sinks[opts and opts.results and "results" or "queue"]:put(value,
+          { id = opts and opts.id, headers = opts and opts.headers })
+        return ok, is_duplicate
+      end,
+      kill = function(self) open[self]:close() end,
+      count = function()
+        local info = assert(jetstream.request(conn, "CONSUMER.INFO.queue.workers"))
+        return { waiting = info.num_pending, running = info.num_ack_pending }
+      end,
+      results = function() return assert(conn:stream "results"):state().messages end,
+      letters = function() return conn:dead("spec"):count() end,
+    }
+    for _, own in pairs(open) do own:close() end
+  end
+end
+
+-- ---- a process with a keeper ----
+
+-- Has the messages that come, up to `room`.
+local function process(queue, room)
+  local self = { keeper = queue.keeper(), messages = {}, answered = 0, room = room or 100 }
+  assert(self.keeper:open {
+    n = room or 100,
+    room = function() return self.room - #self.messages end,
+    take = function(message) self.messages[#self.messages + 1] = message end,
+    answered = function() self.answered = self.answered + 1 end,
+    silent = function() end, over = function() end,
+  })
+  self.keeper:fetch()
+  function self.wait(n)
+    assert.is_truthy(background.wait_until(30000, function() return #self.messages >= n end), #self.messages)
+    return self.messages[n]
+  end
+  return self
+end
+
+local function wait_for(condition) assert.is_truthy(background.wait_until(30000, condition)) end
+
+for name, with in pairs { ["in memory"] = in_memory, ["in a stream of JetStream"] = in_jetstream } do
+  describe("a keeper of messages " .. name, function()
+    it("delivers each message once, in order, and no more than there is room for", with(function(queue)
+      for i = 1, 5 do assert.is_true(queue.append("v" .. i, { headers = { Kind = "k" .. i } })) end
+      local one = process(queue, 3)
+      one.wait(3)
+      rn.sleep(50)
+      assert.equal(3, #one.messages)
+      assert.same({ waiting = 2, running = 3 }, queue.count())
+      for i, message in ipairs(one.messages) do
+        assert.same({ "v" .. i, "k" .. i, "first", 1 },
+          { message.value, message.headers.Kind, message.again, message.deliveries })
+        assert.is_true(math.abs(message.time - os.time() * 1000) < 60000)
+      end
+      one.room = 5
+      one.keeper:fetch()
+      one.wait(5)
+      for _, message in ipairs(one.messages) do assert.is_true(one.keeper:done(message)) end
+      wait_for(function() return queue.count().running == 0 end)
+      assert.equal(5, one.answered)
+    end))
+
+    it("stores one message with an id", with(function(queue)
+      assert.same({ true, false }, { queue.append("a", { id = "x" }) })
+      assert.same({ true, true }, { queue.append("b", { id = "x" }) })
+      assert.is_true(queue.append("c", { id = "y" }))
+      local one = process(queue)
+      one.wait(2)
+      assert.same({ "a", "c" }, { one.messages[1].value, one.messages[2].value })
+      one.keeper:close()
+    end))
+
+    it("leaves a message with the process that has it, however long that takes", with(function(queue)
+      queue.append "v"
+      local one = process(queue)
+      one.wait(1)
+      local other = process(queue)
+      rn.sleep(2 * queue.lease)
+      assert.same({ 1, 0 }, { #one.messages, #other.messages })
+      one.keeper:done(one.messages[1])
+      wait_for(function() return queue.count().running == 0 end)
+      assert.equal(0, #other.messages)
+    end))
+
+    it("delivers a message of a process that has ended to another one, not as if for the first time", with(
+      function(queue)
+        queue.append "v"
+        local one = process(queue)
+        one.wait(1)
+        queue.kill(one.keeper)
+        local other = process(queue)
+        local message = other.wait(1)
+        assert.same({ "v", true }, { message.value, message.again ~= "first" })
+        assert.is_true(other.keeper:done(message))
+        wait_for(function() return queue.count().running == 0 end)
+      end))
+
+    it("delivers what is given back again, at once or later; what was answered stays answered", with(function(queue)
+      queue.append "v"
+      local one = process(queue)
+      one.keeper:back(one.wait(1))
+      local second = one.wait(2)
+      assert.is_true(second.again ~= "first")
+      local before = rn.now()
+      one.keeper:back(second, 200)
+      local third = one.wait(3)
+      assert.is_true(rn.now() - before >= 150, rn.now() - before)
+      one.keeper:drop(third)
+      one.keeper:back(third)
+      wait_for(function() return queue.count().running == 0 end)
+      rn.sleep(50)
+      assert.same({ 3, 3, 0 }, { #one.messages, one.answered, queue.count().waiting })
+    end))
+
+    it("stores results once, also if their process ended after some of them", with(function(queue)
+      queue.append "v"
+      local one = process(queue)
+      local id = one.keeper:id(one.wait(1))
+      -- It has stored the first one, and ends.
+      assert.is_true(queue.append("r1", { id = id .. ".1", results = true }))
+      queue.kill(one.keeper)
+      local other = process(queue)
+      local message = other.wait(1)
+      assert.equal(id, other.keeper:id(message))
+      local results = { { id = id .. ".1", value = "r1" }, { id = id .. ".2", value = "r2" } }
+      assert.same({ true, 1 }, { other.keeper:done(message, results) })
+      assert.equal(2, queue.results())
+      assert.is_true(other.keeper:done(message, { table.unpack(results) }))
+      assert.equal(2, queue.results())
+      wait_for(function() return queue.count().running == 0 end)
+    end))
+
+    it("keeps the count of starts with a message", with(function(queue)
+      queue.append "v"
+      local one = process(queue)
+      local message = one.wait(1)
+      assert.is_nil(one.keeper:starts(message))
+      assert.is_true(one.keeper:set_starts(message, { starts = 1, raises = 0 }))
+      assert.is_true(one.keeper:set_starts(message, { starts = 1, raises = 1, error = "no" }))
+      queue.kill(one.keeper)
+      local other = process(queue)
+      local again = other.wait(1)
+      local count, err = other.keeper:starts(again)
+      assert.same({ { starts = 1, raises = 1, error = "no" } }, { count, err })
+      assert.is_true(other.keeper:set_starts(again, { starts = 2, raises = 1 }))
+      other.keeper:note_starts(again, { starts = 3, raises = 1 })
+      wait_for(function()
+        local now = other.keeper:starts(again)
+        return now and now.starts == 3
+      end)
+      other.keeper:done(again)
+      other.keeper:forget_starts(again)
+      assert.is_nil(other.keeper:starts(again))
+    end))
+
+    it("refuses a count of starts that follows an older one", with(function(queue)
+      queue.append "v"
+      local one = process(queue)
+      local message = one.wait(1)
+      assert.is_nil(one.keeper:starts(message))
+      local other = process(queue)
+      local copy = setmetatable({}, { __index = message })
+      assert.is_nil(other.keeper:starts(copy))
+      assert.is_true(one.keeper:set_starts(message, { starts = 1, raises = 0 }))
+      local ok, _, has_changed = other.keeper:set_starts(copy, { starts = 1, raises = 0 })
+      assert.same({ false, true }, { ok, has_changed })
+      assert.equal(1, other.keeper:starts(copy).starts)
+      assert.is_true(other.keeper:set_starts(copy, { starts = 2, raises = 0 }))
+      one.keeper:done(message)
+    end))
+
+    it("delivers nothing after it was closed, and what it had delivered is answered", with(function(queue)
+      queue.append "a"
+      local one = process(queue)
+      one.wait(1)
+      one.keeper:close()
+      queue.append "b"
+      local other = process(queue)
+      assert.equal("b", other.wait(1).value)
+      assert.equal(1, #one.messages)
+      one.keeper:back(one.messages[1])
+      assert.equal("a", other.wait(2).value)
+      for _, message in ipairs(other.messages) do other.keeper:done(message) end
+      wait_for(function() return queue.count().running == 0 end)
+    end))
+
+    it("stores one dead letter with an id", with(function(queue)
+      queue.append "v"
+      local one = process(queue)
+      local message = one.wait(1)
+      for _ = 1, 2 do
+        assert.is_true(one.keeper:bury {
+          kind = "message", name = "spec", data = message.data, id = one.keeper:id(message), error = "no", starts = 1,
+          raises = 1, since = message.time, subject = "queue", position = message.sequence,
+        })
+      end
+      assert.equal(1, queue.letters())
+      one.keeper:drop(message)
+    end))
+  end)
+end
