@@ -245,7 +245,7 @@ int conn_unbeat(lua_State *L) {
   return 0;
 }
 
-/* limit(beat, ms, text, subject, data): see runnel.Engine in remote.lua */
+/* limit(beat, ms, text, subject, data): see runnel.Engine in engine.lua */
 int conn_limit(lua_State *L) {
   Conn *conn = (Conn *)handle_check(L, 1, CONN_TYPE);
   Beats *beats = conn->beats;

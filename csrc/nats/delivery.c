@@ -52,7 +52,7 @@ static void push_age(lua_State *L, const Delivery *delivery) {
   lua_pushinteger(L, (lua_Integer)(clock_ms() - delivery->came));
 }
 
-/* Pushes the arguments for the taker of a direct subscription (runnel.EngineTaker in remote.lua), and returns their
+/* Pushes the arguments for the taker of a direct subscription (runnel.EngineTaker in engine.lua), and returns their
    number. */
 static int push_parts(lua_State *L, const Delivery *delivery) {
   natsMsg *msg = delivery->msg;

@@ -645,6 +645,26 @@ describe("a connection to NATS", function()
       assert.is_true(other:flush()) -- and nothing is left of the cancelled one
     end)
 
+    it("is lost with the program, although a child process of it lives on", function()
+      local path = server.set:write("parent.lua", [[
+        local conn = assert(require("runnel.nats").connect(arg[1]))
+        conn:subscribe "parent"
+        assert(conn:flush())
+        print "listens"
+        io.stdout:flush()
+        os.execute "sleep 60 & echo child $!; wait"
+      ]])
+      local program = server.set:start { os.getenv "LUA" or "lua5.4", path, server.url }
+      assert(program:says("child", 20000), program:output())
+      program:signal "KILL"
+      program:wait()
+      assert.is_truthy(background.wait_until(20000, function()
+        local message, err = conn:request("parent", "", 100)
+        return not message and tostring(err):find "no responders"
+      end))
+      os.execute("kill " .. program:output():match "child (%d+)")
+    end)
+
     it("does not keep the program running", function()
       local idle <close> = assert(nats.connect(server.url))
       rn.run()

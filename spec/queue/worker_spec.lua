@@ -12,7 +12,7 @@ local LEASE <const> = 500
 local function start(keeper, f, opts)
   opts = opts or {}
   return assert(worker.start {
-    kind = "stage", duplicates = 0, n = opts.n or 1, keeper = keeper, is_paused = false, limit = opts.limit,
+    kind = "stage", n = opts.n or 1, keeper = keeper, is_paused = false, limit = opts.limit,
     task = messages.task {
       name = "s", f = f, has_results = keeper.to ~= nil, has_letters = true, ex_handler = opts.ex_handler,
       limits = { starts = opts.starts or 5, tries = opts.tries or 1, retry = 100 },

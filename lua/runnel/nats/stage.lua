@@ -3,10 +3,7 @@
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local consumers = require "runnel.nats.internal.consumers"
-local counts = require "runnel.nats.internal.counts"
-local engine_of = require "runnel.nats.internal.engine"
 local jetstream = require "runnel.nats.internal.jetstream"
-local keeper = require "runnel.nats.internal.keeper"
 local messages = require "runnel.queue.messages"
 local patience = require "runnel.queue.patience"
 local rate = require "runnel.nats.internal.rate"
@@ -14,9 +11,8 @@ local running = require "runnel.queue.running"
 local served = require "runnel.nats.internal.served"
 local sink = require "runnel.nats.sink"
 local source = require "runnel.nats.source"
+local start_worker = require "runnel.nats.internal.start_worker"
 local values = require "runnel.nats.internal.values"
-local who = require "runnel.nats.internal.who"
-local worker = require "runnel.queue.worker"
 
 local stage = {}
 
@@ -110,36 +106,25 @@ function stage.stage(conn, n, from, f, to, opts)
   }, "stage", 2)
   local stream, err = jetstream.stream_info(conn, from)
   if not stream then return nil, "stage: " .. err end
-  local starts_of = counts.new(conn, "runnel-stage-" .. name, stream)
-  local opened, why = starts_of:open()
-  if not opened then return nil, "stage: " .. why end
-  local limiter
-  if limits then
-    limiter, why = rate.open(conn, name, limits)
-    if not limiter then return nil, "stage: rate: " .. why end
-  end
   local consumer = consumers.named(conn, from, name, config, defaults)
-  local info, reason = consumer:open()
-  if not info then return nil, "stage: " .. reason end
-  local of = keeper.new {
-    engine = engine_of(conn), consumer = consumer, info = info, what = "stage", encoding = encoding,
-    decode = values.encodings[encoding].decode, starts_of = starts_of, from = from,
-    queue = ("%s/%s"):format(from, name),
-    sink = out, to_subject = opts.to_subject,
-    -- A stream that was deleted and made again counts from 1.
-    ids = ("%s.%s.%s."):format(from, name, (stream.created:gsub("[^%d]", ""))),
-    letters = { storage = stream.config.storage, replicas = stream.config.num_replicas },
-  }
-  local self, lost = worker.start {
-    kind = "stage", duplicates = 0, n = n, keeper = of, limit = opts.limit, rate = limiter,
-    is_paused = who.is_paused(info.config),
+  local info, why = consumer:open()
+  if not info then return nil, "stage: " .. why end
+  local self, lost = start_worker(conn, {
+    kind = "stage", name = name, n = n, stream = stream, bucket = "runnel-stage-" .. name, rate = limits,
+    limit = opts.limit, drain_on_term = opts.drain_on_term,
+    keeper = {
+      consumer = consumer, info = info, what = "stage", queue = ("%s/%s"):format(from, name), from = from,
+      encoding = encoding, decode = values.encodings[encoding].decode, sink = out, to_subject = opts.to_subject,
+      -- A stream that was deleted and made again counts from 1.
+      ids = ("%s.%s.%s."):format(from, name, (stream.created:gsub("[^%d]", ""))),
+      letters = { storage = stream.config.storage, replicas = stream.config.num_replicas },
+    },
     task = messages.task {
       name = name, f = f, has_results = out ~= nil, ex_handler = opts.ex_handler, has_letters = opts.dead ~= false,
       limits = { starts = opts.starts or running.STARTS, tries = tries, retry = retry },
     },
-  }
+  })
   if not self then return nil, "stage: " .. lost end
-  of:watch(self, opts.drain_on_term ~= false)
   return self
 end
 

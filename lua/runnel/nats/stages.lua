@@ -2,19 +2,16 @@
 
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
-local counts = require "runnel.nats.internal.counts"
 local engine_of = require "runnel.nats.internal.engine"
 local jetstream = require "runnel.nats.internal.jetstream"
 local job_stream = require "runnel.nats.internal.job_stream"
-local keeper = require "runnel.nats.internal.keeper"
 local names = require "runnel.nats.internal.names"
 local rate = require "runnel.nats.internal.rate"
 local running = require "runnel.queue.running"
 local serve = require "runnel.nats.internal.serve"
 local served = require "runnel.nats.internal.served"
+local start_worker = require "runnel.nats.internal.start_worker"
 local values = require "runnel.nats.internal.values"
-local who = require "runnel.nats.internal.who"
-local worker = require "runnel.queue.worker"
 
 ---@class runnel.nats_stages
 local stages = {}
@@ -144,27 +141,14 @@ function stages.serve(conn, name, n, f, opts)
       ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts.max_jobs,
     }, info.config)
   if why then error("serve: " .. why, 2) end
-  local starts_of = counts.new(conn, names.bucket(name), of_stream, names.jobs(name) .. ".")
-  local ok, problem = starts_of:open()
-  if not ok then error("serve: " .. problem, 2) end
-  local limiter
-  if limits then
-    limiter, problem = rate.open(conn, name, limits)
-    if not limiter then error("serve: rate: " .. problem, 2) end
-  end
-  local engine = engine_of(conn)
-  local of = keeper.new {
-    engine = engine, consumer = consumer, info = info, what = "serve", starts_of = starts_of, queue = name,
-    letters = settings,
-  }
-  local self
-  self, problem = worker.start {
-    kind = "worker", n = n, keeper = of, limit = opts.limit, rate = limiter, is_paused = who.is_paused(info.config),
-    task = serve.task(engine, name, f),
-  }
-  if not self then error("serve: " .. problem, 2) end
-  of:watch(self, opts.drain_on_term ~= false)
-  return self
+  local worker, problem = start_worker(conn, {
+    kind = "worker", name = name, n = n, stream = of_stream, bucket = names.bucket(name),
+    prefix = names.jobs(name) .. ".", rate = limits, limit = opts.limit, drain_on_term = opts.drain_on_term,
+    task = serve.task(engine_of(conn), name, f),
+    keeper = { consumer = consumer, info = info, what = "serve", queue = name, letters = settings },
+  })
+  if not worker then error("serve: " .. problem, 2) end
+  return worker
 end
 
 return stages

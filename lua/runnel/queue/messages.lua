@@ -13,7 +13,7 @@ local internal = core.internal
 ---@field private ex_handler? fun(err: any, value: any): any
 ---@field private has_letters boolean
 ---@field private limits runnel.queue.Limits
-local Task = { what = "stage", unit = "message" }
+local Task = { what = "stage", unit = "message", duplicates = 0 }
 Task.__index = Task
 
 -- Key of a report: results cannot be stored.

@@ -49,6 +49,7 @@ local now = core.now
 ---@field unit string what a message is called, as in "job"
 ---@field name string of the queue
 ---@field worker runnel.Worker is set when the worker starts
+---@field duplicates? integer 0 if it counts results that are there already
 ---@field read fun(self, message: any): runnel.queue.Call? reads a message; nil if it is not for this worker: then it
 ---has been answered
 ---@field is_wanted? fun(self, call: runnel.queue.Call): boolean whether it is still to be called
@@ -263,7 +264,6 @@ local worker = {}
 ---@field limit? number ms that a call may take
 ---@field rate? { wait: fun(self) }
 ---@field is_paused boolean
----@field duplicates? integer 0 if it counts results that are there already
 
 ---Starts a worker.
 ---@param opts runnel.queue.WorkerOptions
@@ -273,9 +273,9 @@ function worker.start(opts)
     name = opts.task.name, kind = opts.kind, n = opts.n, keeper = opts.keeper, task = opts.task, limit = opts.limit,
     rate = opts.rate, is_paused = opts.is_paused, is_open = true, is_over = false, held = {}, waiting = {}, told = {},
     running = running.new(), ended = core.chan(),
-    counts = { done = 0, failed = 0, given_up = 0, redelivered = 0, duplicates = opts.duplicates },
+    counts = { done = 0, failed = 0, given_up = 0, redelivered = 0 },
   }, Worker)
-  self.task.worker = self
+  self.task.worker, self.counts.duplicates = self, self.task.duplicates
   local ok, err = self.keeper:open {
     n = self.n,
     room = function() return self:room() end,

@@ -66,7 +66,7 @@ end
 function Counts:put(message, count)
   local bucket, err = self:open()
   if not bucket then return false, err end
-  local before, revision, why, code = message.revision, nil, nil, nil
+  local before, revision, why, code = message.revision
   if before then revision, why, code = bucket:put_after(key(self, message), count, before)
   else revision, why = bucket:put(key(self, message), count) end
   message.revision = revision or before

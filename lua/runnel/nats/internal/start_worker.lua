@@ -1,0 +1,43 @@
+---Starts the worker of conn:serve or conn:stage, on a consumer of a stream.
+
+local counts = require "runnel.nats.internal.counts"
+local engine_of = require "runnel.nats.internal.engine"
+local keeper = require "runnel.nats.internal.keeper"
+local rate = require "runnel.nats.internal.rate"
+local who = require "runnel.nats.internal.who"
+local worker = require "runnel.queue.worker"
+
+---@class runnel.nats.WorkerParts
+---@field keeper runnel.nats.KeeperOptions without the engine and the counts
+---@field kind "worker"|"stage"
+---@field name string of the remote or the durable stage
+---@field n integer how many calls may run at a time
+---@field stream table what the server says about the stream of the messages
+---@field bucket string the one with the counts of starts
+---@field prefix? string for the counts (runnel.nats.internal.counts)
+---@field task runnel.queue.Task
+---@field rate? { [1]: integer, [2]: number } from rate.check
+---@field limit? number ms
+---@field drain_on_term? boolean
+
+---@param conn runnel.nats.Connection
+---@param parts runnel.nats.WorkerParts
+---@return runnel.Worker? worker, string? err
+return function(conn, parts)
+  local starts_of, limiter = counts.new(conn, parts.bucket, parts.stream, parts.prefix), nil
+  local ok, err = starts_of:open()
+  if not ok then return nil, err end
+  if parts.rate then
+    limiter, err = rate.open(conn, parts.name, parts.rate)
+    if not limiter then return nil, "rate: " .. err end
+  end
+  local of = keeper.new(parts.keeper)
+  of.engine, of.starts_of = engine_of(conn), starts_of
+  local self, problem = worker.start {
+    kind = parts.kind, n = parts.n, keeper = of, task = parts.task, limit = parts.limit, rate = limiter,
+    is_paused = who.is_paused(of.info.config),
+  }
+  if not self then return nil, problem end
+  of:watch(self, parts.drain_on_term ~= false)
+  return self
+end
