@@ -1,10 +1,12 @@
--- What every keeper of messages promises (docs/architecture.md, "Queues"): a stream of JetStream, and one in memory.
+-- What every keeper of messages promises (docs/architecture.md, "Queues"): a stream of
+-- JetStream, a queue in a store, and one in memory.
 local background = require "spec.support.background"
 local memory = require "spec.support.memory_keeper"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
+local store_keeper = require "spec.support.store_keeper"
 
 -- ---- keepers ----
 
@@ -84,6 +86,13 @@ local function in_jetstream(f)
   end
 end
 
+local function in_store(f)
+  return function()
+    if store_keeper.missing then return pending(store_keeper.missing) end
+    store_keeper.with(f)
+  end
+end
+
 -- ---- a process with a keeper ----
 
 -- Has the messages that come, up to `room`.
@@ -109,7 +118,9 @@ end
 
 local function wait_for(condition) assert.is_truthy(background.wait_until(30000, condition)) end
 
-for name, with in pairs { ["in memory"] = in_memory, ["in a stream of JetStream"] = in_jetstream } do
+for name, with in pairs {
+  ["in memory"] = in_memory, ["in a stream of JetStream"] = in_jetstream, ["in a store"] = in_store,
+} do
   describe("a keeper of messages " .. name, function()
     it("delivers each message once, in order, and no more than there is room for", with(function(queue)
       for i = 1, 5 do assert.is_true(queue.append("v" .. i, { headers = { Kind = "k" .. i } })) end
