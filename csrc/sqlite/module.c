@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "sqlite/database.h"
 
@@ -79,8 +80,17 @@ static int module_close(lua_State *L) {
   return 0;
 }
 
+/* wall() -> the time in ms since 1970 */
+static int module_wall(lua_State *L) {
+  struct timespec time;
+  (void)clock_gettime(CLOCK_REALTIME, &time);
+  lua_pushinteger(L, (lua_Integer)time.tv_sec * 1000 + time.tv_nsec / 1000000);
+  return 1;
+}
+
 int luaopen_runnel_sqlite_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"locks", locks_new}, {"open", module_open}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"locks", locks_new}, {"open", module_open}, {"wall", module_wall}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"ask", ask_job}, {"close", module_close}, {NULL, NULL}};
   luaL_checkversion(L);
   (void)runnel_get_functions(L);
