@@ -213,11 +213,12 @@ const tests = {
     await frame.waitForFunction(() => [...document.querySelectorAll("table.chans tbody tr")].some((r) => r.textContent.includes("values")));
     await frame.$$eval("table.chans tbody tr", (rows) => rows.find((r) => r.textContent.includes("values")).click());
     await (await frame.waitForSelector(".inject input")).type("hello");
-    await (await frame.$(".inject button")).click();
+    await frame.$eval(".inject button", (button) => button.click());
     await until(page, () => document.querySelector("#output").textContent.includes("got hello"));
     await (await frame.$("#view-gos")).click();
     await frame.$$eval("table.gos tbody tr", (rows) => rows.find((r) => r.textContent.includes("victim")).click());
-    await (await frame.waitForSelector(".kill")).click();
+    await frame.waitForSelector(".kill");
+    await frame.$eval(".kill", (button) => button.click()); // not by the mouse: the page may draw it elsewhere meanwhile
     await until(page, () => document.querySelector("#output").textContent.includes("killed from the monitor's page"));
     await page.click("#stop");
     return page;
