@@ -30,6 +30,7 @@ static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   lua_State *co = lua_newthread(L);
   go->alt = (Alt){.co = co, .state = ALT_NEW, .flags = ALT_BARE};
   go->origin = S->current ? S->current->origin : 0;
+  go->host = S->current ? S->current->host : 0;
   lua_setiuservalue(L, at, GO_COROUTINE);
   if (UNLIKELY(n > FEW_ARGUMENTS) && !lua_checkstack(co, n + LUA_MINSTACK)) {
     luaL_error(L, "too many arguments for a go block"); /* uncovered: only when memory runs out */

@@ -92,9 +92,33 @@ static void push_name(lua_State *L, Go *go, int at, bool has_numbers) {
   else lua_pushstring(L, ar.short_src);
 }
 
-void name_push_go(lua_State *L, Go *go, int at) { push_name(L, go, at, true); }
+/* Its address is the registry's key of the names of hosts. */
+static const char hosts_key = 0;
 
-void name_push_label(lua_State *L, Go *go, int at) { push_name(L, go, at, false); }
+void name_set_hosts(lua_State *L) { lua_rawsetp(L, LUA_REGISTRYINDEX, &hosts_key); }
+
+/* Puts the name of the go block's host, if it has one, before the name on top of L. */
+static void add_host(lua_State *L, const Go *go) {
+  if (LIKELY(!go->host)) return;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &hosts_key) == LUA_TTABLE) {
+    if (lua_rawgeti(L, -1, go->host) == LUA_TSTRING) {
+      lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), lua_tostring(L, -3));
+      lua_replace(L, -4);
+    }
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
+void name_push_go(lua_State *L, Go *go, int at) {
+  push_name(L, go, at, true);
+  add_host(L, go);
+}
+
+void name_push_label(lua_State *L, Go *go, int at) {
+  push_name(L, go, at, false);
+  add_host(L, go);
+}
 
 bool name_is_library(lua_State *L, const Go *go) {
   lua_Debug ar;

@@ -12,6 +12,10 @@ void name_push_go(lua_State *L, Go *go, int at);
    the program has places. */
 void name_push_label(lua_State *L, Go *go, int at);
 
+/* Pops the list of the names of hosts in a simulated world, or nil. A go block of a host is named after that, too:
+   "bank: server.lua:3". */
+void name_set_hosts(lua_State *L);
+
 /* Pushes the channel into which the go block at index `at` moves values, if the library has started it, and returns
    true; or pushes nothing. */
 bool name_push_target(lua_State *L, int at);

@@ -46,6 +46,15 @@ static bool find_caller(lua_State *L, lua_Debug *ar) {
   return found;
 }
 
+/* Adds the text at index `text` to the origins, as number `n`. */
+static void add_text(lua_State *L, int text, int origins, lua_Integer n) {
+  lua_pushvalue(L, text);
+  lua_rawseti(L, origins, n);
+  lua_pushvalue(L, text);
+  lua_pushinteger(L, n);
+  lua_rawset(L, origins);
+}
+
 /* The number of the text "WHAT at FILE:LINE": an existing one, or a new one. May raise. */
 static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
   int text = lua_gettop(L) + 1, origins = text + 1;
@@ -57,11 +66,8 @@ static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
     n = lua_tointeger(L, -1);
   } else {
     n = (lua_Integer)lua_rawlen(L, origins) + 1;
-    lua_pushvalue(L, text);
-    lua_rawseti(L, origins, n);
-    lua_pushvalue(L, text);
-    lua_pushinteger(L, n);
-    lua_rawset(L, origins);
+    if (n > ORIGIN_MAX) n = 0; /* uncovered: only after a million different lines */
+    else add_text(L, text, origins, n);
   }
   lua_settop(L, text - 1);
   return (uint32_t)n;
@@ -76,7 +82,7 @@ void origin_set(lua_State *L, int at, const char *what) {
   Go *go = chan_to_go((Chan *)lua_touserdata(L, at));
   if (!go || !go->slot) return;
   uint32_t number = origin_of_caller(L, what);
-  if (number && go->slot) go->origin = number; /* a finalizer may have ended the go block */
+  if (number && go->slot) go->origin = number & ORIGIN_MAX; /* a finalizer may have ended the go block */
 }
 
 void origin_set_library(lua_State *L, const char *name) {

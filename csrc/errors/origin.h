@@ -9,6 +9,9 @@
 
 #include "core/state.h"
 
+/* The highest number: there is room for so many texts. Calls beyond have no origin. */
+enum { ORIGIN_MAX = (1 << 20) - 1 };
+
 /* Pushes and returns the prefix of the source names of the library's functions; nil and NULL if it is unknown. */
 const char *origin_push_library(lua_State *L);
 

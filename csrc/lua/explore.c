@@ -166,19 +166,32 @@ static int lua_event(lua_State *L) {
   return 8;
 }
 
-/* choose(n) -> 1 to n: the explorer's choice, or a random one; nothing outside a simulation */
+/* choose(n, odds or nil) -> 1 to n: the explorer's choice, or a random one; nothing outside a simulation. With odds,
+   what is random is 1, but once in `odds` times one of the others. */
 static int lua_choose(lua_State *L) {
   Sched *S = sched_self(L);
-  lua_Integer n = luaL_checkinteger(L, 1);
+  lua_Integer n = luaL_checkinteger(L, 1), odds = luaL_optinteger(L, 2, 0);
   luaL_argcheck(L, n >= 1 && n <= INT32_MAX / 2, 1, "out of range");
+  luaL_argcheck(L, odds >= 0 && odds <= INT32_MAX, 2, "out of range");
   World *w = &S->world;
   if (!w->clock.is_virtual) return 0;
   uint32_t chosen = 0;
   if (w->explore && w->explore->gave_up) return luaL_error(L, "sim.choose: too many choices in one run");
-  if (n > 1 && w->explore) chosen = explore_choose(w->explore, (uint32_t)n, CHOICE_PROGRAM);
+  if (n > 1 && odds && w->explore) chosen = explore_seldom(w->explore, (uint32_t)n, (uint32_t)odds);
+  else if (n > 1 && odds) chosen = random_seldom(&w->random, (uint32_t)n, (uint32_t)odds);
+  else if (n > 1 && w->explore) chosen = explore_choose(w->explore, (uint32_t)n, CHOICE_PROGRAM);
   else if (n > 1) chosen = random_below(&w->random, (uint32_t)n);
   lua_pushinteger(L, (lua_Integer)chosen + 1);
   return 1;
+}
+
+/* note(n): adds a note with this number to the story, if one is recorded */
+static int lua_note(lua_State *L) {
+  const Sched *S = sched_self(L);
+  if (S->tracer && S->tracer->story) {
+    story_add(S->tracer->story, STORY_NOTE, 0, 0, 0, (uint64_t)luaL_checkinteger(L, 1), 0);
+  }
+  return 0;
 }
 
 void lua_explore_open(lua_State *L) {
@@ -188,6 +201,7 @@ void lua_explore_open(lua_State *L) {
       {"event", lua_event},
       {"made", lua_made},
       {"new", lua_new},
+      {"note", lua_note},
       {"repeat_last", lua_repeat_last},
       {"run", lua_run},
       {"script", lua_script},

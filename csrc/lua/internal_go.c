@@ -36,7 +36,7 @@ static int internal_started(lua_State *L) {
   lua_settop(L, 2);
   uint32_t number = lua_isinteger(L, 2) ? (uint32_t)lua_tointeger(L, 2) : 0;
   if (before && chan_to_go(before)) number = chan_to_go(before)->origin;
-  if (go && number) go->origin = number;
+  if (go && number) go->origin = number & ORIGIN_MAX;
   else if (lua_type(L, 2) == LUA_TSTRING) origin_set(L, 1, lua_tostring(L, 2));
   lua_settop(L, 1);
   return 1;

@@ -93,6 +93,11 @@ uint32_t explore_choose(Explore *e, uint32_t n, ChoiceKind kind) {
   return choose(e, n, kind, e->strategy == STRATEGY_FIRST ? 0 : random_below(&e->random, n));
 }
 
+uint32_t explore_seldom(Explore *e, uint32_t n, uint32_t odds) {
+  uint32_t tail = e->strategy == STRATEGY_FIRST ? 0 : random_seldom(&e->random, n, odds);
+  return choose(e, n, CHOICE_PROGRAM, tail);
+}
+
 /* ---- the next go block ---- */
 
 /* The priority of a go block, from its id relative to the first id of its world, so that it is the same in each run. Id

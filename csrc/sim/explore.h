@@ -77,6 +77,9 @@ void explore_end(Explore *e);
    step. */
 uint32_t explore_choose(Explore *e, uint32_t n, ChoiceKind kind);
 
+/* A choice of the program whose first alternative is the rule: at random, one of the others comes once in `odds`. */
+uint32_t explore_seldom(Explore *e, uint32_t n, uint32_t odds);
+
 /* The next ready go block, still in the run queue, which is not empty. Raises to end a run that is given up or went
    astray. May fire a timer. */
 Link *explore_next(lua_State *L, Sched *S);

@@ -36,8 +36,27 @@ static int raise_deadlock(lua_State *L) {
   return inspect_raise_deadlock(L, "sim.run");
 }
 
+/* Its address is the registry's key of the function of sim_set_at_rest. */
+static const char at_rest_key = 0;
+
+void sim_set_at_rest(lua_State *L) { lua_rawsetp(L, LUA_REGISTRYINDEX, &at_rest_key); }
+
+/* Tells the function of sim_set_at_rest that nothing is ready and no timer is pending, and whether the simulation's
+   function has returned. Returns whether it has woken a go block. */
+static bool tell_at_rest(lua_State *L, bool is_over) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &at_rest_key) != LUA_TFUNCTION) {
+    lua_pop(L, 1);
+    return false;
+  }
+  lua_pushboolean(L, is_over);
+  bool woken = lua_pcall(L, 1, 1, 0) == LUA_OK && lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return woken;
+}
+
 /* SimRules.raise_deadlock: as the main program's operation does outside a simulation. */
 static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
+  if (tell_at_rest(L, false)) return true;
   if (!awaited->alt.count) return false;
   Explore *explore = S->world.explore;
   if (explore && explore->on_choice) explore->on_choice(explore, CHOICE_NONE, 0, 0);
@@ -115,6 +134,29 @@ static void forget_timeout(Timer *timer) {
   CONTAINER_OF(timer, Timeout, timer)->chan.flags &= ~(uint32_t)(CHAN_TIMEOUT | CHAN_CLOSES_ITSELF);
 }
 
+/* Drops a parked go block, whose userdata is on top of L. */
+static void drop_waiting(lua_State *L, Sched *S, Go *go) {
+  if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, lua_gettop(L));
+  alt_stop_waiting(S, &go->alt);
+  drop(L, S, go);
+}
+
+void sim_crash(lua_State *L, uint32_t host) {
+  Sched *S = sched_self(L);
+  int top = lua_gettop(L);
+  Walk walk = walk_roots(S);
+  for (Go *go; (go = next_root(L, &walk)) != NULL;) {
+    if (go->host == host && go != S->current && go->alt.state == ALT_READY) {
+      list_remove(&S->world.ready, &go->alt.own.waiter.link);
+      S->world.nready--;
+      drop(L, S, go);
+    } else if (go->host == host && (go->alt.state == ALT_PARKED || go->alt.state == ALT_SLEEPING)) {
+      drop_waiting(L, S, go);
+    }
+    lua_settop(L, top);
+  }
+}
+
 /* Drops the go blocks of this world that are parked, after a run of a search. A search runs a program a million times,
    so they would pile up until a sweep (root.h) finds them; and one that waits on a channel of the outer world could
    take a value of the next run. */
@@ -122,11 +164,7 @@ static void drop_parked(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   Walk walk = walk_roots(S);
   for (Go *go; (go = next_root(L, &walk)) != NULL;) {
-    if (go->alt.state != ALT_READY && go->alt.state != ALT_SLEEPING) {
-      if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, lua_gettop(L));
-      alt_stop_waiting(S, &go->alt);
-      drop(L, S, go);
-    }
+    if (go->alt.state != ALT_READY && go->alt.state != ALT_SLEEPING) drop_waiting(L, S, go);
     lua_settop(L, top);
   }
 }
@@ -184,7 +222,12 @@ static int run(lua_State *L) {
   Sched *S = sched_self(L);
   int n = sched_run_function(L, S, lua_gettop(L) - 1, S->world.explore ? "sim.explore" : "sim.run");
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (lua_toboolean(L, lua_upvalueindex(2))) check_leaks(L, come_to_rest(L, S));
+  if (lua_toboolean(L, lua_upvalueindex(2))) {
+    (void)tell_at_rest(L, true);
+    bool rests = come_to_rest(L, S);
+    if (tell_at_rest(L, true)) rests = come_to_rest(L, S);
+    check_leaks(L, rests);
+  }
   return n;
 }
 

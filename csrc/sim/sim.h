@@ -19,4 +19,13 @@ typedef struct SimOptions {
    is ready or timed in the outer world waits meanwhile. May raise before it begins. */
 bool sim_run(lua_State *L, Sched *S, int at, const SimOptions *options, int64_t *elapsed);
 
+/* Pops a function, or nil. It is called when nothing is ready and no timer is pending while the function of a
+   simulation waits, with false: it returns whether it has made a go block ready. When that function has returned, it is
+   called around the search for leaks, with true. An error of it is dropped. */
+void sim_set_at_rest(lua_State *L);
+
+/* Drops the go blocks of a host of the running simulation (Go.host), except the running one: they do not go on, and
+   their to-be-closed variables are not closed. */
+void sim_crash(lua_State *L, uint32_t host);
+
 #endif

@@ -13,7 +13,8 @@ enum {
   STORY_CHOICE = 32,     /* + a ChoiceKind: a choice; `chan` is the number that was chosen, of `seq` */
   STORY_OFFER_VAIN = 40, /* an offer on `chan` has failed: it had no room */
   STORY_POLL_VAIN,       /* a poll on `chan` has failed: it had no value */
-  STORY_PARK_TOO         /* after a TRACE_PARK of an alts: `chan` is one more channel of it */
+  STORY_PARK_TOO,        /* after a TRACE_PARK of an alts: `chan` is one more channel of it */
+  STORY_NOTE             /* a note of a simulated world: its number is `seq` */
 };
 
 /* The most channels that a story names of a waiting alts. */

@@ -12,6 +12,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local current = require "runnel.internal.sim.current"
 local explore = require "runnel.internal.sim.explore"
 local internal = core.internal
 
@@ -45,7 +46,7 @@ function sim.run(f, opts, ...)
   opts = opts or {}
   local seed = opts.seed or 1
   check.integer(seed, math.mininteger, "sim.run: seed")
-  return finish(pcall(internal.simulate, seed, opts.shuffle, opts.leaks, f, ...))
+  return finish(current.run(nil, pcall, internal.simulate, seed, opts.shuffle, opts.leaks, f, ...))
 end
 
 ---The virtual time since the running simulation began, or, after it, how much time the last one took.
@@ -61,10 +62,14 @@ function sim.each_seed(n, f, opts)
   check.integer(n, 1, "sim.each_seed: number of seeds")
   check.callable(f, "sim.each_seed")
   check.options(opts, { leaks = true }, "sim.each_seed")
+  local seen = current.new_seen()
   for seed = 1, n do
-    local ok, err = pcall(sim.run, f, { seed = seed, shuffle = true, leaks = opts and opts.leaks }, seed)
+    local options = { seed = seed, shuffle = true, leaks = opts and opts.leaks }
+    local ok, err = current.run(seen, pcall, sim.run, f, options, seed)
     if not ok then error(("with seed %d: %s"):format(seed, tostring(err)), 0) end
   end
+  local problem = current.impossible(seen)
+  if problem then error("sim.each_seed: " .. problem, 2) end
 end
 
 ---A choice of a simulation: of the search in sim.explore, at random by the seed in sim.run. For faults that a test
@@ -77,6 +82,16 @@ function sim.choose(n)
   if not chosen then error("sim.choose: there is nothing to choose outside a simulation", 2) end
   return chosen
 end
+
+---Makes the world of the running simulation: hosts with programs, a network between them and disks. runnel.uv works on
+---its hosts as it does on real ones.
+---@param opts? { faults?: table<string, integer>, latency?: number, delays?: number[], rate?: number } `faults`: how
+---often each may happen in one run, at most: `refuse`, `reset`, `delay`, `short`, `silent`, `dns`, `stale`, `emfile`,
+---`enospc`, `eio`, `torn`, `crash`; where is a choice of the search, or of the seed. `latency`: ms that a message takes,
+---default 1. `delays`: by how many ms the fault `delay` may delay a message, default { 10, 5000 }. `rate`: where faults
+---are random, how likely one is at each place, default 0.1, and in sim.explore about as likely as there may be faults
+---@return runnel.sim.World world
+function sim.world(opts) return require("runnel.sim.world").new(opts) end
 
 local OPTIONS = { seconds = true, steps = true, leaks = true, timers = true, schedule = true }
 

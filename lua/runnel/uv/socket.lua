@@ -17,7 +17,7 @@ local BUFFERED = 64
 local BACKLOG = 1024
 
 -- The maximum length of the path of a Unix socket.
-local LONGEST_PATH = uv.os_uname().sysname == "Linux" and 107 or 103
+local LONGEST_PATH = loop.sysname == "Linux" and 107 or 103
 
 -- ---- addresses ----
 
@@ -234,6 +234,7 @@ end
 -- Listens with a bound handle. Returns the channel of connections, or nil and an error.
 local function start(handle, new_handle, tls, path)
   local self = setmetatable({ handle = handle, ch = chan(BUFFERED), tls = tls }, Listener)
+  loop.keep(handle, self)
   local slot = acceptor(new_handle, path)
   slot.listener = self
   local ok, err, name = handle:listen(BACKLOG, slot.on_connection)

@@ -15,7 +15,6 @@ local chan, on_close = core.chan, internal.on_close
 local alts, put_later = internal.moving.alts, internal.moving.put_later
 local fail, pass_on = internal.fail, internal.pass_on
 local offer = core.methods.offer
-local try_write = loop.uv.try_write
 local PRIORITY = { priority = true }
 
 -- Without the end of the session, somebody on the way may have cut what the other end has sent.
@@ -298,7 +297,7 @@ function Stream:write(data)
     if not bytes then return failed(self, why) end
     data = bytes
   end
-  local n, err, name = try_write(self.handle, data)
+  local n, err, name = self.handle:try_write(data)
   if n == #data then return true end
   if n then return write_rest(self, data:sub(n + 1)) end
   if name == "EAGAIN" then return write_rest(self, data) end
@@ -395,11 +394,13 @@ local stream = { Stream = Stream, refuse = refuse }
 ---@return runnel.uv.Stream
 function stream.new(handle, name, one_way)
   loop.ignore_sigpipe()
-  return setmetatable({
+  local self = setmetatable({
     handle = handle, name = name, one_way = one_way, reading = false, dropped = 0,
     -- Makes room for later fields.
     input = nil, slot = nil, held = nil, output = nil, ended = nil, source_error = nil,
   }, Stream)
+  loop.keep(handle, self)
+  return self
 end
 
 return stream

@@ -2,6 +2,7 @@
 ---core runs the program under a schedule (sim/explore.h); this file chooses schedules and handles failures.
 
 local core = require "runnel.core"
+local current = require "runnel.internal.sim.current"
 local story = require "runnel.internal.sim.explore_story"
 local explorer, now = core.internal.explore, core.now
 local recorder = core.internal.trace
@@ -26,6 +27,7 @@ local explore = {}
 ---@field explorer any the core's
 ---@field f fun()
 ---@field leaks boolean
+---@field seen runnel.internal.FaultsSeen
 ---@field heard? { err: any } the first unhandled error of this run
 local Search = {}
 Search.__index = Search
@@ -59,8 +61,8 @@ function Search:run(prefix, strategy, seed, changes)
   self.heard = nil
   core.on_error(self.hear) -- again each time: f may have set another one
   math.randomseed(1)
-  local ok, elapsed, err, at, before, found = explorer.run(self.explorer, self.f, self.leaks, prefix, strategy, seed,
-    changes)
+  local ok, elapsed, err, at, before, found = current.run(self.seen, explorer.run, self.explorer, self.f, self.leaks,
+    prefix, strategy, seed, changes)
   self.elapsed = elapsed
   if is_interrupt(err) then error(err, 0) end
   if at then not_the_same("at choice %d there %s, before %s", at, found, before:match "%d+") end
@@ -232,8 +234,11 @@ function Search:tell()
   collectgarbage "stop"
   recorder.hold("r", RING)
   explorer.record(self.explorer, true)
+  local notes = {}
+  current.notes = notes
   local ok, kind, err = pcall(self.run, self, "script", FIRST)
-  local told = ok and story.tell(function(i) return explorer.event(self.explorer, i) end, kind)
+  current.notes = nil
+  local told = ok and story.tell(function(i) return explorer.event(self.explorer, i) end, kind, notes)
   explorer.record(self.explorer, false)
   recorder.release "r"
   if collects then collectgarbage "restart" end
@@ -327,7 +332,8 @@ end
 ---@return boolean? is_callers
 ---@return number elapsed the virtual time of the last run
 function explore.run(f, options, seconds, explorers)
-  local search = setmetatable({ explorer = explorers, f = f, leaks = options.leaks ~= false }, Search)
+  local seen = current.new_seen()
+  local search = setmetatable({ explorer = explorers, f = f, leaks = options.leaks ~= false, seen = seen }, Search)
   function search.hear(err) search.heard = search.heard or { err = err } end
   local before = core.on_error(nil)
   local a, b = math.random(0), math.random(0)
@@ -335,6 +341,8 @@ function explore.run(f, options, seconds, explorers)
     if options.schedule then return search:replay(options) end
     local kind, _, runs, all = search:search(seconds)
     if kind then return nil, search:fail(kind, runs, options) end
+    local problem = current.impossible(seen)
+    if problem then return nil, "sim.explore: " .. problem end
     return setmetatable({ schedules = runs, all = all }, Explored)
   end)
   core.on_error(before)

@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local internal = core.internal
 local need = require "runnel.internal.need"
+local current = require "runnel.internal.sim.current"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 local driver = require "runnel.driver.luv"
 
@@ -27,15 +28,54 @@ end
 check_driver("runnel.uv", 0)
 if not internal.current_driver() then core.driver(driver) end
 
----Raises an error if the loop cannot deliver events: in a simulation, and under another driver. The error's level is
----the line that called the caller of this function.
+---Raises an error if the loop cannot deliver events: in a simulation without a world, outside the hosts of a world, and
+---under another driver. The error's level is the line that called the caller of this function.
 ---@param what string the name of that caller
 function loop.check(what)
+  if current.world then
+    if internal.host() > 0 then return end
+    error(what .. ": this go block belongs to no host of the simulated world: start it in the function of "
+      .. "world:host(name, f)", 3)
+  end
   check_driver(what .. ": runnel.uv", 4)
   if internal.is_simulation() then
-    error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): call it outside one, "
-      .. "or use channels of your own in its place", 3)
+    error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): make a simulated world "
+      .. "(sim.world) and call it on a host of that, call it outside the simulation, or use channels of your own in "
+      .. "its place", 3)
   end
+end
+
+-- Calls a function of the world's luv if a world runs, else the real one's.
+local function dispatch(luvs, name)
+  local real = uv[name]
+  if type(real) ~= "function" then return real end
+  local function call(...)
+    local simulated = current.luv
+    if not simulated then return real(...) end
+    local f = simulated[name]
+    if not f then error(("luv's %s is not simulated"):format(name), 2) end
+    return f(...)
+  end
+  rawset(luvs, name, call)
+  return call
+end
+
+---luv, or that of the simulated world which runs. Its functions may be kept: they look for the world when they are
+---called.
+loop.uv = setmetatable({}, { __index = dispatch })
+
+---The name of the operating system.
+loop.sysname = uv.os_uname().sysname ---@type string
+
+-- Whether a handle is of a simulated world.
+local function is_simulated(handle) return type(handle) == "table" end
+
+---Lets an object that uses a handle live as long as the handle is open, if the handle is of a simulated world: there no
+---finalizer may decide when it is closed.
+---@param handle any
+---@param object any
+function loop.keep(handle, object)
+  if is_simulated(handle) then handle.holder = object end
 end
 
 -- The longest name of a channel.
@@ -139,6 +179,10 @@ end
 ---Closes a handle in the loop's next turn. Call it once for a handle, and do not use the handle afterwards.
 ---@param handle userdata
 function loop.close(handle)
+  if is_simulated(handle) then
+    if not handle:is_closing() then handle:close() end
+    return
+  end
   to_close[#to_close + 1] = handle
   in_next_turn()
 end
@@ -146,6 +190,7 @@ end
 ---Parks until all handles passed to loop.close are closed.
 function loop.settle()
   core.yield() -- lets callbacks run that close a handle because a channel has closed
+  if current.world then return end
   if #to_close == 0 then return end
   local ch = core.chan()
   settled[#settled + 1] = ch
@@ -166,6 +211,7 @@ end }
 ---Calls a function in the loop's next turn, at the end of which all handles that are being closed now are freed.
 ---@param f fun()
 function loop.after_turn(f)
+  if current.world then return current.world:later(0, current.world:here(), f) end
   local turn = setmetatable({ due = true }, Turn)
   local ch = core.chan()
   settled[#settled + 1] = ch
@@ -183,7 +229,7 @@ local sigpipe
 ---Makes a write to a pipe or socket without a reader fail, instead of SIGPIPE killing the program. This lasts until the
 ---program ends, so it is called only when the program makes a stream.
 function loop.ignore_sigpipe()
-  if sigpipe and not sigpipe:is_closing() then return end
+  if current.world or sigpipe and not sigpipe:is_closing() then return end
   sigpipe = uv.new_signal()
   sigpipe:unref()
   sigpipe:start("sigpipe", function() end)
@@ -212,7 +258,5 @@ function loop.message(err, what)
   if not what or text:find(what, 1, true) then return text end
   return what .. ": " .. text
 end
-
-loop.uv = uv
 
 return loop

@@ -1,0 +1,54 @@
+---The simulated world that runs now, if one does. runnel.uv uses the world's luv then instead of the real one
+---(internal/uv/loop.lua).
+
+local internal = require "runnel.core".internal
+
+---What one search, or the runs of one sim.each_seed, have seen of faults.
+---@class runnel.internal.FaultsSeen
+---@field asked table<string, true> the faults that the worlds were asked for
+---@field possible table<string, true> those for which there was a place
+---@field places integer how many places for faults the last world had
+
+---@class runnel.internal.sim.current
+---@field world? runnel.sim.World
+---@field luv? table the world's luv
+---@field notes? string[] what the world tells for a story, while one is recorded
+---@field seen? runnel.internal.FaultsSeen
+local current = {}
+
+local function put_back(world, luv, seen, ...)
+  current.world, current.luv, current.seen = world, luv, seen
+  internal.at_rest(world and world.at_rest)
+  internal.hosts(world and world.names)
+  return ...
+end
+
+---Calls a function that runs a simulation, which begins without a world. It must not raise.
+---@param seen? runnel.internal.FaultsSeen
+---@param f fun(...: any): ...
+---@param ... any
+---@return any ...
+function current.run(seen, f, ...)
+  local world, luv, before = current.world, current.luv, current.seen
+  put_back(nil, nil, seen or before)
+  return put_back(world, luv, before, f(...))
+end
+
+---@return runnel.internal.FaultsSeen
+function current.new_seen() return { asked = {}, possible = {}, places = 8 } end
+
+---The error for faults that were asked for and had no place in any run; nil if there are none.
+---@param seen runnel.internal.FaultsSeen
+---@return string?
+function current.impossible(seen)
+  local names = {}
+  for name in pairs(seen.asked) do
+    if not seen.possible[name] then names[#names + 1] = name end
+  end
+  if #names == 0 then return nil end
+  table.sort(names)
+  return ("the world was asked for the fault%s %s, and no run had a place for %s"):format(#names == 1 and "" or "s",
+    table.concat(names, ", "), #names == 1 and "it" or "them")
+end
+
+return current

@@ -1,0 +1,129 @@
+---A host of a simulated world: a name, an address, a disk, sockets, and the go blocks of its program.
+
+local core = require "runnel.core"
+local internal = core.internal
+
+---@class runnel.sim.Host
+---@field name string
+---@field address string as "10.0.0.1"
+---@field number integer of its go blocks (core.internal.host)
+---@field world runnel.sim.World
+---@field f fun() its program
+---@field restarts? number after how many ms it starts again, if the fault crash ends it; nil: that fault spares it
+---@field born integer how often it has started: what belongs to an earlier start has no effect any more
+---@field alive boolean
+---@field main runnel.Channel<any> the result of its program
+---@field handles table its open handles, in the order of a list with gaps filled by the last one
+---@field listeners table<integer, runnel.sim.Handle> by port
+---@field sockets table<string, runnel.sim.Handle> Unix sockets by path
+---@field next_port integer
+---@field old_address? string the address that it had before it moved
+---@field disk runnel.sim.Disk
+local Host = {}
+Host.__index = Host
+Host.__name = "runnel.sim.host"
+
+local FIRST_PORT = 49152
+
+---Starts the program, in a go block of this host.
+local function start(self)
+  self.born, self.alive = self.born + 1, true
+  self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
+  local before = internal.host(self.number)
+  local main = core.go(self.f)
+  internal.host(before)
+  self.main = main
+  local born = self.born
+  main:take_async(function(_, err)
+    if err ~= nil and self.born == born then self.world:failed(self, err) end
+  end)
+end
+
+---@param world runnel.sim.World
+---@param name string
+---@param number integer
+---@param f fun()
+---@param restarts? number
+---@return runnel.sim.Host
+local function new(world, name, number, f, restarts)
+  local self = setmetatable({
+    world = world, name = name, number = number, f = f, restarts = restarts, born = 0, alive = false, files = {},
+    address = world:new_address(),
+  }, Host)
+  start(self)
+  return self
+end
+
+---Keeps a handle until it is closed, so that no finalizer decides when that happens.
+---@param handle table
+function Host:keep(handle)
+  local list = self.handles
+  list[#list + 1] = handle
+  handle.slot = #list
+end
+
+---Forgets a handle that is closed.
+---@param handle table
+function Host:forget(handle)
+  local list, slot = self.handles, handle.slot
+  if list[slot] ~= handle then return end
+  local last = list[#list]
+  list[slot], last.slot = last, slot
+  list[#list] = nil
+end
+
+---A port that nothing uses.
+---@return integer
+function Host:free_port()
+  repeat
+    local port = self.next_port
+    self.next_port = port + 1
+    if not self.listeners[port] then return port end
+  until false
+end
+
+---Whether it serves others: it listens for connections.
+---@return boolean
+function Host:listens() return next(self.listeners) ~= nil or next(self.sockets) ~= nil end
+
+---Ends all go blocks of the host, which get no chance to close anything. What was not synced is lost, and its
+---connections are reset. A go block of the host that calls this never returns from it.
+function Host:crash()
+  if not self.alive then return end
+  local world = self.world
+  world:log("%s: crashes", self.name)
+  self.alive, self.born = false, self.born + 1
+  local inside = internal.host() == self.number
+  local handles = self.handles
+  self.handles, self.listeners, self.sockets = {}, {}, {}
+  for i = 1, #handles do handles[i]:crashed() end
+  if self.disk then self.disk:crash() end
+  internal.crash(self.number)
+  if not inside then return end
+  world:later(0, nil, internal.crash, self.number)
+  core.chan():take()
+end
+
+function Host:has_file(path) return self.files[path] ~= nil end
+
+function Host:make_socket(path)
+  if self.files[path] then return "EADDRINUSE" end
+  self.files[path] = true
+end
+
+function Host:remove_socket(path) self.files[path] = nil end
+
+---Starts its program again; ends it first if it runs.
+function Host:restart()
+  self:crash()
+  self.world:log("%s: starts again", self.name)
+  start(self)
+end
+
+---Gives the host another address. Names are looked up as the new one from now on; connections stay.
+function Host:move()
+  self.old_address = self.address
+  self.world:moved(self, self.world:new_address())
+end
+
+return { new = new }

@@ -1,0 +1,334 @@
+---Simulated sockets, TCP and Unix: luv's handles for them, and the look-up of names.
+
+local connections = require "runnel.sim.connection"
+local core = require "runnel.core"
+local current = require "runnel.internal.sim.current"
+local handles = require "runnel.sim.handle"
+
+local fail = handles.fail
+
+-- After how many ms connecting fails, if no answer comes, or no host has the address.
+local NO_ANSWER, NO_HOST = 127000, 3000
+
+local AT_SOCKET, AT_CONNECT, AT_LOOK_UP = { "emfile" }, { "refuse", "reset", "delay", "silent" }, { "dns", "stale", "delay" }
+
+---A TCP socket or a pipe.
+---@class runnel.sim.Socket: runnel.sim.Handle
+---@field stream? runnel.sim.End
+---@field on_read? fun(err: string?, data: string?)
+---@field ip? string its address, once it is bound or connected; of a pipe its path
+---@field port? integer
+---@field remote_ip? string
+---@field remote_port? integer
+---@field on_connection? fun(err: string?)
+---@field pending? runnel.sim.End[] connections that were not accepted yet
+---@field told? boolean on_connection was called for the first of them
+local Socket = handles.class "runnel.sim.socket"
+local Pipe = handles.class "runnel.sim.pipe"
+
+local network = {}
+
+function network.new_tcp() return handles.new(Socket) end
+
+function network.new_pipe() return handles.new(Pipe) end
+
+-- ---- options ----
+
+function Socket:nodelay() return 0 end -- luacheck: ignore 212
+
+function Socket:keepalive() return 0 end -- luacheck: ignore 212
+
+function Socket:set_blocking() return 0 end -- luacheck: ignore 212
+
+-- ---- addresses ----
+
+local function check_address(ip, port)
+  local a, b, c, d = tostring(ip):match "^(%d+)%.(%d+)%.(%d+)%.(%d+)$"
+  local is_valid = a and tonumber(a) < 256 and tonumber(b) < 256 and tonumber(c) < 256 and tonumber(d) < 256
+  if not is_valid and not tostring(ip):find "^[%x:.]*:[%x:.]*$" then
+    error(("Invalid IP address or port [%s:%d]"):format(ip, port), 3)
+  end
+end
+
+local function address(ip, port)
+  return { ip = ip, port = port, family = ip:find(":", 1, true) and "inet6" or "inet" }
+end
+
+function Socket:getsockname()
+  if self.closing then return fail "EBADF" end
+  return address(self.ip or "0.0.0.0", self.port or 0)
+end
+
+function Socket:getpeername()
+  if not self.stream then return fail(self.closing and "EBADF" or "ENOTCONN") end
+  return address(self.remote_ip, self.remote_port)
+end
+
+-- ---- listening ----
+
+function Socket:bind(ip, port)
+  check_address(ip, port)
+  if self.port then return fail "EINVAL" end
+  if ip ~= "0.0.0.0" and ip ~= self.host.address and not ip:find "^127%." then return fail "EADDRNOTAVAIL" end
+  if port == 0 then port = self.host:free_port() end
+  self.ip, self.port = ip, port
+  self.is_late = self.host.listeners[port] ~= nil
+  return 0
+end
+
+function Socket:listen(_, on_connection)
+  if not self.port then self:bind("0.0.0.0", 0) end
+  if self.is_late or self.host.listeners[self.port] then return fail "EADDRINUSE" end
+  self.host.listeners[self.port] = self
+  self.on_connection, self.pending, self.told = on_connection, {}, false
+  return 0
+end
+
+-- Calls on_connection for the first connection that was not accepted, once.
+local function tell(self)
+  if self.told or self.closing or #self.pending == 0 then return end
+  self.told = true
+  self.on_connection()
+end
+
+function Socket:accept(client)
+  local stream = self.pending and table.remove(self.pending, 1)
+  if not stream then return fail "EAGAIN" end
+  self.told = false
+  client.stream, stream.handle = stream, client
+  client.ip, client.port = self.ip == "0.0.0.0" and self.host.address or self.ip, self.port
+  client.remote_ip, client.remote_port = stream.remote_ip, stream.remote_port
+  if #self.pending > 0 then self:later(0, tell, self) end
+  return 0
+end
+
+-- ---- connecting ----
+
+-- The host with an address, seen from another one.
+local function host_at(world, from, ip)
+  if ip == "0.0.0.0" or ip:find "^127%." then return from end
+  return world.by_address[ip]
+end
+
+-- The answer to a connect: unless the socket was closed meanwhile, calls its callback.
+local function answer(self, stream, on_connect, err)
+  if self.closing then return on_connect "ECANCELED" end
+  self.connecting = nil
+  if err then return on_connect(err) end
+  self.stream, stream.handle = stream, self
+  on_connect()
+  stream:pump()
+end
+
+-- The request to connect has arrived at the host.
+local function arrive(self, host, listener, on_connect)
+  local world, from = self.world, self.host
+  local ms = world:time_between(host, from)
+  local fault = listener and from ~= host and world.faults:choose(AT_CONNECT)
+  if not listener or listener.closing or fault == "refuse" then
+    world:log("%s -> %s: refuses the connection (arrives at %.14g ms)%s", host.name, from.name, core.now() + ms,
+      fault and " (fault refuse)" or "")
+    return world:later(ms, from, function() answer(self, nil, on_connect, "ECONNREFUSED") end)
+  end
+  if fault == "silent" then
+    world:log("%s: nothing answers %s (fault silent)", host.name, from.name)
+    return world:later(NO_ANSWER, from, function() answer(self, nil, on_connect, "ETIMEDOUT") end)
+  end
+  local near, far = connections.connect(world, from, host)
+  near.is_pipe, far.is_pipe = self.is_pipe, self.is_pipe
+  far.remote_ip, far.remote_port = self.ip, self.port
+  if fault == "delay" then ms = ms + world.delays[world.faults:way(#world.delays)] end
+  listener.pending[#listener.pending + 1] = far
+  if fault == "reset" then
+    world:log("%s: the connection of %s is reset at once (fault reset)", host.name, from.name)
+    near:reset()
+    world:later(ms, from, function() answer(self, nil, on_connect, "ECONNRESET") end)
+  else
+    world:log("%s: accepts the connection of %s%s", host.name, from.name, fault and " (fault delay)" or "")
+    far.wire:send(ms, function() answer(self, near, on_connect) end)
+  end
+  tell(listener)
+end
+
+-- Goes from one host to the other.
+local function request(self, host, port, on_connect)
+  local world = self.world
+  local cut = world:cut(self.host, host)
+  if cut then
+    local answered = false
+    self:later(NO_ANSWER, function()
+      if not answered then answer(self, nil, on_connect, "ETIMEDOUT") end
+      answered = true
+    end)
+    while cut do
+      cut:take()
+      cut = world:cut(self.host, host)
+    end
+    if answered then return end
+    answered = true
+  end
+  if not host.alive then
+    return self:later(world:time_between(self.host, host), function() answer(self, nil, on_connect, "ECONNREFUSED") end)
+  end
+  core.internal.host(host.number)
+  arrive(self, host, host.listeners[port], on_connect)
+end
+
+function Socket:connect(ip, port, on_connect)
+  check_address(ip, port)
+  local world = self.world
+  if self.connecting then return fail "EALREADY" end
+  if self.stream then return fail "EISCONN" end
+  if ip:find(":", 1, true) then return fail "ENETUNREACH" end
+  if world.faults:choose(AT_SOCKET) then
+    world:log("%s: too many open files (fault emfile)", self.host.name)
+    return fail "EMFILE"
+  end
+  self.connecting = true
+  local host = host_at(world, self.host, ip)
+  self.remote_ip, self.remote_port = ip, port
+  if not self.port then self.ip, self.port = host == self.host and ip or self.host.address, self.host:free_port() end
+  if not host then
+    self:later(NO_HOST, function() answer(self, nil, on_connect, "EHOSTUNREACH") end)
+  else
+    world:log("%s -> %s: connects to port %d", self.host.name, host.name, port)
+    world:later(world:time_between(self.host, host), nil, function() request(self, host, port, on_connect) end)
+  end
+  return {}
+end
+
+-- ---- streams ----
+
+function Socket:read_start(on_read)
+  if not self.stream then return fail(self.closing and "EINVAL" or "ENOTCONN") end
+  if self.on_read then return fail "EALREADY" end
+  self.on_read = on_read
+  local stream = self.stream
+  if #stream.arrived > 0 or stream.at_end or stream.broken then self:later(0, stream.pump, stream) end
+  return 0
+end
+
+function Socket:read_stop()
+  self.on_read = nil
+  return 0
+end
+
+function Socket:try_write(data)
+  if not self.stream or not self:lives() then return fail(self.connecting and "EAGAIN" or "EBADF") end
+  local n, err = self.stream:try_write(data)
+  if not n then return fail(err) end
+  return n
+end
+
+local function nothing() end
+
+function Socket:write(data, done)
+  if not self.stream or not self:lives() then return fail "EBADF" end
+  local err = self.stream:write(type(data) == "table" and table.concat(data) or data, done or nothing)
+  if err then return fail(err) end
+  return {}
+end
+
+function Socket:shutdown(done)
+  if not self.stream or not self:lives() then return fail "ENOTCONN" end
+  local err = self.stream:shutdown(done or nothing)
+  if err then return fail(err) end
+  return {}
+end
+
+function Socket:is_readable() return self.stream ~= nil end
+
+function Socket:is_writable() return self.stream ~= nil and not self.stream.shut end
+
+function Socket:stopped()
+  self.on_read = nil
+  if self.pending then
+    if self.host.listeners[self.port] == self then self.host.listeners[self.port] = nil end
+    for _, stream in ipairs(self.pending) do stream:reset() end
+    self.pending = nil
+  end
+  if self.stream then self.stream:close() end
+  self.stream = nil
+end
+
+-- The host has crashed: its system resets the connections.
+function Socket:crashed()
+  for _, stream in ipairs(self.pending or {}) do stream:reset() end
+  if self.stream and not self.stream.closed then self.stream:reset() end
+end
+
+-- ---- pipes: Unix sockets ----
+
+Pipe.is_pipe = true
+for _, name in ipairs { "listen", "accept", "read_start", "read_stop", "try_write", "write", "shutdown", "stopped",
+  "crashed", "is_readable", "is_writable", "set_blocking" } do
+  Pipe[name] = Socket[name]
+end
+
+function Pipe:bind(path)
+  if self.path then return fail "EINVAL" end
+  local err = self.host:make_socket(path)
+  if err then return fail(err) end
+  self.path, self.ip, self.is_owner = path, path, true
+  return 0
+end
+
+function Pipe:listen(_, on_connection)
+  if not self.path then return fail "EINVAL" end
+  self.host.sockets[self.path] = self
+  self.on_connection, self.pending, self.told = on_connection, {}, false
+  return 0
+end
+
+function Pipe:connect(path, on_connect)
+  local host = self.host
+  self.connecting, self.remote_ip = true, path
+  self:later(0, function()
+    if not host:has_file(path) then return answer(self, nil, on_connect, "ENOENT") end
+    arrive(self, host, host.sockets[path], on_connect)
+  end)
+  return {}
+end
+
+function Pipe:stopped()
+  if self.is_owner then
+    self.host.sockets[self.path] = nil
+    self.host:remove_socket(self.path)
+  end
+  Socket.stopped(self)
+end
+
+function Pipe:getsockname() return self.closing and fail "EBADF" or self.path or "" end
+
+function Pipe:getpeername()
+  if not self.stream then return fail "ENOTCONN" end
+  return self.remote_ip or ""
+end
+
+-- ---- names ----
+
+local function look_up(world, from, name)
+  if name == "localhost" then return "127.0.0.1" end
+  if name:find "^%d+%.%d+%.%d+%.%d+$" then return name end
+  local host = world.by_name[name]
+  return host and host.address
+end
+
+---luv's getaddrinfo: the names are those of the hosts, and "localhost".
+function network.getaddrinfo(name, _, _, done)
+  local world = current.world --[[@as runnel.sim.World]]
+  local from = world:here()
+  local fault = name ~= "localhost" and not name:find "^[%d.]+$" and world.faults:choose(AT_LOOK_UP)
+  local ms = fault == "delay" and world.delays[world.faults:way(#world.delays)] or 0
+  if fault then world:log("%s: looks up %s (fault %s)", from.name, name, fault) end
+  world:later(ms, from, function()
+    local ip = look_up(world, from, name)
+    if fault == "dns" then return done "EAI_AGAIN" end
+    if fault == "stale" then ip = world.by_name[name] and world.by_name[name].old_address or ip end
+    if not ip then return done "EAI_NONAME" end
+    done(nil, { { addr = ip, family = "inet", socktype = "stream", protocol = "tcp" } })
+  end)
+  return {}
+end
+
+return network

@@ -1,0 +1,294 @@
+---Simulated worlds: hosts with programs, a network between them, and faults. sim.world makes one.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local current = require "runnel.internal.sim.current"
+local faults = require "runnel.sim.faults"
+local guard = require "runnel.internal.guard"
+local hosts = require "runnel.sim.host"
+
+local internal = core.internal
+local go_feeding, sleep, host_of = internal.go_feeding, core.sleep, internal.host
+local note = internal.explore.note
+
+---@class runnel.sim.World
+---@field hosts runnel.sim.Host[] in the order in which they were made
+---@field names string[] their names
+---@field by_name table<string, runnel.sim.Host>
+---@field by_address table<string, runnel.sim.Host>
+---@field faults runnel.sim.Faults
+---@field delays number[] by how many ms the fault delay may delay something
+---@field ms number how long a message takes, by default
+---@field latencies table<integer, number> that of two hosts
+---@field cuts table<integer, runnel.Channel<any>> by pairs of hosts: closes when the two are connected again
+---@field at_rest fun(is_over: boolean): boolean
+---@field resting? runnel.Channel<any> closes when nothing is ready and no timer is pending
+---@field failure? { host: runnel.sim.Host, err: any }
+---@field ran boolean run has returned
+local World = {}
+World.__index = World
+World.__name = "runnel.sim.world"
+
+local OPTIONS = { faults = true, latency = true, delays = true, rate = true }
+
+-- ---- what happens later ----
+
+local function run(host, born, ms, f, a, b)
+  if ms > 0 then sleep(ms) end
+  if host then
+    if host.born ~= born then return end
+    host_of(host.number)
+  end
+  f(a, b)
+end
+
+---Calls a function after some ms, or at once when it is the turn of a new go block. With a host it is called on that
+---host, unless the host has crashed meanwhile.
+---@param ms number
+---@param host? runnel.sim.Host
+---@param f fun(a: any, b: any)
+---@param a? any
+---@param b? any
+function World:later(ms, host, f, a, b) -- luacheck: ignore 212
+  host_of(0, go_feeding(guard.nothing, nil, run, host, host and host.born, ms, f, a, b))
+end
+
+-- ---- the story ----
+
+---Adds a line to the story, if one is recorded.
+---@param format string
+---@param ... any
+function World:log(format, ...) -- luacheck: ignore 212
+  local notes = current.notes
+  if not notes then return end
+  notes[#notes + 1] = format:format(...)
+  note(#notes)
+end
+
+-- ---- hosts ----
+
+---@return string
+function World:new_address()
+  self.addresses = self.addresses + 1
+  return ("10.0.%d.%d"):format(self.addresses // 250, self.addresses % 250)
+end
+
+---@param host runnel.sim.Host
+---@param address string
+function World:moved(host, address)
+  self.by_address[host.address] = nil
+  host.address = address
+  self.by_address[address] = host
+end
+
+local HOST_OPTIONS = { restart = true }
+
+---Adds a host, and starts its program in a go block of it. What the program starts belongs to the host, too.
+---@param name string other hosts connect to that name
+---@param f fun() its program. World:run waits until it returns, unless it listens for connections
+---@param opts? { restart?: number } `restart`: the host may be ended by the fault crash, and starts again so many ms
+---later
+---@return runnel.sim.Host host
+function World:host(name, f, opts)
+  check.string(name, "the name of a host", "host")
+  check.callable(f, "host")
+  check.options(opts, HOST_OPTIONS, "host")
+  local restart = opts and opts.restart
+  if restart ~= nil then check.ms(restart, 0, "host: restart") end
+  if self.by_name[name] then error(("host: there is a host %q already"):format(name), 2) end
+  local number = #self.hosts + 1
+  self.names[number] = name
+  local host = hosts.new(self, name, number, f, restart)
+  self.hosts[number], self.by_name[name], self.by_address[host.address] = host, host, host
+  return host
+end
+
+---The host of the running go block.
+---@return runnel.sim.Host?
+function World:here() return self.hosts[host_of()] end
+
+---@param host runnel.sim.Host
+---@param err any
+function World:failed(host, err)
+  self.failure = self.failure or { host = host, err = err }
+  if self.resting then self.resting:close() end
+end
+
+-- ---- the network ----
+
+-- A number for two hosts.
+local function pair(a, b)
+  if a.number > b.number then a, b = b, a end
+  return a.number << 12 | b.number
+end
+
+local function check_hosts(world, a, b, what)
+  local x, y = world.by_name[a.name or a], world.by_name[b.name or b]
+  for i, host in ipairs { x or false, y or false } do
+    if not host then error(("%s: a host, or its name, expected, got %s"):format(what, tostring(i == 1 and a or b)), 3) end
+  end
+  return x, y
+end
+
+---Cuts the connection between two hosts: what they send each other arrives after World:heal.
+---@param a runnel.sim.Host|string
+---@param b runnel.sim.Host|string
+function World:partition(a, b)
+  local x, y = check_hosts(self, a, b, "partition")
+  self.cuts[pair(x, y)] = self.cuts[pair(x, y)] or core.chan()
+  self:log("%s and %s: cut off from each other", x.name, y.name)
+end
+
+---Connects two hosts again; without hosts, all.
+---@param a? runnel.sim.Host|string
+---@param b? runnel.sim.Host|string
+function World:heal(a, b)
+  local x, y
+  if a ~= nil or b ~= nil then x, y = check_hosts(self, a, b, "heal") end
+  for i = 1, #self.hosts do
+    for k = i + 1, #self.hosts do
+      local key = pair(self.hosts[i], self.hosts[k])
+      if self.cuts[key] and (not x or key == pair(x, y)) then
+        self.cuts[key]:close()
+        self.cuts[key] = nil
+        self:log("%s and %s: connected again", self.hosts[i].name, self.hosts[k].name)
+      end
+    end
+  end
+end
+
+---Sets how long a message between two hosts takes.
+---@param a runnel.sim.Host|string
+---@param b runnel.sim.Host|string
+---@param ms number
+function World:latency(a, b, ms)
+  local x, y = check_hosts(self, a, b, "latency")
+  check.ms(ms, 0, "latency: ms")
+  self.latencies[pair(x, y)] = ms
+end
+
+---How long a message from one host to another takes, in ms.
+---@param a runnel.sim.Host
+---@param b runnel.sim.Host
+---@return number
+function World:time_between(a, b)
+  if a == b then return 0 end
+  return self.latencies[pair(a, b)] or self.ms
+end
+
+---The channel that closes when two hosts are connected again; nil if they are.
+---@param a runnel.sim.Host
+---@param b runnel.sim.Host
+---@return runnel.Channel<any>?
+function World:cut(a, b) return a ~= b and self.cuts[pair(a, b)] or nil end
+
+-- ---- crashes as faults ----
+
+local CRASH = { "crash" }
+
+---A place at which the host may crash: by a choice, it does. If the running go block belongs to it, this never returns.
+---@param host runnel.sim.Host
+function World:may_crash(host)
+  if not host.restarts or not host.alive or not self.faults:choose(CRASH) then return end
+  self:later(host.restarts, nil, host.restart, host)
+  host:crash()
+end
+
+-- ---- a run ----
+
+-- The error for a program that waits for ever, or nil.
+local function stuck(self)
+  for _, host in ipairs(self.hosts) do
+    if host.alive and not host:listens() and not internal.has_ended(host.main) then
+      local entry = internal.state(host.main)
+      return ("leak: the program of host %s waits for ever%s%s"):format(host.name,
+        entry.operation and " in " .. entry.operation or "", entry.where and (" (%s)"):format(entry.where) or "")
+    end
+  end
+end
+
+---Waits until nothing is ready and no timer is pending on any host. By then the program of each host must have
+---returned, unless the host listens for connections, and so serves others, or has crashed. An error of a program is
+---raised.
+---@param ms? number wait for this time instead, and do not ask whether the programs have returned; for programs that
+---go on for ever, such as one with a ticker
+function World:run(ms)
+  if ms ~= nil then check.ms(ms, 0, "run: ms") end
+  if current.world ~= self then error("run: this world's simulation is over", 2) end
+  if host_of() ~= 0 then error("run: a program of a host cannot wait for itself: call it in the function of the simulation", 2) end
+  local problem
+  if self.failure then -- it has failed already
+  elseif ms then
+    sleep(ms)
+  else
+    self.resting = core.chan()
+    self.resting:take()
+    self.resting = nil
+    problem = not self.failure and stuck(self)
+  end
+  self.ran = true
+  if self.failure then
+    local failure = self.failure
+    self.failure = nil
+    local text = internal.error_text(failure.err)
+    error(type(failure.err) == "string" and ("%s: %s"):format(failure.host.name, text) or failure.err, 0)
+  end
+  if problem then error(problem, 0) end
+end
+
+-- The programs that serve others may wait for ever; before the search for leaks they are ended.
+local function end_servers(self)
+  for _, host in ipairs(self.hosts) do
+    if host.alive and host:listens() then internal.crash(host.number) end
+  end
+end
+
+local function at_rest(self, is_over)
+  if is_over then
+    if self.ran then end_servers(self) end
+    self.ran = true
+    return false
+  end
+  local resting = self.resting
+  if not resting or resting:closed() then return false end
+  resting:close()
+  return true
+end
+
+-- ---- making one ----
+
+local function check_delays(delays)
+  if type(delays) ~= "table" or #delays == 0 then
+    error("sim.world: delays: a list of ms expected, got " .. check.describe(delays), 4)
+  end
+  for _, ms in ipairs(delays) do check.ms(ms, 0, "sim.world: delays", 5) end
+  return delays
+end
+
+local world = {}
+
+---Makes the world of the running simulation.
+---@param opts? table
+---@return runnel.sim.World
+function world.new(opts)
+  check.options(opts, OPTIONS, "sim.world", 3)
+  opts = opts or {}
+  if not internal.is_simulation() then error("sim.world: it is for simulations: call it in sim.run or sim.explore", 3) end
+  if current.world then error("sim.world: this simulation has a world already", 3) end
+  if opts.latency ~= nil then check.ms(opts.latency, 0, "sim.world: latency", 4) end
+  if opts.rate ~= nil and (type(opts.rate) ~= "number" or not (opts.rate > 0 and opts.rate <= 1)) then
+    error("sim.world: rate: a number above 0 and up to 1 expected, got " .. check.describe(opts.rate), 3)
+  end
+  local self = setmetatable({
+    hosts = {}, names = {}, by_name = {}, by_address = {}, addresses = 0, latencies = {}, cuts = {}, ran = false,
+    ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
+    faults = faults.new(opts.faults, opts.rate, 4),
+  }, World)
+  function self.at_rest(is_over) return at_rest(self, is_over) end
+  current.world, current.luv = self, require "runnel.sim.luv"
+  internal.at_rest(self.at_rest)
+  internal.hosts(self.names)
+  return self
+end
+
+return world
