@@ -91,9 +91,12 @@ end
 ---default 1. `delays`: by how many ms the fault `delay` may delay a message, default { 10, 5000 }. `rate`: where faults
 ---are random, how likely one is at each place, default 0.1, and in sim.explore about as likely as there may be faults
 ---@return runnel.sim.World world
-function sim.world(opts) return require("runnel.sim.world").new(opts) end
+function sim.world(opts)
+  local world = require("runnel.sim.world").new(opts)
+  return world
+end
 
-local OPTIONS = { seconds = true, steps = true, leaks = true, timers = true, schedule = true }
+local OPTIONS = { seconds = true, steps = true, leaks = true, timers = true, schedule = true, full = true }
 
 -- The options of sim.explore, and the seconds; or raises at the caller's line.
 local function check_explore(opts)
@@ -115,6 +118,7 @@ local function check_explore(opts)
     refuse("steps", "an integer of at least 1", opts.steps)
   end
   if opts.leaks ~= nil and type(opts.leaks) ~= "boolean" then refuse("leaks", "true or false", opts.leaks) end
+  if opts.full ~= nil and type(opts.full) ~= "boolean" then refuse("full", "true or false", opts.full) end
   if opts.timers ~= nil and opts.timers ~= "any" then refuse("timers", '"any"', opts.timers) end
   if opts.schedule ~= nil and (type(opts.schedule) ~= "string" or not explore.parse(opts.schedule)) then
     refuse("schedule", 'what a message of sim.explore ends with, as "2:51c0",', opts.schedule)
@@ -127,10 +131,11 @@ end
 ---one; a deadlock; a leak: a go block that the program has started and that waits when `f` has returned and nothing
 ---is ready or timed. `f` makes its channels inside, and must make the same choices whenever it is run.
 ---@param f fun() called once for each schedule
----@param opts? { seconds?: number, steps?: integer, leaks?: boolean, timers?: "any", schedule?: string } `seconds`: how
+---@param opts? { seconds?: number, steps?: integer, leaks?: boolean, timers?: "any", schedule?: string, full?: boolean } `seconds`: how
 ---long to search, default 1; the environment's RUNNEL_EXPLORE_SECONDS overrides it. `steps`: longer runs are given up,
 ---default 10000. `leaks = false`: a run ends when `f` has returned. `timers = "any"`: a timer may fire while go blocks
----are ready. `schedule`: runs only that one, as given in a failure's message
+---are ready. `schedule`: runs only that one, as given in a failure's message. `full`: tells a
+---long story from its beginning, not only its end
 ---@return runnel.Explored explored `schedules`, and whether they are `all`
 function sim.explore(f, opts)
   check.callable(f, "sim.explore")

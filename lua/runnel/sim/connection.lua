@@ -53,18 +53,20 @@ end
 
 -- ---- for the story ----
 
-local function log_message(from, text, ms, fault)
-  if not current.notes then return end
-  from.world:log("%s -> %s: %s (arrives at %.14g ms)%s", from.host.name, from.other.host.name, text,
-    now() + ms, fault or "")
-end
+local SHOWN = 60 -- bytes of a message
 
-local SHOWN = 60
-
+-- A message as the story shows it.
 local function shown(data)
   local text = #data > SHOWN and data:sub(1, SHOWN) .. "..." or data
   text = check.describe(text):gsub("\\\n", "\\n"):gsub("\\13", "\\r")
   return #data > SHOWN and ("%s, %d bytes"):format(text, #data) or text
+end
+
+-- `data`: what is sent; nil: the end. `ms`: how long it takes; nil: it does not arrive.
+local function log_message(from, data, ms, more)
+  if not current.notes then return end
+  from.world:log("%s -> %s: %s%s%s", from.host.name, from.other.host.name, data and shown(data) or "the end",
+    ms and (" (arrives at %.14g ms)"):format(now() + ms) or "", more or "")
 end
 
 -- ---- reading ----
@@ -92,7 +94,14 @@ function pump(self)
         self.arrived = {}
       end
       make_room(self, #data)
+      -- libuv takes a reset that it sees together with the last data for the end.
+      local ends = self.broken and #self.arrived == 0
       handle.on_read(nil, data)
+      local on_read = ends and handle.on_read
+      if on_read then
+        handle.on_read = nil
+        on_read(nil, nil)
+      end
     elseif self.err then
       local on_read, err = handle.on_read, self.err
       handle.on_read, self.err = nil, nil
@@ -162,25 +171,25 @@ local function send(self, data)
   local fault = faults.more > 0 and faults:choose(self.is_local and AT_LOCAL_DATA or AT_DATA)
   if fault == "short" and #data > 1 then
     local n = faults:way(2) == 1 and 1 or #data - 1
-    log_message(self, shown(data:sub(1, n)), ms, "; the rest comes later (fault short)")
+    log_message(self, data:sub(1, n), ms, "; the rest comes later (fault short)")
     wire:send(ms, get_data, data:sub(1, n))
     data, ms = data:sub(n + 1), ms + 1
-    log_message(self, shown(data), ms)
+    log_message(self, data, ms)
   elseif fault == "delay" then
     ms = ms + world.delays[faults:way(#world.delays)]
-    log_message(self, shown(data), ms, " (fault delay)")
+    log_message(self, data, ms, " (fault delay)")
   elseif fault == "silent" then
     wire.silent, other.wire.silent = true, true
-    log_message(self, shown(data), ms, ", but nothing arrives from now on (fault silent)")
+    log_message(self, data, ms, ", but nothing arrives from now on (fault silent)")
   elseif fault == "reset" then
     local is_lost = faults:way(2) == 1
-    log_message(self, shown(data), ms, is_lost and " is lost, and the connection is reset (fault reset)"
-      or ", and then the connection is reset (fault reset)")
+    if is_lost then log_message(self, data, nil, " is lost: the connection is reset (fault reset)")
+    else log_message(self, data, ms, ", and then the connection is reset (fault reset)") end
     if not is_lost then wire:send(ms, get_data, data) end
     self:break_both(ms)
     return
   else
-    log_message(self, shown(data), ms)
+    log_message(self, data, ms)
   end
   wire:send(ms, get_data, data)
   world:may_crash(self.host)
@@ -212,8 +221,9 @@ function End:try_write(data)
 end
 
 local function end_writing(self)
-  log_message(self, "the end", self.world:time_between(self.host, self.other.host))
-  self.wire:send(self.world:time_between(self.host, self.other.host), get_end)
+  local ms = self.world:time_between(self.host, self.other.host)
+  log_message(self, nil, ms)
+  self.wire:send(ms, get_end)
 end
 
 ---Goes on with the writes that wait.
@@ -269,7 +279,7 @@ function End:close()
   fail_writes(self, "ECANCELED")
   if self.broken then return end
   if has_unread then
-    log_message(self, "a reset, because it closes and has not read all", self.world:time_between(self.host, self.other.host))
+    self.world:log("%s -> %s: a reset, because it closes and has not read all", self.host.name, self.other.host.name)
     self:reset()
   elseif not self.shut then
     end_writing(self)

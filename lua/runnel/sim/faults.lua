@@ -4,7 +4,7 @@ local check = require "runnel.internal.check"
 local current = require "runnel.internal.sim.current"
 local core = require "runnel.core"
 
-local choose = core.internal.explore.choose
+local choose, note = core.internal.explore.choose, core.internal.explore.note
 
 -- What there is, for messages.
 local NAMES = {
@@ -64,6 +64,7 @@ function Faults:choose(names)
   end
   if n == 0 then return nil end
   self.places = self.places + 1
+  if current.notes then note(0) end -- the story does not show the choice, but what follows from it
   local chosen = choose(n + 1, self:chances())
   if seen and self.places > seen.places then seen.places = self.places end
   if chosen == 1 then return nil end
@@ -86,6 +87,9 @@ end
 ---Chooses one of n ways in which a fault happens.
 ---@param n integer
 ---@return integer
-function Faults:way(n) return choose(n) end -- luacheck: ignore 212
+function Faults:way(n) -- luacheck: ignore 212
+  if current.notes then note(0) end
+  return choose(n)
+end
 
 return { new = new, NAMES = NAMES }

@@ -55,12 +55,12 @@ local function address(ip, port)
 end
 
 function Socket:getsockname()
-  if self.closing then return fail "EBADF" end
-  return address(self.ip or "0.0.0.0", self.port or 0)
+  if self.closing or not self.port then return fail "EBADF" end
+  return address(self.ip, self.port)
 end
 
 function Socket:getpeername()
-  if not self.stream then return fail(self.closing and "EBADF" or "ENOTCONN") end
+  if not self.stream then return fail(self.port and not self.closing and "ENOTCONN" or "EBADF") end
   return address(self.remote_ip, self.remote_port)
 end
 
@@ -92,7 +92,7 @@ local function tell(self)
 end
 
 function Socket:accept(client)
-  local stream = self.pending and table.remove(self.pending, 1)
+  local stream = self.told and table.remove(self.pending, 1)
   if not stream then return fail "EAGAIN" end
   self.told = false
   client.stream, stream.handle = stream, client
@@ -167,7 +167,9 @@ local function request(self, host, port, on_connect)
     if answered then return end
     answered = true
   end
+  world:may_crash(host)
   if not host.alive then
+    world:log("%s: is down and refuses the connection of %s", host.name, self.host.name)
     return self:later(world:time_between(self.host, host), function() answer(self, nil, on_connect, "ECONNREFUSED") end)
   end
   core.internal.host(host.number)

@@ -271,7 +271,7 @@ local world = {}
 ---@param opts? table
 ---@return runnel.sim.World
 function world.new(opts)
-  check.options(opts, OPTIONS, "sim.world", 3)
+  check.options(opts, OPTIONS, "sim.world", 4)
   opts = opts or {}
   if not internal.is_simulation() then error("sim.world: it is for simulations: call it in sim.run or sim.explore", 3) end
   if current.world then error("sim.world: this simulation has a world already", 3) end

@@ -27,6 +27,7 @@ local explore = {}
 ---@field explorer any the core's
 ---@field f fun()
 ---@field leaks boolean
+---@field full? boolean tell the whole story
 ---@field seen runnel.internal.FaultsSeen
 ---@field heard? { err: any } the first unhandled error of this run
 local Search = {}
@@ -238,7 +239,7 @@ function Search:tell()
   current.notes = notes
   local ok, kind, err = pcall(self.run, self, "script", FIRST)
   current.notes = nil
-  local told = ok and story.tell(function(i) return explorer.event(self.explorer, i) end, kind, notes)
+  local told = ok and story.tell(function(i) return explorer.event(self.explorer, i) end, kind, notes, self.full)
   explorer.record(self.explorer, false)
   recorder.release "r"
   if collects then collectgarbage "restart" end
@@ -333,7 +334,8 @@ end
 ---@return number elapsed the virtual time of the last run
 function explore.run(f, options, seconds, explorers)
   local seen = current.new_seen()
-  local search = setmetatable({ explorer = explorers, f = f, leaks = options.leaks ~= false, seen = seen }, Search)
+  local search = setmetatable({ explorer = explorers, f = f, leaks = options.leaks ~= false, seen = seen,
+    full = options.full }, Search)
   function search.hear(err) search.heard = search.heard or { err = err } end
   local before = core.on_error(nil)
   local a, b = math.random(0), math.random(0)

@@ -2,6 +2,7 @@
 
 local recorder = require "runnel.core".internal.trace
 local shorten = require "runnel.internal.short"
+local world_story = require "runnel.internal.sim.explore_world_story"
 
 local RUN, PARK, SPAWN, END, PUT, TAKE, CLOSE = 1, 2, 3, 4, 6, 7, 8 -- TraceKind in tracing/trace_state.h
 local READY, ALTS, CHOSEN, DEADLOCK = 33, 34, 35, 36 -- tracing/story.h
@@ -52,6 +53,11 @@ local function survey(event)
     if id == gos[1] then return "f" end
     return labels[id] and short(recorder.label(labels[id])) or "a go block"
   end)
+  found.librarys = {}
+  for id, label in pairs(labels) do
+    local text = recorder.label(label)
+    found.librarys[id] = text:find("runnel/sim/", 1, true) ~= nil or text:find " at %S+:%d+" ~= nil
+  end
   local names, unnamed = recorder.names()
   local ids = {}
   for id in pairs(names) do -- also of earlier runs, if something else (such as the monitor) records
@@ -163,16 +169,13 @@ local function last_wait(found, waits, holds, id)
   return ("%s: %s"):format(text, table.concat(owners, "; "))
 end
 
----@param event fun(i: integer): integer?, number?, integer?, integer?, integer?, integer?, integer?, string?
----@param kind string of failure
----@return { text: string, has_marks: boolean }
-function story.tell(event, kind)
-  local found = survey(event)
-  local steps, waits, holds = steps_of(event, found, kind)
+-- The lines of these steps, how wide the names are, and whether a step is marked.
+local function lines_of(steps, full)
   local width, has_marks, lines, time = 0, false, {}, 0
   for _, step in ipairs(steps) do width = math.max(width, #step.who) end
-  if #steps > MOST then lines[1] = ("  ... %d steps, then:"):format(#steps - MOST) end
-  for i = math.max(1, #steps - MOST + 1), #steps do
+  local first = full and 1 or math.max(1, #steps - MOST + 1)
+  if first > 1 then lines[1] = ("  ... %d steps, then:"):format(first - 1) end
+  for i = first, #steps do
     local step = steps[i]
     if step.time ~= time then lines[#lines + 1] = ("  at %.14g ms:"):format(step.time) end
     time, has_marks = step.time, has_marks or step.is_marked
@@ -180,13 +183,33 @@ function story.tell(event, kind)
       step.did[1] or "goes on")
     for k = 2, #step.did do lines[#lines + 1] = (" "):rep(8 + width) .. step.did[k] end
   end
+  return lines, width, has_marks
+end
+
+---@param event fun(i: integer): integer?, number?, integer?, integer?, integer?, integer?, integer?, string?
+---@param kind string of failure
+---@param notes string[] what a simulated world has told
+---@param full? boolean all of it
+---@return { text: string, has_marks: boolean }
+function story.tell(event, kind, notes, full)
+  local found = survey(event)
+  local steps, waits, holds = steps_of(event, found, kind)
+  local width, has_marks, lines = 0, false, nil
+  if #notes > 0 then
+    lines, has_marks = world_story.tell(event, found, notes, deed, full)
+    for id in pairs(waits) do
+      if found.librarys[id] then waits[id] = nil else width = math.max(width, #(found.gos[id] or "a callback")) end
+    end
+  else
+    lines, width, has_marks = lines_of(steps, full)
+  end
   if kind == "leak" or kind == "deadlock" then
     local ids = {}
     for id in pairs(waits) do ids[#ids + 1] = id end
     table.sort(ids)
     if #ids > 0 then lines[#lines + 1] = "At the end:" end
     for _, id in ipairs(ids) do
-      lines[#lines + 1] = ("      %-" .. width .. "s  %s"):format(found.gos[id] or "a callback",
+      lines[#lines + 1] = ("      %-" .. math.max(1, width) .. "s  %s"):format(found.gos[id] or "a callback",
         last_wait(found, waits, holds, id))
     end
   end
