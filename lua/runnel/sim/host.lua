@@ -1,6 +1,9 @@
 ---A host of a simulated world: a name, an address, a disk, sockets, and the go blocks of its program.
 
+local check = require "runnel.internal.check"
 local core = require "runnel.core"
+local disks = require "runnel.sim.disk"
+
 local internal = core.internal
 
 ---@class runnel.sim.Host
@@ -17,6 +20,7 @@ local internal = core.internal
 ---@field listeners table<integer, runnel.sim.Handle> by port
 ---@field sockets table<string, runnel.sim.Handle> Unix sockets by path
 ---@field next_port integer
+---@field open_files table<integer, runnel.sim.OpenFile>
 ---@field old_address? string the address that it had before it moved
 ---@field disk runnel.sim.Disk
 local Host = {}
@@ -29,6 +33,7 @@ local FIRST_PORT = 49152
 local function start(self)
   self.born, self.alive = self.born + 1, true
   self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
+  self.open_files = {}
   local before = internal.host(self.number)
   local main = core.go(self.f)
   internal.host(before)
@@ -47,9 +52,10 @@ end
 ---@return runnel.sim.Host
 local function new(world, name, number, f, restarts)
   local self = setmetatable({
-    world = world, name = name, number = number, f = f, restarts = restarts, born = 0, alive = false, files = {},
+    world = world, name = name, number = number, f = f, restarts = restarts, born = 0, alive = false,
     address = world:new_address(),
   }, Host)
+  self.disk = disks.new(self)
   start(self)
   return self
 end
@@ -97,21 +103,52 @@ function Host:crash()
   local handles = self.handles
   self.handles, self.listeners, self.sockets = {}, {}, {}
   for i = 1, #handles do handles[i]:crashed() end
-  if self.disk then self.disk:crash() end
+  self.disk:crash()
   internal.crash(self.number)
   if not inside then return end
   world:later(0, nil, internal.crash, self.number)
   core.chan():take()
 end
 
-function Host:has_file(path) return self.files[path] ~= nil end
-
+---Makes the file of a Unix socket. Returns nil, or the name of an error.
+---@param path string
+---@return string? err
 function Host:make_socket(path)
-  if self.files[path] then return "EADDRINUSE" end
-  self.files[path] = true
+  local full = disks.Disk.absolute(path)
+  if self.disk.names[full] then return "EADDRINUSE" end
+  local err = self.disk:check_folder(full)
+  if err then return err end
+  self.disk:make(full, "socket", 0x1ED)
 end
 
-function Host:remove_socket(path) self.files[path] = nil end
+---Removes it.
+---@param path string
+function Host:remove_socket(path) self.disk:set(disks.Disk.absolute(path), nil) end
+
+---The error of connecting to a Unix socket, or nil if there is one.
+---@param path string
+---@return string? err
+function Host:find_socket(path)
+  local inode, err = self.disk:find(disks.Disk.absolute(path))
+  return err or inode.kind ~= "socket" and "ECONNREFUSED" or nil
+end
+
+---Sets the contents of a file of the host's disk, which is synced; for tests.
+---@param path string
+---@param data string
+function Host:put(path, data)
+  check.string(path, "a path", "put")
+  check.string(data, "the contents", "put")
+  self.disk:put(path, data)
+end
+
+---The contents of a file of the host's disk, also of what is not synced; for tests.
+---@param path string
+---@return string? data nil if there is no such file
+function Host:get(path)
+  check.string(path, "a path", "get")
+  return self.disk:get(path)
+end
 
 ---Starts its program again; ends it first if it runs.
 function Host:restart()

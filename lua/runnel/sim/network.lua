@@ -286,7 +286,8 @@ function Pipe:connect(path, on_connect)
   local host = self.host
   self.connecting, self.remote_ip = true, path
   self:later(0, function()
-    if not host:has_file(path) then return answer(self, nil, on_connect, "ENOENT") end
+    local err = host:find_socket(path)
+    if err then return answer(self, nil, on_connect, err) end
     arrive(self, host, host.sockets[path], on_connect)
   end)
   return {}

@@ -164,10 +164,10 @@ local function gather(take, ch, newline)
   return table.concat(parts)
 end
 
-local function write_to_file(d, next_text, count)
+local function write_to_file(d, next_text, count, syncs)
   while true do
     local text, problem = next_text()
-    if not text then return problem end
+    if not text then return problem or syncs and d:call(uv.fs_fsync, d.fd) or nil end
     repeat
       local err, n = d:call(uv.fs_write, d.fd, text, -1)
       if err then return err end
@@ -190,7 +190,7 @@ local function write_to_stream(over, next_text, count)
   end
 end
 
-local function write_from(result, ch, where, flags, newline)
+local function write_from(result, ch, where, flags, opts)
   local opened, problem = descriptor.open(where, flags)
   if not opened then
     stream.refuse(ch, problem)
@@ -205,13 +205,13 @@ local function write_from(result, ch, where, flags, newline)
     source_error = failure
     return value, failure
   end
-  local function next_text() return gather(take, ch, newline) end
+  local function next_text() return gather(take, ch, opts and opts.lines and "\n" or nil) end
   local over, err = stream_over(d, false)
   if over then
     err = write_to_stream(over, next_text, count)
     over:close()
   elseif over == false then
-    err = write_to_file(d, next_text, count)
+    err = write_to_file(d, next_text, count, opts and opts.sync)
   end
   if err == nil then result:offer(written) end
   stream.refuse(ch, err)
@@ -230,19 +230,19 @@ end
 ---@param where string|integer a path, or a file descriptor, which is closed at the end unless it is standard output or
 ---error
 ---@param ch runnel.Channel<any> is closed with the error when nothing more can be written
----@param opts? { append?: boolean, lines?: boolean } `append`: append to the file instead of replacing it. `lines`: add
----a newline to each value
+---@param opts? { append?: boolean, lines?: boolean, sync?: boolean } `append`: append to the file instead of replacing
+---it. `lines`: add a newline to each value. `sync`: the result comes once the system has stored the file on its disk, so
+---that a power cut does not lose it
 ---@return runnel.Channel<integer> result a channel of one value, the number of bytes that were written; or it closes
 ---with an error, which is reported unless a take gets it. Closing it ends the writing.
 function file.write(where, ch, opts)
   check_place(where, "write")
   check.chan(ch, "write: channel")
-  check.options(opts, { append = true, lines = true }, "write")
+  check.options(opts, { append = true, lines = true, sync = true }, "write")
   loop.check "write"
   local result = core.chan(1)
   local flags = O.O_WRONLY | O.O_CREAT | (opts and opts.append and O.O_APPEND or O.O_TRUNC)
-  local end_of_line = opts and opts.lines and "\n" or nil
-  guard.started(guard.go(stop_writing, { result, ch }, write_from, result, ch, where, flags, end_of_line), "uv.write")
+  guard.started(guard.go(stop_writing, { result, ch }, write_from, result, ch, where, flags, opts), "uv.write")
   return result
 end
 

@@ -12,6 +12,7 @@ local RETRY = 20
 ---@field fd? integer nil until it is open, and once it is closed
 ---@field is_closed boolean a descriptor that luv opens from now on is closed at once
 ---@field name string for messages
+---@field world? runnel.sim.World where it exists; nil: the real one
 ---@field begin fun(f: function, ...: any) begins an asynchronous call of luv; only one at a time
 ---@field finish fun(): string?, any parks until that call is done; returns its error, if there is one, and its result
 local Descriptor = {}
@@ -19,14 +20,14 @@ Descriptor.__index = Descriptor
 
 -- Standard input, output and error belong to the whole program, so they are never closed.
 local function close(self)
-  if self.fd and self.fd > 2 then uv.fs_close(self.fd) end
+  if self.fd and self.fd > 2 then loop.close_descriptor(self.fd, self.world) end
   self.fd, self.is_closed = nil, true
 end
 
 Descriptor.__close, Descriptor.__gc = close, close
 
 local function new(name, fd)
-  local self = setmetatable({ name = name, fd = fd, is_closed = false }, Descriptor)
+  local self = setmetatable({ name = name, fd = fd, is_closed = false, world = loop.world() }, Descriptor)
   local answers, err, result = core.chan(1), nil, nil
   -- Refers to `self`: it must not be collected, and closed, while luv uses it.
   local function on_answer(e, r)

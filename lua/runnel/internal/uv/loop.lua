@@ -47,11 +47,10 @@ end
 
 -- Calls a function of the world's luv if a world runs, else the real one's.
 local function dispatch(luvs, name)
-  local real = uv[name]
-  if type(real) ~= "function" then return real end
+  if type(uv[name]) ~= "function" then return uv[name] end
   local function call(...)
     local simulated = current.luv
-    if not simulated then return real(...) end
+    if not simulated then return uv[name](...) end
     local f = simulated[name]
     if not f then error(("luv's %s is not simulated"):format(name), 2) end
     return f(...)
@@ -69,6 +68,17 @@ loop.sysname = uv.os_uname().sysname ---@type string
 
 -- Whether a handle is of a simulated world.
 local function is_simulated(handle) return type(handle) == "table" end
+
+---The world in which what is made now exists; nil: the real one.
+---@return runnel.sim.World?
+function loop.world() return current.world end
+
+---Closes a descriptor; also from a finalizer, which may run in another world, or after the descriptor's own has ended.
+---@param fd integer
+---@param world? runnel.sim.World where it exists
+function loop.close_descriptor(fd, world)
+  if world == current.world then loop.uv.fs_close(fd) elseif not world then uv.fs_close(fd) end
+end
 
 ---Lets an object that uses a handle live as long as the handle is open, if the handle is of a simulated world: there no
 ---finalizer may decide when it is closed.

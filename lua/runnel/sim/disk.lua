@@ -1,0 +1,243 @@
+---The disk of a simulated host: files by path, and what of them would survive a crash.
+---
+---A write is in memory until the file is synced. Changes of names (a new file, a rename, a removal) are in memory, too,
+---until something is synced after them: the file system has a journal. A crash drops what is in memory, unless the
+---fault torn says that some of it survives.
+
+local current = require "runnel.internal.sim.current"
+
+---A file, directory or Unix socket.
+---@class runnel.sim.Inode
+---@field kind "file"|"directory"|"socket"
+---@field ino integer
+---@field mode integer
+---@field data string what a read gets
+---@field synced string what is on the disk
+---@field is_dirty boolean it is in the list of those that have unsynced data
+---@field changed number when it was written last, ms
+
+---@class runnel.sim.Disk
+---@field host runnel.sim.Host
+---@field names table<string, runnel.sim.Inode> by absolute path
+---@field order string[] the paths in the order in which they were made
+---@field undo table[] unsynced changes of names: { path, inode before or nil }
+---@field dirty runnel.sim.Inode[] files with unsynced data
+---@field last_ino integer
+---@field watches runnel.sim.Watch[]
+local Disk = {}
+Disk.__index = Disk
+
+local TORN = { "torn" }
+
+-- What is there before any program runs.
+local FOLDERS = { "/", "/tmp", "/run", "/home", "/etc", "/var" }
+
+---An absolute path without "." and "..".
+---@param path string
+---@return string
+function Disk.absolute(path)
+  local parts = {}
+  for part in path:gmatch "[^/]+" do
+    if part == ".." then parts[#parts] = nil elseif part ~= "." then parts[#parts + 1] = part end
+  end
+  return "/" .. table.concat(parts, "/")
+end
+
+---@param path string absolute
+---@return string folder
+---@return string name
+function Disk.split(path)
+  local folder, name = path:match "^(.*)/([^/]*)$"
+  return folder == "" and "/" or folder, name
+end
+
+local function new_inode(self, kind, mode)
+  self.last_ino = self.last_ino + 1
+  return { kind = kind, ino = self.last_ino, mode = mode, data = "", synced = "", is_dirty = false, changed = 0 }
+end
+
+---@param host runnel.sim.Host
+---@return runnel.sim.Disk
+local function new(host)
+  local self = setmetatable({ host = host, names = {}, undo = {}, dirty = {}, last_ino = 0, watches = {} }, Disk)
+  for _, path in ipairs(FOLDERS) do self.names[path] = new_inode(self, "directory", 0x1ED) end
+  return self
+end
+
+-- ---- names ----
+
+---The inode of a path, or nil and the name of an error.
+---@param path string absolute
+---@return runnel.sim.Inode? inode
+---@return string? err
+function Disk:find(path)
+  local inode = self.names[path]
+  if inode then return inode end
+  while path ~= "/" do -- a folder of it may be no folder
+    path = Disk.split(path)
+    local folder = self.names[path]
+    if folder then return nil, folder.kind == "directory" and "ENOENT" or "ENOTDIR" end
+  end
+  return nil, "ENOENT"
+end
+
+---Whether a new name can be there: nil, or the name of an error.
+---@param path string
+---@return string? err
+function Disk:check_folder(path)
+  local folder, err = self:find((Disk.split(path)))
+  if not folder then return err end
+  if folder.kind ~= "directory" then return "ENOTDIR" end
+end
+
+---Sets which inode a path has; nil: none.
+---@param path string
+---@param inode? runnel.sim.Inode
+function Disk:set(path, inode)
+  self.undo[#self.undo + 1] = { path, self.names[path] or false }
+  self.names[path] = inode
+  self:tell(path, "rename")
+end
+
+---@param path string
+---@param kind "file"|"directory"|"socket"
+---@param mode integer
+---@return runnel.sim.Inode
+function Disk:make(path, kind, mode)
+  local inode = new_inode(self, kind, mode)
+  self:set(path, inode)
+  return inode
+end
+
+---The names in a folder, sorted.
+---@param path string
+---@return string[]
+function Disk:list(path)
+  local prefix, names = path == "/" and "/" or path .. "/", {}
+  for name in pairs(self.names) do
+    if #name > #prefix and name:sub(1, #prefix) == prefix and not name:find("/", #prefix + 1, true) then
+      names[#names + 1] = name:sub(#prefix + 1)
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+---Moves a path, and what is below it.
+---@param from string
+---@param to string
+function Disk:move(from, to)
+  local inode = self.names[from]
+  local below = {}
+  if inode.kind == "directory" then
+    for name in pairs(self.names) do
+      if name:sub(1, #from + 1) == from .. "/" then below[#below + 1] = name end
+    end
+    table.sort(below)
+  end
+  self:set(from, nil)
+  self:set(to, inode)
+  for _, name in ipairs(below) do
+    local file = self.names[name]
+    self:set(name, nil)
+    self:set(to .. name:sub(#from + 1), file)
+  end
+end
+
+-- ---- data ----
+
+---Replaces the data of a file, in memory.
+---@param inode runnel.sim.Inode
+---@param data string
+---@param path? string for those who watch it
+function Disk:write(inode, data, path)
+  inode.data, inode.changed = data, inode.changed + 1
+  if not inode.is_dirty then
+    inode.is_dirty = true
+    self.dirty[#self.dirty + 1] = inode
+  end
+  if path then self:tell(path, "change") end
+end
+
+---Writes a file to the disk, and all changes of names.
+---@param inode runnel.sim.Inode
+function Disk:sync(inode)
+  inode.synced = inode.data
+  self.undo = {}
+end
+
+-- ---- a crash ----
+
+-- What is left of unsynced data: the beginning of what was added, or of the whole file.
+local function torn(inode)
+  local old, data = inode.synced, inode.data
+  if data:sub(1, #old) == old then return data:sub(1, #old + (#data - #old) // 2) end
+  return data:sub(1, #data // 2)
+end
+
+---Drops what was not synced. By the fault torn, some of it survives: changes of names without the data, or both, and
+---data only in part.
+function Disk:crash()
+  local world, way = self.host.world, 1
+  local dirty = {}
+  for _, inode in ipairs(self.dirty) do
+    if inode.data ~= inode.synced then dirty[#dirty + 1] = inode end
+  end
+  if #dirty + #self.undo > 0 and world.faults:choose(TORN) then way = 1 + world.faults:way(2) end
+  if way == 1 then
+    for i = #self.undo, 1, -1 do
+      local path, before = self.undo[i][1], self.undo[i][2]
+      self.names[path] = before or nil
+    end
+  elseif current.notes then
+    world:log("%s: of what was not synced, names survive%s (fault torn)", self.host.name,
+      way == 2 and " and data is lost" or ", and data in part")
+  end
+  for _, inode in ipairs(dirty) do
+    inode.data = way == 3 and torn(inode) or inode.synced
+    inode.synced = inode.data
+  end
+  for _, inode in ipairs(self.dirty) do inode.is_dirty = false end
+  self.dirty, self.undo, self.watches = {}, {}, {}
+end
+
+-- ---- who watches ----
+
+---Tells those who watch a path, or its folder, that it has changed.
+---@param path string
+---@param what "change"|"rename"
+function Disk:tell(path, what)
+  if #self.watches == 0 then return end
+  local folder, name = Disk.split(path)
+  for _, watch in ipairs(self.watches) do
+    if watch.path == path or watch.path == folder then watch:tell(name, what) end
+  end
+end
+
+-- ---- for tests ----
+
+---Sets the contents of a file, synced; makes the folders in which it is.
+---@param path string
+---@param data string
+function Disk:put(path, data)
+  path = Disk.absolute(path)
+  local folder = Disk.split(path)
+  local parts = ""
+  for part in folder:gmatch "[^/]+" do
+    parts = parts .. "/" .. part
+    if not self.names[parts] then self:make(parts, "directory", 0x1ED) end
+  end
+  local inode = self.names[path] or self:make(path, "file", 0x1A4)
+  self:write(inode, data, path)
+  self:sync(inode)
+end
+
+---The contents of a file, or nil.
+---@param path string
+---@return string?
+function Disk:get(path)
+  local inode = self.names[Disk.absolute(path)]
+  return inode and inode.kind == "file" and inode.data or nil
+end
+
+return { new = new, Disk = Disk }
