@@ -6,6 +6,7 @@ local current = require "runnel.internal.sim.current"
 local faults = require "runnel.sim.faults"
 local guard = require "runnel.internal.guard"
 local hosts = require "runnel.sim.host"
+local system = require "runnel.sim.system"
 
 local internal = core.internal
 local go_feeding, sleep, host_of = internal.go_feeding, core.sleep, internal.host
@@ -286,6 +287,7 @@ function world.new(opts)
   }, World)
   function self.at_rest(is_over) return at_rest(self, is_over) end
   current.world, current.luv = self, require "runnel.sim.luv"
+  system.replace()
   internal.at_rest(self.at_rest)
   internal.hosts(self.names)
   return self

@@ -14,9 +14,14 @@ local internal = require "runnel.core".internal
 ---@field luv? table the world's luv
 ---@field notes? string[] what the world tells for a story, while one is recorded
 ---@field seen? runnel.internal.FaultsSeen
+---@field restore? fun() undoes what the world has replaced
 local current = {}
 
 local function put_back(world, luv, seen, ...)
+  if current.restore then
+    current.restore()
+    current.restore = nil
+  end
   current.world, current.luv, current.seen = world, luv, seen
   internal.at_rest(world and world.at_rest)
   internal.hosts(world and world.names)
