@@ -87,9 +87,9 @@ end
 ---its hosts as it does on real ones.
 ---@param opts? { faults?: table<string, integer>, latency?: number, delays?: number[], rate?: number } `faults`: how
 ---often each may happen in one run, at most: `refuse`, `reset`, `delay`, `short`, `silent`, `dns`, `stale`, `emfile`,
----`enospc`, `eio`, `torn`, `crash`; where is a choice of the search, or of the seed. `latency`: ms that a message takes,
----default 1. `delays`: by how many ms the fault `delay` may delay a message, default { 10, 5000 }. `rate`: where faults
----are random, how likely one is at each place, default 0.1, and in sim.explore about as likely as there may be faults
+---`enospc`, `eio`, `torn`, `crash`; where is a choice of the search, or of the seed. `latency`: how long a message takes,
+---default 1 ms. `delays`: by how many ms the fault `delay` may delay a message, default { 10, 5000 }. `rate`: how likely
+---a fault is at each place where faults are random; default 0.1, and in sim.explore so that all asked for are likely
 ---@return runnel.sim.World world
 function sim.world(opts)
   local world = require("runnel.sim.world").new(opts)
@@ -131,11 +131,11 @@ end
 ---one; a deadlock; a leak: a go block that the program has started and that waits when `f` has returned and nothing
 ---is ready or timed. `f` makes its channels inside, and must make the same choices whenever it is run.
 ---@param f fun() called once for each schedule
----@param opts? { seconds?: number, steps?: integer, leaks?: boolean, timers?: "any", schedule?: string, full?: boolean } `seconds`: how
----long to search, default 1; the environment's RUNNEL_EXPLORE_SECONDS overrides it. `steps`: longer runs are given up,
----default 10000. `leaks = false`: a run ends when `f` has returned. `timers = "any"`: a timer may fire while go blocks
----are ready. `schedule`: runs only that one, as given in a failure's message. `full`: tells a
----long story from its beginning, not only its end
+---@param opts? { seconds?: number, steps?: integer, leaks?: boolean, timers?: "any", schedule?: string, full?: true }
+---`seconds`: how long to search, default 1; the environment's RUNNEL_EXPLORE_SECONDS overrides it. `steps`: longer runs
+---are given up, default 10000. `leaks = false`: a run ends when `f` has returned. `timers = "any"`: a timer may fire
+---while go blocks are ready. `schedule`: runs only that one, as given in a failure's message. `full = true`: a story is
+---told from its beginning, however long
 ---@return runnel.Explored explored `schedules`, and whether they are `all`
 function sim.explore(f, opts)
   check.callable(f, "sim.explore")

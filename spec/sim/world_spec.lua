@@ -1,6 +1,7 @@
 -- sim.world: hosts, the network between them, and faults.
 
 local core = require "runnel.core"
+local current = require "runnel.internal.sim.current"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local uv_stage = require "spec.support.uv_stage"
@@ -503,7 +504,7 @@ describe("sim.world", function()
     it("functions of runnel.uv outside its hosts, and in a simulation without a world", function()
       complains("connect: this go block belongs to no host of the simulated world: start it in",
         function() uv.connect("a", 1) end)
-      assert.matches("connect: real I/O needs real time, and this is a simulation .*: make a simulated world %(sim.world%)",
+      assert.matches("connect: real I/O needs real time, and this is a simulation .*: make a simulated world %(sim",
         message(sim.run, function() uv.connect("a", 1) end))
     end)
   end)
@@ -519,6 +520,68 @@ describe("sim.world", function()
     conn:close()
     conns:close()
     run(function(world) world:run() end)
+  end)
+
+  it("gives the same bytes of a story for a seed, whatever the collector does", function()
+    local function program()
+      local world = sim.world { faults = { reset = 2, delay = 2, short = 2, crash = 1 }, rate = 0.2 }
+      local server = world:host("server", function()
+        serve(function(line)
+          local ch = rn.chan(1)
+          ch:put(line)
+          ch:close()
+          uv.write("/var/log", ch, { append = true, lines = true, sync = true }):take()
+          return line .. " " .. os.time() .. " " .. math.random(100)
+        end)()
+      end, { restart = 20 })
+      for i = 1, 3 do
+        world:host("client " .. i, function()
+          for k = 1, 3 do
+            ask("server", i .. "/" .. k)
+            rn.sleep(math.random(10))
+          end
+        end)
+      end
+      world:run()
+      return server:get "/var/log"
+    end
+    local function story(seed)
+      local notes = {}
+      current.notes = notes
+      local log = sim.run(program, { seed = seed, shuffle = true })
+      current.notes = nil
+      return table.concat(notes, "\n") .. "\n" .. tostring(log)
+    end
+    for seed = 1, 5 do
+      collectgarbage "stop"
+      local first = story(seed)
+      collectgarbage "restart"
+      collectgarbage("incremental", 100, 1000)
+      local second = story(seed)
+      collectgarbage("generational")
+      local third = story(seed)
+      collectgarbage("incremental", 200, 100)
+      assert.is_true(#first > 1000)
+      assert.equal(first, second)
+      assert.equal(first, third)
+    end
+  end)
+
+  it("keeps no memory of runs that are over", function()
+    local function many(n)
+      for _ = 1, n do
+        run(function(world)
+          world:host("server", serve(echo))
+          world:host("client", function() ask("server", "hello") end)
+          world:run()
+        end)
+      end
+      for _ = 1, 5 do collectgarbage() end -- finalizers make garbage of their own
+      return collectgarbage "count"
+    end
+    local before = many(100)
+    local after = many(500)
+    assert.is_true(after - before < 200, after - before)
   end)
 
   it("tells a story of hosts and messages", function()

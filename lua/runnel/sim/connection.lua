@@ -77,7 +77,8 @@ local pump
 local function make_room(self, n)
   self.under_way = self.under_way - n
   local other = self.other
-  if #other.writes > 0 then self.world:later(self.world:time_between(self.host, other.host), other.host, other.flush, other) end
+  if #other.writes == 0 then return end
+  self.world:later(self.world:time_between(self.host, other.host), other.host, other.flush, other)
 end
 
 -- Calls the reader with what there is.

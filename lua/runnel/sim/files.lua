@@ -12,7 +12,9 @@ local O = has_luv and luv.constants or {
   O_RDONLY = 0, O_WRONLY = 1, O_RDWR = 2, O_CREAT = 64, O_EXCL = 128, O_TRUNC = 512, O_APPEND = 1024, O_NONBLOCK = 2048,
 }
 
-local AT_OPEN, AT_READ, AT_WRITE, AT_SYNC = { "emfile", "eio" }, { "eio", "short" }, { "enospc", "eio", "short" }, { "eio" }
+-- The faults of each operation.
+local AT_OPEN, AT_READ = { "emfile", "eio" }, { "eio", "short" }
+local AT_WRITE, AT_SYNC = { "enospc", "eio", "short" }, { "eio" }
 
 ---An open file.
 ---@class runnel.sim.OpenFile
@@ -192,8 +194,8 @@ function ops.rename(host, from, to)
   local disk, a, b = host.disk, absolute(from), absolute(to)
   local inode, err = disk:find(a)
   if not inode then return nil, err end
-  local other, problem = disk:find(b)
-  if not other then problem = disk:check_folder(b) else problem = nil end
+  local other = disk:find(b)
+  local problem = not other and disk:check_folder(b)
   if problem then return nil, problem end
   if a == b then return true end
   if inode.kind == "directory" and b:sub(1, #a + 1) == a .. "/" then return nil, "EINVAL" end

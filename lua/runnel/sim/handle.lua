@@ -69,8 +69,8 @@ local TEXTS = {
   EIO = "i/o error", EISCONN = "socket is already connected", EISDIR = "illegal operation on a directory",
   EMFILE = "too many open files", ENETUNREACH = "network is unreachable", ENOENT = "no such file or directory",
   ENOSPC = "no space left on device", ENOTCONN = "socket is not connected", ENOTDIR = "not a directory",
-  ENOTEMPTY = "directory not empty", EPIPE = "broken pipe", ESRCH = "no such process", ENXIO = "no such device or address",
-  EPERM = "operation not permitted", EXDEV = "cross-device link not permitted", EALREADY = "connection already in progress",
+  ENOTEMPTY = "directory not empty", EPIPE = "broken pipe", ESRCH = "no such process",
+  ENXIO = "no such device or address", EPERM = "operation not permitted", EALREADY = "connection already in progress",
 }
 
 ---What a function of luv returns when it fails.

@@ -10,7 +10,9 @@ local fail = handles.fail
 -- After how many ms connecting fails, if no answer comes, or no host has the address.
 local NO_ANSWER, NO_HOST = 127000, 3000
 
-local AT_SOCKET, AT_CONNECT, AT_LOOK_UP = { "emfile" }, { "refuse", "reset", "delay", "silent" }, { "dns", "stale", "delay" }
+-- The faults of a socket, of a request to connect, and of the look-up of a name, of a host that has moved and others.
+local AT_SOCKET, AT_CONNECT = { "emfile" }, { "refuse", "reset", "delay", "silent" }
+local AT_LOOK_UP_MOVED, AT_LOOK_UP = { "dns", "stale", "delay" }, { "dns", "delay" }
 
 ---A TCP socket or a pipe.
 ---@class runnel.sim.Socket: runnel.sim.Handle
@@ -310,26 +312,19 @@ end
 
 -- ---- names ----
 
-local function look_up(world, from, name)
-  if name == "localhost" then return "127.0.0.1" end
-  if name:find "^%d+%.%d+%.%d+%.%d+$" then return name end
-  local host = world.by_name[name]
-  return host and host.address
-end
-
 ---luv's getaddrinfo: the names are those of the hosts, and "localhost".
 function network.getaddrinfo(name, _, _, done)
   local world = current.world --[[@as runnel.sim.World]]
-  local from = world:here()
-  local fault = name ~= "localhost" and not name:find "^[%d.]+$" and world.faults:choose(AT_LOOK_UP)
+  local from, host, ip, fault = world:here(), world.by_name[name], nil, nil
+  if name == "localhost" then ip = "127.0.0.1" elseif name:find "^%d+%.%d+%.%d+%.%d+$" then ip = name end
+  if not ip then fault = world.faults:choose(host and host.old_address and AT_LOOK_UP_MOVED or AT_LOOK_UP) end
   local ms = fault == "delay" and world.delays[world.faults:way(#world.delays)] or 0
   if fault then world:log("%s: looks up %s (fault %s)", from.name, name, fault) end
   world:later(ms, from, function()
-    local ip = look_up(world, from, name)
     if fault == "dns" then return done "EAI_AGAIN" end
-    if fault == "stale" then ip = world.by_name[name] and world.by_name[name].old_address or ip end
-    if not ip then return done "EAI_NONAME" end
-    done(nil, { { addr = ip, family = "inet", socktype = "stream", protocol = "tcp" } })
+    local addr = ip or host and (fault == "stale" and host.old_address or host.address)
+    if not addr then return done "EAI_NONAME" end
+    done(nil, { { addr = addr, family = "inet", socktype = "stream", protocol = "tcp" } })
   end)
   return {}
 end

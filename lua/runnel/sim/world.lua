@@ -126,7 +126,9 @@ end
 local function check_hosts(world, a, b, what)
   local x, y = world.by_name[a.name or a], world.by_name[b.name or b]
   for i, host in ipairs { x or false, y or false } do
-    if not host then error(("%s: a host, or its name, expected, got %s"):format(what, tostring(i == 1 and a or b)), 3) end
+    if not host then
+      error(("%s: a host, or its name, expected, got %s"):format(what, tostring(i == 1 and a or b)), 3)
+    end
   end
   return x, y
 end
@@ -216,12 +218,13 @@ end
 function World:run(ms)
   if ms ~= nil then check.ms(ms, 0, "run: ms") end
   if current.world ~= self then error("run: this world's simulation is over", 2) end
-  if host_of() ~= 0 then error("run: a program of a host cannot wait for itself: call it in the function of the simulation", 2) end
+  if host_of() ~= 0 then
+    error("run: a program of a host cannot wait for itself: call it in the function of the simulation", 2)
+  end
   local problem
-  if self.failure then -- it has failed already
-  elseif ms then
+  if ms and not self.failure then
     sleep(ms)
-  else
+  elseif not self.failure then
     self.resting = core.chan()
     self.resting:take()
     self.resting = nil
@@ -274,7 +277,9 @@ local world = {}
 function world.new(opts)
   check.options(opts, OPTIONS, "sim.world", 4)
   opts = opts or {}
-  if not internal.is_simulation() then error("sim.world: it is for simulations: call it in sim.run or sim.explore", 3) end
+  if not internal.is_simulation() then
+    error("sim.world: it is for simulations: call it in the function of sim.run or sim.explore", 3)
+  end
   if current.world then error("sim.world: this simulation has a world already", 3) end
   if opts.latency ~= nil then check.ms(opts.latency, 0, "sim.world: latency", 4) end
   if opts.rate ~= nil and (type(opts.rate) ~= "number" or not (opts.rate > 0 and opts.rate <= 1)) then

@@ -231,8 +231,8 @@ end
 ---error
 ---@param ch runnel.Channel<any> is closed with the error when nothing more can be written
 ---@param opts? { append?: boolean, lines?: boolean, sync?: boolean } `append`: append to the file instead of replacing
----it. `lines`: add a newline to each value. `sync`: the result comes once the system has stored the file on its disk, so
----that a power cut does not lose it
+---it. `lines`: add a newline to each value. `sync`: the result comes once the system has stored the file on its disk;
+---a power cut does not lose it then
 ---@return runnel.Channel<integer> result a channel of one value, the number of bytes that were written; or it closes
 ---with an error, which is reported unless a take gets it. Closing it ends the writing.
 function file.write(where, ch, opts)

@@ -194,14 +194,13 @@ end
 function story.tell(event, kind, notes, full)
   local found = survey(event)
   local steps, waits, holds = steps_of(event, found, kind)
-  local width, has_marks, lines = 0, false, nil
+  local lines, width, has_marks = lines_of(steps, full)
   if #notes > 0 then
+    width = 0
     lines, has_marks = world_story.tell(event, found, notes, deed, full)
     for id in pairs(waits) do
       if found.librarys[id] then waits[id] = nil else width = math.max(width, #(found.gos[id] or "a callback")) end
     end
-  else
-    lines, width, has_marks = lines_of(steps, full)
   end
   if kind == "leak" or kind == "deadlock" then
     local ids = {}

@@ -1,5 +1,5 @@
----The story of a run with a simulated world (sim.world): what the hosts sent each other, and what the program's go blocks
----did besides. It leaves out their waits, since messages tell of them, and the go blocks of the library.
+---The story of a run with a simulated world (sim.world): what the hosts sent each other, and what the program's go
+---blocks did besides. It leaves out their waits, since messages tell of them, and the go blocks of the library.
 
 local PARK, END, PUT, CLOSE = 2, 4, 6, 8 -- TraceKind in tracing/trace_state.h
 local RUN, READY, CHOSEN, OFFER_VAIN, NOTE = 1, 33, 35, 40, 43 -- tracing/story.h
@@ -42,8 +42,9 @@ local function lines_of(event, found, notes, tell)
       is_worlds = false
     elseif running and not found.librarys[running] and (go == running or kind == CHOSEN)
       and is_told(kind, how, found.chans[ch]) then
-      local text = kind == PARK and "sleeps" or tell(found, kind, ch, seq, how, "")
-      add(time, ("%s %s%s"):format(found.gos[running] or "f", text, where and (" (%s)"):format(where:gsub("[^%s/]*/", "")) or ""))
+      local place = where and (" (%s)"):format(where:gsub("[^%s/]*/", "")) or ""
+      local text = kind == PARK and "sleeps" .. place or tell(found, kind, ch, seq, how, place)
+      add(time, ("%s %s"):format(found.gos[running] or "f", text))
     end
   end
 end

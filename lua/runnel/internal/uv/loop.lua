@@ -39,9 +39,9 @@ function loop.check(what)
   end
   check_driver(what .. ": runnel.uv", 4)
   if internal.is_simulation() then
-    error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): make a simulated world "
-      .. "(sim.world) and call it on a host of that, call it outside the simulation, or use channels of your own in "
-      .. "its place", 3)
+    error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): make a simulated "
+      .. "world (sim.world) and call it on a host of that, call it outside the simulation, or use channels of your own "
+      .. "in its place", 3)
   end
 end
 

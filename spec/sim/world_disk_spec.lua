@@ -1,0 +1,178 @@
+-- The disks of simulated hosts, under runnel.uv's functions for files.
+
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local uv_stage = require "spec.support.uv_stage"
+
+local has_luv = pcall(require, "luv")
+
+describe("a disk of a simulated host", function()
+  if not has_luv then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  local function write(path, text, opts)
+    local ch = rn.chan(1)
+    ch:put(text)
+    ch:close()
+    return uv.write(path, ch, opts):take()
+  end
+
+  local function read(path)
+    local parts, ch = {}, uv.read(path)
+    while true do
+      local chunk, err = ch:take()
+      if err then return nil, err end
+      if not chunk then return table.concat(parts) end
+      parts[#parts + 1] = chunk
+    end
+  end
+
+  -- Runs f(host, world) on a host, and returns what it returns.
+  local function on_host(f, opts)
+    return sim.run(function()
+      local world = sim.world(opts)
+      local result, host
+      host = world:host("host", function() result = table.pack(f(host, world)) end)
+      world:run()
+      return table.unpack(result, 1, result.n)
+    end, { leaks = true })
+  end
+
+  -- What is in a file after a crash at the end of f(). `seed` chooses what survives.
+  local function after_crash(f, path, opts, seed)
+    return sim.run(function()
+      local world = sim.world(opts)
+      local host = world:host("host", f)
+      host:put("/var/old", "old")
+      rn.sleep(1000)
+      host:crash()
+      return host:get(path)
+    end, { seed = seed })
+  end
+
+  it("keeps files, which are read in whole or by lines", function()
+    local text = ("a line\n"):rep(30000)
+    on_host(function(host)
+      assert.equal(#text, write("/tmp/file", text))
+      assert.equal(text, read "/tmp/file")
+      assert.equal(text, host:get "/tmp/file")
+      local n = 0
+      for line in uv.lines "/tmp/file" do
+        n = n + 1
+        assert.equal("a line", line)
+      end
+      assert.equal(30000, n)
+      assert.equal(4, write("/tmp/file", "more", { append = true }))
+      assert.equal(text .. "more", read "/tmp/file")
+      assert.equal(3, write("/tmp/file", "new"))
+      assert.equal("new", read "/tmp/file")
+    end)
+  end)
+
+  it("is the host's own", function()
+    sim.run(function()
+      local world, err = sim.world(), nil
+      world:host("one", function() write("/tmp/file", "text") end)
+      world:host("two", function()
+        rn.sleep(10)
+        err = select(2, read "/tmp/file")
+      end)
+      world:run()
+      assert.equal("/tmp/file: ENOENT: no such file or directory", (err:gsub("^(ENOENT.*): (/.*)$", "%2: %1")))
+    end)
+  end)
+
+  it("has what tests put there", function()
+    on_host(function(host)
+      host:put("/srv/data/file", "text")
+      assert.equal("text", read "/srv/data/file")
+      assert.equal("text", read "srv/./data/../data/file")
+      assert.is_nil(host:get "/srv/data")
+    end)
+  end)
+
+  it("is what os.rename and os.remove work on", function()
+    on_host(function(host)
+      write("/tmp/a", "text")
+      assert.is_true(os.rename("/tmp/a", "/tmp/b"))
+      assert.equal("text", host:get "/tmp/b")
+      assert.is_true(os.remove "/tmp/b")
+      assert.same({ nil, "/tmp/b: no such file or directory", 2 }, { os.remove "/tmp/b" })
+      assert.matches("^/tmp/", os.tmpname())
+    end)
+    assert.is_nil(os.rename("/tmp/none/of/it", "/tmp/b")) -- the real one
+  end)
+
+  it("tells those who watch it, and those who follow a file", function()
+    local changes, lines = {}, {}
+    on_host(function()
+      local watch = uv.watch "/tmp"
+      local follow = uv.follow "/tmp/log"
+      rn.go(function()
+        for change in watch do changes[#changes + 1] = change.name end
+      end)
+      rn.go(function()
+        for line in follow do lines[#lines + 1] = line end
+      end)
+      rn.sleep(10)
+      write("/tmp/log", "one\n", { append = true })
+      rn.sleep(1000)
+      write("/tmp/log", "two\n", { append = true })
+      rn.sleep(10)
+      watch:close()
+      follow:close()
+    end)
+    assert.same({ "one", "two" }, lines)
+    assert.equal("log", changes[1])
+  end)
+
+  describe("loses by a crash", function()
+    it("what was not synced", function()
+      assert.is_nil(after_crash(function() write("/var/new", "text") end, "/var/new"))
+      assert.equal("old", after_crash(function() write("/var/old", "text") end, "/var/old"))
+      assert.equal("old", after_crash(function() os.remove "/var/old" end, "/var/old"))
+      assert.is_nil(after_crash(function() os.rename("/var/old", "/var/new") end, "/var/new"))
+    end)
+
+    it("nothing that was synced, nor changes of names before that", function()
+      local function f()
+        os.rename("/var/old", "/var/older")
+        write("/var/new", "text", { sync = true })
+      end
+      assert.equal("text", after_crash(f, "/var/new"))
+      assert.equal("old", after_crash(f, "/var/older"))
+      assert.is_nil(after_crash(f, "/var/old"))
+    end)
+
+    it("with the fault torn, all, only the data, or a part of that", function()
+      local seen = {}
+      for seed = 1, 50 do
+        local text = after_crash(function() write("/var/new", "12345678") end, "/var/new",
+          { faults = { torn = 1 }, rate = 0.5 }, seed)
+        seen[tostring(text)] = true
+      end
+      assert.same({ ["nil"] = true, [""] = true, ["1234"] = true }, seen)
+    end)
+  end)
+
+  it("fails in the ways that were asked for", function()
+    local seen = {}
+    sim.each_seed(100, function()
+      local world = sim.world { faults = { eio = 1, enospc = 1, emfile = 1, short = 1 }, rate = 0.2 }
+      world:host("host", function()
+        local n, err = write("/tmp/file", "12345678", { sync = true })
+        seen[n or err:match "E[%u]+"] = true
+        if not n then return end
+        local text, err2 = read "/tmp/file"
+        if text then assert.equal("12345678", text) end
+        seen[text and "read" or "read: " .. err2:match "E[%u]+"] = true
+      end)
+      world:run()
+    end)
+    assert.same({
+      [8] = true, EIO = true, ENOSPC = true, EMFILE = true, read = true, ["read: EIO"] = true, ["read: EMFILE"] = true,
+    }, seen)
+  end)
+end)
