@@ -573,6 +573,26 @@ function core.internal.is_error_known(ch) end
 ---@return boolean
 function core.internal.is_simulation() end
 
+---The number of the host of a simulated world to which a go block belongs; 0: none, or no go block runs. Go blocks that it
+---starts belong to that host, too.
+---@param n? integer makes it belong to this host from now on
+---@param block? runnel.Channel<any> default the running go block
+---@return integer number before
+function core.internal.host(n, block) end
+
+---Sets the names of the hosts, which come before the names of their go blocks.
+---@param list? string[] by number
+function core.internal.hosts(list) end
+
+---Drops the go blocks of a host, except the running one: they do not go on, and close nothing.
+---@param n integer
+function core.internal.crash(n) end
+
+---Sets a function that a simulation calls when nothing is ready or timed while its function waits, with false: it
+---returns whether it has made a go block ready; and around the search for leaks, with true.
+---@param f? fun(is_over: boolean): boolean
+function core.internal.at_rest(f) end
+
 ---The scheduler's driver, or nil.
 ---@return runnel.Driver?
 function core.internal.current_driver() end
