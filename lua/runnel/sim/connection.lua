@@ -47,7 +47,7 @@ local function connect(world, a, b)
   local x, y = new_end(world, a), new_end(world, b)
   x.other, y.other = y, x
   x.wire, y.wire = wires.new(world, a, y), wires.new(world, b, x)
-  x.is_local, y.is_local = a == b, a == b
+  x.is_local, y.is_local = a.machine == b.machine, a.machine == b.machine
   return x, y
 end
 

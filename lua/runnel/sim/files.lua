@@ -31,6 +31,13 @@ local open_files = setmetatable({}, { __mode = "v" }) ---@type table<integer, ru
 
 local files = { constants = O }
 
+---A number for a descriptor.
+---@return integer
+function files.new_fd()
+  last_fd = last_fd + 1
+  return last_fd
+end
+
 local function of_fd(host, fd)
   local open = open_files[fd]
   return open and open.host == host and open.born == host.born and open or nil
@@ -66,14 +73,19 @@ function ops.open(host, path, flags, mode)
     host.world:may_crash(host)
     disk:write(inode, "", full)
   end
-  last_fd = last_fd + 1
+  local fd = files.new_fd()
   local open = { inode = inode, path = full, pos = 0, flags = flags, host = host, born = host.born }
-  open_files[last_fd] = open
-  host.open_files[last_fd] = open
-  return last_fd
+  open_files[fd], host.open_files[fd] = open, open
+  return fd
 end
 
 function ops.close(host, fd)
+  local stream = host.pipes[fd]
+  if stream then
+    host.pipes[fd] = nil
+    stream:close()
+    return true
+  end
   if not of_fd(host, fd) then return nil, "EBADF" end
   open_files[fd], host.open_files[fd] = nil, nil
   return true

@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local disks = require "runnel.sim.disk"
+local signals = require "runnel.sim.signal"
 
 local internal = core.internal
 
@@ -20,6 +21,10 @@ local internal = core.internal
 ---@field listeners table<integer, runnel.sim.Handle> by port
 ---@field sockets table<string, runnel.sim.Handle> Unix sockets by path
 ---@field next_port integer
+---@field machine runnel.sim.Host the host itself; of a process, the host on which it runs
+---@field pipes table<integer, runnel.sim.End> by descriptor, those that no handle has taken over
+---@field signals runnel.sim.Signal[] what waits for signals
+---@field children table<integer, runnel.sim.Process> the processes that it has started, by their pids
 ---@field open_files table<integer, runnel.sim.OpenFile>
 ---@field old_address? string the address that it had before it moved
 ---@field disk runnel.sim.Disk
@@ -33,7 +38,7 @@ local FIRST_PORT = 49152
 local function start(self)
   self.born, self.alive = self.born + 1, true
   self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
-  self.open_files = {}
+  self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}
   local before = internal.host(self.number)
   local main = core.go(self.f)
   internal.host(before)
@@ -55,7 +60,7 @@ local function new(world, name, number, f, restarts)
     world = world, name = name, number = number, f = f, restarts = restarts, born = 0, alive = false,
     address = world:new_address(),
   }, Host)
-  self.disk = disks.new(self)
+  self.machine, self.disk = self, disks.new(self)
   start(self)
   return self
 end
@@ -92,22 +97,66 @@ end
 ---@return boolean
 function Host:listens() return next(self.listeners) ~= nil or next(self.sockets) ~= nil end
 
+-- Drops the go blocks of a program; also the running one, which never goes on.
+local function drop(self)
+  internal.crash(self.number)
+  if internal.host() ~= self.number then return end
+  self.world:later(0, nil, internal.crash, self.number)
+  core.chan():take()
+end
+
+-- The processes that the host has started, in that order.
+local function children_of(self)
+  local list = {}
+  for _, child in pairs(self.children) do list[#list + 1] = child end
+  table.sort(list, function(a, b) return a.pid < b.pid end)
+  return list
+end
+
+---Ends the program as SIGKILL does: its go blocks do not go on, and the system closes what it has open. Files stay as
+---they are, and the processes that it has started go on.
+function Host:kill()
+  if not self.alive then return end
+  for _, handle in ipairs(table.move(self.handles, 1, #self.handles, 1, {})) do
+    if not handle.closing then handle:close() end
+  end
+  self.alive, self.born = false, self.born + 1
+  drop(self)
+end
+
+---Sends the program a signal: `uv.signal` gets it, or it ends the program as Host:kill does.
+---@param name string|integer as "term"
+function Host:signal(name)
+  local number = signals.number_of(name)
+  if not number then error("signal: the name of a signal expected, got " .. check.describe(name), 2) end
+  if not signals.tell(self, number) then self:kill() end
+end
+
+-- A program has ended without any chance to close something.
+local function cut(self)
+  self.alive, self.born = false, self.born + 1
+  local handles = self.handles
+  self.handles = {}
+  for i = 1, #handles do handles[i]:crashed() end
+end
+
 ---Ends all go blocks of the host, which get no chance to close anything. What was not synced is lost, and its
 ---connections are reset. A go block of the host that calls this never returns from it.
 function Host:crash()
   if not self.alive then return end
-  local world = self.world
-  world:log("%s: crashes", self.name)
-  self.alive, self.born = false, self.born + 1
-  local inside = internal.host() == self.number
-  local handles = self.handles
-  self.handles, self.listeners, self.sockets = {}, {}, {}
-  for i = 1, #handles do handles[i]:crashed() end
+  self.world:log("%s: crashes", self.name)
+  local children = children_of(self)
+  cut(self)
+  self.listeners, self.sockets, self.children = {}, {}, {}
+  for _, child in ipairs(children) do cut(child) end
   self.disk:crash()
-  internal.crash(self.number)
-  if not inside then return end
-  world:later(0, nil, internal.crash, self.number)
-  core.chan():take()
+  local running = self.world:here()
+  for _, child in ipairs(children) do
+    internal.crash(child.number)
+    if running == child then self.world:later(0, nil, internal.crash, child.number) end
+  end
+  drop(self)
+  if running and running.machine == self then core.chan():take() end
 end
 
 ---Makes the file of a Unix socket. Returns nil, or the name of an error.

@@ -126,7 +126,7 @@ end
 local function arrive(self, host, listener, on_connect)
   local world, from = self.world, self.host
   local ms = world:time_between(host, from)
-  local fault = listener and from ~= host and world.faults:choose(AT_CONNECT)
+  local fault = listener and from.machine ~= host.machine and world.faults:choose(AT_CONNECT)
   if not listener or listener.closing or fault == "refuse" then
     world:log("%s -> %s: refuses the connection (arrives at %.14g ms)%s", host.name, from.name, core.now() + ms,
       fault and " (fault refuse)" or "")
@@ -308,6 +308,22 @@ function Pipe:getsockname() return self.closing and fail "EBADF" or self.path or
 function Pipe:getpeername()
   if not self.stream then return fail "ENOTCONN" end
   return self.remote_ip or ""
+end
+
+---Makes it one end of a pipe.
+---@param stream runnel.sim.End
+function Pipe:take_over(stream)
+  self.stream, stream.handle, stream.host, stream.born = stream, self, self.host, self.host.born
+end
+
+---Opens the descriptor of a pipe.
+---@param fd integer
+function Pipe:open(fd)
+  local stream = self.host.pipes[fd]
+  if not stream then return fail "EBADF" end
+  self.host.pipes[fd] = nil
+  self:take_over(stream)
+  return 0
 end
 
 -- ---- names ----

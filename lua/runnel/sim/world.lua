@@ -14,7 +14,10 @@ local note = internal.explore.note
 
 ---@class runnel.sim.World
 ---@field hosts runnel.sim.Host[] in the order in which they were made
+---@field groups table<integer, runnel.sim.Host> hosts and processes, by the numbers of their go blocks
 ---@field names string[] their names
+---@field free integer[] numbers that were used and are free again
+---@field programs table<string, function> what processes run, by command
 ---@field by_name table<string, runnel.sim.Host>
 ---@field by_address table<string, runnel.sim.Host>
 ---@field faults runnel.sim.Faults
@@ -97,16 +100,42 @@ function World:host(name, f, opts)
   local restart = opts and opts.restart
   if restart ~= nil then check.ms(restart, 0, "host: restart") end
   if self.by_name[name] then error(("host: there is a host %q already"):format(name), 2) end
-  local number = #self.hosts + 1
-  self.names[number] = name
+  local number = self:new_number(name)
   local host = hosts.new(self, name, number, f, restart)
-  self.hosts[number], self.by_name[name], self.by_address[host.address] = host, host, host
+  self.hosts[#self.hosts + 1], self.groups[number] = host, host
+  self.by_name[name], self.by_address[host.address] = host, host
   return host
 end
 
----The host of the running go block.
+---Adds a command, which uv.spawn and uv.run start on each host. It is a function in place of a program.
+---@param name string the command
+---@param f fun(args: string[], stdin: runnel.Channel<any>, stdout: runnel.Channel<any>, stderr: runnel.Channel<any>):
+---integer? returns its exit status, by default 0; an error is status 1, and is written to stderr
+function World:program(name, f)
+  check.string(name, "the name of a command", "program")
+  check.callable(f, "program")
+  self.programs[name] = f
+end
+
+---A number for a group of go blocks.
+---@param name string the name of the group
+---@return integer
+function World:new_number(name)
+  local number = table.remove(self.free) or #self.names + 1
+  self.names[number] = name
+  return number
+end
+
+---The group has ended.
+---@param number integer
+function World:free_number(number)
+  self.groups[number] = nil
+  table.insert(self.free, number)
+end
+
+---The host of the running go block; of a go block of a process, that process.
 ---@return runnel.sim.Host?
-function World:here() return self.hosts[host_of()] end
+function World:here() return self.groups[host_of()] end
 
 ---@param host runnel.sim.Host
 ---@param err any
@@ -119,8 +148,8 @@ end
 
 -- A number for two hosts.
 local function pair(a, b)
-  if a.number > b.number then a, b = b, a end
-  return a.number << 12 | b.number
+  local m, n = a.machine.number, b.machine.number
+  return m < n and m << 12 | n or n << 12 | m
 end
 
 local function check_hosts(world, a, b, what)
@@ -175,7 +204,7 @@ end
 ---@param b runnel.sim.Host
 ---@return number
 function World:time_between(a, b)
-  if a == b then return 0 end
+  if a.machine == b.machine then return 0 end
   return self.latencies[pair(a, b)] or self.ms
 end
 
@@ -183,7 +212,10 @@ end
 ---@param a runnel.sim.Host
 ---@param b runnel.sim.Host
 ---@return runnel.Channel<any>?
-function World:cut(a, b) return a ~= b and self.cuts[pair(a, b)] or nil end
+function World:cut(a, b)
+  if not next(self.cuts) then return nil end
+  return self.cuts[pair(a, b)]
+end
 
 -- ---- crashes as faults ----
 
@@ -192,6 +224,7 @@ local CRASH = { "crash" }
 ---A place at which the host may crash: by a choice, it does. If the running go block belongs to it, this never returns.
 ---@param host runnel.sim.Host
 function World:may_crash(host)
+  host = host.machine
   if not host.restarts or not host.alive or not self.faults:choose(CRASH) then return end
   self:later(host.restarts, nil, host.restart, host)
   host:crash()
@@ -286,7 +319,8 @@ function world.new(opts)
     error("sim.world: rate: a number above 0 and up to 1 expected, got " .. check.describe(opts.rate), 3)
   end
   local self = setmetatable({
-    hosts = {}, names = {}, by_name = {}, by_address = {}, addresses = 0, latencies = {}, cuts = {}, ran = false,
+    hosts = {}, groups = {}, free = {}, programs = {}, names = {},
+    by_name = {}, by_address = {}, addresses = 0, latencies = {}, cuts = {}, ran = false,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
     faults = faults.new(opts.faults, opts.rate, 4),
   }, World)

@@ -78,6 +78,7 @@ function signals.catch(ch, wanted)
   -- Gets its finalizer after the handles: it then runs before theirs when the state is closed.
   local catch = setmetatable({ handles = handles, weak = weak, ch = ch, ignored = false, catches_int = false }, Catch)
   weak.catch = catch
+  for _, handle in ipairs(handles) do loop.keep(handle, catch) end
   on_close(ch, function() catch:stop() end)
   open[ch] = catch
   if not is_watched then Cycle.__gc() end
