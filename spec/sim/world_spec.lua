@@ -552,11 +552,11 @@ describe("sim.world", function()
       current.notes = nil
       return table.concat(notes, "\n") .. "\n" .. tostring(log)
     end
-    for seed = 1, 5 do
+    for seed = 1, 2 do
       collectgarbage "stop"
       local first = story(seed)
       collectgarbage "restart"
-      collectgarbage("incremental", 100, 1000)
+      collectgarbage("incremental", 120, 400)
       local second = story(seed)
       collectgarbage("generational")
       local third = story(seed)
