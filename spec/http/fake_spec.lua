@@ -91,7 +91,8 @@ describe("http.fake", function()
     local message
     sim.run(function()
       message = select(2, pcall(http.get, "http://a/"))
-      raises("^get: in a simulation, requests go to the function of http.fake%(f%), and there is none$", function()
+      raises("^get: in a simulation, requests go to the function of http.fake%(f%), or to a host of a simulated world "
+        .. "%(sim.world%), and there is none$", function()
         local _ = http.get "http://a/"
       end)
       raises("^stream: in a simulation", function() local _ = http.stream "http://a/" end)

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local json = require "runnel.internal.json"
 local responses = require "runnel.http.response"
+local current = require "runnel.internal.sim.current"
 local timed_out = require "runnel.timed_out"
 
 local internal = core.internal
@@ -24,15 +25,21 @@ function fakes.set(f)
   return before
 end
 
----Whether requests go to the function. Raises in a simulation without one, at the line with that level, as seen from
----the caller.
+---Whether requests go to the function, or to a host of a simulated world. Raises in a simulation with neither, at the
+---line with that level, as seen from the caller.
 ---@param what string
 ---@param level integer
 ---@return boolean
 function fakes.is_used(what, level)
   if handler then return true end
+  if current.world then
+    if internal.host() > 0 then return true end
+    error(what .. ": this go block belongs to no host of the simulated world: start it in the function of "
+      .. "world:host(name, f)", level + 1)
+  end
   if internal.is_simulation() then
-    error(what .. ": in a simulation, requests go to the function of http.fake(f), and there is none", level + 1)
+    error(what .. ": in a simulation, requests go to the function of http.fake(f), or to a host of a simulated world "
+      .. "(sim.world), and there is none", level + 1)
   end
   return false
 end
@@ -43,7 +50,7 @@ end
 local Source = {}
 Source.__index = Source
 
-function Source:head() return self.method, self.target, "127.0.0.1" end
+function Source:head() return self.method, self.target, self.address or "127.0.0.1" end
 
 function Source:headers() return self.lines end
 
@@ -73,14 +80,22 @@ local function flatten(url, settings)
   return list
 end
 
-local function request_of(url, settings)
+local function source_of(url, settings)
   local target = url:match "^%a+://[^/?#]*([^#]*)"
   if target:sub(1, 1) ~= "/" then target = "/" .. target end
   local body = settings.source or settings.body
   if io.type(body) == "file" then body = body:read "a" end
-  return require("runnel.http.request").new(nil, setmetatable({
+  return setmetatable({
     method = settings.method or "GET", target = target, lines = flatten(url, settings), body = body,
-  }, Source))
+  }, Source)
+end
+
+-- Has a request answered, by the function, or by a host of a simulated world.
+local function answer(url, settings)
+  local source = source_of(url, settings)
+  local request = require("runnel.http.request").new(nil, source)
+  if handler then return handler(request) end
+  return require("runnel.sim.http").exchange(url, request, source)
 end
 
 -- ---- what it returns ----
@@ -136,7 +151,7 @@ end
 ---@return runnel.http.Response? response
 ---@return any err
 function fakes.request(url, settings, streams)
-  local function ask() return response_of(url, settings, streams, handler(request_of(url, settings))) end
+  local function ask() return response_of(url, settings, streams, answer(url, settings)) end
   if not settings.timeout then return ask() end
   local scopes = require "runnel.scope"
   local ok, response, err = pcall(scopes.scope, ask, { timeout = settings.timeout })

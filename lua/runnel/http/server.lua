@@ -10,6 +10,7 @@
 local core = require "runnel.core"
 local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
+local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
 local request = require "runnel.http.request"
 local timed_out = require "runnel.timed_out"
@@ -234,12 +235,18 @@ function server.serve(port, f, opts)
   local settings = read_options(port, opts)
   local context, wrong = read_tls(opts)
   if wrong then return nil, wrong end
-  if internal.is_simulation() then
-    error("serve: a server needs real time, and this is a simulation: call the function of the server itself", 2)
+  if internal.is_simulation() and not (current.world and internal.host() > 0) then
+    error("serve: a server needs real time, and this is a simulation: make a simulated world (sim.world) and call it "
+      .. "on a host of that, or call the function of the server itself", 2)
   end
   local self = setmetatable({ handler = f, running = {}, drained = chan(), timeout = settings.timeout }, Server)
-  local lib_server, number = lib.start(settings, chan():name "events of an http server",
-    function(id, events, lib_request) on_events(self, id, events, lib_request) end, context)
+  local lib_server, number
+  if current.world then
+    lib_server, number = require("runnel.sim.http").listen(settings.host, port, f, self.timeout, self.drained)
+  else
+    lib_server, number = lib.start(settings, chan():name "events of an http server",
+      function(id, events, lib_request) on_events(self, id, events, lib_request) end, context)
+  end
   if not lib_server then return nil, number end
   self.core, self.port = lib_server, number
   local host = settings.host

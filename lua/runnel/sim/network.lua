@@ -152,6 +152,11 @@ local function arrive(self, host, listener, on_connect)
   tell(listener)
 end
 
+-- Whether connections to an address reach a listener, which may listen on another address of its host.
+local function is_reached(listener, ip)
+  return listener.ip == "0.0.0.0" or ip == "0.0.0.0" or listener.ip == ip
+end
+
 -- Goes from one host to the other.
 local function request(self, host, port, on_connect)
   local world = self.world
@@ -175,7 +180,9 @@ local function request(self, host, port, on_connect)
     return self:later(world:time_between(self.host, host), function() answer(self, nil, on_connect, "ECONNREFUSED") end)
   end
   core.internal.host(host.number)
-  arrive(self, host, host.listeners[port], on_connect)
+  local listener = host.listeners[port]
+  if listener and not is_reached(listener, self.remote_ip) then listener = nil end
+  arrive(self, host, listener, on_connect)
 end
 
 function Socket:connect(ip, port, on_connect)

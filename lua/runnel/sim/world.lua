@@ -29,6 +29,8 @@ local note = internal.explore.note
 ---@field resting? runnel.Channel<any> closes when nothing is ready and no timer is pending
 ---@field failure? { host: runnel.sim.Host, err: any }
 ---@field ran boolean run has returned
+---@field exchanges table<integer, table> HTTP requests under way, by numbers (sim/http.lua)
+---@field last_exchange integer the number of the last one
 local World = {}
 World.__index = World
 World.__name = "runnel.sim.world"
@@ -320,7 +322,8 @@ function world.new(opts)
   end
   local self = setmetatable({
     hosts = {}, groups = {}, free = {}, programs = {}, names = {},
-    by_name = {}, by_address = {}, addresses = 0, latencies = {}, cuts = {}, ran = false,
+    by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, latencies = {}, cuts = {},
+    ran = false,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
     faults = faults.new(opts.faults, opts.rate, 4),
   }, World)
