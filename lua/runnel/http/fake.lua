@@ -50,7 +50,7 @@ end
 local Source = {}
 Source.__index = Source
 
-function Source:head() return self.method, self.target, self.address or "127.0.0.1" end
+function Source:head() return self.method, self.target, "127.0.0.1" end
 
 function Source:headers() return self.lines end
 

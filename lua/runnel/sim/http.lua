@@ -36,7 +36,7 @@ end
 ---Makes a request, in the running go block.
 ---@param url string
 ---@param req runnel.http.Request as the server's function gets it
----@param what { method: string, target: string, body: any, address: string? } the request's core
+---@param what { method: string, target: string, body: any }
 ---@return integer? status nil if there is no response
 ---@return any headers or the error
 ---@return any body
@@ -47,7 +47,7 @@ function http.exchange(url, req, what)
   if not conn then return nil, err end
   world.last_exchange = world.last_exchange + 1
   local id = world.last_exchange
-  what.address = conn:address()
+  req.address = conn:address()
   local exchange = { req = req }
   world.exchanges[id] = exchange
   local lines = conn:lines()
