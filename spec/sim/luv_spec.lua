@@ -161,6 +161,18 @@ local SCRIPTS = {
     two:close()
   end,
 
+  ["a port that was in use when it was bound"] = function(uv, log)
+    local one, two = uv.new_tcp(), uv.new_tcp()
+    one:bind("127.0.0.1", 0)
+    one:listen(8, function() end)
+    log("bind", two:bind("127.0.0.1", one:getsockname().port))
+    one:close()
+    after(uv, 10, function()
+      log("listen", two:listen(8, function() end))
+      two:close()
+    end)
+  end,
+
   ["bytes both ways, and their ends"] = function(uv, log)
     pair(uv, function(a, b)
       log("address", a:getpeername(), b:getsockname())

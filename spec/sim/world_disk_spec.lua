@@ -146,6 +146,22 @@ describe("a disk of a simulated host", function()
       assert.is_nil(after_crash(f, "/var/old"))
     end)
 
+    it("what was under way, which is not done later", function()
+      for steps = 0, 12 do
+        sim.run(function()
+          local world = sim.world()
+          local host
+          host = world:host("host", function()
+            rn.go(function() write("/var/new", "text") end)
+            for _ = 1, steps do rn.yield() end
+            host:crash()
+          end)
+          world:run()
+          assert.is_nil(host:get "/var/new")
+        end)
+      end
+    end)
+
     it("with the fault torn, all, only the data, or a part of that", function()
       local seen = {}
       for seed = 1, 50 do

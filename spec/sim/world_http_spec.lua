@@ -97,6 +97,18 @@ describe("runnel.http in a simulated world", function()
     assert.matches("the client has closed the connection", tostring(reason))
   end)
 
+  it("cancels the function of a request that takes longer than the server's timeout", function()
+    local reason
+    local response, err = between(function()
+      local ok <close> = setmetatable({}, { __close = function(_, e) reason = e.err end }) -- luacheck: ignore 211
+      rn.sleep(10000)
+      return 200
+    end, function() return http.get "http://server/" end, { host = "0.0.0.0", timeout = 100 })
+    assert.is_nil(response)
+    assert.matches("the connection has ended without a response", err)
+    assert.is_true(rn.is_timeout(reason))
+  end)
+
   it("drains and closes servers", function()
     local drained, errors = nil, {}
     sim.run(function()

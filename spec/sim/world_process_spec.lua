@@ -36,6 +36,7 @@ describe("a process of a simulated host", function()
       stdout:put "out\n"
       stderr:put "err\n"
     end,
+    ["head -c 1000000 /dev/zero"] = function(_, _, stdout) stdout:put(("\0"):rep(1000000)) end,
     ["exec sleep 100"] = function() rn.sleep(100000) end,
     ["head -c 1 >/dev/null"] = function(_, stdin) stdin:take() end,
     ["trap 'exit 7' TERM; sleep 100 & wait"] = function()
@@ -70,6 +71,7 @@ describe("a process of a simulated host", function()
   same("input and output", { "sh", "-c", "cat", stdin = "hello" })
   same("much input and output", { "sh", "-c", "cat", stdin = ("x"):rep(300000) })
   same("no input", { "sh", "-c", "cat" })
+  same("a large output at its end", { "sh", "-c", "head -c 1000000 /dev/zero" })
   same("the exit status", { "sh", "-c", "exit 3" })
   same("both outputs", { "sh", "-c", "echo out; echo err >&2" })
   same("both outputs in one", { "sh", "-c", "echo out; echo err >&2", stderr = "stdout" })

@@ -421,6 +421,27 @@ describe("sim.world", function()
       assert.equal("EHOSTUNREACH hello late soon", outcomes { stale = 1 })
     end)
 
+    it("reset a connection before or after data has arrived", function()
+      local seen = {}
+      sim.each_seed(200, function()
+        local world, got = sim.world { faults = { reset = 1 }, rate = 0.3 }, nil
+        world:host("server", function()
+          for conn in assert(uv.listen("0.0.0.0", 80)) do got = conn:lines():take() end
+        end)
+        world:host("client", function()
+          rn.yield()
+          local conn = uv.connect("server", 80)
+          if not conn then return end
+          conn:write "hello\n"
+          rn.sleep(10)
+          local ok, err = conn:write "again\n"
+          seen[(got or "nothing") .. (ok and "" or " " .. err:match "E%u+")] = true
+        end)
+        world:run()
+      end)
+      assert.is_true(seen["hello"] and seen["hello ECONNRESET"] and seen["nothing ECONNRESET"])
+    end)
+
     it("may end and restart a host between any two messages", function()
       assert.equal("ECONNREFUSED ECONNRESET hello soon", outcomes({ crash = 1 }, { restart = 10 }))
     end)
@@ -462,6 +483,26 @@ describe("sim.world", function()
       for _ in pairs(different) do n = n + 1 end
       assert.is_true(n > 5, n)
     end)
+  end)
+
+  it("keeps what a program has forgotten open, since no collector may decide", function()
+    local got
+    run(function(world)
+      world:host("server", function()
+        local conn = assert(uv.listen("0.0.0.0", 80)):take()
+        rn.sleep(100)
+        got = conn:write "still there"
+        conn:close()
+      end)
+      world:host("client", function()
+        rn.go(function() assert(uv.connect("server", 80)) end):take()
+        for _ = 1, 3 do collectgarbage() end
+        rn.sleep(50)
+        for _ = 1, 3 do collectgarbage() end
+      end)
+      world:run()
+    end)
+    assert.is_true(got)
   end)
 
   describe("complains about", function()

@@ -7,7 +7,7 @@ local internal = core.internal
 local go_feeding, host_of, now, sleep, yield = internal.go_feeding, internal.host, core.now, core.sleep, core.yield
 
 ---@class runnel.sim.Message
----@field due number when it arrives, ms
+---@field due number when it arrives, ms, unless one before it is later
 ---@field deliver fun(to: any, data: any, message: runnel.sim.Message)
 ---@field data any
 
@@ -17,7 +17,6 @@ local go_feeding, host_of, now, sleep, yield = internal.go_feeding, internal.hos
 ---@field to any the end that gets the messages, with a host
 ---@field first integer the index of the first message
 ---@field last integer that of the last one
----@field due number when the last one arrives
 ---@field busy boolean a go block delivers
 ---@field silent boolean nothing arrives any more
 local Wire = {}
@@ -28,8 +27,8 @@ Wire.__index = Wire
 ---@param to any
 ---@return runnel.sim.Wire
 local function new(world, from, to)
-  return setmetatable({ world = world, from = from, to = to, first = 1, last = 0, due = 0, busy = false,
-    silent = false }, Wire)
+  return setmetatable({ world = world, from = from, to = to, first = 1, last = 0, busy = false, silent = false },
+    Wire)
 end
 
 -- Delivers messages until none is left. Other go blocks may run between two of them.
@@ -62,10 +61,7 @@ end
 ---@param data? any
 ---@return runnel.sim.Message message
 function Wire:send(ms, f, data)
-  local due = now() + ms
-  if due < self.due then due = self.due end
-  self.due = due
-  local message = { due = due, deliver = f, data = data }
+  local message = { due = now() + ms, deliver = f, data = data }
   self.last = self.last + 1
   self[self.last] = message
   if not self.busy then
