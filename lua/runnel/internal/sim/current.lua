@@ -17,14 +17,20 @@ local internal = require "runnel.core".internal
 ---@field restore? fun() undoes what the world has replaced
 local current = {}
 
-local function put_back(world, luv, seen, ...)
+-- Sets the world and what belongs to it.
+local function set(world, luv)
   if current.restore then
     current.restore()
     current.restore = nil
   end
-  current.world, current.luv, current.seen = world, luv, seen
+  current.world, current.luv = world, luv
   internal.at_rest(world and world.at_rest)
   internal.hosts(world and world.names)
+end
+
+local function put_back(world, luv, seen, ...)
+  if current.world ~= world then set(world, luv) end
+  current.seen = seen
   return ...
 end
 
