@@ -85,6 +85,38 @@ local PROGRAMS = {
   { "etcd#6857, corrected", function() bugs["etcd#6857"](true) end },
   { "etcd#7443, corrected", function() bugs["etcd#7443"](true) end },
 }
+
+-- Clients that connect to a server and get an answer to each of their messages.
+local function world(clients, messages)
+  local uv = require "runnel.uv"
+  local simulated = sim.world()
+  simulated:host("server", function()
+    for conn in assert(uv.listen("0.0.0.0", 80)) do
+      rn.go(function()
+        for data in conn:read() do conn:write(data) end
+        conn:close()
+      end)
+    end
+  end)
+  for i = 1, clients do
+    simulated:host("client " .. i, function()
+      rn.yield()
+      local conn <close> = assert(uv.connect("server", 80))
+      local answers = conn:read()
+      for _ = 1, messages do
+        conn:write "hello"
+        assert(answers:take())
+      end
+    end)
+  end
+  simulated:run()
+end
+
+local has_luv = pcall(require, "luv")
+if has_luv then
+  PROGRAMS[#PROGRAMS + 1] = { "a client and a server, two messages, in a world", function() world(1, 1) end }
+end
+
 for _, program in ipairs(PROGRAMS) do
   local n, start = 0, os.clock()
   sim.explore(function()
@@ -93,4 +125,10 @@ for _, program in ipairs(PROGRAMS) do
     program[2]()
   end, { seconds = 2 })
   print(("%s: %d schedules/s"):format(program[1], n // (os.clock() - start) | 0))
+end
+
+if has_luv then
+  local start = os.clock()
+  sim.run(function() world(100, 50) end)
+  print(("100 clients and 10,000 messages in a world: %.2f s"):format(os.clock() - start))
 end

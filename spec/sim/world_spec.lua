@@ -163,6 +163,33 @@ describe("sim.world", function()
       assert.equal("/run/socket: ENOENT: no such file or directory", err)
     end)
 
+    it("speak TLS, whose bytes are real", function()
+      local certificates = require "spec.support.tls"
+      local has_tls, tls = pcall(require, "runnel.tls")
+      if not has_tls or not certificates.has "openssl" then return pending "openssl is not installed" end
+      local folder, answer = certificates.folder(), nil
+      local cert, key = certificates.certify(folder, "both", { names = "DNS:server" })
+      local contexts = {
+        assert(tls.server { cert = cert, key = key }), assert(tls.client { ca = folder.path .. "/ca" }),
+      }
+      run(function(world)
+        world:host("server", function()
+          local conn = assert(uv.listen("0.0.0.0", 443, { tls = contexts[1] })):take()
+          conn:write(conn:lines():take() .. "!\n")
+          conn:close()
+        end)
+        world:host("client", function()
+          rn.yield()
+          local conn <close> = assert(uv.connect("server", 443, { tls = contexts[2] }))
+          conn:write "hello\n"
+          answer = conn:lines():take()
+        end)
+        world:run()
+      end)
+      folder:remove()
+      assert.equal("hello!", answer)
+    end)
+
     it("have timers", function()
       local ticks = {}
       run(function(world)
@@ -648,5 +675,24 @@ describe("sim.world", function()
     assert.is_nil(text:find("runnel/", 1, true))
     local _, lines = text:gsub("\n", "")
     assert.is_true(lines < 40, text)
+  end)
+
+  it("tells only the end of a long story, unless all of it is asked for", function()
+    local function program()
+      local world = sim.world()
+      world:host("server", serve(echo))
+      world:host("client", function()
+        for i = 1, 20 do ask("server", "line " .. i) end
+        error "the end"
+      end)
+      world:run()
+    end
+    local short, long = message(sim.explore, program), message(sim.explore, program, { full = true })
+    assert.matches("\n  %.%.%. %d+ lines %(the option full shows them%), then:\n", short)
+    assert.is_nil(short:find('"line 1\\n"', 1, true))
+    assert.is_truthy(long:find('"line 1\\n"', 1, true))
+    assert.is_truthy(short:find('"line 20\\n"', 1, true))
+    local complaint = message(function() sim.explore(program, { full = 1 }) end)
+    assert.matches("world_spec.lua:%d+: sim.explore: full: true or false expected, got 1", complaint)
   end)
 end)

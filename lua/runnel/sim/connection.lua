@@ -262,6 +262,14 @@ function End:write(data, done)
   self:flush()
 end
 
+---How many bytes wait for room.
+---@return integer
+function End:waiting()
+  local n = 0
+  for _, write in ipairs(self.writes) do n = n + #(write.data or "") end
+  return n
+end
+
 ---Ends writing, after what waits to be written.
 ---@param done fun(err: string?)
 ---@return string? err

@@ -247,6 +247,8 @@ function Socket:shutdown(done)
   return {}
 end
 
+function Socket:get_write_queue_size() return self.stream and self.stream:waiting() or 0 end
+
 function Socket:is_readable() return self.stream ~= nil end
 
 function Socket:is_writable() return self.stream ~= nil and not self.stream.shut end
@@ -272,6 +274,7 @@ end
 
 Pipe.is_pipe = true
 for _, name in ipairs { "listen", "accept", "read_start", "read_stop", "try_write", "write", "shutdown", "stopped",
+  "get_write_queue_size",
   "crashed", "is_readable", "is_writable", "set_blocking" } do
   Pipe[name] = Socket[name]
 end
