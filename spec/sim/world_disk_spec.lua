@@ -99,10 +99,65 @@ describe("a disk of a simulated host", function()
       assert.is_true(os.rename("/tmp/a", "/tmp/b"))
       assert.equal("text", host:get "/tmp/b")
       assert.is_true(os.remove "/tmp/b")
-      assert.same({ nil, "/tmp/b: no such file or directory", 2 }, { os.remove "/tmp/b" })
+      assert.same({ nil, "/tmp/b: No such file or directory", 2 }, { os.remove "/tmp/b" })
       assert.matches("^/tmp/", os.tmpname())
     end)
     assert.is_nil(os.rename("/tmp/none/of/it", "/tmp/b")) -- the real one
+  end)
+
+  it("is what io.open works on, as on a real one", function()
+    -- All results of some calls, as a text. `path` is in a folder that exists.
+    local function script(path)
+      local results = {}
+      local function log(...)
+        local parts = table.pack(...)
+        for i = 1, parts.n do
+          parts[i] = io.type(parts[i]) or tostring(parts[i]):gsub(path, "PATH", 1)
+        end
+        results[#results + 1] = table.concat(parts, " ", 1, parts.n)
+      end
+      log(io.open(path))
+      log(io.open(path .. "/x", "w"))
+      log((select(2, pcall(io.lines, path)):gsub("^.*:%d+: ", "")))
+      log((select(2, pcall(io.open, path, "x")):match "invalid mode"))
+      local file = io.open(path, "w")
+      log(file, file:write("one\n", 2, " 3.5 0x10 -7 four\n", "five"))
+      log(file:seek "cur", file:seek("set", 2), file:seek "end")
+      log(file:flush() ~= nil, file:setvbuf "full")
+      log(file:close(), io.type(file), tostring(file))
+      log(pcall(file.read, file))
+      file = io.open(path)
+      log(file:read())
+      log(file:read("n", "n", "n", "n"))
+      log(file:read "n")
+      log(file:seek("set", 4))
+      log(file:read("l", "L", "l"))
+      log(file:read "a", file:read "a", file:read "l", file:read(0))
+      log(file:seek("set", -1))
+      log(file:seek "set", file:read(2, 3), file:read(100))
+      file:close()
+      file = io.open(path, "a+")
+      log(file:write "!", file:seek("set", 0), file:read "a")
+      file:close()
+      file = io.open(path, "r+b")
+      file:write "ONE"
+      file:close()
+      for line in io.lines(path) do log(line) end
+      for a, b in io.lines(path, 1, 2) do log(a, b) end
+      do
+        local closed <close> = io.open(path)
+        file = closed
+      end
+      log(io.type(file), io.type(1), io.type(io.stdout))
+      log(os.rename(path, path .. "2"))
+      log(os.rename(path, path .. "2"))
+      log(os.remove(path .. "2"))
+      log(os.remove(path .. "2"))
+      return table.concat(results, "\n")
+    end
+    local path = os.tmpname()
+    os.remove(path)
+    assert.equal(script(path), on_host(function() return script(path) end))
   end)
 
   it("tells those who watch it, and those who follow a file", function()

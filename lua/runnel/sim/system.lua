@@ -3,7 +3,7 @@
 
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
-local files = require "runnel.sim.files"
+local simulated = require "runnel.sim.io"
 
 local internal = core.internal
 
@@ -13,53 +13,55 @@ local BEGIN = 1700000000
 local system = {}
 
 -- Calls the simulated function on hosts, and the real one elsewhere.
-local function on_hosts(simulated, real)
+local function on_hosts(on_host, real)
   return function(...)
-    if internal.host() > 0 then return simulated(...) end
+    if internal.host() > 0 then return on_host(...) end
     return real(...)
   end
 end
 
--- As Lua returns the failure of a function of luv. The number of an error is that of Linux.
-local NUMBERS = { ENOENT = 2, EIO = 5, EEXIST = 17, ENOTDIR = 20, EISDIR = 21, EINVAL = 22, ENOTEMPTY = 39 }
-
-local function as_lua(path, result, err, name)
-  if result then return true end
-  return nil, path .. ": " .. err:match "^%u+: ([^:]*)", NUMBERS[name] or 5
-end
-
 local names = 0
-
-local function remove(path)
-  local result, err, name = files.fs_unlink(path)
-  if name == "EISDIR" then result, err, name = files.fs_rmdir(path) end
-  return as_lua(path, result, err, name)
-end
-
-local function rename(from, to) return as_lua(from, files.fs_rename(from, to)) end
 
 local function tmpname()
   names = names + 1
   return "/tmp/lua_" .. names
 end
 
----Puts the simulated functions in place of os.time, os.clock, os.remove, os.rename and os.tmpname, and seeds
----math.random, until the simulation ends.
+-- io.type knows both kinds of files.
+local function type_of(real)
+  return function(value) return simulated.type(value) or real(value) end
+end
+
+-- Replaces functions of a library; returns a function that undoes it.
+local function replace(library, functions)
+  local before = {}
+  for name, f in pairs(functions) do before[name], library[name] = library[name], f end
+  return function()
+    for name, f in pairs(before) do library[name] = f end
+  end
+end
+
+---Puts the simulated functions in place of some of os and io, and seeds math.random, until the simulation ends.
 function system.replace()
-  local real = { time = os.time, clock = os.clock, remove = os.remove, rename = os.rename, tmpname = os.tmpname }
   local a, b = math.random(0), math.random(0)
   math.randomseed(internal.seed())
   names = 0
-  local began = core.now()
-  function os.time(t) -- luacheck: ignore 122
-    if t ~= nil then return real.time(t) end
-    return math.tointeger(BEGIN + (core.now() - began) // 1000)
-  end
-  function os.clock() return (core.now() - began) / 1000 end -- luacheck: ignore 122
-  os.remove, os.rename = on_hosts(remove, real.remove), on_hosts(rename, real.rename) -- luacheck: ignore 122
-  os.tmpname = on_hosts(tmpname, real.tmpname) -- luacheck: ignore 122
+  local began, time = core.now(), os.time
+  local restore_os = replace(os, {
+    time = function(t)
+      if t ~= nil then return time(t) end
+      return math.tointeger(BEGIN + (core.now() - began) // 1000)
+    end,
+    clock = function() return (core.now() - began) / 1000 end,
+    remove = on_hosts(simulated.remove, os.remove), rename = on_hosts(simulated.rename, os.rename),
+    tmpname = on_hosts(tmpname, os.tmpname),
+  })
+  local restore_io = replace(io, {
+    open = on_hosts(simulated.open, io.open), lines = on_hosts(simulated.lines, io.lines), type = type_of(io.type),
+  })
   function current.restore()
-    for name, f in pairs(real) do os[name] = f end -- luacheck: ignore 122
+    restore_os()
+    restore_io()
     math.randomseed(a, b)
   end
 end
