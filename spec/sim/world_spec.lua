@@ -238,6 +238,26 @@ describe("sim.world", function()
       end))
     end)
 
+    it("raises it at once, also if it is to wait for a time", function()
+      assert.matches("^client: .*oh no$", message(run, function(world)
+        world:host("client", function() error "oh no" end)
+        world:run(1000000)
+      end))
+      assert.is_true(sim.elapsed() < 1000)
+    end)
+
+    it("leaves an error to the handler of errors if it is not called any more", function()
+      local heard = {}
+      local before = rn.on_error(function(err, _, where) heard[#heard + 1] = where .. ": " .. err end)
+      run(function(world)
+        world:run()
+        world:host("client", function() error("oh no", 0) end)
+        rn.sleep(10)
+      end)
+      rn.on_error(before)
+      assert.equal("the program of host client: oh no", table.concat(heard, "; "))
+    end)
+
     it("raises an error if a program waits for ever", function()
       assert.matches("^leak: the program of host client waits for ever in take %(.*world_spec.lua:%d+%)",
         message(run, function(world)
@@ -482,6 +502,24 @@ describe("sim.world", function()
       assert.matches("sim.explore: the world was asked for the faults crash, reset, and no run had a place for them$",
         message(sim.explore, f))
       assert.matches("sim.each_seed: .* the faults crash, reset", message(sim.each_seed, 3, f))
+    end)
+
+    it("are the same in sim.each_seed, and when sim.run replays one of its seeds", function()
+      local function f()
+        local world = sim.world { faults = { reset = 2, delay = 1, dns = 1 } }
+        world:host("server", serve(echo))
+        world:host("client", function()
+          rn.yield()
+          for _ = 1, 3 do
+            local answer, err = ask("server", "hello")
+            if not answer then error(err .. " at " .. sim.elapsed()) end
+          end
+        end)
+        world:run()
+      end
+      local text = message(sim.each_seed, 200, f)
+      local seed, failure = text:match "^with seed (%d+): (.*)$"
+      assert.equal(failure, message(sim.run, f, { seed = math.tointeger(seed), shuffle = true }))
     end)
 
     it("come from the seed in sim.run, the same ones each time", function()

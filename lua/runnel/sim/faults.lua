@@ -40,11 +40,12 @@ end
 
 local UNSEARCHED_ODDS = 10
 
+-- How seldom a fault is at a place where it is random: once in so many.
 function Faults:chances()
   if self.odds then return self.odds end
-  local seen = current.seen
-  if not seen then return UNSEARCHED_ODDS end
-  return math.max(2, seen.places // self.total)
+  local places = current.seen and current.seen.places
+  if not places then return UNSEARCHED_ODDS end
+  return math.max(2, places // self.total)
 end
 
 ---Chooses whether one of these faults happens here. Returns its name, or nil.
@@ -66,7 +67,7 @@ function Faults:choose(names)
   self.places = self.places + 1
   if current.notes then note(0) end -- the story does not show the choice, but what follows from it
   local chosen = choose(n + 1, self:chances())
-  if seen and self.places > seen.places then seen.places = self.places end
+  if seen and seen.places and self.places > seen.places then seen.places = self.places end
   if chosen == 1 then return nil end
   local chosen_name = first
   if n > 1 then

@@ -257,13 +257,13 @@ function World:run(ms)
     error("run: a program of a host cannot wait for itself: call it in the function of the simulation", 2)
   end
   local problem
-  if ms and not self.failure then
-    sleep(ms)
-  elseif not self.failure then
+  if not self.failure then
     self.resting = core.chan()
-    self.resting:take()
+    local timer = ms and guard.timer(ms)
+    core.alts { self.resting, timer or nil }
     self.resting = nil
-    problem = not self.failure and stuck(self)
+    if timer and not internal.has_ended(timer) then core.cancel(timer) end
+    problem = not self.failure and not ms and stuck(self)
   end
   self.ran = true
   if self.failure then

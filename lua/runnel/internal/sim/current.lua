@@ -7,7 +7,8 @@ local internal = require "runnel.core".internal
 ---@class runnel.internal.FaultsSeen
 ---@field asked table<string, true> the faults that the worlds were asked for
 ---@field possible table<string, true> those for which there was a place
----@field places integer how many places for faults the last world had
+---@field places? integer at how many places a fault could have happened in one run, at most; nil in sim.each_seed,
+---where no run may depend on those before
 
 ---@class runnel.internal.sim.current
 ---@field world? runnel.sim.World
@@ -29,7 +30,11 @@ local function set(world, luv)
 end
 
 local function put_back(world, luv, seen, ...)
-  if current.world ~= world then set(world, luv) end
+  if current.world ~= world then
+    local failure = current.world and current.world.failure -- the program has not asked for it
+    if failure then internal.report(failure.err, nil, "the program of host " .. failure.host.name) end
+    set(world, luv)
+  end
   current.seen = seen
   return ...
 end
@@ -45,8 +50,9 @@ function current.run(seen, f, ...)
   return put_back(world, luv, before, f(...))
 end
 
+---@param places? integer
 ---@return runnel.internal.FaultsSeen
-function current.new_seen() return { asked = {}, possible = {}, places = 8 } end
+function current.new_seen(places) return { asked = {}, possible = {}, places = places } end
 
 ---The error for faults that were asked for and had no place in any run; nil if there are none.
 ---@param seen runnel.internal.FaultsSeen

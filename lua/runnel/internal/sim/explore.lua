@@ -333,7 +333,7 @@ end
 ---@return boolean? is_callers
 ---@return number elapsed the virtual time of the last run
 function explore.run(f, options, seconds, explorers)
-  local seen = current.new_seen()
+  local seen = current.new_seen(8)
   local search = setmetatable({ explorer = explorers, f = f, leaks = options.leaks ~= false, seen = seen,
     full = options.full }, Search)
   function search.hear(err) search.heard = search.heard or { err = err } end
