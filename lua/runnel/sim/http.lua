@@ -131,7 +131,7 @@ local Server = {}
 Server.__index = Server
 
 ---Accepts no more connections.
-function Server:quiesce()
+function Server:drain()
   self.quiet = true
   self.conns:close()
   if self.open == 0 then self.drained:close() end
@@ -151,7 +151,7 @@ end
 ---@param port integer
 ---@param handler function
 ---@param timeout number ms
----@param drained runnel.Channel<any> is closed when no connection is left after quiesce
+---@param drained runnel.Channel<any> is closed when no connection is left after drain
 ---@return runnel.sim.HttpServer? server
 ---@return any port or the error
 function http.listen(host, port, handler, timeout, drained)
