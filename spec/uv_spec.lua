@@ -129,7 +129,8 @@ describe("runnel.uv", function()
         local ok, err = pcall(f)
         assert.is_false(ok)
         assert.matches("^spec/uv_spec.lua:%d+: " .. name .. ": real I/O needs real time, and this is a simulation "
-          .. "%(sim.run, runnel %-%-sim%): call it outside one, or use channels of your own in its place$", err)
+          .. "%(sim.run, runnel %-%-sim%): make a simulated world %(sim.world%) and call it on a host of that, .* "
+          .. "or use channels of your own in its place$", err)
       end
       values = { uv.ticker(60000):take(), rn.now() }
     end)
