@@ -38,6 +38,10 @@ describe("a process of a simulated host", function()
     end,
     ["head -c 1000000 /dev/zero"] = function(_, _, stdout) stdout:put(("\0"):rep(1000000)) end,
     ["exec sleep 100"] = function() rn.sleep(100000) end,
+    ["echo more than 10 bytes; exec sleep 100"] = function(_, _, stdout)
+      stdout:put "more than 10 bytes\n"
+      rn.sleep(100000)
+    end,
     ["head -c 1 >/dev/null"] = function(_, stdin) stdin:take() end,
     ["trap 'exit 7' TERM; sleep 100 & wait"] = function()
       uv.signal("term"):take()
@@ -79,7 +83,7 @@ describe("a process of a simulated host", function()
   same("an end by a signal after a time limit", { "sh", "-c", "exec sleep 100", timeout = 20 })
   same("input that it does not read", { "sh", "-c", "head -c 1 >/dev/null", stdin = ("x"):rep(1000000) })
   same("a command that does not exist", { "no such command" })
-  same("more output than the limit", { "sh", "-c", "cat", stdin = ("x"):rep(1000), limit = 10 })
+  same("more output than the limit", { "sh", "-c", "echo more than 10 bytes; exec sleep 100", limit = 10 })
 
   it("fails with status 1 and a message if its function raises an error", function()
     local text = on_host({ fails = function() error("oh no", 0) end }, function() return outcome { "fails" } end)
