@@ -1,7 +1,7 @@
 ---The option `limit` of workers and stages: the time limit of a call.
 ---
 ---A call that parks is cancelled when its time is over. A call that computes blocks Lua: then the thread that reports
----progress (csrc/nats/beat.c) ends the process. `engine:alive()` tells that thread that Lua runs.
+---progress (csrc/nats/beat.c) ends the process. `keeper:alive()` tells that thread that Lua runs.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
