@@ -62,26 +62,37 @@ static bool send_continue(Request *request) {
   return request->has_continued;
 }
 
+/* There is nothing to read yet, or the body has ended. With the lock, which this releases. */
+static int read_nothing(lua_State *L, Request *request) {
+  bool is_end = request->is_whole && !request->why, had_continued = request->has_continued;
+  bool ok = is_end || send_continue(request);
+  if (!is_end) request->wants_body = true;
+  unlock(L, request, had_continued != request->has_continued);
+  if (!ok) return luaL_error(L, "not enough memory");
+  if (!is_end) return 0;
+  lua_pushboolean(L, false);
+  return 1;
+}
+
 /* request:read(max) -> bytes of the body, at most `max`; or false after the last; or nothing: EVENT_BODY will follow.
    The body of a request that the server has ended never ends: its go block is cancelled. After an upgrade, what the
    client sends, until it closes the connection. */
 static int read_body(lua_State *L) {
   Request *request = request_at(L);
   size_t max = (size_t)luaL_checkinteger(L, 2);
-  if (max > BODY_WINDOW) max = BODY_WINDOW;
-  luaL_Buffer buffer;
-  char *to = luaL_buffinitsize(L, &buffer, max);
   lock(request);
-  bool was_low = bytes_length(&request->in) < BODY_WINDOW / 2, had_continued = request->has_continued;
-  size_t n = bytes_take(&request->in, to, max);
-  bool is_end = n == 0 && request->is_whole && !request->why, ok = n > 0 || is_end || send_continue(request);
-  if (n == 0 && !is_end) request->wants_body = true;
+  size_t size = bytes_length(&request->in); /* until Lua takes some, it can only grow */
+  if (!size) return read_nothing(L, request);
+  unlock(L, request, false);
+  if (size > max) size = max;
+  luaL_Buffer buffer;
+  char *to = luaL_buffinitsize(L, &buffer, size);
+  lock(request);
+  bool was_low = bytes_length(&request->in) < BODY_WINDOW / 2;
+  size = bytes_take(&request->in, to, size);
   bool is_low = bytes_length(&request->in) < BODY_WINDOW / 2;
-  unlock(L, request, (is_low && !was_low) || had_continued != request->has_continued);
-  if (!ok) return luaL_error(L, "not enough memory");
-  if (is_end) lua_pushboolean(L, false);
-  else if (n) luaL_pushresultsize(&buffer, n);
-  else return 0;
+  unlock(L, request, is_low && !was_low);
+  luaL_pushresultsize(&buffer, size);
   return 1;
 }
 
@@ -264,6 +275,14 @@ static bool add_bytes(Request *request, const char *bytes, size_t size) {
   return ok;
 }
 
+/* Sends bytes of another protocol from this thread, which saves waking the other one, if nothing waits there and no TLS
+   is in the way. Returns whether nothing is left to send. With the lock, so the connection stays. */
+static bool send_at_once(Request *request) {
+  size_t sent;
+  if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return false;
+  return wire_send(&request->conn->wire, &request->out, &sent) && bytes_length(&request->out) == 0;
+}
+
 /* request:write(bytes) -> true | false: wait for EVENT_ROOM before the next write; or nil: the body is longer than its
    length */
 static int write_body(lua_State *L) {
@@ -273,9 +292,9 @@ static int write_body(lua_State *L) {
   if (size > request->promised) return 0;
   lock(request);
   bool ok = request->why || size == 0 || add_bytes(request, bytes, size);
-  bool has_room = bytes_length(&request->out) < BODY_WINDOW;
+  bool is_sent = size == 0 || send_at_once(request), has_room = bytes_length(&request->out) < BODY_WINDOW;
   if (!has_room) request->wants_room = true;
-  unlock(L, request, size > 0);
+  unlock(L, request, !is_sent);
   if (!ok) return luaL_error(L, "not enough memory");
   if (request->promised != UINT64_MAX) request->promised -= size;
   lua_pushboolean(L, has_room);

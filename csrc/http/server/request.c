@@ -115,6 +115,7 @@ static void pull(Conn *conn) {
   if (request->closes) conn->keeps = false;
   if (request->has_continued) conn->expects = false;
   conn->upgrades = request->upgrades;
+  request->is_free = request->upgrades && bytes_length(&conn->out) == 0 && !conn->wire.tls;
   if (request->wants_room) tell(request, EVENT_ROOM);
   request->wants_room = false;
   unlock(request->server);

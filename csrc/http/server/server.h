@@ -75,6 +75,7 @@ typedef struct Request {
   bool resets;                  /* the client could not see that otherwise */
   bool closes;                  /* the connection ends after it */
   bool upgrades;                /* it changes the protocol */
+  bool is_free;                 /* it has done so, and Lua may send: the connection has nothing to send, and no TLS */
   bool is_whole;                /* the whole body has come */
   bool wants_body;              /* a go block waits for the body */
   bool wants_room;              /* a go block waits until it can write */
