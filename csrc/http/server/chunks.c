@@ -4,17 +4,20 @@
 #include "http/server/head.h"
 
 enum {
-  SIZE,          /* digits of a size, at least one */
-  EXTENSION,     /* the rest of that line */
-  SIZE_LF,       /* the second half of a line's end */
-  DATA,          /* the bytes of the chunk */
-  DATA_CR,       /* the end of the line behind them */
-  DATA_LF,       /* its second half */
-  TRAILER,       /* the first character of a trailer, or of the line that ends the body */
-  TRAILER_NAME,  /* the rest of its name */
-  TRAILER_VALUE, /* its value */
-  TRAILER_LF,    /* the second half of that line's end */
-  LAST_LF,       /* the second half of the last line's end */
+  SIZE,             /* digits of a size, at least one */
+  EXTENSION_NAME,   /* the first character of an extension's name, behind blanks */
+  EXTENSION,        /* the rest of it */
+  EXTENSION_QUOTED, /* a part of it in quotes */
+  EXTENSION_PAIR,   /* the character behind a backslash in quotes */
+  SIZE_LF,          /* the second half of a line's end */
+  DATA,             /* the bytes of the chunk */
+  DATA_CR,          /* the end of the line behind them */
+  DATA_LF,          /* its second half */
+  TRAILER,          /* the first character of a trailer, or of the line that ends the body */
+  TRAILER_NAME,     /* the rest of its name */
+  TRAILER_VALUE,    /* its value */
+  TRAILER_LF,       /* the second half of that line's end */
+  LAST_LF,          /* the second half of the last line's end */
   COMPLETE
 };
 
@@ -34,16 +37,26 @@ static int size_digit(Chunks *chunks, char c) {
   if (digit < 0) {
     if (!chunks->digits) return -1;
     chunks->digits = 0;
-    return c == '\r' ? SIZE_LF : c == ';' ? EXTENSION : -1;
+    return c == '\r' ? SIZE_LF : c == ';' ? EXTENSION_NAME : -1;
   }
   if (!chunks->digits++) chunks->left = 0;
   chunks->left = chunks->left * 16 + (uint64_t)digit;
   return chunks->left >> 4 * MOST_DIGITS ? -1 : SIZE;
 }
 
-static int extension(Chunks *chunks, char c) {
-  if (c == '\r') return SIZE_LF;
-  return head_is_value((unsigned char)c) && ++chunks->extensions <= CHUNKS_EXTENSIONS ? EXTENSION : -1;
+static int extension(Chunks *chunks, int state, char c) {
+  if (state == EXTENSION && c == '\r') return SIZE_LF;
+  if (!head_is_value((unsigned char)c) || ++chunks->extensions > CHUNKS_EXTENSIONS) return -1;
+  switch (state) {
+  case EXTENSION_NAME:
+    return c == ' ' || c == '\t' ? EXTENSION_NAME : head_is_token((unsigned char)c) ? EXTENSION : -1;
+  case EXTENSION_QUOTED:
+    return c == '"' ? EXTENSION : c == '\\' ? EXTENSION_PAIR : EXTENSION_QUOTED;
+  case EXTENSION_PAIR:
+    return EXTENSION_QUOTED;
+  default:
+    return c == ';' ? EXTENSION_NAME : c == '"' ? EXTENSION_QUOTED : EXTENSION;
+  }
 }
 
 static int trailer(Chunks *chunks, int state, char c) {
@@ -59,8 +72,11 @@ static int after(Chunks *chunks, char c) {
   switch (state) {
   case SIZE:
     return size_digit(chunks, c);
+  case EXTENSION_NAME:
   case EXTENSION:
-    return extension(chunks, c);
+  case EXTENSION_QUOTED:
+  case EXTENSION_PAIR:
+    return extension(chunks, state, c);
   case SIZE_LF:
     return c != '\n' ? -1 : chunks->left ? DATA : TRAILER;
   case DATA_CR:
