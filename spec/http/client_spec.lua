@@ -698,6 +698,16 @@ describe("the client of runnel.http", function()
       fails("[Uu]nsupported", answering "HTTP/1.1 2x0 OK\r\n\r\n")
     end)
 
+    it("sends lengths that differ, which is an error; the same one twice is none", function()
+      local head = "HTTP/1.1 %s\r\nContent-Length: 2\r\nX: y\r\ncontent-length: %s\r\n\r\nokay"
+      for _, length in ipairs { "4", "02", "2, 4", "2," } do
+        fails("headers Content%-Length that differ", answering(head:format("200 OK", length)))
+      end
+      fails("headers Content%-Length that differ", answering(head:format("302 Found\r\nLocation: /", "4")))
+      fails("Content%-Length", answering "HTTP/1.1 200 OK\r\nContent-Length: 2, 4\r\n\r\nokay")
+      assert.equal("ok", assert(http.get(answering(head:format("200 OK", "2")))).body)
+    end)
+
     it("sends headers without end", function()
       local function endless(first, line)
         return server(function(conn)

@@ -75,6 +75,7 @@ typedef enum Refusal {
   REFUSED_NOT,
   REFUSED_BODY,    /* it is too long */
   REFUSED_HEADERS, /* they are too long */
+  REFUSED_LENGTHS, /* they give two lengths of the body */
   REFUSED_WASTE,   /* too much that is neither */
   REFUSED_MEMORY,  /* no memory */
   REFUSED_FILE,    /* the file to send cannot be read */
@@ -251,6 +252,9 @@ int response_headers(lua_State *L);
 
 /* The value of the first header with a name, and its size; or NULL. */
 const char *response_find(const Bytes *head, const char *name, size_t *size);
+
+/* Whether all lengths that the headers Content-Length give are the same. */
+bool response_has_one_length(const Bytes *head);
 
 /* Pushes the short name and the text of a failed transfer's error. */
 void response_push_error(lua_State *L, const Transfer *transfer);

@@ -82,16 +82,46 @@ int response_headers(lua_State *L) {
   return 1;
 }
 
+static bool is_named(const Header *header, const char *name) {
+  size_t size = strlen(name);
+  return header->name_size == size && strncasecmp(header->name, name, size) == 0;
+}
+
 const char *response_find(const Bytes *head, const char *name, size_t *size) {
   const char *at = bytes_first(head), *end = at + bytes_length(head);
-  size_t name_size = strlen(name);
   Header header;
   while (next_line(&at, end, &header)) {
-    if (header.name_size != name_size || strncasecmp(header.name, name, name_size) != 0) continue;
+    if (!is_named(&header, name)) continue;
     *size = header.value_size;
     return header.value;
   }
   return NULL;
+}
+
+/* Moves to the next element of a list with commas. */
+static bool next_element(const char **at, const char *end, Header *element) {
+  if (*at > end) return false;
+  const char *comma = (const char *)memchr(*at, ',', (size_t)(end - *at)), *last = comma ? comma : end;
+  element->value = *at;
+  *at = last + 1;
+  while (element->value < last && is_space(*element->value)) element->value++;
+  while (last > element->value && is_space(last[-1])) last--;
+  element->value_size = (size_t)(last - element->value);
+  return true;
+}
+
+bool response_has_one_length(const Bytes *head) {
+  const char *at = bytes_first(head), *end = at + bytes_length(head);
+  Header header, element, first = {0};
+  while (next_line(&at, end, &header)) {
+    if (!is_named(&header, "Content-Length")) continue;
+    for (const char *next = header.value; next_element(&next, header.value + header.value_size, &element);) {
+      if (!first.value) first = element;
+      bool is_same = element.value_size == first.value_size;
+      if (!is_same || memcmp(element.value, first.value, first.value_size) != 0) return false;
+    }
+  }
+  return true;
 }
 
 /* ---- errors ---- */
@@ -130,6 +160,9 @@ void response_note_error(Transfer *t) {
     return;
   case REFUSED_HEADERS:
     (void)snprintf(t->error, size, "the headers have more than %d bytes", HEADERS_MAX);
+    return;
+  case REFUSED_LENGTHS:
+    (void)snprintf(t->error, size, "the response has headers Content-Length that differ");
     return;
   case REFUSED_WASTE:
     (void)snprintf(t->error, size, "the server has sent more than %d bytes that are neither headers nor body",

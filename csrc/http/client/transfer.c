@@ -82,6 +82,7 @@ static long status_of(const Transfer *t) {
 static bool end_response_head(Transfer *t) {
   long status = status_of(t);
   if (status < 200) return true;
+  if (!response_has_one_length(&t->head)) return transfer_refuse(t, REFUSED_LENGTHS);
   size_t size = 0;
   const char *location =
       t->follows && status >= 300 && status < 400 ? response_find(&t->head, "Location", &size) : NULL;
