@@ -194,18 +194,18 @@ describe("http.log", function()
     assert.same({ 1, "boom" }, { #errors, errors[1].err })
   end)
 
-  it("logs 499 when the client has gone, 503 when the time is up, and lets the go block end", function()
-    for status, reason in pairs { [499] = "gone", [503] = require("runnel.timed_out").new "late" } do
+  it("logs 499 when the client has gone, or what the server has sent, and lets the go block end", function()
+    for status, sent in pairs { [499] = false, [413] = 413 } do
       local list, ended = {}, false
       local f = log(function()
         local _ <close> = setmetatable({}, { __close = function() ended = true end })
         rn.sleep(100000)
       end, { format = function(entry) return entry end, to = function(entry) list[#list + 1] = entry end })
-      local block = rn.go(f, { method = "GET", target = "/", headers = {} })
+      local block = rn.go(f, { method = "GET", target = "/", headers = {}, sent_status = sent or nil })
       rn.yield()
-      rn.cancel(block, reason)
-      assert.equal(reason, (select(2, block:take())))
-      assert.same({ true, 1, status, tostring(reason) }, { ended, #list, list[1].status, list[1].error })
+      rn.cancel(block, "gone")
+      assert.equal("gone", (select(2, block:take())))
+      assert.same({ true, 1, status, "gone" }, { ended, #list, list[1].status, list[1].error })
     end
   end)
 

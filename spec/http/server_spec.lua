@@ -387,6 +387,28 @@ describe("http.serve", function()
       endless:close()
     end)
 
+    it("are logged with the status that the server has sent in place of the program", function()
+      local requests = {
+        [400] = "Transfer-Encoding: chunked\r\n\r\nx",
+        [408] = "Content-Length: 10\r\n\r\nx",
+        [413] = "Transfer-Encoding: chunked\r\n\r\n7D0\r\n" .. ("x"):rep(2000),
+        [503] = "Content-Length: 0\r\n\r\n",
+      }
+      for expected, rest in pairs(requests) do
+        local entries = {}
+        local f = http.log(function(req)
+          req:body()
+          rn.sleep(60000)
+        end, { format = function(entry) return entry end, to = function(entry) entries[#entries + 1] = entry end })
+        local opts = { max = 1000, idle = expected == 408 and 50 or 60000, timeout = expected == 503 and 50 or 60000 }
+        local server <close> = serve(f, opts)
+        assert.equal(expected, (ask(server, "POST /", rest)))
+        wait_for(function() return entries[1] end)
+        assert.equal(expected, entries[1].status)
+        assert.match(expected == 408 and "has not come in time" or "", entries[1].error)
+      end
+    end)
+
     it("that go away cancel the go block of their request", function()
       local running, ended = 0, 0
       local server <close> = serve(function(req)

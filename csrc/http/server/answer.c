@@ -98,11 +98,8 @@ static int read_body(lua_State *L) {
 
 /* request:why() -> why the server has ended the request, or nil */
 static int why_ended(lua_State *L) {
-  static const char *const names[] = {[WHY_GONE] = "gone",
-                                      [WHY_LATE] = "late",
-                                      [WHY_TOO_LONG] = "too_long",
-                                      [WHY_WRONG] = "wrong",
-                                      [WHY_MEMORY] = "memory"};
+  static const char *const names[] = {[WHY_GONE] = "gone",         [WHY_SLOW] = "slow",   [WHY_LATE] = "late",
+                                      [WHY_TOO_LONG] = "too_long", [WHY_WRONG] = "wrong", [WHY_MEMORY] = "memory"};
   Request *request = request_at(L);
   lock(request);
   Why why = request->why;

@@ -410,7 +410,7 @@ void conn_look(Conn *conn) {
   if (is_over && conn->phase == PHASE_HEAD && !conn_is_idle(conn))
     conn_refuse(conn, 408, "408: the headers have not come in time\n", END_GONE);
   else if (is_over || has_gone || reads_nothing) conn_close(conn);
-  else if (pace_is_over(&conn->reading, now)) conn_refuse(conn, 408, "408: the body has not come in time\n", END_GONE);
+  else if (pace_is_over(&conn->reading, now)) conn_refuse(conn, 408, "408: the body has not come in time\n", END_SLOW);
   else if (is_late) conn_refuse(conn, 503, "503: the answer took too long\n", END_LATE);
   conn_go_on(conn);
 }

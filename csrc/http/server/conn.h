@@ -21,7 +21,8 @@ enum { CONN_BLOCK = 64 * 1024 };
 /* How a request has ended. */
 typedef enum Ending {
   END_COMPLETE, /* its response has been sent */
-  END_GONE,     /* the client has closed the connection, or is too slow */
+  END_GONE,     /* the client has closed the connection, or reads too slowly */
+  END_SLOW,     /* the client sends its body too slowly */
   END_LATE,     /* it had no response in time */
   END_TOO_LONG, /* its body is longer than the limit */
   END_WRONG     /* its body breaks the rules, or there is no memory for it */

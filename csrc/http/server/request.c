@@ -122,11 +122,8 @@ static void pull(Conn *conn) {
 }
 
 static void end(Conn *conn, Ending ending) {
-  static const Why reasons[] = {[END_COMPLETE] = WHY_GONE,
-                                [END_GONE] = WHY_GONE,
-                                [END_LATE] = WHY_LATE,
-                                [END_TOO_LONG] = WHY_TOO_LONG,
-                                [END_WRONG] = WHY_WRONG};
+  static const Why reasons[] = {[END_COMPLETE] = WHY_GONE, [END_GONE] = WHY_GONE,         [END_SLOW] = WHY_SLOW,
+                                [END_LATE] = WHY_LATE,     [END_TOO_LONG] = WHY_TOO_LONG, [END_WRONG] = WHY_WRONG};
   Request *request = (Request *)conn->request;
   lock(request->server);
   request->conn = NULL;

@@ -27,7 +27,8 @@ enum {
 /* Why the server has ended a request. */
 typedef enum Why {
   NOT_ENDED,
-  WHY_GONE,     /* the client has closed the connection, or is too slow */
+  WHY_GONE,     /* the client has closed the connection, or reads too slowly */
+  WHY_SLOW,     /* the client sends its body too slowly */
   WHY_LATE,     /* it took longer than the limit */
   WHY_TOO_LONG, /* its body is longer than the limit */
   WHY_WRONG,    /* its body breaks the rules of HTTP */

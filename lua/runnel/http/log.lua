@@ -5,7 +5,6 @@ local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.internal.json"
-local timed_out = require "runnel.timed_out"
 
 local internal = core.internal
 local put_while_open = internal.moving.put_while_open
@@ -20,7 +19,7 @@ local OPTIONS = { behind_proxy = true, format = true, to = true }
 local ID <const> = "^[%w._-]+$"
 local LONGEST_ID <const> = 100
 
--- What is logged in place of a status that the server sends when the client has gone.
+-- What is logged in place of a status for a request without a response.
 local GONE <const> = 499
 
 ---The options of http.log.
@@ -38,7 +37,8 @@ local GONE <const> = 499
 ---@field address string
 ---@field method string
 ---@field target string as the client has sent it
----@field status integer 499 if the client went away before; 101 if the connection got another protocol
+---@field status integer 499 if there was no response, such as when the client went away; 101 if the connection got
+---another protocol
 ---@field bytes integer of the body
 ---@field ms number until the end of the response was passed to the server
 ---@field error? string why the response is not complete
@@ -149,8 +149,8 @@ local function with_id(headers, id)
 end
 
 -- Logs that the go block of a request was cancelled, and lets it end.
-local function give_up(self, entry, reason)
-  entry.status = timed_out.is_timeout(reason) and 503 or GONE
+local function give_up(self, req, entry, reason)
+  entry.status = req.sent_status or GONE
   entry.error = internal.error_text(reason)
   finish(self, entry)
   error(reason, 0)
@@ -173,7 +173,7 @@ end
 local function handle(self, req)
   local entry = begin(self, req)
   local is_there, ok, status, headers, body = pcall(guard.call, "the function of http.log", self.f, req)
-  if not is_there then give_up(self, entry, ok) end
+  if not is_there then give_up(self, req, entry, ok) end
   if not ok then return fail(self, entry, status) end
   if req.is_upgraded then
     entry.status = 101

@@ -23,6 +23,7 @@ local request = {}
 ---@field address string of the client; behind a proxy, that of the proxy
 ---@field can_upgrade boolean the client offers another protocol for the connection, by its headers
 ---@field is_upgraded? boolean the connection speaks that protocol: see request.upgrade
+---@field package sent_status? integer the status that the server itself has sent, in place of the program
 ---@field package server runnel.http.Server
 ---@field package socket? runnel.http.WebSocketUpgrade of `websocket`
 ---@field package core any the request of the C module

@@ -100,18 +100,22 @@ local function give_up(fed)
   if req.socket then req.socket:gone "its go block has been cancelled" end
 end
 
--- Why the server has ended a request: the reason that cancels its go block.
+-- Why the server has ended a request: the reason that cancels its go block, and the status that it has sent.
 local REASONS = {
-  gone = "the client has closed the connection",
-  too_long = "the body of the request is longer than the server's limit",
-  wrong = "the body of the request breaks the rules of HTTP",
-  memory = "there is no memory for the body of the request",
+  gone = { "the client has closed the connection" },
+  slow = { "the body of the request has not come in time", 408 },
+  late = { "the request had no answer after %s ms", 503 },
+  too_long = { "the body of the request is longer than the server's limit", 413 },
+  wrong = { "the body of the request breaks the rules of HTTP", 400 },
+  memory = { "there is no memory for the body of the request" },
 }
 
 local function reason_of(self, req)
   local why = req.core:why()
-  if why == "late" then return timed_out.new(("the request had no answer after %s ms"):format(self.timeout)) end
-  return REASONS[why]
+  local text, status = table.unpack(REASONS[why])
+  req.sent_status = status
+  if why == "late" then return timed_out.new(text:format(self.timeout)) end
+  return text
 end
 
 -- Called with each request that has events, in the go block of the port; with false when no connection is left.
