@@ -3,7 +3,7 @@
 #ifndef RUNNEL_MONITOR_PAGE_H
 #define RUNNEL_MONITOR_PAGE_H
 
-#include "http/server/conn.h"
+#include "http/server/advance.h"
 #include "monitor/desk.h"
 #include "monitor/feed.h"
 
@@ -23,7 +23,7 @@ static inline bool page_is_idle(const Page *page) {
 }
 
 /* Begins to send page->message, which is complete. */
-static inline void page_send(const Page *page) { conn_go_on(page->conn); }
+static inline void page_send(const Page *page) { advance(page->conn); }
 
 void page_free(Page *page);
 

@@ -1,4 +1,5 @@
-/* conn.h: a connection of an HTTP server: the state machine between its bytes and its user, who answers requests.
+/* conn.h: a connection of an HTTP server, between its bytes and its user, who answers requests: its state, its beginning
+   and its end. What comes is in input.h; advance.h moves it on.
 
    A connection has one request at a time. The user is a table of functions (ConnUser); the monitor is one, the requests
    that Lua answers another. All of this runs in the server's thread. The bytes of a response are the user's business,
@@ -40,14 +41,14 @@ typedef struct ConnUser {
      memory: then the connection is closed. */
   bool (*begin)(struct Conn *conn, const Head *head);
 
-  /* Bytes of its body have come. Returns how many it takes; if fewer, conn_go_on gives it the rest later. */
+  /* Bytes of its body have come. Returns how many it takes; if fewer, advance gives it the rest later. */
   size_t (*body)(struct Conn *conn, const char *bytes, size_t size);
 
   /* The body is complete; not called for a request without one. */
   void (*whole)(struct Conn *conn);
 
   /* Puts the next bytes of the response into conn->out, which is empty, if there are some; sets is_answered, is_done,
-     is_cut, keeps and upgrades (below). After a change, conn_go_on makes the connection ask again. */
+     is_cut, keeps and upgrades (below). After a change, advance makes the connection ask again. */
   void (*pull)(struct Conn *conn);
 
   /* The request has ended: the last call for it, and conn->request is NULL afterwards. */
@@ -139,14 +140,14 @@ typedef struct Conn {
 /* Begins a connection on a socket, which it owns; NULL, and the socket is closed, if there is no memory. */
 Conn *conn_open(Hub *hub, int fd, const Peer *peer, bool is_surplus);
 
-/* Its socket is ready. */
-void conn_event(Conn *conn, unsigned bits);
+/* From now on, the next request is waited for. */
+void conn_await_head(Conn *conn);
 
-/* Its timer has fired. */
-void conn_look(Conn *conn);
+/* The request, if there is one, ends. */
+void conn_end_request(Conn *conn, Ending ending);
 
-/* Makes it ask its user again: for room for a body, or the next bytes of a response. */
-void conn_go_on(Conn *conn);
+/* Everything has been sent: waits until the client has read it, which a close at once could prevent. */
+void conn_linger(Conn *conn);
 
 /* Answers by the server itself, with a short text, and ends the connection; its request ends with `ending`. If a response
    has begun, that is cut. */
@@ -157,6 +158,16 @@ void conn_close(Conn *conn);
 
 /* Frees one that is closed. */
 void conn_free(Conn *conn);
+
+/* Whether bytes wait to be sent. */
+static inline bool conn_is_writing(const Conn *conn) {
+  return bytes_length(&conn->out) || !wire_is_flushed(&conn->wire);
+}
+
+/* Bytes have come from the client, or gone to it. */
+static inline void conn_progress(const Conn *conn, Pace *pace, size_t bytes) {
+  pace_add(pace, bytes, conn->hub->limits.rate, conn->hub->limits.idle, conn->hub->now);
+}
 
 /* Whether it waits for a request of which no byte has come. */
 static inline bool conn_is_idle(const Conn *conn) { return conn->phase == PHASE_HEAD && bytes_length(&conn->in) == 0; }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "http/server/advance.h"
 
 /* How many connections above the limit are told that there are too many; those above are closed at once. */
 enum { SURPLUS = 64 };
@@ -164,10 +165,10 @@ void engine_turn(Engine *engine, int ms) {
     unsigned bits;
     PollItem *item = poller_ready(&hub->poller, i, &bits);
     if (item == &engine->listener) (void)accept_some(engine);
-    else if (item && item != &engine->news) conn_event(CONTAINER_OF(item, Conn, item), bits);
+    else if (item && item != &engine->news) advance_event(CONTAINER_OF(item, Conn, item), bits);
   }
   for (SlotTimer *timer; (timer = timers_take(&hub->timers, hub->now)) != NULL;)
-    conn_look(CONTAINER_OF(timer, Conn, timer));
+    advance_timer(CONTAINER_OF(timer, Conn, timer));
   watch_again(engine);
   end_idle(engine);
   engine_sweep(engine);

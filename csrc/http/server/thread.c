@@ -1,6 +1,7 @@
 /* thread.c: the thread of a server; see server.h. */
 #include <stdio.h>
 
+#include "http/server/advance.h"
 #include "http/server/server.h"
 
 /* How soon the events are posted again if there was no memory, in ms. */
@@ -27,7 +28,7 @@ static bool take_changes(Server *server) {
   (void)pthread_mutex_unlock(&server->lock);
   while (request) {
     Request *next = request->next_changed;
-    if (request->conn) conn_go_on(request->conn); /* this thread sets it, and has it for as long as it is set */
+    if (request->conn) advance(request->conn); /* this thread sets it, and has it for as long as it is set */
     handle_release(request);
     request = next;
   }

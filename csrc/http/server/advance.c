@@ -1,0 +1,158 @@
+/* advance.c: see advance.h. */
+#include "http/server/advance.h"
+
+#include "http/server/input.h"
+
+/* How long a client that has closed its side of the connection waits for a response, from the head of its request. Most
+   of them have gone. */
+static const int64_t GRACE = 100 * CLOCK_MS;
+
+static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ---- what goes ---- */
+
+/* Sends what there is. */
+static void flush(Conn *conn) {
+  Hub *hub = conn->hub;
+  bool has_flushed;
+  do {
+    size_t sent;
+    if (bytes_length(&conn->out) == 0 && conn->request && !conn->is_done) hub->user->pull(conn);
+    if (conn->is_closed) return;
+    if (!wire_send(&conn->wire, &conn->out, &sent)) {
+      conn_close(conn);
+      return;
+    }
+    conn_progress(conn, &conn->writing, sent);
+    has_flushed = sent > 0 && bytes_length(&conn->out) == 0;
+  } while (has_flushed && conn->request && !conn->is_done);
+}
+
+/* The response changes the protocol. */
+static void upgrade(Conn *conn) {
+  conn->upgrades = false;
+  conn->is_raw = true;
+  conn->keeps = false;
+  conn->phase = PHASE_RAW;
+}
+
+/* Ends the request if its response has been sent; true if there may be more to do. */
+static bool finish(Conn *conn) {
+  if (!conn->is_done || conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) return false;
+  if (conn_is_writing(conn)) return false;
+  if (conn->is_cut) {
+    conn_close(conn);
+    return false;
+  }
+  conn->resets = false;
+  conn_end_request(conn, END_COMPLETE);
+  if (!conn->keeps || conn->expects) {
+    conn_linger(conn);
+    return false;
+  }
+  if (conn->phase != PHASE_WHOLE) return bytes_length(&conn->in) || conn->has_more; /* the rest is dropped first */
+  conn_await_head(conn);
+  return true;
+}
+
+/* ---- waiting ---- */
+
+static bool is_reading(const Conn *conn) {
+  return (conn->phase == PHASE_LENGTH || conn->phase == PHASE_CHUNKS) && input_is_wanted(conn);
+}
+
+/* Whether a client that sends no more is thought to have gone after the time of grace. */
+static bool may_be_gone(const Conn *conn) {
+  return conn->is_half && conn->request && !conn->is_raw && !is_reading(conn) &&
+         !(conn->is_done && conn_is_writing(conn));
+}
+
+/* When to look at it. */
+static int64_t due(const Conn *conn) {
+  const Limits *limits = &conn->hub->limits;
+  int64_t when = INT64_MAX;
+  if (conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) when = conn->until;
+  if (conn->request && !conn->is_answered && limits->request) when = earlier(when, conn->since + limits->request);
+  if (may_be_gone(conn)) when = earlier(when, conn->since + GRACE);
+  if (conn->reading.runs) when = earlier(when, conn->reading.time);
+  if (conn->writing.runs) when = earlier(when, conn->writing.time);
+  return when;
+}
+
+/* What it waits for from now on. A socket from which nothing is wanted stays watched for reading until something comes
+   after all: that is rare, and saves two calls of the system for each request. */
+static void settle(Conn *conn) {
+  Hub *hub = conn->hub;
+  bool writes = conn_is_writing(conn), reads = input_is_wanted(conn);
+  if (conn->phase == PHASE_HEAD && !conn->has_begun && !conn_is_idle(conn)) {
+    conn->has_begun = true;
+    conn->until = hub->now + hub->limits.head;
+  }
+  if (conn->is_greeting && conn->wire.lib->is_ready(conn->wire.tls)) { /* only now a request can begin */
+    conn->is_greeting = false;
+    if (!conn->has_begun) conn->until = hub->now + hub->limits.idle;
+  }
+  pace_set(&conn->reading, is_reading(conn), hub->now);
+  if (writes && !conn->writing.runs) conn->unread = wire_unacknowledged(&conn->wire);
+  pace_set(&conn->writing, writes, hub->now);
+  unsigned wanted = conn->item.wanted & POLLER_IN;
+  if (reads) wanted = POLLER_IN;
+  if (writes) wanted |= POLLER_OUT;
+  if (!conn->is_half) wanted |= POLLER_HALF;
+  poller_want(&hub->poller, &conn->item, wanted);
+  timers_set(&hub->timers, &conn->timer, due(conn));
+}
+
+void advance(Conn *conn) {
+  if (conn->is_closed) return;
+  do {
+    input_take(conn);
+    while (!conn->is_closed && conn->has_more && input_is_wanted(conn)) input_receive(conn);
+    if (!conn->is_closed) flush(conn);
+    if (!conn->is_closed && conn->upgrades && !conn->is_raw) {
+      upgrade(conn);
+      input_take(conn);
+    }
+  } while (!conn->is_closed && finish(conn));
+  if (!conn->is_closed) settle(conn);
+}
+
+void advance_event(Conn *conn, unsigned bits) {
+  if (conn->is_closed) return;
+  if (bits & POLLER_GONE) {
+    conn_close(conn);
+    return;
+  }
+  if (bits & POLLER_HALF) conn->is_half = true;
+  if (bits & POLLER_IN) {
+    if (input_is_wanted(conn)) input_receive(conn);
+    else poller_want(&conn->hub->poller, &conn->item, conn->item.wanted & ~(unsigned)POLLER_IN);
+  }
+  advance(conn);
+}
+
+/* ---- time ---- */
+
+/* Whether the client reads, though so slowly that the socket takes no more bytes yet. */
+static bool reads_slowly(Conn *conn) {
+  size_t before = conn->unread;
+  conn->unread = wire_unacknowledged(&conn->wire);
+  if (conn->unread >= before) return false;
+  conn_progress(conn, &conn->writing, before - conn->unread);
+  return !pace_is_over(&conn->writing, conn->hub->now);
+}
+
+void advance_timer(Conn *conn) {
+  const Limits *limits = &conn->hub->limits;
+  int64_t now = conn->hub->now;
+  bool is_over = (conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) && now >= conn->until;
+  bool is_late = conn->request && !conn->is_answered && limits->request && now >= conn->since + limits->request;
+  bool has_gone = may_be_gone(conn) && now >= conn->since + GRACE;
+  bool reads_nothing = pace_is_over(&conn->writing, now) && !reads_slowly(conn);
+  if (is_over && conn->phase == PHASE_HEAD && !conn_is_idle(conn))
+    conn_refuse(conn, 408, "408: the headers have not come in time\n", END_GONE);
+  else if (is_over || has_gone || reads_nothing) conn_close(conn);
+  else if (pace_is_over(&conn->reading, now)) conn_refuse(conn, 408, "408: the body has not come in time\n", END_SLOW);
+  else if (is_late) conn_refuse(conn, 503, "503: the answer took too long\n", END_LATE);
+  advance(conn);
+}
