@@ -260,6 +260,19 @@ describe("req:websocket", function()
       assert.equal(1006, ended:take())
     end)
 
+    it("of a client that has gone takes no more messages, also if nothing else runs between them", function()
+      local go_on, ended = rn.chan(), rn.chan(1)
+      local server <close> = serve(function(conn)
+        go_on:take()
+        repeat until not conn:write "x"
+        wait_for(function() return conn.code end)
+        ended:put(conn.code)
+      end)
+      ask(server):close()
+      go_on:put(true)
+      assert.equal(1006, ended:take())
+    end)
+
     it("stops a client whose messages are not taken, and a function whose client reads nothing", function()
       local go_on, done = rn.chan(), rn.chan(1)
       local sent = 0

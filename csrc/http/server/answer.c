@@ -280,8 +280,8 @@ static bool send_at_once(Request *request) {
   return wire_send(&request->conn->wire, &request->out, &sent) && bytes_length(&request->out) == 0;
 }
 
-/* request:write(bytes) -> true | false: wait for EVENT_ROOM before the next write; or nil: the body is longer than its
-   length */
+/* request:write(bytes) -> true | false: wait for EVENT_ROOM before the next write, or, if the server has ended the
+   request, for EVENT_ENDED; or nil: the body is longer than its length */
 static int write_body(lua_State *L) {
   Request *request = request_at(L);
   size_t size;
@@ -289,7 +289,8 @@ static int write_body(lua_State *L) {
   if (size > request->promised) return 0;
   lock(request);
   bool ok = request->why || size == 0 || add_bytes(request, bytes, size);
-  bool is_sent = size == 0 || send_at_once(request), has_room = bytes_length(&request->out) < BODY_WINDOW;
+  bool is_sent = size == 0 || send_at_once(request);
+  bool has_room = !request->why && bytes_length(&request->out) < BODY_WINDOW;
   if (!has_room) request->wants_room = true;
   unlock(L, request, !is_sent);
   if (!ok) return luaL_error(L, "not enough memory");
