@@ -1,11 +1,8 @@
 /* feed.c: see feed.h. */
 #include "monitor/feed.h"
 
-/* The most texts and rows that a page knows; then it begins anew. */
-enum { MAX_TEXTS = 50000, MAX_ROWS = 200000 };
-
-/* If more rows have gone at once, the page begins anew. */
-enum { MAX_GONE = 5000 };
+/* The most texts that a page knows; then it begins anew. */
+enum { MAX_TEXTS = 50000 };
 
 static uint64_t row_key(const Row *row) { return row->id << 3 | (uint64_t)row->kind << 1 | 1; }
 static uint64_t id_of_key(uint64_t key) { return key >> 3; }
@@ -31,7 +28,7 @@ static int64_t number_of(Feed *feed, const char *string, Text *news) {
 static uint64_t row_hash(const View *view, const Row *row) {
   uint64_t parts[ROW_TEXTS + ROW_NUMBERS] = {0};
   RowShape shape = row_shapes[row->kind];
-  for (int i = 0; i < shape.texts; i++) parts[i] = map_hash(snapshot_text(view->snapshot, row->texts[i]));
+  for (int i = 0; i < shape.texts; i++) parts[i] = map_hash(view_text(view, row->texts[i]));
   for (int i = 0; i < shape.numbers; i++) parts[ROW_TEXTS + i] = (uint64_t)row->numbers[i];
   return map_hash_bytes(parts, sizeof parts);
 }
@@ -44,7 +41,7 @@ static void write_row(Feed *feed, const View *view, const Row *row, Text *out, T
   text_integer(out, (int64_t)row->id);
   for (int i = 0; i < shape.texts; i++) {
     text_puts(out, ",");
-    text_integer(out, number_of(feed, snapshot_text(view->snapshot, row->texts[i]), news));
+    text_integer(out, number_of(feed, view_text(view, row->texts[i]), news));
   }
   for (int i = 0; i < shape.numbers; i++) {
     text_puts(out, ",");
@@ -113,7 +110,7 @@ void feed_write(Feed *feed, const View *view, Text *out, size_t budget) {
   Text rows = {0}, news = {0}, gone = {0};
   uint32_t ngone = mark_rows(feed, view);
   feed->is_cut = false;
-  if (!feed->begun || ngone > MAX_GONE || feed->texts.n > MAX_TEXTS || feed->rows.n > MAX_ROWS) {
+  if (!feed->begun || feed->texts.n > MAX_TEXTS) {
     map_clear(&feed->texts);
     map_clear(&feed->rows);
     text_puts(out, "\"reset\":true,");

@@ -18,7 +18,7 @@ typedef struct Feed {
 } Feed;
 
 /* Adds to `out` the fields of a JSON object (without braces): "n", new texts as [number, text]; "u", rows as [kind, id,
-   texts..., numbers...]; "d", rows that have gone, as [kind, id]; "cut": true if more follows; and "reset": true if the
+   texts..., numbers...]; "d", rows that have gone, as [kind, id]; "cut": true if the page does not have all rows of the view yet; and "reset": true if the
    page must forget everything first. Adds little more than `budget` bytes. If `out` fails, the next message begins
    anew. */
 void feed_write(Feed *feed, const View *view, Text *out, size_t budget);

@@ -13,8 +13,8 @@
    twentieth of the program's time. */
 enum { SHARE = 20 };
 
-/* The rate at which bytes are sent to a page. */
-enum { BYTES_A_SECOND = 62 * 1024 };
+/* The bytes of a page's first picture, and then those in a second. */
+enum { FIRST_BYTES = 256 * 1024, BYTES_A_SECOND = 126 * 1024 };
 
 /* How long pages may take to read their last message, in ms. */
 enum { LAST_WORDS = 300 };
@@ -58,7 +58,8 @@ static int64_t owed_since(const Server *server) {
 static void feed_page(Server *server, Page *page, int64_t now) {
   if (!page->conn || !page_is_idle(page)) return;
   int64_t ms = page->last_sent ? (now - page->last_sent) / CLOCK_MS : server->period;
-  size_t budget = (size_t)((ms < server->period ? ms : server->period) * BYTES_A_SECOND / 1000);
+  size_t budget = page->feed.rows.n ? (size_t)((ms < server->period ? ms : server->period) * BYTES_A_SECOND / 1000)
+                                    : FIRST_BYTES;
   Text *to = &page->message;
   text_clear(to);
   text_puts(to, "data: {");
@@ -78,6 +79,15 @@ static void feed_page(Server *server, Page *page, int64_t now) {
 
 static void feed_pages(Server *server, int64_t now) {
   for (Page *page = server->site.pages; page; page = page->next) feed_page(server, page, now);
+}
+
+/* Whether a page does not have all of the view yet: it gets that before a newer one, so what it shows is a state that
+   the program was in. */
+static bool is_sending(const Server *server) {
+  for (const Page *page = server->site.pages; page; page = page->next) {
+    if (page->conn && page->feed.is_cut && page_is_idle(page)) return true;
+  }
+  return false;
 }
 
 static void drop_closed_pages(Server *server) {
@@ -108,7 +118,7 @@ static void ask_if_due(Server *server, int64_t now) {
   int64_t share = server->site.desk.shown->taken * SHARE, period = server->period * CLOCK_MS;
   server->due = now + (share > period ? share : period);
   if (!server->site.pages) return;
-  if (atomic_load(&server->site.desk.watch->asked)) {
+  if (is_sending(server) || atomic_load(&server->site.desk.watch->asked)) {
     feed_pages(server, now);
     return;
   }
@@ -140,7 +150,7 @@ static void *run(void *data) {
     drop_closed_pages(server);
     int64_t now = clock_ns();
     visitors_close_late(&server->site.visitors, now);
-    if (desk_fetch(desk)) {
+    if (!is_sending(server) && desk_fetch(desk)) {
       server->has_view = view_make(&server->view, desk->shown);
       feed_pages(server, now);
     }

@@ -47,6 +47,9 @@ void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t 
   add_field(to, "taken", s->taken / 1000);
   add_field(to, "more", view->more);
   add_field(to, "more_chans", view->more_chans);
+  add_field(to, "more_edges", (int64_t)view->more_edges);
+  add_field(to, "at", s->began / CLOCK_MS);
+  add_field(to, "puts", (int64_t)view->puts);
 }
 
 void summary_result(lua_State *L, Text *to) {

@@ -24,29 +24,106 @@ static Row *add(View *view, RowKind kind, uint64_t id) {
   return row;
 }
 
+/* ---- names ---- */
+
+/* Marks a text of the view; others are the snapshot's. */
+#define OWN (UINT32_C(1) << 31)
+
+const char *view_text(const View *view, uint32_t text) {
+  return text & OWN ? (const char *)view->names.items + (text & ~OWN) : snapshot_text(view->snapshot, text);
+}
+
+/* A name, and what distinguishes it from others. */
+typedef struct Name {
+  uint64_t hash; /* 0: there was no memory */
+  uint32_t text; /* see view_text */
+} Name;
+
+static Name whole_name(const View *view, uint32_t text) {
+  return (Name){.hash = map_hash(snapshot_text(view->snapshot, text)), .text = text};
+}
+
+/* The name with one # for each run of digits. Digits after a colon stay: they are the number of a line. */
+static Name pattern_of(View *view, uint32_t text) {
+  enum { LONGEST = 256 };
+  char pattern[LONGEST + 1];
+  size_t n = 0;
+  bool is_line = false;
+  for (const char *at = snapshot_text(view->snapshot, text); *at && n < LONGEST; at++) {
+    bool is_digit = *at >= '0' && *at <= '9';
+    if (!is_digit || is_line) pattern[n++] = *at;
+    else if (n == 0 || pattern[n - 1] != '#') pattern[n++] = '#';
+    is_line = *at == ':' || (is_line && is_digit);
+  }
+  pattern[n] = 0;
+  Name name = {.hash = map_hash(pattern)};
+  MapEntry *entry = map_find(&view->patterns, name.hash);
+  if (!entry) {
+    SnapshotArray *names = &view->names;
+    void *items = grow(names->items, &names->room, names->n + n + 1, 1);
+    if (items) names->items = items;
+    entry = items ? map_add(&view->patterns, name.hash) : NULL;
+    if (!entry) return (Name){0};
+    memcpy((char *)items + names->n, pattern, n + 1);
+    entry->value = names->n;
+    names->n += (uint32_t)n + 1;
+  }
+  name.text = (uint32_t)entry->value | OWN;
+  return name;
+}
+
+/* ---- the rows that matter most ---- */
+
+/* How much there is of a row: the values of a channel or an edge, the go blocks. */
+static int64_t amount(const Row *row) {
+  return row->kind == ROW_CHAN ? row[1].numbers[0] : row->kind == ROW_GO ? row->numbers[5] : row->numbers[2];
+}
+
+static int by_amount(const void *left, const void *right) {
+  const Row *a = (const Row *)left, *b = (const Row *)right;
+  int64_t x = amount(a), y = amount(b);
+  if (x != y) return x > y ? -1 : 1;
+  return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* Of the items from row `first` on, each of `size` rows, leaves at most `most`. The others stay behind the end. Returns
+   how many they are. */
+static uint32_t keep_most(View *view, uint32_t first, uint32_t size, uint32_t most) {
+  uint32_t n = (view->n - first) / size;
+  if (n <= most) return 0;
+  qsort(view->rows + first, n, size * sizeof(Row), by_amount);
+  view->n = first + most * size;
+  return n - most;
+}
+
 /* ---- channels ---- */
 
-/* The common key of channels in one row: the line where they were made or, for named channels, the name without its
-   digits; and the kind. */
-static uint64_t chan_key(const Snapshot *s, const SnapshotChan *c) {
-  enum { LONGEST = 256 };
-  const char *name = snapshot_text(s, c->name);
-  char pattern[LONGEST];
-  size_t n = 0;
-  for (; *name && n < LONGEST; name++) {
-    bool is_digit = *name >= '0' && *name <= '9' && !(c->flags & SNAPSHOT_UNNAMED);
-    if (!is_digit) pattern[n++] = *name;
-    else if (n == 0 || pattern[n - 1] != '#') pattern[n++] = '#';
-  }
-  uint64_t parts[] = {map_hash_bytes(pattern, n), c->kind, c->flags};
-  return map_hash_bytes(parts, sizeof parts);
+/* How much a counter has grown since the last view, in which it was 0 if it was not there. */
+static uint64_t growth(View *view, const SnapshotChan *c, bool is_put, bool *well) {
+  MapEntry *entry = map_add(&view->counts, c->id << 1 | is_put);
+  uint64_t n = is_put ? c->puts : c->takes;
+  *well = *well && entry;
+  if (!entry) return 0;
+  uint64_t before = entry->value;
+  entry->value = n;
+  entry->mark = view->mark;
+  return n > before ? n - before : 0;
+}
+
+/* The growing total of a row that channels share. */
+static uint64_t total_of(View *view, uint64_t row, bool is_put, uint64_t more, bool *well) {
+  MapEntry *entry = map_add(&view->totals, row << 1 | is_put);
+  *well = *well && entry;
+  if (!entry) return 0;
+  entry->mark = view->mark;
+  return entry->value += more;
 }
 
 /* Adds the two rows of a channel, or of the first of several. */
-static bool add_chan(View *view, const SnapshotChan *c, uint64_t id) {
+static bool add_chan(View *view, const SnapshotChan *c, uint64_t id, uint32_t name) {
   Row *row = add(view, ROW_CHAN, id);
   if (!row) return false;
-  row->texts[0] = c->name;
+  row->texts[0] = name;
   row->numbers[0] = c->kind;
   row->numbers[2] = c->flags;
   row->numbers[4] = (int64_t)c->id;
@@ -57,67 +134,73 @@ static bool add_chan(View *view, const SnapshotChan *c, uint64_t id) {
 static void count_chan(Row *rows, const SnapshotChan *c) {
   rows[0].numbers[1] += c->limit;
   rows[0].numbers[3]++;
-  const int64_t fill[] = {(int64_t)c->puts, (int64_t)c->takes, c->count, c->nputs, c->ntakes};
-  for (int i = 0; i < 5; i++) rows[1].numbers[i] += fill[i];
+  rows[1].numbers[2] += c->count;
+  rows[1].numbers[3] += c->nputs;
+  rows[1].numbers[4] += c->ntakes;
 }
 
 static bool add_single_chans(View *view, const Snapshot *s) {
   const SnapshotChan *chans = s->chans.items;
-  for (uint32_t i = 0; i < s->chans.n; i++) {
-    if (!add_chan(view, &chans[i], chans[i].id)) return false;
-    count_chan(&view->rows[view->n - 2], &chans[i]);
+  bool well = true;
+  for (uint32_t i = 0; i < s->chans.n && well; i++) {
+    view->puts += growth(view, &chans[i], true, &well);
+    if (!well || !add_chan(view, &chans[i], chans[i].id, chans[i].name)) return false;
+    Row *rows = &view->rows[view->n - 2];
+    count_chan(rows, &chans[i]);
+    rows[1].numbers[0] = (int64_t)chans[i].puts;
+    rows[1].numbers[1] = (int64_t)chans[i].takes;
   }
-  return true;
+  return well;
 }
 
-/* Makes rows for channels with a common key. If there would be too many, counts the rest. */
-static bool add_folded_chans(View *view, const Snapshot *s) {
+/* Makes rows for channels with a common name, kind and flags. */
+static bool add_shared_chans(View *view, const Snapshot *s) {
   const SnapshotChan *chans = s->chans.items;
   Map rows = {0};
   bool well = true;
   for (uint32_t i = 0; i < s->chans.n && well; i++) {
-    uint64_t key = chan_key(s, &chans[i]);
-    const MapEntry *known = map_find(&rows, key);
-    if (!known && view->n / 2 == VIEW_CHANS) {
-      view->more_chans++;
-      continue;
-    }
-    MapEntry *entry = map_add(&rows, key), *place = map_add(&view->places, chans[i].id);
-    well = entry && place && (known || add_chan(view, &chans[i], key & ID_MASK));
+    Name name = pattern_of(view, chans[i].name);
+    uint64_t parts[] = {name.hash, chans[i].kind, chans[i].flags}, id = map_hash_bytes(parts, sizeof parts) & ID_MASK;
+    const MapEntry *known = map_find(&rows, id | 1);
+    MapEntry *entry = map_add(&rows, id | 1), *place = map_add(&view->places, chans[i].id);
+    well = name.hash && entry && place && (known || add_chan(view, &chans[i], id, name.text));
     if (!well) break;
     if (!known) entry->value = view->n - 2;
-    place->value = key & ID_MASK;
-    count_chan(&view->rows[entry->value], &chans[i]);
+    place->value = id;
+    Row *row = &view->rows[entry->value];
+    count_chan(row, &chans[i]);
+    uint64_t puts = growth(view, &chans[i], true, &well), takes = growth(view, &chans[i], false, &well);
+    view->puts += puts;
+    row[1].numbers[0] = (int64_t)total_of(view, id, true, puts, &well);
+    row[1].numbers[1] = (int64_t)total_of(view, id, false, takes, &well);
   }
   map_free(&rows);
+  uint32_t end = view->n;
+  (void)keep_most(view, 0, 2, VIEW_CHANS);
+  for (uint32_t i = 0; i < view->n && well; i += 2) well = map_add(&view->kept, view->rows[i].id | 1) != NULL;
+  for (uint32_t i = view->n; i < end; i += 2) view->more_chans += (uint32_t)view->rows[i].numbers[3];
   return well;
 }
 
 static bool add_chans(View *view, const Snapshot *s) {
-  return s->chans.n <= VIEW_CHANS ? add_single_chans(view, s) : add_folded_chans(view, s);
+  bool well = s->chans.n <= VIEW_CHANS ? add_single_chans(view, s) : add_shared_chans(view, s);
+  return well && map_keep_marked(&view->counts, view->mark) && map_keep_marked(&view->totals, view->mark);
 }
 
 /* The id of the channel's row; 0 if there is none. */
 static uint64_t row_of(const View *view, uint64_t chan) {
   if (!view->places.n) return chan;
   const MapEntry *place = map_find(&view->places, chan);
-  return place ? place->value : 0;
+  return place && map_find(&view->kept, place->value | 1) ? place->value : 0;
 }
 
 /* ---- go blocks ---- */
 
-/* The common key of go blocks in one row; with `by_chan` also the channel. */
-static uint64_t go_key(const View *view, const Snapshot *s, const SnapshotGo *g, bool by_chan) {
-  uint64_t parts[] = {map_hash(snapshot_text(s, g->name)), map_hash(snapshot_text(s, g->where)), g->state, g->op,
-                      by_chan ? row_of(view, g->chan) : 0};
-  return map_hash_bytes(parts, sizeof parts);
-}
-
 /* Adds the row of a go block, or of the first of several. */
-static bool add_go(View *view, const SnapshotGo *g, uint64_t id) {
+static bool add_go(View *view, const SnapshotGo *g, uint64_t id, uint32_t name) {
   Row *row = add(view, ROW_GO, id);
   if (!row) return false;
-  row->texts[0] = g->name;
+  row->texts[0] = name;
   row->texts[1] = g->where;
   const int64_t numbers[] = {g->state, g->op,         (int64_t)row_of(view, g->chan), g->nchans, g->since / CLOCK_MS,
                              1,        (int64_t)g->id};
@@ -126,70 +209,73 @@ static bool add_go(View *view, const SnapshotGo *g, uint64_t id) {
 }
 
 /* One row for each go block. */
-static bool add_single(View *view, const Snapshot *s) {
+static bool add_single_gos(View *view, const Snapshot *s) {
   const SnapshotGo *gos = s->gos.items;
   for (uint32_t i = 0; i < s->gos.n; i++) {
-    if (!add_go(view, &gos[i], gos[i].id)) return false;
+    if (!add_go(view, &gos[i], gos[i].id, gos[i].name)) return false;
   }
   return true;
 }
 
-/* Makes one row for go blocks with a common key. Returns false if there is no memory, or *full if there would be too
-   many rows: the rest is counted. */
-static bool add_folded(View *view, const Snapshot *s, bool by_chan, bool *full) {
+/* Adds one more go block to a row. */
+static void count_go(const View *view, Row *row, const SnapshotGo *g) {
+  if (g->since && g->since / CLOCK_MS < row->numbers[4]) row->numbers[4] = g->since / CLOCK_MS;
+  if (row->numbers[2] != (int64_t)row_of(view, g->chan)) row->numbers[2] = 0;
+  row->numbers[5]++;
+}
+
+/* Makes rows for go blocks with a common name that do the same in the same line. */
+static bool add_shared_gos(View *view, const Snapshot *s) {
   const SnapshotGo *gos = s->gos.items;
-  Map map = {0};
+  Map rows = {0};
   bool well = true;
   uint32_t first = view->n;
-  *full = false;
   for (uint32_t i = 0; i < s->gos.n && well; i++) {
     const SnapshotGo *g = &gos[i];
-    uint64_t key = go_key(view, s, g, by_chan);
-    MapEntry *entry = map_find(&map, key);
+    Name name = pattern_of(view, g->name);
+    uint64_t parts[] = {name.hash, map_hash(snapshot_text(s, g->where)), g->state, g->op};
+    uint64_t key = map_hash_bytes(parts, sizeof parts);
+    MapEntry *entry = map_find(&rows, key);
     if (entry) {
-      Row *row = &view->rows[entry->value];
-      if (g->since && g->since / CLOCK_MS < row->numbers[4]) row->numbers[4] = g->since / CLOCK_MS;
-      if (row->numbers[2] != (int64_t)row_of(view, g->chan)) row->numbers[2] = 0;
-      row->numbers[5]++;
+      count_go(view, &view->rows[entry->value], g);
       continue;
     }
-    if (view->n - first == VIEW_GOS) {
-      *full = true;
-      if (by_chan) break;
-      view->more++;
-      continue;
-    }
-    entry = map_add(&map, key);
-    well = entry && add_go(view, g, key & ID_MASK);
+    entry = map_add(&rows, key);
+    well = name.hash && entry && add_go(view, g, key & ID_MASK, name.text);
     if (well) entry->value = view->n - 1;
   }
-  map_free(&map);
+  map_free(&rows);
+  uint32_t end = view->n;
+  (void)keep_most(view, first, 1, VIEW_GOS);
+  for (uint32_t i = view->n; i < end; i++) view->more += (uint32_t)view->rows[i].numbers[5];
   return well;
 }
 
 static bool add_gos(View *view, const Snapshot *s) {
-  if (s->gos.n <= VIEW_SINGLE) return add_single(view, s);
-  uint32_t first = view->n;
-  bool full;
-  if (!add_folded(view, s, true, &full)) return false;
-  if (!full) return true;
-  view->n = first;
-  return add_folded(view, s, false, &full);
+  return s->gos.n <= VIEW_SINGLE ? add_single_gos(view, s) : add_shared_gos(view, s);
 }
 
 /* ---- edges ---- */
 
-/* The total of a channel's only edge on a side equals the channel's own, and is not sent. */
+/* Rounded down to two digits. A page shows only the size, and the row changes seldom. */
+static int64_t roughly(int64_t n) {
+  int64_t unit = 1;
+  while (n / unit >= 100) unit *= 10;
+  return n / unit * unit;
+}
+
+/* Makes a row for the edges of go blocks with a common name on a row of channels. */
 static bool add_edges(View *view, const Snapshot *s) {
   const SnapshotEdge *edges = s->edges.items;
   Map rows = {0}, sides = {0};
-  bool well = true;
+  bool well = true, is_shared = s->gos.n > VIEW_SINGLE;
   uint32_t first = view->n;
   for (uint32_t i = 0; i < s->edges.n && well; i++) {
     const SnapshotEdge *e = &edges[i];
     uint64_t chan = row_of(view, e->chan);
     if (!chan) continue;
-    uint64_t parts[] = {map_hash(snapshot_text(s, e->name)), chan, e->is_put};
+    Name name = is_shared ? pattern_of(view, e->name) : whole_name(view, e->name);
+    uint64_t parts[] = {name.hash, chan, e->is_put};
     uint64_t key = map_hash_bytes(parts, sizeof parts);
     const MapEntry *known = map_find(&rows, key);
     if (known) {
@@ -197,20 +283,21 @@ static bool add_edges(View *view, const Snapshot *s) {
       continue;
     }
     MapEntry *entry = map_add(&rows, key), *side = map_add(&sides, chan << 1 | e->is_put);
-    Row *row = entry && side ? add(view, ROW_EDGE, key & ID_MASK) : NULL;
+    Row *row = entry && side && name.hash ? add(view, ROW_EDGE, key & ID_MASK) : NULL;
     well = row;
     if (!row) break;
     entry->value = view->n - 1;
     side->value++;
-    row->texts[0] = e->name;
+    row->texts[0] = name.text;
     row->numbers[0] = (int64_t)chan;
     row->numbers[1] = e->is_put;
     row->numbers[2] = (int64_t)e->total;
   }
+  view->more_edges = s->lost + keep_most(view, first, 1, VIEW_EDGES);
   for (uint32_t i = first; well && i < view->n; i++) {
     Row *row = &view->rows[i];
     uint64_t side = (uint64_t)row->numbers[0] << 1 | (uint64_t)row->numbers[1];
-    if (map_find(&sides, side)->value == 1) row->numbers[2] = -1;
+    row->numbers[2] = map_find(&sides, side)->value == 1 ? -1 : roughly(row->numbers[2]);
   }
   map_free(&rows);
   map_free(&sides);
@@ -218,16 +305,21 @@ static bool add_edges(View *view, const Snapshot *s) {
 }
 
 bool view_make(View *view, const Snapshot *snapshot) {
-  view->n = view->more = view->more_chans = 0;
+  view->n = view->more = view->more_chans = view->names.n = 0;
   view->snapshot = snapshot;
+  view->mark++;
   map_clear(&view->places);
+  map_clear(&view->kept);
+  map_clear(&view->patterns);
   if (add_chans(view, snapshot) && add_gos(view, snapshot) && add_edges(view, snapshot)) return true;
   view->n = 0; /* uncovered: only when memory runs out */
   return false;
 }
 
 void view_free(View *view) {
-  map_free(&view->places);
+  Map *maps[] = {&view->counts, &view->totals, &view->places, &view->kept, &view->patterns};
+  for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_free(maps[i]);
+  free(view->names.items);
   free(view->rows);
   *view = (View){0};
 }

@@ -203,6 +203,10 @@ static bool fill_edge(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
   if (!e.key || trace_edge_is_result(&e)) return true;
   uint64_t chan = trace_whole_id(S->next_id, trace_edge_chan(&e));
   if (!map_find(&s->seen, chan << 1)) return true; /* collected */
+  if (trace_edge_label(&e) == TRACE_OTHER) { /* which go blocks is not known */
+    s->lost += e.puts + e.takes;
+    return true;
+  }
   uint32_t name = add_label(L, S, s, trace_edge_label(&e));
   if (e.puts) add_edge(L, s, chan, name, true, e.puts);
   if (e.takes) add_edge(L, s, chan, name, false, e.takes);
@@ -232,6 +236,8 @@ static void begin(lua_State *L, Sched *S, Snapshot *s) {
   map_clear(&s->seen);
   s->is_virtual = S->world.clock.is_virtual;
   s->now = clock_now(&S->world.clock);
+  s->began = clock_ns();
+  s->lost = trace_is_on(S) ? S->tracer->edges_lost : 0;
   s->taken = 0;
   s->ready = S->world.nready;
   s->has_main = false;

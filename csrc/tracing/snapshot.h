@@ -77,6 +77,8 @@ typedef struct Snapshot {
   bool has_main;        /* the first of `gos` is the main program */
   bool is_virtual;      /* the scheduler's time is virtual */
   int64_t now;          /* the scheduler's time when it was begun */
+  int64_t began;        /* the time then by clock_ns, which is another in virtual time */
+  uint64_t lost;        /* puts and takes of edges that are missing, since the trace had no room for them */
   int64_t taken;        /* time that filling it has taken, in ns */
   uint64_t memory;      /* bytes that Lua uses */
   uint32_t ready;       /* go blocks in the run queue */

@@ -16,7 +16,7 @@
 #include "tracing/trace_state.h"
 
 /* Increases with each change of Watch and of the structs in snapshot.h. */
-enum { WATCH_RELEASE = 3 };
+enum { WATCH_RELEASE = 4 };
 
 /* A userdata. The module keeps it alive until the thread that uses it has ended. */
 typedef struct Watch {

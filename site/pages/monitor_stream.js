@@ -14,9 +14,7 @@ export function connect(model, changed, onResult) {
   const kinds = {
     ask() { parent.postMessage({ monitor: "ready" }, "*"); },
     begun() {
-      Object.assign(model, { status: "connecting", hello: null, summary: {} });
-      model.history = { t: [], rate: [], busy: [], gos: [], memory: [] };
-      model.forget();
+      model.begin();
     },
     running() { // without a message it computes
       last = performance.now();

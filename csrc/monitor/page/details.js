@@ -3,8 +3,9 @@ const { html, useEffect, useState } = window.htmPreact;
 import { count, duration, short } from "./model.js";
 import { ChanCharts } from "./charts.js";
 
-export function Hints({ hints, onSelect }) {
-  if (!hints.length) return html`<p class="calm">No channel is stuck, and nothing hogs the scheduler.</p>`;
+export function Hints({ model, hints, onSelect }) {
+  if (!hints.length && !model.at) return html`<p class="calm">${model.reading}</p>`;
+  if (!hints.length) return html`<p class="calm">No put has waited for long, and nothing hogs the scheduler.</p>`;
   return html`<ul class="hints">${hints.slice(0, 8).map((h) => html`<li key=${h.text.replace(/\d.*/, "")} class=${h.level}>
     <button onClick=${() => onSelect(h.chan ? { chan: h.chan } : { go: h.go })}>${h.text}</button></li>`)}
     ${hints.length > 8 && html`<li class="more">and ${hints.length - 8} more</li>`}</ul>`;
@@ -41,7 +42,7 @@ function ChanDetails({ model, chan, command, values, onSelect }) {
   useEffect(() => { if (chan.n === 1) command("values", { id: chan.first }, true); }, [chan.id, Math.floor((model.summary.t || 0) / 2000)]);
   const ends = [...model.edges.values()].filter((e) => e.chan === chan.id);
   const names = (isPut) => ends.filter((e) => e.isPut === isPut).map((e) => html`
-    <button class="link" onClick=${() => onSelect({ go: e.name })}>${e.name}${e.total > 0 ? ` (${short(e.total)})` : ""}</button> `);
+    <button class="link" onClick=${() => onSelect({ go: e.name })}>${e.name}${e.total > 0 ? ` (about ${short(e.total)})` : ""}</button> `);
   return html`<h2>${chan.label} <span class=${`state ${chan.state}`}>${chan.state}</span></h2>
     <dl>
       <${Fact} name="channel">${chan.n > 1 ? count(chan.n, "channel") : `#${chan.first}`}, ${chan.kindName}<//>
@@ -62,12 +63,12 @@ function ChanDetails({ model, chan, command, values, onSelect }) {
 
 function GoDetails({ model, group, row, command, onSelect }) {
   const rows = row ? group.rows.filter((g) => g.id === row) : group.rows;
-  return html`<h2>${group.name}</h2>
+  return html`<h2>${group.name} ${group.stage && html`<span class=${`state ${model.stageState(group.stage)}`}>${model.stageState(group.stage)}</span>`}</h2>
     <p class="calm">${count(group.n, "go block")}${group.waited ? `, waiting for up to ${duration(group.waited)}` : ""}</p>
     <ul class="blocks">${rows.slice(0, 50).map((g) => {
       const ch = model.chans.get(g.chan);
       return html`<li key=${g.id}>
-        <span>${g.n > 1 ? count(g.n, "go block") : g.first ? `#${g.first}` : ""} ${g.state}${g.op && html` in ${g.op} on ${" "}
+        <span>${g.n > 1 ? count(g.n, "go block") : g.first ? `#${g.first}` : ""} ${g.full === g.name ? "" : g.full + " "}${g.state}${g.op && html` in ${g.op} on ${" "}
           ${ch ? html`<button class="link" onClick=${() => onSelect({ chan: ch.id })}>${ch.label}</button>` : "a channel"}`}
           ${g.since ? ` for ${duration(model.waited(g))}` : ""} ${g.where && html`<code>${g.where}</code>`}</span>
         ${model.hello?.control && g.n === 1 && g.first > 0 && html`<button class="kill" title="cancels this go block"

@@ -1,31 +1,8 @@
 // flows.js: the flows of the program by stage, with buttons where control is on.
-const { html, useEffect, useRef, useState } = window.htmPreact;
+const { html, useState } = window.htmPreact;
 import { count, duration, short } from "./model.js";
 import { Inject } from "./details.js";
 import { sendsCode } from "./stream.js";
-
-// The answer of the monitor: { now, n, flows }, as lua/runnel/flow/view.lua writes it.
-function parse([first, ...texts]) {
-  const [now, n] = first.split("\t").map(Number);
-  const flows = texts.map((text) => {
-    const [head, ...rows] = text.split("\n").map((line) => line.split("\t"));
-    return { id: head[0], state: head[1], name: head[2], stages: rows.map((c, i) => ({
-      id: `${head[0]}.${i + 1}`, name: c[0], state: c[1], busy: c[2], n: c[3], queue: c[4], room: c[5], taken: Number(c[6]),
-      errors: Number(c[7]), longest: Number(c[8]), doing: c[9], where: c[10], error: c[11], to: c[12] })) };
-  });
-  return { now, n, flows };
-}
-
-// Sets the rate of each stage: its takes since the previous answer.
-function addRates(answer, before) {
-  const taken = new Map(before ? before.flows.flatMap((f) => f.stages).map((s) => [s.id, s.taken]) : []);
-  for (const stage of answer.flows.flatMap((f) => f.stages)) {
-    if (taken.has(stage.id) && answer.now > before.now) {
-      stage.rate = (stage.taken - taken.get(stage.id)) / (answer.now - before.now) * 1000;
-    }
-  }
-  return answer;
-}
 
 const COLUMNS = ["stage", "state", "", "busy", "queue", "taken", "per second", "errors", "longest step", "to"];
 const NUMBERS = new Set(["busy", "queue", "taken", "per second", "errors"]);
@@ -41,11 +18,11 @@ function Step({ stage }) {
 const Button = ({ what, id, command, children }) => html`
   <button class=${what} data-id=${id} onClick=${() => command(`flow_${what}`, { id })}>${children || what}</button> `;
 
-function Stage({ stage, control, command }) {
-  const isPaused = stage.state === "paused" || stage.state === "held";
-  return html`<tr class=${`stage ${stage.state}`}>
+function Stage({ model, stage, command }) {
+  const isPaused = stage.state === "paused" || stage.state === "held", state = model.stageState(stage), control = model.hello?.control;
+  return html`<tr class=${`stage ${state}`}>
     <td><b>${stage.name}</b></td>
-    <td><span class=${`state ${stage.state}`}>${stage.state}</span></td>
+    <td><span class=${`state ${state}`}>${state}</span></td>
     ${control && html`<td>${stage.state !== "ended"
       && html`<${Button} what=${isPaused ? "resume" : "pause"} id=${stage.id} command=${command} />`}</td>`}
     <td class="number">${stage.busy}/${stage.n}</td>
@@ -83,25 +60,23 @@ function Replace({ flow, command }) {
     <button>replace</button></form>`;
 }
 
-function Flow({ flow, control, command }) {
+function Flow({ model, flow, command }) {
+  const control = model.hello?.control;
   return html`<section class="flow"><h2>${flow.name} <span class=${`state ${flow.state}`}>${flow.state}</span> ${" "}
       ${control && ["pause", "resume", "drain"].map((what) => html`
         <${Button} what=${what} id=${flow.id} command=${command}>${what === "drain" ? what : `${what} all`}<//>`)}</h2>
     <table><thead><tr>${COLUMNS.map((c) => (c || control) && html`<th class=${NUMBERS.has(c) ? "number" : ""}>${c}</th>`)}</tr></thead>
-      <tbody>${flow.stages.map((s) => html`<${Stage} key=${s.id} stage=${s} control=${control} command=${command} />`)}</tbody></table>
+      <tbody>${flow.stages.map((s) => html`<${Stage} key=${s.id} model=${model} stage=${s} command=${command} />`)}</tbody></table>
     ${control && html`<${Feed} flow=${flow} command=${command} />`}
     ${control && sendsCode && html`<${Replace} flow=${flow} command=${command} />`}</section>`;
 }
 
-export function Flows({ model, command, lines }) {
-  const second = Math.floor((model.summary.t || 0) / 1000), last = useRef({});
-  useEffect(() => { command("flows", {}, true); }, [second]);
-  if (!lines) return html`<p class="calm">looking</p>`;
-  if (!lines[0]) return html`<p class="calm">${lines[1]}</p>`;
-  if (last.current.lines !== lines) last.current = { lines, answer: addRates(parse(lines.slice(1)), last.current.answer) };
-  const { n, flows } = last.current.answer;
+// `why`: why there is no answer yet.
+export function Flows({ model, command, why }) {
+  if (!model.flows) return html`<p class="calm">${why}</p>`;
+  const { n, flows } = model.flows;
   if (!n) return html`<p class="calm">no flow runs</p>`;
   return html`<div class="flows">${flows.map((f) => html`
-      <${Flow} key=${f.id} flow=${f} control=${model.hello?.control} command=${command} />`)}
+      <${Flow} key=${f.id} flow=${f} model=${model} command=${command} />`)}
     ${n > flows.length && html`<p class="left">${count(n - flows.length, "more flow")} not shown</p>`}</div>`;
 }

@@ -1,10 +1,11 @@
 // graph.js: the graph: go blocks by name, channels, and who puts on and takes from which. dagre places the nodes; that is
 // done anew only when nodes or edges come or go, not when numbers change.
 const { html, useMemo, useRef, useState, useEffect } = window.htmPreact;
-import { short } from "./model.js";
+import { short, stateOf } from "./model.js";
 
 const MOST = 160; // nodes; the least active ones are left out
 const MANY = 24; // from this many nodes of channels on, channels with different buffers share one
+const LEAST = 10 / 11; // the least scale: the smallest labels, of 11 px, have 10 px then
 const GO_WIDTH = 190, CHAN_WIDTH = 164, HEIGHT = 44;
 
 // Without the folders of a file, and at most n characters.
@@ -16,8 +17,8 @@ function clip(text, n) {
 // ---- what to show ----
 
 function chanNode(key, list) {
-  const node = { key, isChan: true, chans: list, n: 0, rate: 0, count: 0, limit: 0, nputs: 0, ntakes: 0, full: 0,
-    waits: 0 };
+  const node = { key, isChan: true, chans: list, n: 0, rate: 0, count: 0, limit: 0, nputs: 0, ntakes: 0,
+    waits: 0, closed: list.every((ch) => ch.closed), stage: list.length === 1 ? list[0].stage : undefined };
   for (const ch of list) {
     node.n += ch.n;
     node.rate += ch.rate;
@@ -26,13 +27,11 @@ function chanNode(key, list) {
     node.nputs += ch.nputs;
     node.ntakes += ch.ntakes;
     node.waits = Math.max(node.waits, ch.waits);
-    if (ch.nputs) node.full++;
   }
   const [first] = list;
   node.label = node.n === 1 ? first.brief : `${first.pattern} × ${short(node.n)}`;
-  node.state = node.n === 1 ? first.state
-    : node.full ? "full" : node.ntakes && !node.count ? "starved" : node.count ? "flowing" : "empty";
-  if (node.limit && !node.nputs && node.waits > 0.1) node.state += " often-full";
+  node.state = stateOf(node);
+  node.isOftenFull = node.limit > 0 && !node.nputs && node.waits > 0.1;
   node.fill = node.limit ? Math.min(1, node.count / node.limit) : node.nputs ? 1 : 0;
   return node;
 }
@@ -52,12 +51,7 @@ function fold(model, ends, exactly) {
 
 // The nodes and edges: { nodes: Map, edges: [{ from, to, rate, ... }], left: how many nodes are left out }
 export function build(model, groups) {
-  const ends = new Map(); // channel's id -> the names at its ends
-  for (const e of model.edges.values()) {
-    if (!model.chans.has(e.chan)) continue;
-    if (!ends.has(e.chan)) ends.set(e.chan, { puts: new Set(), takes: new Set() });
-    ends.get(e.chan)[e.isPut ? "puts" : "takes"].add(e.name);
-  }
+  const ends = model.ends();
   let folded = fold(model, ends, true);
   if (folded.size > MANY) folded = fold(model, ends, false);
   const nodes = new Map(), edges = new Map(), place = new Map();
@@ -125,8 +119,12 @@ function curve(points) {
   return d + `L${last.x},${last.y}`;
 }
 
-function doing(group) {
-  if (!group) return "ended";
+function doing(group, model) {
+  if (!group) return model.summary.more ? "not listed" : "none now";
+  if (group.stage) {
+    const state = model.stageState(group.stage);
+    if (state === "held" || state === "paused") return state;
+  }
   const { put = 0, take = 0, alts = 0, idle = 0, sleeping = 0, ready = 0 } = group.states;
   const parts = [];
   if (put) parts.push(`${put} wait to put`);
@@ -145,20 +143,20 @@ function doing(group) {
 function ChanNode({ node, at, selected, onSelect }) {
   const [x, y] = [at.x - CHAN_WIDTH / 2, at.y - HEIGHT / 2];
   const amount = node.limit ? `${short(node.count)}/${short(node.limit)}` : node.nputs ? `${node.nputs} wait` : "";
-  const often = node.state.endsWith("often-full") && "often full";
+  const often = node.isOftenFull && "often full";
   const wait = node.ntakes && !node.nputs ? (node.ntakes === 1 ? "1 take waits" : `${node.ntakes} takes wait`) : "";
-  return html`<g class=${`chan ${node.state} ${selected ? "selected" : ""}`} transform=${`translate(${x},${y})`}
+  return html`<g class=${`chan ${node.state} ${node.isOftenFull ? "often-full" : ""} ${selected ? "selected" : ""}`} transform=${`translate(${x},${y})`}
       onClick=${() => onSelect(node)} data-name=${node.label}>
-    <title>${node.label}${node.waits > 0 ? `: puts have waited ${Math.round(node.waits * 100)}% of the time lately` : ""}</title>
+    <title>${node.label}: ${node.state}${node.waits > 0 ? `: puts have waited ${Math.round(node.waits * 100)}% of the time lately` : ""}</title>
     <rect class="box" width=${CHAN_WIDTH} height=${HEIGHT} rx="22" />
     <svg x="0" y="0" width=${CHAN_WIDTH} height=${HEIGHT}>
       <rect class="fill" width=${CHAN_WIDTH * node.fill} height=${HEIGHT} rx="22" /></svg>
     <text class="label" x=${CHAN_WIDTH / 2} y="19">${clip(node.label, 20)}</text>
-    <text class="numbers" x=${CHAN_WIDTH / 2} y="34">${[often || amount || wait, short(node.rate) + "/s"].filter(Boolean).join(" · ")}</text>
+    <text class="numbers" x=${CHAN_WIDTH / 2} y="34">${[often || amount || wait, node.state !== "full" && node.state !== "flowing" && node.state !== "idle" && node.state, short(node.rate) + "/s"].filter(Boolean).join(" · ")}</text>
   </g>`;
 }
 
-function GoNode({ node, at, selected, onSelect }) {
+function GoNode({ model, node, at, selected, onSelect }) {
   const [x, y] = [at.x - GO_WIDTH / 2, at.y - HEIGHT / 2], { group } = node;
   const blocked = group && (group.states.put || 0) > group.n / 2;
   return html`<g class=${`go ${group ? "" : "ended"} ${blocked ? "blocked" : ""} ${selected ? "selected" : ""}`}
@@ -167,7 +165,7 @@ function GoNode({ node, at, selected, onSelect }) {
     <rect class="box" width=${GO_WIDTH} height=${HEIGHT} rx="4" />
     <text class="label" x="10" y="19">${clip(node.label, node.n > 1 ? 18 : 23)}</text>
     ${node.n > 1 && html`<text class="times" x=${GO_WIDTH - 8} y="19">× ${short(node.n)}</text>`}
-    <text class="numbers" x="10" y="34">${doing(group)}</text>
+    <text class="numbers" x="10" y="34">${doing(group, model)}</text>
   </g>`;
 }
 
@@ -184,15 +182,15 @@ export function Graph({ model, groups, selection, onSelect }) {
     observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
-  const scale = zoom || Math.max(fitOf(places, room), 0.45);
+  const scale = zoom || Math.max(fitOf(places, room), LEAST);
   const most = Math.max(1, ...[...graph.edges.values()].map((e) => e.node.rate));
   if (!graph.nodes.size) {
-    return html`<div class="graph" ref=${box}><p class="nothing">${model.summary.now === undefined
-      ? "The scheduler has not had a turn yet." : "No go block uses a channel."}</p></div>`;
+    return html`<div class="graph" ref=${box}><p class="nothing">${model.reading
+      || (model.isWhole ? "So far no go block uses a channel." : "Which go blocks use which channels is not known.")}</p></div>`;
   }
   return html`<div class="graph" ref=${box}>
     <div class="zoom">
-      <button title="smaller" onClick=${() => setZoom(scale / 1.25)}>−</button>
+      <button title="smaller" onClick=${() => setZoom(Math.max(scale / 1.25, LEAST))}>−</button>
       <button title="as large as fits" onClick=${() => setZoom(0)}>fit</button>
       <button title="larger" onClick=${() => setZoom(scale * 1.25)}>+</button>
     </div>
@@ -209,7 +207,7 @@ export function Graph({ model, groups, selection, onSelect }) {
         const at = places.node(node.key), Node = node.isChan ? ChanNode : GoNode;
         const selected = selection && (node.isChan ? node.chans.some((ch) => ch.id === selection.chan)
           : selection.go === node.label);
-        return at && html`<${Node} key=${node.key} node=${node} at=${at} selected=${selected} onSelect=${onSelect} />`;
+        return at && html`<${Node} key=${node.key} model=${model} node=${node} at=${at} selected=${selected} onSelect=${onSelect} />`;
       })}
     </svg>
     ${graph.left > 0 && html`<p class="left">${graph.left} nodes where less moves are left out.</p>`}

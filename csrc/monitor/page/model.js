@@ -9,6 +9,8 @@ const CHAN = 0, FILL = 1, GO = 2, EDGE = 3;
 
 const SAMPLES = 480; // of history: four minutes
 const LATELY = 20; // samples: ten seconds
+const LEAST = 250; // ms between two pictures that give rates: after a command one comes soon
+const NAMES = 40; // of go blocks; of more, those that differ only in digits are one
 
 // ---- texts for people ----
 
@@ -32,7 +34,23 @@ export const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? 
 // those of one line have one name.
 function split(name) {
   const [, base, target] = name.match(/^(.* at .*) -> chan: (.*)$/s) || [0, name, null];
-  return { name: target && !/^#\d+$/.test(target) ? name : base, target };
+  return { name: target && !/^#\d*$/.test(target) ? name : base, target };
+}
+
+// A name with one # for each run of digits. Digits after a colon stay: they are the number of a line. csrc/monitor/view.c
+// does the same where it folds.
+export const patternOf = (name) => name.replace(/:\d+|#?\d+/g, (digits) => (digits[0] === ":" ? digits : "#"));
+
+// ---- states ----
+
+// The state of a channel, of several that are shown as one, or of a stage of a flow. The graph, the tables, the flows and
+// the hints all have it from here. `stage`: what the flow says of the stage behind the channel, if there is one.
+export function stateOf({ stage, closed, nputs, count, limit, rate }) {
+  if (stage && stage !== "running") return stage; // held, paused, draining, ended, new
+  if (nputs) return "full";
+  if (closed) return "closed";
+  if (limit && count >= limit) return "full";
+  return rate > 0 ? "flowing" : "idle";
 }
 
 // ---- a channel ----
@@ -41,14 +59,13 @@ class Chan {
   constructor(id) {
     Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0 });
     Object.assign(this, { n: 1, first: id }); // the number of channels, and the first one
-    Object.assign(this, { rate: 0, at: 0, began: 0, before: 0, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
+    Object.assign(this, { rate: 0, before: null, last: null, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
     this.waits = 0; // how often puts have waited lately: 0 to 1
+    this.stage = undefined; // the state of the stage of a flow of which it is the input
   }
 
-  // The common key of channels that are shown as one.
-  get pattern() {
-    return this.flags & PLACE ? this.name.split("/").pop() : this.single.replace(/\d+/g, "#");
-  }
+  // The common name of channels that are shown as one.
+  get pattern() { return this.flags & PLACE ? this.name.split("/").pop() : patternOf(this.single); }
   get label() { return this.n > 1 ? `${this.pattern} × ${short(this.n)}` : this.single; }
   get single() {
     if (this.flags & PLACE) return `${this.name.split("/").pop()} #${this.first}`;
@@ -60,25 +77,43 @@ class Chan {
   get kindName() { return KINDS[this.kind] + (this.limit && this.n === 1 ? ` (${this.limit})` : ""); }
   get closed() { return (this.flags & CLOSED) !== 0; }
   get isPlain() { return !(this.flags & (RESULT | TIMEOUT | DONE)); }
-
-  // Waiting operations say more than the fill: puts that wait are backpressure.
-  get state() {
-    if (this.closed) return "closed";
-    if (this.nputs) return "full";
-    if (this.ntakes) return "starved";
-    return this.count ? "flowing" : "empty";
-  }
+  get state() { return stateOf(this); }
   get fill() { return this.limit ? Math.min(1, this.count / this.limit) : this.nputs ? 1 : 0; }
+}
+
+// ---- flows ----
+
+// An answer of the monitor: { now, n, flows }, as lua/runnel/flow/view.lua writes it.
+function parseFlows([first, ...texts]) {
+  const [now, n] = first.split("\t").map(Number);
+  const flows = texts.map((text) => {
+    const [head, ...rows] = text.split("\n").map((line) => line.split("\t"));
+    return { id: head[0], state: head[1], name: head[2], stages: rows.map((c, i) => ({
+      id: `${head[0]}.${i + 1}`, name: c[0], state: c[1], busy: c[2], n: c[3], queue: Number(c[4]), room: Number(c[5]),
+      taken: Number(c[6]), errors: Number(c[7]), longest: Number(c[8]), doing: c[9], where: c[10], error: c[11], to: c[12] })) };
+  });
+  return { now, n, flows };
 }
 
 // ---- the model ----
 
+// The server sends a picture in one message or, if it is large, in several, all but the last with `cut`. The model shows
+// whole pictures only: until the next one is complete, it shows the last.
 export class Model {
   constructor() {
+    this.begin();
+  }
+
+  begin() {
     this.status = "connecting"; // or "live", "lost", "ended"
     this.hello = null;
-    this.summary = {};
+    this.summary = {}; // the last message
+    this.parts = []; // messages of a picture that is not complete
     this.history = { t: [], rate: [], busy: [], gos: [], memory: [] };
+    this.at = 0; // when the picture was taken, in ms of the server's clock; 0: there is none yet
+    this.base = null; // what the rates count from: { at, puts }
+    this.flows = null;
+    this.stages = new Map(); // by their names, which are those of their channels, too
     this.forget();
   }
 
@@ -92,49 +127,62 @@ export class Model {
   // Takes a message of the server (csrc/monitor/feed.h). Returns the results of commands in it.
   apply(message) {
     if (message.hello) this.hello = message.hello;
-    if (message.reset) this.forget();
     const last = this.summary;
     this.summary = message;
-    for (const [number, text] of message.n) this.texts.set(number, text);
-    for (const row of message.u) this.update(row, message.t);
-    for (const [kind, id] of message.d || []) this.remove(kind, id);
-    let rate = 0;
-    for (const ch of this.chans.values()) {
-      if (!message.cut && message.busy < 100 && message.t - ch.at > 400) ch.rate = 0;
-      rate += ch.rate;
+    if (message.reset) this.parts = [];
+    this.parts.push(message);
+    let isNew = false;
+    if (message.at !== undefined && !message.cut) {
+      isNew = this.at !== message.at;
+      this.show(message);
     }
-    if (last.t && message.t - last.t > 200) this.sample(message, last, rate);
+    if (last.t && (isNew || message.busy >= 100) && message.t - last.t > 200) this.sample(message, last, isNew);
     return message.r;
   }
 
-  update(row, t) {
+  // What of the first picture has come; "" if all has.
+  get reading() {
+    if (this.at) return "";
+    const { gos } = this.summary;
+    let n = 0;
+    for (const part of this.parts) for (const row of part.u) if (row[0] === GO) n += row[9];
+    if (gos === undefined) return "the first picture is being taken";
+    return n < gos ? `reading ${n.toLocaleString("en")} of ${count(gos, "go block")}` : "reading what the go blocks use";
+  }
+
+  // Whether all edges are known, and all go blocks have a row.
+  get isWhole() { return this.at > 0 && !this.summary.more && !this.summary.more_edges && !this.summary.more_chans; }
+
+  show(message) {
+    for (const part of this.parts) {
+      if (part.reset) this.forget();
+      for (const [number, text] of part.n) this.texts.set(number, text);
+      for (const row of part.u) this.update(row);
+      for (const [kind, id] of part.d || []) this.remove(kind, id);
+    }
+    this.parts = [];
+    const isFirst = this.at === 0;
+    this.at = message.at;
+    this.foldNames();
+    this.rateChans(message, isFirst);
+    this.setStages();
+  }
+
+  update(row) {
     const [kind, id] = row;
     if (kind === CHAN || kind === FILL) {
       let ch = this.chans.get(id);
       if (!ch) this.chans.set(id, ch = new Chan(id));
       if (kind === CHAN) [, , ch.name, ch.kind, ch.limit, ch.flags, ch.n, ch.first] = [0, 0, this.texts.get(row[2]), ...row.slice(3)];
-      else this.refill(ch, row, t);
+      else [, , ch.puts, ch.takes, ch.count, ch.nputs, ch.ntakes] = row;
     } else if (kind === GO) {
-      const [, , name, where, state, op, chan, nchans, since, n, first] = row;
-      this.gos.set(id, { id, ...split(this.texts.get(name)), where: this.texts.get(where),
+      const [, , name, where, state, op, chan, nchans, since, n, first] = row, { name: full, target } = split(this.texts.get(name));
+      this.gos.set(id, { id, full, target, where: this.texts.get(where),
         state: STATES[state] === "parked" && !op ? "idle" : STATES[state], op: OPS[op], chan, nchans, since, n, first });
     } else if (kind === EDGE) {
       const [, , name, chan, isPut, total] = row;
-      this.edges.set(id, { id, ...split(this.texts.get(name)), chan, isPut: isPut === 1, total });
+      this.edges.set(id, { id, full: split(this.texts.get(name)).name, chan, isPut: isPut === 1, total });
     }
-  }
-
-  refill(ch, row, t) {
-    const puts = ch.puts;
-    [, , ch.puts, ch.takes, ch.count, ch.nputs, ch.ntakes] = row;
-    if (!ch.at || t - ch.began >= 250) { // messages with a command's result come soon after the last one
-      ch.rate = ch.at ? Math.max(0, ch.puts - ch.before) * 1000 / (t - ch.began) : 0;
-      ch.began = t;
-      ch.before = ch.puts;
-    }
-    if (ch.puts !== puts || !ch.at) ch.movedAt = t;
-    ch.at = t;
-    ch.fullSince = ch.nputs ? ch.fullSince || t : 0;
   }
 
   remove(kind, id) {
@@ -143,18 +191,41 @@ export class Model {
     else this.edges.delete(id);
   }
 
-  sample(message, last, rate) {
+  foldNames() {
+    const names = new Set([...this.gos.values()].map((go) => go.full));
+    for (const list of [this.gos, this.edges]) {
+      for (const one of list.values()) one.name = names.size > NAMES ? patternOf(one.full) : one.full;
+    }
+  }
+
+  // Rates between pictures. The counters of all channels are those of the time of the picture.
+  rateChans({ at, puts, more_chans: more }, isFirst) {
+    const passed = this.base ? at - this.base.at : 0, isDue = isFirst || passed >= LEAST;
+    for (const ch of this.chans.values()) {
+      if (ch.puts !== ch.last) ch.movedAt = at;
+      ch.last = ch.puts;
+      ch.fullSince = ch.nputs ? ch.fullSince || at : 0;
+      if (!isDue) continue;
+      const before = ch.before ?? (isFirst || more || ch.n > 1 ? ch.puts : 0); // else it has been made since
+      ch.rate = passed ? Math.max(0, ch.puts - before) * 1000 / passed : 0;
+      ch.before = ch.puts;
+    }
+    if (!isDue) return;
+    this.rate = passed ? (puts - this.base.puts) * 1000 / passed : 0;
+    this.base = { at, puts };
+  }
+
+  sample(message, last, isNew) {
     const h = this.history, passed = message.t - last.t;
     const busy = message.busy >= 100 ? 1 : Math.min(1, Math.max(0, 1 - (message.waited - last.waited) / passed));
     const add = (list, value) => { list.push(value); if (list.length > SAMPLES) list.shift(); };
     add(h.t, Date.now() / 1000);
-    add(h.rate, rate);
+    add(h.rate, isNew ? this.rate : null);
     add(h.busy, busy * 100);
     add(h.gos, message.gos || 0);
     add(h.memory, (message.memory || 0) / 1048576);
-    this.rate = rate;
     this.busy = busy;
-    if (this.chans.size > 2000) return;
+    if (!isNew) return;
     for (const ch of this.chans.values()) {
       ch.waits += ((ch.nputs ? 1 : 0) - ch.waits) / Math.min(LATELY, ch.times.length + 1);
       add(ch.times, Date.now() / 1000);
@@ -163,14 +234,54 @@ export class Model {
     }
   }
 
+  // ---- flows ----
+
+  // Takes the lines of an answer to the command `flows`.
+  setFlows(lines) {
+    const before = this.flows, answer = parseFlows(lines);
+    const taken = new Map(before ? before.flows.flatMap((f) => f.stages).map((s) => [s.id, s]) : []);
+    this.stages.clear();
+    for (const flow of answer.flows) {
+      for (const stage of flow.stages) {
+        const last = taken.get(stage.id), passed = before ? answer.now - before.now : 0;
+        stage.rate = last && passed >= LEAST ? (stage.taken - last.taken) / passed * 1000 : last ? last.rate : 0;
+        this.stages.set(`${flow.name}.${stage.name}`, stage);
+      }
+    }
+    this.flows = answer;
+    this.setStages();
+  }
+
+  // Tells the channels and the stages of each other.
+  setStages() {
+    for (const stage of this.stages.values()) stage.chan = null;
+    for (const ch of this.chans.values()) {
+      const stage = ch.name && this.stages.get(ch.name);
+      ch.stage = stage ? stage.state : undefined;
+      if (stage) stage.chan = ch;
+    }
+  }
+
+  // The state of a stage: that of the channel which is its input. A source has none.
+  stageState(stage) {
+    return stage.chan ? stage.chan.state
+      : stateOf({ stage: stage.state, nputs: Math.max(0, stage.queue - stage.room), count: stage.queue, limit: stage.room,
+        rate: stage.rate });
+  }
+
+  // ---- go blocks ----
+
   waited(go) { return go.since ? Math.max(0, this.summary.now - go.since) : 0; }
 
-  // Go blocks by name: { name, n, states: { "take": 3, ... }, waited, rows }
+  // Go blocks by name: { name, n, states: { "take": 3, ... }, waited, rows, stage: of a flow }
   groups() {
     const groups = new Map();
     for (const go of this.gos.values()) {
       let g = groups.get(go.name);
-      if (!g) groups.set(go.name, g = { name: go.name, n: 0, states: {}, waited: 0, rows: [] });
+      if (!g) {
+        groups.set(go.name, g = { name: go.name, n: 0, states: {}, waited: 0, rows: [] });
+        g.stage = this.stages.get(go.name.replace(/ at \S+$/, ""));
+      }
       const doing = go.op || go.state;
       g.n += go.n;
       g.states[doing] = (g.states[doing] || 0) + go.n;
@@ -180,76 +291,14 @@ export class Model {
     return groups;
   }
 
-  // ---- hints: { level: "bad" | "warn", text, chan, go } ----
-
-  hints(groups) {
-    const hints = [], t = this.summary.t || 0;
-    const { puts, takes } = this.sides();
-    const isIdle = (g) => g.states.idle === g.n; // all wait inside of the library: the stage is paused
-    // The stage of a flow of which the channel is the input: it has the name of that, and a line.
-    const stageOf = (ch) => ch.name && [...groups.values()].find((g) => g.name.startsWith(ch.name + " at "));
-    if (this.summary.busy >= 100) {
-      const { who, runs, busy } = this.summary;
-      const name = who && split(who).name;
-      hints.push({ level: "bad", go: name,
-        text: `${name ? name + (runs ? ` #${runs}` : "") : "Lua"} has computed for ${duration(busy)} without parking` });
-    }
-    for (const g of groups.values()) {
-      const taken = takes.get(g.name) || [], put = puts.get(g.name) || [];
-      const inputs = taken.filter((ch) => ch.isPlain && !put.includes(ch)); // else it is inside of the stage
-      const outputs = put.filter((ch) => ch.isPlain && !taken.includes(ch));
-      const full = inputs.find((ch) => ch.nputs > 0 && ch.kind !== 0 || ch.nputs > g.n);
-      if (full && !isIdle(g) && outputs.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) {
-        const empty = outputs.find((ch) => ch.ntakes > 0 && ch.count === 0);
-        hints.push({ level: "bad", go: g.name, text: `${g.name} is the bottleneck: its input ${full.label} is full` +
-          (empty ? `, its output ${empty.label} empty` : outputs.length ? ", its output is not" : "") });
-      }
-      if (g.n > 10000) hints.push({ level: "warn", go: g.name, text: `${count(g.n, "go block")} with the name ${g.name}` });
-    }
-    const lately = this.history.busy.slice(-LATELY);
-    if (!hints.length && lately.length === LATELY && Math.min(...lately) > 95) {
-      hints.push({ level: "warn", text: "Lua computes all the time: its go blocks share one thread (rn.threads uses more)" });
-    }
-    for (const ch of this.chans.values()) {
-      if (!ch.isPlain || ch.n > 1) continue;
-      if (ch.fullSince && t - ch.fullSince >= 5000 && !(stageOf(ch) && isIdle(stageOf(ch)))) {
-        const moves = ch.rate > 0 ? "" : ", and nothing moves";
-        hints.push({ level: ch.rate > 0 ? "warn" : "bad", chan: ch.id,
-          text: `${ch.label} has been full for ${duration(t - ch.fullSince)}${moves}` });
-      }
-      const still = t - ch.movedAt;
-      if (still < 5000 || ch.closed) continue;
-      for (const [n, what, verb, side] of [[ch.ntakes, "take", "put", puts], [ch.nputs, "put", "take", takes]]) {
-        const ends = n ? this.otherEnd(side, ch, verb === "put") : "alive";
-        if (ends === "alive" || (ends === "none" && still < 30000)) continue;
-        if (stageOf(ch)) continue; // the flow closes it; and an edge for errors may have had none
-        const why = ends === "ended" ? `whoever ${verb === "put" ? "put" : "took"} there has ended`
-          : `so far nobody has ${verb === "put" ? "put" : "taken"} there`;
-        hints.push({ level: "warn", chan: ch.id, text: `${count(n, what)} on ${ch.label} for ${duration(still)}: ${why}` });
-      }
-    }
-    return hints;
-  }
-
-  // The channels that go blocks of each name put on, and take from.
-  sides() {
-    const puts = new Map(), takes = new Map();
+  // The names of the go blocks that have used each channel: id -> { puts, takes }
+  ends() {
+    const ends = new Map();
     for (const e of this.edges.values()) {
-      const ch = this.chans.get(e.chan), side = e.isPut ? puts : takes;
-      if (!ch) continue;
-      if (!side.has(e.name)) side.set(e.name, []);
-      side.get(e.name).push(ch);
+      if (!this.chans.has(e.chan)) continue;
+      if (!ends.has(e.chan)) ends.set(e.chan, { puts: new Set(), takes: new Set() });
+      ends.get(e.chan)[e.isPut ? "puts" : "takes"].add(e.name);
     }
-    return { puts, takes };
-  }
-
-  // Which go blocks have used this side of the channel: "alive" ones, only some that have "ended", or "none" so far.
-  otherEnd(side, ch, isPut) {
-    for (const go of this.gos.values()) {
-      if ((side.get(go.name) || []).includes(ch)) return "alive";
-      if (isPut && go.target !== null && (go.target === ch.name || go.target === "#" + ch.first)) return "alive";
-    }
-    for (const list of side.values()) if (list.includes(ch)) return "ended";
-    return "none";
+    return ends;
   }
 }

@@ -6,11 +6,13 @@ import { Charts } from "./charts.js";
 import { Details, Hints } from "./details.js";
 import { Flows } from "./flows.js";
 import { Graph } from "./graph.js";
+import { hintsOf } from "./hints.js";
 import { Queues } from "./queues.js";
 import { Chans, Gos } from "./tables.js";
 import { Timeline } from "./timeline.js";
 
 const KEPT = "runnel.history"; // so that a reload keeps the charts
+const OLD = 5000; // ms: the age of a picture that is mentioned
 
 const model = new Model();
 
@@ -33,6 +35,9 @@ function status(paused) {
   if (model.status === "connecting") return ["", "connecting"];
   if (paused) return ["paused", "the picture is paused; the program runs"];
   if (model.summary.busy >= 100) return ["busy", `computing for ${duration(model.summary.busy)}`];
+  if (model.reading) return ["paused", model.reading];
+  const old = model.summary.t - model.at;
+  if (old > OLD) return ["paused", `live, as of ${duration(old)} ago`];
   return ["live", model.summary.virtual ? "live, in virtual time" : "live"];
 }
 
@@ -56,7 +61,7 @@ const VIEWS = { graph: "graph", chans: "channels", gos: "go blocks", timeline: "
 function App() {
   const [, redraw] = useState(0), [paused, setPaused] = useState(false), [view, setView] = useState("graph");
   const [selection, setSelection] = useState(null), [message, setMessage] = useState(null), [values, setValues] = useState(null);
-  const [records, setRecords] = useState(null), [flows, setFlows] = useState(null), [queues, setQueues] = useState(null);
+  const [records, setRecords] = useState(null), [flows, setFlows] = useState("looking"), [queues, setQueues] = useState(null);
   const control = useState(() => ({ paused: false, waiting: new Map(), early: new Map() }))[0];
 
   const say = (ok, text) => {
@@ -81,7 +86,10 @@ function App() {
     const then = (ok, lines) => {
       if (what === "values") setValues([ok, ...lines]);
       else if (what === "timeline") setRecords([ok, ...lines]);
-      else if (what === "flows") setFlows([ok, ...lines]);
+      else if (what === "flows") {
+        setFlows(ok ? "" : lines[0]);
+        if (ok) model.setFlows(lines);
+      }
       else if (what === "queues") setQueues([ok, ...lines]);
       else {
         say(ok, lines[0]);
@@ -101,6 +109,8 @@ function App() {
     setValues(null);
     setSelection(what);
   };
+  // The states of stages are part of the picture.
+  useEffect(() => { if (model.status === "live") command("flows", {}, true); }, [Math.floor(model.at / 1000)]);
   const groups = model.groups();
   const selectNode = (node) => select(node.isChan ? { chan: node.chans[0].id } : { go: node.label });
   const shared = { model, groups, selection, onSelect: select };
@@ -115,12 +125,12 @@ function App() {
         ${view === "graph" && html`<${Graph} ...${shared} onSelect=${selectNode} />`}
         ${view === "chans" && html`<${Chans} ...${shared} />`}
         ${view === "timeline" && html`<${Timeline} model=${model} command=${command} lines=${records} />`}
-        ${view === "flows" && html`<${Flows} model=${model} command=${command} lines=${flows} />`}
+        ${view === "flows" && html`<${Flows} model=${model} command=${command} why=${flows} />`}
         ${view === "queues" && html`<${Queues} model=${model} command=${command} lines=${queues} />`}
         ${view === "gos" && html`<${Gos} ...${shared} />`}
       </section>
       <aside>
-        <h3>hints</h3><${Hints} hints=${model.hints(groups)} onSelect=${select} />
+        <h3>hints</h3><${Hints} model=${model} hints=${hintsOf(model, groups)} onSelect=${select} />
         <div id="details"><${Details} ...${shared} command=${command} values=${values} /></div>
       </aside>
     </main>

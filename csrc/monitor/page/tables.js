@@ -78,7 +78,7 @@ export function Gos({ model, groups, selection, onSelect }) {
   };
   const single = [
     { title: "id", value: (g) => g.first, number: true, show: (g) => (g.n > 1 ? `${g.n.toLocaleString("en")} of them` : g.first || "") },
-    { title: "go block", value: (g) => g.name, show: (g) => html`<b>${g.name}</b>` },
+    { title: "go block", value: (g) => g.full, show: (g) => html`<b>${g.full}</b>` },
     { title: "does", value: doing },
     { title: "on", value: on },
     { title: "at", value: (g) => g.where || "", show: (g) => html`<code>${g.where}</code>` },
@@ -93,7 +93,7 @@ export function Gos({ model, groups, selection, onSelect }) {
     { title: "longest", value: (g) => g.waited, number: true, show: (g) => (g.waited ? duration(g.waited) : "") },
   ];
   const rows = fold ? [...groups.values()].filter((g) => finds(text, g.name))
-    : [...model.gos.values()].filter((g) => finds(text, g.name, g.where, doing(g), on(g), String(g.first)));
+    : [...model.gos.values()].filter((g) => finds(text, g.full, g.where, doing(g), on(g), String(g.first)));
   return html`<${Search} text=${text} onText=${setText}>
       <label><input type="checkbox" checked=${fold} onChange=${(e) => setFold(e.target.checked)} /> fold by name</label>
     <//>
