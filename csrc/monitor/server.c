@@ -16,6 +16,9 @@ enum { SHARE = 20 };
 /* The bytes of a page's first picture, and then those in a second. */
 enum { FIRST_BYTES = 256 * 1024, BYTES_A_SECOND = 126 * 1024 };
 
+/* How long other pages wait for one that does not read the rest of a picture, in ms. */
+enum { PATIENCE = 2000 };
+
 /* How long pages may take to read their last message, in ms. */
 enum { LAST_WORDS = 300 };
 
@@ -58,8 +61,8 @@ static int64_t owed_since(const Server *server) {
 static void feed_page(Server *server, Page *page, int64_t now) {
   if (!page->conn || !page_is_idle(page)) return;
   int64_t ms = page->last_sent ? (now - page->last_sent) / CLOCK_MS : server->period;
-  size_t budget = page->feed.rows.n ? (size_t)((ms < server->period ? ms : server->period) * BYTES_A_SECOND / 1000)
-                                    : FIRST_BYTES;
+  size_t budget =
+      page->feed.rows.n ? (size_t)((ms < server->period ? ms : server->period) * BYTES_A_SECOND / 1000) : FIRST_BYTES;
   Text *to = &page->message;
   text_clear(to);
   text_puts(to, "data: {");
@@ -83,9 +86,9 @@ static void feed_pages(Server *server, int64_t now) {
 
 /* Whether a page does not have all of the view yet: it gets that before a newer one, so what it shows is a state that
    the program was in. */
-static bool is_sending(const Server *server) {
+static bool is_sending(const Server *server, int64_t now) {
   for (const Page *page = server->site.pages; page; page = page->next) {
-    if (page->conn && page->feed.is_cut && page_is_idle(page)) return true;
+    if (page->conn && page->feed.is_cut && now - page->last_sent < PATIENCE * CLOCK_MS) return true;
   }
   return false;
 }
@@ -118,7 +121,7 @@ static void ask_if_due(Server *server, int64_t now) {
   int64_t share = server->site.desk.shown->taken * SHARE, period = server->period * CLOCK_MS;
   server->due = now + (share > period ? share : period);
   if (!server->site.pages) return;
-  if (is_sending(server) || atomic_load(&server->site.desk.watch->asked)) {
+  if (is_sending(server, now) || atomic_load(&server->site.desk.watch->asked)) {
     feed_pages(server, now);
     return;
   }
@@ -150,7 +153,7 @@ static void *run(void *data) {
     drop_closed_pages(server);
     int64_t now = clock_ns();
     visitors_close_late(&server->site.visitors, now);
-    if (!is_sending(server) && desk_fetch(desk)) {
+    if (!is_sending(server, now) && desk_fetch(desk)) {
       server->has_view = view_make(&server->view, desk->shown);
       feed_pages(server, now);
     }

@@ -203,7 +203,7 @@ static bool fill_edge(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
   if (!e.key || trace_edge_is_result(&e)) return true;
   uint64_t chan = trace_whole_id(S->next_id, trace_edge_chan(&e));
   if (!map_find(&s->seen, chan << 1)) return true; /* collected */
-  if (trace_edge_label(&e) == TRACE_OTHER) { /* which go blocks is not known */
+  if (trace_edge_label(&e) == TRACE_OTHER) {       /* which go blocks is not known */
     s->lost += e.puts + e.takes;
     return true;
   }

@@ -303,7 +303,7 @@ const tests = {
     await untilCell("double", 4, "5/4"); // its buffer is full, and the source waits in its put
     await shot(page, "flows");
     await press("double");
-    await untilCell("double", 1, "running");
+    await untilCell("double", 2, "pause");
 
     await put("double", "string", "x"); // not a number: the stage holds it
     await until(page, () => document.querySelector("#message")?.textContent.includes("injected into stage double"));

@@ -1,6 +1,6 @@
 // charts.js: rates over the last minutes, by uPlot.
 const { html, useEffect, useRef } = window.htmPreact;
-import { short } from "./model.js";
+import { rateText, short } from "./model.js";
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -51,7 +51,7 @@ const NUMBER = { color: "--dim", format: (v) => short(v) };
 export function Charts({ model }) {
   const h = model.history, s = model.summary;
   return html`<div class="charts">
-    <${Chart} title="values put per second" now=${short(model.rate || 0)} times=${h.t} values=${h.rate} series=${RATE} />
+    <${Chart} title="values put per second" now=${rateText(model.rate)} times=${h.t} values=${h.rate} series=${RATE} />
     <${Chart} title="the scheduler is busy" now=${Math.round((model.busy || 0) * 100) + "%"} times=${h.t} values=${h.busy}
       series=${PERCENT} />
     <${Chart} title="go blocks" now=${short(s.gos || 0)} times=${h.t} values=${h.gos} series=${NUMBER} />
@@ -59,7 +59,7 @@ export function Charts({ model }) {
 }
 
 export function ChanCharts({ chan }) {
-  return html`<${Chart} title="puts per second" now=${short(chan.rate)} times=${chan.times} values=${chan.rates} series=${RATE}
+  return html`<${Chart} title="puts per second" now=${rateText(chan.rate)} times=${chan.times} values=${chan.rates} series=${RATE}
       height=${72} />
     <${Chart} title=${chan.limit ? "values in the buffer" : "puts that wait"} now=${chan.limit ? chan.count : chan.nputs}
       times=${chan.times} values=${chan.fills} series=${NUMBER} height=${72} />`;

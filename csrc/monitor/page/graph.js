@@ -1,7 +1,7 @@
 // graph.js: the graph: go blocks by name, channels, and who puts on and takes from which. dagre places the nodes; that is
 // done anew only when nodes or edges come or go, not when numbers change.
 const { html, useMemo, useRef, useState, useEffect } = window.htmPreact;
-import { short, stateOf } from "./model.js";
+import { rateText, short, stateOf } from "./model.js";
 
 const MOST = 160; // nodes; the least active ones are left out
 const MANY = 24; // from this many nodes of channels on, channels with different buffers share one
@@ -21,7 +21,7 @@ function chanNode(key, list) {
     waits: 0, closed: list.every((ch) => ch.closed), stage: list.length === 1 ? list[0].stage : undefined };
   for (const ch of list) {
     node.n += ch.n;
-    node.rate += ch.rate;
+    node.rate = node.rate === null || ch.rate === null ? null : node.rate + ch.rate;
     node.count += ch.count;
     node.limit += ch.limit;
     node.nputs += ch.nputs;
@@ -152,7 +152,7 @@ function ChanNode({ node, at, selected, onSelect }) {
     <svg x="0" y="0" width=${CHAN_WIDTH} height=${HEIGHT}>
       <rect class="fill" width=${CHAN_WIDTH * node.fill} height=${HEIGHT} rx="22" /></svg>
     <text class="label" x=${CHAN_WIDTH / 2} y="19">${clip(node.label, 20)}</text>
-    <text class="numbers" x=${CHAN_WIDTH / 2} y="34">${[often || amount || wait, node.state !== "full" && node.state !== "flowing" && node.state !== "idle" && node.state, short(node.rate) + "/s"].filter(Boolean).join(" · ")}</text>
+    <text class="numbers" x=${CHAN_WIDTH / 2} y="34">${[often || amount || wait, ["closed", "held", "paused", "draining"].includes(node.state) && node.state, rateText(node.rate) + "/s"].filter(Boolean).join(" · ")}</text>
   </g>`;
 }
 

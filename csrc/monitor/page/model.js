@@ -21,6 +21,9 @@ export function short(n) {
   return n >= 100 || Number.isInteger(n) ? String(Math.round(n)) : n.toPrecision(2);
 }
 
+// A rate; null: not known yet.
+export const rateText = (rate) => (rate === null || rate === undefined ? "?" : short(rate));
+
 export function duration(ms) {
   if (ms < 1000) return Math.max(0, Math.round(ms)) + " ms";
   if (ms < 60000) return (ms / 1000).toFixed(1) + " s";
@@ -50,6 +53,7 @@ export function stateOf({ stage, closed, nputs, count, limit, rate }) {
   if (nputs) return "full";
   if (closed) return "closed";
   if (limit && count >= limit) return "full";
+  if (rate === null) return "unknown"; // there is one picture only
   return rate > 0 ? "flowing" : "idle";
 }
 
@@ -59,7 +63,7 @@ class Chan {
   constructor(id) {
     Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0 });
     Object.assign(this, { n: 1, first: id }); // the number of channels, and the first one
-    Object.assign(this, { rate: 0, before: null, last: null, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
+    Object.assign(this, { rate: null, before: null, last: null, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
     this.waits = 0; // how often puts have waited lately: 0 to 1
     this.stage = undefined; // the state of the stage of a flow of which it is the input
   }
@@ -111,6 +115,7 @@ export class Model {
     this.parts = []; // messages of a picture that is not complete
     this.history = { t: [], rate: [], busy: [], gos: [], memory: [] };
     this.at = 0; // when the picture was taken, in ms of the server's clock; 0: there is none yet
+    this.rate = null; // values put per second; null: not known yet
     this.base = null; // what the rates count from: { at, puts }
     this.flows = null;
     this.stages = new Map(); // by their names, which are those of their channels, too
@@ -207,11 +212,11 @@ export class Model {
       ch.fullSince = ch.nputs ? ch.fullSince || at : 0;
       if (!isDue) continue;
       const before = ch.before ?? (isFirst || more || ch.n > 1 ? ch.puts : 0); // else it has been made since
-      ch.rate = passed ? Math.max(0, ch.puts - before) * 1000 / passed : 0;
+      ch.rate = passed ? Math.max(0, ch.puts - before) * 1000 / passed : null;
       ch.before = ch.puts;
     }
     if (!isDue) return;
-    this.rate = passed ? (puts - this.base.puts) * 1000 / passed : 0;
+    this.rate = passed ? (puts - this.base.puts) * 1000 / passed : null;
     this.base = { at, puts };
   }
 
@@ -244,7 +249,7 @@ export class Model {
     for (const flow of answer.flows) {
       for (const stage of flow.stages) {
         const last = taken.get(stage.id), passed = before ? answer.now - before.now : 0;
-        stage.rate = last && passed >= LEAST ? (stage.taken - last.taken) / passed * 1000 : last ? last.rate : 0;
+        stage.rate = last && passed >= LEAST ? (stage.taken - last.taken) / passed * 1000 : last ? last.rate : null;
         this.stages.set(`${flow.name}.${stage.name}`, stage);
       }
     }

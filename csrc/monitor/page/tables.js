@@ -1,6 +1,6 @@
 // tables.js: the tables of channels and go blocks.
 const { html, useState } = window.htmPreact;
-import { duration, short } from "./model.js";
+import { duration, rateText } from "./model.js";
 
 const MOST = 200; // rows
 
@@ -50,7 +50,7 @@ const CHAN_COLUMNS = [
     <span class="amount">${c.limit ? `${c.count}/${c.limit}` : c.count || ""}</span>` },
   { title: "puts wait", value: (c) => c.nputs, number: true, show: (c) => c.nputs || "" },
   { title: "takes wait", value: (c) => c.ntakes, number: true, show: (c) => c.ntakes || "" },
-  { title: "per second", value: (c) => c.rate, number: true, show: (c) => (c.rate ? short(c.rate) : "") },
+  { title: "per second", value: (c) => c.rate, number: true, show: (c) => (c.rate === 0 ? "" : rateText(c.rate)) },
   { title: "values", value: (c) => c.puts, number: true, show: (c) => c.puts.toLocaleString("en") },
   { title: "state", value: (c) => c.state, show: (c) => html`<span class=${`state ${c.state}`}>${c.state}</span>` },
 ];
