@@ -194,6 +194,43 @@ const tests = {
     return page;
   },
 
+  async "programs of 10, 1,000 and 100,000 go blocks: the rate is the real one, and nobody is said to be missing or stuck"() {
+    const seconds = Number(process.env.SECONDS || 8);
+    for (const [gos, chans] of [[10, 3], [1000, 50], [100000, 5000]]) {
+      const program = await start("--monitor", "tests/browser/sizes.lua", gos, chans);
+      for (let tries = 0; tries < 600 && !program.errors.includes("put: "); tries++) await sleep(100);
+      const page = await open(program.url);
+      await until(page, () => document.querySelector("#status").textContent.startsWith("live"));
+      await until(page, () => Number.parseFloat(document.querySelector(".chart h3 b").textContent) > 0);
+      const before = program.errors.length, rates = [];
+      for (let i = 0; i < seconds; i++) {
+        await sleep(1000);
+        rates.push(await page.evaluate(() => {
+          const [, digits, unit] = document.querySelector(".chart h3 b").textContent.match(/([\d.]+)(k?)/);
+          return Number(digits) * (unit ? 1000 : 1);
+        }));
+        const hints = await texts(page, ".hints li");
+        assert.ok(!hints.some((hint) => /no go block|nothing has moved/.test(hint)), hints.join("; "));
+        assert.deepEqual((await texts(page, ".graph .go")).filter((text) => /none now|not listed/.test(text)), []);
+      }
+      const truth = [...program.errors.slice(before).matchAll(/put: (\d+)/g)].map((m) => Number(m[1]));
+      const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length, ratio = mean(rates) / mean(truth);
+      assert.ok(ratio > 0.75 && ratio < 1.33, `${gos}: ${rates} on the page, ${truth} in truth`);
+      const sizes = await page.$$eval(".graph .picture text", (all) => all.map((e) => {
+        const picture = e.closest(".picture");
+        return parseFloat(getComputedStyle(e).fontSize) * picture.getBoundingClientRect().width / picture.viewBox.baseVal.width;
+      }));
+      assert.ok(Math.min(...sizes) >= 10, `${gos}: a label has ${Math.min(...sizes)} px`);
+      const [numbers] = await texts(page, "header .numbers");
+      assert.ok(numbers.startsWith(`${(gos + 2).toLocaleString("en")} go blocks · ${chans.toLocaleString("en")} channels`), numbers);
+      await shot(page, `size-${gos}`);
+      assert.deepEqual(page.complaints, []);
+      await page.close();
+      program.kill("SIGKILL");
+    }
+    return open("about:blank");
+  },
+
   async "kill, and a value that is put, where control is allowed"() {
     const program = await start("tests/browser/controlled.lua", "control");
     const page = await open(program.url);

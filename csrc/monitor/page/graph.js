@@ -5,7 +5,7 @@ import { rateText, short, stateOf } from "./model.js";
 
 const MOST = 160; // nodes; the least active ones are left out
 const MANY = 24; // from this many nodes of channels on, channels with different buffers share one
-const LEAST = 10 / 11; // the least scale: the smallest labels, of 11 px, have 10 px then
+const LEAST = 0.91; // the least scale: the smallest labels, of 11 px, have 10 px then
 const GO_WIDTH = 190, CHAN_WIDTH = 164, HEIGHT = 44;
 
 // Without the folders of a file, and at most n characters.
@@ -119,12 +119,10 @@ function curve(points) {
   return d + `L${last.x},${last.y}`;
 }
 
-function doing(group, model) {
+function doing(group, name, model) {
+  const stage = model.stageOfGo(name), state = stage && model.stageState(stage);
+  if (state === "held" || state === "paused") return state;
   if (!group) return model.summary.more ? "not listed" : "none now";
-  if (group.stage) {
-    const state = model.stageState(group.stage);
-    if (state === "held" || state === "paused") return state;
-  }
   const { put = 0, take = 0, alts = 0, idle = 0, sleeping = 0, ready = 0 } = group.states;
   const parts = [];
   if (put) parts.push(`${put} wait to put`);
@@ -143,6 +141,7 @@ function doing(group, model) {
 function ChanNode({ node, at, selected, onSelect }) {
   const [x, y] = [at.x - CHAN_WIDTH / 2, at.y - HEIGHT / 2];
   const amount = node.limit ? `${short(node.count)}/${short(node.limit)}` : node.nputs ? `${node.nputs} wait` : "";
+  const waits = node.nputs && node.limit && node.n > 1 ? `${short(node.nputs)} wait` : "";
   const often = node.isOftenFull && "often full";
   const wait = node.ntakes && !node.nputs ? (node.ntakes === 1 ? "1 take waits" : `${node.ntakes} takes wait`) : "";
   return html`<g class=${`chan ${node.state} ${node.isOftenFull ? "often-full" : ""} ${selected ? "selected" : ""}`} transform=${`translate(${x},${y})`}
@@ -152,7 +151,7 @@ function ChanNode({ node, at, selected, onSelect }) {
     <svg x="0" y="0" width=${CHAN_WIDTH} height=${HEIGHT}>
       <rect class="fill" width=${CHAN_WIDTH * node.fill} height=${HEIGHT} rx="22" /></svg>
     <text class="label" x=${CHAN_WIDTH / 2} y="19">${clip(node.label, 20)}</text>
-    <text class="numbers" x=${CHAN_WIDTH / 2} y="34">${[often || amount || wait, ["closed", "held", "paused", "draining"].includes(node.state) && node.state, rateText(node.rate) + "/s"].filter(Boolean).join(" · ")}</text>
+    <text class="numbers" x=${CHAN_WIDTH / 2} y="34">${[often || amount || wait, waits, ["closed", "held", "paused", "draining"].includes(node.state) && node.state, rateText(node.rate) + "/s"].filter(Boolean).join(" · ")}</text>
   </g>`;
 }
 
@@ -165,7 +164,7 @@ function GoNode({ model, node, at, selected, onSelect }) {
     <rect class="box" width=${GO_WIDTH} height=${HEIGHT} rx="4" />
     <text class="label" x="10" y="19">${clip(node.label, node.n > 1 ? 18 : 23)}</text>
     ${node.n > 1 && html`<text class="times" x=${GO_WIDTH - 8} y="19">× ${short(node.n)}</text>`}
-    <text class="numbers" x="10" y="34">${doing(group, model)}</text>
+    <text class="numbers" x="10" y="34">${doing(group, node.label, model)}</text>
   </g>`;
 }
 

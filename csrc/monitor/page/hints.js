@@ -60,22 +60,27 @@ function byPattern(found, level, text) {
   });
 }
 
+// Puts that have waited for long, and channels that were full whenever the page looked.
 function fullHints(model) {
-  const found = [];
-  for (const ch of model.chans.values()) {
-    const ms = model.at - ch.fullSince;
-    if (ch.isPlain && ch.n === 1 && ch.fullSince && ms >= LONG && ch.state === "full") found.push({ ch, ms });
-  }
-  const hints = byPattern(found, ({ ch }) => (model.at - ch.movedAt < LONG ? "warn" : "bad"), ({ ch, ms }, label, n) => {
-    const still = model.at - ch.movedAt;
-    return `${label} ${n === 1 ? "has" : "have"} been full in each picture for ${n > 1 ? "up to " : ""}${duration(ms)}` +
-      (still < LONG ? "" : `, and nothing has moved for ${n > 1 ? "up to " : ""}${duration(still)}`);
-  });
-  for (const go of model.gos.values()) { // on channels that share a row
+  const found = [], hints = [], waits = new Map(); // the longest by channel
+  for (const go of model.gos.values()) {
     const ch = model.chans.get(go.chan), ms = model.waited(go);
-    if (go.op !== "put" || ms < LONG || ch && ch.n === 1) continue;
-    hints.push({ level: "warn", go: go.name, text: `a put of ${go.name} has waited for ${duration(ms)}${ch ? ` on ${ch.label}` : ""}` });
+    if (go.op !== "put" || ms < LONG) continue;
+    if (ch && ch.n === 1) waits.set(ch.id, Math.max(ms, waits.get(ch.id) || 0));
+    else hints.push({ level: "warn", go: go.name, text: `a put of ${go.name} has waited for ${duration(ms)}${ch ? ` on ${ch.label}` : ""}` });
   }
+  for (const ch of model.chans.values()) {
+    if (!ch.isPlain || ch.n > 1 || ch.stage === "held" || ch.stage === "paused") continue; // see stageHints
+    const ms = waits.get(ch.id), full = ch.fullSince ? model.at - ch.fullSince : 0;
+    if (ms) found.push({ ch, ms, kind: "put" });
+    else if (full >= LONG) found.push({ ch, ms: full, kind: "full" });
+  }
+  hints.push(...byPattern(found, ({ ch }) => (model.at - ch.movedAt < LONG ? "warn" : "bad"), ({ ch, ms, kind }, label, n) => {
+    const still = model.at - ch.movedAt, upTo = n > 1 ? "up to " : "";
+    return (kind === "put" ? `puts have waited on ${label} for ${upTo}${duration(ms)}`
+      : `${label} ${n === 1 ? "has" : "have"} been full in each picture for ${upTo}${duration(ms)}`) +
+      (still < LONG ? "" : `, and nothing has moved for ${upTo}${duration(still)}`);
+  }));
   return hints;
 }
 

@@ -46,11 +46,11 @@ export const patternOf = (name) => name.replace(/:\d+|#?\d+/g, (digits) => (digi
 
 // ---- states ----
 
-// The state of a channel, of several that are shown as one, or of a stage of a flow. The graph, the tables, the flows and
-// the hints all have it from here. `stage`: what the flow says of the stage behind the channel, if there is one.
-export function stateOf({ stage, closed, nputs, count, limit, rate }) {
+// The state of a channel, of `n` channels that are shown as one, or of a stage of a flow. The graph, the tables, the flows
+// and the hints all have it from here. `stage`: what the flow says of the stage behind the channel, if there is one.
+export function stateOf({ stage, n = 1, closed, nputs, count, limit, rate }) {
   if (stage && stage !== "running") return stage; // held, paused, draining, ended, new
-  if (nputs) return "full";
+  if (nputs >= n) return "full";
   if (closed) return "closed";
   if (limit && count >= limit) return "full";
   if (rate === null) return "unknown"; // there is one picture only
@@ -267,6 +267,9 @@ export class Model {
     }
   }
 
+  // The stage of which this is a go block's name, as "numbers.double at job.lua:3 -> chan: numbers.save".
+  stageOfGo(name) { return this.stages.get(name.replace(/ at .*:\d+( -> chan: .*)?$/s, "")); }
+
   // The state of a stage: that of the channel which is its input. A source has none.
   stageState(stage) {
     return stage.chan ? stage.chan.state
@@ -285,7 +288,7 @@ export class Model {
       let g = groups.get(go.name);
       if (!g) {
         groups.set(go.name, g = { name: go.name, n: 0, states: {}, waited: 0, rows: [] });
-        g.stage = this.stages.get(go.name.replace(/ at \S+$/, ""));
+        g.stage = this.stageOfGo(go.name);
       }
       const doing = go.op || go.state;
       g.n += go.n;

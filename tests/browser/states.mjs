@@ -1,0 +1,168 @@
+// states.mjs: what the monitor's page says of a program, without a browser: its model and its hints, from messages of a
+// server. Run by tests/browser/check, which copies the page's files to where this is; by itself: node states.mjs.
+import assert from "node:assert/strict";
+import { Model, patternOf, stateOf } from "./page/model.js";
+import { hintsOf } from "./page/hints.js";
+
+const CHAN = 0, FILL = 1, GO = 2, EDGE = 3, PARKED = 1, TAKE = 1, PUT = 2;
+
+// A program: messages for its pictures. chans: { name: { limit, puts, takes, count, nputs, ntakes } }, all numbers 0 by
+// default; gos: [{ name, op, chan, since, n }]; edges: [[name, chan, isPut]].
+class Program {
+  constructor() {
+    Object.assign(this, { t: 1000, texts: [], chans: {}, gos: [], edges: [], begun: false, puts: 0 });
+  }
+  text(text) {
+    if (!this.texts.includes(text)) this.texts.push(text);
+    return this.texts.indexOf(text);
+  }
+  rows() {
+    const ids = Object.keys(this.chans), id = (name) => ids.indexOf(name) + 1, rows = [];
+    for (const [name, c] of Object.entries(this.chans)) {
+      const { limit = 0, puts = 0, takes = 0, count = 0, nputs = 0, ntakes = 0, n = 1, flags = 0 } = c;
+      rows.push([CHAN, id(name), this.text(name), limit ? 1 : 0, limit, flags, n, id(name)], [FILL, id(name), puts, takes, count, nputs, ntakes]);
+    }
+    this.gos.forEach(({ name, op = 0, chan, since = 0, n = 1 }, i) =>
+      rows.push([GO, 500 + i, this.text(name), this.text(""), PARKED, op, id(chan), chan ? 1 : 0, since, n, 500 + i]));
+    this.edges.forEach(([name, chan, isPut], i) => rows.push([EDGE, 900 + i, this.text(name), id(chan), isPut ? 1 : 0, -1]));
+    return rows;
+  }
+  // The messages of the picture `ms` later, in so many parts.
+  picture(ms, parts = 1, fields = {}) {
+    this.t += ms;
+    const rows = this.rows(), size = Math.ceil(rows.length / parts);
+    const puts = Object.values(this.chans).reduce((sum, c) => sum + (c.puts || 0), 0);
+    const gos = this.gos.reduce((sum, g) => sum + (g.n || 1), 0);
+    return Array.from({ length: parts }, (_, i) => ({
+      ...(this.begun || i ? {} : { reset: (this.begun = true) }), ...(i < parts - 1 ? { cut: true } : {}), r: [], d: [],
+      t: this.t + i, at: this.t, now: this.t, waited: 0, busy: 0, gos, chans: Object.keys(this.chans).length, puts,
+      more: 0, more_chans: 0, more_edges: 0, n: i ? [] : this.texts.map((text, number) => [number, text]),
+      u: rows.slice(i * size, (i + 1) * size), ...fields }));
+  }
+}
+
+const hints = (model) => hintsOf(model, model.groups()).map((h) => h.text);
+const show = (model, messages) => { for (const message of messages) model.apply(message); };
+const flows = (...stages) => ["1000\t1", ["1\trunning\tf", ...stages.map(([name, state, error = ""]) =>
+  [name, state, 0, 1, 0, 4, 0, 0, "", "", "", error, ""].join("\t"))].join("\n")];
+
+const tests = {
+  "a state is that of the stage, if it does not run; then full, closed, flowing or idle"() {
+    const of = (fields) => stateOf({ nputs: 0, count: 0, limit: 0, rate: 0, ...fields });
+    assert.equal(of({ stage: "held", nputs: 3, rate: 5 }), "held");
+    assert.equal(of({ stage: "paused", closed: true }), "paused");
+    assert.equal(of({ stage: "running", limit: 8, count: 8, rate: 9 }), "full");
+    assert.equal(of({ limit: 8, count: 7, rate: 9 }), "flowing");
+    assert.equal(of({ nputs: 1, rate: 9 }), "full");
+    assert.equal(of({ n: 50, limit: 200, count: 34, nputs: 3, rate: 9 }), "flowing");
+    assert.equal(of({ n: 50, limit: 200, count: 200, rate: 9 }), "full");
+    assert.equal(of({ closed: true, limit: 1, count: 1 }), "closed");
+    assert.equal(of({ limit: 8, count: 3 }), "idle");
+    assert.equal(of({ rate: null }), "unknown");
+  },
+
+  "nothing is said before the first picture is complete, but how much of it has come"() {
+    const p = new Program(), model = new Model();
+    p.chans = { jobs: { limit: 4, count: 4, nputs: 6000 } };
+    p.gos = [{ name: "a", n: 4000, op: PUT, chan: "jobs", since: 1 }, { name: "b", n: 6000, op: PUT, chan: "jobs", since: 1 }];
+    const parts = p.picture(90000, 4);
+    assert.equal(model.reading, "the first picture is being taken");
+    show(model, parts.slice(0, 3));
+    assert.equal(model.reading, "reading 4,000 of 10,000 go blocks");
+    assert.deepEqual(hints(model), []);
+    assert.equal(model.groups().size, 0);
+    show(model, parts.slice(3));
+    assert.equal(model.reading, "");
+    assert.equal(model.groups().size, 2);
+    assert.match(hints(model)[0], /^puts have waited on jobs for 1 min 30 s$/);
+  },
+
+  "the last picture stays until the next is complete, and no go block is missing meanwhile"() {
+    const p = new Program(), model = new Model();
+    p.chans = { jobs: { ntakes: 1 } };
+    p.gos = [{ name: "putter" }, { name: "taker", op: TAKE, chan: "jobs", since: 1 }];
+    p.edges = [["putter", "jobs", true], ["taker", "jobs", false]];
+    show(model, p.picture(100));
+    p.begun = false; // the server begins anew
+    const parts = p.picture(20000, 3);
+    show(model, parts.slice(0, 2));
+    assert.deepEqual([...model.groups().keys()], ["putter", "taker"]);
+    assert.deepEqual(hints(model), []);
+    show(model, parts.slice(2));
+    assert.deepEqual(hints(model), []);
+    p.gos.shift();
+    show(model, p.picture(20000).map((m) => ({ ...m, d: [[GO, 501]] })));
+    assert.equal(hints(model).length, 1);
+    assert.match(hints(model)[0], /^1 take on jobs for .*: putter has put there, and no go block has this name now$/);
+    for (const field of ["more", "more_edges", "more_chans"]) { // then another could be there
+      show(model, p.picture(1000, 1, { [field]: 1 }));
+      assert.deepEqual(hints(model), []);
+    }
+  },
+
+  "rates are those of the counters between two pictures, whatever comes in between"() {
+    const p = new Program(), model = new Model();
+    p.chans = { jobs: { puts: 5000 }, calm: { puts: 7 } };
+    show(model, p.picture(0));
+    const ch = () => [...model.chans.values()].find((c) => c.name === "jobs");
+    assert.deepEqual([model.rate, ch().rate, ch().state], [null, null, "unknown"]);
+    for (const [ms, more] of [[500, 1500], [20, 10], [480, 1490], [2000, 0], [1000, 250]]) {
+      p.chans.jobs.puts += more;
+      show(model, p.picture(ms));
+      const [message] = p.picture(0); // Lua computes, and the server repeats the picture
+      model.apply({ ...message, t: message.t + 10, u: [] });
+    }
+    assert.equal(ch().rate, 250);
+    assert.equal(model.rate, 250);
+    assert.equal(ch().state, "flowing");
+    assert.deepEqual(model.history.rate.filter((r) => r !== null), [3000, 3000, 0, 250]);
+  },
+
+  "a stage that is held or paused is so everywhere, and the put that waits for it is said"() {
+    const p = new Program(), model = new Model();
+    p.chans = { "f.double": { limit: 4, count: 4, nputs: 1 }, "f.save": { limit: 4, count: 2 } };
+    p.gos = [{ name: "f.double at flow.lua:7" }, { name: "f.count at flow.lua:7", op: PUT, chan: "f.double", since: 1 }];
+    p.edges = [["f.count at flow.lua:7", "f.double", true], ["f.double at flow.lua:7", "f.double", false]];
+    model.setFlows(flows(["double", "held", "broken"], ["save", "running"]));
+    show(model, p.picture(25000));
+    const chan = (name) => [...model.chans.values()].find((c) => c.name === name);
+    assert.equal(chan("f.double").state, "held");
+    assert.equal(model.stageState(model.stages.get("f.double")), "held");
+    assert.equal(model.groups().get("f.double at flow.lua:7").stage.state, "held");
+    assert.deepEqual(hints(model), ["f.double is held: broken; 1 put waits there"]);
+    model.setFlows(flows(["double", "paused"], ["save", "running"]));
+    assert.equal(chan("f.double").state, "paused");
+    assert.deepEqual(hints(model), ["f.double is paused; 1 put waits there"]);
+    assert.equal(model.stageState(model.stages.get("f.save")), chan("f.save").state);
+  },
+
+  "many channels of a pattern have one hint, and many names are folded"() {
+    const p = new Program(), model = new Model();
+    for (let i = 0; i < 100; i++) {
+      p.chans["work " + i] = { limit: 1, count: 1, nputs: 1 };
+      p.gos.push({ name: "worker " + i, op: PUT, chan: "work " + i, since: 1 });
+    }
+    show(model, p.picture(9000));
+    assert.deepEqual([...model.groups().keys()], ["worker #"]);
+    assert.deepEqual(hints(model), ["puts have waited on work # × 100 for up to 10.0 s"]);
+    show(model, p.picture(10000));
+    assert.match(hints(model)[0], /^puts have waited on work # × 100 for up to 20.0 s, and nothing has moved for up to 10.0 s$/);
+  },
+
+  "lines of files are no numbers to fold"() {
+    assert.equal(patternOf("pipe at job2.lua:12 -> chan: #7"), "pipe at job#.lua:12 -> chan: #");
+    assert.equal(patternOf("worker 12 of 30"), "worker # of #");
+  },
+};
+
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  try {
+    test();
+    console.log(`ok      ${name}`);
+  } catch (err) {
+    failed++;
+    console.log(`FAILED  ${name}\n        ${err.stack.replace(/\n/g, "\n        ")}`);
+  }
+}
+process.exit(failed ? 1 : 0);
