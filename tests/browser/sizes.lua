@@ -1,5 +1,5 @@
--- For tests/browser/page.mjs: arg[1] go blocks with names of their own, which work on values of arg[2] channels. Says each
--- second on stderr how many values have been put since.
+-- For tests/browser/page.mjs: arg[1] go blocks with names of their own, which work on values of arg[2] channels. Says
+-- each second on stderr how many values have been put since.
 local rn = require "runnel"
 
 local chans, puts = {}, 0
