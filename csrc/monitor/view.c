@@ -318,7 +318,7 @@ bool view_make(View *view, const Snapshot *snapshot) {
 
 void view_free(View *view) {
   Map *maps[] = {&view->counts, &view->totals, &view->places, &view->kept, &view->patterns};
-  for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_free(maps[i]);
+  for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) map_free(maps[i]);
   free(view->names.items);
   free(view->rows);
   *view = (View){0};
