@@ -195,7 +195,7 @@ const tests = {
   },
 
   async "programs of 10, 1,000 and 100,000 go blocks: the rate is the real one, and nobody is said to be missing or stuck"() {
-    const seconds = Number(process.env.SECONDS || 8);
+    const seconds = Number(process.env.PAGE_SECONDS || 8);
     for (const [gos, chans] of [[10, 3], [1000, 50], [100000, 5000]]) {
       const program = await start("--monitor", "tests/browser/sizes.lua", gos, chans);
       for (let tries = 0; tries < 600 && !program.errors.includes("put: "); tries++) await sleep(100);
