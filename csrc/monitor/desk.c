@@ -41,7 +41,33 @@ void desk_free(Desk *desk) {
   *desk = (Desk){0};
 }
 
-void desk_ask(Desk *desk) { desk->watch->ask(desk->watch); }
+static void wake(Desk *desk) {
+  if (!atomic_load(&desk->watch->asked)) desk->asked = clock_ns();
+  desk->watch->ask(desk->watch);
+}
+
+void desk_ask(Desk *desk) {
+  atomic_store(&desk->wants, true);
+  wake(desk);
+}
+
+int64_t desk_late(Desk *desk, int64_t now) {
+  if (!atomic_load(&desk->watch->asked)) return 0;
+  pthread_mutex_lock(&desk->mutex);
+  int64_t since = desk->served > desk->asked ? desk->served : desk->asked; /* it comes once for each part */
+  pthread_mutex_unlock(&desk->mutex);
+  return now > since ? now - since : 1;
+}
+
+bool desk_has_news(Desk *desk) {
+  pthread_mutex_lock(&desk->mutex);
+  bool has_news = desk->has_news;
+  desk->has_news = false;
+  pthread_mutex_unlock(&desk->mutex);
+  return has_news;
+}
+
+Snapshot *desk_filling(Desk *desk) { return atomic_load(&desk->wants) ? desk->filling : NULL; }
 
 bool desk_fetch(Desk *desk) {
   pthread_mutex_lock(&desk->mutex);
@@ -65,12 +91,13 @@ int64_t desk_command(Desk *desk, Command *command) {
     desk->ncommands++;
   }
   pthread_mutex_unlock(&desk->mutex);
-  if (number) desk_ask(desk);
+  if (number) wake(desk);
   else free(command);
   return number;
 }
 
 void desk_publish(Desk *desk) {
+  atomic_store(&desk->wants, false);
   pthread_mutex_lock(&desk->mutex);
   Snapshot *complete = desk->filling;
   desk->filling = desk->waiting;
@@ -95,6 +122,7 @@ void desk_result(Desk *desk, int64_t number, const char *json) {
   Result *result = &desk->results[desk->nresults++ % DESK_RESULTS];
   free(result->json);
   *result = (Result){.number = number, .json = copy};
+  desk->has_news = true;
   pthread_mutex_unlock(&desk->mutex);
   thread_wake(&desk->thread);
 }

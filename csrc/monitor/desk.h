@@ -3,6 +3,7 @@
 #ifndef RUNNEL_MONITOR_DESK_H
 #define RUNNEL_MONITOR_DESK_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -46,7 +47,10 @@ typedef struct Desk {
   int64_t number;               /* of the last command */
   Result results[DESK_RESULTS]; /* the newest: the nth is at n % DESK_RESULTS */
   uint64_t nresults;            /* results so far */
+  bool has_news;                /* there are results since desk_has_news */
   int64_t served;               /* when the scheduler last took its commands, in ns */
+  int64_t asked;                /* when it was last asked to, in ns; the server's thread */
+  atomic_bool wants;            /* a snapshot is wanted, else only the commands are to be taken */
 } Desk;
 
 /* Returns false, with errno set, if the thread's wakeup cannot be made. */
@@ -58,6 +62,12 @@ void desk_free(Desk *desk);
 /* Asks the scheduler for a snapshot, and to take its commands. */
 void desk_ask(Desk *desk);
 
+/* How long the scheduler has been asked for something and has not come, in ns; 0: it need not come. */
+int64_t desk_late(Desk *desk, int64_t now);
+
+/* Whether there are results since the last call. */
+bool desk_has_news(Desk *desk);
+
 /* Takes the newest snapshot as the shown one. Returns false if there is no newer one. */
 bool desk_fetch(Desk *desk);
 
@@ -65,6 +75,9 @@ bool desk_fetch(Desk *desk);
 int64_t desk_command(Desk *desk, Command *command);
 
 /* ---- the scheduler's thread ---- */
+
+/* The snapshot to fill, or NULL if none is wanted. */
+Snapshot *desk_filling(Desk *desk);
 
 /* The snapshot being filled is complete. */
 void desk_publish(Desk *desk);

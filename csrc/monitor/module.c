@@ -51,9 +51,11 @@ static int stop(lua_State *L) {
   return 0;
 }
 
-/* filling(server) -> the Snapshot to fill, a light userdata */
+/* filling(server) -> the Snapshot to fill, a light userdata; or nil if none is wanted */
 static int filling(lua_State *L) {
-  lua_pushlightuserdata(L, running(L)->site.desk.filling);
+  Snapshot *snapshot = desk_filling(&running(L)->site.desk);
+  if (snapshot) lua_pushlightuserdata(L, snapshot);
+  else lua_pushnil(L);
   return 1;
 }
 
@@ -65,7 +67,8 @@ static int publish(lua_State *L) {
 
 /* ask(server): the Snapshot is not complete: the watcher is called again soon. */
 static int ask(lua_State *L) {
-  desk_ask(&running(L)->site.desk);
+  Watch *watch = running(L)->site.desk.watch;
+  watch->ask(watch);
   return 0;
 }
 

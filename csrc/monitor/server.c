@@ -52,11 +52,6 @@ static void add_results(Server *server, Page *page, Text *to) {
   pthread_mutex_unlock(&desk->mutex);
 }
 
-/* When Lua was asked for a snapshot that it has not made yet; 0: none is pending. */
-static int64_t owed_since(const Server *server) {
-  return atomic_load(&server->site.desk.watch->asked) ? server->asked : 0;
-}
-
 /* Sends a page the changed rows, if it has read its last message. */
 static void feed_page(Server *server, Page *page, int64_t now) {
   if (!page->conn || !page_is_idle(page)) return;
@@ -68,7 +63,8 @@ static void feed_page(Server *server, Page *page, int64_t now) {
   text_puts(to, "data: {");
   if (!page->feed.begun) summary_hello(to, server->program, server->site.control, (int64_t)getpid());
   add_results(server, page, to);
-  summary_add(to, server->site.desk.watch, server->has_view ? &server->view : NULL, now, owed_since(server));
+  summary_add(to, server->site.desk.watch, server->has_view ? &server->view : NULL, now,
+              desk_late(&server->site.desk, now));
   feed_write(&page->feed, &server->view, to, budget);
   text_puts(to, "}\n\n");
   if (to->failed) {
@@ -121,11 +117,12 @@ static void ask_if_due(Server *server, int64_t now) {
   int64_t share = server->site.desk.shown->taken * SHARE, period = server->period * CLOCK_MS;
   server->due = now + (share > period ? share : period);
   if (!server->site.pages) return;
-  if (is_sending(server, now) || atomic_load(&server->site.desk.watch->asked)) {
+  Desk *desk = &server->site.desk;
+  bool is_pending = atomic_load(&desk->wants) && atomic_load(&desk->watch->asked);
+  if (is_sending(server, now) || is_pending) {
     feed_pages(server, now);
     return;
   }
-  server->asked = now;
   desk_ask(&server->site.desk);
 }
 
@@ -155,6 +152,8 @@ static void *run(void *data) {
     visitors_close_late(&server->site.visitors, now);
     if (!is_sending(server, now) && desk_fetch(desk)) {
       server->has_view = view_make(&server->view, desk->shown);
+      feed_pages(server, now);
+    } else if (desk_has_news(desk)) {
       feed_pages(server, now);
     }
     ask_if_due(server, now);

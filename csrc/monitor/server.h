@@ -21,7 +21,6 @@ typedef struct Server {
   int period;        /* how often the scheduler is asked for a snapshot, in ms */
   View view;         /* the shown snapshot, as rows */
   bool has_view;     /* there has been one */
-  int64_t asked;     /* when a snapshot was last asked for, in ns */
   int64_t due;       /* when to ask for the next one */
 } Server;
 

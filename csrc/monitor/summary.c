@@ -21,9 +21,9 @@ void summary_hello(Text *to, const char *program, bool control, int64_t pid) {
 }
 
 /* How long Lua has not served the scheduler, in ms, and what has run then. */
-static void add_busy(Text *to, Watch *watch, int64_t now, int64_t asked) {
-  add_field(to, "busy", asked ? (now - asked) / CLOCK_MS : 0);
-  if (!asked) return;
+static void add_busy(Text *to, Watch *watch, int64_t late) {
+  add_field(to, "busy", late / CLOCK_MS);
+  if (!late) return;
   char name[256];
   add_field(to, "runs", watch->running(watch, name, sizeof name));
   text_puts(to, "\"who\":");
@@ -31,11 +31,11 @@ static void add_busy(Text *to, Watch *watch, int64_t now, int64_t asked) {
   text_puts(to, ",");
 }
 
-void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t asked) {
+void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t late) {
   int64_t waiting = atomic_load(&watch->waiting);
   add_field(to, "t", now / CLOCK_MS);
   add_field(to, "waited", (atomic_load(&watch->waited) + (waiting ? now - waiting : 0)) / CLOCK_MS);
-  add_busy(to, watch, now, asked);
+  add_busy(to, watch, late);
   if (!view) return;
   const Snapshot *s = view->snapshot;
   add_field(to, "now", s->now / CLOCK_MS);

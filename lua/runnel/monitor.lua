@@ -204,7 +204,9 @@ local function serve(self)
   end
   while run(server_module.command(self.server)) do end
   if self.records and core.now() - self.asked > KEPT then release_ring(self) end
-  if internal.snapshot(server_module.filling(self.server)) then server_module.publish(self.server)
+  local snapshot = server_module.filling(self.server)
+  if not snapshot then return end
+  if internal.snapshot(snapshot) then server_module.publish(self.server)
   else server_module.ask(self.server) end
 end
 

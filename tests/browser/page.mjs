@@ -215,7 +215,8 @@ const tests = {
       }
       const truth = [...program.errors.slice(before).matchAll(/put: (\d+)/g)].map((m) => Number(m[1]));
       const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length, ratio = mean(rates) / mean(truth);
-      assert.ok(ratio > 0.75 && ratio < 1.33, `${gos}: ${rates} on the page, ${truth} in truth`);
+      assert.ok(ratio > 0.5 && ratio < 2, // the page shows each rate until the next picture
+         `${gos}: ${rates} on the page, ${truth} in truth`);
       const sizes = await page.$$eval(".graph .picture text", (all) => all.map((e) => {
         const picture = e.closest(".picture");
         return parseFloat(getComputedStyle(e).fontSize) * picture.getBoundingClientRect().width / picture.viewBox.baseVal.width;
