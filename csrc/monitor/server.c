@@ -114,16 +114,17 @@ static void wait_for_news(Server *server, int ms) {
 static void ask_if_due(Server *server, int64_t now) {
   if (now < server->due && !server->site.has_new_page) return;
   server->site.has_new_page = false;
-  int64_t share = server->site.desk.shown->taken * SHARE, period = server->period * CLOCK_MS;
-  server->due = now + (share > period ? share : period);
-  if (!server->site.pages) return;
   Desk *desk = &server->site.desk;
+  int64_t share = desk->shown->taken * SHARE, period = server->period * CLOCK_MS;
+  server->due = now + period;
+  if (!server->site.pages) return;
   bool is_pending = atomic_load(&desk->wants) && atomic_load(&desk->watch->asked);
   if (is_sending(server, now) || is_pending) {
     feed_pages(server, now);
     return;
   }
-  desk_ask(&server->site.desk);
+  if (share > period) server->due = now + share;
+  desk_ask(desk);
 }
 
 /* Tells the pages that the program has ended, and gives them a moment to read that. */
