@@ -53,7 +53,7 @@ describe("runnel.sqlite", function()
     it("are given by name in a table", function()
       db:exec("insert into t values (:a, $b)", { a = 7, b = "seven" })
       assert.same({ a = 7, b = "seven" }, db:one("select * from t where a = @a", { a = 7 }))
-      raises("a value by a name that no parameter has", function() db:one("select :a", { a = 1, b = 2 }) end)
+      raises("a named value that no parameter uses", function() db:one("select :a", { a = 1, b = 2 }) end)
     end)
 
     it("that SQLite cannot keep are refused at the caller's line", function()
@@ -85,7 +85,7 @@ describe("runnel.sqlite", function()
       raises("3 values for 1 parameter", function() db:exec("delete from t; delete from t where a = ?", 1, 2, 3) end)
       assert.equal(3, count())
       db:exec "delete from t where a = 7"
-      raises("by name are for one", function() db:exec("select :a; select :a", { a = 1 }) end)
+      raises("named values need a single", function() db:exec("select :a; select :a", { a = 1 }) end)
       raises("one statement expected", function() db:rows "select 1; select 2" end)
     end)
 
@@ -113,8 +113,8 @@ describe("runnel.sqlite", function()
     end)
   end)
 
-  describe("what waits together", function()
-    it("is committed together", function()
+  describe("statements that wait at the same time", function()
+    it("are committed together", function()
       together(500, function(i) db:exec("insert into t values (?, ?)", i, i) end)
       assert.equal(500, count())
       local log = assert(io.open(dir.path .. "/work.db-wal", "rb"))
@@ -122,13 +122,13 @@ describe("runnel.sqlite", function()
       log:close()
     end)
 
-    it("succeeds or fails one by one", function()
+    it("succeed or fail one by one", function()
       local errors = together(100, function(i) db:exec("insert into t values (?, ?)", i // 2, i) end)
       for i = 2, 99, 2 do assert.matches("UNIQUE", errors[i + 1] or errors[i]) end
       assert.equal(51, count())
     end)
 
-    it("is kept when one of it is interrupted, which rolls back the whole transaction in SQLite", function()
+    it("are kept when one of them is interrupted, although SQLite rolls all back", function()
       local long
       for i = 1, 20 do
         rn.go(function() db:exec("insert into t values (?, 0)", i) end)
@@ -140,7 +140,7 @@ describe("runnel.sqlite", function()
       assert.equal(20, count())
     end)
 
-    it("is kept when one of it fills the disk", function()
+    it("are kept when one of them fills the disk", function()
       db:exec "pragma max_page_count = 20"
       local errors = together(20, function(i)
         db:exec("insert into t values (?, zeroblob(?))", i, i == 10 and 1000000 or 10)
@@ -215,7 +215,7 @@ describe("runnel.sqlite", function()
       assert.equal(0, count())
     end)
 
-    it("that is cancelled when it has begun, and does not know that yet, is rolled back", function()
+    it("that is cancelled when it has begun, before its function runs, is rolled back", function()
       local block = rn.go(function() db:transaction(function() end) end)
       rn.sleep(0) -- it asks
       os.execute "sleep 0.05" -- the thread begins, while nothing else runs here
@@ -225,7 +225,7 @@ describe("runnel.sqlite", function()
       assert.equal(1, count())
     end)
 
-    it("refuses what would wait for its own end", function()
+    it("refuses statements that would wait for its own end", function()
       raises("call the method of tx", function() db:transaction(function() db:exec "delete from t" end) end)
       raises("in a transaction", function() db:transaction(function() db:transaction(function() end) end) end)
       local kept
@@ -295,7 +295,7 @@ describe("runnel.sqlite", function()
       locked:take()
       local started = rn.now()
       local errors = together(100, function(i) other:exec("insert into t values (?, 1)", 100 + i) end)
-      for i = 1, 100 do assert.matches("another connection holds a lock, for more than 50 ms", errors[i]) end
+      for i = 1, 100 do assert.matches("another connection has held a lock for more than 50 ms", errors[i]) end
       assert.is_true(rn.now() - started < 50 * 50 * patience.factor()) -- they wait at the same time
       local writer = rn.go(function() return open():exec "insert into t values (2, 2)" end)
       rn.sleep(20)
@@ -355,7 +355,7 @@ describe("runnel.sqlite", function()
       end))
     end)
 
-    it("that was closed refuses further statements, and those before are done", function()
+    it("that was closed refuses further statements, and has run the earlier ones", function()
       local blocks = {}
       for i = 1, 50 do blocks[i] = rn.go(function() return db:exec("insert into t values (?, 1)", i) end) end
       rn.go(function() db:close() end):take()

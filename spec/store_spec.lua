@@ -253,7 +253,7 @@ describe("runnel.store", function()
       end)
     end
 
-    it("are done once for each outer call, and it goes on where it was", function()
+    it("are done once for each outer call, which continues where it was", function()
       fails = true
       for _ = 1, 2 do assert.is_false(pcall(import "b", "1")) end
       assert.equal(1, calls)
@@ -266,12 +266,12 @@ describe("runnel.store", function()
       assert.same({ { name = "import" }, { name = "import" } }, store.db:rows "select name from runnel_once")
     end)
 
-    it("must stay the same, and the error names both", function()
+    it("must stay the same; otherwise the error names the old and the new one", function()
       fails = true
       pcall(import "b", "1")
       local new = counted("new", function() return 1 end)
       local changed = store:once("import", function(id)
-        raises('once: step 1 of import%["1"%] is new%["x"%]; when it was done first, it was step%["a"%]', function()
+        raises('once: step 1 of import%["1"%] is new%["x"%]; the first time it was step%["a"%]', function()
           new "x"
         end)
         return id
@@ -295,7 +295,7 @@ describe("runnel.store", function()
       end
       pcall(run { "a", "b" }, 1)
       local _, err = pcall(run { "b", "a" }, 1)
-      assert.matches('step 1 of import%[1%] is step%["b"%]; when it was done first, this was step 2', err)
+      assert.matches('step 1 of import%[1%] is step%["b"%]; the first time this was step 2', err)
       crash = false
       run { "a", "b" }(1)
       assert.equal(2, calls)
@@ -325,7 +325,7 @@ describe("runnel.store", function()
     it("with tables of a newer release is refused", function()
       store.db:exec "update runnel_schema set version = 7"
       store:close()
-      raises("open: .*work.db: the tables of runnel.store in it have version 7, .* knows version 1", function()
+      raises("open: .*work.db: its tables of runnel.store have version 7, .* supports version 1", function()
         local _ = stores.open(dir.path .. "/work.db")
       end)
       local db <close> = sqlite.open(dir.path .. "/work.db")
@@ -376,7 +376,7 @@ describe("runnel.store", function()
       assert.equal(300, sum)
     end)
 
-    it("wait for each other, and take over at once what a killed one has begun", function()
+    it("wait for each other, and take over at once the call of a killed one", function()
       local pipe = start("killed", [[
         store:once("work", function()
           io.stdout:write("begun ", io.open("/proc/self/stat"):read "n", "\n")

@@ -93,7 +93,7 @@ describe("runnel.tls", function()
       assert.same({ n = 2, nil, "ended" }, table.pack(c.session:receive(s.session:finish())))
     end)
 
-    it("know the version, the cipher, the server's name, and whose certificate it is", function()
+    it("know the version, the cipher, the server's name, and the subject of its certificate", function()
       local c, s = shake(client, server)
       local info = c.session:info()
       assert.same({ version = "TLSv1.3", name = "localhost", peer = "CN=localhost", resumed = false,
@@ -125,7 +125,7 @@ describe("runnel.tls", function()
       end
     end)
 
-    it("fail if a byte was changed on the way, wherever", function()
+    it("fail if any byte was changed on the way", function()
       local function flip(text)
         local at = math.random(1, #text)
         return text:sub(1, at - 1) .. string.char(text:byte(at) ~ (1 << math.random(0, 7))) .. text:sub(at + 1)
@@ -147,7 +147,7 @@ describe("runnel.tls", function()
       end
     end)
 
-    it("say that the other end speaks no TLS", function()
+    it("say that the other end does not speak TLS", function()
       for _, case in ipairs {
         { "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "the client speaks HTTP without TLS" },
         { "SSH-2.0-OpenSSH_9.2\r\n", "the client does not speak TLS" },
@@ -179,7 +179,7 @@ describe("runnel.tls", function()
     end)
 
     it("without a name for a client's server are refused", function()
-      assert.same({ nil, "there is no name that the server's certificate must have (option name)" },
+      assert.same({ nil, "the name that the server's certificate must be for is missing (option name)" },
         { native.session(client) })
       assert.is_truthy(native.session(assert(tls.client { insecure = true })))
       assert.is_truthy(native.session(assert(tls.client { name = "localhost" })))
@@ -216,9 +216,9 @@ describe("runnel.tls", function()
       assert.is_true(math.abs(os.time() - 86400 - noon) < 2 * 86400)
     end)
 
-    it("rejects a certificate that signs itself, and one of another authority", function()
+    it("rejects a self-signed certificate, and one of another authority", function()
       local cert, key = certificates.self_signed(folder, "self")
-      assert_rejected("the certificate of localhost is signed by itself, and is not among the trusted ones (option ca)",
+      assert_rejected("the certificate of localhost is self-signed, and not trusted (option ca)",
         NO_TRUST,
         shake(client, assert(tls.server { cert = cert, key = key })))
       local other = assert(tls.client { ca = cert })
@@ -226,7 +226,7 @@ describe("runnel.tls", function()
       assert_rejected(OF_AUTHORITY, NO_TRUST, shake(assert(tls.client()), server)) -- the authorities of the system
     end)
 
-    it("accepts any certificate if it is insecure, but does not tell whose it is", function()
+    it("accepts any certificate if it is insecure, but does not give its subject", function()
       local insecure = assert(tls.client { insecure = true })
       local c, s = shake(insecure, server, "example.org")
       assert_ready(c, s)
@@ -237,7 +237,7 @@ describe("runnel.tls", function()
       local cert, key = certificates.certify(folder, "purpose",
         { names = "DNS:localhost", extensions = "extendedKeyUsage=clientAuth\n" })
       local c = shake(client, assert(tls.server { cert = cert, key = key }))
-      assert.matches("^the certificate of localhost is not for this use", c.why)
+      assert.matches("^the certificate of localhost is not valid for this use", c.why)
     end)
 
     it("accepts a certificate below an authority that the server sends", function()
@@ -251,7 +251,7 @@ describe("runnel.tls", function()
   end)
 
   describe("a server", function()
-    it("chooses its certificate by the name that the client wants (SNI)", function()
+    it("chooses its certificate by the name that the client asks for (SNI)", function()
       local one, one_key = certificates.certify(folder, "one.example", { names = "DNS:one.example,DNS:*.one.example" })
       local two, two_key = certificates.certify(folder, "two.example")
       local many = assert(tls.server { cert = path .. "/cert", key = path .. "/key",
@@ -278,12 +278,12 @@ describe("runnel.tls", function()
       assert.equal("CN=client", s.session:info().peer)
 
       c, s = shake(client, strict) -- in TLS 1.3 the client learns that afterwards
-      assert.equal("the client has shown no certificate", s.why)
-      assert.equal("the server wants a certificate of this end (options cert and key)", c.why)
+      assert.equal("the client has sent no certificate", s.why)
+      assert.equal("the server asks for a certificate of this end (options cert and key)", c.why)
 
       local cert, key = certificates.self_signed(folder, "stranger")
       c, s = shake(assert(tls.client { ca = path .. "/ca", cert = cert, key = key }), strict)
-      assert.matches("^the certificate of the client is signed by itself", s.why)
+      assert.matches("^the certificate of the client is self%-signed", s.why)
       assert.equal("the server does not trust the authority that has signed the certificate of this end", c.why)
       cert, key = certificates.certify(folder, "late", { days = -1 })
       c, s = shake(assert(tls.client { ca = path .. "/ca", cert = cert, key = key }), strict)
@@ -322,7 +322,7 @@ describe("runnel.tls", function()
         protocols({ "h2" }, { "http/1.1" }))
     end)
 
-    it("reads its files again on reload; sessions that there are go on with the old ones", function()
+    it("reads its files again on reload; open sessions go on with the old ones", function()
       local new_cert, new_key = certificates.certify(folder, "renewed", { names = "DNS:localhost" })
       local at, key_at = path .. "/current", path .. "/current_key"
       folder:write("current", folder:read "cert")
@@ -365,17 +365,17 @@ describe("runnel.tls", function()
       for expected, opts in pairs {
         ["cannot read /none: No such file or directory"] = { cert = "/none", key = key },
         ["cannot read " .. path .. ": Is a directory"] = { cert = path, key = key },
-        [path .. "/empty: there is no certificate in it"] = { cert = path .. "/empty", key = key },
-        [key .. ": there is no certificate in it"] = { cert = key, key = key },
-        [cert .. ": there is no private key in it that OpenSSL can read"] = { cert = cert },
+        [path .. "/empty: it has no certificate"] = { cert = path .. "/empty", key = key },
+        [key .. ": it has no certificate"] = { cert = key, key = key },
+        [cert .. ": it has no private key that OpenSSL can read"] = { cert = cert },
         ["the key " .. path .. "/client_key does not belong to the certificate " .. cert] =
           { cert = cert, key = path .. "/client_key" },
         ["the key does not belong to the certificate"] = { cert = folder:read "cert", key = folder:read "client_key" },
         [path .. "/locked_key: the key needs a password (option password)"] =
           { cert = path .. "/client", key = path .. "/locked_key" },
-        [path .. "/locked_key: the password does not open the key"] =
+        [path .. "/locked_key: the password does not decrypt the key"] =
           { cert = path .. "/client", key = path .. "/locked_key", password = "wrong" },
-        [path .. "/empty: there is no certificate in it "] = { cert = cert, key = key, ca = path .. "/empty" },
+        [path .. "/empty: it has no certificate "] = { cert = cert, key = key, ca = path .. "/empty" },
         ["cannot read /none: No such file or directory "] =
           { cert = cert, key = key, more = { { cert = "/none", key = key } } },
       } do
@@ -399,9 +399,9 @@ describe("runnel.tls", function()
     raises('^tls.server: unknown option "keyfile"; known: alpn, ca, cert, key, more, password, verify$',
       function() tls.server { cert = cert, keyfile = 1 } end)
     raises('unknown option "certs"; .*; did you mean more%?$', function() tls.server { certs = {} } end)
-    raises("^tls.server: the option insecure is one of a client$",
+    raises("^tls.server: the option insecure is only for a client$",
       function() tls.server { cert = cert, insecure = true } end)
-    raises("^tls.client: the option verify is one of a server; a client always verifies$",
+    raises("^tls.client: the option verify is only for a server; a client always verifies$",
       function() tls.client { verify = "required" } end)
     raises("^tls.server: a table of options expected, got nothing$", function() tls.server() end)
     raises("^tls.server: a certificate expected: { cert = a file, key = a file }$", function() tls.server {} end)
@@ -423,11 +423,11 @@ describe("runnel.tls", function()
       function() tls.server { cert = cert, more = { { cert = cert, ca = cert } } } end)
     raises("^tls.client: key: its certificate is missing %(option cert%)$", function() tls.client { key = cert } end)
     raises("^tls.client: insecure: true or false expected, got 1$", function() tls.client { insecure = 1 } end)
-    raises("^tls.client: ca: with insecure = true no authority matters; leave out one of the two$",
+    raises("^tls.client: ca: with insecure = true the authorities are not used; remove one of the two options$",
       function() tls.client { insecure = true, ca = cert } end)
   end)
 
-  it("tells what a context is for", function()
+  it("tells whether a context is for servers or for clients", function()
     assert.same({ "server", "client" }, { tls.kind(server), tls.kind(client) })
     assert.is_nil(tls.kind {})
     assert.is_nil(tls.kind(io.stdout))

@@ -46,8 +46,8 @@ static const char *digits(char *end, int n) {
 
 /* ---- the names of functions ---- */
 
-/* What luaL_traceback shows of a function that has a name in the calling code, as a local variable or a method, and
-   another one in package.loaded: from Lua 5.5 on the one in the code. */
+/* Which name luaL_traceback shows of a function that has one in the calling code, as a local variable or a method, and
+   another one in package.loaded: from Lua 5.5 on, the one in the code. */
 #define PREFERS_NAMES_IN_CODE (LUA_VERSION_NUM >= 505)
 
 /* A level that is shown, and where package.loaded has its function: as a module, or as a field of one. */
@@ -145,7 +145,7 @@ static void keep_found(lua_State *L, const Levels *all, const Text *text, int kn
   }
 }
 
-/* Writes what the function of a level is called. */
+/* Writes the name of the function at a level. */
 static void append_function(Text *text, const Level *level) {
   const lua_Debug *ar = &level->ar;
   const char *module = level->module, *field = level->field;

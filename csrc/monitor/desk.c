@@ -23,7 +23,6 @@ static void free_snapshot(Snapshot *s) {
   *s = (Snapshot){0};
 }
 
-/* Takes the first command, or returns NULL. */
 static Command *first_command(Desk *desk) {
   Link *first = desk->commands.first;
   if (!first) return NULL;

@@ -13,9 +13,9 @@
 
 /* A request. */
 typedef struct Visit {
-  Reply reply;      /* the answer, once it is known, until the connection has it */
+  Reply reply;      /* the head and body of the answer, until the connection takes them */
   Page *page;       /* the page that the answer streams, or NULL */
-  Command *command; /* of a request with a form, until that is complete; owned */
+  Command *command; /* the command in a form that is being read; owned */
   Bytes form;       /* the form */
 } Visit;
 
@@ -36,7 +36,7 @@ static void answer(Conn *conn, unsigned status, const char *type, const void *bo
   Visit *visit = (Visit *)conn->request;
   Reply *reply = &visit->reply;
   visit->page = page;
-  if (page) conn->keeps = false; /* the end of the stream is that of the connection */
+  if (page) conn->keeps = false; /* the stream ends with the connection */
   reply_begin(reply, status, &conn->hub->date);
   reply_field(reply, "Content-Type", type);
   for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) reply_field(reply, headers[i][0], headers[i][1]);
@@ -97,7 +97,7 @@ static Slice token_of(Slice query) {
   return query;
 }
 
-/* Whether the request has the token; the time that this takes does not depend on it. */
+/* Whether the request has the token; compares in constant time. */
 static bool has_token(const Site *site, Slice query) {
   Slice token = token_of(query);
   if (token.size != TOKEN_LENGTH) return false;
@@ -198,7 +198,7 @@ static const struct {
     {"inject", true},  {"flow_pause", true}, {"flow_resume", true}, {"flow_drain", true}, {"flow_inject", true},
 };
 
-/* The form of a command is complete. */
+/* Passes on the command of a complete form, or refuses the request. */
 static void end_form(Site *site, Conn *conn) {
   Visit *visit = (Visit *)conn->request;
   Command *command = visit->command;

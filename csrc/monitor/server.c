@@ -165,7 +165,6 @@ static void *run(void *data) {
 
 /* ---- starting and stopping ---- */
 
-/* Fills in a random token. */
 static bool make_token(char token[TOKEN_LENGTH + 1]) {
   unsigned char bytes[TOKEN_LENGTH / 2];
   int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);

@@ -13,14 +13,14 @@ enum { SERVER_PERIOD = 500 };
 
 /* Fields that server_start sets do not change afterwards. The others belong to the server's thread. */
 typedef struct Server {
-  Handle handle;     /* only its userdata has it */
+  Handle handle;     /* held only by its userdata */
   Site site;         /* the data for answering requests */
   Engine engine;     /* run by the thread */
   char url[96];      /* where the page is, with the token */
   char program[128]; /* the program's name */
   int period;        /* how often the scheduler is asked for a snapshot, in ms */
   View view;         /* the shown snapshot, as rows */
-  bool has_view;     /* there has been one */
+  bool has_view;     /* there has been a snapshot */
   int64_t due;       /* when to ask for the next one */
 } Server;
 

@@ -74,10 +74,10 @@ typedef struct Io {
   int64_t silence;           /* ms of silence after which the connection is lost; set before the thread starts */
   atomic_llong heard;        /* when the last bytes arrived, or it was made; in ms of the monotonic clock */
   size_t unsent;             /* bytes published since the last write, about; used in the Lua thread */
-  _Atomic(pthread_t) lua;    /* the Lua thread, when it last wrote */
-  atomic_bool lua_writes;    /* it writes */
-  bool blocks_signals;       /* it has blocked its signals while it writes; used in the Lua thread, as the next one */
-  sigset_t signals;          /* those that were blocked before */
+  _Atomic(pthread_t) lua;    /* the Lua thread, at its last write */
+  atomic_bool lua_writes;    /* the Lua thread is writing */
+  bool blocks_signals;       /* it has blocked its signals for the write; this and the next field: Lua thread */
+  sigset_t signals;          /* the signals that were blocked before */
   runnel_task task;          /* writes when the Lua thread has nothing else to do */
   natsConnection *nc;        /* set by libnats, before `fd` */
   atomic_int fd;             /* the socket; or -1. Changes under fd_lock */

@@ -9,10 +9,9 @@
 /* The first argument of database:ask that is a value for a parameter. */
 enum { FIRST_VALUE = 8 };
 
-/* The kinds, for luaL_checkoption. */
 static const char *const kinds[] = {"open", "exec", "rows", "begin", "commit", "rollback", "close", NULL};
 
-/* Copies the string at an index to *memory, with a zero behind, and moves that behind it. */
+/* Copies the string at an index, and a zero byte, to *memory, and moves *memory behind them. */
 static const char *copy_string(lua_State *L, int at, char **memory, size_t *size) {
   char *copy = *memory;
   const char *bytes = lua_tolstring(L, at, size);
@@ -57,8 +56,8 @@ static void read_value(lua_State *L, int at, Value *value, char **memory) {
   }
 }
 
-/* Copies the statement at index 3, and the values from FIRST_VALUE to `top`, to the job; with `named`, each value comes
-   behind its name. Returns false if there is no memory. */
+/* Copies to the job the statement at index 3 and the values at FIRST_VALUE to `top`; with `named`, each value follows
+   its name. Returns false if there is no memory. */
 static bool copy(lua_State *L, Job *job, bool named, int top) {
   size_t n = (size_t)(top - FIRST_VALUE + 1) / (named ? 2 : 1), size = n * sizeof(Value);
   if (lua_isstring(L, 3)) size += lua_rawlen(L, 3) + 1;
@@ -80,11 +79,11 @@ static bool copy(lua_State *L, Job *job, bool named, int top) {
 
 /* ---- its way to the thread and back ---- */
 
-/* Lets the database work: its thread, or this one. */
+/* Makes the database's thread work, or works in this thread. */
 static void work(lua_State *L, Job *job) {
   Database *db = job->database;
   if (!job->is_here) {
-    /* One wakeup for what all ready go blocks have asked for. */
+    /* One wakeup for the jobs of all ready go blocks. */
     if (db->rn->task_add(L, &db->wake) != RUNNEL_OK) thread_wake(&db->thread);
     return;
   }
@@ -94,7 +93,7 @@ static void work(lua_State *L, Job *job) {
   (void)lua_pcall(L, 1, 0, 0);
 }
 
-/* Registers the job's channel, at index 4, and starts what tells Lua. Raises on failure. */
+/* Registers the job's channel, which is at index 4, and starts the thread and the events. Raises on failure. */
 static void wait_for(lua_State *L, Job *job) {
   Database *db = job->database;
   int top = lua_gettop(L);
@@ -116,7 +115,7 @@ static void wait_for(lua_State *L, Job *job) {
   db->under_way++;
 }
 
-/* Ends the transaction that a job has begun, or will. */
+/* Rolls back the transaction that a job has begun; or keeps the job from beginning it. */
 static void end_transaction(lua_State *L, Job *job) {
   Database *db = job->database;
   database_lock(db);
@@ -145,10 +144,10 @@ static void close_job(lua_State *L, void *object) {
 
 static const HandleType job_type = {JOB_TYPE, close_job, job_free};
 
-/* database:ask(kind, sql, channel, tx, is_here, named, ...) -> job: asks for statements, or another JobKind. True is put
-   on the channel when it is done. `tx` is the number of the transaction that it belongs to, begins or ends, or 0. With
-   `is_here` the Lua thread runs it. The rest are the values of parameters, a blob as a table with a string; with
-   `named` each comes behind its name. */
+/* database:ask(kind, sql, channel, tx, is_here, named, ...) -> job: starts a job, of any JobKind. When it is done, true
+   is put on the channel. `tx` is the number of the transaction that it belongs to, begins or ends, or 0. With `is_here`
+   the Lua thread runs it. The other arguments are the values of parameters, a blob as a table with a string; with
+   `named` each follows its name. */
 int ask_job(lua_State *L) {
   Database *db = (Database *)handle_get(L, 1, DATABASE_TYPE);
   int kind = luaL_checkoption(L, 2, NULL, kinds), top = lua_gettop(L);
@@ -172,14 +171,14 @@ int ask_job(lua_State *L) {
   return 1;
 }
 
-/* job:close(), and its __close: nobody needs it any more. It does not run, or is interrupted; a transaction that it has
-   begun is rolled back, unless it was committed. */
+/* job:close(), also its __close: cancels the job. It does not run, or is interrupted; a transaction that it has begun
+   is rolled back, unless it was committed. */
 static int job_close(lua_State *L) {
   handle_close(L, 1, JOB_TYPE);
   return 0;
 }
 
-/* job:result() -> rows that were changed, id of the last one inserted; or nil, message, code of SQLite */
+/* job:result() -> number of changed rows, id of the last inserted row; or nil, message, SQLite's code */
 static int job_result(lua_State *L) {
   Job *job = (Job *)handle_check(L, 1, JOB_TYPE);
   if (!job->is_told) return luaL_error(L, "the statement has not ended");

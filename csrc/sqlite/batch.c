@@ -23,14 +23,14 @@ static int begin_batch(Database *db) {
   return SQLITE_OK;
 }
 
-/* Begin: within a transaction of Lua. */
+/* Begin, within a Lua transaction. */
 static int begin_nothing(Database *db) {
   (void)db;
   return SQLITE_OK;
 }
 
-/* SQLite has rolled the batch back, or could not commit it, although most of its jobs may have succeeded. Each runs
-   again, in a transaction of its own. */
+/* Call it when SQLite has rolled the batch back, or could not commit it. Most of its jobs may have succeeded, so each
+   runs again, in a transaction of its own. */
 static void undo(Database *db) {
   Job *job;
   if (!sqlite3_get_autocommit(db->connection)) (void)connection_do(db, "rollback");
@@ -62,7 +62,7 @@ static void commit(Database *db) {
 
 /* ---- jobs ---- */
 
-/* Why a statement of a transaction of Lua cannot run; or NULL. */
+/* Why a statement of a Lua transaction cannot run; or NULL. */
 static const char *refusal(const Database *db, const Job *job) {
   if (job->tx != db->tx) return "the transaction has ended";
   return db->is_tx_over ? "the transaction was rolled back, because of an earlier error" : NULL;
@@ -83,7 +83,7 @@ static void run_outer(Database *db, Job *job) {
   bool is_outside = statement_word(job->sql) == WORD_ALONE;
   if (is_outside) commit(db);
   run_statements(db, job, is_outside ? NULL : begin_batch);
-  if (db->in_batch && sqlite3_get_autocommit(db->connection)) undo(db); /* those before it */
+  if (db->in_batch && sqlite3_get_autocommit(db->connection)) undo(db); /* the earlier jobs of the batch */
   if (!db->in_batch) {
     tell(db, job);
   } else {
@@ -153,7 +153,7 @@ static Job *next(Database *db) {
   return job;
 }
 
-/* Whether nobody needs a job any more that has not run. */
+/* Whether a job that has not run was cancelled, so that it need not run. */
 static bool is_dropped(const Job *job) {
   return atomic_load(&job->is_cancelled) && job->kind != JOB_COMMIT && job->kind != JOB_ROLLBACK;
 }
@@ -173,7 +173,7 @@ void batch_work(Database *db) {
 
 void batch_close(Database *db) {
   (void)pthread_mutex_lock(&db->use);
-  if (db->connection) connection_close(db); /* which rolls back a transaction of Lua */
+  if (db->connection) connection_close(db); /* this rolls back a Lua transaction */
   (void)pthread_mutex_unlock(&db->use);
 }
 
@@ -186,6 +186,6 @@ void *batch_run(void *data) {
     (void)poll(&fd, 1, is_told ? -1 : 10);
     (void)wakeup_consume(db->thread.wakeup);
   }
-  batch_close(db); /* here, since it may take time: what is in the WAL goes into the file */
+  batch_close(db); /* in this thread, since it may take long: it copies the WAL into the file */
   return NULL;
 }

@@ -3,18 +3,17 @@
 
 #include "sqlite/database.h"
 
-/* Whether what runs is to stop: nobody waits for it, or the database is being closed. */
+/* Whether the running statement must stop: it was cancelled, or the database is being closed. */
 static bool stops(const Database *db) {
   return (db->running && atomic_load(&db->running->is_cancelled)) || thread_ends(&db->thread);
 }
 
-/* SQLite calls this now and then while a statement runs. The instructions of its machine between two calls are about
-   50 us. */
+/* After this many instructions of its virtual machine, about 50 us, SQLite calls `progress`. */
 enum { PROGRESS_STEPS = 2000 };
 static int progress(void *data) { return stops((const Database *)data); }
 
-/* SQLite calls this while another connection has a lock, for the n-th time: whether to try again. A job that was asked
-   for long ago, and has waited since behind others for the same lock, waits no longer. */
+/* SQLite calls this while another connection has a lock, for the n-th time. Returns whether to try again. The wait for
+   one lock counts for all jobs that were asked for before it began, so that they do not wait one after the other. */
 static int busy(void *data, int n) {
   Database *db = (Database *)data;
   int64_t now = clock_ms(), since;
@@ -43,7 +42,8 @@ int connection_do(Database *db, const char *sql) {
   return SQLITE_OK;
 }
 
-/* Runs the pragmas of a new connection, again while one is refused for a lock: SQLite does not call `busy` for all. */
+/* Runs the pragmas of a new connection. Repeats them while a lock prevents one, since SQLite does not call `busy` for
+   all of them. */
 static int set_up(Database *db, const char *pragmas) {
   int code = sqlite3_exec(db->connection, pragmas, NULL, NULL, NULL);
   for (int n = 0; (code & 0xff) == SQLITE_BUSY && busy(db, n); n++) {

@@ -1,17 +1,14 @@
 /* database.h: the C half of lua/runnel/sqlite.lua: statements on a database of SQLite, which a thread runs.
 
-   Each database has a thread and a connection of its own. So a slow disk stops no go block, and no driver needs to know
-   about it. The life of a statement:
-   1. Lua thread: database:ask(...) makes a Job with copies of the statement and its values, puts it on Database.asked,
-      and wakes the thread.
-   2. The thread runs the job (batch.c, run.c). Statements that write are collected in one transaction of SQLite, the
-      batch, as long as others wait: they are committed together, with one write to the disk. Then the thread moves them
-      to Database.done.
-   3. Lua thread: news.c puts true on the channel of each job that is done. The go block that waits on it then reads the
-      job: result(), row().
+   Each database has a thread and a connection of its own. So a slow disk blocks no go block, and drivers are not
+   involved. The life of a statement: 1. Lua thread: database:ask(...) makes a Job with copies of the statement and its
+   values, puts it on Database.asked, and wakes the thread. 2. The thread runs the job (batch.c, run.c). Statements that
+   write are collected in one transaction of SQLite, the batch, as long as others wait: they are committed together,
+   with one write to the disk. Then the thread moves them to Database.done. 3. Lua thread: news.c puts true on the
+   channel of each job that is done. The go block that waits on it then reads the job: result(), row().
 
    A transaction of Lua begins with a job and ends with one. Between them the thread runs only the jobs of that
-   transaction. Lua is told of each at once, and all others wait.
+   transaction. Lua is told at once when each of them is done; all other jobs wait.
 
    A simulation has no threads: there database:ask does the work itself, in the Lua thread, under Database.use.
 
@@ -31,14 +28,14 @@
 #define DATABASE_TYPE "runnel.sqlite.database"
 #define JOB_TYPE "runnel.sqlite.job"
 
-/* The size of a page of rows, in bytes. The further pages of a longer result are written to a temporary file: so it
-   needs no memory, and a slow reader keeps no statement, and no lock, open. */
+/* The size of a page of rows, in bytes. All pages of a result but the first are written to a temporary file. So a long
+   result needs little memory, and a slow reader keeps no statement open and holds no lock. */
 enum { PAGE_SIZE = 256 * 1024 };
 
-/* A batch is committed when no statement waits, or after so many ms. */
+/* A batch is committed when no statement waits, or after this time, in ms. */
 enum { BATCH_MS = 10 };
 
-/* The number of prepared statements that are kept. */
+/* How many prepared statements are kept. */
 enum { KEPT_STATEMENTS = 64 };
 
 typedef enum JobKind {
@@ -47,7 +44,7 @@ typedef enum JobKind {
   JOB_ROWS,     /* runs one statement, and collects its rows */
   JOB_BEGIN,    /* begins a transaction of Lua */
   JOB_COMMIT,   /* commits it */
-  JOB_ROLLBACK, /* rolls it back, unless it has ended: a JOB_BEGIN that was closed */
+  JOB_ROLLBACK, /* rolls it back, unless it has ended; a JOB_BEGIN that is closed becomes this */
   JOB_CLOSE     /* closes the connection */
 } JobKind;
 
@@ -72,33 +69,33 @@ typedef struct Statement {
 } Statement;
 
 typedef struct Database {
-  Handle handle;              /* held also by each job */
+  Handle handle;              /* also held by each job */
   const runnel_functions *rn; /* the core's functions */
-  Events events;              /* of the database itself: 1 if there are jobs in `done` */
+  Events events;              /* the event 1 of the database itself: there are jobs in `done` */
   Thread thread;              /* does the work */
   runnel_task wake;           /* wakes the thread */
-  size_t under_way;           /* number of jobs that have a channel in the database's user value; Lua thread */
+  size_t under_way;           /* how many jobs have a channel in the database's user value; Lua thread */
 
-  char *path;      /* of the file, owned; never changes, as the next two */
+  char *path;      /* of the file, owned; this and the next two fields never change */
   int flags;       /* for sqlite3_open_v2 */
   int64_t busy_ms; /* how long a statement waits for another connection's lock */
 
   pthread_mutex_t lock; /* guards the lists of jobs, which hold them */
-  List asked;           /* Jobs to run, in order */
-  List inner;           /* those that belong to a transaction of Lua */
-  List done;            /* those that are done, and that Lua does not know of yet */
+  List asked;           /* jobs to run, in order */
+  List inner;           /* jobs to run that belong to a Lua transaction */
+  List done;            /* jobs that are done, about which Lua was not told yet */
 
   pthread_mutex_t use; /* held by the thread that does the work; guards the rest */
   sqlite3 *connection; /* NULL before it is opened, and after it is closed */
   Statement statements[KEPT_STATEMENTS];
   uint64_t uses;        /* counts the uses of statements */
   struct Job *running;  /* for the functions that SQLite calls; or NULL */
-  List executed;        /* Jobs that have run in the batch, held */
-  List again;           /* Jobs that must run again, before all others, held */
-  bool in_batch;        /* SQLite's transaction is the batch's */
+  List executed;        /* jobs that have run in the batch, held */
+  List again;           /* jobs that must run again, before all others, held */
+  bool in_batch;        /* the batch has begun a transaction in SQLite */
   int64_t batch_since;  /* when that began, in ms */
-  int64_t locked_since; /* since when another connection has held a lock, in ms; 0: it holds none that is known */
-  lua_Integer tx;       /* the number of the transaction of Lua that is under way; 0: none */
+  int64_t locked_since; /* when `busy` first found a lock of another connection, in ms; 0: there is none */
+  lua_Integer tx;       /* the number of the current Lua transaction; 0: none */
   bool is_tx_over;      /* SQLite has rolled it back */
 } Database;
 
@@ -107,35 +104,35 @@ typedef struct Database {
 enum { DATABASE_CHANNELS = 1, DATABASE_EVENTS, DATABASE_OFFER, DATABASE_CLOSE, DATABASE_VALUES = DATABASE_CLOSE };
 
 typedef struct Job {
-  Handle handle;      /* held also by the list that it is in, or by the thread */
+  Handle handle;      /* also held by the list that it is in, or by the thread */
   Link link;          /* in a list of the database */
   Database *database; /* with a hold */
   JobKind kind;
-  lua_Integer tx;           /* the number of its transaction of Lua, 0: of none */
-  int64_t asked;            /* when it was asked for, in ms */
-  void *memory;             /* of the next three, owned */
-  const char *sql;          /* its statements, with a zero behind; or NULL */
+  lua_Integer tx;           /* the number of its Lua transaction; 0: none */
+  int64_t asked;            /* when the job was made, in ms */
+  void *memory;             /* the memory of the next three fields, owned */
+  const char *sql;          /* its statements, ended by a zero byte; or NULL */
   size_t sql_size;          /* of these */
   Value *values;            /* for the parameters */
   size_t nvalues;           /* their number */
-  size_t used;              /* how many of them have been bound; the thread, as the next one */
-  int parameters;           /* how many there are, in the statements so far */
-  atomic_bool is_cancelled; /* nobody waits for it any more */
-  int ref;                  /* of its channel; LUA_NOREF if there is none. Lua thread */
+  size_t used;              /* how many values have been bound; used by the thread, like the next field */
+  int parameters;           /* how many parameters the statements so far have */
+  atomic_bool is_cancelled; /* it was closed: its results are not needed */
+  int ref;                  /* the reference to its channel, or LUA_NOREF; Lua thread */
 
   /* Used by the thread until it is in `done`, then by the Lua thread. */
-  bool is_alone;         /* it must be the only one of its batch */
-  bool is_begun;         /* the transaction that it begins is under way; guarded by Database.lock */
-  bool is_told;          /* Lua may read the rest; Lua thread */
-  bool is_here;          /* the Lua thread runs it itself; never changes */
+  bool is_alone;         /* it must run in a batch of its own */
+  bool is_begun;         /* its transaction has begun and has not ended; guarded by Database.lock */
+  bool is_told;          /* Lua may read the fields below; Lua thread */
+  bool is_here;          /* the Lua thread runs the job; never changes */
   int code;              /* SQLite's; SQLITE_OK on success */
-  char *problem;         /* the message of the error, owned; NULL: of the code */
+  char *problem;         /* the error message, owned; NULL: SQLite's message for `code` */
   sqlite3_int64 changes; /* rows that were changed */
-  sqlite3_int64 rowid;   /* of the last row that the connection has inserted */
-  Bytes columns;         /* the names, each with a zero behind */
+  sqlite3_int64 rowid;   /* of the row that the connection has inserted last */
+  Bytes columns;         /* the names, each ended by a zero byte */
   int ncolumns;          /* their number */
-  Bytes rows;            /* the page: rows that Lua has not read (rows.c) */
-  FILE *further;         /* the pages after that one, owned; or NULL */
+  Bytes rows;            /* the current page: rows that Lua has not read (rows.c) */
+  FILE *further;         /* the file with the following pages, owned; or NULL */
 } Job;
 
 static inline void database_lock(Database *db) { (void)pthread_mutex_lock(&db->lock); }
@@ -143,7 +140,7 @@ static inline void database_unlock(Database *db) { (void)pthread_mutex_unlock(&d
 
 /* ---- job.c: any thread ---- */
 
-/* Forgets what a job has found, before it runs again. */
+/* Removes the results of a job, so that it can run again. */
 void job_reset(Job *job);
 
 /* Sets a job's error; `problem` is copied, or NULL. */
@@ -152,23 +149,23 @@ void job_fail(Job *job, int code, const char *problem);
 /* HandleType.free */
 void job_free(void *object);
 
-/* Takes the first job out of a list, with the list's hold; or NULL. */
+/* Removes the first job from a list and returns it, with the list's hold; NULL if there is none. */
 Job *job_take(List *list);
 
 /* ---- batch.c: the thread that works ---- */
 
-/* Runs what was asked until nothing is left that can run. */
+/* Runs jobs until none is left that can run. */
 void batch_work(Database *db);
 
 /* thread_start's function. */
 void *batch_run(void *data);
 
-/* Rolls back what is under way, and closes the connection. */
+/* Rolls back the current transaction, and closes the connection. */
 void batch_close(Database *db);
 
 /* ---- connection.c: the same ---- */
 
-/* Opens the connection for a job, which gets the error. */
+/* Opens the connection, for a JOB_OPEN; an error is set in the job. */
 void connection_open(Database *db, Job *job);
 
 /* Closes the connection; does nothing if there is none. */
@@ -195,15 +192,15 @@ Word statement_word(const char *sql);
    statement in the text, or its end. Returns SQLite's code. */
 int statement_get(Database *db, const char *sql, size_t size, sqlite3_stmt **stmt, const char **tail);
 
-/* The statement has been used. */
+/* Gives back a statement, which may be kept. */
 void statement_put(Database *db, sqlite3_stmt *stmt);
 
-/* Frees those that are kept. */
+/* Frees the kept statements. */
 void statement_free_all(Database *db);
 
 /* ---- run.c: the same ---- */
 
-/* What is called before a statement that writes: begins the batch, unless it is under way. Returns SQLite's code. */
+/* Called before each statement that writes: begins the batch, unless it has begun. Returns SQLite's code. */
 typedef int (*Begin)(Database *db);
 
 /* Runs a job's statements, and sets its results. `begin` is NULL for statements outside any transaction. */
@@ -214,10 +211,10 @@ void run_statements(Database *db, Job *job, Begin begin);
 /* Adds the statement's row to a job; returns SQLite's code. The thread that works. */
 int rows_add(Job *job, sqlite3_stmt *stmt);
 
-/* Begins the rows of a statement: notes the names of its columns. The thread that works. */
+/* Call it before the first row of a statement: stores the names of its columns. The thread that works. */
 int rows_begin(Job *job, sqlite3_stmt *stmt);
 
-/* After the last row: prepares the pages for being read. The thread that works. */
+/* Call it after the last row: prepares the pages for reading. The thread that works. */
 int rows_end(Job *job);
 
 /* job:row() -> the next row as a table, or nil; job:rows() -> a list of the rows that are left. */
@@ -229,7 +226,7 @@ int rows_all(lua_State *L);
 /* Events.deliver */
 int news_deliver(lua_State *L);
 
-/* No go block waits for a job any more. Does not raise. */
+/* Removes the channel of a job, for which no go block waits any more. Does not raise. */
 void news_leave(lua_State *L, Job *job);
 
 /* ---- ask.c: the Lua thread ---- */
@@ -242,7 +239,7 @@ void ask_open(lua_State *L);
 
 /* ---- locks.c ---- */
 
-/* locks(path) -> locks in that file, which is made if there is none; or nil, message */
+/* locks(path) -> the locks in a file, which is made if it does not exist; or nil, message */
 int locks_new(lua_State *L);
 
 /* Makes the metatable of locks. */

@@ -1,9 +1,9 @@
-/* locks.c: locks between processes, for lua/runnel/store: each for a text, in a file beside the database. The system
-   releases those of a process that ends, however it ends.
+/* locks.c: locks between processes, for lua/runnel/store: each lock has a text as its name, and is in a file beside the
+   database. The system releases the locks of a process when it ends, however it ends.
 
    A lock is a lock of the system on one byte of the file, at an offset that is a hash of the text. Two texts with the
-   same hash, one pair in 2^62, wait for each other, which does no harm. Locks of one handle do not exclude each other:
-   Lua sees to that. The Lua thread. */
+   same hash, one pair in 2^62, wait for each other, which does no harm. Locks of one handle do not exclude each other;
+   Lua makes sure that this is not needed. The Lua thread. */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): declares F_OFD_SETLK */
 #endif
@@ -17,7 +17,8 @@
 
 #define LOCKS_TYPE "runnel.sqlite.locks"
 
-/* Where the system has only locks of a process, two states of one process do not exclude each other. */
+/* Some systems have only locks that belong to a process: there, two Lua states of one process do not exclude each
+   other. */
 #ifdef F_OFD_SETLK
 #define SET_LOCK F_OFD_SETLK
 #else
@@ -53,7 +54,7 @@ static int set(lua_State *L, short type) {
   return fcntl(locks->fd, SET_LOCK, &lock);
 }
 
-/* locks:try(text) -> whether it has the lock now */
+/* locks:try(text) -> whether it has got the lock */
 static int locks_try(lua_State *L) {
   bool has_lock = set(L, F_WRLCK) == 0;
   if (!has_lock && errno != EAGAIN && errno != EACCES) return luaL_error(L, "cannot lock: %s", strerror(errno));

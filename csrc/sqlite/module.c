@@ -18,7 +18,7 @@ static void drop_all(List *list) {
 static void close_database(lua_State *L, void *object) {
   Database *db = (Database *)object;
   (void)L;
-  if (!db->path) return; /* it is half made */
+  if (!db->path) return; /* module_open has failed */
   (void)db->rn->task_cancel(&db->wake);
   thread_end(&db->thread);
   batch_close(db);
@@ -43,9 +43,9 @@ static void free_database(void *object) {
 
 static const HandleType database_type = {DATABASE_TYPE, close_database, free_database};
 
-/* open(events, offer, close, path, is_readonly, creates, busy_ms) -> database, whose first job must be one of "open".
-   The first three are the channel of its port, which stays empty, and the functions that offer a value to a channel,
-   and close it. */
+/* open(events, offer, close, path, is_readonly, creates, busy_ms) -> database, whose first job must be an "open". The
+   first three arguments are the channel of its port, which stays empty; a function that offers a value to a channel;
+   and one that closes a channel. */
 static int module_open(lua_State *L) {
   size_t size;
   const char *path = luaL_checklstring(L, 4, &size);
@@ -74,7 +74,7 @@ static int module_open(lua_State *L) {
   return 1;
 }
 
-/* database:close(): ends its thread. What has not run does not. */
+/* database:close(): ends its thread. Jobs that have not begun do not run. */
 static int module_close(lua_State *L) {
   handle_close(L, 1, DATABASE_TYPE);
   return 0;

@@ -1,12 +1,12 @@
-/* news.c: notifies Lua of jobs that are done; see database.h and kit/events.h. The Lua thread. */
+/* news.c: tells Lua which jobs are done; see database.h and kit/events.h. The Lua thread. */
 #include "sqlite/database.h"
 
 void news_leave(lua_State *L, Job *job) {
   Database *db = job->database;
   if (job->ref == LUA_NOREF) return;
-  if (handle_find(L, db)) { /* else the state is being closed */
+  if (handle_find(L, db)) { /* otherwise the state is being closed */
     lua_getiuservalue(L, -1, DATABASE_CHANNELS);
-    luaL_unref(L, -1, job->ref); /* allocates nothing: the place exists */
+    luaL_unref(L, -1, job->ref); /* allocates nothing, since the reference exists */
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
@@ -37,7 +37,7 @@ static Job *take(Database *db) {
   return job;
 }
 
-/* Puts a job back to the front of those that are done. */
+/* Puts a job back to the front of Database.done. */
 static void put_back(Database *db, Job *job) {
   database_lock(db);
   list_append(&db->done, &job->link);

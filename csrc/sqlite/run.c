@@ -28,7 +28,7 @@ static const Value *find(const Job *job, const char *name) {
   return NULL;
 }
 
-/* Refuses the job for its number of values. Returns a code. */
+/* Sets the error that the number of values is wrong. Returns a code. */
 static int refuse(Job *job, int parameters) {
   char problem[100];
   (void)snprintf(problem, sizeof problem, "%zu value%s for %d parameter%s", job->nvalues, job->nvalues == 1 ? "" : "s",
@@ -47,11 +47,11 @@ static int bind_named(Job *job, sqlite3_stmt *stmt, int n) {
     used += value != NULL;
   }
   if (used == job->nvalues) return SQLITE_OK;
-  job_fail(job, SQLITE_MISUSE, "a value by a name that no parameter has");
+  job_fail(job, SQLITE_MISUSE, "a named value that no parameter uses");
   return SQLITE_MISUSE;
 }
 
-/* Binds the values of a statement, the next ones of the job; the last statement must use up the rest. */
+/* Binds the next values of the job to a statement; the last statement must use all that are left. */
 static int bind_all(Job *job, sqlite3_stmt *stmt, bool is_last) {
   int n = sqlite3_bind_parameter_count(stmt);
   if (job->nvalues && job->values[0].name) return bind_named(job, stmt, n);
@@ -86,7 +86,7 @@ static int step_all(Database *db, Job *job, sqlite3_stmt *stmt) {
 /* Prepares the first statement of a text; *tail is the rest. Returns SQLite's code. */
 static int prepare(Database *db, Job *job, const char *sql, sqlite3_stmt **stmt, const char **tail) {
   if (statement_word(sql) == WORD_TRANSACTION) {
-    job_fail(job, SQLITE_MISUSE, "transactions are begun and ended by db:transaction(function(tx) ... end)");
+    job_fail(job, SQLITE_MISUSE, "begin and end a transaction with db:transaction(function(tx) ... end)");
     return SQLITE_MISUSE;
   }
   int code = statement_get(db, sql, job->sql_size - (size_t)(sql - job->sql), stmt, tail);
@@ -117,13 +117,12 @@ static int run_each(Database *db, Job *job) {
   return code;
 }
 
-/* Runs several statements: all of them, or none. Pragmas and the like are no part of a transaction. */
+/* Runs several statements: all of them, or none. Pragmas and similar statements are not part of the transaction. */
 static int run_script(Database *db, Job *job, Begin begin) {
   bool has_names = job->nvalues && job->values[0].name;
   if (job->kind == JOB_ROWS || has_names) {
     job_fail(job, SQLITE_MISUSE,
-             has_names ? "values by name are for one statement, and these are several"
-                       : "one statement expected, and these are several");
+             has_names ? "named values need a single statement, got several" : "one statement expected, got several");
     return SQLITE_MISUSE;
   }
   int code = begin ? begin(db) : SQLITE_OK;

@@ -9,7 +9,7 @@
 
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* The text behind spaces, comments and empty statements. */
+/* Skips spaces, comments and empty statements; returns the text behind them. */
 static const char *skip(const char *sql) {
   for (;;) {
     if (is_space(*sql) || *sql == ';') {
@@ -51,7 +51,7 @@ static void drop(Statement *statement) {
   *statement = (Statement){0};
 }
 
-/* Keeps a statement, in the place of the one that was not used for longest. Without memory it is not kept. */
+/* Keeps a statement, in place of the least recently used one; frees it instead if there is no memory. */
 static void keep(Database *db, sqlite3_stmt *stmt, const char *sql, size_t size) {
   char *copy = (char *)malloc(size + 1);
   if (!copy) return;
@@ -66,7 +66,7 @@ static void keep(Database *db, sqlite3_stmt *stmt, const char *sql, size_t size)
   *place = (Statement){stmt, copy, size, ++db->uses};
 }
 
-/* The kept statement with which a text begins; or NULL. */
+/* The kept statement that a text begins with; or NULL. */
 static Statement *find(Database *db, const char *sql, size_t size) {
   for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
     Statement *s = &db->statements[i];

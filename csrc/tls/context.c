@@ -30,14 +30,13 @@ static const char *get_string(lua_State *L, int table, const char *name) {
   return lua_getfield(L, table, name) == LUA_TNIL ? NULL : luaL_checkstring(L, -1);
 }
 
-/* Adds the certificate in the table at an index. */
+/* Adds the certificate that the table at an index names. */
 static bool add_identity(lua_State *L, int table, TlsContext *context) {
   const char *cert = get_string(L, table, "cert"), *key = get_string(L, table, "key");
   const char *password = get_string(L, table, "password");
   return setup_add_identity(context->next, cert, key, password, &context->why);
 }
 
-/* The certificates in the list `more`. */
 static bool add_more(lua_State *L, int options, TlsContext *context) {
   if (lua_getfield(L, options, "more") == LUA_TNIL) return true;
   int list = lua_gettop(L);
@@ -60,7 +59,7 @@ static bool add_protocols(lua_State *L, int options, TlsContext *context) {
   return true;
 }
 
-/* What is asked of the other end. */
+/* Whether the other end must have a certificate. */
 static SetupVerify get_verify(lua_State *L, int options, bool is_server, bool has_ca) {
   if (is_server) {
     const char *verify = get_string(L, options, "verify");
@@ -71,8 +70,8 @@ static SetupVerify get_verify(lua_State *L, int options, bool is_server, bool ha
   return lua_toboolean(L, -1) ? SETUP_NO_VERIFY : SETUP_REQUIRED;
 }
 
-/* Makes context->next by the options at an index; false, with context->why, on failure. Raises if there is no memory for
-   Lua. */
+/* Makes context->next from the options at an index; false, with context->why, on failure. Raises if Lua runs out of
+   memory. */
 static bool make_setup(lua_State *L, int options, TlsContext *context) {
   if (context->next) setup_release(context->next);
   context->next = setup_new(context->is_server, &context->why);
@@ -88,7 +87,7 @@ static bool make_setup(lua_State *L, int options, TlsContext *context) {
   return setup_finish(context->next, verify, verify_certificate, &context->why);
 }
 
-/* Replaces the setup by a new one. Pushes `true`, or nil and why. */
+/* Replaces the setup by a new one. Pushes `true`, or nil and an error. */
 static bool load(lua_State *L, int options, TlsContext *context) {
   if (!make_setup(L, options, context)) {
     lua_pushnil(L);
@@ -117,7 +116,7 @@ int context_new(lua_State *L) {
   return 1;
 }
 
-/* context:reload() -> true, or nil and why */
+/* context:reload() -> true, or nil and an error */
 static int context_reload(lua_State *L) {
   TlsContext *context = (TlsContext *)handle_check(L, 1, CONTEXT_TYPE);
   lua_settop(L, 1);

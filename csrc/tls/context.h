@@ -15,8 +15,8 @@ struct TlsContext {
   bool is_server;       /* set when it is made */
   pthread_mutex_t lock; /* guards `setup` */
   Setup *setup;         /* for new sessions */
-  Setup *next;          /* one that is being made; used by the Lua thread */
-  Why why;              /* why that has failed */
+  Setup *next;          /* the setup that is being made; used by the Lua thread */
+  Why why;              /* why making it has failed */
 };
 
 /* The setup for a new session, with a hold for the caller. Any thread. */
@@ -25,10 +25,10 @@ Setup *context_setup(TlsContext *context);
 /* Makes the metatable. */
 void context_open(lua_State *L);
 
-/* context(is_server, options) -> context, or nil and why. The options are those of lua/runnel/tls.lua, checked. */
+/* context(is_server, options) -> context, or nil and an error. lua/runnel/tls.lua has checked the options. */
 int context_new(lua_State *L);
 
-/* kind(value) -> "server" or "client", or nil if it is no context */
+/* kind(value) -> "server" or "client", or nil if the value is not a context */
 int context_kind(lua_State *L);
 
 #endif

@@ -9,16 +9,16 @@
 
 #include "base/bytes.h"
 
-/* A larger file is none of certificates. The authorities of a system have 200 KB. */
+/* A larger file cannot contain certificates. A system's file of authorities has about 200 KB. */
 enum { MAX_FILE = 16 * 1024 * 1024, BLOCK = 16 * 1024 };
 
 /* ---- files and texts ---- */
 
-/* What was read: a BIO of its bytes. */
+/* The text of a file or an option, as a BIO. */
 typedef struct Pem {
-  Bytes bytes;      /* of a file */
+  Bytes bytes;      /* the contents of a file */
   BIO *bio;         /* over the bytes, or over the given text */
-  const char *name; /* for messages: the path, or what it stands for */
+  const char *name; /* for messages: the path, or a description */
 } Pem;
 
 static bool is_text(const char *where) { return strstr(where, "-----BEGIN") != NULL; }
@@ -33,7 +33,7 @@ static bool read_file(Bytes *bytes, const char *path, Why *why) {
     if (bytes_length(bytes) > MAX_FILE) ok = why_set(why, "cannot read %s: it is too large", path);
     else if (!bytes_add(bytes, block, n)) ok = why_set(why, "not enough memory");
   }
-  OPENSSL_cleanse(block, sizeof block); /* it may be of a key */
+  OPENSSL_cleanse(block, sizeof block); /* it may contain a private key */
   if (ok && ferror(file)) ok = why_set(why, "cannot read %s: %s", path, strerror(errno));
   (void)fclose(file);
   return ok;
@@ -58,7 +58,7 @@ static void pem_close(Pem *pem) {
   bytes_free(&pem->bytes);
 }
 
-/* Whether reading has failed just because there is no further object. */
+/* Whether reading has failed only because the text has no further object. */
 static bool is_end(void) {
   unsigned long error = ERR_peek_last_error();
   return ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
@@ -75,7 +75,7 @@ typedef struct Password {
 static int give_password(char *to, int size, int is_writing, void *data) {
   (void)is_writing;
   Password *password = (Password *)data;
-  if (!password) return -1; /* of a certificate */
+  if (!password) return -1; /* it is not a key that is read */
   password->is_asked = true;
   size_t length = password->text ? strlen(password->text) : 0;
   if (!password->text || length > (size_t)size) return -1;
@@ -93,8 +93,8 @@ static bool load_key(Identity *identity, const char *where, const char *password
     else if (ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE) ok = why_of_openssl(why, pem.name);
     else if (secret.is_asked && !password)
       ok = why_set(why, "%s: the key needs a password (option password)", pem.name);
-    else if (secret.is_asked) ok = why_set(why, "%s: the password does not open the key", pem.name);
-    else ok = why_set(why, "%s: there is no private key in it that OpenSSL can read", pem.name);
+    else if (secret.is_asked) ok = why_set(why, "%s: the password does not decrypt the key", pem.name);
+    else ok = why_set(why, "%s: it has no private key that OpenSSL can read", pem.name);
   }
   ERR_clear_error();
   pem_close(&pem);
@@ -106,7 +106,7 @@ static bool load_key(Identity *identity, const char *where, const char *password
 static bool read_certificates(Identity *identity, Pem *pem, Why *why) {
   identity->cert = PEM_read_bio_X509(pem->bio, NULL, give_password, NULL);
   if (!identity->cert) {
-    return is_end() ? why_set(why, "%s: there is no certificate in it", pem->name) : why_of_openssl(why, pem->name);
+    return is_end() ? why_set(why, "%s: it has no certificate", pem->name) : why_of_openssl(why, pem->name);
   }
   identity->chain = sk_X509_new_null();
   if (!identity->chain) return why_of_openssl(why, pem->name);
@@ -158,7 +158,7 @@ static bool trust_all(SSL_CTX *ssl, Pem *pem, bool are_named, Why *why) {
     if (!ok) return why_of_openssl(why, pem->name);
   }
   if (!is_end()) return why_of_openssl(why, pem->name);
-  return count > 0 || why_set(why, "%s: there is no certificate in it", pem->name);
+  return count > 0 || why_set(why, "%s: it has no certificate", pem->name);
 }
 
 bool identity_trust(SSL_CTX *ssl, const char *ca, bool are_named, Why *why) {

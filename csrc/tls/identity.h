@@ -6,21 +6,21 @@
 
 #include "tls/why.h"
 
-/* All zeros: an identity with nothing in it. */
+/* All zeros: an empty identity. */
 typedef struct Identity {
   X509 *cert;
   EVP_PKEY *key;
-  STACK_OF(X509) * chain; /* of the authorities between the certificate and a trusted one */
+  STACK_OF(X509) * chain; /* the certificates of the authorities between this one and a trusted one */
 } Identity;
 
-/* Loads one. `cert` and `key` are paths, or texts that have "-----BEGIN"; the key may be NULL: it is where the
-   certificate is. `password` of the key, or NULL. False, and why, on failure. */
+/* Loads an identity. `cert` and `key` are paths, or texts that contain "-----BEGIN"; with NULL for `key`, `cert`
+   contains the key, too. `password` is the key's, or NULL. On failure returns false and sets *why. */
 bool identity_load(Identity *identity, const char *cert, const char *key, const char *password, Why *why);
 
 void identity_free(Identity *identity);
 
-/* Adds the certificates of authorities in a file or a text to those that `ssl` trusts; also to those that a server names
-   to its clients, if `are_named`. False, and why, on failure. */
+/* Makes `ssl` trust the authorities whose certificates are in a file or a text; with `are_named`, a server also sends
+   their names to its clients. On failure returns false and sets *why. */
 bool identity_trust(SSL_CTX *ssl, const char *ca, bool are_named, Why *why);
 
 #endif

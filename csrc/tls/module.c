@@ -5,15 +5,15 @@
 #include "tls/context.h"
 #include "tls/session.h"
 
-/* How many bytes a read decrypts at a time, and about how many it returns at most. */
+/* How many bytes a read decrypts at a time, and the approximate maximum that it returns. */
 enum { BLOCK = 16 * 1024, MOST = 1024 * 1024 };
 
 /* ---- sessions ---- */
 
 static Tls *check_session(lua_State *L) { return (Tls *)handle_check(L, 1, SESSION_TYPE); }
 
-/* session(context, host) -> session: of a server; or of a client of that host, which may be nil if the context has the
-   name, or does not check it. Else nil and why. */
+/* session(context, host) -> session, or nil and an error. In a client `host` is the server's; it may be nil if the
+   context has the option `name`, or does not check names. */
 static int module_session(lua_State *L) {
   TlsContext *context = (TlsContext *)handle_check(L, 1, CONTEXT_TYPE);
   const char *host = luaL_optstring(L, 2, NULL);
@@ -24,13 +24,13 @@ static int module_session(lua_State *L) {
   bool is_checked = !tls->setup->is_server && tls->setup->verify != SETUP_NO_VERIFY;
   if (is_checked && !tls->host) {
     lua_pushnil(L);
-    lua_pushliteral(L, "there is no name that the server's certificate must have (option name)");
+    lua_pushliteral(L, "the name that the server's certificate must be for is missing (option name)");
     return 2;
   }
   return 1;
 }
 
-/* Pushes what must be sent, or nil. */
+/* Pushes the bytes that must be sent, or nil. */
 static int push_pending(lua_State *L, Tls *tls) {
   Bytes *out = &tls->pipe.out;
   if (bytes_length(out)) lua_pushlstring(L, bytes_first(out), bytes_length(out));
@@ -39,8 +39,9 @@ static int push_pending(lua_State *L, Tls *tls) {
   return 1;
 }
 
-/* session:receive(bytes) -> text, state, why: adds bytes that have come, or none, and reads. The text is nil if there is
-   none. The state is nil, or "ended": the other end has closed the session, or "failed", with the error. */
+/* session:receive(bytes) -> text, state, why: passes received bytes (which may be empty) to the session, and reads.
+   `text` is nil if nothing was decrypted. `state` is nil; "ended" if the other end has closed the session; or "failed",
+   and then `why` is the error. */
 static int session_receive(lua_State *L) {
   Tls *tls = check_session(L);
   size_t size = 0;
@@ -72,7 +73,7 @@ static int session_receive(lua_State *L) {
   return 3;
 }
 
-/* session:send(text) -> bytes to send, or nil and why; nil without an error for an empty text */
+/* session:send(text) -> bytes to send, or nil and an error; only nil for an empty text */
 static int session_send(lua_State *L) {
   Tls *tls = check_session(L);
   size_t size;
@@ -87,7 +88,7 @@ static int session_send(lua_State *L) {
 /* session:take() -> bytes that must be sent, or nil */
 static int session_take_all(lua_State *L) { return push_pending(L, check_session(L)); }
 
-/* session:finish() -> the bytes that end it, or nil */
+/* session:finish() -> the bytes that end the session, or nil */
 static int session_finish(lua_State *L) {
   Tls *tls = check_session(L);
   session_end(tls);

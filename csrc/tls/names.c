@@ -30,7 +30,7 @@ void names_write_subject(X509_NAME *name, char *to, size_t size) {
   (void)BIO_free(bio);
 }
 
-/* Copies the common name, which stands for the host's in certificates without alternative names. */
+/* Copies the common name: it is the host's name in certificates without alternative names. */
 static bool copy_common_name(const X509 *cert, char *to) {
   X509_NAME *subject = X509_get_subject_name(cert);
   int at = subject ? X509_NAME_get_index_by_NID(subject, NID_commonName, -1) : -1;
@@ -67,7 +67,7 @@ static bool list(void *data, const char *name) {
   size_t left = listing->size - listing->used;
   int n = snprintf(listing->to + listing->used, left, "%s%s", listing->used ? ", " : "", name);
   if (n < 0 || (size_t)n >= left) {
-    listing->to[listing->used] = 0; /* no half of a name */
+    listing->to[listing->used] = 0; /* removes the part of a name */
     return false;
   }
   listing->used += (size_t)n;

@@ -1,4 +1,4 @@
-/* pipe.h: what OpenSSL reads from and writes to in place of a socket: two queues of bytes. */
+/* pipe.h: two queues of bytes that OpenSSL reads from and writes to, in place of a socket. */
 #ifndef RUNNEL_TLS_PIPE_H
 #define RUNNEL_TLS_PIPE_H
 
@@ -11,10 +11,11 @@
 typedef struct Pipe {
   Bytes in;      /* from the network */
   Bytes out;     /* for the network */
-  bool is_lossy; /* there was no memory for `out`: the session cannot go on */
+  bool is_lossy; /* there was no memory for `out`: bytes were lost, so the session cannot go on */
 } Pipe;
 
-/* Makes what pipe_bio needs; NULL if there is no memory. It must outlive each BIO; BIO_meth_free frees it. */
+/* Makes the method that pipe_bio needs; NULL if there is no memory. It must outlive all its BIOs; free it with
+   BIO_meth_free. */
 BIO_METHOD *pipe_method(void);
 
 /* Makes a BIO over a pipe, which must outlive it; NULL if there is no memory. */

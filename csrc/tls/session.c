@@ -8,7 +8,7 @@
 
 #include "tls/names.h"
 
-/* Text for a subject; longer ones are cut. */
+/* The size of the text of a subject; longer ones are cut. */
 enum { PEER_SIZE = 512 };
 
 static char *copy(const char *text, size_t length) {
@@ -18,7 +18,7 @@ static char *copy(const char *text, size_t length) {
 
 /* ---- failures ---- */
 
-/* The session has failed, by OpenSSL's first error, unless verify.c has said why. */
+/* Notes that the session has failed: with OpenSSL's first error, unless verify.c has set a reason already. */
 static void fail(Tls *tls) {
   tls->has_failed = true;
   if (!tls->why && (tls->why = (Why *)calloc(1, sizeof *tls->why)))
@@ -59,7 +59,7 @@ static bool is_address(const char *host) {
   return inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
 }
 
-/* The server must have a certificate for this host. */
+/* Sets the host that the server's certificate must be for. */
 static bool expect(Tls *tls, const char *host) {
   size_t length = strlen(host);
   if (length > 1 && host[length - 1] == '.') length--;
@@ -113,8 +113,8 @@ void session_end(Tls *tls) {
 
 /* ---- the handshake ---- */
 
-/* Keeps the subject of the other end's certificate, if it was verified; false without memory: the program would take it
-   for an end without a certificate. */
+/* Keeps the subject of the other end's certificate, if it was verified. False if there is no memory: the session must
+   fail then, since the program would believe that the other end has no certificate. */
 static bool keep_peer(Tls *tls) {
   if (tls->setup->verify == SETUP_NO_VERIFY) return true;
   X509 *cert = SSL_get_peer_certificate(tls->ssl);
@@ -135,7 +135,7 @@ static bool keep_protocol(Tls *tls) {
   return tls->protocol != NULL;
 }
 
-/* What a call of OpenSSL means that has not succeeded. */
+/* The result for a call of OpenSSL that has not succeeded. */
 static ptrdiff_t result_of(Tls *tls, int result) {
   int error = SSL_get_error(tls->ssl, result);
   if (!tls->pipe.is_lossy && error == SSL_ERROR_WANT_READ) return TLS_WAIT;
@@ -144,7 +144,7 @@ static ptrdiff_t result_of(Tls *tls, int result) {
   return TLS_FAILED;
 }
 
-/* Goes on with the handshake: 1 once it is complete; TLS_WAIT, TLS_END or TLS_FAILED. */
+/* Continues the handshake. Returns 1 once it is complete; else TLS_WAIT, TLS_END or TLS_FAILED. */
 static ptrdiff_t shake(Tls *tls) {
   int result = SSL_do_handshake(tls->ssl);
   if (result != 1) return result_of(tls, result);

@@ -1,4 +1,5 @@
-/* session.h: one connection, without its socket. Its functions are those of tls.h's table, which describes them. */
+/* session.h: one connection, without its socket. Its functions are those in the table of tls.h, where they are
+   described. */
 #ifndef RUNNEL_TLS_SESSION_H
 #define RUNNEL_TLS_SESSION_H
 
@@ -13,17 +14,17 @@ struct Tls {
   Handle handle;
   Setup *setup;   /* with a hold */
   SSL *ssl;       /* OpenSSL's session */
-  Pipe pipe;      /* what has come, and what must be sent */
-  char *host;     /* of the server whose client this is; NULL: no name is checked */
+  Pipe pipe;      /* the bytes that were received, and those that must be sent */
+  char *host;     /* in a client: the server's name, which is checked; NULL: no name is checked */
   char *peer;     /* the subject of the other end's verified certificate; or NULL */
-  char *protocol; /* chosen by ALPN; or NULL */
-  Why *why;       /* why it has failed; NULL: it has not, or there was no memory for the text */
+  char *protocol; /* the protocol that ALPN has chosen; or NULL */
+  Why *why;       /* why the session has failed; NULL if it has not failed, or there was no memory for the text */
   bool is_ready;  /* the handshake is complete */
   bool has_ended; /* this end has sent close_notify */
   bool has_failed;
 };
 
-/* As tls_functions.begin, for the setup of a context, whose hold then belongs to the session. */
+/* Like tls_functions.begin, for a setup. The caller's hold of the setup passes to the session. */
 Tls *session_begin(Setup *setup, const char *host);
 
 void session_free(Tls *tls);
@@ -38,7 +39,8 @@ const char *session_protocol(const Tls *tls);
 const char *session_error(const Tls *tls);
 const char *session_peer(const Tls *tls);
 
-/* Makes the metatable of the sessions of Lua; pushes a userdata without a session, whose methods raise (kit/handle.h). */
+/* Makes the metatable for sessions in Lua, and pushes a userdata without a session, whose methods raise (kit/handle.h).
+   */
 void session_open(lua_State *L, const luaL_Reg *methods);
 Handle **session_push(lua_State *L);
 
@@ -48,7 +50,7 @@ __attribute__((visibility("default")))
 #endif
 int luaopen_runnel_tls_core(lua_State *L);
 
-/* What messages call the other end. */
+/* The name of the other end in messages. */
 static inline const char *session_other_end(const Tls *tls) {
   return tls->setup->is_server ? "the client" : "the server";
 }

@@ -10,10 +10,10 @@
 #include "tls/names.h"
 #include "tls/pipe.h"
 
-/* For TLS 1.2; all of 1.3 are good. Each has forward secrecy and authenticates what it encrypts. */
+/* The ciphers for TLS 1.2: those with forward secrecy and authenticated encryption. All of TLS 1.3 have both. */
 static const char CIPHERS[] = "ECDHE+AESGCM:ECDHE+CHACHA20:!aNULL";
 
-/* For how many seconds a client may resume a session. */
+/* For how many seconds a client may resume a session; and the most bytes of a protocol's name. */
 enum { RESUMABLE = 2 * 60 * 60, MAX_PROTOCOL = 255 };
 
 /* ---- making one ----  */
@@ -25,7 +25,7 @@ static bool configure(Setup *setup, Why *why) {
   (void)SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                      SSL_OP_PRIORITIZE_CHACHA);
   (void)SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
-  (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* clients keep sessions, encrypted, in tickets */
+  (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* clients keep the sessions, in encrypted tickets */
   (void)SSL_CTX_set_timeout(ssl, RESUMABLE);
   X509_VERIFY_PARAM_set_hostflags(SSL_CTX_get0_param(ssl), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
   bool ok = SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1;
@@ -90,7 +90,7 @@ static bool add_name(void *data, const char *name) {
   return true;
 }
 
-/* Makes an identity the one that sessions have by default. */
+/* Makes sessions use an identity by default. */
 static bool use(Setup *setup, const Identity *identity, Why *why) {
   ERR_clear_error();
   if (SSL_CTX_use_cert_and_key(setup->ssl, identity->cert, identity->key, identity->chain, 1) == 1) return true;
@@ -104,7 +104,7 @@ bool setup_add_identity(Setup *setup, const char *cert, const char *key, const c
   Identity *identity = &all[setup->count++];
   *identity = (Identity){0};
   if (!identity_load(identity, cert, key, password, why)) return false;
-  /* Tries each, so that OpenSSL says now if its key is too short, for example. */
+  /* Tries each identity, so that OpenSSL reports now if its key is too short, for example. */
   if (!use(setup, identity, why) || (setup->count > 1 && !use(setup, all, why))) return false;
   return names_each(identity->cert, add_name, setup) || no_memory(why);
 }
@@ -114,14 +114,14 @@ static int compare(const void *a, const void *b) {
   return strcmp(left->text, right->text);
 }
 
-/* The same, and of several certificates for one name the first comes first. */
+/* Like compare, but several certificates for one name stay in the order in which they were added. */
 static int compare_all(const void *a, const void *b) {
   const SetupName *left = (const SetupName *)a, *right = (const SetupName *)b;
   int order = compare(a, b);
   return order ? order : (left->identity > right->identity) - (left->identity < right->identity);
 }
 
-/* Sorts the names, each once. */
+/* Sorts the names and removes duplicates. */
 static void sort_names(Setup *setup) {
   if (!setup->nnames) return;
   qsort(setup->names, setup->nnames, sizeof *setup->names, compare_all);
@@ -139,7 +139,7 @@ static const Identity *find_name(const Setup *setup, const char *text) {
   return found ? &setup->identities[found->identity] : NULL;
 }
 
-/* The certificate for a name that a client wants; NULL: the first one. */
+/* The certificate for a name that a client asks for; the first certificate for NULL. */
 static const Identity *find_identity(const Setup *setup, const char *wanted) {
   char name[NAME_SIZE];
   if (!wanted || !names_copy(name, wanted, strlen(wanted))) return NULL;

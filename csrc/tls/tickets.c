@@ -13,7 +13,8 @@
 #include <openssl/hmac.h>
 #endif
 
-/* For how many ms a key encrypts tickets. Then it opens them for as long, which must be longer than a session lives. */
+/* For how many ms a key encrypts tickets. Afterwards it decrypts tickets for the same time, which must be longer than
+   sessions can be resumed. */
 enum { LIFE = 12 * 60 * 60 * 1000 };
 
 static bool make(TicketKey *key) { return RAND_bytes((unsigned char *)key, (int)sizeof *key) == 1; }
@@ -80,8 +81,8 @@ static bool set_mac(Mac *mac, TicketKey *key) {
 }
 #endif
 
-/* Sets the keys for a ticket that is made or opened. Returns 0 if it cannot be opened: then the session is a new one; 1;
-   2: the client should get a new one; -1 on failure. */
+/* Sets the keys for a ticket that is made or opened. Returns 1; 2 if the client should also get a new ticket; 0 if the
+   ticket cannot be opened, so that the session is a new one; -1 on failure. */
 static int set_keys(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher, Mac *mac, int is_made) {
   Tickets *tickets = (Tickets *)SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
   TicketKey key;

@@ -10,20 +10,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Certificates and settings of a server or of clients; its holds are counted. */
+/* The certificates and settings of a server or of clients. Its holds are counted. */
 typedef struct TlsContext TlsContext;
 
 /* One connection. */
 typedef struct Tls Tls;
 
-/* Results of tls_functions.read and .write, beside a number of bytes. */
+/* Results of tls_functions.read and .write other than a number of bytes. */
 enum {
-  TLS_WAIT = 0,   /* more bytes of the network are needed: the handshake or a record is incomplete */
-  TLS_END = -1,   /* the other end has closed the session in order (close_notify) */
-  TLS_FAILED = -2 /* it has failed: see tls_functions.error. Send what `take` still gives, an alert, and close */
+  TLS_WAIT = 0, /* more bytes of the network are needed: the handshake or a record is incomplete */
+  TLS_END = -1, /* the other end has closed the session (close_notify) */
+  TLS_FAILED =
+      -2 /* the session has failed: see tls_functions.error. Send the alert that `take` still gives, then close */
 };
 
-/* Changes when the table below does. */
+/* The version of the table below. */
 enum { TLS_VERSION = 1 };
 
 typedef struct tls_functions {
@@ -38,29 +39,29 @@ typedef struct tls_functions {
   Tls *(*begin)(TlsContext *context, const char *host);
   void (*free)(Tls *tls);
 
-  /* Adds bytes that have come from the network; false if there is no memory. */
+  /* Passes bytes from the network to the session; false if there is no memory. */
   bool (*feed)(Tls *tls, const char *bytes, size_t size);
 
-  /* Reads plain bytes, and goes on with the handshake: a number of bytes, or TLS_WAIT, TLS_END, TLS_FAILED. Call it
-     after each `feed`, until it returns TLS_WAIT. */
+  /* Reads plain bytes, and continues the handshake. Returns the number of bytes, or TLS_WAIT, TLS_END or TLS_FAILED.
+     Call it after each `feed`, until it returns TLS_WAIT. */
   ptrdiff_t (*read)(Tls *tls, char *to, size_t max);
 
-  /* Encrypts plain bytes; all of them or none: `size`, or TLS_WAIT while the handshake is not complete, or TLS_FAILED. */
+  /* Encrypts plain bytes: all or none. Returns `size`; TLS_WAIT while the handshake is not complete; or TLS_FAILED. */
   ptrdiff_t (*write)(Tls *tls, const char *bytes, size_t size);
 
-  /* Takes bytes that must be sent to the network; the number, 0 if there are none. */
+  /* Takes bytes that must be sent to the network. Returns their number, which may be 0. */
   size_t (*take)(Tls *tls, char *to, size_t max);
 
-  /* How many bytes `take` would give. */
+  /* How many bytes wait for `take`. */
   size_t (*pending)(const Tls *tls);
 
-  /* Adds the end of the session (close_notify) to what must be sent. */
+  /* Ends the session: adds close_notify to the bytes that must be sent. */
   void (*end)(Tls *tls);
 
   bool (*is_ready)(const Tls *tls);        /* the handshake is complete */
   const char *(*protocol)(const Tls *tls); /* chosen by ALPN, as in "http/1.1", or NULL */
-  const char *(*error)(const Tls *tls);    /* why it has failed: a text that a user understands */
-  const char *(*peer)(const Tls *tls);     /* subject of the other end's certificate, which was verified, or NULL */
+  const char *(*error)(const Tls *tls);    /* why the session has failed: a message for users */
+  const char *(*peer)(const Tls *tls);     /* the subject of the other end's verified certificate, or NULL */
 } tls_functions;
 
 /* The registry key under which runnel.tls.core keeps the table, a light userdata. */

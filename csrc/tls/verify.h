@@ -1,4 +1,4 @@
-/* verify.h: why the other end's certificate is rejected. */
+/* verify.h: finds out why the other end's certificate is rejected. */
 #ifndef RUNNEL_TLS_VERIFY_H
 #define RUNNEL_TLS_VERIFY_H
 

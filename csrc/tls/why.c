@@ -43,7 +43,7 @@ bool why_of_openssl(Why *why, const char *what) {
 
 typedef struct Text {
   int number;       /* OpenSSL's, of an error or of an alert */
-  const char *text; /* goes on after "the client" or "the server" */
+  const char *text; /* follows "the client" or "the server" */
 } Text;
 
 /* Errors that this end has found. */
@@ -52,27 +52,27 @@ static const Text ERRORS[] = {
     {SSL_R_PACKET_LENGTH_TOO_LONG, "does not speak TLS"},
     {SSL_R_HTTP_REQUEST, "speaks HTTP without TLS"},
     {SSL_R_HTTPS_PROXY_REQUEST, "speaks HTTP without TLS"},
-    {SSL_R_UNSUPPORTED_PROTOCOL, "speaks no TLS that is new enough: 1.2 or 1.3"},
-    {SSL_R_UNKNOWN_PROTOCOL, "speaks no TLS that is new enough: 1.2 or 1.3"},
-    {SSL_R_VERSION_TOO_LOW, "speaks no TLS that is new enough: 1.2 or 1.3"},
+    {SSL_R_UNSUPPORTED_PROTOCOL, "does not speak TLS 1.2 or 1.3"},
+    {SSL_R_UNKNOWN_PROTOCOL, "does not speak TLS 1.2 or 1.3"},
+    {SSL_R_VERSION_TOO_LOW, "does not speak TLS 1.2 or 1.3"},
     {SSL_R_NO_SHARED_CIPHER, "has no cipher in common with this end"},
     {SSL_R_NO_APPLICATION_PROTOCOL, "speaks none of the protocols that this end speaks (option alpn)"},
-    {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "has shown no certificate"},
+    {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "has sent no certificate"},
     {SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC, "has sent bytes that were changed on the way"},
     {SSL_R_BAD_SIGNATURE, "has not proved that the certificate is its own"},
 };
 
 /* Errors that the other end has found, and has sent as alerts. */
 static const Text ALERTS[] = {
-    {SSL_AD_CERTIFICATE_REQUIRED, "wants a certificate of this end (options cert and key)"},
+    {SSL_AD_CERTIFICATE_REQUIRED, "asks for a certificate of this end (options cert and key)"},
     {SSL_AD_UNKNOWN_CA, "does not trust the authority that has signed the certificate of this end"},
     {SSL_AD_BAD_CERTIFICATE, "rejects the certificate of this end"},
-    {SSL_AD_UNSUPPORTED_CERTIFICATE, "rejects the certificate of this end: its kind"},
+    {SSL_AD_UNSUPPORTED_CERTIFICATE, "rejects the certificate of this end: its kind is not supported"},
     {SSL_AD_CERTIFICATE_UNKNOWN, "rejects the certificate of this end"},
     {SSL_AD_CERTIFICATE_EXPIRED, "rejects the certificate of this end: it has expired"},
     {SSL_AD_CERTIFICATE_REVOKED, "rejects the certificate of this end: it was revoked"},
     {SSL_AD_ACCESS_DENIED, "rejects the certificate of this end: it gives no access"},
-    {SSL_AD_HANDSHAKE_FAILURE, "rejects the handshake: no cipher suits both, or it wants a certificate of this end"},
+    {SSL_AD_HANDSHAKE_FAILURE, "rejects the handshake: no cipher suits both, or it asks for a certificate of this end"},
     {SSL_AD_PROTOCOL_VERSION, "rejects the version of TLS"},
     {SSL_AD_UNRECOGNIZED_NAME, "has no certificate for that name"},
     {SSL_AD_NO_APPLICATION_PROTOCOL, "speaks none of the protocols that this end speaks (option alpn)"},
@@ -114,7 +114,7 @@ bool why_of_certificate(Why *why, int error, const char *owner, const X509 *cert
   char subject[SUBJECT_SIZE], issuer[SUBJECT_SIZE], names[NAMES_SIZE], date[DATE_SIZE], which[SUBJECT_SIZE * 2];
   names_write_subject(cert ? X509_get_subject_name(cert) : NULL, subject, sizeof subject);
   names_write_subject(cert ? X509_get_issuer_name(cert) : NULL, issuer, sizeof issuer);
-  if (depth > 0) (void)snprintf(which, sizeof which, "%s, which is above that of %s,", subject, owner);
+  if (depth > 0) (void)snprintf(which, sizeof which, "%s, which is in the chain of %s,", subject, owner);
   else (void)snprintf(which, sizeof which, "%s", owner);
   switch (error) {
   case X509_V_ERR_CERT_HAS_EXPIRED:
@@ -131,8 +131,7 @@ bool why_of_certificate(Why *why, int error, const char *owner, const X509 *cert
     (void)why_set(why, "the certificate is for %s, not for %s", names, host ? host : owner);
     break;
   case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-    (void)why_set(why, "the certificate of %s is signed by itself, and is not among the trusted ones (option ca)",
-                  owner);
+    (void)why_set(why, "the certificate of %s is self-signed, and not trusted (option ca)", owner);
     break;
   case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
   case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
@@ -142,7 +141,8 @@ bool why_of_certificate(Why *why, int error, const char *owner, const X509 *cert
                   which, issuer);
     break;
   case X509_V_ERR_INVALID_PURPOSE:
-    (void)why_set(why, "the certificate of %s is not for this use, such as one of a client that a server shows", which);
+    (void)why_set(why, "the certificate of %s is not valid for this use: a server has sent a client's, for example",
+                  which);
     break;
   case X509_V_ERR_OUT_OF_MEM:
     (void)why_set(why, "not enough memory");

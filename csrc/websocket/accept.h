@@ -1,7 +1,7 @@
-/* accept.h: the value by which a server shows that it has read the client's handshake as one of WebSocket.
+/* accept.h: the value with which a server shows that it has understood the client's WebSocket handshake.
 
-   It needs SHA-1, as a checksum: nothing secret depends on it. So it is here, and the module needs no library for
-   cryptography. */
+   It is made with SHA-1, as a checksum: nothing secret depends on it. SHA-1 is implemented here, so that the module
+   needs no library for cryptography. */
 #ifndef RUNNEL_WEBSOCKET_ACCEPT_H
 #define RUNNEL_WEBSOCKET_ACCEPT_H
 

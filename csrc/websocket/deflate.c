@@ -4,7 +4,7 @@
 
 enum { PIECE = 16384, LARGEST_WINDOW = 15, SMALLEST_WINDOW = 9, MEMORY_LEVEL = 8 };
 
-/* What a sender leaves out at the end of each message: an empty block without compression. */
+/* The end of each message, which the sender leaves out: an empty block without compression. */
 static const uint8_t TAIL[4] = {0x00, 0x00, 0xFF, 0xFF};
 
 static bool open(Inflater *inflater) {
@@ -14,7 +14,7 @@ static bool open(Inflater *inflater) {
   return inflater->is_open;
 }
 
-/* Decompresses what `z` has as its input; `flush` as for inflate. */
+/* Decompresses the input of `z`; `flush` as for inflate. */
 static Inflated decompress(z_stream *z, int flush, Bytes *to, size_t max) {
   uint8_t piece[PIECE];
   for (;;) {

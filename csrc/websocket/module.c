@@ -11,12 +11,12 @@ enum { RANDOM_OF_KEY = 16 };
 
 static Session *check_session(lua_State *L) {
   Session *s = (Session *)luaL_checkudata(L, 1, SESSION);
-  if (!s->frames) luaL_error(L, "the session has been collected"); /* a finalizer of the program uses it */
+  if (!s->frames) luaL_error(L, "the session has been collected"); /* a finalizer of the program has called a method */
   return s;
 }
 
-/* new(is_client, max, bits) -> session. `max`: bytes of a message. `bits`: 0, or messages may be compressed, and this end
-   may use a window of 2^bits bytes to send them. */
+/* new(is_client, max, bits) -> session. `max`: the limit of a message, in bytes. `bits`: 0 without compression;
+   otherwise this end may send with a window of 2^bits bytes. */
 static int module_new(lua_State *L) {
   bool is_client = lua_toboolean(L, 1);
   lua_Integer max = luaL_checkinteger(L, 2), bits = luaL_checkinteger(L, 3);
@@ -85,8 +85,8 @@ static int session_receive(lua_State *L) {
   return results;
 }
 
-/* Pushes the bytes of a frame. Nothing has changed if this raises. The memory comes first, since a finalizer may run then
-   and send, too. */
+/* Pushes the bytes of a frame. If this raises, the session is unchanged. It allocates first, because a finalizer may
+   run then and send with the same session. */
 static int push_frame(lua_State *L, Session *s, uint8_t opcode, bool is_compressed, const char *payload, size_t size) {
   luaL_Buffer buffer;
   char *to = luaL_buffinitsize(L, &buffer, size + MOST_OF_HEADER);
@@ -95,7 +95,7 @@ static int push_frame(lua_State *L, Session *s, uint8_t opcode, bool is_compress
   return 1;
 }
 
-/* A message in a buffer of its own while it is compressed: a userdata that frees it if an error is raised. */
+/* __gc of the userdata that holds a compressed message, so that an error frees it. */
 static int compressed_gc(lua_State *L) {
   bytes_free((Bytes *)lua_touserdata(L, 1));
   return 0;
@@ -149,7 +149,7 @@ static int push_control(lua_State *L, uint8_t opcode) {
 static int session_ping(lua_State *L) { return push_control(L, WSLAY_PING); }
 static int session_pong(lua_State *L) { return push_control(L, WSLAY_PONG); }
 
-/* session:close([code, reason]) -> the bytes to send; at most 123 bytes of reason. A code of 1005 is none. */
+/* session:close([code, reason]) -> the bytes to send; at most 123 bytes of reason. 1005 means no code. */
 static int session_close_frame(lua_State *L) {
   Session *s = check_session(L);
   int code = (int)luaL_optinteger(L, 2, CODE_NONE);

@@ -10,7 +10,7 @@ static Event tell(Session *s, Event event) {
   return event;
 }
 
-/* The other end has done something wrong. */
+/* Notes that the other end has broken the protocol or a limit. */
 static Event fail(Session *s, int code, const char *why) {
   s->is_over = true;
   s->code = code;
@@ -33,7 +33,7 @@ static Event refuse(Session *s, const char *why) { return fail(s, CODE_PROTOCOL_
 
 static bool is_control(uint8_t opcode) { return opcode & 8; }
 
-/* The first part of a frame has come: checks its header. EVENT_NONE if it is right. */
+/* Checks the header of a frame, when its first part has arrived. Returns EVENT_NONE if it is valid. */
 static Event begin_frame(Session *s, const struct wslay_frame_iocb *frame) {
   uint8_t opcode = frame->opcode;
   bool continues = opcode == WSLAY_CONTINUATION_FRAME;
@@ -69,14 +69,13 @@ static Event inflated(Session *s, Inflated result) {
   return result == INFLATED_NO_MEMORY ? no_memory(s) : EVENT_NONE;
 }
 
-/* Checks what has been added to a text, from the offset on. */
+/* Checks the part of a text from the offset on. */
 static Event check_text(Session *s, size_t from) {
   if (s->opcode != WSLAY_TEXT_FRAME) return EVENT_NONE;
   const uint8_t *text = (const uint8_t *)bytes_first(&s->message);
   return utf8_add(&s->utf8, text + from, bytes_length(&s->message) - from) ? EVENT_NONE : not_utf8(s);
 }
 
-/* Adds a part of a message. */
 static Event add(Session *s, const uint8_t *part, size_t size) {
   size_t from = bytes_length(&s->message);
   if (s->is_compressed) {
@@ -88,7 +87,6 @@ static Event add(Session *s, const uint8_t *part, size_t size) {
   return check_text(s, from);
 }
 
-/* The last frame of a message is complete. */
 static Event end_message(Session *s) {
   if (s->is_compressed) {
     size_t from = bytes_length(&s->message);
@@ -100,7 +98,7 @@ static Event end_message(Session *s) {
   return tell(s, s->opcode == WSLAY_TEXT_FRAME ? EVENT_TEXT : EVENT_BINARY);
 }
 
-/* A close frame is complete. Removes the code from `control`. */
+/* Handles a complete close frame: removes the code from `control`. */
 static Event end_close(Session *s) {
   s->code = CODE_NONE;
   if (s->control_size == 1) return refuse(s, "a close frame has half a code");
@@ -115,7 +113,7 @@ static Event end_close(Session *s) {
   return tell(s, EVENT_CLOSE);
 }
 
-/* Takes a part of a frame, maybe all of it. EVENT_NONE if nothing is complete, and nothing wrong. */
+/* Takes a part of a frame, or all of it. Returns EVENT_NONE if no message is complete and nothing is wrong. */
 static Event take_part(Session *s, const struct wslay_frame_iocb *frame) {
   if (!s->in_frame) {
     Event wrong = begin_frame(s, frame);
@@ -149,7 +147,7 @@ Event session_next(Session *s) {
 void session_consume(Session *s) {
   if (s->event == EVENT_TEXT || s->event == EVENT_BINARY) {
     s->opcode = 0;
-    if (s->message.capacity > 65536) bytes_free(&s->message); /* an idle connection is to be small */
+    if (s->message.capacity > 65536) bytes_free(&s->message); /* an idle connection keeps little memory */
     bytes_clear(&s->message);
   }
   s->event = EVENT_NONE;

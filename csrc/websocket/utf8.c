@@ -12,7 +12,7 @@ static size_t ascii(const uint8_t *bytes, size_t at, size_t size) {
   return at - from;
 }
 
-/* Begins a character of several bytes; false if none begins so. */
+/* Begins a character of several bytes; false if no character begins with this byte. */
 static bool begin(Utf8 *utf8, uint8_t first) {
   utf8->low = 0x80;
   utf8->high = 0xBF;

@@ -1,5 +1,5 @@
-/* utf8.h: whether bytes that come in pieces are UTF-8 (RFC 3629: no surrogates, nothing beyond U+10FFFF, no character in
-   more bytes than it needs). */
+/* utf8.h: checks that bytes which arrive in pieces are UTF-8 (RFC 3629: no surrogates, nothing beyond U+10FFFF, no
+   character in more bytes than it needs). */
 #ifndef RUNNEL_WEBSOCKET_UTF8_H
 #define RUNNEL_WEBSOCKET_UTF8_H
 
@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a text stands. All zeros: at the start, or between two characters. */
+/* The state of checking a text. All zeros: at the start, or between two characters. */
 typedef struct Utf8 {
   uint8_t missing;   /* number of bytes that the current character still needs */
-  uint8_t low, high; /* the least and the greatest value of the next one of these */
+  uint8_t low, high; /* the least and the greatest value of the next of these bytes */
 } Utf8;
 
-/* Adds bytes; false if the text cannot be UTF-8 any more, whatever follows. */
+/* Adds bytes; false if the text is not UTF-8, whatever follows. */
 bool utf8_add(Utf8 *utf8, const uint8_t *bytes, size_t size);
 
 /* Whether the text may end here. */

@@ -6,8 +6,8 @@
 ---    db:exec("insert into pages values (?, ?)", url, body)
 ---    for row in db:query "select url from pages" do print(row.url) end
 ---
----A thread runs the statements of a database (csrc/sqlite), so that the disk stops no other go block. What waits for
----the disk at the same time is committed together.
+---A thread runs the statements of each database (csrc/sqlite), so a slow disk does not block other go blocks.
+---Statements that wait at the same time are committed together.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -30,7 +30,7 @@ local sqlite = { version = lib.version }
 
 local Blob = { __name = "runnel.sqlite.blob" }
 
----Bytes for a parameter that is to be a BLOB. (A plain string is a TEXT; both are read as strings.)
+---Bytes to be stored as a BLOB. (A plain string is a TEXT; both are read as strings.)
 ---@param bytes string
 ---@return table blob
 function sqlite.blob(bytes)
@@ -40,7 +40,7 @@ end
 
 local PLAIN = { ["nil"] = true, boolean = true, number = true, string = true }
 
--- Why a value cannot be that of a parameter, or nil.
+-- Why a value cannot be passed to SQLite, or nil.
 local function wrong_value(value)
   if value ~= value then return "nan, which SQLite would make NULL" end
   if PLAIN[type(value)] or getmetatable(value) == Blob then return nil end
@@ -57,7 +57,7 @@ local function check_values(what, ...)
   end
 end
 
--- The values of a table by name, each behind its name.
+-- The names and values of a table of named values, in turn.
 local function flatten(what, values)
   local flat, n = {}, 0
   for name, value in pairs(values) do
@@ -85,12 +85,12 @@ end
 -- The message for an error of SQLite.
 local function message(self, what, sql, text, code)
   if code & 0xff == BUSY then
-    text = ("another connection holds a lock, for more than %d ms (option busy_timeout)"):format(self.busy)
+    text = ("another connection has held a lock for more than %d ms (option busy_timeout)"):format(self.busy)
   end
   return ("%s: %s: %s%s"):format(what, self.path, text, sql and ", in: " .. shown(sql) or "")
 end
 
--- Waits for a job. Returns its results: the rows that were changed and the last rowid; or nil, message and code.
+-- Waits for a job. Returns its results: the number of changed rows and the last rowid; or nil, message and code.
 local function wait(job, news)
   if not take(news) then error("not enough memory", 0) end
   return job:result()
@@ -109,7 +109,7 @@ local function ask(self, what, kind, news, sql, ...)
   end
   if not db.handle then raise(what .. ": the database is closed") end
   if self.number == 0 and db:is_in_transaction() then
-    raise(what .. ": this go block is in a transaction, for whose end this would wait: call the method of tx instead")
+    raise(what .. ": this go block is in a transaction, so this would wait for itself: call the method of tx")
   end
   local first = ...
   if type(first) == "table" and select("#", ...) == 1 and getmetatable(first) ~= Blob then
@@ -129,11 +129,12 @@ local function perform(self, what, kind, sql, ...)
   return job:rows()
 end
 
----Runs a statement, and waits until it is committed. Several statements are one transaction; each takes its values from
----those that are left. An error is raised at the line of the call, and names the statement.
----@param sql string with `?` for values, or `:name` for those of a table
----@param ... any nil, booleans (as 1 and 0), numbers, strings, and sqlite.blob(bytes); or one table of values by name
----@return integer changes rows that were changed, by all statements
+---Runs a statement, and waits until it is committed. Several statements are one transaction; they share the values, in
+---order. An error is raised at the line of the call, and names the statement.
+---@param sql string with `?` for values, or `:name` for named ones
+---@param ... any nil, booleans (as 1 and 0), numbers, strings, and sqlite.blob(bytes); or only one table of named
+---values
+---@return integer changes how many rows all statements have changed
 ---@return integer rowid of the row that was inserted last
 function Statements:exec(sql, ...)
   return perform(self, "exec", "exec", sql, ...)
@@ -142,7 +143,7 @@ end
 ---Runs a statement, and returns its rows. NULLs are nil.
 ---@param sql string
 ---@param ... any as for exec
----@return table[] rows each with the values by the names of the columns
+---@return table[] rows each maps names of columns to values
 function Statements:rows(sql, ...)
   return perform(self, "rows", "rows", sql, ...)
 end
@@ -184,9 +185,9 @@ local function line_of_caller()
   return info.currentline > 0 and ("%s:%d: "):format(info.short_src, info.currentline) or ""
 end
 
----Runs a statement, and returns its rows as a channel, which closes behind the last one, or with the error. The rows
----are those of one moment, however slowly they are taken: what does not fit into memory goes into a temporary file.
----Closing the channel ends the statement.
+---Runs a statement, and returns its rows as a channel, which closes after the last row, or with the error. The rows are
+---from one moment, however slowly they are taken: rows beyond 256 KB go into a temporary file. Closing the channel ends
+---the statement.
 ---@param sql string
 ---@param ... any as for exec
 ---@return runnel.Channel<table> rows
@@ -197,7 +198,7 @@ function Statements:query(sql, ...)
   return out
 end
 
--- A table with the methods above: quicker than a chain of metatables.
+-- A table with the methods above: faster than a chain of metatables.
 local function inherit()
   local class = {}
   for name, method in pairs(Statements) do class[name] = method end
@@ -215,7 +216,7 @@ Transaction.__name = "runnel.sqlite.transaction"
 -- Closes a job whose wait was cancelled, or that has failed.
 local Unless_done = { __close = function(self) if self.job then self.job:close() end end }
 
--- Forgets which go block is in a transaction.
+-- Notes that the go block is not in a transaction any more.
 local Owner = { __close = function(self) self.db.owner = nil end }
 
 -- Begins or commits a transaction.
@@ -235,22 +236,21 @@ local Database = inherit()
 Database.__index = Database
 Database.__name = "runnel.sqlite.database"
 
----Whether the running go block is in a transaction of this database, for whose end it would wait.
+---Whether the running go block is in a transaction of this database: another statement would wait for itself.
 ---@return boolean
 function Database:is_in_transaction()
   return self.owner ~= nil and self.owner == (self_block "a statement" or "main")
 end
 
----Calls f(tx), whose statements are one transaction: they are committed when it returns, and rolled back if it raises
----an error or is cancelled. Meanwhile the other statements of this database wait, so that a transaction should not wait
----for anything slow.
+---Calls f(tx). The statements of tx are one transaction: it is committed when f returns, and rolled back if f raises an
+---error or is cancelled. Until then all other statements of this database wait, so f should not wait for anything slow.
 ---@param f fun(tx: runnel.sqlite.Transaction): ...
 ---@return any ... what f returns
 function Database:transaction(f)
   check.callable(f, "transaction: f")
   if not self.handle then raise "transaction: the database is closed" end
   if self:is_in_transaction() then
-    raise "transaction: this go block is in a transaction, for whose end this would wait"
+    raise "transaction: this go block is in a transaction, so this would wait for itself"
   end
   self.last = self.last + 1
   local tx = setmetatable({ db = self, number = self.last }, Transaction)
@@ -265,7 +265,7 @@ function Database:transaction(f)
   return table.unpack(results, 1, results.n)
 end
 
----Closes the database, when all statements that wait have run. Does nothing if it is closed.
+---Closes the database, after all waiting statements have run. Does nothing if it is closed.
 function Database:close()
   local handle = self.handle
   if not handle then return end
@@ -292,11 +292,11 @@ end
 
 ---@class runnel.sqlite.Options
 ---@field readonly? boolean open it for reading only
----@field create? boolean make the file if there is none; default true
----@field busy_timeout? integer ms for which a statement waits for the lock of another connection; default 5000
+---@field create? boolean make the file if it does not exist; default true
+---@field busy_timeout? integer how many ms a statement waits for the lock of another connection; default 5000
 ---@field foreign_keys? boolean enforce foreign keys; default true
 ---@field wal? boolean keep a write-ahead log, so that readers and a writer do not wait for each other; default true
----@field synchronous? "off"|"normal"|"full"|"extra" when SQLite waits for the disk; default "full": what is committed
+---@field synchronous? "off"|"normal"|"full"|"extra" when SQLite waits for the disk; default "full": committed data
 ---survives a power cut
 
 ---Opens a database. An error is raised at the line of the call.
@@ -316,7 +316,7 @@ function sqlite.open(path, opts)
       :format(check.describe(synchronous)), 2)
   end
   local pragmas = ("pragma foreign_keys = %s; pragma synchronous = %s;"):format(opts.foreign_keys ~= false, synchronous)
-  -- A file that is no database is noticed when it is read.
+  -- SQLite detects only when it reads a file that it is not a database.
   local is_plain = opts.readonly or opts.wal == false
   pragmas = pragmas .. (is_plain and "pragma schema_version;" or "pragma journal_mode = wal;")
   local handle = lib.open(chan():name "sqlite", offer, close, path, opts.readonly, opts.create ~= false, busy)

@@ -1,9 +1,9 @@
----A store in one file: what a program must do once, and not again when it is started again. Needs libsqlite3, as
+---A store in one file, for work that a program must do once, even if it is restarted. Needs libsqlite3, as
 ---runnel.sqlite does.
 ---
 ---    local store = require("runnel.store").open "work.db"
 ---    local fetch = store:once("pages", http.get)
----    for page in rn.pmap(64, fetch, urls) do ... end -- started again, it goes on where it was
+---for page in rn.pmap(64, fetch, urls) do ... end -- after a restart, it continues
 
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
@@ -18,11 +18,11 @@ local schema = require "runnel.store.schema"
 local store = {}
 
 ---@class runnel.store.Store
----@field db runnel.sqlite.Database the database, in which a program may have tables of its own
+---@field db runnel.sqlite.Database the database, where a program may have its own tables
 ---@field path string
----@field running table<string, runnel.store.Run> the calls that run, by name and key
+---@field running table<string, runnel.store.Run> the running calls, by name and key
 ---@field memories table<string, runnel.store.Memory>
----@field locks any those that other processes see; nil for a store in memory
+---@field locks any the locks between processes; nil for a store in memory
 ---@field is_closed boolean
 local Store = { __name = "runnel.store" }
 Store.__index = Store
@@ -34,27 +34,28 @@ local function check_name(name, what)
 end
 
 ---@class runnel.store.OnceOptions
----@field key? fun(...: any): any gets the arguments, and returns the key of the call; default the first argument. Keys
+---@field key? fun(...: any): any gets the arguments and returns the key of the call; default: the first argument. Keys
 ---are strings, numbers, and lists of these
----@field errors? boolean keep an error, too, when all tries have failed: later calls raise it again
+---@field errors? boolean when all tries have failed, store the error like a result: later calls raise it again
 ---@field expires? integer ms after which a result is forgotten
 ---@field tries? integer how often a call that raises is tried, default once, or 3 times with `retry`
----@field retry? number ms to wait before the second try, default 100; twice as long each further time
----@field timeout? number ms for a try; one that takes longer is cancelled
----@field tx? boolean the function gets a transaction behind its other arguments (see runnel.sqlite), in which its
----statements and the result are committed together: exactly once
+---@field retry? number ms to wait before the second try, default 100; doubled for each further try
+---@field timeout? number limit of a try in ms; a longer one is cancelled
+---@field tx? boolean the function gets a transaction (see runnel.sqlite) as its last argument; its statements and the
+---result are committed together: exactly once
 
----A function that calls `f`, and keeps what it returns before it returns it: for each key `f` succeeds once, also when
----the program is started again, and whatever ends it. Of two calls with one key at a time, also in two processes, one
----calls `f`, and the other waits for its result.
+---Makes a function that calls `f`, and stores the result before returning it. For each key `f` succeeds once, even if
+---the program ends in any way and is restarted. If two calls with the same key run at the same time, also in two
+---processes, one calls `f`, and the other waits for its result.
 ---
----`f` fails when it raises an error, or returns nil and one; then the call raises the error, and the next one calls
----again. Only the first result is kept: nil, a boolean, a number, a string, a table of these, or a response of
----runnel.http. If the program ends after `f` has done something and before the result is kept, `f` is called again.
+---`f` fails when it raises an error, or returns nil and an error; then the call raises the error, and the next call
+---tries again. Only the first result is stored: nil, a boolean, a number, a string, a table of these, or a response of
+---runnel.http. If the program ends after `f` has done something and before the result is stored, `f` is called again.
 ---
----Calls of other such functions in `f`, in the same go block, are its steps: their keys are their own for each call of
----`f`. So `f` goes on at the step where it was. A step must have the name, the key and the place that it had before.
----@param name string of the results; another program that uses it shares them
+---If `f` calls other functions that `once` has made, in the same go block, these calls are its steps, and their keys
+---belong to this call of `f`. So `f` continues with the first unfinished step. Each step must have the same name, key
+---and position as before.
+---@param name string of the results; programs that use the same name share them
 ---@param f function
 ---@param opts? runnel.store.OnceOptions
 ---@return function f
@@ -68,11 +69,11 @@ function Store:once(name, f, opts)
   return once.new(self, name, f, opts, tries, pause)
 end
 
----Forgets what a function of `once` has returned for a key, or for all keys if none is given, so that it is called
----again. A process that has the result in memory, other than this one, still uses it.
+---Forgets the result of a `once` function for a key, or for all keys if none is given, so that the function is called
+---again. Other processes that have the result in memory still use it.
 ---@param name string
 ---@param ... any the key
----@return integer n how many results there were
+---@return integer n how many results were forgotten
 function Store:forget(name, ...)
   check_name(name, "forget: name")
   if self.is_closed then error("forget: the store is closed", 2) end
@@ -91,9 +92,9 @@ Store.__close = Store.close
 
 local OPTIONS = { busy_timeout = true, synchronous = true }
 
----Opens a store, and makes the file if there is none. Several processes may open it, on one machine. An error is raised
----at the line of the call.
----@param path string the file; ":memory:" for one that ends with the program
+---Opens a store, and makes the file if it does not exist. Several processes may open it, on one machine. An error is
+---raised at the line of the call.
+---@param path string the file; ":memory:" for a store that ends with the program
 ---@param opts? { busy_timeout?: integer, synchronous?: string } as for sqlite.open
 ---@return runnel.store.Store store
 function store.open(path, opts)

@@ -1,38 +1,39 @@
----TLS: who this end is, and whom it trusts. Contexts are for uv.connect and uv.listen, and for http.serve. Needs
----OpenSSL.
+---TLS contexts: the certificates of this end, and the authorities that it trusts. For uv.connect, uv.listen and
+---http.serve. Needs OpenSSL.
 ---
 ---    local tls = require "runnel.tls"
 ---    local context = assert(tls.server { cert = "cert.pem", key = "key.pem" })
 ---    local conns = assert(uv.listen("0.0.0.0", 4433, { tls = context }))
 ---
----Certificates and keys are in the format PEM: paths of files, or the texts themselves, which have "-----BEGIN".
+---Certificates and keys are in PEM format: paths of files, or the texts themselves, which contain "-----BEGIN".
 
 local contexts = require "runnel.internal.tls"
 
 ---@class runnel.tls.Context: userdata
----@field reload fun(self: runnel.tls.Context): boolean?, string? reads the files again, for new connections;
----connections that there are keep the old ones. If a file is invalid, nothing changes, and it returns nil and the error
+---@field reload fun(self: runnel.tls.Context): boolean?, string? reads the files again, for new connections; open
+---connections keep the old certificates. If a file is invalid, nothing changes, and it returns nil and the error
 
 ---@class runnel.tls.Certificate
----@field cert string the certificate, and those of the authorities above it: a file or a text
+---@field cert string the certificate, followed by those of the authorities above it: a file or a text
 ---@field key? string its private key; default: in the same file as the certificate
 ---@field password? string of an encrypted key
 
 ---@class runnel.tls.ServerOptions: runnel.tls.Certificate
 ---@field more? runnel.tls.Certificate[] certificates for clients that ask for a name in one of them (SNI); all others
 ---get the first one
----@field ca? string authorities whose clients are let in: then a client must show a certificate
----@field verify? "required"|"optional" "optional": a client may show none
+---@field ca? string authorities: then a client must have a certificate that one of them has signed
+---@field verify? "required"|"optional" "optional": a client may have no certificate
 ---@field alpn? string[] protocols that the program speaks, best first
 
 ---@class runnel.tls.ClientOptions
 ---@field ca? string the authorities to trust; default: those of the system
----@field name? string what the server's certificate must be for, default: the host to which the program connects
----@field cert? string the client's own certificate, if the server wants one
+---@field name? string the name that the server's certificate must be for; default: the host to which the program
+---connects
+---@field cert? string the client's own certificate, if the server asks for one
 ---@field key? string
 ---@field password? string
 ---@field alpn? string[] protocols that the program speaks, best first
----@field insecure? boolean true: any certificate is good; so anybody may be the server, and read along
+---@field insecure? boolean true: any certificate is accepted, so anyone can act as the server and read everything
 
 ---@class runnel.tls
 local tls = {}
@@ -46,7 +47,7 @@ function tls.server(opts)
   return context, err
 end
 
----Makes a context for clients. The server's certificate must be valid, and for the host.
+---Makes a context for clients. The server's certificate must be valid for the host.
 ---@param opts? runnel.tls.ClientOptions
 ---@return runnel.tls.Context? context
 ---@return string? err
@@ -55,7 +56,7 @@ function tls.client(opts)
   return context, err
 end
 
----Whether a value is a context, and of what.
+---Whether a value is a context, and which kind.
 ---@param value any
 ---@return "server"|"client"|nil
 function tls.kind(value) return contexts.native.kind(value) end

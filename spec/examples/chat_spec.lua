@@ -52,7 +52,7 @@ describe("examples/chat.lua", function()
     assert.is_nil((process.stderr:take()))
   end)
 
-  it("has a page, and turns away what is not for it", function()
+  it("has a page, and refuses other requests", function()
     local process <close> = start "0"
     local port = tonumber(assert(process.stdout:take()):match ":(%d+)/$")
     local conn <close> = assert(uv.connect("127.0.0.1", port))

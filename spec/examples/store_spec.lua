@@ -13,7 +13,7 @@ describe("examples/import.lua", function()
   end)
   after_each(function() dir:remove() end)
 
-  it("goes on where it was when it was killed, and charges no order twice but those under way", function()
+  it("continues after it was killed, and charges no order twice, except those that were under way", function()
     local lines = {}
     for i = 1, 300 do lines[i] = i .. ",500\n" end
     dir:write("orders.csv", table.concat(lines))

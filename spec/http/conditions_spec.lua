@@ -57,12 +57,12 @@ describe("conditional requests", function()
     assert.is_nil(judge { ["if-modified-since"] = "whenever" })
   end)
 
-  it("count the tag before the date", function()
+  it("check the tag before the date", function()
     assert.is_nil(judge { ["if-none-match"] = '"x"', ["if-modified-since"] = SAME })
     assert.equal(304, judge { ["if-none-match"] = '"abc"', ["if-modified-since"] = BEFORE })
   end)
 
-  it("get 412 if the file is not the one that the client means", function()
+  it("get 412 if the file is not the version that the client names", function()
     assert.is_nil(judge { ["if-match"] = '"x", "abc"' })
     assert.is_nil(judge { ["if-match"] = "*" })
     assert.equal(412, judge { ["if-match"] = 'W/"abc"' })
@@ -104,7 +104,7 @@ describe("ranges", function()
     assert.is_nil(range(nil)[1])
   end)
 
-  it("count only for the file that the client means", function()
+  it("are used only if the client has the same version of the file", function()
     for condition, first in pairs { [TAG] = 2, [SAME] = 2 } do assert.equal(first, range("bytes=2-", condition)[1]) end
     for _, condition in ipairs { '"x"', 'W/"abc"', BEFORE, "Mon, 07 Nov 1994 08:49:37 GMT", "" } do
       assert.is_nil(range("bytes=2-", condition)[1], condition)

@@ -108,7 +108,7 @@ describe("req:events", function()
     end)()
   end)
 
-  it("lets a put go that waits when the client goes away", function()
+  it("ends a waiting put when the client goes away", function()
     local ended = 0
     with_server(function(req)
       local events = rn.chan()
@@ -141,7 +141,7 @@ describe("req:events", function()
     end)()
   end)
 
-  it("leaves no go block behind in any order, whoever ends it", function()
+  it("leaves no go block behind, whichever end closes it, in any order", function()
     local result = sim.explore(function()
       local before = http.fake(function(req)
         return req:events(function(events)

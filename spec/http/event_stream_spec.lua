@@ -73,7 +73,7 @@ describe("text/event-stream: reading", function()
     assert.equal("1", parser.id)
   end)
 
-  it("keeps the last id for events without one, also of the connection before; an empty id ends that", function()
+  it("keeps the last id for events without one, also from the previous connection; an empty id removes it", function()
     assert.same({ "message|a|0", "message|b|1", "message|c|1", "message|d|-" },
       events("data:a\n\nid:1\ndata:b\n\ndata:c\n\nid\ndata:d\n\n", "0"))
   end)
@@ -87,7 +87,7 @@ describe("text/event-stream: reading", function()
     assert.same({ "message|a|-" }, events ":hello\nid: 1\0\nData: b\ndata : c\nother: d\ndata: a\n\n")
   end)
 
-  it("takes the time to wait only if it has nothing but digits", function()
+  it("takes the time to wait only if it has only digits", function()
     local function retry(text) return select(2, parse { text }).retry end
     assert.equal(250, retry "retry: 250\n")
     assert.equal(250, retry "retry: 250\nretry: 1s\nretry: -1\nretry: 1.5\nretry:\nretry: 0x10\n")
@@ -154,7 +154,7 @@ describe("text/event-stream: writing", function()
     assert.equal("retry: 5\n\n", encode { retry = 5.0 })
   end)
 
-  it("writes what is read as the same event", function()
+  it("writes an event so that reading gives the same event", function()
     local parts = { "a", "\n", "\r", "\r\n", ":", " ", "data: x", "\n\n", "id: 1", "" }
     for _ = 1, 500 do
       local data = {}

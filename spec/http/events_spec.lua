@@ -67,7 +67,7 @@ describe("http.events", function()
     end)
   end)
 
-  it("waits a half to all of `retry` before it connects again, or of what the server tells", function()
+  it("waits between half and all of `retry`, or of the server's time, before it reconnects", function()
     with_answers({ "data: a\n\n", "retry: 5000\ndata: b\n\n", "data: c\n\n", "retry: 0\n" }, function(requests)
       all(http.events("http://a/", { retry = 2000 }))
       for i, whole in ipairs { 2000, 5000, 5000, 100 } do
@@ -87,7 +87,7 @@ describe("http.events", function()
     end)
   end)
 
-  it("tries without end if the program wants that", function()
+  it("tries without limit if the program wants that", function()
     local answers = {}
     for i = 1, 50 do answers[i] = function() return nil, "down" end end
     with_answers(answers, function(requests)
@@ -142,7 +142,7 @@ describe("http.events", function()
     end)
   end)
 
-  it("does not keep a program going that has closed it, whatever idle says", function()
+  it("does not keep a program running that has closed it, whatever idle is", function()
     local shell = require "spec.support.shell"
     local began = rn.now()
     local out, errors, status = shell.run [[lua -e '
@@ -189,7 +189,7 @@ describe("http.events", function()
     end)
   end)
 
-  it("connects again if nothing comes for the time that the option idle says", function()
+  it("reconnects if nothing comes within the option idle", function()
     local function silent(req)
       return req:events(function(events)
         events:put "a"
@@ -205,7 +205,7 @@ describe("http.events", function()
     end)
   end)
 
-  it("ends the connection when the channel is closed, wherever it is", function()
+  it("ends the connection when the channel is closed, at any point", function()
     for _, ms in ipairs { 0, 5, 15, 3000 } do -- before the head, while nothing comes, while a put waits, between two
       local ended
       with_answers({ function(req)
@@ -227,7 +227,7 @@ describe("http.events", function()
     end
   end)
 
-  it("leaves no go block behind in any order, whoever ends it", function()
+  it("leaves no go block behind, whichever end closes it, in any order", function()
     local result = sim.explore(function()
       local n = 0
       local before = http.fake(function(req)

@@ -111,7 +111,7 @@ describe("http.files", function()
     ch:close() -- the file closes: uv_stage counts descriptors
   end)
 
-  it("does not let a file stay open whose channel was dropped", function()
+  it("closes the file of a channel that was dropped", function()
     ask "/large.bin"
   end)
 
@@ -165,7 +165,7 @@ describe("http.files", function()
     assert.same({ 405, "GET, HEAD" }, { status, headers.Allow })
   end)
 
-  it("gives index.html for a folder, after it has sent the client to the path with a slash", function()
+  it("gives index.html for a folder, after a redirect to the path with a slash", function()
     assert.equal("index", body_of "/sub/")
     for target, location in pairs { ["/sub"] = "./sub/", ["/sub?a=/b"] = "./sub/?a=/b", ["/%73ub"] = "./%73ub/",
       ["/indir"] = "./indir/" } do
@@ -214,7 +214,7 @@ describe("http.files", function()
     assert.equal("there is no such file\n", get "/static/..%2fprivate/key")
   end)
 
-  it("follows its folder when that is a link that changes", function()
+  it("follows its folder when that is a link whose target changes", function()
     local link = dir .. "/current"
     assert(luv.fs_symlink("www", link))
     local f = files(link)
@@ -225,7 +225,7 @@ describe("http.files", function()
     assert.equal("secret", get "/key")
   end)
 
-  it("stays at its folder when the program goes elsewhere", function()
+  it("keeps its folder when the program changes its working directory", function()
     local before = assert(luv.cwd())
     assert(luv.chdir(dir))
     local f = files "www"
@@ -233,7 +233,7 @@ describe("http.files", function()
     assert.equal("hello", (select(3, f { method = "GET", target = "/a.txt", headers = {} })))
   end)
 
-  it("raises an error that is the server's, such as too many open files", function()
+  it("raises errors of the server, such as too many open files", function()
     local f, before = files(dir .. "/www"), luv.fs_open
     luv.fs_open = function() return nil, "EMFILE: too many open files", "EMFILE" end
     local ok, err = pcall(f, { method = "GET", target = "/a.txt", headers = {} })

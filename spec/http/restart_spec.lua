@@ -73,7 +73,7 @@ describe("http.serve is replaced", function()
     assert.match("is taken by another program", err)
   end)
 
-  it("by one that was given the socket, as systemd does", function()
+  it("by one that gets the socket, as from systemd", function()
     local out, errors = shell.run [[lua -e '
       local rn, luv = require "runnel", require "luv"
       local uv = require "runnel.uv"
@@ -109,9 +109,9 @@ describe("http.serve is replaced", function()
     assert.same({ "true\ttrue\t7\n", "" }, { out, errors })
   end)
 
-  it("or says that a descriptor is no socket", function()
+  it("or says that a descriptor is not a socket", function()
     local server, err = http.serve(0, print, { fd = 2 })
     assert.is_nil(server)
-    assert.match("descriptor 2 is no TCP socket", err)
+    assert.match("descriptor 2 is not a TCP socket", err)
   end)
 end)

@@ -177,7 +177,7 @@ describe("http.serve", function()
       assert.match("Content%-Length: 3", headers)
     end)
 
-    it("to HEAD have the length that they would have, and no body", function()
+    it("to HEAD have the length of the response to GET, and no body", function()
       local server <close> = serve(function(req)
         if req.path == "/said" then return 200, { ["Content-Length"] = 12345 } end
         return 200, req.path == "/length" and { ["Content-Length"] = 6 } or nil, rn.to_chan { "abc", "def" }
@@ -405,7 +405,7 @@ describe("http.serve", function()
         assert.equal(expected, (ask(server, "POST /", rest)))
         wait_for(function() return entries[1] end)
         assert.equal(expected, entries[1].status)
-        assert.match(expected == 408 and "has not come in time" or "", entries[1].error)
+        assert.match(expected == 408 and "did not arrive in time" or "", entries[1].error)
       end
     end)
 
@@ -476,7 +476,7 @@ describe("http.serve", function()
       dripping:take()
     end)
 
-    it("get 503 when there are too many connections, in all or of one address", function()
+    it("get 503 when there are too many connections, in total or from one address", function()
       for _, opts in ipairs { { max_connections = 2 }, { max_per_address = 2 } } do
         local server <close> = serve(hello, opts)
         local a = assert(uv.connect("127.0.0.1", server.port))

@@ -103,7 +103,7 @@ describe("http.serve by the RFCs", function()
     it(("takes right requests and refuses wrong ones: %s"):format(group[1]), function() check(group) end)
   end
 
-  it("does not mind in which pieces a request comes", function()
+  it("accepts a request in pieces of any size", function()
     local seed = os.time()
     math.randomseed(seed)
     for _, group in ipairs(VECTORS) do

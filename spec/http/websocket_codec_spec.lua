@@ -96,7 +96,7 @@ describe("the codec of WebSocket", function()
       end
     end)
 
-    it("with an opcode that RFC 6455 does not know are refused", function()
+    it("with an opcode that RFC 6455 does not define are refused", function()
       for _, opcode in ipairs { 3, 4, 5, 6, 7, 11, 12, 13, 14, 15 } do
         check({ "text a", "failed 1002" }, frame(TEXT, "a") .. frame(opcode, ""))
         check({ "failed 1002" }, frame(opcode, "some bytes"))
@@ -151,7 +151,7 @@ describe("the codec of WebSocket", function()
       check({ "failed 1002" }, first("a", BINARY) .. frame(TEXT, "b"))
     end)
 
-    it("that continue nothing are refused", function()
+    it("without a message to continue are refused", function()
       check({ "failed 1002" }, more "a")
       check({ "failed 1002" }, more("a", true))
       check({ "text ab", "failed 1002" }, first "a" .. more("b", true) .. more("c", true))
@@ -159,7 +159,7 @@ describe("the codec of WebSocket", function()
       check({ "ping ", "failed 1002" }, frame(PING, "") .. more("c", true))
     end)
 
-    it("of any number and size make what was sent", function()
+    it("of any number and size make the message that was sent", function()
       local text = ("0123456789abcdef"):rep(4096)
       for _, size in ipairs { 1, 64, 256, 1300, 4096, 65535 } do
         local bytes = { first "" }
@@ -278,7 +278,7 @@ describe("the codec of WebSocket", function()
         told(server(1000), first "a" .. frame(MORE, "x", { length = math.maxinteger, form = 64 })))
     end)
 
-    it("is not for the announced length alone: no memory is taken for bytes that have not come", function()
+    it("does not make announced bytes take memory before they arrive", function()
       collectgarbage()
       local sessions = {}
       for i = 1, 1000 do
@@ -290,7 +290,7 @@ describe("the codec of WebSocket", function()
   end)
 
   describe("what is sent", function()
-    it("is one frame, masked by a client with ever new keys", function()
+    it("is one frame, which a client masks with a new key each time", function()
       for _, length in ipairs { 0, 1, 125, 126, 65535, 65536, 200000 } do
         local text = ("x"):rep(length)
         local list = frames.read(server():text(text))

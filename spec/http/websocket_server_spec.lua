@@ -99,7 +99,7 @@ describe("req:websocket", function()
       repeat text = text .. conn:read():take() until text:sub(-#expected) == expected
     end)
 
-    it("that is wrong gives nil, why, and the status and headers of a response", function()
+    it("that is wrong gives nil, the reason, and the status and headers of a response", function()
       local server <close> = serve(echo)
       for _, case in ipairs {
         { 426, { Upgrade = false, Connection = false } }, { 426, { Upgrade = "h2c" } }, { 426, { Upgrade = false } },

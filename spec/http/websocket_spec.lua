@@ -159,7 +159,7 @@ describe("http.websocket", function()
       return err, response
     end
 
-    it("fails with another status than 101; then the response is the third result", function()
+    it("fails with a status other than 101; then the response is the third result", function()
       local err, response = refused "HTTP/1.1 403 Forbidden\r\nX-Why: a\r\nx-why: b\r\nContent-Length: 0\r\n\r\n"
       assert.match("answered with status 403", err)
       assert.same({ status = 403, headers = { ["x-why"] = "a, b", ["content-length"] = "0" } }, response)
@@ -169,11 +169,11 @@ describe("http.websocket", function()
       local head = "HTTP/1.1 101 Switching Protocols\r\n"
       assert.match("not a response of HTTP/1.1", refused "SSH-2.0-OpenSSH\r\n\r\n")
       assert.match("not a response of HTTP/1.1", refused "HTTP/1.0 101 Switching Protocols\r\n\r\n")
-      assert.match("headers of the response are wrong", refused(head .. "Upgrade : websocket\r\n\r\n"))
-      assert.match("headers of the response are wrong", refused(head .. "Upgrade: a\r\n websocket\r\n\r\n"))
-      assert.match("headers of the response are wrong", refused(head .. "A: a\0b\r\n\r\n"))
-      assert.match("does not change to WebSocket", refused(head .. "Upgrade: websocket\r\n\r\n"))
-      assert.match("does not change to WebSocket", refused(head .. "Connection: upgrade\r\n\r\n"))
+      assert.match("headers of the response are malformed", refused(head .. "Upgrade : websocket\r\n\r\n"))
+      assert.match("headers of the response are malformed", refused(head .. "Upgrade: a\r\n websocket\r\n\r\n"))
+      assert.match("headers of the response are malformed", refused(head .. "A: a\0b\r\n\r\n"))
+      assert.match("does not switch to WebSocket", refused(head .. "Upgrade: websocket\r\n\r\n"))
+      assert.match("does not switch to WebSocket", refused(head .. "Connection: upgrade\r\n\r\n"))
       assert.match("wrong Sec%-WebSocket%-Accept",
         refused(head .. "Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: abc\r\n\r\n"))
       assert.match("subprotocol that was not offered: x",
@@ -188,7 +188,7 @@ describe("http.websocket", function()
             { deflate = true }))
       end
       assert.match("head of the response is too long", refused(head .. "A: " .. ("x"):rep(20000)))
-      assert.match("ended within the handshake", refused(head .. "Upgrade: webs"))
+      assert.match("ended during the handshake", refused(head .. "Upgrade: webs"))
     end)
 
     it("fails when it takes too long, with an error that is a timeout", function()
@@ -211,13 +211,13 @@ describe("http.websocket", function()
       assert.match("ECONNREFUSED", err)
     end)
 
-    it("refuses what is no URL of a WebSocket, as an error that is returned", function()
+    it("returns an error for what is not the URL of a WebSocket", function()
       for url, why in pairs {
         ["http://x/"] = "not a ws:// or wss:// URL", x = "not a ws:// or wss:// URL",
         [""] = "not a ws:// or wss:// URL",
         ["ws://x/a b"] = "unencoded character", ["ws://x/\r\nA: b"] = "unencoded character",
         ["ws://x/\u{E9}"] = "unencoded character", ["ws://x/#a"] = "has a fragment",
-        ["ws://me:secret@x/"] = "no name and password", ["ws://x:0/"] = "port of the URL",
+        ["ws://me:secret@x/"] = "cannot have a name and password", ["ws://x:0/"] = "port of the URL",
         ["ws://x:65536/"] = "port of the URL", ["ws://x:a/"] = "port of the URL", ["ws://[x]/"] = "port of the URL",
       } do
         local conn, err = http.websocket(url)
@@ -459,7 +459,7 @@ describe("http.websocket", function()
   end)
 
   describe("the end", function()
-    it("by the other end: its code and reason, and an error unless it went well", function()
+    it("by the other end gives its code and reason, and an error unless the code is a normal one", function()
       local code, reason, answer
       local server <close> = serve(function(peer)
         peer:send(TEXT, "last")
@@ -532,7 +532,7 @@ describe("http.websocket", function()
       local server <close> = serve(echo)
       local conn <close> = connect(server)
       for _, code in ipairs { 0, 999, 1004, 1005, 1006, 1015, 2000, 5000, 1000.5, "1000" } do
-        raises("close: a code from 1000 to 1014 but 1004 to 1006, or from 3000 to 4999, expected",
+        raises("close: a code from 1000 to 1014 except 1004 to 1006, or from 3000 to 4999, expected",
           function() conn:close(code) end)
       end
       raises("close: reason: at most 123 bytes", function() conn:close(1000, ("x"):rep(124)) end)
@@ -644,7 +644,7 @@ describe("http.websocket", function()
       ch:close()
     end)
 
-    it("closes when the connection ends, and lets those go on that wait", function()
+    it("closes when the connection ends, and ends waiting puts", function()
       local server <close> = serve(function(peer)
         peer:next()
         peer:close(1000)
@@ -658,7 +658,7 @@ describe("http.websocket", function()
       assert.is_false(writer:put "b")
     end)
 
-    it("ends with an error that names what cannot be sent", function()
+    it("ends with an error that says what cannot be sent", function()
       local codes = rn.chan(1)
       local server <close> = serve(function(peer) codes:put(string.unpack(">I2", finish(peer).payload)) end)
       local conn = connect(server)

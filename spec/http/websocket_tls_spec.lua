@@ -56,7 +56,7 @@ describe("a websocket with TLS", function()
     assert.equal(1001, conn.code)
   end)
 
-  it("refuses a server whose certificate nobody has signed", function()
+  it("refuses a server whose certificate no trusted authority has signed", function()
     local server <close>, url = serve() -- luacheck: ignore 211
     local conn, err = http.websocket(url)
     assert.is_nil(conn)

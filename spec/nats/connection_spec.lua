@@ -645,7 +645,7 @@ describe("a connection to NATS", function()
       assert.is_true(other:flush()) -- and nothing is left of the cancelled one
     end)
 
-    it("is lost with the program, although a child process of it lives on", function()
+    it("ends with the program, even if a child process of it lives on", function()
       local path = server.set:write("parent.lua", [[
         local conn = assert(require("runnel.nats").connect(arg[1]))
         conn:subscribe "parent"

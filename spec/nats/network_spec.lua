@@ -236,7 +236,7 @@ describe("a connection to a server that fails", function()
     assert.not_equal("none", reason)
   end)
 
-  it("makes no thread that gets signals, also when a write finds it lost", function()
+  it("starts no thread that gets signals, even when a write finds it lost", function()
     -- How many threads do not block SIGTERM. They are read here, since this thread blocks signals while it starts `ls`.
     local function count()
       local pipe <close> = assert(io.popen "ls /proc/$PPID/task")

@@ -251,7 +251,7 @@ for name, with in pairs {
       one.keeper:done(message)
     end))
 
-    it("leaves all to others after it was closed, and answers what it had delivered", with(function(queue)
+    it("delivers nothing after it was closed, and still answers what it has delivered", with(function(queue)
       queue.append "a"
       local one = process(queue)
       one.wait(1)

@@ -64,7 +64,7 @@ describe("a stage whose results cannot be stored", function()
     assert.same({ 1, 1, 0, 0 }, { calls, counters.done, counters.failed, #reports })
   end)
 
-  it("says so after 5 s, once, and again the next time", function()
+  it("is reported after 5 s, once, and again the next time", function()
     local full = {}
     for i = 1, 60 do full[i] = FULL end -- 12 s
     for _, case in ipairs { { full, 0 }, { { FULL, FULL }, 5000 } } do
@@ -105,7 +105,7 @@ describe("a stage whose results cannot be stored", function()
 end)
 
 describe("a worker of messages", function()
-  it("stores each result once, whatever moment its process ends at", function()
+  it("stores each result once, at whatever moment its process ends", function()
     local reports = within(function(store, results)
       for v = 1, 40 do store:append(v) end
       local kills, over = 0, false
@@ -194,7 +194,7 @@ describe("a worker of messages", function()
     assert.is_true(times[2] - times[1] >= 50 and times[3] - times[2] >= 100)
   end)
 
-  it("gives back what it has not started when it drains, which counts as no start", function()
+  it("gives back messages that have not started when it drains, and counts no start", function()
     within(function(store)
       local w = start(store:keeper(), function() rn.sleep(1000) end, { n = 1 })
       w:pause(true)

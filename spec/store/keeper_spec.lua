@@ -55,7 +55,7 @@ describe("a queue in a store", function()
     one:close()
   end)
 
-  it("gets the messages of a process that was killed, as those of a process that lives stay with it", function()
+  it("gets the messages of a process that was killed, but not those of a process that lives", function()
     for i = 1, 3 do keepers.append(store, "jobs", i) end
     dir:write("worker.lua", [[
       local rn = require "runnel"

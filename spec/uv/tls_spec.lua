@@ -87,7 +87,7 @@ describe("runnel.uv with TLS", function()
       conns:close()
     end)
 
-    it("know what TLS has found out, and the addresses", function()
+    it("give information about TLS, and the addresses", function()
       local a, b = pair()
       local info = a:tls_info()
       assert.same({ "TLSv1.3", "CN=both" }, { info.version, info.peer })
@@ -232,7 +232,7 @@ describe("runnel.uv with TLS", function()
       b:close()
     end)
 
-    it("have closed in order when a program ends at once after that, and does not wait", function()
+    it("are closed in order by a program that ends at once afterwards, without waiting", function()
       local conns, port = listen()
       local script = ([[
         local uv = require "runnel.uv"
@@ -248,14 +248,14 @@ describe("runnel.uv with TLS", function()
       conn:close()
     end)
 
-    it("that end without the end of TLS are cut", function()
+    it("that end without close_notify are errors", function()
       local a, b = pair()
       a:write "a half"
       a.session = nil -- so that it closes as a connection without TLS does
       a:close()
       local text, err = all(b:read())
       assert.equal("a half", text)
-      assert.matches("^127.0.0.1:%d+: the connection was cut: it has ended without the end of TLS", err)
+      assert.matches("^127.0.0.1:%d+: the connection was cut: it has ended without TLS's close_notify", err)
       b:close()
     end)
 
@@ -297,7 +297,7 @@ describe("runnel.uv with TLS", function()
   end)
 
   describe("connect", function()
-    it("checks for whom the certificate is, and by whom", function()
+    it("checks the name and the authority of the certificate", function()
       local conns, port = listen()
       local function refused(pattern, host, opts)
         local conn, err = uv.connect(host, port, { tls = opts })
@@ -325,13 +325,13 @@ describe("runnel.uv with TLS", function()
       local conn, err = connect(port, { timeout = 30 })
       assert.is_true(rn.now() - start < 9000) -- 10 s is the default
       assert.is_nil(conn)
-      assert.equal(("127.0.0.1:%d: ETIMEDOUT: the handshake of TLS has not ended in time"):format(port), err)
+      assert.equal(("127.0.0.1:%d: ETIMEDOUT: the TLS handshake has not ended in time"):format(port), err)
       conns:close()
     end)
 
-    it("fails if the server closes the connection, or speaks no TLS", function()
+    it("fails if the server closes the connection, or does not speak TLS", function()
       local conns, port = uv_stage.serve(function(conn) conn:read():take() end)
-      assert.same({ nil, ("127.0.0.1:%d: the other end has closed the connection in the handshake"):format(port) },
+      assert.same({ nil, ("127.0.0.1:%d: the other end has closed the connection during the handshake"):format(port) },
         { connect(port) })
       conns:close()
       conns, port = uv_stage.serve(function(conn) conn:write "220 mail.example.org ready\r\n" end)
@@ -339,7 +339,7 @@ describe("runnel.uv with TLS", function()
       conns:close()
     end)
 
-    it("leaves nothing behind when it is cancelled in the handshake", function()
+    it("leaves nothing behind when it is cancelled during the handshake", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       local connecting = rn.go(connect, port)
       local conn = conns:take()
@@ -355,7 +355,7 @@ describe("runnel.uv with TLS", function()
       local conns = assert(uv.listen(where, nil, { tls = server }))
       local conn, err = uv.connect(where, nil, { tls = client })
       assert.is_nil(conn)
-      assert.equal(where .. ": there is no name that the server's certificate must have (option name)", err)
+      assert.equal(where .. ": the name that the server's certificate must be for is missing (option name)", err)
       conn = assert(uv.connect(where, nil, { tls = { ca = path .. "/ca", name = "localhost" } }))
       assert.is_true(conn:write "x")
       local served
@@ -368,7 +368,7 @@ describe("runnel.uv with TLS", function()
   end)
 
   describe("listen", function()
-    it("lets no slow client stop the others, and gives up in time", function()
+    it("lets no slow client delay the others, and ends its handshake in time", function()
       local failed = rn.chan(10)
       local conns, port = listen { timeout = 300, failed = function(err) failed:put(err) end }
       local silent = {}
@@ -382,7 +382,7 @@ describe("runnel.uv with TLS", function()
       end
       local start = rn.now()
       for i = 1, 5 do
-        assert.matches("^127.0.0.1:%d+: ETIMEDOUT: the handshake of TLS has not ended in time$", failed:take())
+        assert.matches("^127.0.0.1:%d+: ETIMEDOUT: the TLS handshake has not ended in time$", failed:take())
         assert.is_nil(silent[i]:read():take())
         silent[i]:close()
       end
@@ -390,14 +390,14 @@ describe("runnel.uv with TLS", function()
       conns:close()
     end)
 
-    it("goes on after clients that speak no TLS, and tells of them", function()
+    it("goes on after clients that do not speak TLS, and reports them", function()
       local failed = rn.chan(10)
       local conns, port = listen { failed = function(err) failed:put(err) end }
       echo(conns)
       for text, expected in pairs {
         ["GET / HTTP/1.1\r\n\r\n"] = "the client speaks HTTP without TLS",
         ["\1\2\3\4\5\6\7\8"] = "the client does not speak TLS",
-        [""] = "the other end has closed the connection in the handshake",
+        [""] = "the other end has closed the connection during the handshake",
       } do
         local conn = assert(uv.connect("127.0.0.1", port))
         conn:write(text)
@@ -455,7 +455,7 @@ describe("runnel.uv with TLS", function()
       conns:close()
     end)
 
-    it("gives a connection all that has come with the handshake, and its end", function()
+    it("gives a connection all bytes that arrived with the handshake, and its end", function()
       local conns, port = listen()
       local raw = assert(uv.connect("127.0.0.1", port))
       local session = native.session(client, "localhost")
@@ -529,7 +529,7 @@ describe("runnel.uv with TLS", function()
       rn.sleep(20)
       local ok, err = b:start_tls(server)
       assert.is_false(ok)
-      assert.matches("has not been taken, and it was not encrypted", err)
+      assert.matches("earlier input was not taken, and it was not encrypted", err)
       assert.is_nil((a:read():take()))
       a:close()
     end)

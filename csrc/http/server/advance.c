@@ -3,15 +3,14 @@
 
 #include "http/server/input.h"
 
-/* How long a client that has closed its side of the connection waits for a response, from the head of its request. Most
-   of them have gone. */
+/* How long the server goes on with a request whose client has closed its sending side, from the head of the request.
+   Most such clients have closed the whole connection. */
 static const int64_t GRACE = 100 * CLOCK_MS;
 
 static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- what goes ---- */
 
-/* Sends what there is. */
 static void flush(Conn *conn) {
   Hub *hub = conn->hub;
   bool has_flushed;
@@ -28,7 +27,7 @@ static void flush(Conn *conn) {
   } while (has_flushed && conn->request && !conn->is_done);
 }
 
-/* The response changes the protocol. */
+/* Switches to the other protocol, after a response with status 101. */
 static void upgrade(Conn *conn) {
   conn->upgrades = false;
   conn->is_raw = true;
@@ -36,7 +35,7 @@ static void upgrade(Conn *conn) {
   conn->phase = PHASE_RAW;
 }
 
-/* Ends the request if its response has been sent; true if there may be more to do. */
+/* Ends the request if its whole response has been sent. Returns true if another request may have arrived. */
 static bool finish(Conn *conn) {
   if (!conn->is_done || conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) return false;
   if (conn_is_writing(conn)) return false;
@@ -61,13 +60,12 @@ static bool is_reading(const Conn *conn) {
   return (conn->phase == PHASE_LENGTH || conn->phase == PHASE_CHUNKS) && input_is_wanted(conn);
 }
 
-/* Whether a client that sends no more is thought to have gone after the time of grace. */
+/* Whether the client has closed its sending side, so that it counts as gone when GRACE is over. */
 static bool may_be_gone(const Conn *conn) {
   return conn->is_half && conn->request && !conn->is_raw && !is_reading(conn) &&
          !(conn->is_done && conn_is_writing(conn));
 }
 
-/* When to look at it. */
 static int64_t due(const Conn *conn) {
   const Limits *limits = &conn->hub->limits;
   int64_t when = INT64_MAX;
@@ -79,8 +77,8 @@ static int64_t due(const Conn *conn) {
   return when;
 }
 
-/* What it waits for from now on. A socket from which nothing is wanted stays watched for reading until something comes
-   after all: that is rare, and saves two calls of the system for each request. */
+/* Sets what the connection waits for. If no input is wanted, the poller still watches the socket for input until some
+   arrives. That is rare, and saves two system calls for each request. */
 static void settle(Conn *conn) {
   Hub *hub = conn->hub;
   bool writes = conn_is_writing(conn), reads = input_is_wanted(conn);
@@ -133,7 +131,7 @@ void advance_event(Conn *conn, unsigned bits) {
 
 /* ---- time ---- */
 
-/* Whether the client reads, though so slowly that the socket takes no more bytes yet. */
+/* Whether the client does read, but so slowly that the socket cannot take more bytes yet. */
 static bool reads_slowly(Conn *conn) {
   size_t before = conn->unread;
   conn->unread = wire_unacknowledged(&conn->wire);
@@ -150,9 +148,10 @@ void advance_timer(Conn *conn) {
   bool has_gone = may_be_gone(conn) && now >= conn->since + GRACE;
   bool reads_nothing = pace_is_over(&conn->writing, now) && !reads_slowly(conn);
   if (is_over && conn->phase == PHASE_HEAD && !conn_is_idle(conn))
-    conn_refuse(conn, 408, "408: the headers have not come in time\n", END_GONE);
+    conn_refuse(conn, 408, "408: the headers did not arrive in time\n", END_GONE);
   else if (is_over || has_gone || reads_nothing) conn_close(conn);
-  else if (pace_is_over(&conn->reading, now)) conn_refuse(conn, 408, "408: the body has not come in time\n", END_SLOW);
+  else if (pace_is_over(&conn->reading, now))
+    conn_refuse(conn, 408, "408: the body did not arrive in time\n", END_SLOW);
   else if (is_late) conn_refuse(conn, 503, "503: the answer took too long\n", END_LATE);
   advance(conn);
 }

@@ -1,16 +1,16 @@
-/* advance.h: moves a connection (conn.h) on: does what is possible now, and decides what to wait for. */
+/* advance.h: does all that is possible now on a connection (conn.h), and decides what to wait for. */
 #ifndef RUNNEL_HTTP_ADVANCE_H
 #define RUNNEL_HTTP_ADVANCE_H
 
 #include "http/server/conn.h"
 
-/* Its socket is ready. */
+/* Call it when the socket is ready. */
 void advance_event(Conn *conn, unsigned bits);
 
-/* Its timer has fired. */
+/* Call it when the timer has fired. */
 void advance_timer(Conn *conn);
 
-/* Makes it ask its user again: for room for a body, or the next bytes of a response. */
+/* Makes the connection call its user again: to pass on bytes of a body, or to get the next bytes of a response. */
 void advance(Conn *conn);
 
 #endif

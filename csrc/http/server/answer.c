@@ -21,7 +21,7 @@ static void wake_later(lua_State *L, Server *server) {
   if (server->rn->task_add(L, &server->task) != RUNNEL_OK) thread_wake(&server->thread);
 }
 
-/* Unlocks; if `resumes`, makes the thread look at the request. */
+/* Releases the lock; with `resumes`, first makes the thread look at the request. */
 static void unlock(lua_State *L, Request *request, bool resumes) {
   if (resumes) request_resume(request);
   (void)pthread_mutex_unlock(&request->server->lock);
@@ -54,7 +54,8 @@ static int headers(lua_State *L) {
   return 1;
 }
 
-/* The client waits for this before it sends the body. With the lock; false if there is no memory. */
+/* Sends the status 100, for which the client waits before it sends the body. Call it with the lock; false without
+   memory. */
 static bool send_continue(Request *request) {
   static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
   if (!request->expects || request->has_continued || request->is_answered) return true;
@@ -62,7 +63,7 @@ static bool send_continue(Request *request) {
   return request->has_continued;
 }
 
-/* There is nothing to read yet, or the body has ended. With the lock, which this releases. */
+/* The result of read_body if there are no bytes. Call it with the lock, which this releases. */
 static int read_nothing(lua_State *L, Request *request) {
   bool is_end = request->is_whole && !request->why, had_continued = request->has_continued;
   bool ok = is_end || send_continue(request);
@@ -75,13 +76,13 @@ static int read_nothing(lua_State *L, Request *request) {
 }
 
 /* request:read(max) -> bytes of the body, at most `max`; or false after the last; or nothing: EVENT_BODY will follow.
-   The body of a request that the server has ended never ends: its go block is cancelled. After an upgrade, what the
-   client sends, until it closes the connection. */
+   If the server has ended the request, `false` never comes: the go block is cancelled. After an upgrade it returns what
+   the client sends, until the client closes the connection. */
 static int read_body(lua_State *L) {
   Request *request = request_at(L);
   size_t max = (size_t)luaL_checkinteger(L, 2);
   lock(request);
-  size_t size = bytes_length(&request->in); /* until Lua takes some, it can only grow */
+  size_t size = bytes_length(&request->in); /* it can only grow until Lua takes bytes */
   if (!size) return read_nothing(L, request);
   unlock(L, request, false);
   if (size > max) size = max;
@@ -110,13 +111,14 @@ static int why_ended(lua_State *L) {
 
 /* ---- the response ---- */
 
-/* Checks that all arguments from index `at` on are strings: that they cannot raise an error later. */
+/* Checks that all arguments from index `at` on are strings, so that reading them later raises no error. */
 static void check_strings(lua_State *L, int at) {
   for (int top = lua_gettop(L); at <= top; at++) luaL_checktype(L, at, LUA_TSTRING);
   luaL_checkstack(L, 3, NULL);
 }
 
-/* Whether the program may set this header; *closes: it ends the connection, and is not added. */
+/* Whether the program may set this header. Sets *closes if it is `Connection: close`, which is not added to the
+   headers. */
 static bool may_set(const char *name, const char *value, bool *closes) {
   if (!reply_is_field(name, value) || strcasecmp(name, "Transfer-Encoding") == 0) return false;
   bool is_connection = strcasecmp(name, "Connection") == 0, is_close = strcasecmp(value, "close") == 0;
@@ -124,8 +126,8 @@ static bool may_set(const char *name, const char *value, bool *closes) {
   return !is_connection || is_close;
 }
 
-/* Adds the headers at index `at` and above, alternating names and values. If one is refused, or they are too long,
-   pushes the result for Lua, and returns false. */
+/* Adds the headers at index `at` and above: names and values in turn. If a header is not allowed, or the headers are
+   too long, pushes the results for Lua and returns false. */
 static bool add_headers(lua_State *L, int at, Request *request, Reply *reply) {
   size_t before = bytes_length(&reply->bytes);
   for (int top = lua_gettop(L); at < top; at += 2) {
@@ -150,15 +152,15 @@ static bool must_close(const Request *request) {
   return !request->keeps || request->server->drains || (request->expects && !request->has_continued);
 }
 
-/* What follows what `give` gives. */
+/* What follows the bytes that `give` passes to the connection. */
 typedef enum Rest {
   REST_NONE,    /* nothing: the response is complete */
   REST_OF_BODY, /* the body, or more of it */
   REST_RAW      /* another protocol */
 } Rest;
 
-/* Ends the head, adds a body that may be empty, and gives the request all of it, unless it has ended or has a response.
-   Returns false if there is no memory. */
+/* Ends the head, adds the body (which may be empty), and makes both the response to the request, unless it has ended or
+   has a response already. Returns false if there is no memory. */
 static bool give(lua_State *L, Request *request, Reply *reply, const char *body, size_t size, Rest rest) {
   lock(request);
   bool closes = rest != REST_RAW && must_close(request);
@@ -187,7 +189,6 @@ static bool give(lua_State *L, Request *request, Reply *reply, const char *body,
   return !reply->failed;
 }
 
-/* Whether a response with this status has a body. */
 static bool has_body(const Request *request, unsigned status) {
   return !request->is_head && status != 204 && status != 304;
 }
@@ -198,8 +199,8 @@ static int refused(Reply *reply) {
 }
 
 /* request:respond(status, body, length, name, value, ...) -> true | false, the name of a header that is not allowed, or
-   nil if the headers are too long. `length` is what the header Content-Length says if the response has no body, as that
-   to HEAD; -1: the length of `body`. A request that the server has ended stays as it is. */
+   nil if the headers are too long. `length` is the value of Content-Length for a response without a body, such as one
+   to HEAD; -1: the length of `body`. Does nothing if the server has ended the request. */
 static int respond(lua_State *L) {
   Request *request = request_at(L);
   unsigned status = (unsigned)luaL_checkinteger(L, 2);
@@ -240,9 +241,9 @@ static int stream(lua_State *L) {
   return 2;
 }
 
-/* request:upgrade(name, value, ...) -> true | false, name or nil: a response with status 101 and these headers; Connection
-   is added. From then on `read`, `write` and `finish` are for the bytes of the other protocol. Only for a request that
-   offers one, and has no response. */
+/* request:upgrade(name, value, ...) -> true | false, name or nil: a response with status 101 and these headers;
+   Connection is added. From then on `read`, `write` and `finish` are for the bytes of the other protocol. Raises unless
+   the client offers another protocol and there is no response yet. */
 static int upgrade(lua_State *L) {
   Request *request = request_at(L);
   check_strings(L, 2);
@@ -272,8 +273,9 @@ static bool add_bytes(Request *request, const char *bytes, size_t size) {
   return ok;
 }
 
-/* Sends bytes of another protocol from this thread, which saves waking the other one, if nothing waits there and no TLS
-   is in the way. Returns whether nothing is left to send. With the lock, so the connection stays. */
+/* Sends bytes of another protocol from this thread, without waking the server's thread, if no other bytes wait and
+   there is no TLS. Returns whether nothing is left to send. Call it with the lock, so that the connection stays open.
+   */
 static bool send_at_once(Request *request) {
   size_t sent;
   if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return false;
@@ -299,8 +301,8 @@ static int write_body(lua_State *L) {
   return 1;
 }
 
-/* request:finish(is_cut) -> whether it is complete: the response ends. With true, or if bytes of its length are missing,
-   the client sees that it is incomplete. */
+/* request:finish(is_cut) -> whether it is complete: the response ends. If `is_cut`, or if bytes are missing to its
+   length, the client sees that it is incomplete. */
 static int finish(lua_State *L) {
   Request *request = request_at(L);
   bool is_cut = lua_toboolean(L, 2) || (request->promised && request->promised != UINT64_MAX);
@@ -316,7 +318,7 @@ static int finish(lua_State *L) {
   return 1;
 }
 
-/* request:abandon(): there will be no answer: answers 500, or cuts the answer that there is. */
+/* request:abandon(): the program gives no answer. Sends status 500, or cuts the response if it has begun. */
 static int abandon(lua_State *L) {
   static const char text[] = "500: the server has failed\n";
   Request *request = request_at(L);

@@ -7,7 +7,7 @@ enum {
   SIZE,             /* digits of a size, at least one */
   EXTENSION_NAME,   /* the first character of an extension's name, behind blanks */
   EXTENSION,        /* the rest of it */
-  EXTENSION_QUOTED, /* a part of it in quotes */
+  EXTENSION_QUOTED, /* the part of an extension in quotes */
   EXTENSION_PAIR,   /* the character behind a backslash in quotes */
   SIZE_LF,          /* the second half of a line's end */
   DATA,             /* the bytes of the chunk */
@@ -21,7 +21,7 @@ enum {
   COMPLETE
 };
 
-/* Chunks are smaller than 16 to the power of this. */
+/* The largest number of hexadecimal digits in the size of a chunk. */
 enum { MOST_DIGITS = 15 };
 
 static int digit_of(char c) {
@@ -30,7 +30,7 @@ static int digit_of(char c) {
   return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
-/* Each returns the next state, or -1. */
+/* Each of these functions takes a character and returns the next state, or -1 if the character is wrong. */
 
 static int size_digit(Chunks *chunks, char c) {
   int digit = digit_of(c);

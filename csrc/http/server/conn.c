@@ -3,8 +3,8 @@
 
 #include <sys/socket.h>
 
-/* For how long, but no longer than it may be idle, and how many bytes, a client may go on sending when the server has
-   ended the connection. */
+/* After the server has ended a connection it reads and drops what the client still sends: for this time, or for the
+   limit `idle` if that is less, and up to this many bytes. */
 static const int64_t LINGER = 2000 * CLOCK_MS;
 enum { LINGER_BYTES = 1 << 20 };
 
@@ -74,8 +74,8 @@ void conn_refuse(Conn *conn, unsigned status, const char *text, Ending ending) {
   bool ok = !reply.failed && bytes_add(&conn->out, bytes_first(&reply.bytes), bytes_length(&reply.bytes));
   bytes_free(&reply.bytes);
   conn->is_answered = conn->is_done = true;
-  conn->client_keeps = true; /* it may still send */
-  conn->phase = PHASE_WHOLE; /* which is not read any more */
+  conn->client_keeps = true; /* the client may still send */
+  conn->phase = PHASE_WHOLE; /* its bytes are not parsed any more */
   if (!ok) conn_close(conn);
 }
 

@@ -1,9 +1,9 @@
-/* conn.h: a connection of an HTTP server, between its bytes and its user, who answers requests: its state, its beginning
-   and its end. What comes is in input.h; advance.h moves it on.
+/* conn.h: a connection of an HTTP server, between its socket and the code that answers requests (the user): its state,
+   its beginning and its end. input.h handles received bytes; advance.h does all that is possible next.
 
-   A connection has one request at a time. The user is a table of functions (ConnUser); the monitor is one, the requests
-   that Lua answers another. All of this runs in the server's thread. The bytes of a response are the user's business,
-   its head too (reply.h): the connection asks for them when the client can take more. */
+   A connection has one request at a time. The user is a table of functions (ConnUser). There are two: the monitor, and
+   request.c, whose requests Lua answers. All of this runs in the server's thread. The user makes all bytes of a
+   response, with its head (reply.h): the connection asks for them when the client can take more. */
 #ifndef RUNNEL_HTTP_CONN_H
 #define RUNNEL_HTTP_CONN_H
 
@@ -16,147 +16,150 @@
 #include "http/server/timers.h"
 #include "http/server/wire.h"
 
-/* Bytes that are received at a time. */
+/* How many bytes are received at a time. */
 enum { CONN_BLOCK = 64 * 1024 };
 
 /* How a request has ended. */
 typedef enum Ending {
-  END_COMPLETE, /* its response has been sent */
+  END_COMPLETE, /* the response has been sent */
   END_GONE,     /* the client has closed the connection, or reads too slowly */
   END_SLOW,     /* the client sends its body too slowly */
-  END_LATE,     /* it had no response in time */
+  END_LATE,     /* there was no response in time */
   END_TOO_LONG, /* its body is longer than the limit */
   END_WRONG     /* its body breaks the rules, or there is no memory for it */
 } Ending;
 
 struct Conn;
 
-/* What a connection calls. */
+/* The functions that a connection calls. */
 typedef struct ConnUser {
-  /* A connection has been opened, and closed; or NULL. */
+  /* Called when a connection has been opened, and when it is closed; may be NULL. */
   void (*opened)(struct Conn *conn);
   void (*closed)(struct Conn *conn);
 
-  /* The head of a request has come; conn->has_body says whether a body follows. Sets conn->request. False if there is no
-     memory: then the connection is closed. */
+  /* Called when the head of a request has arrived; conn->has_body says whether a body follows. Must set conn->request.
+     Returns false if there is no memory: then the connection is closed. */
   bool (*begin)(struct Conn *conn, const Head *head);
 
-  /* Bytes of its body have come. Returns how many it takes; if fewer, advance gives it the rest later. */
+  /* Called with bytes of the body. Returns how many it takes; if not all, `advance` passes the rest again. */
   size_t (*body)(struct Conn *conn, const char *bytes, size_t size);
 
-  /* The body is complete; not called for a request without one. */
+  /* Called when the body is complete; not called for a request without a body. */
   void (*whole)(struct Conn *conn);
 
-  /* Puts the next bytes of the response into conn->out, which is empty, if there are some; sets is_answered, is_done,
-     is_cut, keeps and upgrades (below). After a change, advance makes the connection ask again. */
+  /* Called when the client can take more. Puts the next bytes of the response, if there are any, into conn->out, which
+     is empty; sets is_answered, is_done, is_cut, keeps and upgrades (below). Call `advance` when there is more, so that
+     the connection calls this again. */
   void (*pull)(struct Conn *conn);
 
-  /* The request has ended: the last call for it, and conn->request is NULL afterwards. */
+  /* Called last for each request, when it has ended. Afterwards conn->request is NULL. */
   void (*ended)(struct Conn *conn, Ending ending);
 } ConnUser;
 
 /* The limits of a server; times in ns. */
 typedef struct Limits {
-  uint32_t connections; /* how many may be open; those above are told to come later */
-  uint32_t per_address; /* how many from one address; 0: any number */
-  bool counts_local;    /* that also holds for addresses of this machine */
-  uint32_t requests;    /* how many a connection may have */
+  uint32_t connections; /* how many may be open; further ones get status 503 */
+  uint32_t per_address; /* how many one address may have open; 0: no limit */
+  bool counts_local;    /* `per_address` also holds for addresses of this machine */
+  uint32_t requests;    /* how many requests a connection may have */
   size_t header;        /* bytes of a head */
   uint64_t body;        /* bytes of a body */
-  int64_t head;         /* from the first byte of a head to its last */
+  int64_t head;         /* the time from the first byte of a head to its last */
   int64_t idle;         /* how long a connection may have no request, or a client may fall behind `rate` */
-  int64_t rate;         /* how long it may take for a byte, of a body or of a response */
-  int64_t request;      /* from a head until there is a response; 0: any time */
+  int64_t rate;         /* the time for each byte of a body or of a response */
+  int64_t request;      /* the time from the end of a head to the response; 0: no limit */
 } Limits;
 
-/* What the connections of a server share. */
+/* The state that all connections of a server share. */
 typedef struct Hub {
-  const ConnUser *user;     /* does not change, as the next ones up to `poller` */
+  const ConnUser *user;     /* this and the fields up to `poller` do not change */
   void *data;               /* the user's */
   Limits limits;            /* of the server */
   const tls_functions *lib; /* of `context` */
-  TlsContext *context;      /* certificates; NULL without TLS */
+  TlsContext *context;      /* has the certificates; NULL without TLS */
   Poller poller;            /* watches the sockets */
   Timers timers;            /* of the connections */
   List conns;               /* Conn.link */
-  List closed;              /* Conn.link: those that are freed at the end of this turn */
-  uint32_t nconns;          /* connections, with closed ones */
+  List closed;              /* Conn.link: closed connections, freed at the end of this turn */
+  uint32_t nconns;          /* how many connections there are, closed ones included */
   int64_t now;              /* the time of this turn, in ns */
-  bool drains;              /* responses end their connections */
+  bool drains;              /* the server drains: each connection ends after its response */
   ReplyDate date;           /* for responses of the server itself */
-  char block[CONN_BLOCK];   /* bytes that are received */
+  char block[CONN_BLOCK];   /* the buffer for received bytes */
 } Hub;
 
-/* What a connection waits for from the client. */
+/* What the client sends next. */
 typedef enum Phase {
   PHASE_HEAD,   /* a head */
   PHASE_LENGTH, /* a body of a known length */
   PHASE_CHUNKS, /* a body in chunks */
   PHASE_WHOLE,  /* nothing: the request is complete */
   PHASE_RAW,    /* bytes of another protocol */
-  PHASE_LINGER  /* its end: what comes is dropped, so that it reads the last response */
+  PHASE_LINGER  /* bytes to be dropped: the server waits for the client to close the connection */
 } Phase;
 
 typedef struct Conn {
   Link link;         /* in Hub.conns or .closed */
   PollItem item;     /* the socket */
-  SlotTimer timer;   /* when to look at it */
-  Hub *hub;          /* of its server */
+  SlotTimer timer;   /* fires when conn_look must be called */
+  Hub *hub;          /* of the server */
   void *request;     /* the user's; NULL: there is none, or it has ended */
   Wire wire;         /* its socket */
-  Bytes in;          /* bytes that have come, and wait */
+  Bytes in;          /* received bytes that were not used yet */
   Bytes out;         /* bytes of the response, to be sent */
-  Phase phase;       /* what the client sends */
+  Phase phase;       /* what the client sends next */
   bool is_closed;    /* it is in Hub.closed */
-  bool is_greeting;  /* the handshake of TLS is not complete: it may take as long as a head */
-  bool has_begun;    /* PHASE_HEAD: a byte of the head has come */
-  bool is_half;      /* the client sends no more */
-  bool has_body;     /* of this request, that follows its head */
-  bool has_more;     /* the session of TLS has bytes that were not received */
-  bool is_surplus;   /* there are too many connections: it is told so */
+  bool is_greeting;  /* the TLS handshake is not complete; it has the same time limit as a head */
+  bool has_begun;    /* PHASE_HEAD: a byte of the head has arrived */
+  bool is_half;      /* the client has closed its sending side */
+  bool has_body;     /* a body follows the head of this request */
+  bool has_more;     /* the TLS session has decrypted bytes that were not received */
+  bool is_surplus;   /* there are too many connections: its first request gets status 503 */
   bool expects;      /* the client waits for a status of 100 */
   bool is_answered;  /* there is a response */
-  bool is_done;      /* all of it was given */
-  bool is_cut;       /* it ends too early: so does the connection */
-  bool resets;       /* the client cannot see that otherwise: by a reset */
+  bool is_done;      /* the whole response is in `out` or has been sent */
+  bool is_cut;       /* the response is incomplete: the connection ends with it */
+  bool resets;       /* only a reset of the connection shows the client that */
   bool keeps;        /* the connection stays open after this request */
-  bool client_keeps; /* the client wants that */
+  bool client_keeps; /* the client allows that */
   bool upgrades;     /* the response changes the protocol */
-  bool is_raw;       /* it has done so */
-  size_t seen;       /* bytes of a head that were looked at */
+  bool is_raw;       /* the protocol has changed */
+  size_t seen;       /* how many bytes of the head head_find has read */
   Chunks chunks;     /* of a body in chunks */
-  uint64_t left;     /* bytes of a body that have not come; PHASE_LINGER: that are still dropped */
+  uint64_t left;     /* bytes of the body that have not arrived; PHASE_LINGER: how many more bytes to drop */
   uint64_t received; /* bytes of the body */
   int64_t since;     /* when the head was complete, in ns */
   int64_t until;     /* PHASE_HEAD, PHASE_LINGER: when the connection is closed */
-  Pace reading;      /* how slowly the client sends */
-  Pace writing;      /* how slowly it reads */
-  size_t unread;     /* bytes that it had not read when that was last checked */
-  uint32_t requests; /* that it has had */
-  uint32_t slot;     /* of its address, in the server's counts */
+  Pace reading;      /* limits how slowly the client sends */
+  Pace writing;      /* limits how slowly the client reads */
+  size_t unread;     /* sent bytes that the client had not acknowledged at the last check */
+  uint32_t requests; /* how many requests the connection has had */
+  uint32_t slot;     /* the index of the address in Engine.counts */
   Peer peer;         /* the other end */
 } Conn;
 
-/* Begins a connection on a socket, which it owns; NULL, and the socket is closed, if there is no memory. */
+/* Makes a connection of a socket, and owns the socket. If there is no memory, closes the socket and returns NULL. */
 Conn *conn_open(Hub *hub, int fd, const Peer *peer, bool is_surplus);
 
-/* From now on, the next request is waited for. */
+/* Begins to wait for the next request. */
 void conn_await_head(Conn *conn);
 
-/* The request, if there is one, ends. */
+/* Ends the request, if there is one. */
 void conn_end_request(Conn *conn, Ending ending);
 
-/* Everything has been sent: waits until the client has read it, which a close at once could prevent. */
+/* Call it when everything has been sent. Waits until the client has read it: closing the socket now could discard it.
+   */
 void conn_linger(Conn *conn);
 
-/* Answers by the server itself, with a short text, and ends the connection; its request ends with `ending`. If a response
-   has begun, that is cut. */
+/* Sends a response of the server itself, with a short text, and ends the connection; the request ends with `ending`. If
+   a response has begun, it is cut instead. */
 void conn_refuse(Conn *conn, unsigned status, const char *text, Ending ending);
 
-/* Closes it, for a request that has not ended with END_GONE. It stays in Hub.closed until the turn ends. */
+/* Closes the connection; a request that has not ended ends with END_GONE. The Conn stays in Hub.closed until the turn
+   ends. */
 void conn_close(Conn *conn);
 
-/* Frees one that is closed. */
+/* Frees a closed connection. */
 void conn_free(Conn *conn);
 
 /* Whether bytes wait to be sent. */
@@ -164,12 +167,12 @@ static inline bool conn_is_writing(const Conn *conn) {
   return bytes_length(&conn->out) || !wire_is_flushed(&conn->wire);
 }
 
-/* Bytes have come from the client, or gone to it. */
+/* Notes that bytes were received from the client, or sent to it. */
 static inline void conn_progress(const Conn *conn, Pace *pace, size_t bytes) {
   pace_add(pace, bytes, conn->hub->limits.rate, conn->hub->limits.idle, conn->hub->now);
 }
 
-/* Whether it waits for a request of which no byte has come. */
+/* Whether it waits for the first byte of a request. */
 static inline bool conn_is_idle(const Conn *conn) { return conn->phase == PHASE_HEAD && bytes_length(&conn->in) == 0; }
 
 #endif

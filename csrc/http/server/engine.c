@@ -7,17 +7,17 @@
 #include "base/random.h"
 #include "http/server/advance.h"
 
-/* How many connections above the limit are told that there are too many; those above are closed at once. */
+/* How many connections above the limit get status 503; further ones are closed at once. */
 enum { SURPLUS = 64 };
 
-/* Connections that are accepted in one go. */
+/* How many connections are accepted in a row. */
 enum { ACCEPTS = 64 };
 
-/* How long the socket is left alone if there is no descriptor or memory for a connection. */
+/* How long the server accepts nothing after there was no descriptor or memory for a connection. */
 static const int64_t PAUSE = 100 * CLOCK_MS;
 
-/* How long a server that drains serves connections that have no request: one may be on its way. As long it accepts
-   connections to a shared port, whose handshakes have begun. */
+/* How long a draining server keeps connections without a request: a request may be on its way. For the same time it
+   accepts connections to a shared port whose TCP handshakes have begun. */
 static const int64_t DRAIN = 250 * CLOCK_MS;
 
 bool engine_open(Engine *engine, const Wakeup *wakeup) {
@@ -85,7 +85,6 @@ static void meet(Engine *engine, int fd, const Peer *peer) {
   engine->nsurplus += is_surplus;
 }
 
-/* Accepts connections; returns how many. */
 static int accept_some(Engine *engine) {
   Peer peer;
   int n = 0, fd;
@@ -125,7 +124,7 @@ void engine_drain(Engine *engine) {
   stop_listening(engine);
 }
 
-/* The time for connections without a request is over. */
+/* Closes the connections without a request, when their time is over. */
 static void end_idle(Engine *engine) {
   Hub *hub = &engine->hub;
   if (!hub->drains || hub->now < engine->until) return;

@@ -6,39 +6,39 @@
 #include "base/wakeup.h"
 #include "http/server/conn.h"
 
-/* Counts of connections by address. Addresses may share one by chance, which depends on `seed`. */
+/* Counts of connections by address. Two addresses may share a count by chance; `seed` makes it random which do. */
 enum { ENGINE_COUNTS = 4096 };
 
 typedef struct Engine {
   Hub hub;                        /* the connections */
   int fd;                         /* the socket that listens; -1: none */
   bool shares;                    /* other processes listen on its port, too */
-  bool is_given;                  /* the program was given the socket: others may have it */
+  bool is_given;                  /* the program was given the socket: other processes may have it too */
   bool is_watched;                /* the poller watches it */
-  int64_t again;                  /* when it is watched again, if there was no descriptor */
+  int64_t again;                  /* when it is watched again, after there was no descriptor */
   int64_t until;                  /* draining: when it stops accepting, and closes connections without a request */
   PollItem listener;              /* the socket */
   PollItem news;                  /* the wakeup of the user's thread */
-  uint32_t nsurplus;              /* connections that are told that there are too many */
-  uint64_t seed;                  /* makes the place of an address in `counts` random */
+  uint32_t nsurplus;              /* connections above the limit, which get status 503 */
+  uint64_t seed;                  /* makes the index of an address in `counts` random */
   uint32_t counts[ENGINE_COUNTS]; /* connections by address */
 } Engine;
 
-/* Opens an engine that is zeros, but for the fields of its hub up to `context`, and of itself up to `is_given`: they are
-   set already. The engine owns the socket, also on failure; the context must stay. `wakeup` ends a wait. Returns
-   false if there is no memory or descriptor. engine_close must be called either way. */
+/* Opens an engine. The caller has set the fields of its hub up to `context`, and its own fields up to `is_given`; all
+   others are zero. The engine owns the socket, even on failure; the context must outlive it. `wakeup` ends a wait of
+   engine_turn. Returns false if there is no memory or descriptor. engine_close must be called in both cases. */
 bool engine_open(Engine *engine, const Wakeup *wakeup);
 
 /* Closes all connections and the socket. */
 void engine_close(Engine *engine);
 
-/* Waits until something has happened, for at most `ms`, without a limit if that is negative, and handles it. */
+/* Waits for events, for at most `ms` (negative: no limit), and handles them. */
 void engine_turn(Engine *engine, int ms);
 
-/* Frees connections that were closed; for work between two turns. */
+/* Frees closed connections. Needed after work between two turns that may close some. */
 void engine_sweep(Engine *engine);
 
-/* Accepts no more connections, and lets those that there are end with their requests. */
+/* Stops accepting connections, and ends each open one after its request. */
 void engine_drain(Engine *engine);
 
 /* Whether it drains, and no connection is left. */

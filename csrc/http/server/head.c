@@ -1,7 +1,7 @@
 /* head.c: see head.h. */
 #include "http/server/head.h"
 
-/* The digits of the largest Content-Length; every length with as many fits in 63 bits. */
+/* The largest number of digits in Content-Length: all such lengths fit in 63 bits. */
 enum { LENGTH_DIGITS = 18 };
 
 bool head_is_token(unsigned char c) {
@@ -11,15 +11,15 @@ bool head_is_token(unsigned char c) {
 
 bool head_is_value(unsigned char c) { return (c >= ' ' && c != 127) || c == '\t'; }
 
-/* Visible characters of ASCII without that which begins a fragment. */
+/* Visible ASCII characters, except `#`, which begins a fragment. */
 static bool is_of_target(unsigned char c) { return c > ' ' && c < 127 && c != '#'; }
 
-/* What a name or an address with a port may have. */
+/* Characters of a host name, or of an address with a port. */
 static bool is_of_host(unsigned char c) { return c > ' ' && c < 127 && !strchr("\"#,/<>?@\\^`{|}", c); }
 
 /* ---- where the head ends ---- */
 
-/* Whether a request may begin with this byte, that of a method or of an empty line. */
+/* Whether a request may begin with this byte: the first one of a method or of an empty line. */
 static bool may_begin(char c) { return c == '\r' || head_is_token((unsigned char)c); }
 
 ptrdiff_t head_find(const char *bytes, size_t size, size_t max, size_t *seen) {
@@ -41,7 +41,8 @@ ptrdiff_t head_find(const char *bytes, size_t size, size_t max, size_t *seen) {
 
 /* ---- the first line ---- */
 
-/* Takes the part of a line before the next space, which is removed, too; empty if there is no space. */
+/* Removes the text before the next space from a line, and the space; returns that text, which is empty if there is no
+   space. */
 static Slice take_word(Slice *line) {
   const char *space = line->size ? (const char *)memchr(line->at, ' ', line->size) : NULL;
   if (!space) return (Slice){line->at, 0};
@@ -103,7 +104,7 @@ static bool read_length(Slice value, uint64_t *length) {
   return true;
 }
 
-/* Whether a list of words, separated by commas, has this one. */
+/* Whether a list of words, separated by commas, contains this word. */
 static bool has_word(Slice list, const char *word) {
   while (list.size) {
     const char *comma = (const char *)memchr(list.at, ',', list.size);
@@ -116,7 +117,7 @@ static bool has_word(Slice list, const char *word) {
   return false;
 }
 
-/* The headers on which the borders of requests and of connections depend. */
+/* The headers that decide where a request and its connection end. */
 typedef struct Borders {
   unsigned hosts, lengths, codings; /* how many there are of each */
   bool closes, keeps, upgrades;     /* words of Connection */

@@ -1,7 +1,7 @@
 /* head.h: the head of a request, its first line and headers, by RFC 9112 and 9110. Knows no sockets, allocates nothing.
 
-   The parser is strict and has no other mode: what two programs could read in two ways is refused, because a proxy in
-   front of the server may be the other one. */
+   The parser is always strict: it refuses requests that two programs could read in two ways, because a proxy in front
+   of the server could read them in the other way. */
 #ifndef RUNNEL_HTTP_HEAD_H
 #define RUNNEL_HTTP_HEAD_H
 
@@ -35,12 +35,12 @@ typedef struct Head {
 bool head_is_token(unsigned char c);
 bool head_is_value(unsigned char c);
 
-/* Reads a line NAME: VALUE without its end; false if it is none. */
+/* Reads a line NAME: VALUE, passed without its line end; false if it is not one. */
 bool head_read_field(Slice line, Field *field);
 
 /* Looks for the end of a head in the first bytes of a request. Returns the size of the head with its empty line, 0 if
-   more bytes are needed, or minus a status: 400, or 431 if it is longer than `max`. *seen is 0 at first; it remembers
-   how many bytes were looked at. */
+   more bytes are needed, or minus a status: 400, or 431 if it is longer than `max`. *seen is 0 at first; between calls
+   it holds how many bytes were read. */
 ptrdiff_t head_find(const char *bytes, size_t size, size_t max, size_t *seen);
 
 /* Reads a whole head; `size` is the result of head_find. Returns 0, or the status for the client. */

@@ -3,14 +3,14 @@
 
 static void refuse_head(Conn *conn, int status) {
   const char *text = status == 431   ? "431: the headers are too long\n"
-                     : status == 501 ? "501: the method or the transfer coding is not known\n"
-                     : status == 505 ? "505: this is a server of HTTP/1.1\n"
-                     : status == 417 ? "417: the header Expect may be 100-continue\n"
-                                     : "400: this is no request of HTTP/1.1\n";
+                     : status == 501 ? "501: the method or the transfer coding is not supported\n"
+                     : status == 505 ? "505: this server speaks HTTP/1.1 only\n"
+                     : status == 417 ? "417: the header Expect may only be 100-continue\n"
+                                     : "400: this is not an HTTP/1.1 request\n";
   conn_refuse(conn, (unsigned)status, text, END_WRONG);
 }
 
-/* The head is complete. */
+/* Begins the request whose head is complete. */
 static void begin(Conn *conn, const Head *head) {
   Hub *hub = conn->hub;
   conn->requests++;
@@ -38,7 +38,7 @@ static size_t take_head(Conn *conn, const char *bytes, size_t size) {
   return n > 0 ? (size_t)n : 0;
 }
 
-/* Gives the user bytes of the body, or drops them if the request has ended; returns how many are taken. */
+/* Passes bytes of the body to the user, or drops them if the request has ended. Returns how many bytes were taken. */
 static size_t give(Conn *conn, const char *bytes, size_t size) {
   size_t taken = !conn->request ? size : conn->hub->user->body(conn, bytes, size);
   conn->received += taken;
@@ -64,7 +64,7 @@ static size_t take_chunks(Conn *conn, const char *bytes, size_t size) {
   Chunks before = conn->chunks;
   ptrdiff_t n = chunks_parse(&conn->chunks, bytes, size, &piece);
   if (n < 0) {
-    conn_refuse(conn, 400, "400: the body is not in chunks\n", END_WRONG);
+    conn_refuse(conn, 400, "400: the chunks of the body are malformed\n", END_WRONG);
     return 0;
   }
   if (conn->received + piece.size > conn->hub->limits.body) {
@@ -83,7 +83,7 @@ static size_t take_chunks(Conn *conn, const char *bytes, size_t size) {
   return (size_t)n;
 }
 
-/* What a client sends after the end of a connection. */
+/* Drops what a client sends after the server has ended the connection. Returns how many bytes were dropped. */
 static size_t drop(Conn *conn, size_t size) {
   if (size < conn->left) conn->left -= size;
   else conn_close(conn);
@@ -107,7 +107,7 @@ static size_t take_some(Conn *conn, const char *bytes, size_t size) {
   }
 }
 
-/* Takes bytes while the phase allows it; returns how many were taken. */
+/* Uses received bytes as far as the phase allows; returns how many were used. */
 static size_t take(Conn *conn, const char *bytes, size_t size) {
   size_t all = 0, n;
   do {
@@ -131,14 +131,14 @@ bool input_is_wanted(const Conn *conn) {
   return conn->phase == PHASE_HEAD || (conn->phase != PHASE_WHOLE && bytes_length(&conn->in) == 0);
 }
 
-/* The client sends no more. */
+/* Handles that the client has closed its sending side. */
 static void end_input(Conn *conn) {
   conn->is_half = true;
   if (conn->phase == PHASE_RAW) complete_body(conn);
   else conn_close(conn); /* a request is incomplete, or there is none */
 }
 
-/* The connection is broken. A failed session of TLS says why to the client. */
+/* The connection is broken. If the TLS session has failed, its alert is still sent, which tells the client why. */
 static void lose(Conn *conn) {
   size_t sent;
   if (conn->wire.has_failed) (void)wire_send(&conn->wire, &conn->out, &sent);

@@ -1,16 +1,17 @@
-/* input.h: what a client sends on a connection (conn.h): makes heads and bodies of the bytes, and gives them to the user. */
+/* input.h: parses the bytes that a client sends on a connection (conn.h), and passes heads and bodies to the user. */
 #ifndef RUNNEL_HTTP_INPUT_H
 #define RUNNEL_HTTP_INPUT_H
 
 #include "http/server/conn.h"
 
-/* Whether bytes are wanted: in a body, only once the user has taken those before. */
+/* Whether to read from the socket: within a body, only once the user has taken all earlier bytes. */
 bool input_is_wanted(const Conn *conn);
 
-/* Takes what waits in conn->in, as far as the phase and the user allow. This and the next one may close the connection. */
+/* Uses the bytes in conn->in, as far as the phase and the user allow. This and the next function may close the
+   connection. */
 void input_take(Conn *conn);
 
-/* Receives bytes, and takes them. */
+/* Receives bytes, and uses them. */
 void input_receive(Conn *conn);
 
 #endif

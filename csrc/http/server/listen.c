@@ -17,7 +17,6 @@
 #include <linux/filter.h>
 #endif
 
-/* An address of either family. */
 typedef union Address {
   struct sockaddr any;    /* its family */
   struct sockaddr_in v4;  /* AF_INET */
@@ -40,7 +39,7 @@ static socklen_t parse(const char *text, int port, Address *address) {
 
 static bool set(int fd, int option) { return setsockopt(fd, SOL_SOCKET, option, &(int){1}, sizeof(int)) == 0; }
 
-/* Each returns false with errno. */
+/* Both return false, with errno, on failure. */
 
 static bool prepare(int fd) { return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0; }
 
@@ -49,7 +48,7 @@ static bool take_port(int fd, const Place *place, const Address *address, sockle
          bind(fd, &address->any, size) == 0 && listen(fd, SOMAXCONN) == 0;
 }
 
-/* The port of a socket; 0 if it is none of TCP. */
+/* The port of a socket; 0 if it is not a TCP socket. */
 static int port_of(int fd) {
   Address address;
   int type = 0;
@@ -64,7 +63,7 @@ static int port_of(int fd) {
 static int take_given(int fd, int *port, char *why, size_t size) {
   *port = port_of(fd);
   if (*port && prepare(fd) && listen(fd, SOMAXCONN) == 0) return fd;
-  (void)snprintf(why, size, "descriptor %d is no TCP socket with a port: systemd, for example, passes one", fd);
+  (void)snprintf(why, size, "descriptor %d is not a TCP socket with a port, such as systemd passes", fd);
   return -1;
 }
 
@@ -73,7 +72,7 @@ int listen_at(const Place *place, int *port, char *why, size_t size) {
   Address address;
   socklen_t length = parse(place->address, place->port, &address);
   if (!length) {
-    (void)snprintf(why, size, "%s is no address: 127.0.0.1, 0.0.0.0 or ::1, for example", place->address);
+    (void)snprintf(why, size, "%s is not a numeric address, such as 127.0.0.1, 0.0.0.0 or ::1", place->address);
     return -1;
   }
   int fd = socket(address.any.sa_family, SOCK_STREAM, 0);
@@ -87,7 +86,7 @@ int listen_at(const Place *place, int *port, char *why, size_t size) {
 
 void listen_turn_away(int fd) {
 #ifdef __linux__
-  enum { FLAGS = 13, SYN = 0x02, ACK = 0x10 }; /* a byte of the TCP header, and bits of it */
+  enum { FLAGS = 13, SYN = 0x02, ACK = 0x10 }; /* the offset of the flags in the TCP header, and two of the flags */
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS),      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SYN | ACK),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, 1), BPF_STMT(BPF_RET | BPF_K, 0),

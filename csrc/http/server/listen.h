@@ -13,7 +13,7 @@ enum { ADDRESS_SIZE = 46 };
 typedef struct Place {
   const char *address; /* numeric, IPv4 or IPv6; not used with `fd` */
   int port;            /* 0: any that is free */
-  int fd;              /* a socket that the program was given, or -1 */
+  int fd;              /* a listening socket that was passed to the program, or -1 */
   bool shares;         /* other processes may listen on the port at the same time (SO_REUSEPORT) */
 } Place;
 
@@ -21,17 +21,18 @@ typedef struct Place {
 typedef struct Peer {
   char address[ADDRESS_SIZE]; /* as text */
   bool is_local;              /* from this machine, by its loopback address */
-  uint64_t network;           /* the address; of an IPv6 address, the first half: whoever has one has all of them */
+  uint64_t network;           /* the IPv4 address, or the first 64 bits of IPv6: a client may use all the rest */
 } Peer;
 
 /* A socket that listens without blocking; -1 on failure, with a message in `why`. *port is its port. */
 int listen_at(const Place *place, int *port, char *why, size_t size);
 
-/* Makes a socket of a shared port ignore attempts to connect, which are made again after a second: then another process
-   accepts them. Connections that it has begun to accept still arrive. Where the system cannot, does nothing. */
+/* Makes a socket of a shared port ignore new attempts to connect. The client's system repeats them after a second, and
+   another process accepts them. Connections whose TCP handshakes have begun still arrive. Does nothing on systems
+   without this feature. */
 void listen_turn_away(int fd);
 
-/* Accepts a connection, which does not block; -1, with errno, if there is none. */
+/* Accepts a connection and makes its socket non-blocking. Returns -1, with errno, if none waits. */
 int listen_accept(int fd, Peer *peer);
 
 #endif

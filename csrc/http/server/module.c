@@ -21,7 +21,7 @@ static int deliver(lua_State *L) {
   unsigned events = 0;
   while ((object = (Handle *)events_take(&server->events, &events)) != NULL) {
     bool is_new = events & EVENT_NEW;
-    if (is_new) *box = object;   /* with the hold */
+    if (is_new) *box = object;   /* the userdata gets the hold */
     else handle_release(object); /* its userdata has another hold, if it is still needed */
     lua_pushvalue(L, 3);
     if (events & EVENT_DRAINED) lua_pushboolean(L, false);
@@ -54,7 +54,7 @@ static lua_Number number_of(lua_State *L, const char *name) {
   return n;
 }
 
-/* The same, in ms; the result in ns. */
+/* A field in ms, converted to ns. */
 static int64_t time_of(lua_State *L, const char *name) { return (int64_t)(number_of(L, name) * (lua_Number)CLOCK_MS); }
 
 static bool has(lua_State *L, const char *name) {
@@ -78,9 +78,10 @@ static Limits read_limits(lua_State *L) {
                   .request = time_of(L, "timeout")};
 }
 
-/* start(settings, channel, handler, context) -> server, port | nil, message. Settings have all options of http.serve.
-   The handler, which must not park, is called with a light userdata that stands for a request, its events, and, if it is
-   new, its userdata; and with false when the server has drained. `context` is nil, or a context of runnel.tls.core. */
+/* start(settings, channel, handler, context) -> server, port | nil, message. `settings` has all options of http.serve.
+   The handler must not park. It is called with a light userdata that identifies a request, its events, and, for a new
+   request, its userdata; and with false when the server has drained. `context` is nil or a context of runnel.tls.core.
+   */
 static int start(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);

@@ -1,5 +1,5 @@
-/* pace.h: a limit for how slowly a client sends or reads. Its time runs only while the server waits for the client, and
-   each byte adds some, up to what there was at first. All times in ns. */
+/* pace.h: a limit for how slowly a client sends or reads. Its time runs down only while the server waits for the
+   client. Each byte adds some time, up to the initial amount. All times are in ns. */
 #ifndef RUNNEL_HTTP_PACE_H
 #define RUNNEL_HTTP_PACE_H
 
@@ -8,18 +8,18 @@
 #include <stdint.h>
 
 typedef struct Pace {
-  bool runs;    /* the server waits */
-  int64_t time; /* when that has been too long; while it does not run, how much time is left */
+  bool runs;    /* the server waits for the client */
+  int64_t time; /* while it runs: when the time is over; otherwise: how much time is left */
 } Pace;
 
-/* Makes the time run, or stops it. */
+/* Starts or stops the time. */
 static inline void pace_set(Pace *pace, bool runs, int64_t now) {
   if (pace->runs == runs) return;
   pace->runs = runs;
   pace->time += runs ? now : -now;
 }
 
-/* Bytes have come or gone, each of which is worth `rate`; there may be at most `most` left. */
+/* Adds `rate` ns for each byte that was received or sent, up to `most` ns in all. */
 static inline void pace_add(Pace *pace, size_t bytes, int64_t rate, int64_t most, int64_t now) {
   int64_t limit = pace->runs ? now + most : most, time = pace->time + (int64_t)bytes * rate;
   pace->time = time < limit ? time : limit;

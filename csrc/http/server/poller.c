@@ -103,7 +103,7 @@ void poller_remove(Poller *poller, PollItem *item) {
   poller->items[item->at] = NULL;
 }
 
-/* Closes the gaps that removed items have left. */
+/* Fills the gaps that removed items have left. */
 static void compact(Poller *poller) {
   size_t n = 0;
   for (size_t i = 0; i < poller->n; i++) {

@@ -18,21 +18,21 @@
 enum {
   POLLER_IN = 1,   /* reading */
   POLLER_OUT = 2,  /* writing */
-  POLLER_HALF = 4, /* the other end sends no more */
+  POLLER_HALF = 4, /* the other end has closed its sending side */
   POLLER_GONE = 8  /* the connection is broken, or both ends have closed it; always waited for */
 };
 
-/* A watched descriptor; a field of what it belongs to. */
+/* A watched descriptor; a field of the structure that owns it. */
 typedef struct PollItem {
   int fd;          /* the descriptor */
   unsigned wanted; /* bits that are waited for */
-  size_t at;       /* poll: its place in the arrays */
+  size_t at;       /* poll: its index in the arrays */
 } PollItem;
 
 typedef struct Poller {
 #if POLLER_IS_EPOLL
   int fd;                       /* of epoll */
-  struct epoll_event ready[64]; /* what the last wait has found */
+  struct epoll_event ready[64]; /* the results of the last wait */
 #else
   struct pollfd *fds; /* of the items, from malloc */
   PollItem **items;   /* NULL: the item was removed during this turn; from malloc */
@@ -42,20 +42,21 @@ typedef struct Poller {
 #endif
 } Poller;
 
-/* Opens a poller that is zeros; false, with errno, on failure. poller_close may be called either way, once. */
+/* Opens a poller whose fields are all zero; false, with errno, on failure. poller_close may be called once in both
+   cases. */
 bool poller_open(Poller *poller);
 void poller_close(Poller *poller);
 
 /* Begins to watch a descriptor; false if there is no memory. */
 bool poller_add(Poller *poller, PollItem *item, int fd, unsigned wanted);
 
-/* Changes what an item waits for. Does nothing if it does so already. */
+/* Changes what an item waits for; does nothing if that is the same. */
 void poller_want(Poller *poller, PollItem *item, unsigned wanted);
 
-/* Stops watching; before the descriptor is closed. */
+/* Stops watching. Call it before the descriptor is closed. */
 void poller_remove(Poller *poller, PollItem *item);
 
-/* Waits for at most `ms`, without a limit if that is negative. Returns a number for poller_ready. */
+/* Waits for at most `ms` (negative: no limit). Returns the number of results, for poller_ready. */
 int poller_wait(Poller *poller, int ms);
 
 /* The i-th result of the last wait, from 0: an item, and what it is ready for; or NULL. */

@@ -21,7 +21,7 @@ static const char reasons[] =
     "501 Not Implemented\n502 Bad Gateway\n503 Service Unavailable\n504 Gateway Timeout\n"
     "505 HTTP Version Not Supported\n";
 
-/* The name of months and days, in English whatever the locale. */
+/* Writes the names of months and days in English, independent of the locale. */
 static void write_date(ReplyDate *date, time_t now) {
   static const char names[] = "JanFebMarAprMayJunJulAugSepOctNovDecSunMonTueWedThuFriSat";
   struct tm tm;

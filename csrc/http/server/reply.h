@@ -9,23 +9,23 @@
 
 /* The text of the header Date, made once a second. Begins as zeros. For one thread. */
 typedef struct ReplyDate {
-  time_t second; /* for which it was made */
+  time_t second; /* of which `text` is the date */
   char text[32]; /* "Sun, 06 Nov 1994 08:49:37 GMT" */
 } ReplyDate;
 
 /* A head that is being written. */
 typedef struct Reply {
-  Bytes bytes; /* so far */
-  bool failed; /* there was no memory: a part is missing */
+  Bytes bytes; /* what was written so far */
+  bool failed; /* there was not enough memory: a part is missing */
 } Reply;
 
-/* Begins with the line of the status, and the header Date if `date` is not NULL. */
+/* Writes the status line, and the header Date if `date` is not NULL. */
 void reply_begin(Reply *reply, unsigned status, ReplyDate *date);
 
 /* Adds bytes as they are. */
 void reply_add(Reply *reply, const char *bytes, size_t size);
 
-/* Adds a header. Name and value must be right: reply_is_field. */
+/* Adds a header. reply_is_field must hold for its name and value. */
 void reply_field(Reply *reply, const char *name, const char *value);
 void reply_length(Reply *reply, uint64_t length);
 

@@ -15,7 +15,7 @@ static void free_request(void *object) {
   free(request);
 }
 
-/* HandleType.close: the userdata is collected: there will be no answer, or no more of it. */
+/* HandleType.close: the userdata was collected, so nothing more of the answer will come. */
 static void close_request(lua_State *L, void *object) {
   Request *request = (Request *)object;
   Server *server = request->server;

@@ -4,7 +4,7 @@
 #include "http/server/advance.h"
 #include "http/server/server.h"
 
-/* How soon the events are posted again if there was no memory, in ms. */
+/* After how many ms the events are posted again if there was no memory. */
 enum { AGAIN = 20 };
 
 void server_free(void *object) {
@@ -21,14 +21,14 @@ static bool take_changes(Server *server) {
   Request *request = server->resumed;
   server->resumed = NULL;
   for (Request *each = request; each; each = each->next_resumed) {
-    each->next_changed = each->next_resumed; /* once is_resumed is false, Lua may set the other one */
+    each->next_changed = each->next_resumed; /* once is_resumed is false, Lua may change next_resumed */
     each->is_resumed = false;
   }
   bool drains = server->drains;
   (void)pthread_mutex_unlock(&server->lock);
   while (request) {
     Request *next = request->next_changed;
-    if (request->conn) advance(request->conn); /* this thread sets it, and has it for as long as it is set */
+    if (request->conn) advance(request->conn); /* only this thread sets `conn`, and it is valid while it is not NULL */
     handle_release(request);
     request = next;
   }

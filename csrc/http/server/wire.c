@@ -13,10 +13,10 @@
 #define MSG_NOSIGNAL 0
 #endif
 
-/* Bytes that are encrypted at a time: a record of TLS. */
+/* How many bytes are encrypted at a time: one TLS record. */
 enum { RECORD = 16 * 1024 };
 
-/* Bytes with which a queue stays in memory once it is empty. */
+/* An empty queue keeps its memory if it has at most this many bytes. */
 enum { SMALL = 4096 };
 
 void wire_close(Wire *wire) {
@@ -27,7 +27,7 @@ void wire_close(Wire *wire) {
 
 static bool is_temporary(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
-/* Receives as they are. */
+/* Receives bytes without TLS. */
 static ptrdiff_t receive_raw(const Wire *wire, char *to, size_t max) {
   ssize_t n = recv(wire->fd, to, max, 0);
   if (n > 0) return n;
@@ -52,7 +52,7 @@ ptrdiff_t wire_receive(Wire *wire, char *to, size_t max, bool *has_more) {
   return open_sealed(wire, to, max, has_more);
 }
 
-/* Sends the first bytes of a queue as they are; false if the connection is broken. */
+/* Sends the first bytes of a queue without encrypting them; false if the connection is broken. */
 static bool send_raw(const Wire *wire, Bytes *bytes, bool *is_full) {
   ssize_t n = send(wire->fd, bytes_first(bytes), bytes_length(bytes), MSG_NOSIGNAL);
   if (n < 0) {
@@ -77,7 +77,7 @@ static bool take_sealed(Wire *wire) {
   return true;
 }
 
-/* Encrypts the next bytes of `out`; false if nothing can be. */
+/* Encrypts the next bytes of `out`; false if it cannot. */
 static bool seal(Wire *wire, Bytes *out, size_t *sent) {
   size_t n = bytes_length(out) < RECORD ? bytes_length(out) : RECORD;
   if (!n || wire->has_failed) return false;

@@ -10,7 +10,6 @@ local answer = {}
 -- Characters that names and values of headers must not contain.
 local NOT_IN_A_HEADER <const> = "[\r\n\0]"
 
--- The defaults of a response.
 local TEXT <const>, JSON <const> = "text/plain; charset=utf-8", "application/json"
 
 local function wrong(format, ...) error("http.serve: " .. format:format(...), 0) end
@@ -29,7 +28,7 @@ local function add(list, name, value)
   list[#list + 1] = value
 end
 
--- The headers as a list of alternating names and values; and the value of Content-Length, which is not in it.
+-- The headers as a list of names and values in turn, without Content-Length; and the value of Content-Length.
 local function flatten(headers, kind)
   local list, length = {}, nil
   for name, value in pairs(headers) do
@@ -50,7 +49,7 @@ end
 
 local function check_sent(ok, name)
   if ok then return name end
-  if not name then wrong("the headers are longer than max_header, the limit for those of a response, too") end
+  if not name then wrong("the headers are longer than max_header, which also limits the headers of a response") end
   wrong("the header %q cannot be set: it has a wrong character, or the server sets it itself", name)
 end
 

@@ -26,16 +26,16 @@ local function days_to(year, month, day)
   return 365 * year + year // 4 - year // 100 + year // 400 + in_year - 719468
 end
 
--- The year of two digits that is at most 50 years ahead.
+-- The year that two digits mean: at most 50 years ahead.
 local function full_year(digits)
   local now = os.date("!*t").year
   local year = now - now % 100 + tonumber(digits)
   return year > now + 50 and year - 100 or year
 end
 
----Reads a date in any of the three forms that HTTP has.
+---Reads a date in one of HTTP's three formats.
 ---@param text string
----@return integer? seconds since 1970; nil if it is none
+---@return integer? seconds since 1970; nil if it is not a date
 function conditions.time(text)
   local day, month, year, clock = text:match "^%a+, (%d%d) (%a%a%a) (%d%d%d%d) ([%d:]+) GMT$"
   if not day then
@@ -53,7 +53,7 @@ end
 
 -- ---- conditions ----
 
--- Whether a list of entity tags has one. `is_weak`: tags that are weak count, too.
+-- Whether a list of entity tags contains one. `is_weak`: weak tags count, too.
 local function has_tag(list, tag, is_weak)
   if list:match "^%s*%*%s*$" then return true end
   for weak, one in list:gmatch '(W?/?)("[^"]*")' do
@@ -72,9 +72,9 @@ local function is_not_later(modified, date)
   return seconds ~= nil and modified <= seconds
 end
 
----Judges the conditions of a GET or HEAD.
+---Checks the conditions of a GET or HEAD.
 ---@param headers table<string, string> of the request
----@param tag string the strong entity tag of what there is, in quotes
+---@param tag string the strong entity tag of the file, in quotes
 ---@param modified integer when it was modified, in s since 1970
 ---@return integer? status 304 or 412; nil: answer as usual
 function conditions.judge(headers, tag, modified)
@@ -98,12 +98,13 @@ end
 
 local function number(digits) return math.tointeger(tonumber(digits)) or math.maxinteger end
 
----The range that a GET asks for. Several ranges count as none, which a server may do.
+---The range that a GET asks for. Several ranges are ignored, which HTTP allows.
 ---@param headers table<string, string> of the request
 ---@param tag string
 ---@param modified integer
----@param size integer bytes of what there is
----@return integer|false|nil first its first byte, from 0 on; nil: all; false: it is outside (status 416)
+---@param size integer bytes of the file
+---@return integer|false|nil first the first byte, from 0 on; nil: the whole file; false: the range is outside (status
+---416)
 ---@return integer? last
 function conditions.range(headers, tag, modified, size)
   local first, last = (headers.range or ""):match "^%s*[bB][yY][tT][eE][sS]=%s*(%d*)%-(%d*)%s*$"

@@ -39,7 +39,7 @@ local function send_pings(state)
   end
 end
 
--- Ends the comments; closes the source, and drops what waits there, so that puts on it end.
+-- Ends the comments, closes the source, and drops its waiting values, so that puts on it end.
 local Ending = { __close = function(state)
   if state.pings then core.cancel(state.pings) end
   ends.drop(state.source)

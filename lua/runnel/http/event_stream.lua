@@ -12,7 +12,7 @@ local event_stream = {}
 ---The media type.
 event_stream.TYPE = "text/event-stream"
 
----A line that every client ignores, as text: it shows that the server is still there.
+---A comment, which clients ignore. It shows that the server still runs.
 event_stream.COMMENT = ":\n\n"
 
 -- ---- events as text ----
@@ -29,7 +29,7 @@ local function line_of(name, value, forbidden, what)
   return name .. ": " .. value .. "\n"
 end
 
--- The data: a line of the text for each line. A receiver takes "\r" for the end of a line, too.
+-- The data: a field for each line. Line ends become "\n" first, since clients take "\r" for one, too.
 local function data_of(value)
   if type(value) == "table" and not core.is_chan(value) then
     local text, why = json.encode(value, "data")
@@ -67,7 +67,7 @@ end
 ---An event as text.
 ---@param event runnel.http.SentEvent|string a string is the data
 ---@return string? text nil if it is wrong
----@return string? err why
+---@return string? err the reason
 function event_stream.encode(event)
   local ok, text = pcall(encode, event)
   if ok then return text end
@@ -87,34 +87,34 @@ Event.__index = Event
 
 ---The data as JSON.
 ---@return any value nil if it is not JSON
----@return string? err why
+---@return string? err the reason
 function Event:json() return json.decode(self.data) end
 
----What reads the text of one connection.
+---The parser of one connection's text.
 ---@class runnel.http.EventParser
----@field id string the last id of an event that is complete; "" without one
----@field retry? integer ms until the next try, if the server has sent that
+---@field id string the last id of a complete event; "" without one
+---@field retry? integer ms until the next try, if the server has sent them
 ---@field package max integer
----@field package new_id string the last id that has come
----@field package parts string[] of a line whose end has not come
----@field package size integer bytes of the event that has not ended
+---@field package new_id string the last id that has arrived
+---@field package parts string[] the parts of a line whose end has not arrived
+---@field package size integer bytes of the current event
 ---@field package data string[] its lines of data
 ---@field package kind string its type, or ""
 ---@field package is_new boolean no line has ended
----@field package skips boolean a "\n" that comes now belongs to a "\r"
+---@field package skips boolean the last character was "\r", so a "\n" now belongs to it
 local Parser = {}
 Parser.__index = Parser
 
 ---Makes a parser for the text of a connection.
----@param id? string the last id of the connection before
----@param max integer bytes that an event may have
+---@param id? string the last id of the previous connection
+---@param max integer the limit of an event, in bytes
 ---@return runnel.http.EventParser
 function event_stream.parser(id, max)
   return setmetatable({ id = id or "", new_id = id or "", max = max, parts = {}, size = 0, data = {}, kind = "",
     is_new = true, skips = false }, Parser)
 end
 
--- The event that an empty line ends; nil if it has no data.
+-- Ends the current event, at an empty line, and returns it; nil if it has no data.
 local function complete(self)
   local data, kind = self.data, self.kind
   self.id, self.kind, self.size = self.new_id, "", 0
@@ -153,9 +153,9 @@ local function grow(self, n)
   return self.size <= self.max
 end
 
----Reads the next piece of the text, of any length. An event that the text does not end is never given.
+---Reads the next piece of the text, of any length. An event without its empty line at the end is never returned.
 ---@param piece string
----@return runnel.http.Event[] events those that are complete now
+---@return runnel.http.Event[] events the events that are complete now
 ---@return boolean ok false if an event is longer than the limit: then the parser must not be used again
 function Parser:feed(piece)
   local events, from, parts = {}, 1, self.parts

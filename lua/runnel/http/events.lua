@@ -12,13 +12,13 @@ local responses = require "runnel.http.response"
 
 local internal = core.internal
 
--- Times in ms. Servers may ask for others within the last two.
+-- Times in ms. Servers may ask for other pauses, within the last two.
 local RETRY <const>, SHORTEST <const>, LONGEST <const> = 1000, 100, 3600000
 
--- How often it tries in vain before it gives up; and bytes of an event.
+-- The defaults of `tries` and `max`.
 local TRIES <const>, MAX <const> = 10, 1 << 20
 
--- The options that are not those of a request. `max` has another meaning there.
+-- The options that http.request does not have, or, like `max`, has with another meaning.
 local OWN = { "buffer", "idle", "last_id", "max", "reconnect", "retry", "tries" }
 
 ---@class runnel.http.events
@@ -26,7 +26,7 @@ local events = {}
 
 -- ---- one connection ----
 
--- The headers of the next request: those of the program, and others if it has not set them.
+-- The headers of the next request: the program's, and defaults for those that it has not set.
 local function headers_of(self)
   local headers, given = {}, {}
   for name, value in pairs(self.headers) do
@@ -52,8 +52,8 @@ local function take(pieces, idle)
   return piece, err
 end
 
--- Puts the events of a connection on the channel until it ends. Returns whether to connect again: not if the channel is
--- closed, or an error is final; and the error, if there was one.
+-- Puts the events of a connection on the channel until the connection ends. Returns whether to connect again (not if
+-- the channel is closed, or the error is final); and the error, if there was one.
 local function read(self, pieces)
   local parser = event_stream.parser(self.id, self.max)
   while true do
@@ -72,11 +72,10 @@ local function read(self, pieces)
   end
 end
 
--- Whether a request with this status may succeed later.
 local function may_succeed(status) return status == 429 or status >= 500 end
 
--- Judges the head of a response. Returns whether events follow; else an error, or nil if the server wants no more
--- requests; and whether it may succeed later.
+-- Checks the head of a response. Returns whether events follow; if not, also an error, or nil if the server wants no
+-- more requests; and whether a later request may succeed.
 local function judge(head)
   local status, kind = head.status, head.headers["content-type"] or "no type"
   if status == 200 then
@@ -88,14 +87,14 @@ local function judge(head)
   return false, responses.status_error(head.url, status), may_succeed(status)
 end
 
--- ms for which the server asks.
+-- The pause that the server asks for, in ms.
 local function wanted_pause(head)
   local seconds = tonumber((head.headers["retry-after"] or ""):match "^%d+$")
   return seconds and math.min(seconds * 1000, LONGEST) or 0
 end
 
 -- Connects once, and reads until the connection ends. Returns whether to connect again; an error, if there was one; and
--- ms for which the server asks.
+-- the pause that the server asks for, in ms.
 local function connect(self)
   self.request.headers = headers_of(self)
   local pieces <close>, wait_for_head = client.stream(self.url, self.request)
@@ -115,7 +114,7 @@ local function finish(self, err)
   internal.fail(self.ch, err, nil, "http.events")
 end
 
--- The go block of the channel.
+-- The function of the channel's go block.
 local function run(self)
   while true do
     self.failed = self.failed + 1
@@ -143,15 +142,15 @@ local function check_own(opts, settings)
 end
 
 ---Gets the events of a server: returns a channel of them, at once. When the connection ends, or cannot be made, it
----connects again, and tells the server the last id that it has got. The channel closes with an error if a status or a
----type says that there are no events, or after `tries` connections in a row have failed; without one if the status is
----204. Closing the channel ends the connection.
+---reconnects, and sends the last id that it has received. The channel closes with an error if the status or the content
+---type shows that there are no events, or after `tries` connections in a row have failed; without an error if the
+---status is 204. Closing the channel ends the connection.
 ---@param url string http:// or https://
----@param opts? table as for request, without `url`, `timeout`, `fail` and `size`, and: `retry`: ms before it connects
----again, until the server tells another time; default 1000; doubled after each failure, up to a minute; a random part
----of up to a half is left out. `tries`: default 10; math.huge: no limit. `reconnect`: default true for GET. `last_id`:
----of the event after which to begin. `idle`: ms without a byte after which it connects again. `max`: bytes of an event;
----default 1048576. `buffer`: of the channel, as for rn.chan
+---@param opts? table as for request, without `url`, `timeout`, `fail` and `size`, and: `retry`: ms before it
+---reconnects, unless the server sets another time; default 1000; doubled after each failure, up to a minute; up to half
+---of it, at random, is left out. `tries`: default 10; math.huge: no limit. `reconnect`: default true for GET.
+---`last_id`: the id of the event after which to start. `idle`: ms without a byte after which it reconnects. `max`:
+---bytes of an event; default 1048576. `buffer`: of the channel, as for rn.chan
 ---@return runnel.Channel<runnel.http.Event> events
 function events.events(url, opts)
   local _, settings = options.read("events", url, opts, 2)

@@ -15,28 +15,28 @@ local uv = loop.uv
 ---@class runnel.http.files
 local files = {}
 
--- Bytes of a piece. What is not longer is sent as a string.
+-- Bytes of a piece. A file that is not longer is sent as a string.
 local PIECE <const> = 64 * 1024
 
 local OPTIONS = { dotfiles = true, headers = true, index = true, symlinks = true, types = true }
 
 ---The options of http.files.
 ---@class runnel.http.FilesOptions
----@field index? string|false the file that stands for a folder; default "index.html"; false: none
+---@field index? string|false the file that is served for a folder; default "index.html"; false: none
 ---@field headers? table<string, string|number|string[]> more headers, such as Cache-Control
----@field types? table<string, string> more content types, by the ending of a file's name in lower case
+---@field types? table<string, string> more content types, by the extension of the file's name in lower case
 ---@field dotfiles? boolean whether files and folders whose names begin with a dot are served; default false
 ---@field symlinks? boolean whether symbolic links may lead out of the folder; default false
 
 -- ---- from the path to a file ----
 
--- The path below the folder that a request asks for, as the client has sent it.
+-- The requested path within the folder, as the client has sent it.
 local function asked(req)
   if req.rest then return req.rest end
   return ((req.target or req.path):match "^[^?#]*":gsub("^%a[%w+.-]*://[^/]*", ""):gsub("^/", ""))
 end
 
--- The same decoded: names joined by slashes; nil if it is not allowed. The last name may be empty, for a folder.
+-- Decodes such a path: names joined by slashes; nil if it is not allowed. The last name may be empty, for a folder.
 local function below(settings, path)
   local names = {}
   for segment in (path .. "/"):gmatch "([^/]*)/" do
@@ -48,7 +48,7 @@ local function below(settings, path)
   return table.concat(names, "/")
 end
 
--- The real path of a file, without blocking the loop; nil and the name of the error if there is none.
+-- The real path of a file; nil and the name of the error on failure. Does not block the loop.
 local function real_path(path)
   local answers = core.chan(1)
   assert(uv.fs_realpath(path, function(err, real) answers:offer { real, err } end))
@@ -56,15 +56,15 @@ local function real_path(path)
   return answer[1], answer[2]
 end
 
--- Errors that mean that there is no such file for a client; others are those of the server.
+-- Errors that mean for a client that there is no such file. All others are failures of the server.
 local ABSENT = { EACCES = true, ELOOP = true, ENAMETOOLONG = true, ENOENT = true, ENOTDIR = true, ENXIO = true }
 
 local function is_absent(err) return ABSENT[err:match "^%u+"] or false end
 
--- Opens a file below the folder. Returns its descriptor and its properties; nil if it is not there, or a link leads
--- out; nil and the properties of a folder.
+-- Opens a file in the folder. Returns its descriptor and its properties; nil if it does not exist, or a link leads out
+-- of the folder; nil and the properties if it is a folder.
 local function open(settings, path)
-  local root = assert(uv.fs_realpath(settings.dir)) -- each time, since the folder may be a link that changes
+  local root = assert(uv.fs_realpath(settings.dir)) -- each time, since the folder may be a link whose target changes
   local real, err = real_path(root .. "/" .. path)
   local inside = root == "/" and "/" or root .. "/"
   if real and not (settings.symlinks or real == root or real:sub(1, #inside) == inside) then return nil end
@@ -84,7 +84,7 @@ end
 
 -- ---- the body ----
 
--- Reads a piece of a file; raises if it is not there any more.
+-- Reads a piece of a file; raises if the file has become too short.
 local function read(d, size, offset)
   local err, piece = d:call(uv.fs_read, d.fd, size, offset)
   if err then error(err, 0) end
@@ -103,7 +103,7 @@ local function send_pieces(d, ch, offset, length)
   ch:close()
 end
 
--- A part of a file: as a string, or as a channel if it is long. Closes the file then.
+-- A part of a file: a string, or a channel if it is long. The file is closed after the last piece.
 local function part(d, offset, length)
   if length > PIECE then
     local ch = core.chan()
@@ -132,7 +132,6 @@ local function type_of(settings, name)
   return settings.types and settings.types[ending] or content_types[ending] or "application/octet-stream"
 end
 
--- The response for an open file.
 local function respond(req, settings, path, d, stat)
   local modified, size, asked_for = stat.mtime.sec, stat.size, req.headers or {}
   local tag = ('"%x-%x-%x"'):format(modified, stat.mtime.nsec, size)
@@ -163,7 +162,7 @@ end
 
 local function absent() return 404, nil, "there is no such file\n" end
 
--- Sends the client to the path with a slash at its end, so that links of the page are relative to the folder.
+-- Redirects the client to the path with a slash at its end, so that links in the page are relative to the folder.
 local function add_slash(req, path)
   local query = (req.target or ""):match "%?.*" or ""
   return 301, { Location = "./" .. path:match "[^/]*$" .. "/" .. query }, "it is a folder\n"
@@ -188,7 +187,7 @@ local function handle(settings, req)
 end
 
 ---Makes a function for http.serve, or for a route such as "/static/*path", that serves the files of a folder. It
----answers GET and HEAD, knows ranges, and answers 304 where the client has the file already.
+---answers GET and HEAD, supports ranges, and answers 304 if the client already has the file.
 ---@param dir string the folder
 ---@param opts? runnel.http.FilesOptions
 ---@return fun(req: runnel.http.Request): integer, table?, any

@@ -1,4 +1,4 @@
----http.log: a line for each request, and an id by which to find it elsewhere.
+---http.log: a line for each request, and an id for each request, to find it in other logs.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -15,24 +15,24 @@ local log = {}
 
 local OPTIONS = { behind_proxy = true, format = true, to = true }
 
--- An id that a proxy may have set.
+-- The pattern of an id that a proxy has set.
 local ID <const> = "^[%w._-]+$"
 local LONGEST_ID <const> = 100
 
--- What is logged in place of a status for a request without a response.
+-- The status that is logged for a request without a response.
 local GONE <const> = 499
 
 ---The options of http.log.
 ---@class runnel.http.LogOptions
----@field to? fun(line: string)|file*|runnel.Channel<string> where lines go; without newlines, except to a file; default
+---@field to? fun(line: string)|file*|runnel.Channel<string> where lines go; only a file gets newlines; default
 ---io.stderr
 ---@field format? "common"|"json"|fun(entry: runnel.http.LogEntry): string default "common"
----@field behind_proxy? boolean all requests come through a proxy of yours: its X-Request-Id is the id, and the last
----address of its X-Forwarded-For the client's; default false
+---@field behind_proxy? boolean all requests come through your own proxy: the id is its X-Request-Id, and the client's
+---address is the last one in its X-Forwarded-For; default false
 
----What is known of a request at its end.
+---A request, at its end.
 ---@class runnel.http.LogEntry
----@field time integer when it came, in s since 1970
+---@field time integer when it arrived, in s since 1970
 ---@field id string
 ---@field address string
 ---@field method string
@@ -49,10 +49,10 @@ local GONE <const> = 499
 
 local function escape(c) return ("\\x%02x"):format(c:byte()) end
 
--- A text of the client, so that it can neither end the line nor its quotes.
+-- A text from the client, escaped so that it cannot contain a line end or a quote.
 local function escaped(text) return (text:gsub('[%c"\\\127-\255]', escape)) end
 
--- A string for JSON, which must be UTF-8.
+-- A string for JSON, made valid UTF-8.
 local function unicode(text)
   if utf8.len(text) then return text end
   return (text:gsub("[\128-\255]", escape))
@@ -116,7 +116,7 @@ local function begin(self, req)
     target = req.target or req.path, referer = headers.referer, agent = headers["user-agent"], status = 500, bytes = 0 }
 end
 
--- Moves a body, and counts its bytes.
+-- Passes a body on, and counts its bytes.
 local function pass(self, entry, from, to)
   local source <close> = setmetatable({ ch = from }, ends.Dropping) -- luacheck: ignore 211
   local next_piece = ends.source(from)
@@ -133,7 +133,7 @@ end
 -- The body as text, if that is possible; and its headers.
 local function to_text(headers, body)
   local text = json.encode(body)
-  if not text then return headers, body end -- the server says what is wrong
+  if not text then return headers, body end -- the server reports what is wrong
   for name in pairs(headers) do
     if type(name) == "string" and name:lower() == "content-type" then return headers, text end
   end
@@ -163,7 +163,7 @@ local function fail(self, entry, err)
   return 500, { ["X-Request-Id"] = entry.id }, "500: the server has failed\n"
 end
 
--- Whether the server takes these results of the function.
+-- Whether the server accepts these results of the function.
 local function is_response(status, headers, body)
   return math.type(status) == "integer" and status >= 200 and status <= 599
     and (headers == nil or type(headers) == "table")
@@ -181,7 +181,7 @@ local function handle(self, req)
   end
   if not is_response(status, headers, body) then
     finish(self, entry)
-    return status, headers, body -- the server says what is wrong
+    return status, headers, body -- the server reports what is wrong
   end
   entry.status, headers = status, with_id(headers, entry.id)
   if core.is_chan(body) then

@@ -15,21 +15,21 @@ local request = {}
 ---@field method string as in "GET"
 ---@field target string path and query, as the client has sent them
 ---@field path string the path of the target, decoded: %41 is A
----@field params? table<string, string> what the names in the pattern of http.router stand for, decoded
----@field rest? string what *name stands for, as the client has sent it
----@field request_id? string by http.log
----@field query table<string, string> the fields of the query, decoded; of several with one name, the first
----@field headers table<string, string> by name in lower case; several with one name are joined with ", "
+---@field params? table<string, string> the values of the names in the pattern of http.router, decoded
+---@field rest? string the value of *name, as the client has sent it
+---@field request_id? string set by http.log
+---@field query table<string, string> the fields of the query, decoded; if several have one name, the first
+---@field headers table<string, string> by name in lower case; values of one name are joined with ", "
 ---@field address string of the client; behind a proxy, that of the proxy
 ---@field can_upgrade boolean the client offers another protocol for the connection, by its headers
 ---@field is_upgraded? boolean the connection speaks that protocol: see request.upgrade
 ---@field package sent_status? integer the status that the server itself has sent, in place of the program
 ---@field package server runnel.http.Server
 ---@field package socket? runnel.http.WebSocketUpgrade of `websocket`
----@field package core any the request of the C module
+---@field package core any the C module's request
 ---@field package id any a light userdata that stands for it
 ---@field package block runnel.Channel<any> its go block
----@field package news runnel.Channel<boolean> has a value when what the go block waits for has happened
+---@field package news runnel.Channel<boolean> gets a value when the event has happened for which the go block waits
 ---@field private text? string the body
 ---@field private is_taken? boolean `pieces` has been called
 local Request = { __name = "http request" }
@@ -51,8 +51,8 @@ local function take_once(self, what)
   self.is_taken = true
 end
 
----The body as a string, "" if there is none; parks until it is complete. If that cannot happen, the go block of the
----request is cancelled.
+---The body as a string, "" if there is none; parks until it is complete. If the server ends the request before, the go
+---block is cancelled.
 ---@return string
 function Request:body()
   if self.text then return self.text end
@@ -70,8 +70,8 @@ local function read_into(self, ch)
   ch:close()
 end
 
----The body as a channel of strings, for bodies that are too large for memory. The client is read as fast as the channel
----is taken from.
+---The body as a channel of strings, for bodies that are too large for memory. The client can send only as fast as the
+---strings are taken.
 ---@return runnel.Channel<string>
 function Request:pieces()
   take_once(self, "pieces")
@@ -82,13 +82,13 @@ end
 
 ---The body as JSON. Parks.
 ---@return any value nil if it is not JSON
----@return string? err why
+---@return string? err the reason
 function Request:json() return json.decode(self:body()) end
 
 -- ---- events ----
 
 ---Makes a response that sends events (text/event-stream): return what this returns. The events come from a channel; or
----from a function, which is called with a channel in a go block of its own. They are sent as they are put. The response
+---from a function, which is called with a channel in a go block of its own. Each event is sent at once. The response
 ---ends when the channel is closed, or the function returns. When the client goes away, the channel is closed, so that
 ---puts return false, and the go block of the function is cancelled.
 ---@param source runnel.Channel<runnel.http.SentEvent|string>|fun(events: runnel.Channel<runnel.http.SentEvent|string>)
@@ -102,13 +102,13 @@ function Request:events(source, opts) return event_response.new(self, source, op
 
 -- ---- WebSocket ----
 
----Makes the connection one of WebSocket. It is closed when the function of the request returns.
----@param opts? runnel.http.WebSocketOptions|{ origins?: string[], keep?: boolean } `origins`: from which pages browsers
----may connect, as in "https://example.org", beside those of the server's own host; "*" is any. `keep`: the connection
----stays when the function has returned
+---Makes the connection a WebSocket. It is closed when the function of the request returns.
+---@param opts? runnel.http.WebSocketOptions|{ origins?: string[], keep?: boolean } `origins`: origins whose pages may
+---connect, as in "https://example.org", besides the server's own host; "*": all. `keep`: the connection stays open when
+---the function has returned
 ---@return runnel.http.WebSocket? conn nil if the request is not for WebSocket, or is refused: then the function must
 ---return a response, such as `status, headers, err`
----@return string? err why
+---@return string? err the reason
 ---@return integer? status of such a response
 ---@return table<string, string>? headers of such a response
 function Request:websocket(opts)
@@ -155,7 +155,7 @@ function late:headers()
   return fields
 end
 
--- The channel on which the go block waits.
+-- The channel on which the go block waits for events.
 function late.news() return core.chan(1) end
 
 function Request:__index(name)
@@ -183,7 +183,7 @@ end
 ---Answers a request with status 101, after which the connection speaks another protocol: use request.read and
 ---request.write. The connection ends when the function of the request returns.
 ---@param req runnel.http.Request one with can_upgrade, that has no response yet
----@param ... string names and values of headers, in turn, such as "Upgrade", "websocket"
+---@param ... string names and values of headers in turn, such as "Upgrade", "websocket"
 function request.upgrade(req, ...)
   local ok, name = req.core:upgrade(...)
   if not ok then error(("upgrade: the header %q cannot be set"):format(tostring(name)), 2) end

@@ -29,7 +29,7 @@ end
 
 ---The body as JSON.
 ---@return any value nil if it is not JSON
----@return string? err why
+---@return string? err the reason
 function Response:json() return json.decode(self.body) end
 
 ---@param status integer

@@ -8,11 +8,11 @@ local router = {}
 
 -- ---- the tree of the routes ----
 
--- A node is a segment of the paths. `below`: the nodes of the next segment, by their text, false for a :name; `methods`
--- and `rest`: the routes that end here or with a *name, by method, "" for all.
+-- A node is a segment of the paths. `below`: the nodes of the next segment, by their text, or false for a :name.
+-- `methods`: the routes that end here; `rest`: those that end with a *name; both by method, "" for all methods.
 local function new_node() return { below = {} } end
 
--- Adds a route; returns what is wrong with it.
+-- Adds a route; returns a message if it is wrong.
 local function add(root, pattern, f)
   local method, space, path = tostring(pattern):match "^(%u*)( ?)(/[^%s?#]*)$"
   if not path or (method ~= "") ~= (space ~= "") then return "a key as in \"GET /users/:id\" or \"/users\" expected" end
@@ -39,14 +39,14 @@ end
 
 -- ---- finding the route of a request ----
 
--- The route for a method. Notes the methods that there are in `seen`.
+-- The route for a method. Adds all methods that have a route to `seen`.
 local function choose(routes, method, seen)
   for name in pairs(routes) do seen[name] = true end
   return routes[method] or method == "HEAD" and routes.GET or routes[""]
 end
 
--- The route for the segments of a path from number i on, and the number of the first one of its rest. `values` gets
--- what its names stand for. Each node is visited once at most.
+-- The route for the segments of a path from number i on, and the number of the first segment of its rest. Puts the
+-- values of its names into `values`. Visits each node at most once.
 local function find(node, segments, i, method, values, seen)
   local segment, route, rest = segments[i], nil, nil
   if not segment then return node.methods and choose(node.methods, method, seen) end
@@ -70,7 +70,7 @@ local function refuse(method, seen)
   table.sort(list)
   local headers = { Allow = table.concat(list, ", ") }
   if method == "OPTIONS" then return 204, headers end
-  return 405, headers, "this page does not have this method\n"
+  return 405, headers, "this page does not support this method\n"
 end
 
 local function route_request(root, req)
@@ -87,12 +87,12 @@ local function route_request(root, req)
   return route.f(req)
 end
 
----Makes a function for http.serve that calls others by the method and the path of a request. For each segment of a path
----its text goes before :name, and that before *name. Where no route has the path, the client gets 404; where none has
----the method, 405, or 204 for OPTIONS, with a header Allow. GET is HEAD, too.
----@param routes table<string, fun(req: runnel.http.Request): integer, table?, any> by method and path, as in
----"GET /users/:id", or by path. `:name` stands for a segment that is not empty, `*name` for the rest, even an empty
----one; req.params has what they stand for
+---Makes a function for http.serve that chooses another one by the method and the path of a request. For each segment of
+---the path, text comes before :name, and :name before *name. If no route has the path, the client gets 404; if none of
+---those has the method, 405, or 204 for OPTIONS, with a header Allow. A route for GET answers HEAD, too.
+---@param routes table<string, fun(req: runnel.http.Request): integer, table?, any> by method and path, as in "GET
+---/users/:id", or by path. `:name` stands for a segment that is not empty, `*name` for the rest, which may be empty;
+---req.params has their values
 ---@return fun(req: runnel.http.Request): integer, table?, any
 function router.router(routes)
   check.table(routes, "router")

@@ -26,13 +26,12 @@ local NEW <const>, BODY <const>, ROOM <const>, ENDED <const> = 1, 2, 4, 8
 -- Names the program's function in reports of errors.
 local WHAT <const> = "the function of http.serve"
 
--- What is used if an option is not given.
 local DEFAULTS <const> = {
   host = "127.0.0.1", max = 1048576, max_header = 16384, max_connections = 1000, max_requests = 1000,
   header_timeout = 10000, idle = 30000, min_rate = 500, timeout = 30000,
 }
 
--- The least values of options that are integers, and of those that are ms.
+-- The least values of integer options, and of options in ms.
 local INTEGERS <const> = {
   max = 0, max_connections = 1, max_per_address = 1, max_header = 256, max_requests = 1, min_rate = 0, fd = 0,
 }
@@ -51,9 +50,9 @@ local server = {}
 ---@field host? string the address to listen on; default "127.0.0.1", which only programs of this machine can reach
 ---@field max? integer bytes of a request's body; default 1048576
 ---@field max_header? integer bytes of a request's line and headers, and of the headers of a response; default 16384
----@field max_connections? integer how many may be open; default 1000. Others are told to come later
----@field max_per_address? integer how many one address may have; default a quarter of max_connections, and any number
----for addresses of this machine
+---@field max_connections? integer how many may be open; default 1000. Further ones get status 503
+---@field max_per_address? integer how many one address may have; default a quarter of max_connections, and no limit for
+---addresses of this machine
 ---@field max_requests? integer how many requests a connection may have; default 1000
 ---@field header_timeout? number ms from the first byte of a request to the end of its headers; default 10000, or
 ---`idle` if that is less
@@ -63,7 +62,7 @@ local server = {}
 ---read something within `idle`
 ---@field timeout? number|false ms from the headers of a request until `f` has returned; default 30000; false: no limit
 ---@field reuseport? boolean other processes may listen on the port at the same time
----@field fd? integer a socket that the program was given, in place of host and port
+---@field fd? integer a listening socket that was passed to the program, in place of host and port
 ---@field tls? runnel.tls.Context|runnel.tls.ServerOptions certificates: the server speaks HTTPS
 
 ---A listening server. It stays open until it is closed, even if it is unreachable.
@@ -103,7 +102,7 @@ end
 -- Why the server has ended a request: the reason that cancels its go block, and the status that it has sent.
 local REASONS = {
   gone = { "the client has closed the connection" },
-  slow = { "the body of the request has not come in time", 408 },
+  slow = { "the body of the request did not arrive in time", 408 },
   late = { "the request had no answer after %s ms", 503 },
   too_long = { "the body of the request is longer than the server's limit", 413 },
   wrong = { "the body of the request breaks the rules of HTTP", 400 },
@@ -118,14 +117,14 @@ local function reason_of(self, req)
   return text
 end
 
--- Called with each request that has events, in the go block of the port; with false when no connection is left.
+-- Called in the go block of the port, with each request that has events; with false when no connection is left.
 local function on_events(self, id, events, lib_request)
   if not id then return self.drained:close() end
   local req
   if events & NEW ~= 0 then
     req = request.new(id, lib_request)
     req.server = self
-    self.running[id] = false -- makes room: once the go block exists, nothing may fail
+    self.running[id] = false -- reserves the field: once the go block exists, nothing may fail
     req.block = guard.go(give_up, { self = self, req = req }, run, self, req)
     self.running[id] = req
   else
@@ -145,8 +144,8 @@ end
 -- A timeout would keep the program running until it is due.
 local Timer = { __close = function(self) cancel(self.block) end }
 
----Accepts no more connections, closes those of WebSocket with 1001, and waits until the running requests have been
----answered and all connections have closed; then closes the server. Parks.
+---Accepts no more connections, closes WebSockets with 1001, and waits until the running requests have been answered and
+---all connections have closed; then closes the server. Parks.
 ---@param ms? number how long to wait; default 10000. Requests that still run then are cancelled
 ---@return boolean drained whether all had been answered
 function Server:drain(ms)

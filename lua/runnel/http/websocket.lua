@@ -40,7 +40,7 @@ local websocket = {}
 ---@field authority string host and port, as in the header Host
 ---@field target string path and query
 
--- Reads a URL; nil and why it is none.
+-- Parses a URL; nil and the reason if it is wrong.
 ---@return runnel.http.WebSocketPlace?
 ---@return string?
 local function place_of(url)
@@ -51,7 +51,7 @@ local function place_of(url)
     return nil, ("not a URL of a WebSocket, since it has a fragment or an unencoded character: %q"):format(url)
   end
   if authority:find("@", 1, true) then
-    return nil, "a URL of a WebSocket has no name and password; use the option headers: " .. authority:match "[^@]*$"
+    return nil, "a WebSocket URL cannot have a name and password; use the option headers: " .. authority:match "[^@]*$"
   end
   local host, digits = authority:match "^%[([%x:.]+)%]:?(%d*)$"
   if not host then host, digits = authority:match "^([^:%[%]]+):?(%d*)$" end
@@ -75,7 +75,7 @@ function Transport:shutdown() self.conn:shutdown() end
 
 function Transport:close() self.conn:close() end
 
--- A handshake that is under way, in a go block of its own, so that it can be given up at any point.
+-- A handshake in a go block of its own, so that it can be cancelled at any point.
 local Attempt = { __close = function(self)
   core.cancel(self.timer)
   if self.block then core.cancel(self.block) end
@@ -94,7 +94,7 @@ local function request_of(place, settings, opts, key)
     opts.origin and ("Origin: %s\r\n"):format(opts.origin) or "", table.concat(further))
 end
 
--- Reads to the end of the response's head. Returns the head and the bytes behind it; or nil and an error.
+-- Reads the head of the response. Returns it and the bytes behind it; or nil and an error.
 local function read_head(input)
   local text = ""
   while true do
@@ -102,7 +102,7 @@ local function read_head(input)
     if stop then return text:sub(1, stop - 1), text:sub(next + 1) end
     if #text > handshake.MAX_HEAD then return nil, "the head of the response is too long" end
     local piece, err = take(input)
-    if piece == nil then return nil, err or "the connection has ended within the handshake" end
+    if piece == nil then return nil, err or "the connection has ended during the handshake" end
     text = text .. piece
   end
 end
@@ -114,10 +114,11 @@ local function contains(list, value)
   return false
 end
 
--- Checks a response with status 101. Returns the bits of compression and the subprotocol; or nil and why it is wrong.
+-- Checks a response with status 101. Returns the bits of compression and the subprotocol; or nil and the reason if it
+-- is wrong.
 local function check_response(headers, key, settings)
   if not handshake.has(headers.upgrade, "websocket") or not handshake.has(headers.connection, "upgrade") then
-    return nil, "the response does not change to WebSocket"
+    return nil, "the response does not switch to WebSocket"
   elseif headers["sec-websocket-accept"] ~= lib.accept(key) then
     return nil, "the response has a wrong Sec-WebSocket-Accept"
   end
@@ -131,8 +132,8 @@ local function check_response(headers, key, settings)
   return bits, protocol
 end
 
--- Connects, and exchanges the heads. Returns true, and the attempt has `conn`, `rest`, `bits` and `protocol`; or false,
--- an error, and the response if there is one.
+-- Connects, and exchanges the heads. Returns true, and sets `conn`, `rest`, `bits` and `protocol` of the attempt; or
+-- returns false, an error, and the response if there is one.
 local function shake_hands(attempt, place, settings, opts)
   local tls = place.is_secure and (opts.tls or true) or nil
   local conn, err = socket.connect(place.host, place.port, tls and { tls = tls })
@@ -193,8 +194,8 @@ end
 ---@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: true|table } `timeout`: ms until
 ---the handshake is complete, default 10000; `origin`: the header Origin; `tls`: as for uv.connect, for wss
 ---@return runnel.http.WebSocket? conn
----@return any err why there is none: a string, or an error for which rn.is_timeout is true
----@return { status: integer, headers: table<string, string> }? response if the server has answered with another status
+---@return any err the reason: a string, or an error for which rn.is_timeout is true
+---@return { status: integer, headers: table<string, string> }? response if the server has answered with a status other
 ---than 101
 function websocket.websocket(url, opts)
   check.string(url, "a URL", "websocket")

@@ -1,4 +1,4 @@
----Contexts of TLS by options, which it checks: for runnel.tls, and for what has an option `tls`.
+---Makes TLS contexts from options, and checks the options: for runnel.tls, and for all functions with an option `tls`.
 
 local check = require "runnel.internal.check"
 local need = require "runnel.internal.need"
@@ -8,7 +8,7 @@ local native = need("runnel.tls.core", "OpenSSL and its headers, on Debian libss
 local SERVER = { alpn = true, ca = true, cert = true, key = true, more = true, password = true, verify = true }
 local CLIENT = { alpn = true, ca = true, cert = true, insecure = true, key = true, name = true, password = true }
 local CERTIFICATE = { cert = true, key = true, password = true }
--- What options with other names have been meant by.
+-- Names that other libraries use, and the option that is meant.
 local HINTS = {
   cafile = "ca", cainfo = "ca", certificate = "cert", certificates = "more", certs = "more", host = "name",
   hostname = "name", keypasswd = "password", protocols = "alpn", server_name = "name", servername = "name",
@@ -23,7 +23,7 @@ local function fail(what, text, ...) error(what .. ": " .. text:format(...), 0) 
 local function check_names(opts, known, what)
   for key in pairs(opts) do
     if not known[key] then
-      if OWNERS[key] then fail(what, "the option %s is one of %s", key, OWNERS[key]) end
+      if OWNERS[key] then fail(what, "the option %s is only for %s", key, OWNERS[key]) end
       local hint = HINTS[type(key) == "string" and key:lower()]
       fail(what, "%s%s", check.unknown(key, known), known[hint] and ("; did you mean %s?"):format(hint) or "")
     end
@@ -105,7 +105,7 @@ local function client_options(opts, what)
     fail(what, "insecure: true or false expected, got %s", check.describe(opts.insecure))
   end
   if opts.insecure and opts.ca then
-    fail(what, "ca: with insecure = true no authority matters; leave out one of the two")
+    fail(what, "ca: with insecure = true the authorities are not used; remove one of the two options")
   end
   return copied
 end
@@ -114,7 +114,7 @@ local READERS = { server = server_options, client = client_options }
 
 local contexts = { native = native }
 
----Makes a context by options. Wrong options are an error.
+---Makes a context from options. Wrong options are an error.
 ---@param kind "server"|"client"
 ---@param opts any
 ---@param what string the function, for messages
@@ -129,8 +129,8 @@ end
 
 local usual -- the context of clients without options
 
----Makes a context by an option `tls`: a context, options for one, or `true`: a client that trusts the authorities of
----the system. As contexts.make.
+---The context for an option `tls`: a context, a table of options, or `true` for a client that trusts the authorities of
+---the system. Like contexts.make.
 ---@param kind "server"|"client"
 ---@param value any
 ---@param what string the function and the option, as in "connect: tls"

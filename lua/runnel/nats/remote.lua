@@ -43,8 +43,8 @@ function Job:__close() self.remote:drop(self) end
 ---@field private name string
 ---@field private engine runnel.Engine
 ---@field private encoding string
----@field private terms table<boolean, table<boolean, string>> of jobs as messages have them, by whether they are async,
----and whether they were sent before
+---@field private terms table<boolean, table<boolean, string>> the terms of jobs for messages, by whether the job is
+---async, and whether it was sent before
 ---@field private traceback boolean
 ---@field private reply string where workers answer
 ---@field private inbox runnel.Channel<any> of the subscription to what workers and the server send
@@ -63,7 +63,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private asks_at number when to ask the stream next which jobs it has
 ---@field private old runnel.Job[] jobs that have been in the stream for long, to be checked
 ---@field private removals string[] the subjects of messages to be removed
----@field private removed table<string, fun()> what to call when they are
+---@field private removed table<string, fun()> by subject: the function to call after the removal
 ---@field private removers integer how many go blocks remove some
 ---@field private subjects string what the subjects of its jobs begin with
 ---@field private ticker runnel.Channel<any> the go block that looks
@@ -131,8 +131,8 @@ function Remote:acknowledge(key, ack)
   self.engine:publish(ack, "+ACK")
 end
 
--- The job's caller is gone: removes the job from the stream, and makes its worker cancel it: also one to which it is on
--- its way until then.
+-- Called when the job's caller is gone: removes the job from the stream, and makes its worker cancel it, even if the
+-- job is still on its way to the worker.
 function Remote:drop(job)
   if self.jobs[job.key] ~= job then return end
   local subject = self:subject(job)
@@ -166,7 +166,7 @@ function Remote:tell(message, key)
   internal.report(("remote %s: %s"):format(self.name, message), nil, "remote " .. self.name)
 end
 
--- A worker cannot read a job.
+-- Handles a worker's message that it cannot read a job.
 local function refused(self, version, worker)
   if version == wire.VERSION then
     self:tell(("the worker %s does not know the encoding %q; jobs wait for other workers")

@@ -9,7 +9,7 @@ local stream_message = {}
 
 -- ---- messages ----
 
----The reader's part that messages use (runnel.nats.internal.reader).
+---The fields of the reader (runnel.nats.internal.reader) that messages use.
 ---@class runnel.nats.MessageOwner
 ---@field engine runnel.Engine
 ---@field name? string of the consumer, if messages are acknowledged
@@ -134,8 +134,8 @@ end
 local START = "^(%$JS%.ACK%.[^.]+%.([^.]+)%.)%d+%.%d+%.%d+%.%d+%.%d+$"
 local LONG_START = "^(%$JS%.ACK%.[^.]+%.[^.]+%.[^.]+%.([^.]+)%.)%d+%.%d+%.%d+%.%d+%.%d+"
 
--- What the subjects for acknowledgements of the reader's consumer begin with, from one of them; nil if that is another
--- consumer's.
+-- The beginning of all acknowledgement subjects of the reader's consumer, taken from one of them; nil if that one
+-- belongs to another consumer.
 local function start_of(owner, ack)
   local start, consumer = match(ack, START)
   if not start then start, consumer = match(ack, LONG_START) end

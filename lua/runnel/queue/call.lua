@@ -1,10 +1,11 @@
----One message of a worker (runnel.queue.worker): whether it may start, its call, and its answer; or its next try, or
----that it is given up.
+---One message of a worker (runnel.queue.worker): whether it may start, its call, its answer, its next try, and giving
+---it up.
 ---
----A message that was delivered before may have ended its process. So its starts are counted with it, before each start,
----and the tries that have raised. The first delivery counts nothing: most messages cost nothing. A message whose
----process has ended at each of its starts is given up. Its last two starts are while nothing else runs in the process,
----so that no other message is given up for it. That any process may end between any two steps is the normal case.
+---A message that was delivered before may have ended its process. So before each start the number of its starts is
+---stored, and with it the number of tries that have raised. A first delivery is not counted, so most messages cost
+---nothing. A message whose process has ended at each of its starts is given up. During its last two starts nothing else
+---runs in the process, so that no other message is given up because of it. All this must work if a process ends between
+---any two steps.
 
 local backoff = require "runnel.internal.backoff"
 local core = require "runnel.core"
@@ -24,7 +25,7 @@ local call = {}
 ---@field tries integer how often it is tried if the function raises
 ---@field retry number ms until the second try; doubled for each further one, up to a minute
 
----How often a message was started, and with which end.
+---How often a message was started, and how its starts ended.
 ---@class runnel.queue.Count
 ---@field starts integer
 ---@field raises integer how many of the starts ended with an error
@@ -40,11 +41,11 @@ local call = {}
 ---@field since? number when its go block was started
 ---@field is_started? boolean its function was called
 ---@field block? runnel.Channel<any> its go block
----@field is_cancelled? boolean nobody wants it any more
----@field is_stopped? boolean the worker ends: the message goes to another one
----@field has_left? boolean it does not run any more
+---@field is_cancelled? boolean its result is not needed any more
+---@field is_stopped? boolean the worker ends: the message goes to another worker
+---@field has_left? boolean its call has ended
 
--- Key of a report: the counts of starts cannot be read or written, without which redelivered messages cannot start.
+-- Key of a report: the counts of starts cannot be read or written, so redelivered messages cannot start.
 local NOT_COUNTED <const> = "the server does not store the starts of messages for now: "
 
 -- ---- giving back ----
@@ -60,7 +61,7 @@ end
 
 -- ---- the end of a call ----
 
--- It does not run any more.
+-- Called when the call has ended.
 local function leave(self)
   if self.has_left then return end
   self.has_left = true
@@ -82,13 +83,13 @@ local function set_count(self, count)
   return self.worker.keeper:set_starts(self.message, count)
 end
 
--- The last try has failed, or each start has ended its process.
+-- Gives the message up: its last try has failed, or each start has ended its process.
 local function give_up(self, err, trace)
   local worker = self.worker
   if worker.task:give_up(self, err, trace) and self.is_counted then worker.keeper:forget_starts(self.message) end
 end
 
--- The function has raised.
+-- Handles an error of the function.
 local function failed(self, err, trace)
   local worker, count, why = self.worker, self.count or { starts = 1, raises = 0 }, hand_back.reason(err)
   self.count = count
@@ -106,14 +107,14 @@ end
 
 -- ---- the start ----
 
--- The keeper has not said, or stored, how often it was started: the message is tried again later. Returns false.
+-- Gives the message back for later, since the keeper could not read or store its count. Returns false.
 local function wait_for_counts(self, why)
   self.worker:tell(NOT_COUNTED .. tostring(why), NOT_COUNTED)
   self.worker.keeper:back(self.message, patience.starts_again)
   return false
 end
 
--- Waits until nothing else runs. Returns false if another message must run alone, too: it is then given back.
+-- Waits until nothing else runs. Returns false if another message must run alone, too; this one is then given back.
 local function wait_until_alone(self)
   local worker = self.worker
   if worker.running.lone then
@@ -148,12 +149,12 @@ local function may_start(self)
   end
   count.starts = count.starts + 1
   local ok, why, has_changed = set_count(self, count)
-  if has_changed then -- another worker has it as well: it has started it, or ends
+  if has_changed then -- another worker has the message, too: it has started it, or is ending
     worker.keeper:back(message, patience.starts_again)
     return false
   end
   if not ok then return wait_for_counts(self, why) end
-  worker.told[NOT_COUNTED] = nil -- the next time is reported as well
+  worker.told[NOT_COUNTED] = nil -- the next failure is reported again
   if message.again == "again" then worker.counts.redelivered = worker.counts.redelivered + 1 end
   return true
 end
@@ -170,7 +171,7 @@ local function try(self)
   return limit.call(ms, late, task.run, task, self)
 end
 
--- The function has returned: stores its results, for as long as that takes.
+-- Stores the results of the function, for as long as that takes.
 local function store(self, outcome)
   if self.worker.limit then self.worker.keeper:extend(self.message) end
   return self.worker.task:done(self, outcome)
@@ -206,7 +207,8 @@ local function run(self)
   leave(self)
 end
 
--- Its go block has died, for example because its function has called coroutine.yield; the error is the call's.
+-- Called when its go block has died, for example because the function has called coroutine.yield. The error counts as
+-- the call's.
 local function died(self, why, block)
   pcall(internal.excuse, block, why)
   if self.is_cancelled or self.is_stopped or not self.is_started then return leave(self) end
@@ -217,7 +219,7 @@ local function died(self, why, block)
   end)
 end
 
----Starts it.
+---Starts the call.
 ---@param self runnel.queue.Call
 function call.start(self)
   self.worker.running:enter()
@@ -227,7 +229,7 @@ end
 
 -- ---- from outside ----
 
----Nobody wants it any more.
+---Cancels the call: its result is not needed any more.
 ---@param self runnel.queue.Call
 ---@param why string
 function call.cancel(self, why)
@@ -240,7 +242,7 @@ function call.cancel(self, why)
   self.worker.keeper:drop(self.message)
 end
 
----The worker ends: the message goes to another one, at once.
+---Stops the call, since the worker ends: the message goes to another worker at once.
 ---@param self runnel.queue.Call
 ---@param why string
 function call.stop(self, why)

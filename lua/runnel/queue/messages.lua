@@ -1,5 +1,5 @@
----What the worker of a durable stage does with a message: calls the function with its value, and stores the results.
----The task of a runnel.queue.worker.
+---The task of a durable stage's worker (runnel.queue.worker): calls the function with the value of a message, and
+---stores the results.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -9,7 +9,7 @@ local internal = core.internal
 
 ---@class runnel.queue.MessageTask: runnel.queue.Task
 ---@field private f function
----@field private has_results boolean there is a place for them
+---@field private has_results boolean results are stored
 ---@field private ex_handler? fun(err: any, value: any): any
 ---@field private has_letters boolean
 ---@field private limits runnel.queue.Limits
@@ -19,7 +19,7 @@ Task.__index = Task
 -- Key of a report: results cannot be stored.
 local NOT_STORED <const> = "its stream does not accept results for now: "
 
--- How long a message must wait, by its header; or nil. Uses the clock of this process, to the second.
+-- How many ms a message must still wait, by its header; or nil. Uses the clock of this process, to the second.
 local function delay_of(message)
   local at = message.headers and tonumber(message.headers["Runnel-At"])
   local ms = at and at - os.time() * 1000
@@ -39,7 +39,7 @@ function Task:read(message)
     self.worker.keeper:back(message, delay)
     return nil
   end
-  -- The first delivery of a message with a time only had to wait.
+  -- The first delivery of a message with a time only served to wait.
   return { limits = self.limits, only_waited = message.deliveries <= 2 and headers["Runnel-At"] ~= nil }
 end
 

@@ -1,5 +1,5 @@
----The waiting times of workers, in ms: until something is done again, or reported. A shorter time costs messages, and
----nothing else; specs shorten them by `scale`.
+---The waiting times of workers, in ms: until something is repeated or reported. Shorter times only cause more messages
+---to the server, so specs shorten them by `scale`.
 
 local waits = {
   given_back = 5000,    -- until a message that was handed back is delivered again

@@ -86,7 +86,6 @@ end
 
 -- ---- dead letters ----
 
--- The first line of an error.
 local function first_line(text) return (text or "?"):match "^[^\n]*" end
 
 ---A table of dead letters.

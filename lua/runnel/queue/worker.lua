@@ -1,6 +1,6 @@
 ---A worker: takes messages from a queue, and calls a function for each, at most n at a time. It decides when a message
----starts, is tried again, or is given up (runnel.queue.call); its keeper has the messages (docs/architecture.md), and
----its task knows what is in them: jobs of a remote stage, or messages of a durable one.
+---starts, is tried again, or is given up (runnel.queue.call). Its keeper stores the messages (docs/architecture.md).
+---Its task knows their contents: jobs of a remote stage, or messages of a durable one.
 
 local call = require "runnel.queue.call"
 local core = require "runnel.core"
@@ -13,7 +13,7 @@ local running = require "runnel.queue.running"
 local internal = core.internal
 local now = core.now
 
----What has the messages of a worker; docs/architecture.md ("Queues") has its promises.
+---Stores the messages of a worker; docs/architecture.md ("Queues") describes the functions.
 ---@class runnel.queue.Keeper
 ---@field from string the queue, for errors
 ---@field open fun(self, taker: runnel.queue.Taker): boolean?, string?
@@ -26,7 +26,7 @@ local now = core.now
 ---@field drop fun(self, message: any)
 ---@field extend fun(self, message: any)
 ---@field limit fun(self, message: any, ms: number, text: string, words: any, count: runnel.queue.Count)
----@field alive fun(self) Lua runs; is called periodically while calls have limits
+---@field alive fun(self) called periodically while calls have limits, to show that Lua runs
 ---@field starts fun(self, message: any): runnel.queue.Count?, string?
 ---@field set_starts fun(self, message: any, count: runnel.queue.Count): boolean, string?, boolean?
 ---@field note_starts fun(self, message: any, count: runnel.queue.Count)
@@ -34,34 +34,35 @@ local now = core.now
 ---@field bury fun(self, letter: runnel.DeadLetter): boolean?, string?
 ---@field watch fun(self, worker: runnel.Worker, ...: any)
 
----What a worker gives its keeper.
+---The functions that a worker passes to its keeper.
 ---@class runnel.queue.Taker
 ---@field n integer how many calls may run at a time
 ---@field room fun(): integer how many messages may come now
 ---@field take fun(message: any) is called with each message; must not park
 ---@field answered fun(message: any) is called when a message has been answered
----@field silent fun(why: string) no messages come for now
----@field over fun(reason: any, is_lost: boolean) nothing comes any more; `is_lost`: and nothing can be answered
+---@field silent fun(why: string) called when no messages come for now
+---@field over fun(reason: any, is_lost: boolean) called when nothing comes any more; `is_lost`: nothing can be answered
+---either
 
 ---What a worker does with its messages.
 ---@class runnel.queue.Task
----@field what string what the program has called, for its errors, as in "serve"
+---@field what string the function that the program has called, for errors, as in "serve"
 ---@field unit string what a message is called, as in "job"
 ---@field name string of the queue
 ---@field worker runnel.Worker is set when the worker starts
----@field duplicates? integer 0 if it counts results that are there already
----@field read fun(self, message: any): runnel.queue.Call? reads a message; nil if it is not for this worker: then it
----has been answered
----@field is_wanted? fun(self, call: runnel.queue.Call): boolean whether it is still to be called
+---@field duplicates? integer 0 if it counts results that were stored before
+---@field read fun(self, message: any): runnel.queue.Call? reads a message; answers it and returns nil if it is not for
+---this worker
+---@field is_wanted? fun(self, call: runnel.queue.Call): boolean whether its result is still needed
 ---@field run fun(self, call: runnel.queue.Call): table calls the function, and returns the outcome: its results, and
----their number n; and if it has failed nevertheless, `failed`, `err` and `traceback`
+---their number n; if the outcome is a failure, also `failed`, `err` and `traceback`
 ---@field done fun(self, call: runnel.queue.Call, outcome: table): boolean?, any stores the results, and answers the
 ---message. Parks for as long as that takes; nil and the reason if they can never be stored
----@field give_up fun(self, call: runnel.queue.Call, err: any, trace: string?): boolean? the last try has failed:
----answers the message. Returns true if it cannot come again
+---@field give_up fun(self, call: runnel.queue.Call, err: any, trace: string?): boolean? answers a message whose last
+---try has failed. Returns true if it cannot be delivered again
 ---@field silent fun(self, starts: integer): string the error of a message whose process has ended at each start
----@field last_words fun(self, call: runnel.queue.Call, late: string): any what the keeper is to tell if the process has
----to be ended because a call is over its limit; nil: that the call has failed
+---@field last_words fun(self, call: runnel.queue.Call, late: string): any what the keeper publishes if the process has
+---to be ended because a call is over its limit; nil: only the count of the failure
 ---@field value fun(self, call: runnel.queue.Call): any the value of a message, to be shown
 ---@field close? fun(self) the worker has ended
 
@@ -69,16 +70,16 @@ local now = core.now
 ---@class runnel.Worker
 ---@field name string
 ---@field n integer
----@field err any why it has ended, if the program has not ended it
+---@field err any why the worker has ended, unless the program has ended it
 ---@field package keeper runnel.queue.Keeper
 ---@field package task runnel.queue.Task
 ---@field package limit number? ms that a call may take
----@field package rate? { wait: fun(self) } lets calls start
----@field package held table<any, runnel.queue.Call> the messages that it has, by their numbers
+---@field package rate? { wait: fun(self) } limits how often calls start
+---@field package held table<any, runnel.queue.Call> the messages that it has, by their ids
 ---@field package waiting runnel.queue.Call[] those that have not started
 ---@field package running runnel.Running
 ---@field package counts table<string, integer>
----@field package told table<string, boolean> reports that were made already
+---@field package told table<string, boolean> reports that were already made
 ---@field package is_paused boolean no call is started, because an operator has paused the queue
 ---@field package is_open boolean it asks for messages
 ---@field package is_over boolean it has ended
@@ -95,11 +96,11 @@ function Worker:room()
   return self.n - self.running.count - #self.waiting
 end
 
--- The keeper has a message. Must not park.
+-- Takes a message from the keeper. Must not park.
 local function take(self, message)
   local held = self.held[message.sequence]
-  -- The keeper has delivered the message again while this worker has it: perhaps it has missed the extensions of the
-  -- lease, because the network failed.
+  -- The keeper has delivered the message again while this worker has it: perhaps the extensions of the lease were lost
+  -- in the network.
   if held and self.keeper:join(held.message, message) then return end
   local new = self.task:read(message)
   if new then
@@ -123,13 +124,13 @@ function Worker:pump()
   if self.is_open then self.keeper:fetch() end
 end
 
----A message has been answered.
+---Called when a message has been answered.
 function Worker:answered(message)
   local held = self.held[message.sequence]
   if held and held.message == message then self.held[message.sequence] = nil end
 end
 
----Cancels the messages that satisfy a condition: they are done.
+---Cancels the messages that satisfy a condition, and answers them.
 ---@param condition fun(call: runnel.queue.Call): boolean
 ---@param why string
 function Worker:cancel(condition, why)
@@ -181,12 +182,12 @@ function Worker:stop()
   finish(self)
 end
 
--- Nothing comes any more. `is_lost`: nothing can be answered either.
+-- Called when nothing comes any more. `is_lost`: nothing can be answered either.
 local function over(self, err, is_lost)
   if self.is_over then return end
   if self.is_open then self.err = err end
   if is_lost then return self:stop() end
-  if not self.is_open then return end -- it drains
+  if not self.is_open then return end -- it already drains
   refuse_more(self, err)
   guard.started(guard.go(guard.nothing, nil, function()
     self.running:wait(0)
@@ -196,8 +197,7 @@ end
 
 Worker.__close = function(self) self:stop() end
 
----Waits until the worker has ended: it was drained or stopped, the connection has ended, or what it works on was
----deleted.
+---Waits until the worker has ended: it was drained or stopped, the connection has ended, or its queue was deleted.
 ---@return boolean? ended nil if the program has not ended it
 ---@return any err why it has ended then
 function Worker:wait()

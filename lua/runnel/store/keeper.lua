@@ -1,8 +1,8 @@
----A queue of messages in a store, as a keeper for workers: what has the messages, while the worker decides.
+---A queue of messages in a store. It is a keeper: it stores messages for workers, which make the decisions.
 ---
----A message that was delivered belongs to its keeper: runnel_queue.holder. A keeper holds a lock of the system for as
----long as it lives (core.locks), so the others see at once when its process has ended, and take its messages; nothing
----has to be extended. Results and the end of their message are one transaction.
+---A delivered message belongs to a keeper: runnel_queue.holder. A keeper holds a lock of the system while its process
+---runs (core.locks). So the other keepers see at once when the process has ended, and take its messages; leases need no
+---extension. Results are stored and their message ends in one transaction.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -17,8 +17,8 @@ local is_cancelled = internal.is_cancelled
 
 local keepers = {}
 
--- How long a keeper waits until it looks for messages of other processes, and for the end of other keepers; and until
--- it tries again what has failed. In ms.
+-- How long a keeper waits until it looks for messages from other processes and for keepers that have ended; and until
+-- it repeats a failed statement. In ms.
 local LOOKS_AGAIN <const>, TRIES_AGAIN <const> = 100, 200
 
 -- ---- statements ----
@@ -51,14 +51,14 @@ end
 
 -- ---- appending ----
 
--- Wakes the keepers of a queue in this state.
+-- Wakes the keepers of a queue in this Lua state.
 local function ring(store, queue)
   for keeper in pairs(store.keepers or {}) do
     if keeper.queue == queue then keeper.bell:put(true) end
   end
 end
 
----Stores a message; at most one with an id. When this returns, it is on the disk.
+---Stores a message, unless the queue has one with the same id. When this returns, it is on the disk.
 ---@param store runnel.store.Store
 ---@param queue string
 ---@param value any
@@ -78,7 +78,7 @@ function keepers.append(store, queue, value, opts)
   return true, changes == 0
 end
 
----How many messages of a queue nobody has, and how many were delivered and have not ended.
+---How many messages of a queue wait, and how many were delivered and have not ended.
 ---@param store runnel.store.Store
 ---@param queue string
 ---@return { waiting: integer, running: integer }
@@ -96,13 +96,13 @@ end
 ---@field from string for errors
 ---@field holder string its name in the table, and of its lock
 ---@field bell runnel.Channel<boolean> there may be something to do
----@field taker table what the worker has given it
+---@field taker table the functions that the worker has passed
 local Keeper = {}
 Keeper.__index = Keeper
 
 local Message = {}
 
--- The value of a message is decoded when it is first read: this may raise.
+-- The value of a message is decoded when it is first read, which may raise.
 function Message:__index(name)
   if name ~= "value" then return nil end
   local value = values.of(values.entry(self.form, self.data))
@@ -127,7 +127,7 @@ local function must(self, kind, sql, ...)
   return result
 end
 
--- Messages of keepers whose processes have ended go back to the queue.
+-- Gives back the messages of keepers whose processes have ended.
 local function take_back(self)
   local locks = self.store.locks
   if not locks then return end
@@ -168,7 +168,8 @@ local function look(self)
   return deliver(self)
 end
 
--- Delivers until it is closed. What fails for now, since another program has locked the file, say, is tried again.
+-- Delivers until the keeper is closed. Repeats statements that fail, for example because another program has locked the
+-- file.
 local function run(self)
   self.looked = -math.huge
   while not self.is_closed and not self.store.is_closed do
@@ -183,7 +184,7 @@ local function run(self)
   if not self.is_closed then error("the store is closed", 0) end
 end
 
--- The go block that delivers has died. The worker gets the reason.
+-- Called when the go block that delivers has died. The worker gets the reason.
 local function died(self, reason, block)
   internal.excuse(block, reason)
   self.is_closed = true
@@ -209,20 +210,20 @@ end
 
 function Keeper:fetch() self.bell:put(true) end
 
----Delivers nothing more. What it has delivered stays with it until it is answered.
+---Delivers nothing more. Delivered messages stay with this keeper until they are answered.
 function Keeper:close()
   self.is_closed = true
   self.bell:put(true)
 end
 
----The same message is never delivered twice to a keeper that has it.
+---A keeper never delivers a message again that it has.
 function Keeper:join(held) return not held.is_answered end -- luacheck: no self
 
 function Keeper:id(message) return ("%s.%d"):format(self.queue, message.sequence) end
 
 -- ---- answers ----
 
--- Notes that a message has been answered. Returns false if it had been.
+-- Notes that a message has been answered. Returns false if it was already answered.
 local function answer(self, message)
   if message.is_answered then return false end
   message.is_answered = true
@@ -230,7 +231,7 @@ local function answer(self, message)
   return true
 end
 
--- Runs a statement later, again until it succeeds. Then wakes the keepers of the queue.
+-- Runs a statement in the background, and repeats it until it succeeds. Then wakes the keepers of the queue.
 local function later(self, sql, ...)
   guard.started(guard.go(guard.nothing, nil, function(...)
     while not self.store.is_closed do
@@ -250,8 +251,8 @@ end })
 ---@param message table
 ---@param results? { id: string, value: any }[]
 ---@return boolean? ok
----@return any duplicates how many results there were already; or why it has failed
----@return boolean? passes it may work later
+---@return any duplicates how many results were stored before; or the reason of the failure
+---@return boolean? passes the same call may succeed later
 function Keeper:done(message, results)
   local n, arguments, made = results and #results or 0, {}, wall()
   for i = 1, n do
@@ -282,7 +283,7 @@ function Keeper:drop(message)
   if answer(self, message) then later(self, END, message.sequence, self.holder) end
 end
 
----Its lease lasts as long as the process.
+---Does nothing: a lease lasts as long as the process.
 function Keeper:extend() end -- luacheck: no self
 
 -- ---- counts, letters ----
@@ -299,7 +300,7 @@ end
 
 ---@return boolean stored
 ---@return string? problem
----@return boolean? has_changed another worker has stored one since `starts`
+---@return boolean? has_changed another worker has stored a count since `starts`
 function Keeper:set_starts(message, count)
   local text = json.encode { starts = count.starts, raises = count.raises, error = count.error }
   local rows, problem = self.store.db:attempt("rows", SET_STARTS, text, message.sequence, message.revision)
@@ -313,7 +314,7 @@ function Keeper:note_starts(message, count)
   guard.started(guard.go(guard.nothing, nil, self.set_starts, self, message, count), "store")
 end
 
----The count is a part of the message, and ends with it.
+---Does nothing: the count is a field of the message.
 function Keeper:forget_starts() end -- luacheck: no self
 
 ---Stores a dead letter; at most one with an id. Parks.

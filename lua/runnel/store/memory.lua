@@ -1,13 +1,13 @@
----The results that a function used last, in memory: LEAST of them at least, twice as many at most, but no large ones.
----When there are LEAST young ones, they become the old ones, and the old ones are forgotten. An old one that is used
----becomes young again.
+---The results of a function that were used last, in memory: between LEAST and twice LEAST of them, without large ones.
+---When there are LEAST young results, they become old, and the previous old ones are forgotten. An old result that is
+---used becomes young again.
 
 local LEAST <const>, LONGEST <const> = 10000, 1 << 16
 
 ---@class runnel.store.Memory
 ---@field young table<any, runnel.store.Entry>
 ---@field old table<any, runnel.store.Entry>
----@field count integer of the young ones
+---@field count integer how many are young
 local Memory = {}
 Memory.__index = Memory
 

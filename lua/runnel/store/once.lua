@@ -1,8 +1,8 @@
----store:once: a function each of whose results is computed once.
+---store:once: functions that compute each result once.
 ---
----A call of one key looks for the result in memory, then waits for the call of the same key that runs, if one does: in
----this state (Store.running) or in another process (core.locks). Then it looks into the table; if there is no result it
----calls the function, and returns once the result is on the disk.
+---A call first looks for the result in memory. If another call with the same key runs, in this Lua state
+---(Store.running) or in another process (core.locks), it waits for that call. Then it looks in the table. If there is
+---no result, it calls the function, and returns when the result is on the disk.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -21,7 +21,7 @@ local value_of = values.of
 
 -- ---- keys ----
 
--- A key as it is in the table: a string or a number; a list as a blob with JSON. And as it is in Store.running.
+-- A key as it is in the table (a string or a number; a list as a blob with JSON), and as it is in Store.running.
 local function key_of(self, key)
   local kind = math.type(key) or type(key)
   if kind == "string" then return key, "s" .. key end
@@ -34,18 +34,19 @@ local function key_of(self, key)
     :format(self.name, key ~= key and "nan" or check.article(key)))
 end
 
--- A key for messages and scopes.
+-- A key as text, for messages and scopes.
 local function shown(key) return type(key) == "table" and key[1] or steps.shown(key) end
 
 -- ---- a call that runs ----
 
 ---@class runnel.store.Run
----@field entry runnel.store.Entry? what it has found
----@field err any? or its error
+---@field entry runnel.store.Entry? its result
+---@field err any? its error
 ---@field has_failed boolean
 local Run = {}
 
--- Ends a call: wakes those that wait for it. One that was cancelled has found nothing: then another one calls.
+-- Ends a call, and wakes the calls that wait for it. A cancelled call has no result: then another one calls the
+-- function.
 function Run:__close(err)
   local store = self.store
   store.running[self.id] = nil
@@ -54,10 +55,10 @@ function Run:__close(err)
   self.done:close()
 end
 
--- The longest pause between two looks whether another process has ended its call, in ms.
+-- The longest pause between two checks whether another process has ended its call, in ms.
 local LONGEST_PAUSE <const> = 100
 
--- Waits until no other process is in this call.
+-- Waits until no other process runs this call.
 local function lock(run)
   local locks, pause = run.store.locks, 2
   if not locks then return end
@@ -86,17 +87,17 @@ local function must(self, statements, kind, sql, ...)
   return result
 end
 
--- Refuses a step that is not the one in the table.
+-- Raises the error that a step is not the one in the table.
 local function check_step(self, call, key, step, row)
   if not row or row.is_this == 1 and row.step == step then return end
   local there = row.is_this == 1 and ("this was step %d"):format(row.step)
     or ("it was %s[%s]"):format(row.name, steps.shown(row.key))
-  internal.raise(("once: step %d of %s is %s[%s]; when it was done first, %s. A call whose steps have changed cannot "
-    .. "go on: change them back, or do all of it again, after store:forget")
+  internal.raise(("once: step %d of %s is %s[%s]; the first time %s. A call whose steps have changed cannot "
+    .. "continue: undo the change, or repeat the whole call after store:forget")
     :format(step, call.scope, self.name, shown(key), there))
 end
 
--- The entry in the table, or nil, and whether there is one that has expired.
+-- The entry in the table; or nil, and whether there is an expired one.
 local function find(self, call, key, step)
   local db = self.store.db
   local row
@@ -113,8 +114,7 @@ local function find(self, call, key, step)
   return entry, false
 end
 
--- Writes a result, or an error; and forgets the steps of the scope `inner`, which nobody reads again, unless that is
--- nil. Returns the entry.
+-- Writes a result, or an error; and forgets the steps of the scope `inner`, unless that is nil. Returns the entry.
 local function keep(self, statements, scope, key, step, failed, value, inner)
   local form, data, entry = values.encode(value, failed and "the error" or "the result")
   if not form then internal.raise(("once %s: %s"):format(self.name, data)) end
@@ -131,7 +131,7 @@ end
 
 -- ---- calling the function ----
 
--- The result of the function: its first one; nil and an error count as raised.
+-- The first result of the function; raises the error if it has returned nil and an error.
 local function result_of(result, err)
   if result == nil and err ~= nil then error(err, 0) end
   return result
@@ -153,13 +153,13 @@ local function compute(self, scope, inner, key, step, ...)
   return keep(self, db, scope, key, step, false, result, call.number > 0 and inner or nil)
 end
 
--- The same, as often as the options tell.
+-- Like compute, with the number of tries in the options.
 local function compute_often(self, ...)
   if not self.tries then return compute(self, ...) end
   return (retry.retry(compute, self.tries, self, ...))
 end
 
--- The same; keeps the error if the options tell to.
+-- Like compute_often; stores the error if the options say so.
 local function compute_or_fail(self, scope, inner, key, step, ...)
   if not self.errors then return compute_often(self, scope, inner, key, step, ...) end
   local ok, entry = pcall(compute_often, self, scope, inner, key, step, ...)
@@ -177,7 +177,7 @@ local function outcome(entry)
   return value_of(entry)
 end
 
--- Waits for the calls of the same key that run. Returns the entry of one; nil if none runs.
+-- Waits for running calls with the same key. Returns the entry of the first with a result; nil if none is left.
 local function wait_for_others(store, id)
   local running = store.running
   while true do
@@ -216,7 +216,7 @@ local function call_once(self, ...)
   local store = self.store
   if store.is_closed then internal.raise(("once %s: the store is closed"):format(self.name)) end
   if store.db:is_in_transaction() then
-    internal.raise(("once %s: this go block is in a transaction, for whose end this would wait"):format(self.name))
+    internal.raise(("once %s: this go block is in a transaction, so this would wait for itself"):format(self.name))
   end
   local step = call and call:next() or nil
   local id = call and call.scope .. "\0" .. self.prefix .. text or self.prefix .. text
@@ -261,7 +261,7 @@ function once.new(store, name, f, opts, tries, pause)
   return function(...) return call_once(self, ...) end
 end
 
----Forgets results: that of a key, or all of a name. Returns their number.
+---Forgets the result of a key, or all results of a name. Returns their number.
 ---@param store runnel.store.Store
 ---@param name string
 ---@param key any nil: all

@@ -70,7 +70,7 @@ function schema.prepare(db)
     version = version_of(db)
   end
   if version <= schema.VERSION then return true end
-  return nil, ("%s: the tables of runnel.store in it have version %d, and this release of runnel knows version %d: "
+  return nil, ("%s: its tables of runnel.store have version %d, and this release of runnel supports version %d: "
     .. "use a newer release"):format(db.path, version, schema.VERSION)
 end
 

@@ -1,4 +1,4 @@
----Which call of a `once` a go block is in, so that the calls within become its steps: their keys belong to it, and
+---Which call of a `once` function each go block is in. The calls within it are its steps: their keys belong to it, and
 ---their order must stay the same.
 
 local core = require "runnel.core"
@@ -6,14 +6,14 @@ local internal = core.internal
 
 local steps = {}
 
--- The key for what runs outside any go block.
+-- The key for code outside any go block.
 local MAIN = {}
 
----A call that runs.
+---A running call.
 ---@class runnel.store.Call
----@field scope string its name and key, and those of the calls that it is a part of
+---@field scope string its name and key, and those of its outer calls
 ---@field number integer of the last step
----@field before runnel.store.Call? what the go block was in before
+---@field before runnel.store.Call? the outer call of the go block
 ---@field block any
 
 -- go block -> the call that it is in
@@ -24,7 +24,7 @@ Call.__index = Call
 
 function Call:__close() calls[self.block] = self.before end
 
----The go block that runs, or a value that stands for none.
+---The running go block, or a value that stands for none.
 function steps.block() return internal.self "once" or MAIN end
 
 ---The call that the running go block is in, or nil.
@@ -34,7 +34,7 @@ function steps.current()
   return calls[steps.block()]
 end
 
----The running go block is in this call until the result, a to-be-closed variable, is closed.
+---Enters a call: the running go block is in it until the result, a to-be-closed variable, is closed.
 ---@param scope string
 ---@return runnel.store.Call
 function steps.enter(scope)
@@ -51,7 +51,7 @@ function Call:next()
   return self.number
 end
 
----A key for a scope and for messages.
+---A key as text, for scopes and messages.
 ---@param key any
 ---@return string
 function steps.shown(key) return type(key) == "string" and ("%q"):format(key) or tostring(key) end

@@ -9,10 +9,10 @@ local sqlite = require "runnel.sqlite"
 
 local values = {}
 
--- Larger values are kept as MessagePack, which takes less time, and which nobody reads as text anyway.
+-- Larger values are kept as MessagePack, which takes less time; they are too long to be read as text.
 local LONGEST_JSON <const> = 1 << 20
 
----What is in memory: a value that nobody can change, or bytes, and the function that makes the value of them.
+---A value in memory: an immutable value; or bytes, and the function that decodes them.
 ---@class runnel.store.Entry
 ---@field data any
 ---@field read? fun(data: any): any nil: data is the value
@@ -21,7 +21,7 @@ local LONGEST_JSON <const> = 1 << 20
 
 -- ---- objects ----
 
--- The classes whose objects can be kept, by the name of the metatable.
+-- The classes whose objects can be stored, by the name of the metatable.
 local CLASSES = {
   ["http response"] = function(fields)
     return require("runnel.http.response").new(fields.status, fields.headers, fields.body, fields.url)
@@ -40,7 +40,7 @@ end
 
 -- ---- JSON ----
 
--- Lists that were decoded from JSON, without the mark that makes them arrays.
+-- Copies lists that were decoded from JSON, without the mark that makes them arrays.
 local function unmark(value)
   if type(value) ~= "table" then return value end
   setmetatable(value, nil)
@@ -50,7 +50,7 @@ end
 
 local ARRAY = getmetatable(json.array {})
 
--- Whether a value has no other objects than those that come from JSON.
+-- Whether all objects in a value were decoded from JSON.
 local function is_from_json(value, depth)
   if type(value) ~= "table" or value == json.null then return true end
   local meta = getmetatable(value)
@@ -82,14 +82,14 @@ local READERS = {
   msgpack = unpack,
 }
 
--- An entry with a value of a class, if that is not nil.
+-- An entry for a value; with a class, for an object of that class.
 local function of_class(class, read, data)
   if not class then return { data = data, read = read } end
   local make = CLASSES[class]
   return { data = data, read = function(bytes) return make(read(bytes)) end }
 end
 
----The entry for what is in a row.
+---The entry for the value in a row.
 ---@param form string
 ---@param data string?
 ---@return runnel.store.Entry
@@ -101,7 +101,7 @@ function values.entry(form, data)
   if class then return of_class(class, read, data) end
   local value = read(data)
   if type(value) ~= "table" then return { data = value } end
-  -- Of a table each caller gets one of its own. MessagePack is the fastest to read.
+  -- Each caller gets its own copy of a table; MessagePack is the fastest to decode.
   local packed = encoding == "json" and internal.pack(value, "value")
   return packed and { data = packed, read = unpack } or { data = data, read = read }
 end
@@ -117,7 +117,7 @@ end
 
 -- ---- writing ----
 
----The form, the data and the entry for a value; or nil and a message that says which part of it cannot be kept.
+---The form, the data and the entry for a value; or nil and a message that says which part cannot be stored.
 ---@param value any
 ---@param name string what the message calls the value
 ---@return string? form

@@ -1,4 +1,4 @@
----The time in ms since 1970; in a simulation its own.
+---The time in ms since 1970; in a simulation, simulated time.
 
 local core = require "runnel.core"
 local lib = require "runnel.sqlite.core"

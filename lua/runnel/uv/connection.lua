@@ -28,7 +28,7 @@ local Attempt = { __close = function(self)
   if self.conn then self.conn:close() end
 end }
 
----Makes a to-be-closed variable that closes a connection, unless its field `conn` is removed before.
+---Makes a to-be-closed variable that closes a connection, unless its field `conn` was set to nil.
 ---@param conn runnel.uv.Connection
 function connection.attempt(conn) return setmetatable({ conn = conn }, Attempt) end
 
@@ -74,8 +74,8 @@ function connection.context(kind, value, what, level)
   return context, err
 end
 
----Does the handshake of TLS on a connection, which is closed if that fails; parks.
----@param conn runnel.uv.Connection which nobody reads
+---Does the TLS handshake on a connection; closes the connection if that fails. Parks.
+---@param conn runnel.uv.Connection one that nothing else reads
 ---@param context runnel.tls.Context
 ---@param late? runnel.Channel<any> gives up when it closes; default: after 10 s
 ---@return runnel.uv.Connection? conn
@@ -98,21 +98,21 @@ function connection.secure(conn, context, late)
   return conn
 end
 
----What is known of a connection with TLS.
+---Information about a connection with TLS.
 ---@class runnel.uv.TlsInfo
 ---@field version string "TLSv1.2" or "TLSv1.3"
 ---@field cipher string its name in OpenSSL
----@field protocol? string the protocol that both ends speak, if they have the option alpn
+---@field protocol? string the protocol that ALPN has chosen
 ---@field peer? string the subject of the other end's certificate, as in "CN=example.org", if it was verified
----@field name? string the server's name, as the client calls it
+---@field name? string the server's name that the client has asked for
 ---@field resumed boolean whether the client has resumed an earlier session
 
----What is known of TLS on this connection.
+---Information about TLS on this connection.
 ---@return runnel.uv.TlsInfo? info nil without TLS
 function Connection:tls_info() return self.session and self.session:info() or nil end
 
----Begins TLS on a connection that has none; parks until the handshake is complete. Both ends must have agreed to do so,
----as by STARTTLS of SMTP; and all that the other end has sent before must have been taken.
+---Begins TLS on a connection that has none; parks until the handshake is complete. Both ends must have agreed on that,
+---as with STARTTLS in SMTP, and all earlier input must have been taken.
 ---@param tls true|runnel.tls.ClientOptions|runnel.tls.Context as for connect; or a context of a server
 ---@param opts? { timeout?: number } as for connect
 ---@return boolean ok if false, the connection is closed

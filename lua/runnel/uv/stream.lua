@@ -17,8 +17,8 @@ local fail, pass_on = internal.fail, internal.pass_on
 local offer = core.methods.offer
 local PRIORITY = { priority = true }
 
--- Without the end of the session, somebody on the way may have cut what the other end has sent.
-local CUT = "the connection was cut: it has ended without the end of TLS (close_notify)"
+-- Without the end of the session, the connection may have been cut on the way, and bytes may be missing.
+local CUT = "the connection was cut: it has ended without TLS's close_notify"
 
 -- How many bytes are kept of an untaken output whose writer must not block.
 local KEPT = 64 * 1024
@@ -172,7 +172,7 @@ local function hold(held, chunk)
   end
 end
 
--- Decrypts a chunk. Returns the text in it, or nil; and whether the input ends, with which error.
+-- Decrypts a chunk. Returns its text, or nil; whether the input ends; and the error with which it ends.
 local function decrypt(self, chunk)
   local text, state, why = self.session:receive(chunk)
   secure.flush(self.handle, self.session)
@@ -356,22 +356,21 @@ end
 
 -- ---- TLS ----
 
----Stops reading, so that another reader can. Returns an error if something has been read that nobody has taken: it was
----not encrypted.
+---Stops reading, so that the handshake can read. Returns an error if there is untaken input: it was not encrypted.
 ---@return string? err
 function Stream:suspend()
   local input = self.input
   if self.held or input and (#input > 0 or input:stats().puts > 0) then
-    return "what has come before has not been taken, and it was not encrypted"
+    return "earlier input was not taken, and it was not encrypted"
   end
   if not self.reading then return nil end
   self.handle:read_stop()
   self.reading, self.slot.stream = false, nil
 end
 
----The stream's handshake of TLS is complete, and nobody reads.
----@param text? string what has come with the handshake
----@param ended? boolean nothing more will come
+---Call it when the TLS handshake of the stream is complete, and nothing else reads.
+---@param text? string text that has arrived with the handshake
+---@param ended? boolean the input has ended
 function Stream:secure(text, ended)
   self.slot = self.slot or reader()
   if not self.input then

@@ -1,8 +1,8 @@
 ---One end of a WebSocket connection: messages as channels.
 ---
----A go block reads: it makes messages of what comes, answers pings and the other end's close, and ends the connection.
----It waits for the program to take a message, so a slow program stops the other end. Nothing that the go block sends
----keeps it from reading.
+---One go block reads: it turns the received bytes into messages, answers pings and the other end's close frame, and
+---ends the connection. It waits for the program to take each message, so a slow program stops the other end. It never
+---waits for something to be sent.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -17,8 +17,8 @@ local chan, cancel, sleep = core.chan, core.cancel, core.sleep
 local alts, put_while_open = internal.moving.alts, internal.moving.put_while_open
 local PRIORITY = { priority = true }
 
--- How long after a timer bytes that have come before it are looked for, in ms: after a long computation, timers run
--- before what has come meanwhile is read.
+-- After a long computation, timers fire before the bytes that have arrived meanwhile are read. So this is how many ms
+-- to wait for such bytes after a timer.
 local GRACE <const> = 100
 
 local MOST_OF_REASON <const> = 123
@@ -26,7 +26,7 @@ local MOST_OF_REASON <const> = 123
 -- Codes of close frames.
 local NORMAL <const>, GOING_AWAY <const>, NO_CODE <const>, LOST <const>, FAILED <const> = 1000, 1001, 1005, 1006, 1011
 
--- Those with which a connection ends well.
+-- The codes of a normal end.
 local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
 
 ---What carries the bytes of a connection.
@@ -42,9 +42,9 @@ local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
 ---An end of a WebSocket connection.
 ---@class runnel.http.WebSocket
 ---@field protocol? string the subprotocol that both ends have agreed on
----@field code? integer once it has ended: the code of the other end's close frame, 1005 if that had none; 1006 if there
----was no close frame
----@field reason? string the reason of that close frame, or why there was none
+---@field code? integer once the connection has ended: the code of the other end's close frame, 1005 if that had none;
+---1006 without a close frame
+---@field reason? string the reason in that close frame, or why there was none
 ---@field private name string
 ---@field private session any of the C module
 ---@field private transport runnel.http.WebSocketTransport
@@ -52,41 +52,40 @@ local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
 ---@field private input runnel.Channel<any> the messages
 ---@field private late? any the error of pings without an answer
 ---@field private stopped runnel.Channel<any> closes when no message can be sent any more
----@field private ended? any why
+---@field private ended? any why no message can be sent any more
 ---@field private output? runnel.Channel<any> of `writer`
----@field private heard integer counts the pieces that have come, and the messages that have been taken
+---@field private heard integer counts the received pieces, and the messages that have been taken
 ---@field private is_reading boolean the go block waits for bytes
----@field private due { ping?: string, pong?: string } the payloads of what is to be sent beside messages
----@field private is_sending_due boolean a go block sends these
----@field private timer? runnel.Channel<any> the go block that ends an end that takes too long
+---@field private due { ping?: string, pong?: string } the payloads of the ping and the pong that are to be sent
+---@field private is_sending_due boolean a go block is sending these
+---@field private timer? runnel.Channel<any> the go block that cuts the connection if closing it takes too long
 ---@field private beat? runnel.Channel<any> the go block that sends pings
----@field package over runnel.Channel<any> closes when it is
+---@field package over runnel.Channel<any> closes when the connection is over
 local Connection = { __name = "websocket" }
 Connection.__index = Connection
 
 local connection = { lib = lib }
 
----How long the end of a connection may take, in ms: until what is still to be sent has been sent, and the other end has
----closed, too. Specs change it.
+---How many ms closing a connection may take: until everything has been sent, and the other end has closed, too. Specs
+---change it.
 connection.patience = 5000
 
 -- ---- the end ----
 
--- Closes a channel of messages to be sent, and drops those that wait, so that their go blocks go on. An error is
--- reported unless the program takes it from the channel.
+-- Closes a channel of messages to be sent, and drops the waiting ones, so that the go blocks that put them go on. An
+-- error is reported unless the program takes it from the channel.
 local function refuse(ch, err)
   while ch:poll() ~= nil do end -- luacheck: ignore 542
   if err ~= nil then internal.fail(ch, err, nil, "a writer") else ch:close() end
 end
 
--- No message can be sent any more.
+-- Ends sending: no message can be sent any more.
 local function stop_writing(self, why)
   self.ended = self.ended or why
   self.stopped:close()
 end
 
--- No message comes any more. An error is reported unless the program takes it; but not in a server, since clients come
--- and go.
+-- Ends the input. An error is reported unless the program takes it; but not in a server, where lost clients are normal.
 local function end_input(self, err)
   self.input:close(err)
   if not self.is_client then self.input:poll() end -- counts as taken
@@ -113,7 +112,7 @@ local function release(self)
   self.over:close()
 end
 
--- The other end has sent a close frame.
+-- Handles the other end's close frame.
 local function closed_by_other(self, code, reason)
   self.code, self.reason = code, reason
   local what = ("the other end has closed it with %d%s"):format(code, reason == "" and "" or ": " .. reason)
@@ -122,7 +121,7 @@ local function closed_by_other(self, code, reason)
   send_close(self, code)
 end
 
--- The other end has broken the rules.
+-- Handles an error of the other end.
 local function failed(self, code, why)
   self.code, self.reason = LOST, why
   end_input(self, ("%s: %s (%d)"):format(self.name, why, code))
@@ -131,7 +130,7 @@ local function failed(self, code, why)
   self.transport:shutdown()
 end
 
--- The transport has ended without a close frame.
+-- Handles the end of the transport without a close frame.
 local function lost(self, err)
   local why = "the connection has ended without a close frame"
   if err ~= nil then why = ("%s: %s"):format(why, err) end
@@ -152,7 +151,8 @@ local function send_due(self)
   self.is_sending_due = false
 end
 
--- Sends a ping, or the answer to the latest one, without waiting: later, while the last one is still being sent.
+-- Sends a ping, or the answer to the latest ping, without waiting for it. If another one is being sent, this one is
+-- sent afterwards.
 local function send_soon(self, what, payload)
   self.due[what] = payload
   if self.is_sending_due or self.ended then return end
@@ -160,8 +160,8 @@ local function send_soon(self, what, payload)
   guard.go(guard.nothing, nil, send_due, self)
 end
 
--- Sends pings, and gives up when nothing comes between two of them. Messages that the program has not taken may have
--- the answer behind them, so there is no limit while one waits.
+-- Sends pings, and ends the connection when nothing arrives between two of them. While a message waits to be taken
+-- there is no limit, since the answer may be behind it.
 local function beat(self, ms)
   local heard = -1
   while true do
@@ -179,7 +179,7 @@ end
 
 -- ---- reading ----
 
--- Handles bytes that have come. Returns whether the last frame was among them.
+-- Handles received bytes. Returns whether the last frame was among them.
 local function take_in(self, bytes)
   local session, input = self.session, self.input
   local message, kind, code, text = session:receive(bytes)
@@ -203,8 +203,8 @@ local function take_in(self, bytes)
   end
 end
 
--- The go block of a connection. Of two ends that have both closed, the server closes the transport first; so a client
--- reads on to its end, and so does an end that has refused what came, lest its close frame be lost.
+-- The go block of a connection. After both close frames the server closes the transport first, so a client reads until
+-- the transport ends. An end that has refused a frame also does, because closing at once could lose its close frame.
 local function read_all(self, rest)
   local transport = self.transport
   local is_last = take_in(self, rest)
@@ -222,22 +222,22 @@ local function read_all(self, rest)
   release(self)
 end
 
--- The go block has died.
+-- Called when the go block has died.
 local function give_up(self, reason)
   self.code, self.reason = self.code or LOST, tostring(reason)
   self.input:close(reason)
   release(self)
 end
 
----Reads the messages, as a channel: a text is a string, other bytes are a table `{ binary = bytes }`. The other end can
----send only as fast as they are taken. The channel closes when the connection ends: with an error, unless the other end
----has closed it with 1000, 1001 or without a code. Every call returns the same channel.
+---Reads the messages, as a channel: a text message is a string, a binary one a table `{ binary = bytes }`. The other
+---end can send only as fast as they are taken. The channel closes when the connection ends: with an error, unless the
+---other end has closed it with 1000, 1001 or without a code. Every call returns the same channel.
 ---@return runnel.Channel<any> messages
 function Connection:read() return self.input end
 
 -- ---- writing ----
 
--- The frame of a message; or nil and why there is none.
+-- The frame for a message; or nil and the reason if it cannot be sent.
 local function frame_of(self, message)
   if type(message) == "number" then message = tostring(message) end
   if type(message) == "string" then
@@ -285,8 +285,8 @@ local function stop_writer(self, reason)
   self:close(FAILED)
 end
 
----Makes a channel whose values are sent, as by `write`. Closing it closes the connection, with 1000, or with 1011 if it
----is closed with an error. It closes when the connection ends. Every call returns the same channel.
+---Makes a channel whose values are sent, as by `write`. Closing it closes the connection: with 1000, or with 1011 if
+---the channel is closed with an error. It closes when the connection ends. Every call returns the same channel.
 ---@param ch? runnel.Channel<any> the channel to use
 ---@return runnel.Channel<any>
 function Connection:writer(ch)
@@ -306,13 +306,13 @@ end
 ---Closes the connection: sends a close frame after what has been written. Messages that have not been taken are
 ---dropped. Parks only until the system has taken the frame; the connection ends once the other end has answered, or
 ---after 5 s. Does nothing if it has ended.
----@param code? integer default 1000; 1001: this end goes away; 1008: against the rules; 1011: an error; 3000 to 4999:
----what the program says
+---@param code? integer default 1000; 1001: this end goes away; 1008: a violation of rules; 1011: an error; 3000 to
+---4999: the program's own codes
 ---@param reason? string at most 123 bytes
 function Connection:close(code, reason)
   if code == nil then code = NORMAL end
   if math.type(code) ~= "integer" or not lib.is_code(code) then
-    error(("close: a code from 1000 to 1014 but 1004 to 1006, or from 3000 to 4999, expected, got %s"):format(
+    error(("close: a code from 1000 to 1014 except 1004 to 1006, or from 3000 to 4999, expected, got %s"):format(
       check.describe(code)), 2)
   end
   if reason ~= nil and (type(reason) ~= "string" or #reason > MOST_OF_REASON or not utf8.len(reason)) then
@@ -337,7 +337,7 @@ function Connection:__tostring() return ("websocket: %s%s"):format(self.name, se
 ---@param settings runnel.http.WebSocketSettings
 ---@param bits integer of the window for sending; 0: no compression
 ---@param protocol? string
----@param rest string bytes that have come behind the handshake
+---@param rest string bytes that were received behind the handshake
 ---@param what string the function that the program has called
 ---@return runnel.http.WebSocket
 function connection.new(transport, is_client, settings, bits, protocol, rest, what)
@@ -346,7 +346,7 @@ function connection.new(transport, is_client, settings, bits, protocol, rest, wh
     is_client = is_client, protocol = protocol, input = chan():name(transport.name), stopped = chan(), over = chan(),
     heard = 0, is_reading = false, due = {}, is_sending_due = false,
   }, Connection)
-  self[1], self[2], self[3] = self.input, self.stopped, self.over -- what closes if even `give_up` gets no memory
+  self[1], self[2], self[3] = self.input, self.stopped, self.over -- these close even if `give_up` gets no memory
   guard.started(guard.go(give_up, self, read_all, self, rest), what)
   if settings.ping then
     self.beat = guard.started(guard.go(guard.nothing, nil, beat, self, settings.ping), what)

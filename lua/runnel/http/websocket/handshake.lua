@@ -37,17 +37,18 @@ function handshake.has(value, wanted)
   return false
 end
 
----Reads the head of a response, up to its empty line.
+---Parses the head of a response.
 ---@param text string without the empty line
 ---@return integer? status nil if it is not one of HTTP/1.1
----@return table<string, string>|string headers by name in lower case, several joined with ", "; or why not
+---@return table<string, string>|string headers by name in lower case, values of one name joined with ", "; or the
+---reason
 function handshake.read_head(text)
   local status, rest = text:match "^HTTP/1%.1 (%d%d%d) ?[^\r\n%c]*(.*)$"
   if not status then return nil, "the answer is not a response of HTTP/1.1" end
   local headers, at = {}, 1
   while at <= #rest do
     local name, value, stop = rest:match("^\r\n(" .. TOKEN .. "):[ \t]*([^\r\n\0]-)[ \t]*()%f[\r\0]", at)
-    if not name then return nil, "the headers of the response are wrong" end
+    if not name then return nil, "the headers of the response are malformed" end
     name = name:lower()
     headers[name] = headers[name] and headers[name] .. ", " .. value or value
     at = stop
@@ -57,13 +58,13 @@ end
 
 -- ---- compressed messages (permessage-deflate, RFC 7692) ----
 
----What a client offers: each message by itself, so that neither end keeps memory for the next one.
+---What a client offers: each message is compressed by itself, so that neither end needs memory between messages.
 handshake.OFFER = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 
 -- The largest window for sending: 2^15 bytes.
 local LARGEST <const> = 15
 
--- The parameters of an extension, true for one without a value. nil if they are wrong.
+-- The parameters of an extension; true for a parameter without a value. nil if they are malformed.
 local function parameters(extension)
   local name, rest = extension:match("^(" .. TOKEN .. ")[ \t]*(.*)$")
   if not name or name:lower() ~= "permessage-deflate" then return nil end
@@ -78,7 +79,7 @@ local function parameters(extension)
   return found
 end
 
--- Whether the parameters are those that RFC 7692 knows, with values that it allows.
+-- Whether RFC 7692 has all these parameters, and allows their values.
 local function are_known(found)
   for key, value in pairs(found) do
     local bits = value ~= true and value and value:find "^[1-9]%d?$" and tonumber(value)
@@ -96,7 +97,7 @@ local function are_known(found)
   return true
 end
 
----What a server answers to the offers of a client.
+---A server's answer to the offers of a client.
 ---@param offers? string the header Sec-WebSocket-Extensions
 ---@return string? answer its value in the response; nil: no compression
 ---@return integer bits of the window for sending; 0: no compression

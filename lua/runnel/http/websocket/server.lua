@@ -1,4 +1,4 @@
----The server of WebSocket: what a request for it is answered, and the connection that follows.
+---The server of WebSocket: the answer to the handshake, and the connection that follows.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -26,8 +26,7 @@ local function read_options(opts, level)
   return opts, options.read(opts, "websocket", level + 1)
 end
 
--- Whether a page of that origin may connect: one of the server's own host, or a listed one. Other programs than
--- browsers send no origin.
+-- Whether a page of an origin may connect: the server's own host, or a listed origin. Only browsers send an origin.
 local function is_welcome(origin, host, origins)
   if not origin then return true end
   for _, listed in ipairs(origins or {}) do
@@ -46,13 +45,13 @@ local function choose(protocols, offered)
   end
 end
 
--- Why a request is refused: a text, the status and the headers of the response; nil if it is not.
+-- If a request is refused: the text, the status and the headers of the response. Otherwise nil.
 local function refuse(req, origins)
   local headers = req.headers
   if req.method ~= "GET" or not req.can_upgrade or not handshake.has(headers.upgrade, "websocket") then
-    return "this is for WebSocket", 426, { upgrade = "websocket" }
+    return "this needs a WebSocket client", 426, { upgrade = "websocket" }
   elseif headers["sec-websocket-version"] ~= "13" then
-    return "this version of WebSocket is not known here", 426, { ["sec-websocket-version"] = "13" }
+    return "only version 13 of WebSocket is supported", 426, { ["sec-websocket-version"] = "13" }
   end
   local key = headers["sec-websocket-key"]
   if not key or #key ~= 24 or not key:find "^[%w+/]+==$" then
@@ -60,20 +59,20 @@ local function refuse(req, origins)
   elseif not is_welcome(headers.origin, headers.host, origins) then
     return "pages of this origin may not connect", 403, {}
   elseif req.server and req.server.drains then
-    return "the server ends", 503, {}
+    return "the server is closing", 503, {}
   end
 end
 
 -- ---- the transport ----
 
----What the server's thread reads and writes.
+---The transport: the server's thread reads and writes the bytes.
 ---@class runnel.http.WebSocketUpgrade: runnel.http.WebSocketTransport
 ---@field core any the request of the C module
----@field can_read runnel.Channel<boolean> has a value when bytes may have come
+---@field can_read runnel.Channel<boolean> gets a value when bytes may have arrived
 ---@field room? runnel.Channel<any> closes when there is room again for bytes to be sent
 ---@field why? any why it has ended
 ---@field conn runnel.http.WebSocket
----@field keep boolean the connection stays when the request's function has returned
+---@field keep boolean the connection stays open when the request's function has returned
 local Transport = {}
 Transport.__index = Transport
 
@@ -105,7 +104,7 @@ function Transport:send(bytes)
   return true
 end
 
--- The transport has ended: whoever waits goes on.
+-- Ends the transport: waiting go blocks go on.
 local function wake(self, why)
   self.why = self.why or why
   self.can_read:offer(true)
@@ -124,7 +123,7 @@ end
 
 -- ---- what the server tells it (runnel.http.server) ----
 
----Something has happened that the C module was asked to tell.
+---Handles events of the request.
 ---@param events integer
 function Transport:on_news(events)
   if events & BODY ~= 0 then self.can_read:offer(true) end
@@ -134,14 +133,14 @@ function Transport:on_news(events)
   end
 end
 
----The client has gone.
+---Ends the transport, when the client has gone.
 ---@param why any
 function Transport:gone(why) wake(self, why) end
 
----The server drains: the connection is to end.
+---Closes the connection, when the server drains.
 function Transport:drain() guard.go(guard.nothing, nil, self.conn.close, self.conn, 1001) end
 
----The request's function has ended. Parks until the connection is over.
+---Called when the request's function has ended. Parks until the connection is over.
 ---@param ok boolean whether it has returned
 function Transport:returned(ok)
   if not (ok and self.keep) then self.conn:close(ok and 1000 or 1011) end
@@ -152,7 +151,7 @@ end
 
 local server = {}
 
----Makes the connection of a request one of WebSocket: Request:websocket.
+---Makes the connection of a request a WebSocket, for Request:websocket.
 ---@param req runnel.http.Request
 ---@param opts any
 ---@param upgrade fun(req: runnel.http.Request, ...: string) request.upgrade

@@ -1,5 +1,5 @@
----The handshakes of connections that a listener has accepted: each in a go block of its own, so that a slow client
----stops nobody else.
+---The handshakes of connections that a listener has accepted: each in a go block of its own, so that a slow client does
+---not delay others.
 
 local core = require "runnel.core"
 local connection = require "runnel.uv.connection"
@@ -7,16 +7,16 @@ local guard = require "runnel.internal.guard"
 
 local internal = core.internal
 
--- How many a listener has at a time.
+-- How many handshakes a listener runs at a time.
 local MOST = 1000
 
 ---@class runnel.uv.Handshakes
 ---@field context runnel.tls.Context
 ---@field ms? number how long one may take
 ---@field failed? fun(err: string)
----@field count integer how many there are
+---@field count integer how many are running
 ---@field running table<runnel.uv.Connection, runnel.Channel<any>> their go blocks
----@field origin any the program's line that listens
+---@field origin any the line of the program's call
 local Handshakes = {}
 Handshakes.__index = Handshakes
 
@@ -28,11 +28,11 @@ local function shake(self, conn, done)
   if not ready and self.failed then guard.call("the function failed of uv.listen", self.failed, err) end
 end
 
----Begins one.
+---Begins a handshake.
 ---@param conn runnel.uv.Connection is closed if it fails
----@param done fun(is_ready: boolean, was_full: boolean) is called when it has ended, and must not park. `was_full`:
----there was no room for another one
----@return boolean is_full there is no room for another one, until `done` says that there was none
+---@param done fun(is_ready: boolean, was_full: boolean) is called when the handshake has ended, and must not park.
+---`was_full`: there was no room for another handshake until now
+---@return boolean is_full there is no room for another handshake until `done` is called with `was_full`
 function Handshakes:begin(conn, done)
   self.count = self.count + 1
   local block = guard.go(guard.nothing, nil, shake, self, conn, done)
@@ -40,7 +40,7 @@ function Handshakes:begin(conn, done)
   return self.count == MOST
 end
 
----Ends all, and closes their connections.
+---Cancels all handshakes, and closes their connections.
 function Handshakes:close()
   local running = self.running
   self.running = {}
@@ -49,7 +49,7 @@ end
 
 local handshakes = {}
 
----Call it while the library function runs that the program has called.
+---Call it within the library function that the program has called.
 ---@param context runnel.tls.Context
 ---@param ms? number
 ---@param failed? fun(err: string)

@@ -1,4 +1,4 @@
----TLS on connections: the handshake, and the end. What is between them is in runnel.uv.stream.
+---TLS on connections: the handshake, and the end of the session. Reading and writing are in runnel.uv.stream.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -7,14 +7,14 @@ local loop = require "runnel.internal.uv.loop"
 local chan, alts_index = core.chan, core.internal.alts_index
 local PRIORITY = { priority = true }
 
--- How many ms a handshake may take, unless the program says it.
+-- How many ms a handshake may take by default.
 local HANDSHAKE_MS = 10000
--- How many ms a closed connection waits until the system has taken all that was written; and then for the other end.
+-- How many ms a closed connection waits for the system to take all written bytes; and then for the other end to close.
 local SENDING_MS, LEAVING_MS = 10000, 2000
 
 local secure = {}
 
--- Sends what a session has to send.
+-- Sends the bytes that a session has to send.
 local function flush(handle, session)
   local bytes = session:take()
   if bytes then handle:write(bytes) end
@@ -27,7 +27,7 @@ local Timer = { __close = function(self)
   if self.block then core.cancel(self.block) end
 end }
 
--- Reads until the handshake is complete, or has failed: then it reads no more, and answers.
+-- Reads until the handshake is complete or has failed. Then stops reading, and puts the result on the channel.
 local function shake(handle, session, answers)
   local function step(err, chunk, is_first)
     if loop.over then return end
@@ -36,7 +36,7 @@ local function shake(handle, session, answers)
       text, state, why = session:receive(chunk)
       flush(handle, session)
     else
-      state, why = "failed", err and loop.message(err) or "the other end has closed the connection in the handshake"
+      state, why = "failed", err and loop.message(err) or "the other end has closed the connection during the handshake"
     end
     local is_ready = session:state() == "ready"
     if state == nil and not is_ready then return end
@@ -49,25 +49,25 @@ local function shake(handle, session, answers)
 end
 
 ---Does a handshake; parks.
----@param handle any luv's, which nobody reads
+---@param handle any luv's, which nothing else reads
 ---@param session any
 ---@param late? runnel.Channel<any> gives up when it closes; default: after 10 s
 ---@return string? err nil if the handshake is complete
----@return string? text that has come with it
+---@return string? text that has arrived with its last bytes
 ---@return boolean? ended the other end will send nothing more
 function secure.handshake(handle, session, late)
   local timer <close> = setmetatable({ block = not late and guard.timer(HANDSHAKE_MS) or nil }, Timer)
   local answers = chan(1)
   shake(handle, session, answers)
   local answer = alts_index({ answers, late or timer.block }, PRIORITY)
-  if not answer then return "ETIMEDOUT: the handshake of TLS has not ended in time" end
+  if not answer then return "ETIMEDOUT: the TLS handshake has not ended in time" end
   return answer.why, answer.text, answer.ended
 end
 
----Ends a session and closes its handle: says that this is the end (close_notify), then reads until the other end
----closes, too. Closing the handle at once would reset the connection if bytes have come that nobody has read, such as
----tickets of TLS 1.3: then the other end loses what was sent. If something still waits to be written, it closes at
----once: the other end must not take what has come for all.
+---Ends a session and closes its handle: sends close_notify, then reads until the other end closes, too. Closing the
+---handle at once would reset the connection if it has unread bytes, such as TLS 1.3 tickets; then the other end could
+---lose bytes that were sent. If written bytes still wait to be sent, it closes at once, without close_notify, so that
+---the other end knows that bytes are missing.
 ---@param handle any luv's
 ---@param session any
 function secure.leave(handle, session)

@@ -1,4 +1,4 @@
----Consumers of streams: named ones, which are checked to deliver, and those of a reader alone.
+---Consumers of streams: named ones, whose delivery is checked, and those for a single reader.
 ---
 ---If nats-server 2.9.10 makes a consumer while it still makes the stream for another program, the consumer may have no
 ---queue for its messages. It then counts messages as delivered, again and again, but sends none, and the API does not
@@ -63,8 +63,8 @@ end
 ---@field ack_ms? number ack_wait of a named one
 ---@field open fun(self, ms?: number): table?, string?, integer? makes it unless a named one exists. Returns what the
 ---server says about it; or nil, the reason, and the code of the server's error. `ms`: the limit for the answer
----@field look fun(self, last?: integer): table?, string?, integer?, boolean? the server is silent: the same, and
----whether a named one is the consumer that it was. `last`: the last message that has come
+---@field look fun(self, last?: integer): table?, string?, integer?, boolean? for a silent server: like `open`, and also
+---returns whether a named one is still the same consumer. `last`: the last message that has arrived
 ---@field close fun(self)
 ---@field tidy? fun(self, is_over: fun(): boolean) removes finished messages that the stream still has; parks
 

@@ -16,10 +16,10 @@ local KEPT <const> = 7 * 24 * 60 * 60 * 1000
 ---@class runnel.Counts
 ---@field private conn runnel.nats.Connection
 ---@field private name string of the bucket
----@field private created string distinguishes a stream from another one that had its name before
+---@field private created string distinguishes the stream from an earlier one with the same name
 ---@field private replicas integer
----@field private prefix? string what the subjects begin with, if each message has one of its own, by which it is known
----also if it is stored again
+---@field private prefix? string the beginning of the subjects, if each message has its own subject, which identifies it
+---even when it is stored again
 ---@field private bucket? runnel.nats.Bucket
 local Counts = {}
 Counts.__index = Counts
@@ -38,7 +38,7 @@ function Counts:open()
   if self.bucket then return self.bucket end
   local conn, name, replicas = self.conn, self.name, self.replicas
   local bucket, err = kv.kv(conn, name, { ttl = KEPT, encoding = "msgpack", replicas = replicas })
-  if not bucket and err:find("num_replicas", 1, true) then -- the stream of the messages has had more replicas since
+  if not bucket and err:find("num_replicas", 1, true) then -- the stream of the messages has got more replicas
     jetstream.change_stream(conn, "KV_" .. name, { num_replicas = replicas })
     bucket, err = kv.kv(conn, name, { ttl = KEPT, encoding = "msgpack" })
   end
@@ -57,7 +57,7 @@ function Counts:get(message)
   return count, problem
 end
 
----Stores the counts of a message, unless another worker has done so since they were asked for.
+---Stores the counts of a message, unless another worker has stored some since they were read.
 ---@param message runnel.nats.StreamMessage
 ---@param count runnel.queue.Count
 ---@return boolean ok whether they are stored
@@ -92,7 +92,7 @@ end
 ---@param conn runnel.nats.Connection
 ---@param name string of the bucket
 ---@param info table the server's information about the stream of the messages
----@param prefix? string if each message has a subject of its own: what they begin with
+---@param prefix? string the beginning of the subjects, if each message has its own subject
 ---@return runnel.Counts
 function counts.new(conn, name, info, prefix)
   return setmetatable({

@@ -1,5 +1,4 @@
----A connection as the library's own parts use it: without the checks of conn's methods, and with what a simulation
----replaces.
+---A connection for the library's own modules: without the checks of conn's methods. A simulation replaces it.
 
 local core = require "runnel.core"
 
@@ -10,7 +9,7 @@ local internal = core.internal
 local Engine = {}
 Engine.__index = Engine
 
----Publishes, and does not wait.
+---Publishes without waiting.
 ---@param subject string
 ---@param bytes string
 ---@param reply? string
@@ -65,7 +64,7 @@ function Engine:limit(beat, ms, text, subject, bytes)
   if beat then self.core:limit(beat, ms, text, subject, bytes) end
 end
 
----Says that Lua runs, periodically while beats have limits.
+---Notes that Lua runs; called periodically while beats have limits.
 function Engine:alive() self.core:alive() end
 
 ---@param f fun(event: table) called with each event of the connection

@@ -1,4 +1,4 @@
----What keeps the messages of a worker (docs/architecture.md, "Queues"): a consumer of a JetStream stream, and a bucket
+---The keeper of a worker's messages (docs/architecture.md, "Queues"): a consumer of a JetStream stream, and a bucket
 ---for the counts of starts.
 
 local dead = require "runnel.nats.dead"
@@ -20,7 +20,7 @@ local answer = stream_message.answer
 ---@field encoding string of the values
 ---@field decode fun(data: string): any, string?
 ---@field starts_of runnel.Counts
----@field queue string as operators name it
+---@field queue string its name for operators
 ---@field from? string the stream
 ---@field sink? runnel.nats.Sink where results go
 ---@field to_subject? string their subject
@@ -63,8 +63,8 @@ function Keeper:id(message) return self.ids .. message.sequence end
 
 -- ---- answers ----
 
--- Storing a result may pass later if the stream is full, or has not answered. (The results are stored one by one; a
--- crash between them is harmless, since the ids keep the same ones from being stored twice.)
+-- Storing a result may succeed later if the stream is full, or has not answered. (The results are stored one by one. A
+-- crash between two is harmless: because of their ids no result is stored twice.)
 function Keeper:done(message, results)
   for i = results and results.stored or 1, results and #results or 0 do
     local result = results[i]

@@ -33,16 +33,17 @@ local PATIENCE <const> = 3
 ---@field batch integer how many messages may be under way; asks again when there is room for half of them
 ---@field room fun(): integer how many messages may come now
 ---@field take fun(message: runnel.nats.StreamMessage) called with each message; must not park
----@field ended fun(err: any) called when the reader has ended, or is about to: nothing follows what has been sent
+---@field ended fun(err: any) called when the reader has ended, or ends after the messages that are on their way
 ---@field over? fun() called after the last message
 ---@field renewed? fun(info: table) called when the consumer was made again, with what the server says about it
 ---@field encoding string of the values
 ---@field decode fun(data: string): any, string?
 ---@field acks? "explicit"|"taken"
----@field is_worker? boolean asks even for one message if it has none, and drops messages that are older than ack_wait,
----since Lua was busy: the server has redelivered them
+---@field is_worker? boolean if it has no message, asks even for a single one; and drops messages that have waited
+---longer than ack_wait because Lua was busy: the server has redelivered them
 ---@field answered? fun(message: runnel.nats.StreamMessage)
----@field failing? fun(why: string) the consumer cannot be found, or made again, several times in a row
+---@field failing? fun(why: string) called when the consumer was not found, or could not be made again, several times in
+---a row
 
 ---@class runnel.nats.Reader: runnel.nats.MessageOwner, runnel.nats.ReaderOptions
 ---@field private asked integer messages that may still come
@@ -73,13 +74,13 @@ function Reader:ask()
   if room > 0 and (room * 2 >= self.batch or self.is_worker and self.asked == 0) then send(self, room) end
 end
 
--- Forgets the sent requests: they are, or may be, lost.
+-- Forgets the sent requests, which are or may be lost.
 local function forget_requests(self) self.asked, self.oldest = 0, self.nrequests + 1 end
 
 -- ---- the end ----
 
----Ends it. Messages under way that need an acknowledgement still come: their owner gives them back, since they would
----otherwise be redelivered only after ack_wait.
+---Ends the reader. Messages on their way that need an acknowledgement still come, so that their owner can give them
+---back; otherwise they would be redelivered only after ack_wait.
 ---@param err any
 function Reader:close(err)
   if self.is_closed then return end
@@ -93,13 +94,13 @@ end
 
 -- ---- silence and refusals ----
 
--- The consumer is open: its messages are expected.
+-- Called when the consumer is open: now messages are expected.
 local function expect(self)
   if self.consumer.id == self.consumer_id then return end
   self.consumer_id, self.ack_start, self.order = self.consumer.id, nil, 0
 end
 
--- The server is silent, or has refused a request: repeats the requests, if the consumer exists.
+-- Repeats the requests if the consumer exists, after the server was silent or has refused a request.
 local function look_after(self)
   forget_requests(self)
   self.is_looking = true
@@ -123,7 +124,7 @@ local function look_after(self)
   end
 end
 
--- Whether the requests are lost: nothing comes, or the last one has not ended in time and was perhaps lost alone.
+-- Whether requests are lost: nothing arrives, or the last request has not ended in time.
 local function is_silent(self)
   local time = now()
   return self.asked > 0 and (time - self.heard > patience.reader_silence
@@ -146,7 +147,7 @@ end
 
 -- ---- arrivals ----
 
--- The server's answer to a request. `left`: how many messages it has not sent.
+-- Handles the server's answer to a request. `left`: how many messages it has not sent.
 local function on_status(self, status, number, left)
   self.heard = now()
   if status == "100" or number and number < self.oldest then return end -- a heartbeat, or a forgotten request
@@ -169,7 +170,7 @@ local function arrive(self, data, ack, age, subject, headers)
     if message.order ~= self.order + 1 then return self.wake:offer "lost" end
     self.order, self.last = message.order, message.sequence
   elseif self.is_worker and age > self.ack_ms then
-    return self:ask() -- Lua was busy for so long that the server redelivers it elsewhere
+    return self:ask() -- Lua was busy for so long that the server has redelivered it
   else
     if age > self.beat_ms then self.engine:publish(ack, "+WPI") end
     self:extend(message)
@@ -185,7 +186,7 @@ local function receive(self, data, ack, age, subject, status, left, headers)
   end
 end
 
----From now on the lease of a message is extended, until it is answered: also if it had a limit.
+---Extends the lease of a message from now on, until it is answered, even if it had a limit.
 ---@param message runnel.nats.StreamMessage
 function Reader:extend(message)
   self.engine:unbeat(message.beat)
@@ -203,7 +204,7 @@ local function tidy(self)
     function() return self.is_closed end), self.what)
 end
 
--- Nothing comes any more.
+-- Called when nothing comes any more.
 local function over(self)
   self:close(self.engine:end_reason())
   if self.tidying then core.cancel(self.tidying, "the source is closed") end

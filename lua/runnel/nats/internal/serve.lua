@@ -1,4 +1,4 @@
----What the worker of a remote stage does with a job: calls the function with its value, and sends the results to its
+---The task of a remote stage's worker: calls the function with the value of a job, and sends the results to its
 ---submitter (runnel.nats.remote). The submitter acknowledges the job when it has them. If they are lost on the way, the
 ---server delivers the job again.
 
@@ -30,7 +30,7 @@ local HEAD <const> = 400
 
 -- ---- reading ----
 
--- A job that only a worker of another version can run: refuses it, and leaves it to other workers.
+-- Refuses a job that only a worker of another version can run, and leaves it to other workers.
 local function refuse(self, message, version, reply)
   local worker = self.worker
   if version == wire.VERSION then
@@ -44,7 +44,7 @@ local function refuse(self, message, version, reply)
   message:nak(patience.given_back)
 end
 
--- Whether the worker has the job already, by a message that the stream has lost since; its answer covers both.
+-- Whether the worker already has the job from a message that the stream has lost since; one answer covers both.
 local function runs_already(self, job, message)
   for _, other in pairs(self.worker.held) do
     if other.number == job.number and other.reply == job.reply then return other.message:delivered_again(message) end
@@ -76,7 +76,7 @@ end
 
 function Task:is_wanted(job) return not self.submitters:is_gone(job.reply) end
 
--- Cancels a job that nobody waits for any more.
+-- Cancels a job whose submitter does not wait for it any more.
 local function cancel(self, data)
   local reply, number = wire.parse_cancel(data)
   if not reply then return end
@@ -85,7 +85,7 @@ end
 
 -- ---- calling ----
 
--- The go block of the function has died of an error, which the submitter gets.
+-- Called when the go block of the function has died; the submitter gets the error.
 local function function_died(out, why, block)
   pcall(internal.excuse, block, why)
   guard.close(out, why)

@@ -13,7 +13,7 @@ local worker = require "runnel.queue.worker"
 ---@field name string of the remote or the durable stage
 ---@field n integer how many calls may run at a time
 ---@field stream table what the server says about the stream of the messages
----@field bucket string the one with the counts of starts
+---@field bucket string the bucket with the counts of starts
 ---@field prefix? string for the counts (runnel.nats.internal.counts)
 ---@field task runnel.queue.Task
 ---@field rate? { [1]: integer, [2]: number } from rate.check
