@@ -12,8 +12,7 @@ enum { NAME_SIZE = 256 };
 /* Writes a subject or an issuer, as in "CN=authority,O=Example"; "an unknown name" if it is NULL or memory runs out. */
 void names_write_subject(X509_NAME *name, char *to, size_t size);
 
-/* Writes the names and addresses that a certificate is valid for, as in "example.org, www.example.org"; as many as fit.
-   */
+/* Writes the names and addresses of a certificate, as in "example.org, www.example.org"; as many as fit. */
 void names_write_all(const X509 *cert, char *to, size_t size);
 
 /* Calls `add` for each host name in a certificate, in lower case (it may begin with "*."), until `add` returns false.

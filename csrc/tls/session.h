@@ -39,8 +39,7 @@ const char *session_protocol(const Tls *tls);
 const char *session_error(const Tls *tls);
 const char *session_peer(const Tls *tls);
 
-/* Makes the metatable for sessions in Lua, and pushes a userdata without a session, whose methods raise (kit/handle.h).
-   */
+/* Makes the metatable for Lua sessions; pushes a userdata without a session, whose methods raise (kit/handle.h). */
 void session_open(lua_State *L, const luaL_Reg *methods);
 Handle **session_push(lua_State *L);
 

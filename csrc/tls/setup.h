@@ -1,6 +1,5 @@
 /* setup.h: the OpenSSL settings for the sessions of one context: certificates, authorities, protocols. A complete setup
-   does not change, so several threads may use it. Its holds are counted: a session keeps the setup with which it began.
-   */
+   does not change, so several threads may use it. Holds are counted: a session keeps the setup with which it began. */
 #ifndef RUNNEL_TLS_SETUP_H
 #define RUNNEL_TLS_SETUP_H
 

@@ -1,5 +1,4 @@
-/* why.h: error messages for users. These functions clear OpenSSL's queue of errors, of which each thread has its own.
-   */
+/* why.h: error messages for users. These functions clear OpenSSL's queue of errors; each thread has its own. */
 #ifndef RUNNEL_TLS_WHY_H
 #define RUNNEL_TLS_WHY_H
 

@@ -67,8 +67,7 @@ typedef struct Session {
   size_t random_left;          /* how many of these bytes are unused */
 } Session;
 
-/* Begins a session. The caller has set is_client, max and bits; all other fields are zero. False if there is no memory.
-   */
+/* Begins a session. The caller has set is_client, max and bits; all other fields are zero. False without memory. */
 bool session_open(Session *session);
 void session_close(Session *session);
 

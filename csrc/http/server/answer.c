@@ -117,8 +117,7 @@ static void check_strings(lua_State *L, int at) {
   luaL_checkstack(L, 3, NULL);
 }
 
-/* Whether the program may set this header. Sets *closes if it is `Connection: close`, which is not added to the
-   headers. */
+/* Whether the program may set this header. Sets *closes if it is `Connection: close`, which must not be added. */
 static bool may_set(const char *name, const char *value, bool *closes) {
   if (!reply_is_field(name, value) || strcasecmp(name, "Transfer-Encoding") == 0) return false;
   bool is_connection = strcasecmp(name, "Connection") == 0, is_close = strcasecmp(value, "close") == 0;
@@ -274,8 +273,7 @@ static bool add_bytes(Request *request, const char *bytes, size_t size) {
 }
 
 /* Sends bytes of another protocol from this thread, without waking the server's thread, if no other bytes wait and
-   there is no TLS. Returns whether nothing is left to send. Call it with the lock, so that the connection stays open.
-   */
+   there is no TLS. Returns whether nothing is left to send. With the lock, so that the connection stays open. */
 static bool send_at_once(Request *request) {
   size_t sent;
   if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return false;

@@ -147,16 +147,14 @@ void conn_await_head(Conn *conn);
 /* Ends the request, if there is one. */
 void conn_end_request(Conn *conn, Ending ending);
 
-/* Call it when everything has been sent. Waits until the client has read it: closing the socket now could discard it.
-   */
+/* Call it when everything has been sent. Waits until the client has read it, since closing now could discard it. */
 void conn_linger(Conn *conn);
 
 /* Sends a response of the server itself, with a short text, and ends the connection; the request ends with `ending`. If
    a response has begun, it is cut instead. */
 void conn_refuse(Conn *conn, unsigned status, const char *text, Ending ending);
 
-/* Closes the connection; a request that has not ended ends with END_GONE. The Conn stays in Hub.closed until the turn
-   ends. */
+/* Closes the connection; a running request ends with END_GONE. The Conn stays in Hub.closed until the turn ends. */
 void conn_close(Conn *conn);
 
 /* Frees a closed connection. */
