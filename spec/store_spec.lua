@@ -1,5 +1,6 @@
 -- runnel.store: what is done once, in one process and in several, whatever ends them.
 
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
@@ -205,7 +206,7 @@ describe("runnel.store", function()
         if calls == 1 then error "once" end
         if calls == 2 then rn.sleep(1e6) end
         return v
-      end, { tries = 3, retry = 1, timeout = 10 })
+      end, { tries = 3, retry = 1, timeout = math.ceil(20 * patience.factor()) })
       assert.equal("a", get "a")
       assert.equal(3, calls)
     end)

@@ -573,8 +573,8 @@ function core.internal.is_error_known(ch) end
 ---@return boolean
 function core.internal.is_simulation() end
 
----The number of the host of a simulated world to which a go block belongs; 0: none, or no go block runs. Go blocks that it
----starts belong to that host, too.
+---The number of the host of a simulated world to which a go block belongs; 0: none, or no go block runs. Go blocks that
+---it starts belong to that host, too.
 ---@param n? integer makes it belong to this host from now on
 ---@param block? runnel.Channel<any> default the running go block
 ---@return integer number before

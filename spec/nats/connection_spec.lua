@@ -213,6 +213,7 @@ describe("a connection to NATS", function()
       assert.is_nil(reply)
       assert.is_true(rn.is_timeout(err))
       assert.matches("^the request had no reply after 30 ms$", tostring(err))
+      assert.is_truthy(background.wait_until(30000, function() return late end))
       late:respond "too late"
       assert.is_true(conn:flush())
       assert.is_nil(next(conn.requests))

@@ -206,7 +206,7 @@ describe("with limits", function()
         end, nil, { name = "n", encoding = "msgpack", limit = %d, tries = 2, retry = 20, ack_wait = 500 })):wait()
       ]]):format(limit))
       local dead = conn:dead "n"
-      background.wait_until(60000, function() return dead:count() == 2 end)
+      background.wait_until(60000, function() return dead:count() == 2 and kept.output():find "ends fine" end)
       kept.stop()
       local letters = {}
       for i, letter in ipairs(assert(dead:list())) do

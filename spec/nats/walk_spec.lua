@@ -4,6 +4,7 @@ local background = require "spec.support.background"
 local free_port = require "spec.support.free_port"
 local nats_server = require "spec.support.nats_server"
 local pages = require "spec.support.pages"
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 
 describe("the operator's walk", function()
@@ -50,7 +51,7 @@ describe("the operator's walk", function()
     local path = set:write("walk.sh", ("chmod +x %s/runnel %s/lua5.4 2>/dev/null\nexport TOP=$PWD PATH=%s:$PATH\n"
       .. "cd examples/cluster\n%s"):format(set.dir, set.dir, set.dir, text .. "wait\n"))
     -- timeout makes a process group, which the end of the spec kills: programs of a walk that does not end.
-    local walk = set:start { "timeout", "--signal=KILL", "180", "sh", path }
+    local walk = set:start { "timeout", "--signal=KILL", tostring(math.ceil(180 * patience.factor())), "sh", path }
     local _ <close> = setmetatable({}, { __close = function()
       os.execute(("kill -KILL -%d 2>/dev/null"):format(walk.pid))
     end })
