@@ -1,7 +1,7 @@
 -- The part `restarts` of `make bench-machines`: how many jobs are done while the server is killed every second, as a
 -- multiple of the ideal: the jobs a second without kills, in the time from when the server is ready until it is killed.
--- After an outage the workers wait until all processes have had the time to reconnect (runnel.nats.internal.settling): with the
--- reconnect_wait used here 0.35 s, which the ideal leaves out.
+-- After an outage the workers wait until all processes have had the time to reconnect (runnel.nats.internal.settling):
+-- with the reconnect_wait used here 0.35 s, which the ideal leaves out.
 
 local rn = require "runnel"
 

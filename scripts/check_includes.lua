@@ -9,7 +9,8 @@
 
 local ORDER = {
   "base", "shared", "core", "lifetimes", "errors", "channels", "states", "blocks", "sim", "tracing", "port", "capi",
-  "lua", "librunnel", "kit", "nats", "tls", "websocket", "sqlite", "http/client", "http/server", "monitor", "host", "site",
+  "lua", "librunnel", "kit", "nats", "tls", "websocket", "sqlite", "http/client", "http/server", "monitor",
+  "host", "site",
 }
 
 -- Files that count as one: the parts of a shared channel, whose values may be shared channels; the parts of its

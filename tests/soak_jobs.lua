@@ -1,8 +1,8 @@
 -- Long remote jobs for some time, while workers and the server are killed at random: the submitter may not replace the
 -- message of a job that runs in a worker that lives. The jobs of workers that are killed are delivered again, in any
--- order; a server that is killed then may count jobs as finished that run (runnel.nats.internal.tidying), and a submitter that
--- believed it would remove them from the stream and send them again. At the end all jobs have results, also those that
--- the server really does not deliver any more.
+-- order; a server that is killed then may count jobs as finished that run (runnel.nats.internal.tidying), and a
+-- submitter that believed it would remove them from the stream and send them again. At the end all jobs have results,
+-- also those that the server really does not deliver any more.
 --
 --   lua5.4 tests/soak_jobs.lua [SECONDS] [SEED]     by default 60 s
 
