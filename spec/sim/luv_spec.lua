@@ -11,8 +11,8 @@ local function text_of(value)
   if type(value) == "userdata" then return "a handle or request" end
   if type(value) ~= "table" then return tostring(value) end
   if next(value) == nil or getmetatable(value) then return "a handle or request" end
-  local parts = {}
-  for _, key in ipairs { "ip", "family", "addr", "socktype", "protocol", "type", "size", "name" } do
+  local parts = {} -- without the protocol, whose name is in a file that not every system has
+  for _, key in ipairs { "ip", "family", "addr", "socktype", "type", "size", "name" } do
     if value[key] ~= nil then parts[#parts + 1] = key .. "=" .. tostring(value[key]) end
   end
   return "{" .. table.concat(parts, " ") .. "}"

@@ -1,5 +1,6 @@
 -- Bugs of distributed programs, planted: sim.explore finds each of them within seconds, and none in the mended version.
 
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local uv_stage = require "spec.support.uv_stage"
@@ -13,7 +14,7 @@ describe("a search of a simulated world finds", function()
   after_each(uv_stage.close)
 
   -- The search ends when it has found the bug; a search without one takes less than this, s.
-  local LONG, SHORT = 60, 0.1
+  local LONG, SHORT = 60, 0.1 * patience.factor()
 
   -- `test(mended)` runs a program in a world and checks it.
   local function finds(what, pattern, test)
