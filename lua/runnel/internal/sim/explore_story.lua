@@ -2,7 +2,6 @@
 
 local recorder = require "runnel.core".internal.trace
 local shorten = require "runnel.internal.short"
-local world_story = require "runnel.internal.sim.explore_world_story"
 
 local RUN, PARK, SPAWN, END, PUT, TAKE, CLOSE = 1, 2, 3, 4, 6, 7, 8 -- TraceKind in tracing/trace_state.h
 local READY, ALTS, CHOSEN, DEADLOCK = 33, 34, 35, 36 -- tracing/story.h
@@ -197,6 +196,7 @@ function story.tell(event, kind, notes, full)
   local lines, width, has_marks = lines_of(steps, full)
   if #notes > 0 then
     width = 0
+    local world_story = require "runnel.internal.sim.explore_world_story" -- the site leaves it out
     lines, has_marks = world_story.tell(event, found, notes, deed, full)
     for id in pairs(waits) do
       if found.librarys[id] then waits[id] = nil else width = math.max(width, #(found.gos[id] or "a callback")) end
