@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 64, ROUNDS = 80, LENGTH_SIZE = 8 };
+enum { BLOCK = 64, ROUNDS = 80, LENGTH_SIZE = 8, SHA1_SIZE = 20 };
 
 static uint32_t rotate(uint32_t word, unsigned bits) { return word << bits | word >> (32 - bits); }
 
@@ -44,7 +44,8 @@ static void add_block(uint32_t state[5], const uint8_t *block) {
   state[4] += e;
 }
 
-void sha1(const char *text, size_t size, uint8_t digest[SHA1_SIZE]) {
+/* The SHA-1 of at most 119 bytes, which is two blocks. */
+static void sha1(const char *text, size_t size, uint8_t digest[SHA1_SIZE]) {
   uint8_t blocks[2 * BLOCK] = {0};
   uint32_t state[5] = {0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0};
   memcpy(blocks, text, size);

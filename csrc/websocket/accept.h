@@ -9,16 +9,12 @@
 #include <stdint.h>
 
 enum {
-  KEY_SIZE = 24,    /* characters of Sec-WebSocket-Key: 16 bytes in base64 */
-  ACCEPT_SIZE = 28, /* characters of Sec-WebSocket-Accept: 20 bytes in base64 */
-  SHA1_SIZE = 20    /* bytes of a checksum */
+  KEY_SIZE = 24,   /* characters of Sec-WebSocket-Key: 16 bytes in base64 */
+  ACCEPT_SIZE = 28 /* characters of Sec-WebSocket-Accept: 20 bytes in base64 */
 };
 
 /* Writes bytes in base64, 4 characters for each 3 bytes or fewer, without a zero at the end. */
 void base64_encode(const uint8_t *bytes, size_t size, char *to);
-
-/* The SHA-1 of at most 119 bytes, which is two blocks. */
-void sha1(const char *text, size_t size, uint8_t digest[SHA1_SIZE]);
 
 /* Sec-WebSocket-Accept for a Sec-WebSocket-Key. */
 void accept_value(const char key[KEY_SIZE], char value[ACCEPT_SIZE]);

@@ -284,12 +284,6 @@ local OPTIONS = { readonly = true, create = true, busy_timeout = true, foreign_k
   synchronous = true }
 local SYNCHRONOUS = { off = true, normal = true, full = true, extra = true }
 
-local function check_boolean(value, name)
-  if value ~= nil and type(value) ~= "boolean" then
-    error(("open: %s: true or false expected, got %s"):format(name, check.article(value)), 3)
-  end
-end
-
 ---@class runnel.sqlite.Options
 ---@field readonly? boolean open it for reading only
 ---@field create? boolean make the file if it does not exist; default true
@@ -308,7 +302,9 @@ function sqlite.open(path, opts)
   if path:find("\0", 1, true) then error("open: the path has a zero byte", 2) end
   check.options(opts, OPTIONS, "open")
   opts = opts or {}
-  for _, name in ipairs { "readonly", "create", "foreign_keys", "wal" } do check_boolean(opts[name], name) end
+  for _, name in ipairs { "readonly", "create", "foreign_keys", "wal" } do
+    check.boolean_or_nil(opts[name], "open: " .. name)
+  end
   local busy, synchronous = opts.busy_timeout or 5000, opts.synchronous or "full"
   check.integer(busy, 0, "open: busy_timeout")
   if not SYNCHRONOUS[synchronous] then

@@ -86,7 +86,8 @@ static int read_first(Head *head, Slice line) {
 
 /* ---- headers ---- */
 
-bool head_read_field(Slice line, Field *field) {
+/* Reads a line NAME: VALUE, passed without its line end; false if it is not one. */
+static bool read_field(Slice line, Field *field) {
   const char *colon = line.size ? (const char *)memchr(line.at, ':', line.size) : NULL;
   if (!colon || colon == line.at) return false;
   field->name = (Slice){line.at, (size_t)(colon - line.at)};
@@ -173,7 +174,7 @@ int head_read(Head *head, const char *bytes, size_t size) {
     const char *next = (const char *)memchr(bytes, '\n', (size_t)(end - bytes));
     Slice line = {bytes, (size_t)(next - 1 - bytes)};
     if (!is_first && head->nfields == HEAD_FIELDS) return 431;
-    int status = is_first ? read_first(head, line) : head_read_field(line, &head->fields[head->nfields++]) ? 0 : 400;
+    int status = is_first ? read_first(head, line) : read_field(line, &head->fields[head->nfields++]) ? 0 : 400;
     if (status) return status;
     bytes = next + 1;
   }

@@ -35,9 +35,6 @@ typedef struct Head {
 bool head_is_token(unsigned char c);
 bool head_is_value(unsigned char c);
 
-/* Reads a line NAME: VALUE, passed without its line end; false if it is not one. */
-bool head_read_field(Slice line, Field *field);
-
 /* Looks for the end of a head in the first bytes of a request. Returns the size of the head with its empty line, 0 if
    more bytes are needed, or minus a status: 400, or 431 if it is longer than `max`. *seen is 0 at first; between calls
    it holds how many bytes were read. */

@@ -131,9 +131,7 @@ local function check_own(opts, settings)
   if id ~= nil and (type(id) ~= "string" or id:find "[\r\n\0]") then
     error("events: last_id: a string without line breaks and zero bytes expected, got " .. check.describe(id), 3)
   end
-  if again ~= nil and type(again) ~= "boolean" then
-    error("events: reconnect: true or false expected, got " .. check.article(again), 3)
-  end
+  check.boolean_or_nil(again, "events: reconnect", 4)
   if again == nil then again = (settings.method or "GET") == "GET" end
   if again and (settings.source or io.type(settings.body)) then
     error("events: body: a string expected, since each connection sends it again", 3)

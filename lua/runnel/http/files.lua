@@ -198,11 +198,8 @@ function files.files(dir, opts)
   if opts.index and (type(opts.index) ~= "string" or opts.index:find "/") then
     error("files: index: the name of a file, or false, expected, got " .. check.describe(opts.index), 2)
   end
-  for _, name in ipairs { "dotfiles", "symlinks" } do
-    if opts[name] ~= nil and type(opts[name]) ~= "boolean" then
-      error(("files: %s: true or false expected, got %s"):format(name, check.article(opts[name])), 2)
-    end
-  end
+  check.boolean_or_nil(opts.dotfiles, "files: dotfiles")
+  check.boolean_or_nil(opts.symlinks, "files: symlinks")
   if opts.headers ~= nil then check.table(opts.headers, "files: headers") end
   if opts.types ~= nil then check.table(opts.types, "files: types") end
   loop.check "files"

@@ -211,11 +211,8 @@ function log.log(f, opts)
   if not (check.is_callable(to) or core.is_chan(to) or io.type(to) == "file") then
     error("log: to: a function, an open file or a channel expected, got " .. check.describe(to), 2)
   end
-  local is_behind = opts.behind_proxy
-  if is_behind ~= nil and type(is_behind) ~= "boolean" then
-    error("log: behind_proxy: true or false expected, got " .. check.article(is_behind), 2)
-  end
-  local self = { f = f, format = formats[format] or format, to = to, behind_proxy = is_behind }
+  check.boolean_or_nil(opts.behind_proxy, "log: behind_proxy")
+  local self = { f = f, format = formats[format] or format, to = to, behind_proxy = opts.behind_proxy }
   return function(req) return handle(self, req) end
 end
 

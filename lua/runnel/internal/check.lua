@@ -78,6 +78,27 @@ function check.callable_or_nil(value, what)
   end
 end
 
+---True, false or nil.
+---@param level? integer of the line for the error, if it is another one
+function check.boolean_or_nil(value, what, level)
+  if value ~= nil and type(value) ~= "boolean" then
+    error(what .. ": true or false expected, got " .. check.article(value), level or CALLER)
+  end
+end
+
+---One of the values of a list, or nil.
+---@param list any[] strings or booleans
+---@param level? integer of the line for the error, if it is another one
+function check.one_of(value, list, what, level)
+  if value == nil then return end
+  local names = {}
+  for i, one in ipairs(list) do
+    if value == one then return end
+    names[i] = check.describe(one)
+  end
+  error(("%s: %s expected, got %s"):format(what, table.concat(names, " or "), check.describe(value)), level or CALLER)
+end
+
 ---A `close` argument: true, false or nil. Anything else may be an argument in the wrong place, such as a table of
 ---options.
 function check.close(value, what)

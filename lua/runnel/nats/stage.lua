@@ -6,7 +6,6 @@ local consumers = require "runnel.nats.internal.consumers"
 local jetstream = require "runnel.nats.internal.jetstream"
 local messages = require "runnel.queue.messages"
 local patience = require "runnel.queue.patience"
-local rate = require "runnel.nats.internal.rate"
 local running = require "runnel.queue.running"
 local served = require "runnel.nats.internal.served"
 local sink = require "runnel.nats.sink"
@@ -83,13 +82,9 @@ function stage.stage(conn, n, from, f, to, opts)
   check.callable_or_nil(opts.ex_handler, "stage: ex_handler")
   local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "stage", 5)
   if opts.starts ~= nil then check.integer(opts.starts, 1, "stage: starts") end
-  if opts.limit ~= nil then check.ms(opts.limit, 10, "stage: limit") end
-  local limits = opts.rate ~= nil and rate.check(opts.rate, "stage", 2) or nil
-  for _, option in ipairs { "at_least_once", "dead", "drain_on_term" } do
-    if opts[option] ~= nil and type(opts[option]) ~= "boolean" then
-      error(("stage: %s: true or false expected, got %s"):format(option, check.describe(opts[option])), 2)
-    end
-  end
+  local options = start_worker.check(opts, "stage")
+  check.one_of(opts.at_least_once, { true, false }, "stage: at_least_once")
+  check.one_of(opts.dead, { true, false }, "stage: dead")
   local encoding = conn.encoding
   if opts.encoding ~= nil then encoding = values.check(opts.encoding, "stage", 2) end
 
@@ -109,9 +104,9 @@ function stage.stage(conn, n, from, f, to, opts)
   local consumer = consumers.named(conn, from, name, config, defaults)
   local info, why = consumer:open()
   if not info then return nil, "stage: " .. why end
-  local self, lost = start_worker(conn, {
-    kind = "stage", name = name, n = n, stream = stream, bucket = "runnel-stage-" .. name, rate = limits,
-    limit = opts.limit, drain_on_term = opts.drain_on_term,
+  local self, lost = start_worker.start(conn, {
+    kind = "stage", name = name, n = n, stream = stream, bucket = "runnel-stage-" .. name,
+    options = options,
     keeper = {
       consumer = consumer, info = info, what = "stage", queue = ("%s/%s"):format(from, name), from = from,
       encoding = encoding, decode = values.encodings[encoding].decode, sink = out, to_subject = opts.to_subject,

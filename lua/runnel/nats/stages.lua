@@ -6,7 +6,6 @@ local engine_of = require "runnel.nats.internal.engine"
 local jetstream = require "runnel.nats.internal.jetstream"
 local job_stream = require "runnel.nats.internal.job_stream"
 local names = require "runnel.nats.internal.names"
-local rate = require "runnel.nats.internal.rate"
 local running = require "runnel.queue.running"
 local serve = require "runnel.nats.internal.serve"
 local served = require "runnel.nats.internal.served"
@@ -19,16 +18,6 @@ local stages = {}
 local DAY <const> = 24 * 60 * 60 * 1000
 
 -- ---- arguments ----
-
-local function check_one_of(value, list, what, level)
-  if value == nil then return end
-  local names_of = {}
-  for i, one in ipairs(list) do
-    if value == one then return end
-    names_of[i] = check.describe(one)
-  end
-  error(("%s: %s expected, got %s"):format(what, table.concat(names_of, " or "), check.describe(value)), level or 3)
-end
 
 ---The options of conn:remote.
 ---@class runnel.RemoteOptions
@@ -51,7 +40,7 @@ local REMOTE_OPTIONS = {
 }
 
 local function check_stream_options(opts, what)
-  check_one_of(opts.storage, { "file", "memory" }, what .. ": storage", 4)
+  check.one_of(opts.storage, { "file", "memory" }, what .. ": storage", 4)
   if opts.max_age ~= nil then check.ms(opts.max_age, 10, what .. ": max_age", 4) end
   if opts.replicas ~= nil and not (math.type(opts.replicas) == "integer" and opts.replicas >= 1) then
     error(("%s: replicas: an integer of at least 1 expected, got %s"):format(what, check.describe(opts.replicas)), 3)
@@ -73,8 +62,8 @@ function stages.remote(conn, name, opts)
   opts = opts or {}
   if opts.encoding ~= nil then values.check(opts.encoding, "remote", 2) end
   if opts.starts ~= nil then check.integer(opts.starts, 1, "remote: starts") end
-  check_one_of(opts.traceback, { true, false }, "remote: traceback")
-  check_one_of(opts.dead, { true, false }, "remote: dead")
+  check.one_of(opts.traceback, { true, false }, "remote: traceback")
+  check.one_of(opts.dead, { true, false }, "remote: dead")
   local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "remote", 1)
   check_stream_options(opts, "remote")
   local settings = { storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY }
@@ -125,9 +114,7 @@ function stages.serve(conn, name, n, f, opts)
   opts = opts or {}
   if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "serve: ack_wait") end
   if opts.max_jobs ~= nil then check.integer(opts.max_jobs, 1, "serve: max_jobs") end
-  if opts.limit ~= nil then check.ms(opts.limit, 10, "serve: limit") end
-  local limits = opts.rate ~= nil and rate.check(opts.rate, "serve", 2) or nil
-  check_one_of(opts.drain_on_term, { true, false }, "serve: drain_on_term")
+  local options = start_worker.check(opts, "serve")
   check_stream_options(opts, "serve")
   local settings = {
     storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY,
@@ -141,9 +128,9 @@ function stages.serve(conn, name, n, f, opts)
       ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts.max_jobs,
     }, info.config)
   if why then error("serve: " .. why, 2) end
-  local worker, problem = start_worker(conn, {
+  local worker, problem = start_worker.start(conn, {
     kind = "worker", name = name, n = n, stream = of_stream, bucket = names.bucket(name),
-    prefix = names.jobs(name) .. ".", rate = limits, limit = opts.limit, drain_on_term = opts.drain_on_term,
+    prefix = names.jobs(name) .. ".", options = options,
     task = serve.task(engine_of(conn), name, f),
     keeper = { consumer = consumer, info = info, what = "serve", queue = name, letters = settings },
   })

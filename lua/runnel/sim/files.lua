@@ -134,8 +134,6 @@ function ops.fsync(host, fd)
   return true
 end
 
-ops.fdatasync = ops.fsync
-
 function ops.ftruncate(host, fd, size)
   local open = of_fd(host, fd)
   if not open then return nil, "EBADF" end
@@ -163,8 +161,6 @@ function ops.stat(host, path)
   if not inode then return nil, err end
   return stat_of(inode)
 end
-
-ops.lstat = ops.stat
 
 function ops.chmod(host, path, mode)
   local inode, err = host.disk:find(absolute(path))
@@ -257,7 +253,7 @@ end
 
 -- How many arguments each has before the callback.
 local ARGUMENTS = {
-  open = 3, close = 1, read = 3, write = 3, fsync = 1, fdatasync = 1, ftruncate = 2, fstat = 1, stat = 1, lstat = 1,
+  open = 3, close = 1, read = 3, write = 3, fsync = 1, ftruncate = 2, fstat = 1, stat = 1,
   chmod = 2, unlink = 1, mkdir = 2, rmdir = 1, rename = 2, scandir = 1,
 }
 

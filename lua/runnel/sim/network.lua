@@ -38,8 +38,6 @@ function network.new_pipe() return handles.new(Pipe) end
 
 function Socket:nodelay() return 0 end -- luacheck: ignore 212
 
-function Socket:keepalive() return 0 end -- luacheck: ignore 212
-
 function Socket:set_blocking() return 0 end -- luacheck: ignore 212
 
 -- ---- addresses ----

@@ -232,11 +232,8 @@ local once = {}
 ---Checks the options; errors are for the line that called the caller.
 function once.check(opts)
   check.options(opts, OPTIONS, "once", 4)
-  for _, name in ipairs { "errors", "tx" } do
-    if opts[name] ~= nil and type(opts[name]) ~= "boolean" then
-      error(("once: %s: true or false expected, got %s"):format(name, check.article(opts[name])), 3)
-    end
-  end
+  check.boolean_or_nil(opts.errors, "once: errors", 4)
+  check.boolean_or_nil(opts.tx, "once: tx", 4)
   if opts.key ~= nil and not check.is_callable(opts.key) then
     error("once: key: a function expected, got " .. check.article(opts.key), 3)
   end

@@ -79,9 +79,7 @@ function options.read(opts, what, level)
   local max, ping = opts.max, opts.ping
   if max == math.huge then max = 1 << 53 elseif max ~= nil then check.integer(max, 1, what .. ": max", level + 1) end
   if ping then check.ms(ping, 1, what .. ": ping", level + 1) end
-  if opts.deflate ~= nil and type(opts.deflate) ~= "boolean" then
-    error(("%s: deflate: true or false expected, got %s"):format(what, check.describe(opts.deflate)), level)
-  end
+  check.one_of(opts.deflate, { true, false }, what .. ": deflate", level + 1)
   options.check_list(opts.protocols, "names of subprotocols", handshake.is_token, what .. ": protocols", level + 1)
   if opts.headers ~= nil and type(opts.headers) ~= "table" then
     error(("%s: headers: a table expected, got %s"):format(what, check.article(opts.headers)), level)

@@ -20,9 +20,7 @@ local function read_options(opts, level)
   opts = opts or {}
   options.check_list(opts.origins, "origins such as \"https://example.org\", or \"*\" for any,", is_origin,
     "websocket: origins", level + 2)
-  if opts.keep ~= nil and type(opts.keep) ~= "boolean" then
-    error("websocket: keep: true or false expected, got " .. check.describe(opts.keep), level + 1)
-  end
+  check.one_of(opts.keep, { true, false }, "websocket: keep", level + 2)
   return opts, options.read(opts, "websocket", level + 1)
 end
 
