@@ -222,11 +222,12 @@ local Owner = { __close = function(self) self.db.owner = nil end }
 -- Begins or commits a transaction.
 local function step(tx, kind)
   local news = chan(1)
+  local closing <close> = setmetatable({ job = false }, Unless_done) -- first: nothing may fail once the job is asked for
   local job = tx.db.handle:ask(kind, nil, news, tx.number, is_simulation(), false)
-  local closing <close> = setmetatable({ job = job }, Unless_done)
+  closing.job = job
   local ok, text, code = wait(job, news)
   if not ok then raise(message(tx.db, "transaction", nil, text, code)) end
-  closing.job = nil
+  closing.job = false
   return job
 end
 
