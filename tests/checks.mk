@@ -281,14 +281,16 @@ $(BUILD)/sqlite_oom: $(SQLITE_OBJECTS)
 $(BUILD)/nats_oom:  $(NATS_OBJECTS)
 $(BUILD)/httpd_oom: $(HTTPD_OBJECTS)
 $(BUILD)/http_oom:  $(HTTP_OBJECTS) $(HTTPD_OBJECTS)
-$(BUILD)/nats_oom $(BUILD)/sqlite_oom $(BUILD)/httpd_oom $(BUILD)/http_oom: $(BUILD)/%: $(BUILD)/tests/%.o $(BUILD)/tests/memory.o $(OBJECTS)
+# Programs that run scenarios while allocations fail (tests/scenarios.h).
+SCENARIOS = $(BUILD)/tests/scenarios.o $(BUILD)/tests/memory.o
+$(BUILD)/nats_oom $(BUILD)/sqlite_oom $(BUILD)/httpd_oom $(BUILD)/http_oom: $(BUILD)/%: $(BUILD)/tests/%.o $(SCENARIOS) $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(MODULE_LIBS) $(LIBS)
 
-$(BUILD)/tls: $(BUILD)/tests/tls.o $(BUILD)/tests/memory.o $(OBJECTS) $(TLS_OBJECTS)
+$(BUILD)/tls: $(BUILD)/tests/tls.o $(SCENARIOS) $(OBJECTS) $(TLS_OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(TLS_LIBS) $(LIBS)
 # zlib's archive, if there is one, so that its allocations fail, too.
 WEBSOCKET_PARTS = $(filter $(BUILD)/obj/websocket/%,$(WEBSOCKET_OBJECTS))
-$(BUILD)/websocket_oom: $(BUILD)/tests/websocket_oom.o $(BUILD)/tests/memory.o $(WEBSOCKET_PARTS)
+$(BUILD)/websocket_oom: $(BUILD)/tests/websocket_oom.o $(SCENARIOS) $(WEBSOCKET_PARTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ -lwslay $(or $(call archives,z),-lz) $(LIBS)
 
 $(BUILD)/websocket_fuzz: $(BUILD)/tests/websocket_fuzz.o $(filter-out %/module.o,$(WEBSOCKET_PARTS))

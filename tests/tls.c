@@ -20,14 +20,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "memory.h"
+#include "scenarios.h"
 #include "tls/tickets.h"
 #include "tls/tls.h"
 
 int luaopen_runnel_core(lua_State *L);
 int luaopen_runnel_tls_core(lua_State *L);
 
-enum { PATIENCE = 60, THREADS = 4, TEXT = 40000 };
+enum { THREADS = 4, TEXT = 40000 };
 
 static const luaL_Reg MODULES[] = {
     {"runnel.core", luaopen_runnel_core}, {"runnel.tls.core", luaopen_runnel_tls_core}, {NULL, NULL}};
@@ -52,37 +52,9 @@ static void remove_certificates(void) {
 
 /* ---- memory ---- */
 
-typedef struct Scenario {
-  const char *file;
-  int number;
-  bool exists; /* there is a scenario with this number */
-  Memory memory;
-} Scenario;
-
-/* arm(on): allocations fail from now on, or no more. */
-static int arm(lua_State *L) {
-  memory_of(L)->armed = lua_toboolean(L, 1);
-  return 0;
-}
-
-static void attempt(void *data) {
-  Scenario *s = (Scenario *)data;
-  memory_here = &s->memory;
-  memory_now(&s->memory, PATIENCE, "tls: scenario %d", s->number);
-  lua_State *L = memory_open(&s->memory, MODULES);
-  lua_register(L, "arm", arm);
-  int status = luaL_loadfile(L, s->file);
-  lua_pushinteger(L, s->number);
+static int push_directory(lua_State *L) {
   lua_pushstring(L, directory);
-  if (status == LUA_OK) status = lua_pcall(L, 2, 2, 0);
-  s->exists = status == LUA_OK && !lua_isnil(L, -2);
-  if (s->exists) {
-    memory_now(&s->memory, PATIENCE, "tls: %s", lua_tostring(L, -2));
-    status = lua_pcall(L, 0, 0, 0);
-  }
-  s->memory.armed = false;
-  memory_must(L, status);
-  memory_close(L);
+  return 1;
 }
 
 static bool is_spared; /* OpenSSL's allocations do not fail */
@@ -91,10 +63,10 @@ static bool is_spared; /* OpenSSL's allocations do not fail */
 static void *resize(void *block, size_t size, const char *file, int line) {
   (void)file;
   (void)line;
-  Memory *here = memory_here;
-  if (is_spared) memory_here = NULL;
+  Memory *counted = memory_elsewhere;
+  if (is_spared) memory_elsewhere = NULL;
   void *result = block ? realloc(block, size) : malloc(size);
-  memory_here = here;
+  memory_elsewhere = counted;
   return result;
 }
 static void *allocate(size_t size, const char *file, int line) { return resize(NULL, size, file, line); }
@@ -107,22 +79,13 @@ static void release(void *block, const char *file, int line) {
 static int check_memory(const char *file, const char *stride) {
   if (!CRYPTO_set_mem_functions(allocate, resize, release)) abort();
   make_certificates();
-  Scenario s = {.file = file};
-  uint32_t far[2] = {UINT32_MAX, (uint32_t)atoi(stride)}, attempts = 0;
-  if (!far[1]) far[1] = UINT32_MAX;
-  for (s.number = 1; s.number == 1 || s.exists; s.number++) {
-    s.memory = (Memory){0};
-    attempt(&s); /* OpenSSL keeps some of what it makes first */
-    for (int part = 0; part < 2; part++) {
-      is_spared = part == 0;
-      for (uint32_t count = 1; count <= 8; count *= 8) {
-        attempts += memory_each(&s.memory, count, &far[part], MEMORY_MOST, attempt, &s);
-      }
-    }
-  }
+  const Scenarios scenarios = {.program = "tls", .file = file, .modules = MODULES, .push = push_directory};
+  is_spared = true; /* first those of the module and of Lua, each */
+  int status = scenarios_run(&scenarios, 0);
+  is_spared = false;
+  if (status == EXIT_SUCCESS) status = scenarios_run(&scenarios, (uint32_t)atoi(stride));
   remove_certificates();
-  (void)printf("%u attempts at %d scenarios\n", (unsigned)attempts, s.number - 2);
-  return s.number > 2 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return status;
 }
 
 /* ---- threads ---- */

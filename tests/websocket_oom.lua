@@ -1,6 +1,7 @@
 -- Run by tests/websocket_oom.c: what sessions do while allocations fail. A call either raises and has done nothing, or
 -- the session is lost and says so from then on; but it never makes another message of what has come.
 
+local number = ...
 local arm = arm -- luacheck: globals arm
 local lib = require "runnel.websocket.core"
 
@@ -55,32 +56,36 @@ local function check_events(session, bytes, message)
   end
 end
 
--- Lua drops a finalizer that it has no memory to call; so none runs while allocations fail.
-collectgarbage "stop"
-arm(true)
-for _, bits in ipairs(BITS) do
-  for _, message in ipairs(MESSAGES) do
-    for _, way in ipairs(WAYS) do
-      for is_client = 1, 2 do
-        local from = sure(lib.new, is_client == 1, MAX, bits)
-        local to = sure(lib.new, is_client == 2, MAX, bits)
-        local bytes = sure(from[way], from, message)
-        local half = #bytes // 2
-        local first, second = sure(string.sub, bytes, 1, half), sure(string.sub, bytes, half + 1)
-        if check_events(to, first, message) ~= nil then check_events(to, second, message) end
-        for _, control in ipairs(CONTROLS) do sure(from[control], from, "x") end
-        sure(from.close, from, 1000, "bye")
+if number > 1 then return nil end
+
+return "sessions of WebSocket", function()
+  -- Lua drops a finalizer that it has no memory to call; so none runs while allocations fail.
+  collectgarbage "stop"
+  arm(true)
+  for _, bits in ipairs(BITS) do
+    for _, message in ipairs(MESSAGES) do
+      for _, way in ipairs(WAYS) do
+        for is_client = 1, 2 do
+          local from = sure(lib.new, is_client == 1, MAX, bits)
+          local to = sure(lib.new, is_client == 2, MAX, bits)
+          local bytes = sure(from[way], from, message)
+          local half = #bytes // 2
+          local first, second = sure(string.sub, bytes, 1, half), sure(string.sub, bytes, half + 1)
+          if check_events(to, first, message) ~= nil then check_events(to, second, message) end
+          for _, control in ipairs(CONTROLS) do sure(from[control], from, "x") end
+          sure(from.close, from, 1000, "bye")
+        end
       end
     end
   end
-end
-sure(lib.key)
-sure(lib.accept, "dGhlIHNhbXBsZSBub25jZQ==")
-arm(false)
-collectgarbage "restart"
+  sure(lib.key)
+  sure(lib.accept, "dGhlIHNhbXBsZSBub25jZQ==")
+  arm(false)
+  collectgarbage "restart"
 
--- With memory everything works.
-for _, bits in ipairs(BITS) do
-  local from, to = lib.new(true, MAX, bits), lib.new(false, MAX, bits)
-  for _, message in ipairs(MESSAGES) do assert(check_events(to, from:text(message), message)) end
+  -- With memory everything works.
+  for _, bits in ipairs(BITS) do
+    local from, to = lib.new(true, MAX, bits), lib.new(false, MAX, bits)
+    for _, message in ipairs(MESSAGES) do assert(check_events(to, from:text(message), message)) end
+  end
 end

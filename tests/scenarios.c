@@ -1,0 +1,75 @@
+/* scenarios.c: see scenarios.h. */
+#include "scenarios.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PATIENCE = 60 }; /* seconds for one run */
+
+typedef struct Run {
+  const Scenarios *scenarios;
+  int number;      /* of the scenario */
+  int descriptors; /* how many are open while none runs */
+  bool collects;   /* after each instruction */
+  bool exists;     /* there is a scenario with this number */
+  Memory memory;
+} Run;
+
+/* arm(on): allocations fail from now on, or no more. */
+static int arm(lua_State *L) {
+  memory_of(L)->armed = lua_toboolean(L, 1);
+  return 0;
+}
+
+static int count_descriptors(void) {
+  int count = 0;
+  for (int fd = 0; fd < 256; fd++) count += fcntl(fd, F_GETFD) >= 0;
+  return count;
+}
+
+static void collect(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  (void)lua_gc(L, LUA_GCCOLLECT);
+}
+
+/* The allocations of all threads count together. */
+static void attempt(void *data) {
+  Run *run = (Run *)data;
+  const Scenarios *s = run->scenarios;
+  memory_elsewhere = &run->memory;
+  memory_now(&run->memory, PATIENCE, "%s: scenario %d", s->program, run->number);
+  lua_State *L = memory_open(&run->memory, s->modules);
+  lua_register(L, "arm", arm);
+  int status = luaL_loadfile(L, s->file);
+  lua_pushinteger(L, run->number);
+  int more = s->push ? s->push(L) : 0;
+  if (status == LUA_OK) status = lua_pcall(L, 1 + more, 2, 0);
+  run->exists = status == LUA_OK && !lua_isnil(L, -2);
+  if (run->exists) {
+    memory_now(&run->memory, PATIENCE, "%s: %s", s->program, lua_tostring(L, -2));
+    if (run->collects) lua_sethook(L, collect, LUA_MASKCOUNT, 1);
+    status = lua_pcall(L, 0, 0, 0);
+  }
+  run->memory.armed = false;
+  memory_must(L, status);
+  memory_close(L);
+  int left = count_descriptors() - run->descriptors;
+  if (left) memory_die("%d descriptors are left", left);
+}
+
+int scenarios_run(const Scenarios *scenarios, uint32_t stride) {
+  Run run = {.scenarios = scenarios, .descriptors = count_descriptors()};
+  uint32_t far = stride ? stride : UINT32_MAX, attempts = 0;
+  for (run.number = 1; run.number == 1 || run.exists; run.number++) {
+    run.memory = (Memory){0};
+    run.collects = true;
+    attempt(&run);
+    run.collects = false;
+    for (uint32_t count = 1; run.exists && count <= 8; count *= 8) {
+      attempts += memory_each(&run.memory, count, &far, MEMORY_MOST, attempt, &run);
+    }
+  }
+  (void)printf("%s: %u attempts at %d scenarios\n", scenarios->program, (unsigned)attempts, run.number - 2);
+  return run.number > 2 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
