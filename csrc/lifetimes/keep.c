@@ -7,30 +7,26 @@
 #include "core/setup.h"
 #include "lifetimes/root_table.h"
 
-enum {
-  /* A list with fewer entries, or fewer than twice those that the last round found needed, is trimmed only in cycles of
-     the collector: a dropped entry must be added again at the next park. */
-  FEW = 1024,
-  LONG_QUEUE = 1024 /* waiters that are checked in a queue; a channel with more of them stays in the list */
-};
+/* A list with fewer entries, or fewer than twice those that the last round found needed, is trimmed only in cycles of the
+   collector: a dropped entry must be added again at the next park. */
+enum { FEW = 1024 };
 
 /* Whether a strong root owns the waiter. */
 static bool is_strong(const Sched *S, const Waiter *w) { return w->alt != &S->outside && !(w->alt->flags & ALT_WEAK); }
 
-/* Whether the queue may have a waiter that a strong root owns. */
-static bool has_strong(const Sched *S, const List *queue) {
-  int n = 0;
+/* Whether the queue may have a waiter that a strong root owns: it has, or it is longer than `depth`. */
+static bool has_strong(const Sched *S, const List *queue, int depth) {
   for (const Link *link = queue->first; link; link = list_next(queue, link)) {
-    if (is_strong(S, CONTAINER_OF(link, const Waiter, link)) || ++n > LONG_QUEUE) return true;
+    if (is_strong(S, CONTAINER_OF(link, const Waiter, link)) || depth-- == 0) return true;
   }
   return false;
 }
 
 /* Whether the entry on top of L is needed; clears its flag if not. */
-static bool is_needed(lua_State *L, const Sched *S) {
+static bool is_needed(lua_State *L, const Sched *S, int depth) {
   Chan *ch = (Chan *)lua_touserdata(L, -1);
   if (ch->tag == &chan_tag) { /* else a block of waiters, which begins with a link or NULL */
-    if (has_strong(S, &ch->queues[PUTS]) || has_strong(S, &ch->queues[TAKES])) return true;
+    if (has_strong(S, &ch->queues[PUTS], depth) || has_strong(S, &ch->queues[TAKES], depth)) return true;
     ch->flags &= ~(uint32_t)(CHAN_KEPT | CHAN_LISTED);
     return false;
   }
@@ -44,13 +40,13 @@ static bool is_needed(lua_State *L, const Sched *S) {
   return false;
 }
 
-void keep_trim(lua_State *L, Sched *S, uint32_t n) {
+void keep_trim(lua_State *L, Sched *S, uint32_t n, int depth) {
   Kept *k = &S->kept;
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
   for (n = n < k->size ? n : k->size; n > 0; n--) {
     if (k->next == 0) k->next = k->size;
     lua_rawgeti(L, -1, k->next);
-    bool needed = is_needed(L, S);
+    bool needed = is_needed(L, S, depth);
     lua_pop(L, 1);
     if (needed) {
       k->found++;

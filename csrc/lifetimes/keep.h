@@ -49,13 +49,17 @@ static inline void keep_block(lua_State *L, Sched *S, Waiter *block, int at) {
   block->is_kept = true;
 }
 
+/* How many waiters of a queue are checked; a channel with more of them stays in the list. Only the collector's cycles
+   check all: one spawn must not pay for thousands of waiters. */
+enum { KEEP_QUICK = 8, KEEP_ALL = 1024 };
+
 /* Checks the next `n` entries and drops those that are not needed. Neither allocates nor raises. */
-void keep_trim(lua_State *L, Sched *S, uint32_t n);
+void keep_trim(lua_State *L, Sched *S, uint32_t n, int depth);
 
 /* Called before up to `n` entries are added for an operation: once the list has grown, checks two for each. Not between
    them: an entry counts as needed only when its waiter is enqueued. */
 static inline void keep_make_room(lua_State *L, Sched *S, uint32_t n) {
-  if (UNLIKELY(S->kept.size >= S->kept.limit)) keep_trim(L, S, 2 * n);
+  if (UNLIKELY(S->kept.size >= S->kept.limit)) keep_trim(L, S, 2 * n, KEEP_QUICK);
 }
 
 /* Moves a much shorter list to a smaller table. May raise, and then nothing has changed. */

@@ -196,7 +196,7 @@ static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   r->failed = lua_pcall(L, 1, 0, 0) != LUA_OK;
   if (r->failed) lua_pop(L, 1);
   r->sweeping = false;
-  keep_trim(L, S, n); /* what weak roots wait on is not needed in the list any more */
+  keep_trim(L, S, n, KEEP_QUICK); /* what weak roots wait on is not needed in the list any more */
   uint32_t after = idle(S), limit = after < r->limit ? after : r->limit;
   if (after >= before) limit++; /* it has found only roots that must stay strong */
   r->limit = limit < PARKED_LEAST ? PARKED_LEAST : limit;
@@ -246,7 +246,7 @@ static int on_cycle(lua_State *L) {
   uint32_t n = root_count(S), now = loop_runs && n > CYCLE_LEAST ? CYCLE_LEAST : n;
   r->due = n - now;
   sweep(L, S, now, true);
-  keep_trim(L, S, S->kept.size);
+  keep_trim(L, S, S->kept.size, KEEP_ALL);
   r->last_cycle = S->world.looked;
   return 0;
 }
