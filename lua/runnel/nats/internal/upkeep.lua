@@ -5,7 +5,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local patience = require "runnel.nats.internal.patience"
 
-local now, sleep = core.now, core.sleep
+local clock, now, sleep = os.clock, core.now, core.sleep
 
 local upkeep = {}
 
@@ -13,8 +13,8 @@ local upkeep = {}
 local PATIENCE <const> = 3
 
 -- Up to FEW due jobs are sent again at once. For more, the stream is first asked which jobs it has, since most slow
--- jobs are not lost, and would be sent twice. After an answer that took t, the next question waits REST * t, so that a
--- long backlog costs less than the work on it.
+-- jobs are not lost, and would be sent twice. After an answer that took t, the next question waits REST * t, and the
+-- same holds for looks at all jobs: a long backlog costs less than the work on it.
 local FEW <const>, REST <const> = 64, 20
 
 -- A server that has just started may not answer yet. After this many questions, ended jobs stay in the stream.
@@ -81,9 +81,13 @@ end
 
 -- Sends due jobs again periodically while there are jobs.
 local function look(self)
+  local rest = 0
   while self.reason == nil do
-    sleep(patience.jobs_look)
-    if not send_few(self) and now() >= self.asks_at then compare(self) end
+    sleep(math.max(patience.jobs_look, rest))
+    local began = clock()
+    local sent = send_few(self)
+    rest = REST * 1000 * (clock() - began)
+    if not sent and now() >= self.asks_at then compare(self) end
     if next(self.jobs) == nil then break end
   end
   self.ticking = false
