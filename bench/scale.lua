@@ -73,7 +73,7 @@ local WORKLOADS = {
       { "server", "the same, ns of the server" }, { "bytes", "a remote job that waits, bytes" } } },
   { name = "loaded", sizes = { 10, 1000, 10000 }, law = "O(1)",
     figures = { { "ns", "an error, with n more functions in modules, ns" } } },
-  { name = "commands", floor = "commands_floor", sizes = { 5, 50, 500 }, law = "O(1)", bytes = 1 << 20,
+  { name = "commands", sizes = { 5, 50, 500 }, law = "O(1)", bytes = 1 << 20,
     module = "luv", figures = { { "ns", "a command, in a heap of n MB, ns" } } },
 }
 

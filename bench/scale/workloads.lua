@@ -506,29 +506,15 @@ function workloads.remote_floor()
   end)
 end
 
--- Commands, one by one, in a heap of n MB: `run` is to start one and wait for its end.
-local function run_commands(run)
+-- Commands, one by one, in a heap of n MB.
+function workloads.commands()
+  local uv = require "runnel.uv"
   local keep, count = {}, 30
   for i = 1, n do keep[i] = ("x"):rep((1 << 20) + i) end
   time("ns", count, function()
-    for _ = 1, count do run() end
+    for _ = 1, count do assert(uv.run { "true", stdout = false, stderr = false }) end
   end)
   return keep
-end
-
-function workloads.commands()
-  local uv = require "runnel.uv"
-  return run_commands(function() assert(uv.run { "true", stdout = false, stderr = false }) end)
-end
-
--- The same by luv alone.
-function workloads.commands_floor()
-  local luv = require "luv"
-  return run_commands(function()
-    local handle
-    handle = assert(luv.spawn("true", { stdio = {} }, function() handle:close() end))
-    luv.run()
-  end)
 end
 
 -- ---- the command line ----

@@ -10,6 +10,7 @@ local request = require "runnel.http.request"
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 local uv = require "runnel.uv"
+local patience = require "spec.support.patience"
 local uv_stage = require "spec.support.uv_stage"
 local web = require "spec.support.web"
 
@@ -131,11 +132,12 @@ describe("limits of http.serve", function()
   end)
 
   it("do not hold for upgraded connections", function()
+    local timeout = math.ceil(100 * patience.factor()) -- the upgrade comes before that
     local server <close> = serve(function(req)
       request.upgrade(req, "Upgrade", "silence")
-      rn.sleep(250)
+      rn.sleep(2.5 * timeout)
       req.core:write "bye"
-    end, { idle = 50, timeout = 100 })
+    end, { idle = timeout // 2, timeout = timeout })
     local head = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: silence\r\n\r\n"
     assert.match("\r\n\r\nbye$", exchange(server, head))
   end)

@@ -97,18 +97,21 @@ describe("flows in runnel.monitor", function()
 
   it("are channels and go blocks by the names of the stages, without what only the engine knows", function()
     local p = start [[
-      local m = listen(0)
       local flow = require "runnel.flow"
+      local saved = 0
       local f = flow("seen", {
         count = { source = function(put) for i = 1, math.huge do rn.sleep(5) put(i) end end },
         double = { function(n) return 2 * n end, n = 4 },
         paused = { function() end, buffer = 1000 },
-        save = function() end,
+        save = function() saved = saved + 1 end,
         "count > double > save, paused",
       })
       f:pause "paused"
+      f:start()
+      while saved < 10 do rn.sleep(1) end
+      local m = listen(0)
       f:wait()]]
-    local rows, texts = monitored.rows_of(monitored.messages(p:events(4)))
+    local rows, texts = monitored.rows_of(monitored.messages(p:events(12)))
     local moved, waits, edges = {}, {}, {}
     for id, row in pairs(rows[0]) do moved[texts[row[3]]] = rows[1][id][3] > 0 end
     assert.same({ ["seen.double"] = true, ["seen.paused"] = true, ["seen.save"] = true }, moved)

@@ -1,7 +1,9 @@
 -- uv.spawn: processes, their input and output, their end.
 
 local background = require "spec.support.background"
+local process = require "spec.support.process"
 local rn = require "runnel"
+local shell_command = require "spec.support.shell"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
 
@@ -111,6 +113,75 @@ describe("uv.spawn", function()
       cwd = "/", env = { RUNNEL_A = "b c", HOME = false }, stdout = "lines",
     })
     assert.same({ "/", "b c", "none", "path" }, stage.drain(p.stdout))
+  end)
+
+  it("looks for the command in the PATH of its environment, and runs scripts without a first line for an interpreter",
+    function()
+      local dir = process.directory()
+      local file = dir.path .. "/made-for-this"
+      finally(function() dir:remove() end)
+      dir:write("made-for-this", "echo $0 $1")
+      assert(os.execute("chmod +x " .. file))
+      local p = uv.spawn { "made-for-this", "word", env = { PATH = dir.path .. ":" .. os.getenv "PATH" } }
+      assert.equal(file .. " word\n", all(p.stdout))
+      assert.equal(file .. " word\n", all(uv.spawn({ file, "word" }).stdout))
+    end)
+
+  it("gives the process the usual reaction to signals, and none that is blocked", function()
+    local p = shell "grep -E '^Sig(Blk|Ign)' /proc/self/status"
+    local out = all(p.stdout)
+    if p.exit:take().code ~= 0 then return pending "this system has no /proc" end
+    for mask in out:gmatch "%x%x%x+" do -- without 32 and 33, which the C library uses itself
+      assert.equal(0, tonumber(mask, 16) & ~(3 << 31), out)
+    end
+  end)
+
+  -- Runs a program in a process of its own, by `lua` of spec.support.shell or another command, after `before`.
+  local function run(code, before, lua)
+    local path = os.tmpname()
+    local file = assert(io.open(path, "w"))
+    file:write(code)
+    file:close()
+    local out, err = shell_command.run(("%s\n%s %s"):format(before or "", lua or "lua", path))
+    os.remove(path)
+    return out, err
+  end
+
+  it("swaps descriptors, and gives the process no others", function()
+    local list = "echo /proc/$$/fd/* | sed 's|/proc/[^ ]*/||g' >&2"
+    local out, err = run(("require('runnel.uv').spawn({ 'sh', '-c', %q, stdout = 2, stderr = 1 }).exit:take()"):format(
+      "echo out; echo err >&2; " .. list), ('sh -c "%s"'):format(list:gsub("[$]", "\\$")))
+    local inherited, rest = err:match "^(.-\n)(.*)$"
+    assert.equal("out\n", rest)
+    local known = {}
+    for fd in inherited:gmatch "%d+" do known[fd] = true end
+    assert.matches("^err\n0 1 ", out)
+    for fd in out:gmatch "%d+" do assert(known[fd], out) end
+  end)
+
+  it("gets the status also where the program was started with SIGCHLD ignored", function()
+    local out, err = run("print(require('runnel.uv').spawn({ 'sh', '-c', 'exit 7' }).exit:take().code)", nil, [[bash -c 'trap "" CHLD; "$0" "$1"' $LUA]])
+    assert.same({ "7\n", "" }, { out, err })
+  end)
+
+  it("says that there are too many open files, and starts nothing", function()
+    local out, err = run([[
+      local uv, rn = require "runnel.uv", require "runnel"
+      local files, results = {}, {}
+      uv.run { "true" } -- opens what later ones need, too
+      repeat files[#files + 1] = io.open "/dev/null" until not io.open "/dev/null"
+      repeat
+        local p = uv.spawn { "echo", stdin = false, stderr = false }
+        local status, why = p.exit:take()
+        if status then assert(p.stdout:take() == "\n") else assert(why:find "too many open files", why) end
+        results[#results + 1] = status and "started" or "refused"
+        p:close()
+        rn.sleep(1)
+        table.remove(files):close()
+      until status
+      assert(#results < 12, #results)
+      print(results[1], results[#results])]], "ulimit -n 40")
+    assert.same({ "refused\tstarted\n", "" }, { out, err })
   end)
 
   it("names channels after the command", function()

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
+local spawn_program = require "runnel.internal.uv.spawn"
 local stream = require "runnel.uv.stream"
 
 local internal = core.internal
@@ -321,10 +322,10 @@ Process.__close = Process.close
 
 -- ---- the beginning ----
 
-local function start(self, file, for_luv)
+local function start(self, file, for_luv, searches)
   local exit = self.exit
   local handle, pid, err
-  handle, pid, err = uv.spawn(file, for_luv, function(code, signal)
+  handle, pid, err = spawn_program(file, for_luv, function(code, signal)
     loop.close(handle)
     local status = { code = signal == 0 and code or 128 + signal, signal = signal ~= 0 and signal or nil }
     local process = running[exit]
@@ -335,7 +336,7 @@ local function start(self, file, for_luv)
       if process.streams.stdin then process.streams.stdin:close "the process has ended" end
     end
     exit:offer(status)
-  end)
+  end, searches)
   if not handle then
     -- The cause may be the directory, missing or inaccessible: the system does not tell.
     local what = for_luv.cwd and ("%s, in %s"):format(file, for_luv.cwd) or file
@@ -386,8 +387,9 @@ local function spawn(options)
     closing = false, handle = nil, pid = nil, timer = nil, stdout = nil, -- room for later fields
   }, Process)
   local stdio, err = open_pipes(self, options, file)
+  local env = options.env
   for_luv.stdio = stdio
-  if not err then err = start(self, file, for_luv) end
+  if not err then err = start(self, file, for_luv, env ~= nil and env.PATH ~= nil) end
   for i = 1, 3 do
     if self.streams[STANDARD[i]] then uv.fs_close(stdio[i]) end
   end
