@@ -213,7 +213,8 @@ describe("runnel.store", function()
 
     it("calls again after `expires` ms, and after forget", function()
       local get = counted("brief", function(v) return { v, calls } end, { expires = 40 })
-      local key, began, first, second = 0, nil, nil, nil
+      local key, first, second = 0
+      local began
       repeat
         key, began = key + 1, rn.now()
         first, second = get(key), get(key)

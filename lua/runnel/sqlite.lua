@@ -222,7 +222,7 @@ local Owner = { __close = function(self) self.db.owner = nil end }
 -- Begins or commits a transaction.
 local function step(tx, kind)
   local news = chan(1)
-  local closing <close> = setmetatable({ job = false }, Unless_done) -- first: nothing may fail once the job is asked for
+  local closing <close> = setmetatable({ job = false }, Unless_done) -- first: after ask nothing may fail
   local job = tx.db.handle:ask(kind, nil, news, tx.number, is_simulation(), false)
   closing.job = job
   local ok, text, code = wait(job, news)

@@ -3,6 +3,7 @@
 
 local rn = require "runnel"
 local frames = require "spec.support.websocket_frames"
+local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -354,10 +355,11 @@ describe("req:websocket", function()
     end)
 
     it("is not ended by the server's limits for requests", function()
+      local limit = math.ceil(50 * patience.factor()) -- the upgrade comes before that
       local server <close> = assert(http.serve(0, function(req) echo(req:websocket { ping = false }) end,
-        { timeout = 50, idle = 50, header_timeout = 50 }))
+        { timeout = limit, idle = limit, header_timeout = limit }))
       local conn <close> = assert(http.websocket((server.url:gsub("^http", "ws")), { ping = false }))
-      rn.sleep(400)
+      rn.sleep(8 * limit)
       conn:write "still here"
       assert.equal("still here", conn:read():take())
     end)

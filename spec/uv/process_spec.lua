@@ -160,7 +160,8 @@ describe("uv.spawn", function()
   end)
 
   it("gets the status also where the program was started with SIGCHLD ignored", function()
-    local out, err = run("print(require('runnel.uv').spawn({ 'sh', '-c', 'exit 7' }).exit:take().code)", nil, [[bash -c 'trap "" CHLD; "$0" "$1"' $LUA]])
+    local out, err = run("print(require('runnel.uv').spawn({ 'sh', '-c', 'exit 7' }).exit:take().code)", nil,
+      [[bash -c 'trap "" CHLD; "$0" "$1"' $LUA]])
     assert.same({ "7\n", "" }, { out, err })
   end)
 
