@@ -12,7 +12,7 @@
    and in the long form a third, with SEEDS different seeds:
      some   each allocation fails with a probability of one in k, for k up to the number of allocations.
    All of this is done with the usual collector, with a restless one, which never pauses, and with the generational one.
-   For the latter two, the short form leaves out the mode "all" and some values of k.
+   For the latter two, the short form leaves out the mode "all" and some values of k; for the first, some in that mode.
 
    Memory that the core takes from malloc, for shared channels and threads, fails likewise. A scenario that calls
    t.fail_in_threads() has the failures in the states of the threads that it starts, one at a time, and in what these
@@ -202,11 +202,12 @@ static void attempt(void *data) {
 static uint32_t run_variant(const char *file, bool is_long, uint32_t seeds) {
   uint32_t attempts = 0;
   for (int collector = 0; collector < NCOLLECTORS; collector++) {
-    /* Every k; in the short form, with the other collectors and in threads, which open a whole state, fewer and fewer of
-       the large ones. */
+    /* Every k; in the short form, with the other collectors, in threads, which open a whole state, and in the mode "all",
+       fewer and fewer of the large ones. */
     bool is_whole = collector == USUAL || is_long;
     Scenario s = {.file = file, .collector = collector, .is_long = is_long, .far = is_whole ? UINT32_MAX : 32};
     attempts += memory_each(&s.memory, 1, &s.far, MEMORY_MOST, attempt, &s);
+    if (!is_long && s.far > 128) s.far = 128;
     if (is_whole) attempts += memory_each(&s.memory, MEMORY_ALL, &s.far, MEMORY_MOST, attempt, &s);
     for (s.seed = 1; s.seed <= seeds; s.seed++) {
       for (uint32_t k = 2; k <= s.most; k += 1 + k / 4, attempts++) {
