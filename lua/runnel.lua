@@ -18,7 +18,7 @@ require "runnel.internal.errors.reports"
 
 ---@class runnel.calls: runnel.pmap, runnel.retry, runnel.scopes, runnel.thread
 
----@class runnel: runnel.core, runnel.alt, runnel.calls, runnel.flows, runnel.reduce, runnel.timed
+---@class runnel: runnel.core, runnel.alt, runnel.calls, runnel.file, runnel.flows, runnel.reduce, runnel.timed
 ---@field trace fun(file: string|false, options?: { records?: integer }): runnel.Trace?
 ---@field graph fun(on?: boolean): runnel.graph.Graph?
 ---@field is_timeout fun(err: any): boolean whether an error is that of a `timeout` of a scope or a pmap
@@ -61,6 +61,7 @@ local HOMES = {
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
   pmap = "pmap", pmap_unordered = "pmap", frontier = "frontier", retry = "retry",
+  file = "file",
   batch = "timed", debounce = "timed", rate = "timed",
   is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
   thread = "thread", threads = "thread", cores = "thread", trace = "tracing", graph = "tracing",

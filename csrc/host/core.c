@@ -6,7 +6,6 @@
 
 #include "base/random.h"
 #include "errors/unhandled.h"
-#include "host/beside.h"
 #include "librunnel/modules.h"
 #include "tracing/trace_switch.h"
 
@@ -118,11 +117,12 @@ static void require(lua_State *L, const char *name) {
   lua_call(L, 1, 1);
 }
 
-/* Protected, on the main thread: (): loads luv with the later searchers, and then the driver for luv. */
+/* Protected, on the main thread: (luv's own loader or nil): loads luv, by the later searchers if it has none, and then
+   the driver for luv. */
 static int load_luv(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  lua_pushnil(L);
-  lua_setfield(L, -2, "luv");
+  lua_insert(L, 1);
+  lua_setfield(L, 1, "luv");
   require(L, "luv");
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_pushvalue(L, -2);
@@ -135,13 +135,15 @@ static int load_luv(lua_State *L) {
 }
 
 /* luv runs all callbacks on the coroutine that has loaded it. A go block's coroutine may be parked or dead by then, so
-   luv is loaded on the main thread. */
+   luv is loaded on the main thread. Upvalue: luv's own loader, if it is in this program (carried.h), or nil. */
 static int open_luv(lua_State *L) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   lua_State *main_thread = lua_tothread(L, -1);
   luaL_checkstack(main_thread, LUA_MINSTACK, NULL);
   lua_pushcfunction(main_thread, load_luv);
-  int status = lua_pcall(main_thread, 0, 1, 0);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  if (main_thread != L) lua_xmove(L, main_thread, 1);
+  int status = lua_pcall(main_thread, 1, 1, 0);
   if (main_thread != L) lua_xmove(main_thread, L, 1);
   return status == LUA_OK ? 1 : lua_error(L);
 }
@@ -197,22 +199,23 @@ static int exit_after_reports(lua_State *L) {
   return 0; /* uncovered: os.exit does not return */
 }
 
+/* Replaces a loader in package.preload, which is on top of the stack; the old one, or nil, is the new one's upvalue. */
+static void wrap_loader(lua_State *L, const char *name, lua_CFunction loader) {
+  lua_getfield(L, -1, name);
+  lua_pushcclosure(L, loader, 1);
+  lua_setfield(L, -2, name);
+}
+
 void core_preload(lua_State *L, bool for_prompt) {
   inspected = for_prompt;
   modules_preload(L, runnel_modules);
   modules_preload(L, host_modules);
-  static const luaL_Reg loaders[] = {
-      {"runnel.core", open_core},
-      {"luv", open_luv},
-      {NULL, NULL},
-  };
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  luaL_setfuncs(L, loaders, 0);
-  lua_getfield(L, -1, "runnel.driver.luv");
-  lua_pushcclosure(L, open_luv_driver, 1);
-  lua_setfield(L, -2, "runnel.driver.luv");
+  lua_pushcfunction(L, open_core);
+  lua_setfield(L, -2, "runnel.core");
+  wrap_loader(L, "luv", open_luv);
+  wrap_loader(L, "runnel.driver.luv", open_luv_driver);
   lua_pop(L, 1);
-  beside_add_places(L);
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_getfield(L, -1, "exit");
   lua_pushcclosure(L, exit_after_reports, 1);

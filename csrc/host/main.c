@@ -11,6 +11,10 @@
 
 #include "base/clock.h"
 #include "capi/runnel.h"
+#include "host/beside.h"
+#include "host/builder.h"
+#include "host/bundle.h"
+#include "host/carried.h"
 #include "host/core.h"
 #include "host/inspect.h"
 #include "host/interrupt.h"
@@ -26,12 +30,28 @@ enum { WRONG_USAGE = 2 };
 typedef struct Command {
   int argc;
   char **argv;
+  Bundle *bundle; /* of a program that `runnel build` has made, or NULL */
   Options options;
 } Command;
 
-static void print_version(void) {
-  (void)printf("runnel %s on %s\n", RUNNEL_VERSION, LUA_COPYRIGHT);
+static void print_version(const Command *c) {
+  const Part *version = c->bundle ? bundle_next(c->bundle, PART_VERSION, &(size_t){0}) : NULL;
+  if (version) (void)printf("%s\n", version->module.name);
+  else (void)printf("runnel %s on %s\n", RUNNEL_VERSION, LUA_COPYRIGHT);
   (void)fflush(stdout);
+}
+
+/* Sets the global `arg` of a program that was built: its path at 0, its arguments from 1. */
+static void set_arg_of_bundle(lua_State *L, const Command *c) {
+  int first = c->options.script;
+  lua_createtable(L, c->argc - first, 1);
+  lua_pushstring(L, c->options.program);
+  lua_rawseti(L, -2, 0);
+  for (int i = first; i < c->argc; i++) {
+    lua_pushstring(L, c->argv[i]);
+    lua_rawseti(L, -2, i - first + 1);
+  }
+  lua_setglobal(L, "arg");
 }
 
 /* Sets the global `arg`: the script at 0, its arguments from 1, the words before it at negative indices. */
@@ -59,6 +79,7 @@ static void set_seed(lua_State *L, const Options *o) {
 /* Whether there will be a prompt, according to the command line. */
 static bool wants_prompt(const Command *c) {
   const Options *o = &c->options;
+  if (c->bundle) return false;
   return o->interactive || (o->script >= c->argc && !o->executes && !o->version && isatty(STDIN_FILENO));
 }
 
@@ -66,8 +87,9 @@ static bool wants_prompt(const Command *c) {
 static bool run(lua_State *L, const Command *c) {
   const Options *o = &c->options;
   bool has_script = o->script < c->argc;
-  if (o->version || wants_prompt(c)) print_version();
+  if (o->version || wants_prompt(c)) print_version(c);
   if (!script_watch(L, o)) return false;
+  if (c->bundle) return script_run_bundle(L, o, c->bundle) && script_drain(L, o);
   if (!script_init(L, o) || !script_options(L, o, c->argv)) return false;
   if (has_script) {
     const char *path = c->argv[o->script];
@@ -91,13 +113,20 @@ static int start(lua_State *L) {
   if (wants_prompt(c)) output_install();
   luaL_openlibs(L);
   static const luaL_Reg loaders[] = {
-      {"runnel.host.inspect", inspect_open}, {"runnel.host.terminal", terminal_open}, {NULL, NULL}};
+      {"runnel.host.builder", builder_open},
+      {"runnel.host.inspect", inspect_open},
+      {"runnel.host.terminal", terminal_open},
+      {NULL, NULL},
+  };
+  if (c->bundle) carried_preload(L, c->bundle);
   core_preload(L, wants_prompt(c));
+  if (!c->bundle) beside_add_places(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   luaL_setfuncs(L, loaders, 0);
   lua_pop(L, 1);
   if (c->options.errors_pass) core_let_errors_pass();
-  set_arg(L, c);
+  if (c->bundle) set_arg_of_bundle(L, c);
+  else set_arg(L, c);
   set_seed(L, &c->options);
   lua_gc(L, LUA_GCGEN, 0, 0); /* as lua5.4 */
   lua_pushboolean(L, run(L, c));
@@ -116,20 +145,27 @@ static void print_time(const Options *o, int64_t began) {
 
 int main(int argc, char **argv) {
   int64_t began = clock_ns();
-  Command command = {argc, argv, options_read(argc, argv)};
+  static Command command; /* not on the stack, since threads may outlive `main` and use the bundle */
+  command = (Command){.argc = argc, .argv = argv};
+  const char *damage = bundle_open(&command.bundle);
+  command.options = command.bundle ? options_of_bundle(command.bundle, argc, argv) : options_read(argc, argv);
   const Options *o = &command.options;
+  if (damage) {
+    script_complain(o->program, damage);
+    return EXIT_FAILURE;
+  }
   if (o->help) {
     options_usage(stdout, o->program);
     return EXIT_SUCCESS;
   }
   if (o->version_only) {
-    print_version();
+    print_version(&command);
     return EXIT_SUCCESS;
   }
   if (o->wrong) {
     if (o->reason) (void)fprintf(stderr, "%s: '%s' %s\n", o->program, o->wrong, o->reason);
     else (void)fprintf(stderr, "%s: unrecognized option '%s'\n", o->program, o->wrong);
-    options_usage(stderr, o->program);
+    if (!command.bundle) options_usage(stderr, o->program);
     return WRONG_USAGE;
   }
   lua_State *L = luaL_newstate();

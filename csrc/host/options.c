@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/bundle.h"
+
 static bool complain(Options *o, const char *option, const char *reason) {
   o->wrong = option;
   o->reason = reason;
@@ -126,9 +128,12 @@ char options_next(char **argv, int *i, const char **argument) {
   return word[1];
 }
 
+static const char *program_name(int argc, char **argv) { return argc > 0 && argv[0][0] ? argv[0] : "runnel"; }
+
 /* The module of a command, or NULL for a script. */
 static const char *command_of(const char *word) {
-  static const char *const commands[][2] = {{"test", "runnel.host.test"}, {"queues", "runnel.host.queues"}};
+  static const char *const commands[][2] = {
+      {"test", "runnel.host.test"}, {"queues", "runnel.host.queues"}, {"build", "runnel.host.build"}};
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     if (strcmp(word, commands[i][0]) == 0) return commands[i][1];
   }
@@ -136,7 +141,7 @@ static const char *command_of(const char *word) {
 }
 
 Options options_read(int argc, char **argv) {
-  Options o = {.program = argc > 0 && argv[0][0] ? argv[0] : "runnel", .script = argc};
+  Options o = {.program = program_name(argc, argv), .script = argc};
   for (int i = 1; i < argc; i++) {
     const char *word = argv[i];
     if (word[0] != '-' || word[1] == '\0') {
@@ -153,12 +158,21 @@ Options options_read(int argc, char **argv) {
   return o;
 }
 
+Options options_of_bundle(const Bundle *b, int argc, char **argv) {
+  Options o = {.program = program_name(argc, argv), .no_environment = true};
+  int i = 1;
+  while (i < argc && bundle_takes(b, argv[i]) && read_long(&o, argv, &i)) i++;
+  o.script = i;
+  return o;
+}
+
 void options_usage(FILE *to, const char *program) {
   (void)fprintf(
       to,
       "usage: %s [options] [script [args]]\n"
       "       %s [options] test FILE...\n"
       "       %s queues [URL] [COMMAND]\n"
+      "       %s build SCRIPT [OPTIONS]\n"
       "Without a script: the prompt, or the script on standard input if that is not a terminal.\n"
       "As in lua5.4:\n"
       "  -e stat          execute string 'stat'\n"
@@ -186,6 +200,7 @@ void options_usage(FILE *to, const char *program) {
       "  --trace-records=N  how many records are kept (default: 65536)\n"
       "  --time           print elapsed time, CPU time and peak memory at the end\n"
       "  test FILE...     run specs with busted\n"
-      "  queues           show the queues of a NATS server; queues help lists its commands\n",
-      program, program, program);
+      "  queues           show the queues of a NATS server; queues help lists its commands\n"
+      "  build SCRIPT     write an executable with the script, its modules and files; build --help lists its options\n",
+      program, program, program, program);
 }

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "host/bundle.h"
+
 /* The action for go blocks that are parked forever when the script has ended. */
 typedef enum Deadlock { DEADLOCK_WARN, DEADLOCK_ERROR, DEADLOCK_IGNORE } Deadlock;
 
@@ -23,7 +25,7 @@ typedef struct Options {
   bool timed;              /* --time: print times and memory at the end */
   bool simulated;          /* --sim: in virtual time */
   bool seeded;             /* --seed N: all random numbers depend on the seed */
-  const char *command;     /* the script is the name of a command, `test` or `queues`: its module; or NULL */
+  const char *command;     /* the script is the name of a command, such as `test`: its module; or NULL */
   bool monitored;          /* --monitor: with the page in the browser */
   int monitor_port;        /* its port; 0: any that is free */
   bool errors_pass;        /* --errors=warn: unhandled errors do not change the exit status */
@@ -35,6 +37,9 @@ typedef struct Options {
 
 /* Reads the arguments that precede the script. */
 Options options_read(int argc, char **argv);
+
+/* Reads the options that a program takes that was built, before its own arguments, which begin at `script`. */
+Options options_of_bundle(const Bundle *b, int argc, char **argv);
 
 /* If argv[*i] is an option that is executed in its turn (-e, -l or -W): returns its letter, stores its argument, and
    moves *i to its last word. Returns 0 for any other option. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "errors/error.h"
+#include "host/carried.h"
 #include "host/core.h"
 #include "host/interrupt.h"
 
@@ -218,6 +219,12 @@ bool script_run(lua_State *L, const Options *o, const char *path) {
   int status = LUA_OK;
   if (o->command) push_module(L, o->command);
   else status = luaL_loadfile(L, path);
+  if (status == LUA_OK) status = run_chunk(L, o, push_arguments(L));
+  return succeeded(L, o, status);
+}
+
+bool script_run_bundle(lua_State *L, const Options *o, const Bundle *b) {
+  int status = carried_load_script(L, b);
   if (status == LUA_OK) status = run_chunk(L, o, push_arguments(L));
   return succeeded(L, o, status);
 }

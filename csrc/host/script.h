@@ -5,6 +5,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
+#include "host/bundle.h"
 #include "host/options.h"
 
 /* The registry key of a function that turns an error that is a table into text; nil if there is none. */
@@ -29,6 +30,9 @@ bool script_options(lua_State *L, const Options *o, char **argv);
 
 /* Runs the script, or standard input; its arguments are the global `arg`. */
 bool script_run(lua_State *L, const Options *o, const char *path);
+
+/* Runs the script of a program that was built; its arguments are the global `arg`. */
+bool script_run_bundle(lua_State *L, const Options *o, const Bundle *b);
 
 /* Runs go blocks until none is ready, no timer is pending and no event can arrive. Then reports the parked go blocks
    and the unhandled errors. Returns whether the script succeeded. */

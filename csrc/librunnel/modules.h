@@ -9,7 +9,7 @@
 typedef struct Module {
   const char *name;          /* as given to `require`; NULL after the last entry */
   const char *chunk;         /* its chunk name, which messages show as its file */
-  const unsigned char *code; /* its source */
+  const unsigned char *code; /* its source, or its bytecode */
   size_t size;               /* in bytes */
 } Module;
 
@@ -18,5 +18,8 @@ extern const Module runnel_modules[];
 
 /* Adds a loader for each of the modules to package.preload, where `require` looks first. May raise. */
 void modules_preload(lua_State *L, const Module *modules);
+
+/* Adds a loader for one module to package.preload, which is on top of the stack. May raise. */
+void modules_preload_one(lua_State *L, const Module *module);
 
 #endif

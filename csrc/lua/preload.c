@@ -5,19 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Replaces the loader on top of the stack, of luv or of the driver for luv: the executable's belong to its one state.
+   Their upvalue is the module's own loader, which a thread gets; or nil, if luv is not in the executable. */
+static void unwrap(lua_State *L) {
+  if (!lua_getupvalue(L, -1, 1)) return;
+  if (lua_islightuserdata(L, -1)) lua_pop(L, 1); /* it is the module's own */
+  else lua_replace(L, -2);
+}
+
 bool preload_copy(lua_State *L, Preload **first) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   bool ok = true;
   for (lua_pushnil(L); ok && lua_next(L, -2); lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING || !lua_iscfunction(L, -1)) continue;
     const char *name = lua_tostring(L, -2);
-    /* The executable's loaders of luv and of the driver for luv belong to its one state. The second one has the
-       module's own loader as its upvalue, and a thread gets that one. */
-    if (strcmp(name, "luv") == 0) continue;
-    if (strcmp(name, "runnel.driver.luv") == 0 && lua_getupvalue(L, -1, 1)) {
-      if (lua_iscfunction(L, -1)) lua_replace(L, -2);
-      else lua_pop(L, 1);
-    }
+    if (strcmp(name, "luv") == 0 || strcmp(name, "runnel.driver.luv") == 0) unwrap(L);
+    if (!lua_iscfunction(L, -1)) continue;
     void *data = NULL;
     bool plain = lua_getupvalue(L, -1, 1) == NULL;
     if (!plain) {

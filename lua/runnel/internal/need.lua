@@ -27,7 +27,9 @@ local function need(library, packages)
   local part = library:match "^runnel%.(%w+)%." -- nats
   if part then packages = BUILD:format("runnel-" .. part, packages) end
   local why = tostring(found)
-  if why:find("^module '" .. library:gsub("%p", "%%%0") .. "' not found") then why = "it is not installed" end
+  if why:find("^module '" .. library:gsub("%p", "%%%0") .. "' not found") then
+    why = why:match "it is not in this program[^\n]*" or "it is not installed" -- csrc/host/carried.c
+  end
   error(("the library %s is needed here (%s): %s"):format(library, packages, why), level)
 end
 

@@ -1,0 +1,179 @@
+---`runnel build SCRIPT`: writes an executable that runs the script on a machine without Lua and runnel.
+
+local builder = require "runnel.host.builder"
+local bundle = require "runnel.host.build_bundle"
+local parts = require "runnel.host.build_parts"
+
+local USAGE = [[
+usage: runnel build SCRIPT [OPTIONS]
+       runnel build --list PROGRAM
+Writes one executable with the script, the modules that it requires, and Lua and runnel. Options:
+  -o FILE              the executable; without it the script's name without .lua, in this folder
+  --include MODULE...  put further modules inside: those whose names are computed
+  --exclude MODULE...  leave modules out
+  --file PATH...       put files inside, and all files of folders, for rn.file; a PATH may be a pattern, as in 'www/*'
+  --libraries          put inside the shared libraries that C modules need; then the program needs only the C library
+  --version TEXT       what the program's option --version prints
+  --monitor            the program takes the option --monitor[=PORT] of runnel, before its own arguments
+  --trace              the program takes the options --trace=FILE and --trace-records=N of runnel
+  --list PROGRAM       list what is in an executable that runnel build has written
+  -h, --help           show this
+]]
+
+-- Ends the program with a message.
+local function fail(message, ...)
+  io.stderr:write("runnel build: ", message:format(...), "\n")
+  os.exit(1, true)
+end
+
+local function wrong_usage(message, ...)
+  io.stderr:write("runnel build: ", message:format(...), "\n(runnel build --help lists the options)\n")
+  os.exit(2, true)
+end
+
+-- ---- the command line ----
+
+local LISTS = { ["--include"] = "include", ["--exclude"] = "exclude", ["--file"] = "files" } -- several words each
+local VALUES = { ["-o"] = "output", ["--version"] = "version", ["--list"] = "list" } -- one word each
+local FLAGS = { ["--libraries"] = "libraries", ["--monitor"] = "monitor", ["--trace"] = "trace", ["--help"] = "help",
+  ["-h"] = "help" }
+
+-- Options of runnel that a program takes: by the option of build.
+local PROGRAM_OPTIONS = { monitor = { "monitor" }, trace = { "trace", "trace-records" } }
+
+local function is_option(word) return word:find "^%-." ~= nil end
+
+---@param words string[]
+---@return table options
+local function read_options(words)
+  local o, i = { include = {}, exclude = {}, files = {} }, 1
+  while words[i] do
+    local word = words[i]
+    local name, given = word:match "^(%-%-[%w-]+)=(.*)$"
+    name = name or word
+    i = i + 1
+    if not is_option(word) then
+      if o.script then wrong_usage("one script only: %s or %s? Options come after it", o.script, word) end
+      o.script = word
+    elseif LISTS[name] then
+      local list = o[LISTS[name]]
+      local count = #list
+      if given then list[count + 1] = given
+      else
+        while words[i] and not is_option(words[i]) do
+          list[#list + 1] = words[i]
+          i = i + 1
+        end
+      end
+      if #list == count then wrong_usage("'%s' needs an argument", name) end
+    elseif VALUES[name] then
+      local value = given or words[i]
+      if not value or value == "" then wrong_usage("'%s' needs an argument", name) end
+      if not given then i = i + 1 end
+      o[VALUES[name]] = value
+    elseif FLAGS[name] and not given then o[FLAGS[name]] = true
+    else wrong_usage("unrecognized option '%s'", word) end
+  end
+  return o
+end
+
+-- The file to write. It must not replace something that goes into it.
+local function output_of(o)
+  local name = o.output or o.script:match "([^/]+)%.lua$"
+  if not name then wrong_usage("which file is to be written? Give it as -o FILE") end
+  local kind = builder.kind(name)
+  if kind and kind ~= "file" then wrong_usage("%s is no file; give another one as -o FILE", name) end
+  if name == o.script or name:find "%.lua$" then
+    wrong_usage("%s would be written over, or is the name of a script; give another one as -o FILE", name)
+  end
+  return name
+end
+
+-- ---- what is printed ----
+
+local function size_of(bytes)
+  if bytes < 1e6 then return ("%.0f KB"):format(bytes / 1e3) end
+  return ("%.1f MB"):format(bytes / 1e6)
+end
+
+local ORDER = { "script", "module", "c_module", "library", "file" }
+local WORDS = { script = "script", module = "Lua module", c_module = "C module", library = "shared library",
+  file = "file" }
+
+-- As in "2 C modules (runnel.sqlite.core, luv)".
+local function summary(list)
+  local texts = {}
+  for _, kind in ipairs(ORDER) do
+    local names = {}
+    for _, part in ipairs(list) do
+      if part.kind == kind then names[#names + 1] = part.name end
+    end
+    local plural = #names == 1 and "" or kind == "library" and "ies" or "s"
+    local word = plural == "ies" and "shared librar" or WORDS[kind]
+    local shown = table.concat(names, ", ", 1, math.min(#names, 8)) .. (#names > 8 and ", ..." or "")
+    if kind == "script" then texts[1] = names[1]
+    elseif #names > 0 then texts[#texts + 1] = ("%d %s%s (%s)"):format(#names, word, plural, shown) end
+  end
+  return table.concat(texts, ", ")
+end
+
+local function report(name, size, collected, needed, has_libraries)
+  print(("%s: %s, with %s"):format(name, size_of(size), summary(collected.parts)))
+  print(("must be on the other machine: %s%s"):format(table.concat(needed.c_library, ", "),
+    needed.glibc and (" (glibc %s or newer)"):format(needed.glibc) or ""))
+  local libraries = {}
+  for library in pairs(needed.libraries) do libraries[#libraries + 1] = library end
+  table.sort(libraries)
+  for _, library in ipairs(libraries) do
+    print(("must be on the other machine: %s, for %s"):format(library, table.concat(needed.libraries[library], ", ")))
+  end
+  if #libraries > 0 and not has_libraries then print "(--libraries puts the shared libraries inside)" end
+  for _, note in ipairs(collected.notes) do print("not inside: " .. note) end
+end
+
+local function list(path)
+  local found, why = bundle.read(path)
+  if not found then fail("%s: %s", path, why) end
+  for _, part in ipairs(found) do
+    local text = part.name
+    if part.kind == "option" then text = "--" .. text end
+    if WORDS[part.kind] then text = ("%-40s %8d bytes"):format(text, #part.data) end
+    print(("%-15s %s"):format(WORDS[part.kind] or part.kind, text))
+  end
+end
+
+-- ---- building ----
+
+local function build(o)
+  local output = output_of(o)
+  if o.monitor then table.insert(o.include, "runnel.monitor") end
+  local ok, collected = pcall(parts.collect, o.script, o.include, o.exclude, o.files)
+  if not ok then fail("%s", tostring(collected)) end
+  for option, names in pairs(PROGRAM_OPTIONS) do
+    if o[option] then
+      for _, name in ipairs(names) do collected:add { kind = "option", name = name } end
+    end
+  end
+  if o.version then
+    collected:add { kind = "option", name = "version" }
+    collected:add { kind = "version", name = o.version }
+  end
+  if o.libraries then
+    local well, why = pcall(parts.add_libraries, collected)
+    if not well then fail("%s", tostring(why)) end
+  end
+  local executable, none = bundle.executable()
+  if not executable then fail("%s", none) end
+  local size, why = bundle.write(output, executable, collected.parts)
+  if not size then fail("%s cannot be written: %s", output, why) end
+  report(output, size, collected, parts.needed(executable, collected), o.libraries)
+end
+
+---@param ... string the command line
+return function(...)
+  local o = read_options { ... }
+  if o.help then return io.write(USAGE) end
+  if o.list then return list(o.list) end
+  if not o.script then wrong_usage("which script?") end
+  build(o)
+end

@@ -1,0 +1,305 @@
+---Collects what a program needs: the modules it requires, C modules with their shared libraries, and files.
+
+local builder = require "runnel.host.builder"
+local elf = require "runnel.host.build_elf"
+local scan = require "runnel.host.build_scan"
+
+local parts = {}
+
+-- Modules that parts of runnel load when they are first used: the part; the words with which a program uses it, if not
+-- every program that requires the part does; and the modules.
+local LOADED_LATE = {
+  { "runnel.http", { "close_idle", "cookies", "fake", "get", "request", "stream" }, "runnel.http.curl" },
+  { "runnel.http", { "serve" }, "runnel.http.core" },
+  { "runnel.http", { "websocket" }, "runnel.websocket.core", "runnel.tls.core", "luv" },
+  { "runnel.http", { "tls" }, "runnel.tls.core" },
+  { "runnel.uv", { "tls" }, "runnel.tls.core" },
+  { "runnel.tls", nil, "runnel.tls.core" },
+  { "runnel.uv", nil, "luv" },
+  { "runnel.prompt", nil, "luv" },
+  { "runnel.nats", nil, "runnel.nats.core" },
+  { "runnel.sqlite", nil, "runnel.sqlite.core" },
+  { "runnel.store", nil, "runnel.sqlite.core" },
+  { "runnel.monitor", nil, "runnel.monitor.core" },
+  { "runnel.driver.luv", nil, "luv" },
+  { "runnel.driver.cqueues", nil, "cqueues" },
+  { "runnel.driver.copas", nil, "copas" },
+  { "runnel.driver.luasocket", nil, "socket" },
+}
+
+-- What every state has.
+local STANDARD = { _G = true, coroutine = true, debug = true, io = true, math = true, os = true, package = true,
+  string = true, table = true, utf8 = true }
+
+-- Shared libraries that belong to the C library.
+local C_LIBRARY = { "^ld%-", "^libanl%.", "^libc%.", "^libdl%.", "^libm%.", "^libmvec%.", "^libpthread%.",
+  "^libresolv%.", "^librt%.", "^libutil%." }
+
+local function is_c_library(name)
+  for _, pattern in ipairs(C_LIBRARY) do
+    if name:find(pattern) then return true end
+  end
+  return false
+end
+
+-- The bytes of a file. Raises if it cannot be read.
+local function read(path)
+  local kind, missing = builder.kind(path)
+  if kind == "folder" then error(path .. " is a folder", 0) end
+  local file <close>, why = io.open(path, "rb")
+  if not kind or not file then error(missing or why, 0) end
+  return file:read "a"
+end
+
+-- The Lua code of a file as load takes it: without the mark of UTF-8, and the first line of a script is a comment.
+local function code(path)
+  local text = read(path):gsub("^\xEF\xBB\xBF", ""):gsub("^#", "--#", 1)
+  local ok, wrong = load(text, "@" .. path)
+  if not ok then error(wrong, 0) end
+  return text
+end
+
+---Collects the parts of a program.
+---@class runnel.host.Collector
+---@field parts runnel.host.Part[]
+---@field notes string[] what is not inside, for the user
+---@field package path string where modules are searched for
+---@field package cpath string
+---@field package seen table<string, true> names of modules
+---@field package excluded table<string, true>
+---@field package used table<string, true> parts of runnel
+---@field package words table<string, true> names of fields, and strings
+---@field package files table<string, true> paths
+local Collector = {}
+Collector.__index = Collector
+
+function Collector:add(part)
+  self.parts[#self.parts + 1] = part
+  return part
+end
+
+-- Adds the shared object of a C module.
+function Collector:add_object(name, path, data)
+  local opens = "luaopen_" .. name:gsub("^[^-]*%-", ""):gsub("%.", "_")
+  self:add { kind = "c_module", name = name, detail = opens, data = data, path = path }
+end
+
+-- Adds a module, and what it requires. Returns whether it was found.
+function Collector:add_module(name)
+  if self.seen[name] or STANDARD[name] or self.excluded[name] then return true end
+  self.seen[name] = true
+  if package.preload[name] and name ~= "luv" then -- it is in the executable
+    self.used[name] = true
+    return true
+  end
+  local path = package.searchpath(name, self.path)
+  if path then
+    path = path:gsub("^%./", "")
+    local text = code(path)
+    self:add { kind = "module", name = name, detail = "@" .. path, data = text }
+    self:add_required(path, text)
+    return true
+  end
+  path = package.searchpath(name, self.cpath)
+  if path then
+    self:add_object(name, path, read(path))
+    return true
+  end
+  local root = name:match "^([^.]+)%." -- one shared object may have several modules
+  path = root and package.searchpath(root, self.cpath)
+  local data = path and read(path)
+  local found = data and data:find("luaopen_" .. name:gsub("%.", "_") .. "\0", 1, true) ~= nil
+  if found then self:add_object(name, path, data) end
+  return found
+end
+
+-- Adds what a Lua source requires.
+function Collector:add_required(path, text)
+  if text:sub(1, 1) == "\27" then -- bytecode
+    self.notes[#self.notes + 1] = ("the modules that %s requires, which is bytecode"):format(path)
+    return
+  end
+  local found = scan.scan(text)
+  for word in pairs(found.words) do self.words[word] = true end
+  for _, module in ipairs(found.modules) do
+    if not self:add_module(module.name) and module.sure then
+      self.notes[#self.notes + 1] = ("the module %s, which %s:%d requires: it was not found")
+        :format(module.name, path, module.line)
+    end
+  end
+  for _, line in ipairs(found.computed) do
+    self.notes[#self.notes + 1] = ("the module that %s:%d requires, whose name is computed (--include adds it)")
+      :format(path, line)
+  end
+end
+
+-- Whether the program uses a part of runnel, or a module of it.
+local function uses(used, part)
+  for name in pairs(used) do
+    if name == part or name:sub(1, #part + 1) == part .. "." then return true end
+  end
+  return false
+end
+
+local function has_any(words, list)
+  for _, word in ipairs(list or {}) do
+    if words[word] then return true end
+  end
+  return list == nil
+end
+
+-- Adds what the used parts of runnel load late.
+function Collector:add_late()
+  for _, late in ipairs(LOADED_LATE) do
+    if uses(self.used, late[1]) and has_any(self.words, late[2]) then
+      for i = 3, #late do
+        if not self:add_module(late[i]) then
+          self.notes[#self.notes + 1] = ("the module %s, which %s may need: it is not installed here")
+            :format(late[i], late[1])
+        end
+      end
+    end
+  end
+end
+
+---Adds the files that a path or a pattern names; of a folder, all files below it. Raises if there are none.
+---@param pattern string
+function Collector:add_files(pattern)
+  local paths = builder.kind(pattern) and { pattern } or builder.glob(pattern)
+  if #paths == 0 then error("--file: there is no " .. pattern, 0) end
+  for _, path in ipairs(paths) do
+    if builder.kind(path) == "folder" then
+      local folder = path:gsub("/$", "")
+      if #builder.glob(folder:gsub("[%[%]*?\\]", "\\%0") .. "/*") > 0 then
+        self:add_files(folder:gsub("[%[%]*?\\]", "\\%0") .. "/*")
+      end
+    elseif not self.files[path] then
+      self.files[path] = true
+      self:add { kind = "file", name = path:gsub("^%./", ""), data = read(path) }
+    end
+  end
+end
+
+-- Templates of paths from the script, and from the script's folder, which LUA_PATH may lack.
+local function paths_of(text, folder)
+  local before, before_c = {}, {}
+  for _, template in ipairs(text:sub(1, 1) ~= "\27" and scan.scan(text).templates or {}) do
+    local list = template:find "%.so$" and before_c or before
+    if not template:find "^/" then list[#list + 1] = folder .. template end
+    list[#list + 1] = template
+  end
+  local path = table.concat(before, ";") .. ";" .. package.path
+  local cpath = table.concat(before_c, ";") .. ";" .. package.cpath
+  return ("%s;%s?.lua;%s?/init.lua"):format(path, folder, folder):gsub("^;", ""),
+    ("%s;%s?.so"):format(cpath, folder):gsub("^;", "")
+end
+
+---Collects the parts of a script. Raises if something cannot be read or compiled.
+---@param script string the path
+---@param include string[] further modules
+---@param exclude string[] modules that are not added
+---@param files string[] paths and patterns
+---@return runnel.host.Collector
+function parts.collect(script, include, exclude, files)
+  local text = code(script)
+  local path, cpath = paths_of(text, script:match "^(.*/)" or "")
+  local self = setmetatable({ parts = {}, notes = {}, path = path, cpath = cpath, seen = {}, excluded = {}, used = {},
+    words = {}, files = {} }, Collector)
+  for _, name in ipairs(exclude) do self.excluded[name] = true end
+  self:add { kind = "script", name = script, detail = "@" .. script, data = text }
+  self:add_required(script, text)
+  for _, name in ipairs(include) do
+    if not self:add_module(name) then
+      error(("--include: the module %s was not found; set LUA_PATH or LUA_CPATH, as to run the script"):format(name), 0)
+    end
+  end
+  self:add_late()
+  for _, pattern in ipairs(files) do self:add_files(pattern) end
+  return self
+end
+
+-- ---- shared libraries ----
+
+-- The shared libraries that are loaded now: their paths by the names by which others need them.
+local function loaded_libraries()
+  local paths, seen = {}, {}
+  for line in io.lines "/proc/self/maps" do
+    local path = line:match "%s(/.*%.so[%d.]*)$"
+    if path and not seen[path] then
+      seen[path] = true
+      local needs = elf.needs(read(path))
+      if needs then paths[needs.soname or path:match "[^/]*$"] = path end
+    end
+  end
+  return paths
+end
+
+---What a program needs on the machine where it runs.
+---@class runnel.host.Needed
+---@field c_library string[] names of the C library's files
+---@field glibc? string the oldest version of glibc that suffices
+---@field libraries table<string, string[]> by the name of a shared library: the C modules that need it, or "runnel"
+
+---Finds which shared libraries the executable and the C modules need.
+---@param executable string its bytes
+---@param collected runnel.host.Collector
+---@return runnel.host.Needed
+function parts.needed(executable, collected)
+  local needed, c_library, has = { c_library = {}, libraries = {} }, {}, {}
+  for _, part in ipairs(collected.parts) do
+    if part.kind == "library" then has[part.name] = true end
+  end
+  local function add(bytes, name)
+    local needs = elf.needs(bytes) or { libraries = {} }
+    needed.glibc = elf.newer(needed.glibc, needs.glibc)
+    for _, library in ipairs(needs.libraries) do
+      if is_c_library(library) then c_library[library] = true
+      elseif not has[library] then
+        local users = needed.libraries[library] or {}
+        needed.libraries[library] = users
+        users[#users + 1] = name
+      end
+    end
+  end
+  add(executable, "runnel")
+  for _, part in ipairs(collected.parts) do
+    if part.kind == "c_module" or part.kind == "library" then add(part.data, part.name) end
+  end
+  for library in pairs(c_library) do table.insert(needed.c_library, library) end
+  table.sort(needed.c_library)
+  return needed
+end
+
+---Adds the shared libraries that the C modules need, and those that these need, except for the C library. Raises if a C
+---module cannot be loaded here.
+---@param collected runnel.host.Collector
+function parts.add_libraries(collected)
+  local modules, added = {}, {}
+  for _, part in ipairs(collected.parts) do
+    if part.kind == "c_module" then
+      modules[#modules + 1] = part
+      local ok, why = package.loadlib(part.path, "*") -- so that the system's loader finds its libraries
+      if not ok then error(("--libraries: %s cannot be loaded: %s"):format(part.name, why), 0) end
+    end
+  end
+  local paths = loaded_libraries()
+  -- Adds the libraries that these bytes need to a list, each behind those that it needs itself.
+  local function add(bytes, list, seen)
+    for _, name in ipairs(elf.needs(bytes).libraries) do
+      if not is_c_library(name) and not seen[name] then
+        seen[name] = true
+        if not paths[name] then error(("--libraries: %s was not found"):format(name), 0) end
+        local library = added[name] or { kind = "library", name = name, data = read(paths[name]) }
+        add(library.data, list, seen)
+        if not added[name] then added[name] = collected:add(library) end
+        list[#list + 1] = library
+      end
+    end
+  end
+  for _, module in ipairs(modules) do
+    module.needs = {}
+    add(module.data, module.needs, {})
+  end
+end
+
+return parts

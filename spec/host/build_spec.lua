@@ -1,0 +1,427 @@
+-- `runnel build`: executables with a script, its modules and files.
+
+local pages = require "spec.support.pages"
+local process = require "spec.support.process"
+require "runnel" -- C modules need it
+
+local runnel = process.runnel
+local IS_INSTRUMENTED = os.getenv "ASAN_OPTIONS" ~= nil -- a sanitizer needs /proc, and libraries of its own
+
+-- A shell command's output, without the newline at its end.
+local function output_of(command)
+  local pipe <close> = assert(io.popen(command))
+  return (pipe:read "a":gsub("\n$", ""))
+end
+
+local IS_LINUX = output_of "uname" == "Linux"
+
+describe("runnel build", function()
+  if not IS_LINUX then return pending "only Linux is supported" end
+  local dir
+
+  setup(function() dir = process.directory() end)
+  teardown(function() dir:remove() end)
+
+  local function run(command) return process.run(dir.path, command) end
+
+  -- Writes files: a table of texts by path. Folders must exist.
+  local function write(files)
+    for path, text in pairs(files) do dir:write(path, text) end
+  end
+
+  -- Builds from the script main.lua, and returns what is printed.
+  local function build(arguments)
+    local result = run(("%s build %s"):format(runnel, arguments or "main.lua -o app"))
+    assert.equal("", result.err)
+    assert.equal(0, result.status)
+    return result.out
+  end
+
+  describe("makes one executable,", function()
+    it("which runs the script with all arguments: no option is runnel's", function()
+      write { ["main.lua"] = [[
+        print(arg[0], #arg, arg[-1], ...)
+        require("runnel").go(function() print "a go block" end)
+      ]] }
+      assert.matches("^main: %d[^\n]*, with main%.lua\nmust be on the other machine: libc%.so[^\n]*\n$",
+        build "main.lua")
+      local result = run "./main -e x --help --version --sim"
+      assert.equal("./main\t5\tnil\t-e\tx\t--help\t--version\t--sim\na go block\n", result.out)
+      assert.equal("", result.err)
+      assert.equal(0, result.status)
+    end)
+
+    it("whose messages have the lines of the script, and whose exit status is the script's", function()
+      write { ["main.lua"] = "#!/usr/bin/env lua\n\nerror 'no'" }
+      build()
+      local result = run "./app"
+      assert.matches("^%./app: main%.lua:3: no\nstack traceback:\n", result.err)
+      assert.equal(1, result.status)
+      write { ["main.lua"] = "os.exit(7)" }
+      build()
+      assert.equal(7, run("./app").status)
+    end)
+
+    it("which ignores the environment of Lua, and modules beside it", function()
+      write {
+        ["main.lua"] = "print(package.path == '' and package.cpath == '', pcall(require, 'be' .. 'side'))",
+        ["beside.lua"] = "return 'beside'",
+      }
+      assert.matches("\nnot inside: the module that main%.lua:1 requires, whose name is computed [^\n]*\n", build())
+      write { ["main.lua"] = "print(package.path == '' and package.cpath == '', pcall(require, 'beside'))" }
+      build "main.lua -o app --exclude beside"
+      local result = run [[LUA_INIT="error 'init'" LUA_PATH=./?.lua ./app]]
+      assert.matches("^true\tfalse\tmodule 'beside' not found:.*"
+        .. "it is not in this program: build it with %-%-include beside\n$", result.out)
+    end)
+
+    it("in place of an older one, also while that runs", function()
+      write { ["main.lua"] = "print 'old' io.stdout:flush() io.read() print 'old still'", ["new.lua"] = "print 'new'" }
+      build()
+      local result = run(([[mkfifo in out; ./app <in >out & exec 3>in 4<out; read line <&4
+        %s build new.lua -o app >/dev/null; echo >&3; echo "$line"; cat <&4; wait; ./app]]):format(runnel))
+      assert.equal("old\nold still\nnew\n", result.out)
+    end)
+  end)
+
+  describe("puts modules inside:", function()
+    it("those that the script requires, and those that these require, where the script finds them", function()
+      run "mkdir -p lib"
+      write {
+        ["main.lua"] = 'package.path = arg[0]:gsub("[^/]*$", "") .. "lib/?.lua;" .. package.path\n'
+          .. 'print((require"first"), (select(2, pcall(require, "third"))))',
+        ["lib/first.lua"] = "\xEF\xBB\xBFlocal second = require('second') return second.name",
+        ["lib/second.lua"] = "-- require 'comment'\nreturn { name = ... }",
+        ["lib/third.lua"] = "return 3",
+      }
+      assert.matches(", with main.lua, 3 Lua modules %(first, second, third%)\n", build())
+      run "rm -r lib main.lua; mkdir elsewhere; mv app elsewhere"
+      assert.equal("second\t3\n", run("cd elsewhere && ./app").out)
+    end)
+
+    it("further ones with --include", function()
+      write { ["main.lua"] = "print(require('plug' .. 'in'))", ["plugin.lua"] = "return 'plugged', ..." }
+      build "main.lua -o app --include plugin"
+      run "rm plugin.lua"
+      assert.equal("plugged\t:preload:\n", run("./app").out)
+    end)
+
+    it("and says which ones a plain require does not find", function()
+      write { ["main.lua"] = "if false then require 'nowhere' end\npcall(require, 'perhaps')" }
+      local printed = build()
+      assert.matches("\nnot inside: the module nowhere, which main.lua:1 requires: it was not found\n", printed)
+      assert.is_nil(printed:find "perhaps")
+    end)
+
+    it("for threads, too", function()
+      write {
+        ["main.lua"] = [[
+          local rn = require "runnel"
+          local pool <close> = rn.threads(2, "job")
+          for v in rn.pmap(4, pool, { 1, 2, 3 }) do io.write(v, " ") end
+          print(rn.thread(function(path) return require("job")(4) + #require("runnel").file(path) end, "a.txt"):take())
+        ]],
+        ["job.lua"] = "local helper = require 'helper' return function(v) return helper(v) end",
+        ["helper.lua"] = "return function(v) return 2 * v end",
+        ["a.txt"] = "12345",
+      }
+      build "main.lua -o app --file a.txt"
+      run "rm *.lua *.txt"
+      assert.equal("2 4 6 13\n", run("./app").out)
+    end)
+  end)
+
+  it("puts files inside, which rn.file reads: by path, by pattern, and all of a folder", function()
+    run "mkdir -p www/sub 'www/[x]'"
+    write { ["www/a.txt"] = "a\0b", ["www/sub/b.txt"] = "", ["www/[x]/c.txt"] = "c", ["d.txt"] = "d", ["d.md"] = "d",
+      ["main.lua"] = [[
+        local rn = require "runnel"
+        print(#rn.file "./www/a.txt", rn.file "www/sub/b.txt", rn.file "www/[x]/c.txt", (rn.file "d.txt"))
+        print(rn.file "d.md" or select(2, rn.file "d.md"))
+      ]] }
+    assert.equal("3\t\tc\td\nd\n", run(runnel .. " main.lua").out) -- without building
+    assert.matches(", 4 files %(", build "main.lua --file www './*.txt' -o app")
+    run "rm -r www *.txt *.md"
+    assert.equal("3\t\tc\td\nd.md: it is not in this program; build it with --file d.md\n", run("./app").out)
+  end)
+
+  describe("puts C modules inside,", function()
+    local has_sqlite, has_luv = pcall(require, "runnel.sqlite.core"), pcall(require, "luv")
+
+    it("and says which shared libraries they need", function()
+      if not has_sqlite then return pending "libsqlite3 is not installed" end
+      write { ["main.lua"] = [[
+        local db = require("runnel.sqlite").open ":memory:"
+        for row in db:query "select 6 * 7 as n" do print(row.n) end
+      ]] }
+      local printed = build()
+      assert.matches(", 1 C module %(runnel%.sqlite%.core%)\n", printed)
+      assert.matches("\nmust be on the other machine: libsqlite3%.so%.0, for runnel%.sqlite%.core\n", printed)
+      assert.equal("42\n", run("./app").out)
+    end)
+
+    it("with --libraries these, too", function()
+      if not has_sqlite then return pending "libsqlite3 is not installed" end
+      if IS_INSTRUMENTED then return pending "with sanitizers a library has others loaded" end
+      write { ["main.lua"] = [[
+        local db = require("runnel.sqlite").open ":memory:"
+        for line in io.lines "/proc/self/maps" do
+          if line:find "sqlite" then return print(line:match "%s(/%S*)") end
+        end
+      ]] }
+      local printed = build "main.lua -o app --libraries"
+      assert.matches(", 1 shared library %(libsqlite3%.so%.0%)\n", printed)
+      assert.is_nil(printed:find "machine: libsqlite3")
+      assert.matches("^/memfd:", run("./app").out)
+    end)
+
+    it("for threads, too, and luv drives both", function()
+      if not has_luv then return pending "luv is not installed" end
+      write { ["main.lua"] = [[
+        local uv, rn = require "runnel.uv", require "runnel"
+        local function size(path)
+          local size = 0
+          for bytes in require("runnel.uv").read(path) do size = size + #bytes end
+          return size
+        end
+        print(size "main.lua", rn.thread(size, "main.lua"):take())
+      ]] }
+      assert.matches("%(luv%)", build())
+      local result = run "./app"
+      assert.equal("", result.err)
+      assert.matches("^(%d+)\t%1\n$", result.out)
+    end)
+
+    it("whichever part of runnel may load them", function()
+      local text = pages.read "lua/runnel/host/build_parts.lua"
+      local names = 0
+      for name in output_of([[grep -rhoE '(need\(|internal\.require )"[a-z.]+"' lua]]):gmatch '"([%l.]+)"' do
+        assert.is_truthy(text:find(('"%s"'):format(name), 1, true), name .. " is not in LOADED_LATE")
+        names = names + 1
+      end
+      assert.is_true(names >= 12)
+    end)
+  end)
+
+  it("gives the program the options that it is built with, before its own arguments", function()
+    write { ["main.lua"] = "print(...)" }
+    build "main.lua -o app --trace --version='main 1.2'"
+    assert.equal("main 1.2\n", run("./app --version").out)
+    assert.equal("a\t--trace=x\n", run("./app --trace=out.json a --trace=x").out)
+    assert.matches("traceEvents", dir:read "out.json")
+    assert.equal("--monitor\n", run("./app --monitor").out)
+    local wrong = run "./app --trace"
+    assert.equal("./app: '--trace' needs the path of a file, as in --trace=out.json\n", wrong.err)
+    assert.equal(2, wrong.status)
+  end)
+
+  it("gives it the monitor", function()
+    if not pcall(require, "runnel.http.core") then return pending "the monitor is not there" end
+    write { ["main.lua"] = "print(...)" }
+    assert.matches("runnel%.monitor%.core", build "main.lua -o app --monitor")
+    local result = run "./app --monitor a"
+    assert.matches("^monitor: http://127%.0%.0%.1:%d+/", result.err)
+    assert.equal("a\n", result.out)
+  end)
+
+  it("lists what is in a program", function()
+    write { ["main.lua"] = "require 'one'", ["one.lua"] = "", ["a.txt"] = "12345" }
+    build "main.lua -o app --file a.txt --version 'main 1'"
+    assert.matches("^script +main%.lua +13 bytes\nLua module +one +0 bytes\nfile +a%.txt +5 bytes\n"
+      .. "option +%-%-version\nversion +main 1\n$", build "--list app")
+  end)
+
+  describe("makes a program that finds damage when it starts:", function()
+    local size
+    before_each(function()
+      write { ["main.lua"] = "print 'runs'" }
+      build()
+      size = tonumber(output_of(("stat -c %%s '%s/app'"):format(dir.path)))
+    end)
+
+    -- Each case has a shell command that makes the file damaged.
+    for name, case in pairs {
+      ["a changed byte"] = { "cp app damaged; printf '\\377' | dd of=damaged bs=1 seek=%d conv=notrunc",
+        "another checksum" },
+      ["a missing end"] = { "head -c %d app >damaged; chmod +x damaged", "its end is missing" },
+    } do
+      it(name, function()
+        for before = 1, 100, 33 do
+          run(case[1]:format(size - before))
+          local result = run "./damaged"
+          assert.equal("", result.out)
+          assert.matches("^%./damaged: this program is damaged: .*" .. case[2], result.err)
+          assert.equal(1, result.status)
+        end
+      end)
+    end
+  end)
+
+  describe("in a root with nothing but the C library", function()
+    local root
+
+    -- Copies a file and the libraries that the executable itself needs, and runs it there.
+    local function run_in_root(arguments)
+      local copies = output_of(("ldd '%s/app'"):format(dir.path))
+      run "rm -rf root; mkdir -p root/tmp; cp app root/"
+      for path in copies:gmatch "/%S+" do
+        run(("mkdir -p root$(dirname %s); cp -L %s root%s"):format(path, path, path))
+      end
+      return run(("chroot '%s' /app %s"):format(root, arguments))
+    end
+
+    before_each(function() root = dir.path .. "/root" end)
+
+    local reason = output_of "id -u" ~= "0" and "chroot needs root"
+      or IS_INSTRUMENTED and "a sanitizer needs /proc"
+
+    it("runs a program of channels and threads", function()
+      if reason then return pending(reason) end
+      write { ["main.lua"] = [[
+        local rn = require "runnel"
+        print(rn.thread(function(text) return text .. " from a thread" end, ...):take())
+      ]] }
+      build()
+      local result = run_in_root "hello"
+      assert.equal("", result.err)
+      assert.equal("hello from a thread\n", result.out)
+    end)
+
+    it("runs examples/ingest.lua, with its shared libraries inside", function()
+      if reason then return pending(reason) end
+      if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+      run(("cp '%s/examples/ingest.lua' main.lua"):format(output_of "pwd"))
+      build "main.lua -o app --libraries"
+      run_in_root ""
+      dir:write("root/day.csv", "rain,3\nwind,9\n")
+      local result = run(("chroot '%s' /app weather.db day.csv"):format(root))
+      assert.equal("2 rows stored; 0 lines skipped\n", result.err)
+      assert.matches("^rain +3\nwind +9\n$", result.out)
+    end)
+
+    it("says which shared library is missing", function()
+      if reason then return pending(reason) end
+      if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+      write { ["main.lua"] = "require 'runnel.sqlite'" }
+      build()
+      assert.matches("cannot load 'runnel%.sqlite%.core', which is in this program: libsqlite3%.so%.0: cannot open",
+        run_in_root("").err)
+    end)
+  end)
+
+  describe("refuses", function()
+    for _, case in ipairs {
+      { "no script", "", "which script?", 2 },
+      { "two scripts", "main.lua a.lua", "one script only: main%.lua or a%.lua%?", 2 },
+      { "an unknown option", "main.lua --static", "unrecognized option '%-%-static'", 2 },
+      { "an option without its argument", "main.lua --include", "'%-%-include' needs an argument", 2 },
+      { "a value for an option that has none", "main.lua --trace=x", "unrecognized option '%-%-trace=x'", 2 },
+      { "a script that is not there", "nope.lua", "nope%.lua: No such file", 1 },
+      { "a script with a mistake", "wrong.lua", "wrong%.lua:1: unexpected symbol", 1 },
+      { "a module with a mistake", "needs.lua", "wrong%.lua:1: unexpected symbol", 1 },
+      { "a module that is not there", "main.lua --include nope", "%-%-include: the module nope was not found", 1 },
+      { "a file that is not there", "main.lua --file nope", "%-%-file: there is no nope", 1 },
+      { "to write over the script", "script", "which file is to be written%?", 2 },
+      { "to write over a script", "main.lua -o main.lua", "main%.lua would be written over", 2 },
+      { "to write a folder", "main.lua -o .", "%. is no file", 2 },
+      { "a folder that is not there", "main.lua -o nope/app", "nope/app cannot be written: .*No such file", 1 },
+      { "to list another file", "--list main.lua", "main%.lua: it was not made by runnel build", 1 },
+      { "to list runnel", "--list " .. runnel, ".*: it is runnel, without a program", 1 },
+    } do
+      it(case[1], function()
+        write { ["main.lua"] = "", ["a.lua"] = "", ["script"] = "", ["wrong.lua"] = "= 1",
+          ["needs.lua"] = "require 'wrong'" }
+        run "rm -f app main"
+        local result = run(("%s build %s"):format(runnel, case[2]))
+        assert.equal("", result.out)
+        assert.matches("^runnel build: " .. case[3] .. "[^\n]*\n", result.err)
+        assert.equal(case[4], result.status)
+        assert.equal("", run("ls -d app main *.new 2>/dev/null").out)
+      end)
+    end
+  end)
+
+  it("shows its options", function()
+    assert.matches("^usage: runnel build SCRIPT %[OPTIONS%]\n", build "--help")
+  end)
+end)
+
+describe("the search for modules in a source", function()
+  local scan = require("runnel.host.build_scan").scan
+
+  local function names(source, sure)
+    local list = {}
+    for _, module in ipairs(scan(source).modules) do
+      if sure == nil or module.sure == sure then list[#list + 1] = module.name end
+    end
+    return table.concat(list, " ")
+  end
+
+  it("finds calls of require, in every form of strings", function()
+    assert.equal("a b c d e", names [==[#! require "x"
+      require "a" require'b' local c = require("c").f(require [[d]]) m.require ( [=[
+e]=] )]==])
+  end)
+
+  it("does not take comments and strings for code", function()
+    assert.equal("a", names [==[-- require "x"
+      --[[ require "x" ]] --[=[ require
+      "x" ]] ]=] local s = "require 'x'" .. 'require \'x\' \\' local require_ = 1 -- require 'x'
+      require "a"]==])
+  end)
+
+  it("finds names that pcall, threads and workers load", function()
+    assert.equal("a b c d e", names([[pcall(require, "a") rn.thread "b" rn.threads(f("x"), "c", { n = 2 })
+      conn:serve("d", 8, "e") thread("x" .. y)]], false))
+    assert.equal("", names [[local threads = "x" f("x")]])
+  end)
+
+  it("tells in which lines a name is computed", function()
+    local found = scan [[require(name)
+      local r = require
+      require("a" .. b)
+      pcall(require, "a." .. b)
+      function require(x) end]]
+    assert.same({ 1, 3, 4 }, found.computed)
+    assert.same({}, found.modules)
+  end)
+
+  it("ends where the source ends", function()
+    for _, source in ipairs { "", "#", "--", "--[[", "[[", "'", "'\\", "require", "require(", "pcall(require,",
+      "threads(" } do
+      assert.same({}, scan(source).modules, source)
+    end
+  end)
+end)
+
+describe("what an executable needs", function()
+  it("is what the system's tools find", function()
+    if not IS_LINUX or os.execute "command -v readelf >/dev/null" ~= true then return pending "there is no readelf" end
+    local elf = require "runnel.host.build_elf"
+    for _, path in ipairs { runnel, "build/runnel/core.so" } do
+      local file <close> = io.open(path, "rb")
+      if file then
+        local needs = assert(elf.needs(file:read "a"))
+        local expected, versions = {}, output_of(("readelf -V '%s'"):format(path))
+        for name in output_of(("readelf -d '%s'"):format(path)):gmatch "%(NEEDED%)[^\n]*%[(.-)%]" do
+          expected[#expected + 1] = name
+        end
+        assert.same(expected, needs.libraries)
+        local newest
+        for version in versions:gmatch "Name: GLIBC_([%d.]+)" do newest = elf.newer(newest, version) end
+        assert.equal(newest, needs.glibc)
+      end
+    end
+  end)
+
+  it("compares versions by their numbers", function()
+    local newer = require("runnel.host.build_elf").newer
+    assert.equal("2.34", newer("2.4", "2.34"))
+    assert.equal("2.34.1", newer("2.34", "2.34.1"))
+    assert.equal("2.4", newer(nil, "2.4"))
+  end)
+
+  it("is nothing for another file", function()
+    assert.is_nil(require("runnel.host.build_elf").needs "#!/bin/sh\n")
+  end)
+end)
