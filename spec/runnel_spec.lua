@@ -227,7 +227,8 @@ describe("runnel.all", function()
       print("xf", #rn.into({}, rn.pipe(numbers(3), parts)):take())
 
       assert(rn.shared_chan(1):offer(1))
-      local _ = { rn.exit, rn.thread, rn.threads, rn.cores } -- a thread loads the library in its own state
+      local _ = { rn.exit, rn.thread, rn.threads, rn.cores, -- a thread loads the library in its own state
+        rn.file } -- which reads files
       print("graph", #rn.graph():text() > 0, rn.graph(false), rn.trace(false))
       print("unused: " .. unused())
       rn.exit(3)

@@ -9,7 +9,8 @@ local bytecode = {}
 -- The modules that `require "runnel.all"` loads, and those that run in a thread. Each thread compiles those missing
 -- here.
 local MODULES = {
-  "runnel", "runnel.all", "runnel.alt", "runnel.frontier", "runnel.mix", "runnel.mult", "runnel.operations",
+  "runnel", "runnel.all", "runnel.alt", "runnel.file", "runnel.frontier", "runnel.mix", "runnel.mult",
+  "runnel.operations",
   "runnel.pipe", "runnel.pipeline", "runnel.pmap", "runnel.priority_buffer", "runnel.pub", "runnel.reduce",
   "runnel.retry", "runnel.scope", "runnel.thread", "runnel.timed", "runnel.timed_out", "runnel.tracing", "runnel.xf",
   "runnel.internal.backoff", "runnel.internal.check", "runnel.internal.ends", "runnel.internal.entries",
