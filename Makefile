@@ -16,7 +16,8 @@ SPEC   ?= spec
 
 PREFIX ?= /usr/local
 ROOT    = $(DESTDIR)$(PREFIX)
-LIBDIR  = $(ROOT)/lib/lua/$(LUA_VERSION)
+LIB     = lib# below the prefix, for libraries: on Debian lib/x86_64-linux-gnu
+LIBDIR  = $(ROOT)/$(LIB)/lua/$(LUA_VERSION)
 LUADIR  = $(ROOT)/share/lua/$(LUA_VERSION)
 
 # Which Lua this is, 5.4 or 5.5: what the interpreter says; before it is installed, what its name says.
@@ -55,7 +56,7 @@ MODULE_LDFLAGS = -bundle -undefined dynamic_lookup
 HOST_LDFLAGS   = -Wl,-export_dynamic
 LIBRARY        = librunnel.$(ABI).dylib
 LIBRARY_LINK   = librunnel.dylib
-LIBRARY_FLAGS  = -dynamiclib -install_name $(PREFIX)/lib/$(LIBRARY)
+LIBRARY_FLAGS  = -dynamiclib -install_name $(PREFIX)/$(LIB)/$(LIBRARY)
 else
 MODULE_LDFLAGS = -shared
 HOST_LDFLAGS   = -Wl,-E
@@ -243,7 +244,7 @@ $(BUILD)/librunnel.a: $(LIB_OBJECTS)
 RPATH = $(if $(filter-out /usr,$(PREFIX)), -Wl$(comma)-rpath$(comma)$${libdir})
 $(BUILD)/runnel.pc: csrc/librunnel/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	@mkdir -p $(@D)
-	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
+	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIB@|$(LIB)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
 	  -e 's|@LUA_CFLAGS@|$(if $(LUA_PACKAGE),, $(LUA_CFLAGS))|; s|@LUA_LIBS@|$(if $(LUA_PACKAGE),, $(LUA_LIBS))|' \
 	  -e 's|@RPATH@|$(RPATH)|; s|@SYSTEM_LIBS@|$(SYSTEM_LIBS)|' $< > $@
 .FORCE: # PREFIX may differ from the last run
@@ -455,7 +456,7 @@ install: all install-library install-modules ## install below $(DESTDIR)$(PREFIX
 	@echo 'installed below $(ROOT)'
 	$(if $(filter-out /usr /usr/local,$(PREFIX)),@echo "$(ELSEWHERE)")
 ELSEWHERE = $(LUA) does not look there by itself: \
-export LUA_PATH='$(PREFIX)/share/lua/$(LUA_VERSION)/?.lua;;' LUA_CPATH='$(PREFIX)/lib/lua/$(LUA_VERSION)/?.so;;'
+export LUA_PATH='$(PREFIX)/share/lua/$(LUA_VERSION)/?.lua;;' LUA_CPATH='$(PREFIX)/$(LIB)/lua/$(LUA_VERSION)/?.so;;'
 
 # INSTALLED: the C modules.
 INSTALLED = core.so $(OPTIONAL_MODULES:$(BUILD)/runnel/%=%)
@@ -506,21 +507,29 @@ dist: ## write the source archive of the last commit, its checksum and the relea
 	$(Q)$(LUA) scripts/release_notes.lua $(VERSION) <CHANGELOG.md >$(DIST).md
 	@echo 'written: $(DIST).tar.gz, its checksum (.sha256), and the release notes $(DIST).md'
 
+.PHONY: deb run-deb
+deb: ## build Debian's packages of the last commit into build/deb/
+	$(SETUP) deb
+	+@$(MAKE) --no-print-directory dist run-deb
+run-deb:
+	$(Q)scripts/debian_package $(DIST).tar.gz $(BUILD)/deb
+	@echo 'written: the packages $(BUILD)/deb/*.deb'
+
 .PHONY: install-library
 install-library: library
-	$(Q)install -d "$(ROOT)/include" "$(ROOT)/lib/pkgconfig"
+	$(Q)install -d "$(ROOT)/include" "$(ROOT)/$(LIB)/pkgconfig"
 	$(Q)install -m 644 csrc/capi/runnel.h "$(ROOT)/include/runnel.h"
-	$(Q)install -m 644 $(BUILD)/librunnel.a "$(ROOT)/lib/librunnel.a"
-	$(Q)install -m 755 $(BUILD)/$(LIBRARY) "$(ROOT)/lib/$(LIBRARY)"
-	$(Q)ln -sf $(LIBRARY) "$(ROOT)/lib/$(LIBRARY_LINK)"
-	$(Q)install -m 644 $(BUILD)/runnel.pc "$(ROOT)/lib/pkgconfig/runnel.pc"
+	$(Q)install -m 644 $(BUILD)/librunnel.a "$(ROOT)/$(LIB)/librunnel.a"
+	$(Q)install -m 755 $(BUILD)/$(LIBRARY) "$(ROOT)/$(LIB)/$(LIBRARY)"
+	$(Q)ln -sf $(LIBRARY) "$(ROOT)/$(LIB)/$(LIBRARY_LINK)"
+	$(Q)install -m 644 $(BUILD)/runnel.pc "$(ROOT)/$(LIB)/pkgconfig/runnel.pc"
 
 .PHONY: uninstall
 uninstall: ## remove what `make install` has installed
 	$(Q)rm -f $(patsubst %,"$(LIBDIR)/runnel/%",core.so $(C_MODULES)) \
 	  $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
 	  "$(ROOT)/share/man/man1/runnel.1" "$(ROOT)/include/runnel.h" \
-	  $(addprefix "$(ROOT)/lib/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")
+	  $(addprefix "$(ROOT)/$(LIB)/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")
 	$(Q)for dir in "$(LIBDIR)/runnel" "$(LUADIR)/runnel"; do [ ! -d "$$dir" ] || find "$$dir" -type d -empty -delete; done
 	@echo 'uninstalled from $(ROOT)'
 
