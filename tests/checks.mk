@@ -354,6 +354,12 @@ check-install: ## install with make and with luarocks below build/, and use the 
 	$(SETUP) rock
 	@scripts/check_install
 
+# Debian's packages. SUITE names releases of Debian, such as bookworm trixie.
+.PHONY: check-deb
+check-deb: ## build, check, install, upgrade and purge Debian's packages in minimal Debian roots, by chroot; as root
+	$(SETUP) fresh
+	@scripts/check_deb $(SUITE)
+
 # Finds dependencies that the packages on this machine hide. SUITE names releases of Debian, such as bookworm trixie.
 .PHONY: check-fresh
 check-fresh: ## demo, tests and installation in a minimal Debian root, by chroot; as root
