@@ -339,7 +339,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-websocket check-tls \
-              check-spin check-soak check-soak-machines check-api check-host check-embed check-install check-analyzer
+              check-spin check-soak check-soak-machines check-api check-host check-embed check-install check-static check-analyzer
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)
@@ -353,6 +353,13 @@ check-analyzer: ## all checks of clang-tidy, with clang's analyzer
 check-install: ## install with make and with luarocks below build/, and use the module from outside the tree
 	$(SETUP) rock
 	@scripts/check_install
+
+.PHONY: check-static run-static
+check-static: ## programs of a static runnel (make static) run in a root without any other file
+	$(SETUP) demo
+	$(THEN) run-static
+run-static: $(BUILD)/bin/runnel-static
+	@scripts/check_static $<
 
 # Debian's packages. SUITE names releases of Debian, such as bookworm trixie.
 .PHONY: check-deb

@@ -68,10 +68,8 @@ static const unsigned char *map(const BundleRecord *r, const char **why) {
   uint64_t before = r->offset % (uint64_t)sysconf(_SC_PAGESIZE);
   void *bytes = mmap(NULL, (size_t)(r->size + before), PROT_READ, MAP_PRIVATE, fd, (off_t)(r->offset - before));
   (void)close(fd);
-  if (bytes == MAP_FAILED) return NULL;
-  *why = "this program is damaged: what was built into it has another checksum. Copy it again";
-  const unsigned char *first = (const unsigned char *)bytes + before;
-  return bundle_sum(first, (size_t)r->size) == r->sum ? first : NULL;
+  /* cppcheck-suppress memleak ; it is what is returned */
+  return bytes != MAP_FAILED ? (const unsigned char *)bytes + before : NULL;
 }
 
 static void read_part(Part *part, const unsigned char *bytes, size_t i) {
@@ -90,6 +88,8 @@ const char *bundle_open(Bundle **bundle) {
   const char *why;
   const unsigned char *bytes = map(&r, &why);
   if (!bytes) return why;
+  if (bundle_sum(bytes, (size_t)r.size) != r.sum)
+    return "this program is damaged: what was built into it has another checksum. Copy it again";
   uint64_t count;
   memcpy(&count, bytes, sizeof count);
   Bundle *b = (Bundle *)calloc(1, sizeof *b);

@@ -18,6 +18,7 @@
 #include "host/core.h"
 #include "host/inspect.h"
 #include "host/interrupt.h"
+#include "host/linked.h"
 #include "host/options.h"
 #include "host/output.h"
 #include "host/prompt.h"
@@ -118,6 +119,7 @@ static int start(lua_State *L) {
       {"runnel.host.terminal", terminal_open},
       {NULL, NULL},
   };
+  linked_preload(L);
   if (c->bundle) carried_preload(L, c->bundle);
   core_preload(L, wants_prompt(c));
   if (!c->bundle) beside_add_places(L);

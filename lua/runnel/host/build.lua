@@ -119,7 +119,8 @@ end
 
 local function report(name, size, collected, needed, has_libraries)
   print(("%s: %s, with %s"):format(name, size_of(size), summary(collected.parts)))
-  print(("must be on the other machine: %s%s"):format(table.concat(needed.c_library, ", "),
+  print(("must be on the other machine: %s%s"):format(
+    #needed.c_library > 0 and table.concat(needed.c_library, ", ") or "nothing",
     needed.glibc and (" (glibc %s or newer)"):format(needed.glibc) or ""))
   local libraries = {}
   for library in pairs(needed.libraries) do libraries[#libraries + 1] = library end
@@ -147,7 +148,9 @@ end
 local function build(o)
   local output = output_of(o)
   if o.monitor then table.insert(o.include, "runnel.monitor") end
-  local ok, collected = pcall(parts.collect, o.script, o.include, o.exclude, o.files)
+  local executable, none = bundle.executable()
+  if not executable then fail("%s", none) end
+  local ok, collected = pcall(parts.collect, o.script, o.include, o.exclude, o.files, executable)
   if not ok then fail("%s", tostring(collected)) end
   for option, names in pairs(PROGRAM_OPTIONS) do
     if o[option] then
@@ -162,8 +165,6 @@ local function build(o)
     local well, why = pcall(parts.add_libraries, collected)
     if not well then fail("%s", tostring(why)) end
   end
-  local executable, none = bundle.executable()
-  if not executable then fail("%s", none) end
   local size, why = bundle.write(output, executable, collected.parts)
   if not size then fail("%s cannot be written: %s", output, why) end
   report(output, size, collected, parts.needed(executable, collected), o.libraries)

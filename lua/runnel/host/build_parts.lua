@@ -70,6 +70,7 @@ end
 ---@field package used table<string, true> parts of runnel
 ---@field package words table<string, true> names of fields, and strings
 ---@field package files table<string, true> paths
+---@field package is_static boolean whether the executable is static
 local Collector = {}
 Collector.__index = Collector
 
@@ -80,15 +81,27 @@ end
 
 -- Adds the shared object of a C module.
 function Collector:add_object(name, path, data)
+  if self.is_static then
+    self.notes[#self.notes + 1] = ("the C module %s: this runnel is a static executable, which can load none")
+      :format(name)
+    return
+  end
   local opens = "luaopen_" .. name:gsub("^[^-]*%-", ""):gsub("%.", "_")
   self:add { kind = "c_module", name = name, detail = opens, data = data, path = path }
+end
+
+-- Whether a module is in the executable. Its loader of luv has the module's own loader, or nil, as its upvalue.
+local function is_inside(name)
+  local loader = package.preload[name]
+  if name == "luv" and loader then return select(2, debug.getupvalue(loader, 1)) ~= nil end
+  return loader ~= nil
 end
 
 -- Adds a module, and what it requires. Returns whether it was found.
 function Collector:add_module(name)
   if self.seen[name] or STANDARD[name] or self.excluded[name] then return true end
   self.seen[name] = true
-  if package.preload[name] and name ~= "luv" then -- it is in the executable
+  if is_inside(name) then
     self.used[name] = true
     return true
   end
@@ -199,12 +212,13 @@ end
 ---@param include string[] further modules
 ---@param exclude string[] modules that are not added
 ---@param files string[] paths and patterns
+---@param executable string the bytes of the executable
 ---@return runnel.host.Collector
-function parts.collect(script, include, exclude, files)
+function parts.collect(script, include, exclude, files, executable)
   local text = code(script)
   local path, cpath = paths_of(text, script:match "^(.*/)" or "")
   local self = setmetatable({ parts = {}, notes = {}, path = path, cpath = cpath, seen = {}, excluded = {}, used = {},
-    words = {}, files = {} }, Collector)
+    words = {}, files = {}, is_static = #(elf.needs(executable) or { libraries = {} }).libraries == 0 }, Collector)
   for _, name in ipairs(exclude) do self.excluded[name] = true end
   self:add { kind = "script", name = script, detail = "@" .. script, data = text }
   self:add_required(script, text)
