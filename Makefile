@@ -453,7 +453,7 @@ lint-cppcheck:
 
 lint-tree: lint-objects # no include and no call runs upward or in a circle; no tabs, except in Go, and no trailing spaces
 	@$(LUA) scripts/check_includes.lua csrc build/lint/gcc/obj build/lint/gcc-debug/obj
-	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude-dir=vendor --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
+	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude-dir=vendor --exclude=Makefile --exclude=rules --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
 	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1
 
