@@ -34,7 +34,8 @@ typedef struct Part {
   PartKind kind;
   Module module;         /* its name, detail and bytes. The detail of Lua code is its chunk name; of a C module the name
                             of the function that opens it */
-  const uint64_t *needs; /* of a C module: the libraries to load before it, as indices of parts */
+  const uint64_t *needs; /* of a C module: what to load before it, as indices of parts: libraries, or, if the module has
+                            no bytes, the module in whose file it is */
   size_t needed;         /* how many these are */
   void *handle;          /* of a shared object: what dlopen has returned, or NULL; guarded by the bundle's lock */
   Bundle *bundle;        /* the bundle it is in */

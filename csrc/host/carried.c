@@ -62,12 +62,14 @@ static int on_disk(const Part *part, char path[PATH_BYTES]) {
   return -1;
 }
 
-/* Loads a shared object, once. The bundle is locked. Returns NULL and why. */
+/* Loads a shared object, once. One without bytes is in the file of the module that it needs. The bundle is locked.
+   Returns NULL and why. */
 static void *load_object(Part *part, char why[WHY_MAX]) {
   if (part->handle) return part->handle;
   for (size_t i = 0; i < part->needed; i++) {
     if (!load_object(&part->bundle->parts[part->needs[i]], why)) return NULL;
   }
+  if (part->module.size == 0) return part->handle = part->bundle->parts[part->needs[0]].handle;
   char path[PATH_BYTES];
   int memory = in_memory(part, path), fd = memory >= 0 ? memory : on_disk(part, path);
   if (fd < 0) {

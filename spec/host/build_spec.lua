@@ -192,6 +192,21 @@ describe("runnel build", function()
       assert.matches("^(%d+)\t%1\n$", result.out)
     end)
 
+    it("once, if several are in the same file", function()
+      if not pcall(require, "_cqueues.errno") then return pending "cqueues is not installed" end
+      write { ["main.lua"] = [[
+        require "_cqueues" require "_cqueues.errno"
+        local seen, count = {}, 0
+        for line in io.lines "/proc/self/maps" do
+          local inode = line:match "(%d+) +/memfd:"
+          if inode and not seen[inode] then seen[inode], count = true, count + 1 end
+        end
+        print(count)
+      ]] }
+      assert.matches("2 C modules", build())
+      assert.equal("1\n", run("./app").out)
+    end)
+
     it("whichever part of runnel may load them", function()
       local text = pages.read "lua/runnel/host/build_parts.lua"
       local names = 0

@@ -15,7 +15,9 @@ for name, number in pairs(bundle.KINDS) do KIND_NAMES[number] = name end
 ---@field name string
 ---@field detail? string of Lua code its chunk name; of a C module the name of the function that opens it
 ---@field data? string its bytes
----@field needs? runnel.host.Part[] of a C module: libraries, each before those that need it
+---@field needs? runnel.host.Part[] of a C module: libraries, each before those that need it; or, if it has no bytes,
+---the module in whose file it is
+---@field path? string of a C module the path of its file
 
 local NUMBER, ENTRY, RECORD = "=I8", "=I8I8I8I8I8I8I8", "=c16I8I8i8"
 local ALIGNMENT = 16 -- of the bundle in the file

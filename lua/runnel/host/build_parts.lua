@@ -70,6 +70,7 @@ end
 ---@field package used table<string, true> parts of runnel
 ---@field package words table<string, true> names of fields, and strings
 ---@field package files table<string, true> paths
+---@field package objects table<string, runnel.host.Part> C modules by the paths of their files
 ---@field package is_static boolean whether the executable is static
 local Collector = {}
 Collector.__index = Collector
@@ -87,7 +88,10 @@ function Collector:add_object(name, path, data)
     return
   end
   local opens = "luaopen_" .. name:gsub("^[^-]*%-", ""):gsub("%.", "_")
-  self:add { kind = "c_module", name = name, detail = opens, data = data, path = path }
+  local first = self.objects[path] -- another module in the same file, which is loaded once
+  local part = self:add { kind = "c_module", name = name, detail = opens, data = first and "" or data, path = path,
+    needs = first and { first } }
+  self.objects[path] = first or part
 end
 
 -- Whether a module is in the executable. Its loader of luv has the module's own loader, or nil, as its upvalue.
@@ -218,7 +222,8 @@ function parts.collect(script, include, exclude, files, executable)
   local text = code(script)
   local path, cpath = paths_of(text, script:match "^(.*/)" or "")
   local self = setmetatable({ parts = {}, notes = {}, path = path, cpath = cpath, seen = {}, excluded = {}, used = {},
-    words = {}, files = {}, is_static = #(elf.needs(executable) or { libraries = {} }).libraries == 0 }, Collector)
+    words = {}, files = {}, objects = {},
+    is_static = #(elf.needs(executable) or { libraries = {} }).libraries == 0 }, Collector)
   for _, name in ipairs(exclude) do self.excluded[name] = true end
   self:add { kind = "script", name = script, detail = "@" .. script, data = text }
   self:add_required(script, text)
@@ -290,7 +295,7 @@ end
 function parts.add_libraries(collected)
   local modules, added = {}, {}
   for _, part in ipairs(collected.parts) do
-    if part.kind == "c_module" then
+    if part.kind == "c_module" and part.data ~= "" then
       modules[#modules + 1] = part
       local ok, why = package.loadlib(part.path, "*") -- so that the system's loader finds its libraries
       if not ok then error(("--libraries: %s cannot be loaded: %s"):format(part.name, why), 0) end
