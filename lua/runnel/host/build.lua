@@ -122,13 +122,15 @@ local function report(name, size, collected, needed, has_libraries)
   print(("must be on the other machine: %s%s"):format(
     #needed.c_library > 0 and table.concat(needed.c_library, ", ") or "nothing",
     needed.glibc and (" (glibc %s or newer)"):format(needed.glibc) or ""))
-  local libraries = {}
+  local libraries, can_be_inside = {}, false
   for library in pairs(needed.libraries) do libraries[#libraries + 1] = library end
   table.sort(libraries)
   for _, library in ipairs(libraries) do
-    print(("must be on the other machine: %s, for %s"):format(library, table.concat(needed.libraries[library], ", ")))
+    local users = needed.libraries[library]
+    print(("must be on the other machine: %s, for %s"):format(library, table.concat(users, ", ")))
+    can_be_inside = can_be_inside or users[1] ~= "runnel"
   end
-  if #libraries > 0 and not has_libraries then print "(--libraries puts the shared libraries inside)" end
+  if can_be_inside and not has_libraries then print "(--libraries puts the shared libraries inside)" end
   for _, note in ipairs(collected.notes) do print("not inside: " .. note) end
 end
 
