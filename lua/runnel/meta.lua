@@ -580,6 +580,18 @@ function core.internal.is_simulation() end
 ---@return integer number before
 function core.internal.host(n, block) end
 
+---Starts a program by posix_spawn; nil if luv is to do it, or to say why it cannot, or nil and an error.
+---@param file string
+---@param args string[] without the file
+---@param env string[]? "NAME=value" each; nil: the program's own
+---@param cwd string?
+---@param stdio integer[] its first three descriptors; nil: /dev/null
+---@param detached boolean? in a session of its own
+---@return { ended: fun(self): (integer, integer), close: fun(self) }? child ended() returns the status and the signal
+---@return integer|string|nil pid or the error
+---@return integer? fd readable once it has ended
+function core.internal.spawn(file, args, env, cwd, stdio, detached) end
+
 ---Sets the names of the hosts, which come before the names of their go blocks.
 ---@param list? string[] by number
 function core.internal.hosts(list) end
