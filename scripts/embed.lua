@@ -1,8 +1,28 @@
 -- lua embed.lua [--bare] ARRAY HEADER FILE...: prints a C file with the Lua modules in it, as an array of Module with
 -- the name ARRAY (csrc/librunnel/modules.h). HEADER is what the C file includes. A FILE below lua/ is the module that
 -- `require` would find there; one elsewhere is a module by its own name. With --bare the modules have no comments.
-local bare = arg[1] == "--bare" and require "scripts.bare_lua"
+-- lua embed.lua --text FILE...: prints the modules without comments, each as the byte 1, its name, a line feed and its code.
+local bare = (arg[1] == "--bare" or arg[1] == "--text") and require "scripts.bare_lua"
+local is_text = arg[1] == "--text"
 if bare then table.remove(arg, 1) end
+
+-- The code of a file, its path as `require` knows it, and the name of its module.
+local function read(file_name)
+  local file <close> = assert(io.open(file_name, "rb"))
+  local code = file:read "a"
+  if bare then code = bare(code) end
+  local path = file_name:match "^lua/(.*)$" or file_name:match "[^/]*$"
+  return code, path, (path:gsub("%.lua$", ""):gsub("/init$", ""):gsub("/", "."))
+end
+
+if is_text then
+  for _, file_name in ipairs(arg) do
+    local code, _, module = read(file_name)
+    io.write("\1", module, "\n", code)
+  end
+  return
+end
+
 local name, header = arg[1], arg[2]
 
 -- The bytes as elements of a C array, because C compilers need not accept string literals longer than 4095 bytes.
@@ -17,11 +37,7 @@ print(('#include "%s"\n'):format(header))
 
 local entries = {}
 for i = 3, #arg do
-  local file <close> = assert(io.open(arg[i], "rb"))
-  local code = file:read "a"
-  if bare then code = bare(code) end
-  local path = arg[i]:match "^lua/(.*)$" or arg[i]:match "[^/]*$"
-  local module = path:gsub("%.lua$", ""):gsub("/init$", ""):gsub("/", ".")
+  local code, path, module = read(arg[i])
   print(("static const unsigned char module_%d[] = {\n%s\n};\n"):format(i, elements(code)))
   entries[#entries + 1] = ('  {"%s", "@%s", module_%d, sizeof module_%d},'):format(module, path, i, i)
 end

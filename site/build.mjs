@@ -1,14 +1,18 @@
-// build.mjs WORK OUT: writes the site to OUT. WORK has the module (runnel.js, runnel.wasm) and the packages of npm.
-// Fails if a link leads nowhere.
+// build.mjs WORK OUT: writes the site to OUT. WORK has the module (runnel.js, runnel.wasm, modules.txt) and the packages of
+// npm. SITE_URL is the address that the site will have, if it is known. Fails if a link leads nowhere.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import { chartHtml } from "./charts.mjs";
+import { compress } from "./compress.mjs";
+import { FRONT, frontHtml } from "./front.mjs";
 import { convert as convertWith } from "./markdown.mjs";
 import { reference } from "./reference.mjs";
 import { template } from "./template.mjs";
 import { escape, luaHtml } from "./lua_html.mjs";
+import { drawing } from "./pictures.mjs";
 import { pack } from "./share.mjs";
 import { workbench, workbenchPage } from "./workbench.mjs";
 
@@ -62,7 +66,7 @@ const links = []; // { from, file, id }: to pages, checked when all are known
 const pictures = new Set(), sources = new Set();
 
 // The address, from the page at `url`, of what a link of a Markdown file means.
-const resolver = (file, url) => (href) => {
+const resolver = (file, url) => (href, alt) => {
   if (/^[a-z]+:/.test(href)) return href;
   const [to, id] = href.split("#");
   const target = to ? path.posix.normalize(path.posix.join(path.posix.dirname(file), to)).replace(/\/$/, "") : file;
@@ -77,7 +81,8 @@ const resolver = (file, url) => (href) => {
     broken.push(`${file}: there is no ${href}`);
     return "#";
   }
-  if (/\.(svg|png)$/.test(target)) {
+  if (target.endsWith(".svg")) return { html: chartHtml(target, alt) };
+  if (target.endsWith(".png")) {
     pictures.add(target);
     return up + target;
   }
@@ -106,7 +111,7 @@ function sourcePage(target) {
 
 
 // A step: its text, and its program, the only snippet. An expected output is part of the spec.
-function tourPage(file, i) {
+async function tourPage(file, i) {
   const url = `tour/${file.slice(0, 2)}.html`, from = `site/tour/${file}`, up = upOf(url);
   const page = convert(from, up, resolver(from, url));
   if (page.snippets.length !== 1) broken.push(`${from}: a step of the tour has one program`);
@@ -116,17 +121,17 @@ function tourPage(file, i) {
   const next = i + 1 < steps.length ? `<a class="next" href="${steps[i + 1].slice(0, 2)}.html">next →</a>` : "";
   const before = `<nav class="dots" aria-label="the steps">${dots.join("")}${next}</nav>\n<div class="text">${text}</div>`;
   return { ...page, url, source: from, code, title: `${i + 1}. ${page.title}`, tour: true,
-    html: workbench({ kind: "tour", name, up, programs: [{ title: page.title, code }], before }) };
+    html: workbench({ kind: "tour", name, up, programs: [{ title: page.title, code, ...await pictureOf(code, name) }], before }) };
 }
 
 // ---- the playground ----
 
-function examples() {
+async function examples() {
   const folder = path.join(HERE, "examples");
-  return readdirSync(folder).filter((f) => f.endsWith(".lua")).sort().map((f) => {
+  return Promise.all(readdirSync(folder).filter((f) => f.endsWith(".lua")).sort().map(async (f) => {
     const code = readFileSync(path.join(folder, f), "utf8");
-    return { file: `site/examples/${f}`, title: /^-- (.*?)[:.]\s/.exec(code)[1], code };
-  });
+    return { file: `site/examples/${f}`, title: /^-- (.*?)[:.]\s/.exec(code)[1], code, ...await pictureOf(code, "playground.lua") };
+  }));
 }
 
 // ---- all pages ----
@@ -134,16 +139,20 @@ function examples() {
 rmSync(OUT, { recursive: true, force: true });
 const docs = new Map([...known].map((file) => {
   const url = urlOf(file);
-  return [file, { ...convert(file, upOf(url), resolver(file, url)), url, source: file }];
+  return [file, { ...convert(file, upOf(url), resolver(file, url), file === "README.md" && "Ten minutes at the code"), url, source: file }];
 }));
-const tour = steps.map(tourPage), programs = examples();
+const pictureOf = await drawing(WORK);
+const [tour, programs] = await Promise.all([Promise.all(steps.map(tourPage)), examples()]);
 const playground = { url: "playground/index.html", title: "Playground", wide: true,
   html: workbench({ kind: "playground", name: "playground.lua", up: "../", programs, before: "<h1>Playground</h1>" }) };
 const refs = existsSync("docs/reference/index.html") ? reference("docs/reference") : [];
 if (!refs.length) broken.push("docs/reference: `make docs` has not written it");
 
 const readme = docs.get("README.md");
-readme.title = "runnel";
+const toPage = { tour: "tour/01.html", playground: "playground/index.html" };
+const top = frontHtml({ ...await pictureOf(FRONT.program, FRONT.name), measured: readFileSync("docs/performance.md", "utf8"),
+  link: (to) => toPage[to] || resolver("README.md", "index.html")(to) });
+Object.assign(readme, { title: "runnel", description: FRONT.description, before: top, scripts: ["site.js", "front.js"], runs: true });
 const group = (list) => list.map((file) => docs.get(file));
 const menu = [
   { title: "Start", pages: [readme, { ...tour[0], title: "Tour" }, playground, ...group(files.start)] },
@@ -155,6 +164,7 @@ const dirty = git("status", "--porcelain", "--untracked-files=no") ? " with chan
 const commit = git("rev-parse", "--short=12", "HEAD");
 const site = {
   menu,
+  root: (process.env.SITE_URL || "").replace(/\/*$/, process.env.SITE_URL ? "/" : ""),
   release: `${process.env.RUNNEL_VERSION || ""}, ${commit ? `commit ${commit}${dirty}` : "not built from a commit"}`,
   previous: (page) => order[order.findIndex((p) => p.url === page.url) - 1],
   next: (page) => { const at = order.findIndex((p) => p.url === page.url); return at < 0 ? undefined : order[at + 1]; },
@@ -181,16 +191,20 @@ for (const { from, target, id } of links) {
 // ---- scripts, styles, the module, the monitor's page ----
 
 const assets = path.join(OUT, "assets");
+// The theme that the reader chooses is as good as the system's.
+const themes = (css) => css.replace(/@media \(prefers-color-scheme: dark\) \{\s*:root (\{[^}]*\})\s*\}/, (_, dark) =>
+  `@media (prefers-color-scheme: dark) { :root:not([data-theme="light"]) ${dark} }\n:root[data-theme="dark"] ${dark}`) +
+  '\n:root[data-theme="light"] { color-scheme: light; }\n:root[data-theme="dark"] { color-scheme: dark; }\n';
+const css = (from, url) => write(url, esbuild.transformSync(themes(readFileSync(from, "utf8")), { loader: "css", minify: true }).code);
 const build = (options) => esbuild.buildSync({ bundle: true, minify: true, format: "esm", target: "es2022", logLevel: "error", ...options });
 const nodePaths = [path.resolve(WORK, "node_modules")];
-build({ entryPoints: ["site.js", "workbench.js", "search.js"].map((f) => path.join(HERE, "pages", f)), outdir: assets,
+build({ entryPoints: ["site.js", "front.js", "workbench.js", "search.js"].map((f) => path.join(HERE, "pages", f)), outdir: assets,
   splitting: true, nodePaths });
-build({ entryPoints: [path.join(HERE, "pages/site.css")], outdir: assets, nodePaths });
-for (const [from, name] of [[path.join(HERE, "pages/worker.js"), "worker.js"], [path.join(HERE, "pages/program.js"), "program.js"],
-  [path.join(WORK, "runnel.js"), "runnel.js"]]) {
-  esbuild.buildSync({ entryPoints: [from], outfile: path.join(assets, name), minify: true, bundle: false, logLevel: "error" });
-}
-copy(path.join(WORK, "runnel.wasm"), "assets/runnel.wasm");
+css(path.join(HERE, "pages/site.css"), "assets/site.css");
+write("assets/worker.js", [path.join(WORK, "runnel.js"), path.join(HERE, "pages/program.js"), path.join(HERE, "pages/worker.js")].map((from) =>
+  esbuild.transformSync(readFileSync(from, "utf8"), { minify: true }).code).join("\n"));
+for (const name of ["runnel.wasm", "modules.txt"]) copy(path.join(WORK, name), `assets/${name}`);
+for (const name of ["favicon.svg", "social.png"]) copy(path.join(HERE, "pictures", name), `assets/${name}`);
 
 const MONITOR = "csrc/monitor/page";
 await esbuild.build({ entryPoints: [`${MONITOR}/monitor.js`], outfile: path.join(OUT, "monitor/monitor.js"), bundle: true,
@@ -200,28 +214,34 @@ await esbuild.build({ entryPoints: [`${MONITOR}/monitor.js`], outfile: path.join
   } }] });
 for (const name of ["page.html", "monitor.css", ...readdirSync(`${MONITOR}/vendor`).map((f) => `vendor/${f}`)]) {
   const to = `monitor/${path.basename(name)}`;
-  if (!name.endsWith(".css")) copy(`${MONITOR}/${name}`, to);
-  else esbuild.buildSync({ entryPoints: [`${MONITOR}/${name}`], outfile: path.join(OUT, to), minify: true, logLevel: "error" });
+  if (name.endsWith(".css")) css(`${MONITOR}/${name}`, to);
+  else copy(`${MONITOR}/${name}`, to);
 }
 const licence = (name) => `==== ${name}\n\n${readFileSync(path.join(WORK, "node_modules", name,
   readdirSync(path.join(WORK, "node_modules", name)).find((f) => /^licen[sc]e/i.test(f))), "utf8")}`;
-write("assets/licenses.txt", `The site's scripts have these packages in them.\n\n${["codemirror", "minisearch"].map(licence).join("\n\n")}`);
+write("assets/licenses.txt", `The site's scripts have these packages in them.\n\n${["minisearch"].map(licence).join("\n\n")}`);
 
 // ---- the search ----
 
+// The texts, of which results show an excerpt, are a file of their own: results do not wait for it.
 const options = { fields: ["title", "text"], storeFields: ["title", "page", "url"] };
-const search = new MiniSearch(options);
+const search = new MiniSearch(options), texts = [];
 for (const page of [...docs.values(), ...tour, ...refs]) {
-  page.sections.forEach(({ id, title, text }, i) => search.add({ id: `${page.url}#${id}#${i}`, title, page: page.title,
-    url: page.tour ? page.url : `${page.url}#${id}`, text }));
+  for (const { id, title, text } of page.sections) {
+    search.add({ id: texts.length, title, page: page.title, url: page.tour ? page.url : `${page.url}#${id}`, text });
+    texts.push(text.replace(/\s+/g, " ").trim());
+  }
 }
 write("assets/search.json", JSON.stringify({ options, index: search }));
+write("assets/texts.json", JSON.stringify(texts));
 
 // ---- what the spec runs ----
 
 const snippets = [...docs.values(), ...tour].flatMap((page) => page.snippets.map((s) => ({ ...s, file: page.source })));
 const examplePrograms = programs.map(({ file, code }) => ({ code, line: 1, name: "playground.lua", expected: [], why: null, file, example: true }));
 writeFileSync(path.join(WORK, "snippets.json"), JSON.stringify([...snippets, ...examplePrograms]));
+
+await compress(OUT);
 
 for (const line of broken) console.error(`site: ${line}`);
 if (broken.length) process.exit(1);

@@ -17,3 +17,20 @@ export function luaHtml(code) {
   }
   return html + escape(code.slice(at));
 }
+
+// The same with an element for each line, which has a number (site.css). A span that goes over several lines is one in each.
+export function linesHtml(code) {
+  let open = "";
+  return luaHtml(code).split("\n").map((line) => {
+    const begins = open;
+    for (const [tag] of line.matchAll(/<\/?span[^>]*>/g)) open = tag === "</span>" ? "" : tag;
+    return `<span class="line">${begins}${line}${open && "</span>"}\n</span>`;
+  }).join("");
+}
+
+// An editor with a program in it (pages/editor.js).
+export function editorHtml(code) {
+  return `<div id="editor" class="editor"><pre aria-hidden="true"><code>${linesHtml(code)}</code></pre>
+<textarea aria-label="the program" wrap="off" spellcheck="false" autocapitalize="off" autocomplete="off" autocorrect="off">
+${escape(code)}</textarea></div>`;
+}

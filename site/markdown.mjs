@@ -8,6 +8,9 @@ import { expectedOf, standalone, whyNot } from "./snippets.mjs";
 const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(amp|lt|gt|quot|#39);/g, (_, c) =>
   ({ amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" })[c]);
 
+// A text's beginning, of at most 160 letters.
+const beginning = (text) => (text.length <= 160 ? text : text.slice(0, 157).replace(/\s+\S*$/, "") + "...").replace(/\s+/g, " ");
+
 // A snippet's HTML. A page is `up` levels below the site's top.
 function snippetHtml(snippet, up) {
   const { code, expected, why, name, line } = snippet;
@@ -18,15 +21,17 @@ function snippetHtml(snippet, up) {
   return `<div class="snippet"${data}><pre><code>${luaHtml(code)}</code></pre>${bar}</div>\n`;
 }
 
-// Converts a file with marked's class Marked. `resolve(href)` gives the address in the site of a link or picture. The result has title, html, ids,
-// sections for the search ({ title, id, text }) and snippets ({ code, expected, why, name, line }).
-export function convert(Marked, file, up, resolve) {
+// Converts a file with marked's class Marked. `resolve(href)` gives the address in the site of a link or picture, or
+// { html } of what stands for it; `from` is the title of the first section that is wanted. The result has title, html, ids,
+// description (the first paragraph's beginning), sections for the search ({ title, id, text }) and snippets ({ code,
+// expected, why, name, line }).
+export function convert(Marked, file, up, resolve, from) {
   const text = readFileSync(file, "utf8");
   const page = { title: null, ids: new Set(), sections: [], snippets: [], headings: [] };
   let section = { title: "", id: "", text: "" };
   const note = (words) => { section.text += " " + words; };
   const marked = new Marked({ gfm: true });
-  const tokens = marked.lexer(text);
+  const all = marked.lexer(text), tokens = from ? all.slice(all.findIndex((t) => t.type === "heading" && t.text === from)) : all;
   const following = new Map(tokens.filter((t) => t.type !== "space").map((t, i, all) => [t, all[i + 1]]));
   let place = 0; // of the last snippet in the text, to find its line
 
@@ -56,7 +61,8 @@ export function convert(Marked, file, up, resolve) {
     paragraph({ tokens: inner }) {
       const html = this.parser.parseInline(inner);
       note(plain(html));
-      return `<p>${html}</p>\n`;
+      page.description ||= beginning(plain(html));
+      return html.startsWith("<div") ? html : `<p>${html}</p>\n`;
     },
     listitem(item) {
       note(plain(item.text));
@@ -73,7 +79,9 @@ export function convert(Marked, file, up, resolve) {
       return `<a href="${escape(resolve(href))}">${this.parser.parseInline(inner)}</a>`;
     },
     image({ href, text: alt }) {
-      return `<img src="${escape(resolve(href))}" alt="${escape(alt)}" loading="lazy">`;
+      const target = resolve(href, alt);
+      if (target.html) return target.html;
+      return `<img src="${escape(target)}" alt="${escape(alt)}" loading="lazy">`;
     },
   } });
   page.html = marked.parser(tokens);

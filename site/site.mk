@@ -13,7 +13,7 @@ site: ## write the documentation, with snippets that run in the browser, into bu
 	@scripts/lua_source $(SITE_WORK)/lua
 	@site/packages $(SITE_WORK)
 	$(THEN) run-site
-run-site: $(SITE_WORK)/runnel.js
+run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt
 	@RUNNEL_VERSION='$(VERSION)' node site/build.mjs $(SITE_WORK) $(SITE)
 
 # ---- the module: Lua and the core in WebAssembly ----
@@ -30,6 +30,9 @@ WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls intern
                  internal/sim/explore_world_story
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES))) \
                  lua/runnel/internal/prompt/width.lua
+# What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
+WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,alt monitor pipe pipeline reduce \
+                 $(addprefix internal/,check ends entries errors/deadlock errors/reports guard jobs short))
 WASM_HOST      = lua/runnel/host/blocks.lua csrc/site/runnel.site.lua
 
 # longjmp by WebAssembly's own exceptions: no JavaScript is on the stack, so that a program can be suspended, and a yield
@@ -66,9 +69,14 @@ $(SITE_WORK)/obj/%.o: $(SITE_WORK)/%.c site/site.mk | $(DEB_HEADER)
 	@mkdir -p $(@D)
 	$(Q)$(EMCC) $(WASM_CFLAGS) -c -o $@ $<
 
-$(SITE_WORK)/modules.c: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WASM_LUA_FILES)
+$(SITE_WORK)/modules.c: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WASM_LUA_FIRST)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua --bare runnel_modules librunnel/modules.h $(WASM_LUA_FILES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua --bare runnel_modules librunnel/modules.h $(WASM_LUA_FIRST) > $@.new
+	@mv $@.new $@
+
+$(SITE_WORK)/modules.txt: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WASM_LUA_FILES)
+	@mkdir -p $(@D)
+	$(Q)$(LUA) scripts/embed.lua --text $(filter-out $(WASM_LUA_FIRST),$(WASM_LUA_FILES)) > $@.new
 	@mv $@.new $@
 
 $(SITE_WORK)/host_modules.c: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WASM_HOST)

@@ -3,6 +3,9 @@ import { escape } from "./lua_html.mjs";
 
 const REFERENCE = "reference/index.html"; // stands in the menu for all of its pages
 
+// The theme that the reader has chosen (pages/site.js), before anything is shown.
+const THEME = 'try{const t=localStorage.getItem("theme");if(t)document.documentElement.dataset.theme=t}catch{}';
+
 // The address of a page, from one that is `up` ("", "../", ...) from the site's top.
 const menuHtml = (menu, here, up) => menu.map(({ title, pages }) => `<h2>${escape(title)}</h2>\n${pages.map((page) =>
   `<a${page.url === here.url || (page.url === REFERENCE && here.url.startsWith("reference/")) ? ' class="here" aria-current="page"' : ""} href="${up}${page.url}">${escape(page.title)}</a>`)
@@ -18,42 +21,59 @@ const contents = (headings) => {
     `<a class="depth-${h.depth}" href="#${h.id}">${escape(h.title)}</a>`).join("\n")}</aside>`;
 };
 
-// page: { url, title, html, headings?, wide?, scripts? }; site: { menu, release, previous(page), next(page) }
+// The head's lines for search engines and for links that are shared. A picture must have an absolute address there.
+function about(page, up, title, root) {
+  const text = page.description || `${page.title}: runnel, channels for Lua`;
+  const og = { type: "website", title, description: text, image: `${root || up}assets/social.png`, ...(root && { url: root + page.url }) };
+  return `<meta name="description" content="${escape(text)}">
+${Object.entries(og).map(([key, value]) => `<meta property="og:${key}" content="${escape(value)}">`).join("\n")}
+<meta name="twitter:card" content="summary_large_image">`;
+}
+
+// page: { url, title, html, description?, before?, headings?, wide?, scripts?, runs? }, where `before` is HTML above the
+// columns, and `runs` says that a program runs at once. site: { menu, release, root, previous(page), next(page) }, where
+// `root` is the site's address, or "" if that is not known.
 export function template(page, site) {
   const up = "../".repeat(page.url.split("/").length - 1);
   const scripts = page.scripts || ["site.js"];
   const previous = site.previous(page), next = site.next(page);
+  const title = page.url === "index.html" ? "runnel: channels for Lua" : page.title + " - runnel";
   return `<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="description" content="${escape(page.title)}: runnel, core.async's channels for Lua">
-<title>${escape(page.url === "index.html" ? "runnel: channels for Lua" : page.title + " - runnel")}</title>
-<link rel="icon" href="data:,">
+<script>${THEME}</script>
+<title>${escape(title)}</title>
+${about(page, up, title, site.root)}
+<link rel="icon" type="image/svg+xml" href="${up}assets/favicon.svg">
 <link rel="stylesheet" href="${up}assets/site.css">
+${page.runs ? `<link rel="preload" as="fetch" type="application/wasm" href="${up}assets/runnel.wasm" crossorigin>\n` : ""}${
+  scripts.map((name) => `<script type="module" src="${up}assets/${name}"></script>`).join("\n")}
 </head>
 <body data-up="${up}"${page.wide ? ' class="wide"' : ""}>
+<a class="skip" href="#main">to the text</a>
 <header class="top">
 <button id="menu" aria-expanded="false" aria-label="the list of pages">☰</button>
 <a class="brand" href="${up}index.html">runnel</a>
-<nav><a href="${up}tour/01.html">tour</a> <a href="${up}playground/index.html">playground</a>
+<nav aria-label="main pages"><a href="${up}tour/01.html">tour</a> <a href="${up}playground/index.html">playground</a>
 <a href="${up}docs/manual/README.html">manual</a></nav>
 <div class="search"><input id="search" type="search" placeholder="search" title="its key: /" aria-label="search" autocomplete="off">
 <div id="found" hidden></div></div>
+<button id="theme" aria-label="light or dark" title="light or dark">◐</button>
 </header>
+${page.before || ""}
 <div class="columns">
 <nav class="sidebar" aria-label="all pages">
 ${menuHtml(site.menu, page, up)}
 </nav>
-<main>
+<main id="main">
 ${page.html}
 <nav class="steps" aria-label="previous and next page">${step(previous, up, "prev", "previous")}${step(next, up, "next", "next")}</nav>
 <footer>runnel ${escape(site.release)}</footer>
 </main>
 ${page.wide ? "" : contents(page.headings || [])}
 </div>
-${scripts.map((name) => `<script type="module" src="${up}assets/${name}"></script>`).join("\n")}
 </body>
 </html>
 `;

@@ -22,6 +22,9 @@ extern void page_message(const char *json, size_t length);
 /* The monitor's page's next command: its number and its words, each ended by a zero. From malloc; NULL if there is none. */
 extern char *page_command(size_t *length);
 
+/* The code of a Lua module that is not in this one (site/site.mk), from malloc; NULL if there is none of that name. */
+extern char *page_module(const char *name, size_t *length);
+
 /* Begins to fetch a URL; the browser may restrict the access. */
 extern void page_fetch(int number, const char *url);
 

@@ -31,6 +31,11 @@ mergeInto(LibraryManager.library, {
     var bytes = Module["command"]();
     return bytes ? giveBytes(bytes, length) : 0;
   },
+  page_module__deps: ["$giveBytes"],
+  page_module: function (name, length) {
+    var bytes = Module["other"](UTF8ToString(name));
+    return bytes ? giveBytes(bytes, length) : 0;
+  },
   page_fetch: function (number, url) { Module["fetch"](number, UTF8ToString(url)); },
   page_fetched__deps: ["$giveBytes"],
   page_fetched: function (status, body, length) {

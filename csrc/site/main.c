@@ -149,8 +149,19 @@ static int reaches(lua_State *L) {
   return 1;
 }
 
+/* module_text(name) -> the code of a module that few programs need, or nil */
+static int module_text(lua_State *L) {
+  size_t length = 0;
+  char *code = page_module(luaL_checkstring(L, 1), &length);
+  if (!code) return 0;
+  lua_pushlstring(L, code, length);
+  free(code);
+  return 1;
+}
+
 static int open_site(lua_State *L) {
-  static const luaL_Reg functions[] = {{"fetch", fetch}, {"reaches", reaches}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"fetch", fetch}, {"module_text", module_text}, {"reaches", reaches}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -18,6 +18,13 @@ for name, what in pairs(NOT_HERE) do
   end
 end
 
+-- The library's modules that are not in the page's module: the page loads their text when the first one is needed.
+table.insert(package.searchers, 2, function(name)
+  local text = name:find "^runnel%." and site.module_text(name)
+  if not text then return nil end
+  return assert(load(text, "@" .. name:gsub("%.", "/") .. ".lua", "t")), "the site"
+end)
+
 local RUNS = "^%s*%[C%]: in %l+ 'xpcall'" -- the last line of a traceback that is of interest to nobody
 
 local function describe(err)

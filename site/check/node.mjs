@@ -7,7 +7,8 @@ import { Worker } from "node:worker_threads";
 export async function load(folder) {
   const module = await WebAssembly.compile(await readFile(`${folder}/runnel.wasm`));
   const runner = new URL("../pages/program.js", import.meta.url).pathname;
-  return { module, runner, glue: resolve(folder, "runnel.js") };
+  const others = await readFile(`${folder}/modules.txt`, "utf8");
+  return { module, others, runner, glue: resolve(folder, "runnel.js") };
 }
 
 // Runs a program. Resolves to { out, err, status, messages, ms }, where status is "stopped" if it took longer than `limit` ms,

@@ -5,4 +5,5 @@ globalThis.location = { href: __filename };
 globalThis.importScripts = () => {};
 const create = require(workerData.glue);
 require(workerData.runner);
-globalThis.runProgram(create, workerData.module, workerData.program, (what) => parentPort.postMessage(what));
+const { module: compiled, others, program } = workerData;
+globalThis.runProgram(create, compiled, () => others, program, (what) => parentPort.postMessage(what));

@@ -1,4 +1,5 @@
--- A pipeline with a slow stage: which one it is, the graph shows.
+-- A pipeline with a slow stage.
+-- The graph shows which one it is.
 local rn = require "runnel"
 
 local lines = rn.chan(8):name "lines"
@@ -36,6 +37,6 @@ rn.go(count)
 local digits, n = 0, 0
 for c in counts do
   digits, n = digits + c, n + 1
-  if n % 50 == 0 then print(n .. " lines, digits so far: " .. digits) end
+  if n % 20 == 1 then print(n .. " lines, digits so far: " .. digits) end
 end
 print "done"

@@ -3,6 +3,10 @@
 
 export const sendsCode = true;
 
+export const isFrame = true;
+
+export function shows(view) { parent.postMessage({ monitor: "view", view }, "*"); }
+
 // Without a message for so long, the program computes: the worker sends four in a second, or fewer if making one takes
 // long (`taken`, in us).
 const silence = (model) => Math.max(1000, (model.summary.taken || 0) / 25);
@@ -13,8 +17,10 @@ export function connect(model, changed, onResult) {
   let last = 0;
   const kinds = {
     ask() { parent.postMessage({ monitor: "ready" }, "*"); },
-    begun() {
+    theme({ theme }) { document.documentElement.dataset.theme = theme; },
+    begun({ called }) { // called: Map of the model
       model.begin();
+      model.called = called;
     },
     running() { // without a message it computes
       last = performance.now();

@@ -48,12 +48,22 @@ class Output {
   }
 }
 
+// The modules in the text that scripts/embed.lua --text writes: a Map from their names to their code.
+function readModules(text) {
+  return new Map(text.split("\x01").slice(1).map((one) => {
+    const end = one.indexOf("\n");
+    return [one.slice(0, end), one.slice(end + 1)];
+  }));
+}
+
 // Runs a program: { code, name, monitored, suspends, base }, where `suspends` says that it is to be suspended while it
-// waits, so that it hears the page, and `base` is what the URLs are relative to that it fetches. `create` is the function of runnel.js, `module` the compiled WebAssembly, and
+// waits, so that it hears the page, and `base` is what the URLs are relative to that it fetches. `create` is the function
+// of runnel.js, `module` the compiled WebAssembly, `loadOthers` returns the text of the Lua modules that are not in it, and
 // `post` gets what comes of it: { began }, { out }, { err }, { message } for the monitor's page, and { ended: status }.
 // The returned object has hear(words): a command for the program, of which the first word is its number.
-globalThis.runProgram = function (create, module, program, post) {
+globalThis.runProgram = function (create, module, loadOthers, program, post) {
   const suspends = program.suspends;
+  let others = null;
   const output = new Output(post), commands = [], fetched = [];
   let wake = null, timelines = 0;
   const stir = () => { if (wake) wake(); };
@@ -100,6 +110,15 @@ globalThis.runProgram = function (create, module, program, post) {
         stir();
       },
       fetched() { return fetched.shift(); },
+      other(name) {
+        try {
+          others ||= readModules(loadOthers());
+        } catch (err) {
+          return new TextEncoder().encode(`error(${JSON.stringify(`${name}: ${err.message}`)}, 0)`);
+        }
+        const code = others.get(name);
+        return code === undefined ? null : new TextEncoder().encode(code);
+      },
       instantiateWasm(imports, receive) {
         WebAssembly.instantiate(module, imports).then((instance) => receive(instance, module));
         return {};

@@ -1,4 +1,4 @@
-// site.js: what all pages of the site have: the search, the menu of narrow screens, and the snippets.
+// site.js: what all pages of the site have: the search, the theme, the menu of narrow screens, and the snippets.
 import { attachAll } from "./snippets.js";
 
 const up = document.body.dataset.up;
@@ -10,18 +10,24 @@ let search = null, shown = 0;
 
 const loadSearch = () => (search ||= import(new URL("search.js", import.meta.url).href).then((it) => it.load(up)));
 
+// A result: the title, which page it is on, and the excerpt with the words that were found.
+function resultHtml({ url, title, page, excerpt }) {
+  const a = document.createElement("a"), where = document.createElement("small"), text = document.createElement("span");
+  a.href = up + url;
+  a.textContent = title;
+  where.textContent = title === page ? "" : page;
+  for (const [words, isFound] of excerpt) {
+    text.append(isFound ? Object.assign(document.createElement("mark"), { textContent: words }) : words);
+  }
+  a.append(where, text);
+  return a;
+}
+
 async function find() {
   const text = field.value.trim(), number = ++shown;
-  const results = text ? (await loadSearch())(text) : [];
+  const results = text ? (await loadSearch())(text, () => { if (number === shown) find(); }) : [];
   if (number !== shown) return; // a later key was faster
-  list.replaceChildren(...results.map(({ url, title, page }) => {
-    const a = document.createElement("a"), where = document.createElement("small");
-    a.href = up + url;
-    a.textContent = title;
-    where.textContent = title === page ? "" : page;
-    a.append(where);
-    return a;
-  }));
+  list.replaceChildren(...results.map(resultHtml));
   if (text && !results.length) list.textContent = "nothing found";
   list.hidden = !text;
 }
@@ -49,10 +55,44 @@ if (field) {
   });
 }
 
+// ---- light and dark ----
+
+const root = document.documentElement, theme = document.getElementById("theme");
+if (theme) {
+  theme.onclick = () => {
+    const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = isDark ? "light" : "dark";
+    try { localStorage.setItem("theme", root.dataset.theme); } catch { /* for this page only */ }
+  };
+}
+
 // ---- the menu ----
 
 const menu = document.getElementById("menu");
 if (menu) menu.onclick = () => menu.setAttribute("aria-expanded", document.body.classList.toggle("with-menu"));
-document.querySelector(".sidebar a.here")?.scrollIntoView({ block: "nearest" });
+const sidebar = document.querySelector(".sidebar"), here = sidebar?.querySelector("a.here");
+if (here && here.offsetTop > sidebar.clientHeight - 60) sidebar.scrollTop = here.offsetTop - sidebar.clientHeight / 2;
+
+// ---- what is wider than the page ----
+
+// A table or code that goes on fades out at that side.
+function cue(box) {
+  const left = box.scrollLeft > 1, right = box.scrollLeft + box.clientWidth < box.scrollWidth - 1;
+  box.dataset.more = [left && "left", right && "right"].filter(Boolean).join(" ");
+  if ((left || right) && !box.matches(".editor")) box.tabIndex = 0; // so that the keyboard scrolls it
+}
+const widths = new ResizeObserver((entries) => entries.forEach(({ target }) => cue(target)));
+for (const box of document.querySelectorAll(".table, pre, .editor")) {
+  box.addEventListener("scroll", () => cue(box), { passive: true });
+  widths.observe(box);
+}
+
+for (const button of document.querySelectorAll("button.copy")) {
+  button.onclick = async () => {
+    await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+    button.textContent = "copied";
+    setTimeout(() => { button.textContent = "copy"; }, 2000);
+  };
+}
 
 attachAll();

@@ -2,6 +2,7 @@
 import { makeEditor } from "./editor.js";
 import { load, reaches, start } from "./engine.js";
 import { Output } from "./output.js";
+import { functionsOf } from "./picture.js";
 import { pack, unpack } from "./share.js";
 import { readStory, showStory } from "./story.js";
 
@@ -20,16 +21,30 @@ function say(text, bad) {
 
 // ---- the monitor's page ----
 
+// It is loaded after the module. Until it is ready, what the program says is kept for it.
 const monitor = $("monitor");
-const tell = (message) => monitor.contentWindow.postMessage(message, "*");
-let monitorIsReady = null;
-const monitorReady = new Promise((resolve) => { monitorIsReady = resolve; });
+let kept = [], isReady = false;
+
+function tell(message) {
+  if (isReady) monitor.contentWindow.postMessage(message, "*");
+  else if (message.monitor === "begun") kept = [message];
+  else kept.push(message);
+}
+
+const tellTheme = () => tell({ monitor: "theme", theme: document.documentElement.dataset.theme ?? "" });
 
 addEventListener("message", ({ data, source }) => {
   if (source !== monitor.contentWindow) return;
-  if (data.monitor === "ready") monitorIsReady();
+  if (data.monitor === "ready" && !isReady) {
+    isReady = true;
+    kept.forEach(tell);
+    tellTheme();
+    bench.dataset.ready = "yes";
+  }
+  if (data.monitor === "view") bench.dataset.view = data.view === "graph" ? "" : "wide"; // tables need more room
   if (data.monitor === "command") command(data);
 });
+new MutationObserver(tellTheme).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 
 // A worker that blocks hears no commands, and sends the timeline unasked, with the number 1.
 function command({ order, what, fields }) {
@@ -39,6 +54,16 @@ function command({ order, what, fields }) {
   commands++;
   running.send([commands, what, fields.id ?? "", fields.type ?? "", fields.text ?? ""]);
   sent(commands);
+}
+
+// ---- the picture of what will be ----
+
+// Shows, in place of the monitor's page, the picture of an example, or of none.
+function preview(example) {
+  const picture = example?.nextElementSibling.content.cloneNode(true);
+  const text = picture?.childElementCount ? "What it will be. Press run to see it move." : "Press run: here is what the program does.";
+  $("preview").replaceChildren(...(picture ? [picture] : []), Object.assign(document.createElement("p"), { textContent: text }));
+  $("preview").hidden = false;
 }
 
 // ---- running ----
@@ -67,8 +92,9 @@ function run() {
   $("stop").disabled = false;
   $("run").textContent = "run again";
   say("loading");
-  tell({ monitor: "begun" });
-  const program = start({ code: editor.get(), name, monitored: true }, (what) => {
+  const code = editor.get();
+  tell({ monitor: "begun", called: functionsOf(code, name) });
+  const program = start({ code, name, monitored: true }, (what) => {
     if (program !== running) return; // an earlier one
     if (what.began) {
       say("running");
@@ -76,7 +102,10 @@ function run() {
     }
     if (what.out) output.add("out", what.out);
     if (what.err) output.add("err", what.err);
-    if (what.message) tell({ monitor: "message", json: what.message });
+    if (what.message) {
+      tell({ monitor: "message", json: what.message });
+      $("preview").hidden = true;
+    }
     if ("ended" in what) ended(what.ended);
   });
   running = program;
@@ -113,29 +142,34 @@ async function shared() {
 const examples = [...document.querySelectorAll("script[type='text/x-lua']")];
 const text = (example) => example.textContent.replace(/^\n/, "").replaceAll("<\\/", "</");
 
+// Puts a program, which may be an example, into the editor.
+function show(program, example) {
+  running?.stop();
+  if (editor.get() !== program) editor.set(program);
+  output.clear();
+  preview(example);
+}
+
 async function begin() {
   const given = await shared();
-  editor.set(given ?? text(examples[0]));
+  show(given ?? text(examples[0]), given === null ? examples[0] : undefined);
   if (given !== null && $("example")) $("example").value = "";
 }
 
 $("run").onclick = run;
 $("stop").onclick = () => running?.stop();
 $("share").onclick = share;
-if ($("reset")) $("reset").onclick = () => editor.set(text(examples[0]));
+if ($("reset")) $("reset").onclick = () => show(text(examples[0]), examples[0]);
 if ($("example")) {
   $("example").onchange = ({ target }) => {
     if (target.value === "") return;
-    running?.stop();
     history.replaceState(null, "", location.pathname + location.search);
-    editor.set(text(examples[Number(target.value)]));
-    output.clear();
+    const example = examples[Number(target.value)];
+    show(text(example), example);
     say("");
   };
 }
 addEventListener("hashchange", begin);
 await begin();
-load().catch(() => {}); // the run says what is wrong
-tell({ monitor: "ask" }); // it may have been ready before this script
-await monitorReady;
-bench.dataset.ready = "yes";
+await load().catch(() => {}); // the run says what is wrong
+monitor.src = monitor.dataset.src;

@@ -1,10 +1,16 @@
-// charts.js: rates over the last minutes, by uPlot.
+// charts.js: rates over the program's life, or its last minutes, by uPlot.
 const { html, useEffect, useRef } = window.htmPreact;
-import { rateText, short } from "./model.js";
+import { duration, rateText, short, span } from "./model.js";
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-const MINUTES = [-4, -3, -2, -1, 0]; // the axis
+const TICKS = 4; // parts of the axis
+
+// How long before now the ticks are, in seconds.
+function ticks(u) {
+  const { min, max } = u.scales.x;
+  return Array.from({ length: TICKS + 1 }, (_, i) => (max - min) * (TICKS - i) / TICKS);
+}
 
 // A line over time. `series`: { label, color, max, format }
 function make(element, series, width, height) {
@@ -12,10 +18,10 @@ function make(element, series, width, height) {
     font: "11px system-ui, sans-serif" };
   return new window.uPlot({
     width, height, padding: [6, 14, 0, 0], legend: { show: false }, cursor: { drag: { setScale: false } },
-    scales: { x: { time: true, range: (u, min, max) => [max - 240, max] },
+    scales: { x: { time: true, range: (u) => span(u.data[0]) },
       y: { range: (u, min, max) => [0, series.max || Math.max(max * 1.1, 1)] } },
-    axes: [{ ...axis, size: 22, splits: (u) => MINUTES.map((m) => u.scales.x.max + m * 60),
-      values: () => MINUTES.map((m) => (m ? `${m} min` : "now")) },
+    axes: [{ ...axis, size: 22, splits: (u) => ticks(u).map((before) => u.scales.x.max - before),
+      values: (u) => ticks(u).map((before) => (before ? "−" + duration(before * 1000) : "now")) },
       { ...axis, space: 22, size: 44, values: (u, ticks) => ticks.map((v) => series.format(v)) }],
     series: [{}, { stroke: color(series.color), fill: color(series.color) + "26", width: 1.5, points: { show: false } }],
   }, [[], []], element);
@@ -32,11 +38,13 @@ export function Chart({ title, now, times, values, series, height = 84 }) {
     draw();
     const observer = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height }));
     observer.observe(box.current);
-    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const scheme = matchMedia("(prefers-color-scheme: dark)"), theme = new MutationObserver(draw);
     scheme.addEventListener("change", draw);
+    theme.observe(document.documentElement, { attributeFilter: ["data-theme"] }); // the playground's switch
     return () => {
       observer.disconnect();
       scheme.removeEventListener("change", draw);
+      theme.disconnect();
       plot.current.destroy();
     };
   }, [series.color]);

@@ -1,142 +1,24 @@
-// graph.js: the graph: go blocks by name, channels, and who puts on and takes from which. dagre places the nodes; that is
-// done anew only when nodes or edges come or go, not when numbers change.
+// graph.js: draws the graph of graph_nodes.js. The nodes are placed anew only when nodes or edges come or go, not when
+// numbers change.
 const { html, useMemo, useRef, useState, useEffect } = window.htmPreact;
-import { rateText, short, stateOf } from "./model.js";
+import { rateText, short } from "./model.js";
+import { build, clip, curve, doing, place } from "./graph_nodes.js";
 
-const MOST = 160; // nodes; the least active ones are left out
-const MANY = 24; // from this many nodes of channels on, channels with different buffers share one
 const LEAST = 0.91; // the least scale: the smallest labels, of 11 px, have 10 px then
 const GO_WIDTH = 190, CHAN_WIDTH = 164, HEIGHT = 44;
 
-// Without the folders of a file, and at most n characters.
-function clip(text, n) {
-  const name = text.replace(/(^|\s)\S*\/(?=\S+:\d)/g, "$1");
-  return name.length <= n ? name : name.slice(0, Math.ceil(n / 2) - 1) + "…" + name.slice(-Math.floor(n / 2));
-}
-
-// ---- what to show ----
-
-function chanNode(key, list) {
-  const node = { key, isChan: true, chans: list, n: 0, rate: 0, count: 0, limit: 0, nputs: 0, ntakes: 0,
-    waits: 0, closed: list.every((ch) => ch.closed), stage: list.length === 1 ? list[0].stage : undefined };
-  for (const ch of list) {
-    node.n += ch.n;
-    node.rate = node.rate === null || ch.rate === null ? null : node.rate + ch.rate;
-    node.count += ch.count;
-    node.limit += ch.limit;
-    node.nputs += ch.nputs;
-    node.ntakes += ch.ntakes;
-    node.waits = Math.max(node.waits, ch.waits);
-  }
-  const [first] = list;
-  node.label = node.n === 1 ? first.brief : `${first.pattern} × ${short(node.n)}`;
-  node.state = stateOf(node);
-  node.isOftenFull = node.limit > 0 && node.state !== "full" && node.waits > 0.1;
-  node.fill = node.limit ? Math.min(1, node.count / node.limit) : node.nputs ? 1 : 0;
-  return node;
-}
-
-// Channels that share a node: their names differ only in digits, and the same go blocks are at their ends. `exactly`:
-// only if their buffers are alike.
-function fold(model, ends, exactly) {
-  const folded = new Map();
-  for (const [id, { puts, takes }] of ends) {
-    const ch = model.chans.get(id), buffer = exactly ? [ch.kind, ch.limit] : [];
-    const key = [ch.pattern, ...buffer, ...[...puts].sort(), ">", ...[...takes].sort()].join("\u0001");
-    if (!folded.has(key)) folded.set(key, []);
-    folded.get(key).push(ch);
-  }
-  return folded;
-}
-
-// The nodes and edges: { nodes: Map, edges: [{ from, to, rate, ... }], left: how many nodes are left out }
-export function build(model, groups) {
-  const ends = model.ends();
-  let folded = fold(model, ends, true);
-  if (folded.size > MANY) folded = fold(model, ends, false);
-  const nodes = new Map(), edges = new Map(), place = new Map();
-  for (const [key, list] of folded) {
-    const node = chanNode("c" + key, list);
-    nodes.set(node.key, node);
-    for (const ch of list) place.set(ch.id, node);
-  }
-  for (const e of model.edges.values()) {
-    const node = place.get(e.chan);
-    if (!node) continue;
-    const key = "g" + e.name;
-    if (!nodes.has(key)) {
-      const g = groups.get(e.name);
-      nodes.set(key, { key, isChan: false, label: e.name, group: g, n: g ? g.n : 0, rate: 0 });
-    }
-    const go = nodes.get(key), [from, to] = e.isPut ? [go, node] : [node, go];
-    go.rate = Math.max(go.rate, node.rate);
-    edges.set(from.key + "\u0002" + to.key, { from, to, node });
-  }
-  let left = 0;
-  if (nodes.size > MOST) {
-    const kept = new Set([...nodes.values()].sort((a, b) => b.rate - a.rate || b.n - a.n).slice(0, MOST));
-    for (const node of [...nodes.values()]) {
-      if (kept.has(node)) continue;
-      nodes.delete(node.key);
-      left++;
-    }
-    for (const [key, e] of edges) if (!kept.has(e.from) || !kept.has(e.to)) edges.delete(key);
-  }
-  return { nodes, edges, left };
-}
+const sizeOf = (node) => ({ width: node.isChan ? CHAN_WIDTH : GO_WIDTH, height: HEIGHT });
 
 // The size of the whole picture.
 const fitOf = (g, room) => Math.min(1.25, room.width / g.graph().width, Math.max(room.height - 20, 200) / g.graph().height);
 
 // From left to right, or from top to bottom if that makes it larger.
 function layout(graph, room) {
-  const across = place(graph, "LR"), down = place(graph, "TB");
+  const across = place(graph, "LR", sizeOf), down = place(graph, "TB", sizeOf);
   return fitOf(down, room) > fitOf(across, room) * 1.1 ? down : across;
 }
 
-function place(graph, rankdir) {
-  const g = new window.dagre.graphlib.Graph();
-  g.setGraph({ rankdir, nodesep: 14, ranksep: 30, marginx: 12, marginy: 12 });
-  g.setDefaultEdgeLabel(() => ({}));
-  for (const node of graph.nodes.values()) {
-    g.setNode(node.key, { width: node.isChan ? CHAN_WIDTH : GO_WIDTH, height: HEIGHT });
-  }
-  for (const e of graph.edges.values()) g.setEdge(e.from.key, e.to.key);
-  window.dagre.layout(g);
-  return g;
-}
-
 // ---- drawing ----
-
-function curve(points) {
-  const [first, ...rest] = points;
-  let d = `M${first.x},${first.y}`;
-  for (let i = 0; i < rest.length - 1; i++) {
-    const p = rest[i], next = rest[i + 1];
-    d += `Q${p.x},${p.y} ${(p.x + next.x) / 2},${(p.y + next.y) / 2}`;
-  }
-  const last = rest[rest.length - 1];
-  return d + `L${last.x},${last.y}`;
-}
-
-function doing(group, name, model) {
-  const stage = model.stageOfGo(name), state = stage && model.stageState(stage);
-  if (state === "held" || state === "paused") return state;
-  if (!group) return model.summary.more ? "not listed" : "none now";
-  const { put = 0, take = 0, alts = 0, idle = 0, sleeping = 0, ready = 0 } = group.states;
-  const parts = [];
-  if (put) parts.push(`${put} wait to put`);
-  if (take) parts.push(`${take} ${put ? "" : "wait "}to take`);
-  if (alts) parts.push(`${alts} in alts`);
-  if (idle) parts.push(`${idle} idle`);
-  if (sleeping) parts.push(`${sleeping} asleep`);
-  if (ready) parts.push(`${ready} ready`);
-  if (group.n === 1 && parts.length === 1) {
-    return put ? "waits to put" : take ? "waits to take" : alts ? "waits in alts" : idle ? "is idle"
-      : sleeping ? "sleeps" : "is ready";
-  }
-  return parts.slice(0, 2).join(", ");
-}
 
 function ChanNode({ node, at, selected, onSelect }) {
   const [x, y] = [at.x - CHAN_WIDTH / 2, at.y - HEIGHT / 2];

@@ -8,6 +8,7 @@ const CLOSED = 1, RESULT = 2, TIMEOUT = 4, PLACE = 16, DONE = 32;
 const CHAN = 0, FILL = 1, GO = 2, EDGE = 3;
 
 const SAMPLES = 480; // of history: four minutes
+const LONGEST = 240, SHORTEST = 2; // seconds that a chart spans
 const LATELY = 20; // samples: ten seconds
 const LEAST = 250; // ms between two pictures that give rates: after a command one comes soon
 const NAMES = 40; // of go blocks; of more, those that differ only in digits are one
@@ -29,6 +30,12 @@ export function duration(ms) {
   if (ms < 60000) return (ms / 1000).toFixed(1) + " s";
   if (ms < 3600000) return Math.floor(ms / 60000) + " min " + Math.floor(ms / 1000 % 60) + " s";
   return Math.floor(ms / 3600000) + " h " + Math.floor(ms / 60000 % 60) + " min";
+}
+
+// What a chart spans whose samples are at `times`, in seconds: the program's life, or its last four minutes.
+export function span(times) {
+  const to = times.length ? times[times.length - 1] : 0, life = times.length ? to - times[0] : 0;
+  return [to - Math.min(Math.max(life, SHORTEST), LONGEST), to];
 }
 
 export const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
@@ -105,6 +112,7 @@ function parseFlows([first, ...texts]) {
 // whole pictures only: until the next one is complete, it shows the last.
 export class Model {
   constructor() {
+    this.called = new Map(); // what go blocks are called instead of their names: by a page that has the program's text
     this.begin();
   }
 
@@ -181,13 +189,19 @@ export class Model {
       if (kind === CHAN) [, , ch.name, ch.kind, ch.limit, ch.flags, ch.n, ch.first] = [0, 0, this.texts.get(row[2]), ...row.slice(3)];
       else [, , ch.puts, ch.takes, ch.count, ch.nputs, ch.ntakes] = row;
     } else if (kind === GO) {
-      const [, , name, where, state, op, chan, nchans, since, n, first] = row, { name: full, target } = split(this.texts.get(name));
+      const [, , name, where, state, op, chan, nchans, since, n, first] = row, { name: full, target } = this.nameOf(name);
       this.gos.set(id, { id, full, target, where: this.texts.get(where),
         state: STATES[state] === "parked" && !op ? "idle" : STATES[state], op: OPS[op], chan, nchans, since, n, first });
     } else if (kind === EDGE) {
       const [, , name, chan, isPut, total] = row;
-      this.edges.set(id, { id, full: split(this.texts.get(name)).name, chan, isPut: isPut === 1, total });
+      this.edges.set(id, { id, full: this.nameOf(name).name, chan, isPut: isPut === 1, total });
     }
+  }
+
+  // The name of go blocks that is this text.
+  nameOf(number) {
+    const text = this.texts.get(number);
+    return split(this.called.get(text) ?? text);
   }
 
   remove(kind, id) {

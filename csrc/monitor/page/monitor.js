@@ -1,7 +1,7 @@
 // monitor.js: the page.
 const { html, render, useEffect, useState } = window.htmPreact;
 import { Model, count, duration } from "./model.js";
-import { connect, send } from "./stream.js";
+import { connect, isFrame, send, shows } from "./stream.js";
 import { Charts } from "./charts.js";
 import { Details, Hints } from "./details.js";
 import { Flows } from "./flows.js";
@@ -56,7 +56,8 @@ function Head({ paused, onPause }) {
 
 // ---- the page ----
 
-const VIEWS = { graph: "graph", chans: "channels", gos: "go blocks", timeline: "timeline", flows: "flows", queues: "queues" };
+// A frame has no room for the charts beside the graph.
+const VIEWS = { graph: "graph", ...(isFrame && { charts: "charts" }), chans: "channels", gos: "go blocks", timeline: "timeline", flows: "flows", queues: "queues" };
 
 function App() {
   const [, redraw] = useState(0), [paused, setPaused] = useState(false), [view, setView] = useState("graph");
@@ -117,12 +118,13 @@ function App() {
   document.title = `${model.hello ? model.hello.program.split("/").pop() : "runnel"}${model.status === "ended" ? " (ended)" : ""}`;
   return html`
     <${Head} paused=${paused} onPause=${() => { control.paused = !paused; setPaused(!paused); }} />
-    <${Charts} model=${model} />
-    <main>
+    ${!isFrame && html`<${Charts} model=${model} />`}
+    <main class=${selection ? "selected" : ""}>
       <section class="views">
         <nav>${Object.entries(VIEWS).map(([key, title]) => html`<button id=${"view-" + key} aria-pressed=${view === key}
-          onClick=${() => setView(key)}>${title}</button>`)}</nav>
+          onClick=${() => { setView(key); shows(key); }}>${title}</button>`)}</nav>
         ${view === "graph" && html`<${Graph} ...${shared} onSelect=${selectNode} />`}
+        ${view === "charts" && html`<${Charts} model=${model} />`}
         ${view === "chans" && html`<${Chans} ...${shared} />`}
         ${view === "timeline" && html`<${Timeline} model=${model} command=${command} lines=${records} />`}
         ${view === "flows" && html`<${Flows} model=${model} command=${command} why=${flows} />`}
@@ -137,4 +139,5 @@ function App() {
     ${message && html`<div id="message" role="status" class=${message.ok ? "ok" : "bad"}>${message.text}</div>`}`;
 }
 
+document.body.classList.toggle("frame", isFrame);
 render(html`<${App} />`, document.getElementById("app"));

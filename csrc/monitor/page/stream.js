@@ -4,6 +4,12 @@
 // Whether the page may send Lua code, to replace a stage of a flow: not over HTTP.
 export const sendsCode = false;
 
+// Whether the page is a small frame of another one.
+export const isFrame = false;
+
+// Called with the view that the user has chosen.
+export function shows() {}
+
 const token = new URLSearchParams(location.search).get("token");
 
 // Connects the model to the server, calls changed() after each message, and onResult with each result of a command.

@@ -10,11 +10,13 @@ const LANES = 40, HEIGHT = 22, LABELS = 190, WIDTH = 1000;
 const FEW = 60, ARROWS = 200; // messages that are all shown; and of one go block, at most
 
 // Reads the text of lua/runnel/monitor.lua: { lanes: [{ id, name, runs, parks, busy }], arrows, to }, times in us.
-function read(text) {
+// `called`: of the model.
+function read(text, called) {
   const [head, body] = text.split("\n\n");
   const names = new Map(head.split("\n").map((line) => {
     const at = line.indexOf(" ");
-    return [Number(line.slice(0, at)), line.slice(at + 1)];
+    const name = line.slice(at + 1);
+    return [Number(line.slice(0, at)), called.get(name) ?? name];
   }));
   const lanes = new Map(), lane = (id, label) => {
     const key = id || `label ${label}`;
@@ -93,7 +95,7 @@ export function Timeline({ model, command, lines }) {
   useEffect(() => { if (!frozen) command("timeline", {}, true); }, [second, !frozen]);
   const text = frozen || (lines && lines[0] === true && lines[1]);
   if (!text) return html`<p class="calm">${lines && lines[0] === false ? lines[1] : "recording"}</p>`;
-  const { lanes, arrows: all, left, to } = read(text), scale = (WIDTH - LABELS) / to;
+  const { lanes, arrows: all, left, to } = read(text, model.called), scale = (WIDTH - LABELS) / to;
   const is = (lane) => lane.id + lane.name === chosen;
   const arrows = chosen ? all.filter((a) => is(a.from) || is(a.to)).slice(-ARROWS) : all.length <= FEW ? all : [];
   const on = (p) => (model.chans.get(p.chan)?.label ?? (p.chan ? `#${p.chan}` : ""));

@@ -1,0 +1,130 @@
+// graph_nodes.js: the graph without its drawing: go blocks by name, channels, who puts on and takes from which, and where
+// dagre places them.
+import { short, stateOf } from "./model.js";
+
+const MOST = 160; // nodes; the least active ones are left out
+const MANY = 24; // from this many nodes of channels on, channels with different buffers share one
+
+// ---- what to show ----
+
+function chanNode(key, list) {
+  const node = { key, isChan: true, chans: list, n: 0, rate: 0, count: 0, limit: 0, nputs: 0, ntakes: 0,
+    waits: 0, closed: list.every((ch) => ch.closed), stage: list.length === 1 ? list[0].stage : undefined };
+  for (const ch of list) {
+    node.n += ch.n;
+    node.rate = node.rate === null || ch.rate === null ? null : node.rate + ch.rate;
+    node.count += ch.count;
+    node.limit += ch.limit;
+    node.nputs += ch.nputs;
+    node.ntakes += ch.ntakes;
+    node.waits = Math.max(node.waits, ch.waits);
+  }
+  const [first] = list;
+  node.label = node.n === 1 ? first.brief : `${first.pattern} × ${short(node.n)}`;
+  node.state = stateOf(node);
+  node.isOftenFull = node.limit > 0 && node.state !== "full" && node.waits > 0.1;
+  node.fill = node.limit ? Math.min(1, node.count / node.limit) : node.nputs ? 1 : 0;
+  return node;
+}
+
+// Channels that share a node: their names differ only in digits, and the same go blocks are at their ends. `exactly`:
+// only if their buffers are alike.
+function fold(model, ends, exactly) {
+  const folded = new Map();
+  for (const [id, { puts, takes }] of ends) {
+    const ch = model.chans.get(id), buffer = exactly ? [ch.kind, ch.limit] : [];
+    const key = [ch.pattern, ...buffer, ...[...puts].sort(), ">", ...[...takes].sort()].join("\u0001");
+    if (!folded.has(key)) folded.set(key, []);
+    folded.get(key).push(ch);
+  }
+  return folded;
+}
+
+// The nodes and edges: { nodes: Map, edges: [{ from, to, rate, ... }], left: how many nodes are left out }
+export function build(model, groups) {
+  const ends = model.ends();
+  let folded = fold(model, ends, true);
+  if (folded.size > MANY) folded = fold(model, ends, false);
+  const nodes = new Map(), edges = new Map(), place = new Map();
+  for (const [key, list] of folded) {
+    const node = chanNode("c" + key, list);
+    nodes.set(node.key, node);
+    for (const ch of list) place.set(ch.id, node);
+  }
+  for (const e of model.edges.values()) {
+    const node = place.get(e.chan);
+    if (!node) continue;
+    const key = "g" + e.name;
+    if (!nodes.has(key)) {
+      const g = groups.get(e.name);
+      nodes.set(key, { key, isChan: false, label: e.name, group: g, n: g ? g.n : 0, rate: 0 });
+    }
+    const go = nodes.get(key), [from, to] = e.isPut ? [go, node] : [node, go];
+    go.rate = Math.max(go.rate, node.rate);
+    edges.set(from.key + "\u0002" + to.key, { from, to, node });
+  }
+  let left = 0;
+  if (nodes.size > MOST) {
+    const kept = new Set([...nodes.values()].sort((a, b) => b.rate - a.rate || b.n - a.n).slice(0, MOST));
+    for (const node of [...nodes.values()]) {
+      if (kept.has(node)) continue;
+      nodes.delete(node.key);
+      left++;
+    }
+    for (const [key, e] of edges) if (!kept.has(e.from) || !kept.has(e.to)) edges.delete(key);
+  }
+  return { nodes, edges, left };
+}
+
+// ---- where ----
+
+// Places the nodes, of which size(node) is { width, height }: from left to right ("LR"), or from top to bottom ("TB").
+export function place(graph, rankdir, size) {
+  const g = new window.dagre.graphlib.Graph();
+  g.setGraph({ rankdir, nodesep: 14, ranksep: 30, marginx: 12, marginy: 12 });
+  g.setDefaultEdgeLabel(() => ({}));
+  for (const node of graph.nodes.values()) g.setNode(node.key, size(node));
+  for (const e of graph.edges.values()) g.setEdge(e.from.key, e.to.key);
+  window.dagre.layout(g);
+  return g;
+}
+
+// The path of an edge through the points that dagre gives.
+export function curve(points) {
+  const [first, ...rest] = points;
+  let d = `M${first.x},${first.y}`;
+  for (let i = 0; i < rest.length - 1; i++) {
+    const p = rest[i], next = rest[i + 1];
+    d += `Q${p.x},${p.y} ${(p.x + next.x) / 2},${(p.y + next.y) / 2}`;
+  }
+  const last = rest[rest.length - 1];
+  return d + `L${last.x},${last.y}`;
+}
+
+// ---- texts ----
+
+// Without the folders of a file, and at most n characters.
+export function clip(text, n) {
+  const name = text.replace(/(^|\s)\S*\/(?=\S+:\d)/g, "$1");
+  return name.length <= n ? name : name.slice(0, Math.ceil(n / 2) - 1) + "…" + name.slice(-Math.floor(n / 2));
+}
+
+// What the go blocks of a name do; `group` is undefined if there are none now.
+export function doing(group, name, model) {
+  const stage = model.stageOfGo(name), state = stage && model.stageState(stage);
+  if (state === "held" || state === "paused") return state;
+  if (!group) return model.summary.more ? "not listed" : "none now";
+  const { put = 0, take = 0, alts = 0, idle = 0, sleeping = 0, ready = 0 } = group.states;
+  const parts = [];
+  if (put) parts.push(`${put} wait to put`);
+  if (take) parts.push(`${take} ${put ? "" : "wait "}to take`);
+  if (alts) parts.push(`${alts} in alts`);
+  if (idle) parts.push(`${idle} idle`);
+  if (sleeping) parts.push(`${sleeping} asleep`);
+  if (ready) parts.push(`${ready} ready`);
+  if (group.n === 1 && parts.length === 1) {
+    return put ? "waits to put" : take ? "waits to take" : alts ? "waits in alts" : idle ? "is idle"
+      : sleeping ? "sleeps" : "is ready";
+  }
+  return parts.slice(0, 2).join(", ");
+}
