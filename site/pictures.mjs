@@ -5,7 +5,7 @@ import { Model } from "../csrc/monitor/page/model.js";
 import { load, run } from "./check/node.mjs";
 import { functionsOf, graphOf, picture, placesOf, shapeOf } from "./pages/picture.js";
 
-const LIMIT = 2500; // ms of a program's life
+const ENOUGH = 9; // messages of the monitor, which come four times a second, or more slowly on a busy machine
 const MANY = 14; // nodes: a picture of more cannot be read
 
 globalThis.window = globalThis;
@@ -16,7 +16,7 @@ runInThisContext(readFileSync("csrc/monitor/page/vendor/dagre.js", "utf8")); // 
 export async function drawing(work) {
   const engine = await load(work);
   return async (code, name) => {
-    const { messages } = await run(engine, code, { name, monitored: true, limit: LIMIT });
+    const { messages } = await run(engine, code, { name, monitored: true, limit: 120000, enough: ENOUGH });
     const model = new Model();
     model.called = functionsOf(code, name);
     let best = null;

@@ -12,8 +12,8 @@ export async function load(folder) {
 }
 
 // Runs a program. Resolves to { out, err, status, messages, ms }, where status is "stopped" if it took longer than `limit` ms,
-// and "printed" if it was stopped since its output matches `until`.
-export function run(engine, code, { name = "program.lua", monitored = false, limit = 30000, until } = {}) {
+// or has sent as many messages to the monitor as `enough`, and "printed" if it was stopped since its output matches `until`.
+export function run(engine, code, { name = "program.lua", monitored = false, limit = 30000, enough = Infinity, until } = {}) {
   return new Promise((done) => {
     const result = { out: "", err: "", messages: [], status: "stopped" };
     const worker = new Worker(new URL("node_worker.cjs", import.meta.url), {
@@ -33,7 +33,7 @@ export function run(engine, code, { name = "program.lua", monitored = false, lim
       if (what.out) result.out += what.out;
       if (until?.test(result.out)) { result.status = "printed"; return end(); }
       if (what.err) result.err += what.err;
-      if (what.message) result.messages.push(JSON.parse(what.message));
+      if (what.message && result.messages.push(JSON.parse(what.message)) >= enough) return end();
       if ("ended" in what) { result.status = what.ended; end(); }
     });
   });

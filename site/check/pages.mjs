@@ -6,6 +6,7 @@ import { gzipSync } from "node:zlib";
 import path from "node:path";
 import puppeteer from "puppeteer-core";
 import { brokenLinks, pagesOf } from "./crawl.mjs";
+import { looks } from "./looks.mjs";
 import { serve } from "./server.mjs";
 
 const { BROWSER, SITE, SHOTS } = process.env;
@@ -40,8 +41,11 @@ const state = (page) => page.$eval("#state", (e) => e.textContent);
 const ready = (page) => until(page, () => document.querySelector("#workbench").dataset.ready);
 const over = (page) => until(page, () => document.querySelector("#workbench").dataset.status !== undefined);
 const status = (page) => page.$eval("#workbench", (e) => e.dataset.status);
-const type = (page, code) => page.$eval("#editor .CodeMirror", (e, text) => e.CodeMirror.setValue(text), code);
-const code = (page) => page.$eval("#editor .CodeMirror", (e) => e.CodeMirror.getValue());
+const type = (page, code) => page.$eval("#editor textarea", (e, text) => {
+  e.value = text;
+  e.dispatchEvent(new Event("input"));
+}, code);
+const code = (page) => page.$eval("#editor textarea", (e) => e.value);
 
 async function playground(hash = "", options) {
   const page = await open("playground/index.html" + hash, options);
@@ -150,11 +154,11 @@ const tests = {
     await page.reload();
     await ready(page);
     await runs(page, "print 'x'");
-    const files = new Set(site.sent.slice(from).map((f) => f.slice(1)).filter((f) => f && !f.endsWith(".wasm")));
-    for (const f of ["assets/program.js", "assets/runnel.js", "assets/worker.js", "assets/site.css"]) files.add(f);
+    const files = new Set(site.sent.slice(from).map((f) => f.path.slice(1)).filter((f) => f && !f.endsWith(".wasm")));
+    for (const f of ["assets/worker.js", "assets/site.css", "assets/modules.txt"]) files.add(f);
     const rest = [...files].filter((f) => statSync(path.join(SITE, f)).isFile()).reduce((n, f) => n + size(f), 0);
     console.log(`        compressed: the module ${(module / 1024).toFixed(1)} KB, the rest of the playground ${(rest / 1024).toFixed(1)} KB`);
-    assert.ok(module <= 208 * 1024 && rest <= 150 * 1024);
+    assert.ok(module <= 160 * 1024 && rest <= 190 * 1024);
     return page;
   },
 
@@ -388,6 +392,8 @@ const tests = {
     return page;
   },
 };
+
+Object.assign(tests, looks({ site, SITE, launch, open, until, monitor, runs, playground, over }));
 
 let failed = 0;
 for (const [i, [name, test]] of Object.entries(tests).entries()) {

@@ -5,6 +5,8 @@ const here = (name) => new URL(name, import.meta.url);
 // Whether a program can be suspended, and hears the page meanwhile. Otherwise its worker blocks while it waits.
 export const reaches = typeof WebAssembly !== "undefined" && typeof WebAssembly.Suspending === "function";
 
+const LATER = 300; // ms after the first output, which is shown first
+
 let compiled = null, spare = null, others = null;
 
 // The compiled module, which is loaded once. Rejects with an error that says what the browser lacks.
@@ -68,7 +70,7 @@ export function start(program, on) {
     };
     worker.onmessage = ({ data }) => {
       if (over) return;
-      if (data.out || "ended" in data) loadOthers();
+      if (data.out || "ended" in data) setTimeout(loadOthers, LATER);
       if ("ended" in data) end(data.ended);
       else on(data);
     };

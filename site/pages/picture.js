@@ -16,8 +16,18 @@ export function functionsOf(code, file) {
   return names;
 }
 
-// The graph of a model (csrc/monitor/page/model.js).
-export const graphOf = (model) => build(model, model.groups());
+// The graph of a model (csrc/monitor/page/model.js), with keys that stay while more and more of the program is known.
+export function graphOf(model) {
+  const graph = build(model, model.groups()), nodes = new Map(), edges = new Map();
+  for (const node of graph.nodes.values()) {
+    const name = (node.isChan ? "chan " : "go ") + (node.n > 1 && node.isChan ? node.chans[0].pattern : node.label);
+    node.key = name;
+    for (let i = 2; nodes.has(node.key); i++) node.key = `${name} ${i}`;
+    nodes.set(node.key, node);
+  }
+  for (const edge of graph.edges.values()) edges.set(`${edge.from.key} > ${edge.to.key}`, edge);
+  return { nodes, edges };
+}
 
 // What tells whether two graphs have the same places.
 export const shapeOf = ({ nodes, edges }) => [...nodes.keys(), ...edges.keys()].sort().join("\n");

@@ -5,7 +5,7 @@ const BEFORE = 40, LENGTH = 150; // letters of an excerpt, and of it before the 
 
 // The part of a text where one of the words begins to be found: [[part, whether it is a word]]
 function excerptOf(text, words) {
-  const found = new RegExp(words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "\\$&")).join("|"), "giu");
+  const found = new RegExp(words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|"), "giu");
   const first = Math.max(0, text.search(found)), from = first <= BEFORE ? 0 : text.indexOf(" ", first - BEFORE) + 1;
   const part = text.slice(from, from + LENGTH), pieces = from ? [["… ", false]] : [];
   let at = 0;

@@ -171,5 +171,6 @@ if ($("example")) {
 }
 addEventListener("hashchange", begin);
 await begin();
+bench.dataset.begun = "yes";
 await load().catch(() => {}); // the run says what is wrong
 monitor.src = monitor.dataset.src;
