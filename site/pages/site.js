@@ -71,19 +71,25 @@ if (theme) {
 const menu = document.getElementById("menu");
 if (menu) menu.onclick = () => menu.setAttribute("aria-expanded", document.body.classList.toggle("with-menu"));
 const sidebar = document.querySelector(".sidebar"), here = sidebar?.querySelector("a.here");
-if (here && here.offsetTop > sidebar.clientHeight - 60) sidebar.scrollTop = here.offsetTop - sidebar.clientHeight / 2;
+requestAnimationFrame(() => {
+  if (here && here.offsetTop > sidebar.clientHeight - 60) sidebar.scrollTop = here.offsetTop - sidebar.clientHeight / 2;
+});
 
 // ---- what is wider than the page ----
 
-// A table or code that goes on fades out at that side.
-function cue(box) {
-  const left = box.scrollLeft > 1, right = box.scrollLeft + box.clientWidth < box.scrollWidth - 1;
-  box.dataset.more = [left && "left", right && "right"].filter(Boolean).join(" ");
-  if ((left || right) && !box.matches(".editor")) box.tabIndex = 0; // so that the keyboard scrolls it
+// Tables and code that go on fade out at that side. First all are measured, then changed: one layout is enough.
+function cue(boxes) {
+  const sides = boxes.map((box) => [box.scrollLeft > 1 && "left", box.scrollLeft + box.clientWidth < box.scrollWidth - 1 && "right"]);
+  boxes.forEach((box, i) => {
+    const more = sides[i].filter(Boolean).join(" ");
+    if (more === (box.dataset.more || "")) return;
+    box.dataset.more = more;
+    if (more && !box.matches(".editor")) box.tabIndex = 0; // so that the keyboard scrolls it
+  });
 }
-const widths = new ResizeObserver((entries) => entries.forEach(({ target }) => cue(target)));
+const widths = new ResizeObserver((entries) => cue(entries.map(({ target }) => target)));
 for (const box of document.querySelectorAll(".table, pre, .editor")) {
-  box.addEventListener("scroll", () => cue(box), { passive: true });
+  box.addEventListener("scroll", () => cue([box]), { passive: true });
   widths.observe(box);
 }
 
