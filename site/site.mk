@@ -14,7 +14,7 @@ site: ## write the documentation, with snippets that run in the browser, into bu
 	@site/packages $(SITE_WORK)
 	$(THEN) run-site
 run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt
-	@RUNNEL_VERSION='$(VERSION)' node site/build.mjs $(SITE_WORK) $(SITE)
+	@RUNNEL_VERSION='$(VERSION)' SITE_URL='$(SITE_URL)' node site/build.mjs $(SITE_WORK) $(SITE)
 
 # ---- the module: Lua and the core in WebAssembly ----
 

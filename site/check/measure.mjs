@@ -61,6 +61,7 @@ export function cutOff() {
     const { overflowX, overflowY, textOverflow } = getComputedStyle(element);
     if (element.closest("svg, .hidden, iframe, .editor") || !element.clientWidth || textOverflow === "ellipsis") continue;
     const isCut = (overflow, inner, outer) => /hidden|clip/.test(overflow) && inner > outer + 1;
+    if (element.matches("button, select, .button") && element.scrollWidth > element.clientWidth + 1) found.push(`wider than itself: ${element.outerHTML.slice(0, 80)}`);
     if (isCut(overflowX, element.scrollWidth, element.clientWidth) || isCut(overflowY, element.scrollHeight, element.clientHeight)) {
       found.push(element.outerHTML.slice(0, 80));
     }

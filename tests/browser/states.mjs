@@ -1,7 +1,7 @@
 // states.mjs: what the monitor's page says of a program, without a browser: its model and its hints, from messages of a
 // server. Run by tests/browser/check, which copies the page's files to where this is; by itself: node states.mjs.
 import assert from "node:assert/strict";
-import { Model, patternOf, stateOf } from "./page/model.js";
+import { Model, patternOf, span, stateOf } from "./page/model.js";
 import { hintsOf } from "./page/hints.js";
 
 const CHAN = 0, FILL = 1, GO = 2, EDGE = 3, PARKED = 1, TAKE = 1, PUT = 2;
@@ -147,6 +147,23 @@ const tests = {
     assert.deepEqual(hints(model), ["puts have waited on work # × 100 for up to 10.0 s"]);
     show(model, p.picture(10000));
     assert.match(hints(model)[0], /^puts have waited on work # × 100 for up to 20.0 s, and nothing has moved for up to 10.0 s$/);
+  },
+
+  "a chart spans the program's life, and at most four minutes of it"() {
+    assert.deepEqual(span([100, 101, 130]), [100, 130]);
+    assert.deepEqual(span([100, 100.5]), [98.5, 100.5]);
+    assert.deepEqual(span([100, 400, 1000]), [760, 1000]);
+    assert.deepEqual(span([]), [-2, 0]);
+  },
+
+  "go blocks have the names that a page with the program's text gives them"() {
+    const p = new Program(), model = new Model();
+    model.called = new Map([["job.lua:3", "read"]]);
+    p.chans = { lines: { limit: 1 } };
+    p.gos = [{ name: "job.lua:3", op: PUT, chan: "lines", since: 1 }];
+    p.edges = [["job.lua:3", "lines", true]];
+    show(model, p.picture(100));
+    assert.deepEqual([[...model.groups().keys()], [...model.ends().values()].map(({ puts }) => [...puts])], [["read"], [["read"]]]);
   },
 
   "lines of files are no numbers to fold"() {
