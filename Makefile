@@ -458,7 +458,7 @@ lint-tree: lint-objects # no include and no call runs upward or in a circle; no 
 	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1
 
 lint-shell:
-	shellcheck .ci/run tests/browser/check site/check/check site/packages $(filter-out %.lua %.c,$(wildcard scripts/*))
+	shellcheck .ci/run tests/browser/check site/check/check site/check/lighthouse site/packages $(filter-out %.lua %.c,$(wildcard scripts/*))
 
 # lua-language-server, if it is installed, checks the annotations in lua/, the examples, and the snippets of README.md
 # and the manual. Before 3.19 it does not know what the call of a generic class returns, and reports correct code.
