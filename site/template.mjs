@@ -55,7 +55,7 @@ ${page.runs ? `<link rel="preload" as="fetch" type="application/wasm" href="${up
 <a class="skip" href="#main">to the text</a>
 <header class="top">
 <button id="menu" aria-expanded="false" aria-label="the list of pages">☰</button>
-<a class="brand" href="${up}index.html">runnel</a>
+<a class="brand" href="${up}index.html"><img src="${up}assets/favicon.svg" width="24" height="24" alt=""> runnel</a>
 <nav aria-label="main pages"><a href="${up}tour/01.html">tour</a> <a href="${up}playground/index.html">playground</a>
 <a href="${up}docs/manual/README.html">manual</a></nav>
 <div class="search"><input id="search" type="search" placeholder="search" title="its key: /" aria-label="search" autocomplete="off">

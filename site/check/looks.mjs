@@ -14,7 +14,7 @@ const PHONE = { width: 390, height: 844 };
 const BYTES_A_SECOND = 200000;
 
 // `site` is the server of the folder SITE; the other functions are those of pages.mjs.
-export function looks({ site, SITE, launch, open, until, monitor, runs, playground, over }) {
+export function looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, playground, over }) {
   const pictureSays = (page) => page.$$eval("#picture .says", (all) => all.map((e) => e.textContent));
   const boxes = (page) => page.$$eval("#editor, #output, #monitor, #run", (all) => all.map((e) => {
     const { x, y, width, height } = e.getBoundingClientRect();
@@ -71,6 +71,16 @@ export function looks({ site, SITE, launch, open, until, monitor, runs, playgrou
       await until(page, () => /front\.lua:4: /.test(document.querySelector("#output").textContent));
       assert.equal(await page.$eval("#state", (e) => e.textContent), "it has failed");
       return page;
+    },
+
+    async "the front page at four sizes, in pictures to look at"() {
+      for (const [width, height] of [[390, 844], [768, 1024], [1280, 800], [1920, 1080]]) {
+        await inBothThemes("index.html", { width, height }, async (page, where) => {
+          await until(page, () => document.querySelector("#picture .edge.moves"));
+          assert.deepEqual(await page.evaluate(cutOff), [], `${where}, ${width} pixels wide`);
+          await page.screenshot({ path: `${SHOTS}/front-${width}-${where.split(" ")[1]}.png` });
+        });
+      }
     },
 
     async "the first output needs few bytes: 1 s with 1.6 Mbit/s for the front page, 2 s for the playground"() {

@@ -24,7 +24,9 @@ async function open(url, { scheme = "light", width = 1280, height = 800, before 
   page.complaints = [];
   page.on("console", (message) => { if (["error", "warn"].includes(message.type())) page.complaints.push(message.text()); });
   page.on("pageerror", (err) => page.complaints.push(err.message));
-  page.on("requestfailed", (request) => page.complaints.push(`${request.url()} failed`));
+  page.on("requestfailed", (request) => { // not those of a page that was left
+    if (request.failure().errorText !== "net::ERR_ABORTED") page.complaints.push(`${request.url()} failed`);
+  });
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   await page.setViewport({ width, height });
   if (before) await page.evaluateOnNewDocument(before);
@@ -395,7 +397,7 @@ const tests = {
   },
 };
 
-Object.assign(tests, looks({ site, SITE, launch, open, until, monitor, runs, playground, over }));
+Object.assign(tests, looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, playground, over }));
 
 let failed = 0;
 for (const [i, [name, test]] of Object.entries(tests).entries()) {
