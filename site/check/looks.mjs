@@ -192,17 +192,17 @@ export function looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, p
       const page = await playground(), frame = await monitor(page);
       await page.click("#run");
       await (await frame.waitForSelector("#view-charts")).click();
-      // How much of the width of the first chart's canvas has its line, or the area below it.
+      // How much of the width of the canvas, of the chart of go blocks, has its line or the area below it.
       await frame.waitForFunction(() => {
-        const canvas = document.querySelector(".chart canvas");
+        const canvas = document.querySelector(".chart:nth-child(3) canvas");
         if (!canvas || !canvas.width) return false;
         const left = 50 * devicePixelRatio, width = canvas.width - left, height = canvas.height - 25 * devicePixelRatio;
         const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height }).getContext("2d", { willReadFrequently: true });
         copy.drawImage(canvas, 0, 0);
         const { data } = copy.getImageData(left, 0, width, height);
-        const isBlue = (x, y) => data[4 * (y * width + x) + 2] > data[4 * (y * width + x)] + 30;
+        const isDark = (x, y) => data[4 * (y * width + x) + 3] > 0 && data[4 * (y * width + x)] < 140; // the grid is light
         let n = 0;
-        for (let x = 0; x < width; x++) for (let y = 0; y < height; y++) if (isBlue(x, y)) { n++; break; }
+        for (let x = 0; x < width; x++) for (let y = 0; y < height; y++) if (isDark(x, y)) { n++; break; }
         return n > 0.85 * width;
       }, { timeout: 60000, polling: 100 });
       await page.click("#stop");
