@@ -8,7 +8,7 @@ import { cutOff, faintTexts, smallTargets } from "./measure.mjs";
 
 const KINDS = ["index.html", "tour/02.html", "playground/index.html", "docs/performance.html", "docs/manual/channels.html", "reference/index.html",
   "reference/modules/runnel.html", "source/examples/index.html"];
-const PHONE = { width: 390, height: 844 };
+const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true };
 
 // 1.6 Mbit/s are 200,000 bytes in a second.
 const BYTES_A_SECOND = 200000;

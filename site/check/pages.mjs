@@ -19,7 +19,7 @@ const launch = (...flags) => puppeteer.launch({ executablePath: BROWSER, protoco
 const browser = await launch();
 
 // Opens a page; what goes wrong in it is collected in page.complaints.
-async function open(url, { scheme = "light", width = 1280, height = 800, before } = {}) {
+async function open(url, { scheme = "light", width = 1280, height = 800, isMobile = false, hasTouch = false, before } = {}) {
   const page = await browser.newPage();
   page.complaints = [];
   page.on("console", (message) => { if (["error", "warn"].includes(message.type())) page.complaints.push(message.text()); });
@@ -28,7 +28,7 @@ async function open(url, { scheme = "light", width = 1280, height = 800, before 
     if (request.failure().errorText !== "net::ERR_ABORTED") page.complaints.push(`${request.url()} failed`);
   });
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-  await page.setViewport({ width, height });
+  await page.setViewport({ width, height, isMobile, hasTouch });
   if (before) await page.evaluateOnNewDocument(before);
   await page.goto(site.url + url);
   return page;

@@ -80,6 +80,7 @@ function ended(status) {
   else say(`ended with status ${status}`, true);
   const story = readStory(output.out + "\n" + output.err);
   if (!story) return;
+  bench.dataset.view = "wide"; // it has a column for each go block
   const table = showStory(story, name);
   $("output").append(table);
   $("output").scrollTop = table.offsetTop - $("output").offsetTop - 10;
