@@ -31,6 +31,6 @@ export function linesHtml(code) {
 // An editor with a program in it (pages/editor.js).
 export function editorHtml(code) {
   return `<div id="editor" class="editor"><pre aria-hidden="true"><code>${linesHtml(code)}</code></pre>
-<textarea aria-label="the program" wrap="off" spellcheck="false" autocapitalize="off" autocomplete="off" autocorrect="off">
+<textarea aria-label="the program" title="Tab indents, Escape leaves the editor" wrap="off" spellcheck="false" autocapitalize="off" autocomplete="off" autocorrect="off">
 ${escape(code)}</textarea></div>`;
 }
