@@ -12,8 +12,8 @@ end
 
 local function pack()
   for order in orders do
-    rn.sleep(150) -- the work: try 15
     parcels:put(order)
+    rn.sleep(150) -- a rest: try 15
   end
 end
 

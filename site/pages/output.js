@@ -20,6 +20,7 @@ export class Output {
     if (last && last[0] === kind) last[1] += text;
     else this.pending.push([kind, text]);
     if (this.frame) return;
+    if (!this.element.firstChild) return this.flush(); // the first output is seen at once
     this.frame = setTimeout(() => this.flush(), 30);
   }
 
