@@ -8,7 +8,7 @@ local rn = require "runnel"
 describe("runnel.store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local http_response = require "runnel.http.response"
-  local json = require "runnel.internal.json"
+  local json = require "runnel.json"
   local sqlite = require "runnel.sqlite"
   local stores = require "runnel.store"
   local dir, store, calls

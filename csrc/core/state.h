@@ -56,7 +56,7 @@ enum {
   SCHED_REPORTS,       /* table: the functions that write the errors of deadlocks and leaks (inspect.h), or nil */
   SCHED_ORIGINS,       /* table: the lines where the program has called the library (origin.h) */
   SCHED_SNAPSHOT,      /* table: the go blocks for a snapshot that is being filled (snapshot.c), or nil */
-  SCHED_WATCHER,       /* the function that another thread may ask the loop to call (watch.h), or nil */
+  SCHED_WATCH,         /* userdata that is `watch`, or nil */
   SCHED_TRACE,         /* userdata that is `tracer`, or nil */
   SCHED_NUSER = SCHED_TRACE
 };
@@ -152,10 +152,10 @@ struct Sched {
   struct Sharing *sharing;            /* the state of shared channels (shared_wait.h), or NULL without one */
   const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */
   const struct WatchHook *watch_hook; /* functions that the loop calls for `watch` (observe.h), or NULL */
-  struct Watch *watch;                /* another thread that looks at the scheduler (watch.h), or NULL */
+  struct Watch *watch;                /* what looks at the scheduler, or measures it (watch.h), or NULL */
   uint64_t next_id;                   /* the id of the next channel or go block */
   int64_t grace;                      /* how long the program has to take an error, in ns */
-  uint64_t printed;                   /* errors that were written to stderr because there was no handler */
+  uint64_t reported, printed; /* errors that were reported; of these, those written to stderr without a handler */
 };
 
 /* The scheduler of the running C function. */

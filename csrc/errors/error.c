@@ -168,6 +168,7 @@ static bool try_report(lua_State *L, int error, bool is_written) {
 
 void error_report(lua_State *L) {
   Sched *S = sched_self(L);
+  S->reported++;
   OBSERVE(S, report, L, S);
   int error = lua_gettop(L) - 2;
   const char *outer = S->inside;

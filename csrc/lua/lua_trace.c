@@ -5,16 +5,17 @@
 
 #include "lua/check.h"
 #include "lua/module.h"
+#include "tracing/context.h"
 #include "tracing/trace_copy.h"
 #include "tracing/trace_list.h"
 #include "tracing/trace_record.h"
 #include "tracing/trace_switch.h"
 
-/* The parts at index i: a string of the letters l (list), e (edges) and r (ring). */
+/* The parts at index i: a string of the letters l (list), e (edges), c (contexts) and r (ring). */
 static unsigned check_parts(lua_State *L, int i) {
   unsigned parts = 0;
   for (const char *s = luaL_checkstring(L, i); *s; s++) {
-    parts |= *s == 'l' ? TRACE_LIST : *s == 'e' ? TRACE_EDGES : TRACE_RING;
+    parts |= *s == 'l' ? TRACE_LIST : *s == 'e' ? TRACE_EDGES : *s == 'c' ? TRACE_CONTEXTS : TRACE_RING;
   }
   return parts;
 }
@@ -202,6 +203,33 @@ static int lua_on_error(lua_State *L) {
   return 0;
 }
 
+/* The go block's result channel that is argument i, or 0 for none. */
+static int check_go(lua_State *L, int i, const char *what) {
+  if (lua_isnoneornil(L, i)) return 0;
+  luaL_argcheck(L, chan_to_go(check_chan(L, i, what, "(..., block)")), i, "a go block expected");
+  return i;
+}
+
+/* context(block or nil) -> the context of the go block, or of the running code (context.h) */
+static int lua_context(lua_State *L) {
+  const Sched *S = sched_self(L);
+  lua_settop(L, 1);
+  int at = check_go(L, 1, "context");
+  if (S->tracer) context_push(L, S, at);
+  else lua_pushnil(L);
+  return 1;
+}
+
+/* set_context(value, block or nil): sets it. */
+static int lua_set_context(lua_State *L) {
+  const Sched *S = sched_self(L);
+  lua_settop(L, 2);
+  int at = check_go(L, 2, "set_context");
+  lua_pushvalue(L, 1);
+  if (S->tracer) context_set(L, S, at);
+  return 0;
+}
+
 /* label(n) -> name */
 static int lua_label(lua_State *L) {
   trace_push_label(L, sched_self(L), (uint16_t)luaL_checkinteger(L, 1));
@@ -210,10 +238,15 @@ static int lua_label(lua_State *L) {
 
 void lua_trace_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"bytes", lua_bytes},       {"chans", lua_chans}, {"edges", lua_edges}, {"hide", lua_hide},
-      {"hold", lua_hold},         {"label", lua_label}, {"name", lua_name},   {"names", lua_names},
-      {"on_error", lua_on_error}, {"pause", lua_pause}, {"read", lua_read},   {"read_bytes", lua_read_bytes},
-      {"release", lua_release},   {"ring", lua_ring},   {"tap", lua_tap},     {NULL, NULL},
+      {"context", lua_context},   {"set_context", lua_set_context},
+      {"bytes", lua_bytes},       {"chans", lua_chans},
+      {"edges", lua_edges},       {"hide", lua_hide},
+      {"hold", lua_hold},         {"label", lua_label},
+      {"name", lua_name},         {"names", lua_names},
+      {"on_error", lua_on_error}, {"pause", lua_pause},
+      {"read", lua_read},         {"read_bytes", lua_read_bytes},
+      {"release", lua_release},   {"ring", lua_ring},
+      {"tap", lua_tap},           {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

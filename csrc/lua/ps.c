@@ -47,15 +47,33 @@ static bool set_thread(lua_State *L, int at) {
   return true;
 }
 
+/* The names of states, by AltState. */
+static const char *const states_of_go[] = {"running", "parked", "sleeping", "ready", "dead", "new"};
+
+void ps_push_counts(lua_State *L) {
+  enum { STATES = sizeof states_of_go / sizeof *states_of_go };
+  const Sched *S = sched_self(L);
+  lua_Integer counts[STATES] = {0};
+  for (uint32_t i = 1; i <= root_count(S); i++) {
+    const Go *go = root_push_at(L, i);
+    if (go && !chan_is_hidden(&go->chan) && go->alt.state < STATES) counts[go->alt.state]++;
+    lua_pop(L, 1);
+  }
+  lua_createtable(L, 0, STATES);
+  for (int i = 0; i < STATES; i++) {
+    lua_pushinteger(L, counts[i]);
+    lua_setfield(L, -2, states_of_go[i]);
+  }
+}
+
 void ps_push_entry(lua_State *L, Go *go, int at) {
-  static const char *const states[] = {"running", "parked", "sleeping", "ready", "dead", "new"};
   const Alt *alt = &go->alt;
   lua_createtable(L, 0, 8);
   lua_pushinteger(L, (lua_Integer)go->chan.id);
   lua_setfield(L, -2, "id");
   name_push_go(L, go, at);
   lua_setfield(L, -2, "name");
-  lua_pushstring(L, states[alt->state]);
+  lua_pushstring(L, states_of_go[alt->state]);
   lua_setfield(L, -2, "state");
   if (alt->state != ALT_IDLE) {
     name_push_where(L, go);

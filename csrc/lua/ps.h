@@ -11,4 +11,7 @@ void ps_push_entry(lua_State *L, Go *go, int at);
    running simulation, if there is one, with the data for errors of deadlocks and leaks. */
 void ps_push_list(lua_State *L, bool for_report);
 
+/* Pushes a table with the number of go blocks in each state, as ps names them. */
+void ps_push_counts(lua_State *L);
+
 #endif

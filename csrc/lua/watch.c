@@ -1,10 +1,12 @@
-/* lua/watch.c: core.internal's functions for the monitor (lua/runnel/monitor.lua). */
+/* lua/watch.c: core.internal's functions for the monitor (lua/runnel/monitor.lua) and for rn.metrics
+   (lua/runnel/metrics.lua). */
 #include "tracing/watch.h"
 
 #include <lauxlib.h>
 
 #include "lua/check.h"
 #include "lua/module.h"
+#include "lua/ps.h"
 #include "tracing/snapshot.h"
 #include "tracing/trace_list.h"
 
@@ -57,9 +59,31 @@ static int internal_peek(lua_State *L) {
   return 1;
 }
 
+/* measure(is_on): begins or ends to measure the loop (watch_measure). */
+static int internal_measure(lua_State *L) {
+  watch_measure(L, sched_self(L), lua_toboolean(L, 1));
+  return 0;
+}
+
+/* measured() -> a table: how many go blocks are in each state; and numbers: how many errors were reported, and, if the
+   loop is measured, for how many ms it has waited, and how many its longest turn since the last call took */
+static int internal_measured(lua_State *L) {
+  const Sched *S = sched_self(L);
+  lua_settop(L, 0);
+  ps_push_counts(L);
+  lua_pushinteger(L, (lua_Integer)S->reported);
+  bool is_on = S->watch && S->watch->is_measured;
+  lua_pushnumber(L, is_on ? (lua_Number)atomic_load(&S->watch->waited) / (lua_Number)CLOCK_MS : 0);
+  lua_pushnumber(L, is_on ? (lua_Number)watch_longest(S->watch) / (lua_Number)CLOCK_MS : 0);
+  return 4;
+}
+
 void lua_watch_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"find_chan", internal_find_chan}, {"find_go", internal_find_go},
-                                       {"peek", internal_peek},           {"snapshot", internal_snapshot},
-                                       {"watch", internal_watch},         {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"find_chan", internal_find_chan}, {"find_go", internal_find_go},
+      {"measure", internal_measure},     {"measured", internal_measured},
+      {"peek", internal_peek},           {"snapshot", internal_snapshot},
+      {"watch", internal_watch},         {NULL, NULL},
+  };
   module_register(L, functions);
 }

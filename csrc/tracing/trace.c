@@ -7,6 +7,7 @@
 #include "errors/unhandled.h"
 #include "lifetimes/root.h"
 #include "states/shared_wait.h"
+#include "tracing/context.h"
 #include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
 #include "tracing/trace_help.h"
@@ -183,6 +184,7 @@ static void on_idle(Sched *S) {
 static void on_awake(Sched *S) { trace_read_clock(S->tracer, S); }
 
 static void on_spawn(lua_State *L, Sched *S, Go *go, int at) {
+  if (UNLIKELY(S->tracer->holds[3])) context_pass(L, S, at);
   TraceActor parent = trace_current(S);
   if (parent.label == TRACE_HIDDEN) {
     chan_hide(&go->chan);

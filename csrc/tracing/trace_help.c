@@ -1,6 +1,7 @@
 /* trace_help.c: see trace_help.h. */
 #include "tracing/trace_help.h"
 
+#include "tracing/context.h"
 #include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
 #include "tracing/trace_list.h"
@@ -24,6 +25,10 @@ int trace_help(lua_State *L) {
     break;
   case TRACE_COPY_RING:
     trace_copy_make(L, t, trace_now(sched_self(L)));
+    break;
+  case TRACE_PASS_CONTEXT:
+    context_push(L, sched_self(L), 0);
+    context_set(L, sched_self(L), 2);
     break;
   }
   return 0;

@@ -6,11 +6,12 @@
 
 /* Each with its argument. */
 typedef enum TraceTask {
-  TRACE_LABEL_GO,   /* finds the label of a go block: its userdata */
-  TRACE_ADD_CHAN,   /* adds a channel to the list: its userdata */
-  TRACE_GROW_EDGES, /* makes room for edges: nil */
-  TRACE_SCAN,       /* adds the channels on which an operation waits: nil */
-  TRACE_COPY_RING   /* copies the ring for an error (trace_copy.h): its record */
+  TRACE_LABEL_GO,    /* finds the label of a go block: its userdata */
+  TRACE_ADD_CHAN,    /* adds a channel to the list: its userdata */
+  TRACE_GROW_EDGES,  /* makes room for edges: nil */
+  TRACE_SCAN,        /* adds the channels on which an operation waits: nil */
+  TRACE_COPY_RING,   /* copies the ring for an error (trace_copy.h): its record */
+  TRACE_PASS_CONTEXT /* gives a new go block the context of the running code: its userdata */
 } TraceTask;
 
 /* Slots of a stack that a task needs at most. */

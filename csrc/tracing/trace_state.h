@@ -112,7 +112,7 @@ typedef struct TraceChan {
 typedef _Atomic uint64_t TraceRunning;
 
 typedef struct Trace {
-  uint32_t holds[3];    /* holds of the list, the edges, the ring */
+  uint32_t holds[4];    /* holds of the list, the edges, the ring, the contexts */
   bool is_tapped;       /* there is a function for a tapped channel */
   bool is_tight;        /* the table of edges is so full that it must grow */
   bool was_virtual;     /* the clock that was read last was virtual */
@@ -143,8 +143,10 @@ typedef struct Trace {
   int64_t copy_now;     /* when it was made */
 } Trace;
 
-/* Whether anything but the list of channels is recorded. */
-static inline bool trace_is_on(const Sched *S) { return S->observer != NULL; }
+extern const struct Observer trace_observer; /* see trace.h */
+
+/* Whether anything is recorded but the list of channels and contexts. */
+static inline bool trace_is_on(const Sched *S) { return S->observer == &trace_observer; }
 
 /* Entries in the list of channels; 0 while there is none. */
 static inline uint32_t trace_nchans(const Sched *S) { return S->births ? S->tracer->nchans : 0; }

@@ -5,18 +5,19 @@
 #include "core/state.h"
 
 enum {
-  TRACE_HELP = 1, /* the C function that does, protected, what may raise */
-  TRACE_RING_AT,  /* userdata: the ring */
-  TRACE_EDGES_AT, /* userdata: the edges */
-  TRACE_LABELS,   /* table: label -> name, name -> label */
-  TRACE_CHANS,    /* weak table: entry of the list, from 1 -> channel */
-  TRACE_ENTRIES,  /* userdata: the entries of the list */
-  TRACE_TAPPED,   /* the tapped channel; and */
-  TRACE_TAP,      /* its function */
-  TRACE_COPY_AT,  /* userdata: the copy of the ring for an error (trace_copy.h); */
-  TRACE_COPY_FOR, /* the record of that error (unhandled.c); and */
-  TRACE_ON_ERROR, /* the function for unhandled errors */
-  TRACE_NUSER = TRACE_ON_ERROR
+  TRACE_HELP = 1,    /* the C function that does, protected, what may raise */
+  TRACE_RING_AT,     /* userdata: the ring */
+  TRACE_EDGES_AT,    /* userdata: the edges */
+  TRACE_LABELS,      /* table: label -> name, name -> label */
+  TRACE_CHANS,       /* weak table: entry of the list, from 1 -> channel */
+  TRACE_ENTRIES,     /* userdata: the entries of the list */
+  TRACE_TAPPED,      /* the tapped channel; and */
+  TRACE_TAP,         /* its function */
+  TRACE_COPY_AT,     /* userdata: the copy of the ring for an error (trace_copy.h); */
+  TRACE_COPY_FOR,    /* the record of that error (unhandled.c); and */
+  TRACE_ON_ERROR,    /* the function for unhandled errors */
+  TRACE_CONTEXTS_AT, /* weak table: go block -> its context (context.h) */
+  TRACE_NUSER = TRACE_CONTEXTS_AT
 };
 
 /* Sets a user value to the value on top of L, which is popped. Does not allocate. */

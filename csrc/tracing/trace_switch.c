@@ -3,6 +3,7 @@
 
 #include "core/setup.h"
 #include "lifetimes/root.h"
+#include "tracing/context.h"
 #include "tracing/trace.h"
 #include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
@@ -14,14 +15,14 @@
 /* Begins or ends to observe the core. */
 static void set_observer(Sched *S, Trace *t) {
   bool is_on = t->holds[1] || t->holds[2] || t->is_tapped;
-  if (is_on && !S->observer) {
+  if (is_on && !trace_is_on(S)) {
     t->now = 0; /* so that the clock may begin where it is */
     t->offset = 0;
     t->was_virtual = S->world.clock.is_virtual;
     if (S->current) trace_set_running(t, S->current);
     else trace_set_main_running(t, !S->running);
   }
-  S->observer = is_on ? &trace_observer : NULL;
+  S->observer = is_on ? &trace_observer : t->holds[3] ? &context_observer : NULL;
   S->births = t->holds[0] ? &trace_observer : NULL;
 }
 
@@ -66,10 +67,10 @@ static void close_ring(lua_State *L, Trace *t) {
 }
 
 /* The parts, in the order of Trace.holds. */
-enum { NPARTS = 3 };
+enum { NPARTS = 4 };
 
 /* `parts` with all that they need. */
-static unsigned with_list(unsigned parts) { return parts ? parts | TRACE_LIST : 0; }
+static unsigned with_list(unsigned parts) { return parts & (TRACE_EDGES | TRACE_RING) ? parts | TRACE_LIST : parts; }
 
 /* Records the waiting owners and the running code. */
 static void record_beginning(lua_State *L, Sched *S) {
@@ -87,9 +88,10 @@ void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records) {
   parts = with_list(parts);
   Trace *t = make(L, S);
   /* What may raise comes first: what is opened but not held is closed at the next release. */
-  bool is_new = parts && !t->holds[0];
+  bool is_new = parts & TRACE_LIST && !t->holds[0];
   if (is_new) trace_list_open(L);
   if (parts & TRACE_EDGES) trace_edges_open(L, t);
+  if (parts & TRACE_CONTEXTS && !t->holds[3]) context_open(L);
   const TraceRecord *ring = t->ring;
   if (parts & TRACE_RING) open_ring(L, t, records);
   bool is_new_ring = t->ring != ring;
@@ -111,6 +113,7 @@ void trace_release(lua_State *L, Sched *S, unsigned parts) {
   if (!t->holds[2] && t->ring) close_ring(L, t);
   if (!t->holds[1] && t->edges) trace_edges_close(L, t);
   if (!t->holds[0]) trace_list_close(L, t);
+  if (!t->holds[3]) context_close(L);
 }
 
 void trace_tap(lua_State *L, Sched *S, int at) {

@@ -12,28 +12,44 @@
 #include "core/sched_wakeup.h"
 #include "core/setup.h"
 
+enum { WATCHER = 1 }; /* user value of a Watch: the function that the loop calls, or nil */
+
 static void ask(Watch *watch) {
   atomic_store(&watch->asked, true);
   wakeup_signal(watch->wakeup);
 }
 
+/* Notes the turn that ends at `now`. */
+static void note_turn(Watch *watch, int64_t now) {
+  if (watch->turned && now - watch->turned > watch->longest) watch->longest = now - watch->turned;
+  watch->turned = now;
+}
+
 /* Calls the watcher if another thread has asked for it. An error of it is dropped. */
 static void poll_watch(lua_State *L, Sched *S) {
+  if (S->watch->is_measured && !S->world.clock.is_virtual) note_turn(S->watch, S->world.looked);
   if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
   atomic_store(&S->watch->asked, false); /* first: the next call serves a thread that asks during this one */
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
   const char *outer = S->inside;
   S->inside = "the monitor";
-  lua_getiuservalue(L, SCHED_SELF, SCHED_WATCHER);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_WATCH);
+  lua_getiuservalue(L, -1, WATCHER);
+  lua_replace(L, -2);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
   S->inside = outer;
 }
 
-static void wait_begins(Sched *S) { atomic_store(&S->watch->waiting, clock_ns()); }
+static void wait_begins(Sched *S) {
+  int64_t now = clock_ns();
+  if (!S->world.clock.is_virtual) note_turn(S->watch, now);
+  atomic_store(&S->watch->waiting, now);
+}
 
 static void wait_ends(Sched *S) {
-  int64_t since = atomic_exchange(&S->watch->waiting, 0);
-  if (since) atomic_fetch_add(&S->watch->waited, clock_ns() - since);
+  int64_t since = atomic_exchange(&S->watch->waiting, 0), now = clock_ns();
+  if (since) atomic_fetch_add(&S->watch->waited, now - since);
+  S->watch->turned = now;
 }
 
 static const WatchHook hook = {.poll = poll_watch, .wait_begins = wait_begins, .wait_ends = wait_ends};
@@ -73,9 +89,9 @@ void watch_name(Watch *watch, uint16_t label, const char *name) {
 /* __gc of a Watch. Its thread has ended. */
 static int finalize(lua_State *L) {
   Watch *watch = (Watch *)lua_touserdata(L, 1);
-  if (!watch->wakeup) return 0;
-  wakeup_release(watch->wakeup);
-  watch->wakeup = NULL;
+  if (!watch->ask) return 0;
+  watch->ask = NULL;
+  if (watch->wakeup) wakeup_release(watch->wakeup);
   for (uint32_t i = 0; i < watch->nnames; i++) free(watch->names[i]);
   free(watch->names);
   pthread_mutex_destroy(&watch->mutex);
@@ -87,28 +103,72 @@ static int finalize(lua_State *L) {
   return 0;
 }
 
+/* Pushes the scheduler's Watch, which is made if there is none. */
+static Watch *push_watch(lua_State *L, Sched *S) {
+  if (S->watch) {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_WATCH);
+    return S->watch;
+  }
+  Watch *watch = (Watch *)lua_newuserdatauv(L, sizeof(Watch), 1);
+  *watch = (Watch){.release = WATCH_RELEASE, .running = running};
+  setup_push_meta(L, "__gc", finalize);
+  lua_setmetatable(L, -2);
+  pthread_mutex_init(&watch->mutex, NULL);
+  watch->ask = ask;
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_WATCH);
+  S->watch = watch;
+  S->watch_hook = &hook;
+  return watch;
+}
+
+/* Ends the Watch, which is on top of L, unless it is still needed. Leaves values on L. */
+static void drop_watch(lua_State *L, Sched *S) {
+  bool is_needed = S->watch->is_measured || lua_getiuservalue(L, -1, WATCHER) != LUA_TNIL;
+  if (!is_needed) {
+    S->watch = NULL;
+    S->watch_hook = NULL;
+    lua_pushnil(L);
+    lua_setiuservalue(L, SCHED_SELF, SCHED_WATCH);
+  }
+}
+
 void watch_begin(lua_State *L, Sched *S, int f) {
-  if (S->watch) luaL_error(L, "this Lua state is being watched already");
   Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) {
     luaL_error(L, "not enough memory"); /* uncovered: only when memory runs out */
   }
-  Watch *watch = (Watch *)lua_newuserdatauv(L, sizeof(Watch), 0);
-  *watch = (Watch){.release = WATCH_RELEASE, .ask = ask, .running = running};
-  setup_push_meta(L, "__gc", finalize);
-  lua_setmetatable(L, -2);
-  pthread_mutex_init(&watch->mutex, NULL);
-  watch->wakeup = wakeup_hold(wakeup);
+  Watch *watch = push_watch(L, S);
+  if (lua_getiuservalue(L, -1, WATCHER) != LUA_TNIL) luaL_error(L, "this Lua state is being watched already");
+  lua_pop(L, 1);
+  if (!watch->wakeup) watch->wakeup = wakeup_hold(wakeup);
   watch->runs = S->tracer ? &S->tracer->running : NULL;
   lua_pushvalue(L, f);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_WATCHER);
-  S->watch = watch;
-  S->watch_hook = &hook;
+  lua_setiuservalue(L, -2, WATCHER);
 }
 
 void watch_end(lua_State *L, Sched *S) {
-  S->watch = NULL;
-  S->watch_hook = NULL;
+  if (!S->watch) return;
+  int top = lua_gettop(L);
+  push_watch(L, S);
   lua_pushnil(L);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_WATCHER);
+  lua_setiuservalue(L, -2, WATCHER);
+  drop_watch(L, S);
+  lua_settop(L, top);
+}
+
+void watch_measure(lua_State *L, Sched *S, bool is_on) {
+  if (!is_on && !S->watch) return;
+  int top = lua_gettop(L);
+  Watch *watch = push_watch(L, S);
+  watch->is_measured = is_on;
+  watch->longest = watch->turned = 0;
+  drop_watch(L, S);
+  lua_settop(L, top);
+}
+
+int64_t watch_longest(Watch *watch) {
+  int64_t longest = watch->longest;
+  watch->longest = 0;
+  return longest;
 }

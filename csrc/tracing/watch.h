@@ -1,4 +1,5 @@
-/* watch.h: lets another thread of the process look at a scheduler, such as the monitor's server (csrc/monitor).
+/* watch.h: lets another thread of the process look at a scheduler, such as the monitor's server (csrc/monitor); and
+   measures, for rn.metrics, how long the loop waits and computes.
 
    The other thread must not touch Lua or the scheduler. It asks, and the scheduler's loop then calls the watcher, a Lua
    function, between two resumes: at the next look at the clock, which comes within a millisecond while go blocks run
@@ -16,7 +17,7 @@
 #include "tracing/trace_state.h"
 
 /* Increases with each change of Watch and of the structs in snapshot.h. */
-enum { WATCH_RELEASE = 4 };
+enum { WATCH_RELEASE = 5 };
 
 /* A userdata. The module keeps it alive until the thread that uses it has ended. */
 typedef struct Watch {
@@ -25,10 +26,13 @@ typedef struct Watch {
   /* Copies the name of what runs now: of a go block, whose id it returns (the low 32 bits), or with 0 of the main
      program; an empty name if nothing runs. Any thread. Only as long as the trace counts or records. */
   uint32_t (*running)(struct Watch *watch, char *name, size_t room);
-  struct Wakeup *wakeup;    /* the scheduler's, held */
+  struct Wakeup *wakeup;    /* the scheduler's, held; NULL without another thread */
   atomic_bool asked;        /* the watcher is to be called */
   _Atomic int64_t waited;   /* how long the loop has waited in the driver since the watch began, in ns */
   _Atomic int64_t waiting;  /* when its present wait began, by clock_now; 0: it does not wait */
+  bool is_measured;         /* turns of the loop are measured */
+  int64_t turned;           /* when the present turn began, in ns; 0: unknown */
+  int64_t longest;          /* the longest turn since watch_longest was called last, in ns */
   const TraceRunning *runs; /* what runs (trace.h), or NULL */
   pthread_mutex_t mutex;    /* guards the names */
   char **names;             /* the names of labels from TRACE_FIRST on; NULL: there was no memory */
@@ -43,5 +47,12 @@ void watch_name(Watch *watch, uint16_t label, const char *name);
 
 /* Ends the watch, if there is one. */
 void watch_end(lua_State *L, Sched *S);
+
+/* Begins or ends to measure: the waits of the loop (Watch.waited), and its turns. A turn is the time between two looks
+   of the loop at its timers and drivers, without the waits. While time is virtual, nothing is measured. May raise. */
+void watch_measure(lua_State *L, Sched *S, bool is_on);
+
+/* The longest turn, in ns, since this was called last. */
+int64_t watch_longest(Watch *watch);
 
 #endif

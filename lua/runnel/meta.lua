@@ -624,7 +624,7 @@ core.internal.thread_stops = nil
 function core.internal.require(name) end
 
 -- The trace, for runnel.tracing and the prompt. `parts` are letters: l for the list of channels, e for
--- edges, r for the ring.
+-- edges, r for the ring, c for the contexts of go blocks.
 
 ---@class runnel.recorder
 core.internal.trace = {}
@@ -636,6 +636,16 @@ function core.internal.trace.hold(parts, records) end
 
 ---@param parts string
 function core.internal.trace.release(parts) end
+
+---The value that a go block has got by set_context, or inherited from the go block that started it.
+---@param block? runnel.Result<any> default the running code
+---@return any value nil while contexts are not held
+function core.internal.trace.context(block) end
+
+---Sets that value, for the go block and those that it starts from now on.
+---@param value any
+---@param block? runnel.Result<any> default the running code
+function core.internal.trace.set_context(value, block) end
 
 ---Makes each put on the channel call f(v, waits); nil ends that.
 ---@param ch runnel.Channel<any>
@@ -742,6 +752,17 @@ function core.internal.off_term(watch) end
 ---@param f? fun() it must not wait; nil ends the watch
 ---@return userdata? watch for the C module that has the other thread (csrc/tracing/watch.h)
 function core.internal.watch(f) end
+
+---Begins or ends to measure the loop, for `measured`.
+---@param is_on boolean
+function core.internal.measure(is_on) end
+
+---Numbers of go blocks by state, and what the core has counted and measured.
+---@return table<string, integer> states
+---@return integer reported errors
+---@return number waited ms that the loop has waited; 0 if it is not measured
+---@return number longest ms of its longest turn since the last call
+function core.internal.measured() end
 
 ---Fills the next part of a snapshot of the go blocks and channels (csrc/tracing/snapshot.h).
 ---@param snapshot lightuserdata

@@ -53,7 +53,7 @@ end
 -- The value of a page's text; or nil, and the problem.
 local function read_value(kind, text)
   if kind == "string" then return text end
-  if kind == "JSON" then return require("runnel.internal.json").decode(text) end
+  if kind == "JSON" then return require("runnel.json").decode(text) end
   local value
   if kind == "number" then value = tonumber(text)
   elseif kind == "boolean" and text == "true" then value = true

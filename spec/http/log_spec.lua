@@ -1,7 +1,7 @@
 -- http.log: a line for each request, and its id.
 
 local rn = require "runnel"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local raises = require "spec.support.raises"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"

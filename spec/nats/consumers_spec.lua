@@ -1,6 +1,6 @@
 -- Consumers that are made while their stream is being made.
 local rn = require "runnel"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local long = require "spec.support.long"
 local nats_server = require "spec.support.nats_server"
 local timed_out = require "runnel.timed_out"

@@ -2,7 +2,7 @@
 -- that have gone, stages without workers, elections.
 
 local background = require "spec.support.background"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local nats_server = require "spec.support.nats_server"
 local raises = require "spec.support.raises"
 local rn = require "runnel"

@@ -1,7 +1,7 @@
 -- conn:queues and `runnel queues`, over real servers: what waits and runs, who works on it; pausing, changing.
 
 local background = require "spec.support.background"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"

@@ -1,5 +1,5 @@
 -- Finished messages that a work queue still has: which of them are removed. The server is a script.
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local tidying = require "runnel.nats.internal.tidying"

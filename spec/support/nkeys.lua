@@ -2,7 +2,7 @@
 ---Tokens that they sign.
 
 local background = require "spec.support.background"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 
 local nkeys = {}
 

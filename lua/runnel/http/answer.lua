@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 
 local answer = {}
 

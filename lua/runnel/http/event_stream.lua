@@ -3,7 +3,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 
 local find, sub, concat = string.find, string.sub, table.concat
 
@@ -32,7 +32,7 @@ end
 -- The data: a field for each line. Line ends become "\n" first, since clients take "\r" for one, too.
 local function data_of(value)
   if type(value) == "table" and not core.is_chan(value) then
-    local text, why = json.encode(value, "data")
+    local text, why = json.encode(value, { name = "data" })
     if not text then fail("%s", why) end
     value = text
   elseif type(value) ~= "string" and type(value) ~= "number" then

@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local responses = require "runnel.http.response"
 local current = require "runnel.internal.sim.current"
 local timed_out = require "runnel.timed_out"

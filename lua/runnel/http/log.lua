@@ -4,7 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 
 local internal = core.internal
 local put_while_open = internal.moving.put_while_open

@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local lib = require "runnel.http.curl"
 local check = require "runnel.internal.check"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 
 local options = {}
 
@@ -147,7 +147,7 @@ end
 -- Puts the body into the settings. Returns its content type, if that is known.
 local function set_body(s, kind, value, opts)
   if kind == "json" then
-    local text, why = json.encode(value, "json")
+    local text, why = json.encode(value, { name = "json" })
     if not text then fail("%s", why) end
     s.body = text
     return "application/json"

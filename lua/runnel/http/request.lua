@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local event_response = require "runnel.http.event_response"
 local guard = require "runnel.internal.guard"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 
 -- The longest piece of a body, in bytes.
 local PIECE <const> = 65536

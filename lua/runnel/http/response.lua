@@ -1,6 +1,6 @@
 ---Responses to requests, and the words for their errors.
 
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local lib = require "runnel.http.curl"
 
 local responses = {}

@@ -4,7 +4,7 @@
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local jetstream = require "runnel.nats.internal.jetstream"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local lib = require "runnel.nats.core"
 local names = require "runnel.nats.internal.names"
 local patience = require "runnel.nats.internal.patience"

@@ -2,7 +2,7 @@
 
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 
 -- Each returns whether a value is valid, and the description of valid values.
 local function is_ms(value)

@@ -1,6 +1,6 @@
 ---What a worker tells operators of its calls.
 
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local short = require "runnel.internal.short"
 
 local report = {}

@@ -88,6 +88,12 @@ local Worker = {}
 Worker.__index = Worker
 Worker.__name = "worker"
 
+local worker = {}
+
+---The workers of this Lua state that have not ended, for rn.metrics.
+---@type table<runnel.Worker, true>
+worker.living = setmetatable({}, { __mode = "k" })
+
 -- ---- what comes ----
 
 ---How many messages may come now.
@@ -145,6 +151,7 @@ end
 local function finish(self)
   if self.is_over then return end
   self.is_over, self.is_open = true, false
+  worker.living[self] = nil
   if self.alive then core.cancel(self.alive) end
   self.keeper:close()
   if self.task.close then self.task:close() end
@@ -254,8 +261,6 @@ end
 
 function Worker:__tostring() return ("%s: %s (%d/%d)"):format(self.kind, self.name, self.running.count, self.n) end
 
-local worker = {}
-
 ---@class runnel.queue.WorkerOptions
 ---@field kind string what it is: "worker" or "stage"
 ---@field n integer how many calls may run at a time
@@ -285,6 +290,7 @@ function worker.start(opts)
     over = function(reason, is_lost) over(self, reason, is_lost) end,
   }
   if not ok then return nil, err end
+  worker.living[self] = true
   if self.limit then
     self.alive = limit.watch(self.keeper, self.limit, self.task.what .. " " .. self.name)
   end

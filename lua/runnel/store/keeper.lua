@@ -6,7 +6,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local schema = require "runnel.store.schema"
 local values = require "runnel.store.values"
 local wall = require "runnel.store.wall"

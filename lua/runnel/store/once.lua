@@ -6,7 +6,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local new_memory = require "runnel.store.memory"
 local retry = require "runnel.retry"
 local sqlite = require "runnel.sqlite"

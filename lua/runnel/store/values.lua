@@ -4,7 +4,7 @@
 ---runnel.http, which has methods, is kept as its fields, and its form ends with "http response".
 
 local internal = require("runnel.core").internal
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local sqlite = require "runnel.sqlite"
 
 local values = {}
@@ -129,7 +129,7 @@ function values.encode(value, name)
   local suffix = class and " " .. class or ""
   local packed, problem = internal.pack(plain, name)
   local is_json = packed and #packed <= LONGEST_JSON or not packed and is_from_json(plain, 1)
-  local text = is_json and json.encode(plain, name) or nil
+  local text = is_json and json.encode(plain, { name = name }) or nil
   if not packed and not text then return nil, (problem:gsub("cannot be sent", "cannot be kept")) end
   local form = not packed and "marked json" or text and "json" or "msgpack"
   local entry = packed and of_class(class, unpack, packed) or of_class(class, decode, text)

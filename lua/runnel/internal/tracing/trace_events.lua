@@ -4,6 +4,8 @@
 ---Events are pairs of B and E. (X events have a begin and a duration; rounded apart, they overlap.) The clock is read
 ---once per resume, so the events of one run are spread evenly over it: their order is exact, their times are not.
 
+local quote = require "runnel.internal.tracing.quote"
+
 -- As in csrc/tracing/trace_state.h.
 local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local DIRECT, FIFO, WAITED, RESULT, TIMEOUT, BETWEEN = 1, 2, 4, 8, 16, 32
@@ -11,18 +13,6 @@ local UNCOUNTED = 0x7FFFFFFF -- how many values are in a buffer
 local OPERATION = { [0] = "take", "put", "alts", "sleep", "yield", "run the scheduler" } -- TraceWhat
 local MAIN, DRIVER = 1, 2 -- labels
 local DRIVER_TRACK = 0x7FFFFFFF
-
--- ---- JSON ----
-
-local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\" }
-
-local function escape(byte) return ESCAPES[byte] or ("\\u%04x"):format(byte:byte()) end
-
--- A string as JSON. One that is not UTF-8 becomes Latin-1.
-local function quote(text)
-  local is_utf8 = utf8.len(text)
-  return '"' .. text:gsub(is_utf8 and '[%c"\\\127]' or '[%c"\\\127-\255]', escape) .. '"'
-end
 
 -- ---- what is in the records ----
 

@@ -2,7 +2,7 @@
 ---messages with retries.
 
 local core = require "runnel.core"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local timed_out = require "runnel.timed_out"
 local patience = require "runnel.nats.internal.patience"
 

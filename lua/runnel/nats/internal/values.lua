@@ -8,7 +8,7 @@ local internal = require("runnel.core").internal
 
 local values = {}
 
-local function json() return require "runnel.internal.json" end
+local function json() return require "runnel.json" end
 
 ---@class runnel.Encoding
 ---@field encode fun(value: any, name: string): string?, string? the bytes; or nil and a message that says which part of
@@ -27,7 +27,7 @@ values.encodings = {
   },
   msgpack = { encode = internal.pack, decode = internal.unpack },
   json = {
-    encode = function(value, name) return json().encode(value, name) end,
+    encode = function(value, name) return json().encode(value, { name = name }) end,
     decode = function(data) return json().decode(data) end,
   },
 }

@@ -15,7 +15,7 @@
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local lib = require "runnel.nats.core"
 
 local internal = core.internal

@@ -1,0 +1,26 @@
+/* context.h: the context of go blocks: a Lua value that a go block passes on to the go blocks that it starts, such as
+   the trace of a distributed system to which its work belongs (lua/runnel/internal/trace_context.lua). It exists only
+   while the part TRACE_CONTEXTS is held (trace_switch.h). */
+#ifndef RUNNEL_TRACE_CONTEXT_H
+#define RUNNEL_TRACE_CONTEXT_H
+
+#include "core/observe.h"
+
+/* Sched.observer while contexts are held, and nothing else that needs an observer. */
+extern const Observer context_observer;
+
+/* Pushes the context of the go block whose result channel is at index `at`, or of the running code if `at` is 0; nil if
+   it has none. */
+void context_push(lua_State *L, const Sched *S, int at);
+
+/* Sets it to the value on top of L, which is popped. May raise. */
+void context_set(lua_State *L, const Sched *S, int at);
+
+/* The running code has started the go block at index `at`, which gets its context. If memory runs out, it gets none. */
+void context_pass(lua_State *L, const Sched *S, int at);
+
+/* Makes the table of contexts; frees it. The first may raise. */
+void context_open(lua_State *L);
+void context_close(lua_State *L);
+
+#endif

@@ -1,0 +1,140 @@
+---The numbers of rn.metrics in Prometheus' text format, version 0.0.4. Names and units are as Prometheus' guide says:
+---base units, and _total for what only grows.
+
+local exposition = {}
+
+---The content type of the text.
+exposition.TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+local ESCAPES = { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }
+local function latin1(c) return utf8.char(c:byte()) end
+
+-- The value of a label in quotes. It must be UTF-8.
+local function quoted(text)
+  if not utf8.len(text) then text = text:gsub("[\128-\255]", latin1) end
+  return '"' .. text:gsub('[\\"\n]', ESCAPES) .. '"'
+end
+
+local function number(value)
+  return math.type(value) == "integer" and ("%d"):format(value) or (("%.17g"):format(value):gsub(",", "."))
+end
+
+local function seconds(ms) return ms / 1000 end
+
+-- The keys of a table in their order.
+local function keys(map)
+  local list = {}
+  for key in pairs(map) do list[#list + 1] = key end
+  table.sort(list)
+  return list
+end
+
+-- Each writes the samples of its source: put(value, labels), where labels are names and values in turn.
+local function single(read)
+  return function(numbers, put) put(read(numbers)) end
+end
+
+local function of_channels(field)
+  return function(numbers, put)
+    for _, name in ipairs(keys(numbers.channels)) do put(numbers.channels[name][field], "channel", name) end
+  end
+end
+
+local function of_stages(read)
+  return function(numbers, put)
+    for _, flow in ipairs(keys(numbers.flows)) do
+      for _, stage in ipairs(keys(numbers.flows[flow])) do
+        read(numbers.flows[flow][stage], put, "flow", flow, "stage", stage)
+      end
+    end
+  end
+end
+
+local function of_stage(field)
+  return of_stages(function(row, put, ...) put(row[field], ...) end)
+end
+
+local function state_of_stage(row, put, ...)
+  put(1, "flow", (select(2, ...)), "stage", (select(4, ...)), "state", row.state)
+end
+
+local function of_queues(read)
+  return function(numbers, put)
+    for _, name in ipairs(keys(numbers.queues)) do put(read(numbers.queues[name]), "queue", name) end
+  end
+end
+
+local function of_queue(field)
+  return of_queues(function(row) return row[field] end)
+end
+
+local function go_blocks(numbers, put)
+  for _, state in ipairs(keys(numbers.go_blocks)) do put(numbers.go_blocks[state], "state", state) end
+end
+
+local FAMILIES = {
+  { "runnel_go_blocks", "gauge", "Go blocks, by state.", go_blocks },
+  { "runnel_channels", "gauge", "Channels, by name.", of_channels "channels" },
+  { "runnel_channel_puts_total", "counter", "Values put on channels.", of_channels "puts" },
+  { "runnel_channel_takes_total", "counter", "Values taken from channels.", of_channels "takes" },
+  { "runnel_channel_values", "gauge", "Values in the buffers of channels.", of_channels "values" },
+  { "runnel_channel_capacity", "gauge", "Values that the buffers of channels hold.", of_channels "capacity" },
+  { "runnel_channel_waiting_puts", "gauge", "Puts that wait.", of_channels "puts_waiting" },
+  { "runnel_channel_waiting_takes", "gauge", "Takes that wait.", of_channels "takes_waiting" },
+  { "runnel_flow_taken_total", "counter", "Values that stages of flows have taken.", of_stage "taken" },
+  { "runnel_flow_errors_total", "counter", "Errors of stages of flows.", of_stage "errors" },
+  { "runnel_flow_workers", "gauge", "Workers of stages of flows.", of_stage "workers" },
+  { "runnel_flow_busy_workers", "gauge", "Workers of stages of flows that have a value.", of_stage "busy" },
+  { "runnel_flow_waiting_values", "gauge", "Values that wait for stages of flows.", of_stage "waiting" },
+  { "runnel_flow_state", "gauge", "1 for the state that a stage of a flow is in.", of_stages(state_of_stage) },
+  { "runnel_queue_done_total", "counter", "Messages done.", of_queue "done" },
+  { "runnel_queue_failed_total", "counter", "Tries of messages that have failed.", of_queue "failed" },
+  { "runnel_queue_given_up_total", "counter", "Messages given up.", of_queue "given_up" },
+  { "runnel_queue_redelivered_total", "counter", "Starts of messages that were delivered before.",
+    of_queue "redelivered" },
+  { "runnel_queue_workers", "gauge", "Calls that may run at a time.", of_queue "workers" },
+  { "runnel_queue_running", "gauge", "Calls that run.", of_queue "running" },
+  { "runnel_queue_waiting", "gauge", "Messages that wait here for their start.", of_queue "waiting" },
+  { "runnel_queue_paused", "gauge", "1 if an operator has paused the queue.",
+    of_queues(function(row) return row.paused and 1 or 0 end) },
+  { "runnel_errors_total", "counter", "Errors that nobody took.", single(function(n) return n.errors end) },
+  { "runnel_memory_bytes", "gauge", "Memory that Lua has in use.", single(function(n) return n.memory end) },
+  { "runnel_loop_waited_seconds_total", "counter", "Time that the loop has waited, because nothing was ready.",
+    single(function(n) return seconds(n.waited) end) },
+  { "runnel_loop_longest_turn_seconds", "gauge",
+    "The longest time since the last look in which the loop did not come round.",
+    single(function(n) return seconds(n.longest_turn) end) },
+  { "process_cpu_seconds_total", "counter", "Processor time that the process has used.",
+    single(function(n) return seconds(n.cpu) end) },
+}
+
+-- A sample as a line.
+local function line(name, value, ...)
+  local labels = {}
+  for i = 1, select("#", ...), 2 do
+    local key, text = select(i, ...)
+    labels[#labels + 1] = key .. "=" .. quoted(text)
+  end
+  local all = #labels > 0 and "{" .. table.concat(labels, ",") .. "}" or ""
+  return ("%s%s %s"):format(name, all, number(value))
+end
+
+---@param numbers runnel.Metrics
+---@return string
+function exposition.text(numbers)
+  local lines = {}
+  for _, family in ipairs(FAMILIES) do
+    local name, kind, help, read = table.unpack(family)
+    local head = #lines
+    read(numbers, function(value, ...)
+      if #lines == head then
+        lines[head + 1] = ("# HELP %s %s"):format(name, help)
+        lines[head + 2] = ("# TYPE %s %s"):format(name, kind)
+      end
+      lines[#lines + 1] = line(name, value, ...)
+    end)
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+return exposition

@@ -1,0 +1,240 @@
+---rn.metrics: what a program's go blocks, channels, flows and queues do, in numbers.
+---
+---The core counts puts and takes of each channel in any case, and flows and workers count what they do. So this module
+---only reads counters, when it is asked. As long as it is on, the core keeps a list of all channels, and measures how
+---long the loop computes at a time.
+
+local core = require "runnel.core"
+local exposition = require "runnel.internal.metrics_text"
+
+local internal = core.internal
+local recorder = internal.trace
+
+local metrics = {}
+
+---What rn.metrics returns. Counters begin with the first call.
+---@class runnel.Metrics
+---@field go_blocks table<"new"|"ready"|"running"|"parked"|"sleeping", integer> how many there are in each state
+---@field channels table<string, runnel.ChannelMetrics> by name; in place of digits in a name there is a #
+---@field flows table<string, table<string, runnel.StageMetrics>> the running flows, by name, and their stages, by name
+---@field queues table<string, runnel.WorkerMetrics> the workers and durable stages of this program, by name
+---@field errors integer errors that were reported: those that nobody took
+---@field memory integer bytes that Lua has in use
+---@field cpu number ms of processor time that the process has used, with all its threads
+---@field waited number ms that the loop has waited, because nothing was ready
+---@field longest_turn number ms: the longest time since the call before in which the loop did not come round, because go
+---blocks computed
+local Metrics = {}
+Metrics.__index = Metrics
+
+---All channels of a name.
+---@class runnel.ChannelMetrics
+---@field channels integer how many there are
+---@field puts integer values put so far: a counter
+---@field takes integer values taken so far: a counter
+---@field values integer values in their buffers
+---@field capacity integer values that their buffers hold
+---@field puts_waiting integer
+---@field takes_waiting integer
+
+---@class runnel.StageMetrics
+---@field taken integer values taken so far: a counter
+---@field errors integer so far: a counter
+---@field workers integer
+---@field busy integer workers that have a value
+---@field waiting integer values that wait for the stage
+---@field state string as f:ping() tells it
+
+---@class runnel.WorkerMetrics
+---@field done integer messages so far: a counter, as are the next three
+---@field failed integer tries
+---@field given_up integer messages
+---@field redelivered integer starts of messages that were delivered before
+---@field workers integer calls that may run at a time
+---@field running integer calls
+---@field waiting integer messages here that have not started
+---@field paused boolean
+
+-- ---- names ----
+
+-- So many names of a kind are told apart; the numbers of later ones are added up under OTHER.
+local NAMES <const>, OTHER <const> = 200, "other"
+
+-- As the monitor's page: names that differ only in digits are one. Digits after a colon are the number of a line.
+local function keep_line(colon) return colon == "" and "#" or nil end
+local function fold(name) return (name:gsub("(:?)%d+", keep_line)) end
+
+-- The names of a kind that are told apart, and how many they are.
+---@class runnel.internal.metrics.Names
+---@field known table<string, string>
+---@field count integer
+
+local function name_in(self, name)
+  local known = self.known[name]
+  if known then return known end
+  local folded = fold(name)
+  if self.known[folded] ~= folded then
+    if self.count >= NAMES then return OTHER end
+    self.count = self.count + 1
+    self.known[folded] = folded
+  end
+  return folded
+end
+
+-- ---- counters ----
+
+-- A counter by name. What is counted under a name comes and goes; the sum must not fall when something goes.
+---@class runnel.internal.metrics.Counter
+---@field sums table<string, integer>
+---@field seen table<any, integer> by what is counted: how much it had at the last call
+---@field now table<any, integer> the same at the present call
+local Counter = {}
+Counter.__index = Counter
+
+local function counter() return setmetatable({ sums = {}, seen = {}, now = {} }, Counter) end
+
+-- What has `total` so far belongs to `name`. Returns the sum.
+function Counter:add(name, source, total)
+  local sum = (self.sums[name] or 0) + math.max(total - (self.seen[source] or 0), 0)
+  self.sums[name], self.now[source] = sum, total
+  return sum
+end
+
+function Counter:finish() self.seen, self.now = self.now, {} end
+
+-- What lasts from call to call; nil while the metrics are off.
+local active
+
+local function begin()
+  recorder.hold "l"
+  internal.measure(true)
+  local function names() return { known = {}, count = 0 } end
+  active = { channels = names(), flows = names(), stages = names(), queues = names(), counters = {} }
+end
+
+local function stop()
+  if not active then return end
+  active = nil
+  internal.measure(false)
+  recorder.release "l"
+end
+
+-- Adds the total of a counter to a row.
+local function count(row, field, kind, name, source, total)
+  local key = kind .. field
+  local all = active.counters[key] or counter()
+  active.counters[key] = all
+  row[field] = all:add(name, source, total)
+end
+
+-- ---- what is read ----
+
+local PART <const> = 500 -- channels that are read without a pause: less than a millisecond
+
+local function row_of(rows, name, fields)
+  local row = rows[name]
+  if row then return row end
+  row = {}
+  for _, field in ipairs(fields) do row[field] = 0 end
+  rows[name] = row
+  return row
+end
+
+local CHANNEL <const> = { "channels", "puts", "takes", "values", "capacity", "puts_waiting", "takes_waiting" }
+
+local function add_channel(rows, stats, place)
+  local name = name_in(active.channels, stats.name or place or "?")
+  local row = row_of(rows, name, CHANNEL)
+  row.channels, row.values = row.channels + 1, row.values + stats.count
+  row.capacity = row.capacity + (stats.capacity or 0)
+  row.puts_waiting, row.takes_waiting = row.puts_waiting + stats.puts, row.takes_waiting + stats.takes
+  count(row, "puts", "channel ", name, stats.id, stats.put_total)
+  count(row, "takes", "channel ", name, stats.id, stats.take_total)
+end
+
+-- The channels by name; those without a name by the line that made them.
+local function read_channels()
+  local rows, places = {}, recorder.names()
+  for i, ch in ipairs(recorder.chans()) do
+    local ok, stats = pcall(ch.stats, ch)
+    if ok then add_channel(rows, stats, places[stats.id]) end
+    if i % PART == 0 then core.yield() end
+    if not active then return rows end -- ended meanwhile
+  end
+  return rows
+end
+
+local STAGE <const> = { "taken", "errors", "workers", "busy", "waiting" }
+
+local function read_flows()
+  local flows = {}
+  if not package.loaded["runnel.flow"] then return flows end
+  local ping = require "runnel.flow.ping"
+  for _, flow in ipairs(require("runnel.flow.living").list()) do
+    local name = name_in(active.flows, flow.name)
+    local stages = flows[name] or {}
+    flows[name] = stages
+    for i, seen in ipairs(ping.look(flow)) do
+      local stage = name_in(active.stages, seen.stage)
+      local row, source, both = row_of(stages, stage, STAGE), flow.stages[i], name .. "\0" .. stage
+      row.workers, row.busy, row.waiting = row.workers + seen.n, row.busy + seen.busy, row.waiting + seen.queue
+      row.state = seen.state
+      count(row, "taken", "stage ", both, source, seen.taken)
+      count(row, "errors", "stage ", both, source, seen.errors)
+    end
+  end
+  return flows
+end
+
+local WORKER <const> = { "done", "failed", "given_up", "redelivered", "workers", "running", "waiting" }
+local COUNTS <const> = { "done", "failed", "given_up", "redelivered" }
+
+local function read_queues()
+  local rows = {}
+  local workers = package.loaded["runnel.queue.worker"]
+  for one in pairs(workers and workers.living or {}) do
+    local name, stats = name_in(active.queues, one.name), one:stats()
+    local row = row_of(rows, name, WORKER)
+    row.workers, row.running = row.workers + one.n, row.running + stats.running
+    row.waiting, row.paused = row.waiting + stats.waiting, row.paused or one.is_paused
+    for _, field in ipairs(COUNTS) do count(row, field, "queue ", name, one, stats[field]) end
+  end
+  return rows
+end
+
+---Returns numbers about what the program does now, and counters. The first call begins: call it once at the start of the
+---program, so that all channels are counted. With more than 500 channels, other go blocks run meanwhile.
+---@param on? boolean false ends it, and forgets the counters
+---@return runnel.Metrics? numbers nil for false
+function metrics.metrics(on)
+  if on ~= nil and type(on) ~= "boolean" then
+    error("metrics: true, false or nothing expected, got " .. type(on), 2)
+  end
+  if on == false then
+    stop()
+    return nil
+  end
+  if not active then begin() end
+  local states, errors, waited, longest = internal.measured()
+  states.dead = nil
+  local numbers = setmetatable({
+    go_blocks = states, channels = read_channels(), flows = {}, queues = {}, errors = errors,
+    memory = math.floor(collectgarbage "count" * 1024), cpu = os.clock() * 1000, waited = waited, longest_turn = longest,
+  }, Metrics)
+  if not active then return numbers end
+  numbers.flows, numbers.queues = read_flows(), read_queues()
+  for _, one in pairs(active.counters) do one:finish() end
+  return numbers
+end
+
+---The numbers in Prometheus' text format. Times are seconds there.
+---@return string
+function Metrics:text() return exposition.text(self) end
+
+---A response with that text, for the function of http.serve: `return rn.metrics():answer()`.
+---@return integer status
+---@return table<string, string> headers
+---@return string body
+function Metrics:answer() return 200, { ["Content-Type"] = exposition.TYPE }, self:text() end
+
+return metrics
