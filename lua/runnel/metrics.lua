@@ -66,19 +66,14 @@ local function fold(name) return (name:gsub("(:?)%d+", keep_line)) end
 
 -- The names of a kind that are told apart, and how many they are.
 ---@class runnel.internal.metrics.Names
----@field known table<string, string>
+---@field known table<string, true>
 ---@field count integer
 
 local function name_in(self, name)
-  local known = self.known[name]
-  if known then return known end
-  local folded = fold(name)
-  if self.known[folded] ~= folded then
-    if self.count >= NAMES then return OTHER end
-    self.count = self.count + 1
-    self.known[folded] = folded
-  end
-  return folded
+  if self.known[name] then return name end
+  if self.count >= NAMES then return OTHER end
+  self.count, self.known[name] = self.count + 1, true
+  return name
 end
 
 -- ---- counters ----
@@ -143,7 +138,7 @@ end
 local CHANNEL <const> = { "channels", "puts", "takes", "values", "capacity", "puts_waiting", "takes_waiting" }
 
 local function add_channel(rows, stats, place)
-  local name = name_in(active.channels, stats.name or place or "?")
+  local name = name_in(active.channels, stats.name and fold(stats.name) or place or "?")
   local row = row_of(rows, name, CHANNEL)
   row.channels, row.values = row.channels + 1, row.values + stats.count
   row.capacity = row.capacity + (stats.capacity or 0)
@@ -171,11 +166,11 @@ local function read_flows()
   if not package.loaded["runnel.flow"] then return flows end
   local ping = require "runnel.flow.ping"
   for _, flow in ipairs(require("runnel.flow.living").list()) do
-    local name = name_in(active.flows, flow.name)
+    local name = name_in(active.flows, fold(flow.name))
     local stages = flows[name] or {}
     flows[name] = stages
     for i, seen in ipairs(ping.look(flow)) do
-      local stage = name_in(active.stages, seen.stage)
+      local stage = name_in(active.stages, fold(seen.stage))
       local row, source, both = row_of(stages, stage, STAGE), flow.stages[i], name .. "\0" .. stage
       row.workers, row.busy, row.waiting = row.workers + seen.n, row.busy + seen.busy, row.waiting + seen.queue
       row.state = seen.state
@@ -193,7 +188,7 @@ local function read_queues()
   local rows = {}
   local workers = package.loaded["runnel.queue.worker"]
   for one in pairs(workers and workers.living or {}) do
-    local name, stats = name_in(active.queues, one.name), one:stats()
+    local name, stats = name_in(active.queues, fold(one.name)), one:stats()
     local row = row_of(rows, name, WORKER)
     row.workers, row.running = row.workers + one.n, row.running + stats.running
     row.waiting, row.paused = row.waiting + stats.waiting, row.paused or one.is_paused

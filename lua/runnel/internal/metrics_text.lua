@@ -1,6 +1,8 @@
 ---The numbers of rn.metrics in Prometheus' text format, version 0.0.4. Names and units are as Prometheus' guide says:
 ---base units, and _total for what only grows.
 
+local json = require "runnel.json"
+
 local exposition = {}
 
 ---The content type of the text.
@@ -15,9 +17,7 @@ local function quoted(text)
   return '"' .. text:gsub('[\\"\n]', ESCAPES) .. '"'
 end
 
-local function number(value)
-  return math.type(value) == "integer" and ("%d"):format(value) or (("%.17g"):format(value):gsub(",", "."))
-end
+local function number(value) return assert(json.encode(value)) end
 
 local function seconds(ms) return ms / 1000 end
 

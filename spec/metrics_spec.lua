@@ -1,0 +1,296 @@
+-- rn.metrics: the numbers of a program, and their text for Prometheus.
+
+local flow = require "runnel.flow"
+local http = require "runnel.http"
+local memory = require "spec.support.memory_keeper"
+local messages = require "runnel.queue.messages"
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+local uv_stage = require "spec.support.uv_stage"
+local web = require "spec.support.web"
+local worker = require "runnel.queue.worker"
+
+local has_promtool = os.execute "command -v promtool >/dev/null 2>&1"
+
+describe("rn.metrics", function()
+  local is_warm = false
+
+  before_each(function()
+    if not is_warm then
+      assert(http.serve(0, print)):close() -- opens the descriptor by which threads wake Lua
+      rn.sleep(1) -- lets its go blocks end
+      is_warm = true
+    end
+    stage.open()
+  end)
+  after_each(function()
+    rn.metrics(false)
+    stage.close()
+  end)
+
+  it("counts go blocks by state", function()
+    sim.run(function()
+      local never = rn.chan()
+      rn.metrics()
+      rn.go(function() never:take() end)
+      rn.go(function() never:take() end)
+      rn.go(rn.sleep, 10)
+      rn.sleep(1)
+      rn.go(function() end)
+      assert.same({ new = 0, parked = 2, ready = 1, running = 1, sleeping = 1 }, rn.metrics().go_blocks)
+      never:close()
+    end)
+  end)
+
+  it("has the values, puts and takes of channels by name", function()
+    rn.metrics()
+    local jobs = rn.chan(2):name "jobs"
+    local sender = rn.go(function() for i = 1, 5 do jobs:put(i) end end)
+    rn.yield()
+    jobs:take()
+    rn.yield()
+    assert.same({ channels = 1, puts = 3, takes = 1, values = 2, capacity = 2, puts_waiting = 1, takes_waiting = 0 },
+      rn.metrics().channels.jobs)
+    for _ = 1, 4 do jobs:take() end
+    local taker = rn.go(function() return jobs:take() end)
+    rn.yield()
+    assert.same({ channels = 1, puts = 5, takes = 5, values = 0, capacity = 2, puts_waiting = 0, takes_waiting = 1 },
+      rn.metrics().channels.jobs)
+    jobs:close()
+    rn.alts { sender, taker }
+  end)
+
+  it("adds up channels whose names differ only in digits, and those without a name by their line", function()
+    rn.metrics()
+    local list = {}
+    for i = 1, 12 do
+      list[i] = rn.chan(1):name("job " .. i)
+      list[-i] = rn.chan(1)
+      list[i]:put(i)
+    end
+    local line = debug.getinfo(1, "l").currentline - 3
+    local channels = rn.metrics().channels
+    assert.same({ 12, 12, 12 }, { channels["job #"].channels, channels["job #"].puts, channels["job #"].values })
+    assert.equal(12, channels["spec/metrics_spec.lua:" .. line].channels)
+  end)
+
+  it("keeps counters when channels are collected", function()
+    rn.metrics()
+    for i = 1, 3 do
+      local ch = rn.chan(5):name "short"
+      for _ = 1, i do ch:put(true) end
+      assert.equal(i * (i + 1) // 2, rn.metrics().channels.short.puts)
+      ch = nil -- luacheck: ignore 311
+      for _ = 1, 3 do collectgarbage() end
+    end
+    assert.is_nil(rn.metrics().channels.short)
+    rn.chan(1):name("short"):put(true)
+    assert.equal(7, rn.metrics().channels.short.puts)
+  end)
+
+  it("tells 200 names apart, and adds up the rest", function()
+    rn.metrics()
+    local kept = {}
+    local function name(i) return ("%s%s"):format(string.char(97 + i // 26), string.char(97 + i % 26)) end
+    for i = 0, 249 do
+      kept[i] = rn.chan(1):name(name(i))
+      kept[i]:put(i)
+    end
+    local n, channels = 0, rn.metrics().channels
+    for _ in pairs(channels) do n = n + 1 end
+    assert.equal(201, n)
+    assert.equal(50, channels.other.puts)
+    assert.equal(1, channels.aa.puts)
+    kept[0]:take()
+    channels = rn.metrics().channels
+    assert.equal(1, channels.aa.takes)
+    assert.equal(0, channels.other.takes)
+  end)
+
+  it("lets others run while it reads many channels", function()
+    rn.metrics()
+    local kept, ran = {}, 0
+    for i = 1, 2000 do kept[i] = rn.chan() end
+    local other = rn.go(function()
+      while ran < 3 do
+        ran = ran + 1
+        rn.yield()
+      end
+    end)
+    rn.metrics()
+    assert.equal(3, ran)
+    other:take()
+  end)
+
+  it("has the stages of flows", function()
+    sim.run(function()
+      local gate = rn.chan()
+      local f = flow("import 7", {
+        source = { from = { 1, 2, 3, 4, 5, 6, 7, 8 } },
+        work = { function(v)
+          if v == 1 then error("no", 0) end
+          gate:take()
+        end, n = 2 },
+        bad = function() end,
+        "source > work", "work.error > bad",
+      })
+      f:start()
+      rn.sleep(10)
+      local row = rn.metrics().flows["import #"].work
+      assert.same({ 1, 2, 2, "running" }, { row.errors, row.busy, row.workers, row.state })
+      assert.is_true(row.taken >= 3)
+      gate:close()
+      f:wait()
+      assert.is_nil(rn.metrics().flows["import #"])
+    end)
+  end)
+
+  it("has the workers and durable stages", function()
+    local reports = stage.reports(function()
+      sim.run(function()
+        local store = memory.store(1000)
+        local w = assert(worker.start {
+          kind = "stage", n = 3, keeper = store:keeper(), is_paused = false,
+          task = messages.task {
+            name = "orders", has_results = false, has_letters = true, limits = { starts = 5, tries = 1, retry = 100 },
+            f = function(v) if v == 1 then error("no", 0) else rn.sleep(v * 1000) end end,
+          },
+        })
+        for v = 1, 5 do store:append(v) end
+        rn.sleep(2500)
+        local row = rn.metrics().queues.orders
+        assert.same({ 1, 1, 1, 3, 3, false },
+          { row.done, row.failed, row.given_up, row.workers, row.running, row.paused })
+        w:stop()
+        assert.is_nil(rn.metrics().queues.orders)
+      end)
+    end)
+    assert.equal(1, #reports)
+  end)
+
+  it("counts reported errors", function()
+    local before = rn.metrics().errors
+    rn.go(function() error("lost", 0) end)
+    rn.yield()
+    require("runnel.core").internal.report_unhandled()
+    assert.equal("lost", stage.heard()[1].err)
+    assert.equal(before + 1, rn.metrics().errors)
+  end)
+
+  it("measures how long the loop waits and computes", function()
+    rn.metrics()
+    local before = rn.metrics()
+    rn.sleep(30)
+    local block = rn.go(function()
+      local since = rn.now()
+      while rn.now() - since < 60 do end
+    end)
+    block:take()
+    rn.sleep(1)
+    local numbers = rn.metrics()
+    assert.is_true(numbers.waited - before.waited >= 29)
+    assert.is_true(numbers.longest_turn >= 60)
+    assert.is_true(numbers.cpu >= before.cpu)
+    assert.is_true(numbers.memory > 10000)
+    rn.sleep(1)
+    assert.is_true(rn.metrics().longest_turn < numbers.longest_turn)
+  end)
+
+  it("measures while the monitor's page looks, too, and after that", function()
+    rn.metrics()
+    local m = assert(require("runnel.monitor").listen(0))
+    rn.sleep(5)
+    m:close()
+    local waited = rn.metrics().waited
+    assert.is_true(waited >= 4)
+    rn.sleep(5)
+    assert.is_true(rn.metrics().waited > waited)
+    rn.metrics(false)
+    local again = assert(require("runnel.monitor").listen(0))
+    rn.metrics()
+    rn.metrics(false)
+    rn.sleep(5)
+    again:close()
+  end)
+
+  it("begins anew after it was switched off", function()
+    rn.metrics()
+    local ch = rn.chan(3):name "anew"
+    ch:put(1)
+    assert.equal(1, rn.metrics().channels.anew.puts)
+    assert.is_nil(rn.metrics(false))
+    assert.same({}, rn.metrics().channels)
+  end)
+
+  it("raises if it is called wrongly", function()
+    local ok, err = pcall(function() rn.metrics "x" end)
+    assert.is_false(ok)
+    assert.matches("metrics_spec.lua:%d+: metrics: true, false or nothing expected, got string", err)
+  end)
+
+  describe("as text", function()
+    -- A text with something of each kind.
+    local function everything()
+      local text
+      sim.run(function()
+        rn.metrics()
+        local gate, store = rn.chan(3):name 'a "quoted"\\ name\nin two lines \xe9', memory.store(1000)
+        gate:put(1)
+        local f = flow("f", { one = { function() gate:take() end, input = true } })
+        f:start()
+        local w = assert(worker.start {
+          kind = "stage", n = 3, keeper = store:keeper(), is_paused = false,
+          task = messages.task { name = "q", has_results = false, f = print, has_letters = false,
+            limits = { starts = 5, tries = 1, retry = 100 } },
+        })
+        text = rn.metrics():text()
+        w:stop()
+        f:stop()
+      end)
+      return text
+    end
+
+    it("has a sample in a line, below the help and the type of its name", function()
+      local text = everything()
+      local function has(lines) assert.truthy(text:find("\n" .. lines .. "\n", 1, true), lines) end
+      has "# HELP runnel_channel_values Values in the buffers of channels.\n# TYPE runnel_channel_values gauge"
+      has [[runnel_channel_values{channel="a \"quoted\"\\ name\nin two lines é"} 1]]
+      has 'runnel_flow_state{flow="f",stage="one",state="running"} 1'
+      has 'runnel_queue_workers{queue="q"} 3'
+      assert.matches("\nrunnel_errors_total %d+\n", text)
+      assert.matches("\nprocess_cpu_seconds_total %d+%.[%de-]+\n$", text)
+    end)
+
+    it("passes promtool", function()
+      if not has_promtool then return pending "promtool is not installed (Debian: prometheus)" end
+      local path = os.tmpname()
+      local file <close> = assert(io.open(path, "w"))
+      file:write(everything())
+      file:close()
+      local pipe = assert(io.popen(("promtool check metrics <%s 2>&1"):format(path)))
+      local said = pipe:read "a"
+      local ok = pipe:close()
+      os.remove(path)
+      assert.equal("", said)
+      assert.is_true(ok)
+    end)
+  end)
+end)
+
+describe("the text of rn.metrics", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+  before_each(uv_stage.open)
+  after_each(function()
+    rn.metrics(false)
+    uv_stage.close()
+  end)
+
+  it("is what http.serve's function can return", function()
+    local server <close> = assert(http.serve(0, function() return rn.metrics():answer() end))
+    local status, body, head = web.ask(server, "GET /metrics")
+    assert.equal(200, status)
+    assert.matches("\nrunnel_go_blocks{state=\"running\"} 1\n", body)
+    assert.matches("[Cc]ontent%-[Tt]ype: text/plain; version=0%.0%.4; charset=utf%-8", head)
+  end)
+end)
