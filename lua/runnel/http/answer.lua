@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local contexts = require "runnel.internal.trace_context"
 local ends = require "runnel.internal.ends"
 local json = require "runnel.json"
 
@@ -113,6 +114,11 @@ end
 ---Calls the program's function for a request, and sends what it returns; after an upgrade, ends the connection. Parks.
 ---@param req runnel.http.Request
 ---@param f fun(req: runnel.http.Request): integer, table?, any
-function answer.give(req, f) finish(req, f(req)) end
+function answer.give(req, f)
+  if contexts.on then
+    contexts.begin(req.headers.traceparent, req.headers.tracestate, req.method .. " " .. req.path, "server")
+  end
+  finish(req, f(req))
+end
 
 return answer

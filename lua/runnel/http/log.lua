@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local contexts = require "runnel.internal.trace_context"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
@@ -44,6 +45,7 @@ local GONE <const> = 499
 ---@field error? string why the response is not complete
 ---@field referer? string
 ---@field agent? string
+---@field trace? string the id of the trace to which the request belongs, if rn.traceparent is on
 
 -- ---- formats ----
 
@@ -69,7 +71,7 @@ function formats.common(entry)
     escaped(entry.target), entry.status, entry.bytes, entry.ms, entry.id)
 end
 
-local FIELDS = { "id", "address", "method", "target", "status", "bytes", "ms", "error", "referer", "agent" }
+local FIELDS = { "id", "address", "method", "target", "status", "bytes", "ms", "error", "referer", "agent", "trace" }
 
 function formats.json(entry)
   local parts = { ('{"time":"%s"'):format(os.date("!%Y-%m-%dT%H:%M:%SZ", entry.time)) }
@@ -112,8 +114,10 @@ local function begin(self, req)
   end
   if not id or #id > LONGEST_ID or not id:find(ID) then id = new_id() end
   req.request_id = id
+  local operation = contexts.on and contexts.current()
   return { began = now(), time = os.time(), id = id, address = address or "-", method = req.method,
-    target = req.target or req.path, referer = headers.referer, agent = headers["user-agent"], status = 500, bytes = 0 }
+    target = req.target or req.path, referer = headers.referer, agent = headers["user-agent"], status = 500, bytes = 0,
+    trace = operation and operation.trace or nil }
 end
 
 -- Passes a body on, and counts its bytes.

@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local lib = require "runnel.http.curl"
 local check = require "runnel.internal.check"
+local contexts = require "runnel.internal.trace_context"
 local json = require "runnel.json"
 
 local options = {}
@@ -107,6 +108,13 @@ local function header_lines(headers)
     for _, one in ipairs(type(value) == "table" and value or { value }) do add_header(lines, name, one) end
   end
   return lines, given
+end
+
+-- Adds the trace to which the running code belongs.
+local function add_trace(lines)
+  local traceparent, tracestate = contexts.headers()
+  if traceparent then lines[#lines + 1] = "traceparent: " .. traceparent end
+  if tracestate then lines[#lines + 1] = "tracestate: " .. tracestate end
 end
 
 -- ---- bodies ----
@@ -272,6 +280,7 @@ local function read(what, url, opts)
   set_limits(s, opts)
   s.method, s.cookies = opts.method and opts.method:upper(), opts.cookies
   local lines, given = header_lines(opts.headers)
+  if contexts.on and not given.traceparent then add_trace(lines) end
   set_sent(s, opts, lines, given)
   if (opts.range or given.range) and not opts.accept_encoding and not given["accept-encoding"] then
     lines[#lines + 1] = "Accept-Encoding:" -- a part of a compressed body cannot be decompressed
@@ -313,7 +322,9 @@ end
 ---@return string url with the query that the options have
 ---@return runnel.http.Settings settings
 function options.read(what, url, opts, level)
-  if opts == nil and type(url) == "string" and what ~= "stream" then return url, LIMITS end -- most requests
+  if opts == nil and type(url) == "string" and what ~= "stream" and not contexts.on then
+    return url, LIMITS -- most requests
+  end
   local ok, first, settings = pcall(read, what, url, opts == nil and {} or opts)
   if ok then return first, settings end
   if type(first) == "table" then error(("%s: %s"):format(what, first.message), level + 1) end

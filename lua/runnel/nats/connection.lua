@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local lib = require "runnel.nats.core"
 
 local check = require "runnel.internal.check"
+local contexts = require "runnel.internal.trace_context"
 local ending = require "runnel.nats.ending"
 local options = require "runnel.nats.internal.options"
 local timed_out = require "runnel.timed_out"
@@ -87,6 +88,7 @@ local function send(self, what, level, subject, value, opts)
       end
     end
   end
+  if contexts.on then headers = contexts.add(headers) end
   local data, why = encode(value, "value")
   if not data then error(("%s: %s"):format(what, why), level) end
   local ok, err, is_wrong

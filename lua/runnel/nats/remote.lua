@@ -7,6 +7,7 @@
 ---decides how often a job starts, and whether it is tried again or given up.
 
 local acks = require "runnel.nats.internal.acks"
+local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local names = require "runnel.nats.internal.names"
@@ -30,6 +31,7 @@ local take, put = internal.moving.take, internal.moving.put
 ---@field was_lost? boolean the stream has stored it a second time
 ---@field remote runnel.Remote
 ---@field out runnel.Channel<runnel.Outcome>? where its caller waits
+---@field headers? table<string, string> the trace to which the job belongs
 ---@field finish? fun(outcome: runnel.Outcome) called with the outcome if no go block waits
 local Job = { is_async = false }
 Job.__index = Job
@@ -74,6 +76,9 @@ for name, method in pairs(upkeep.methods) do Remote[name] = method end
 
 -- ---- jobs ----
 
+-- Room for the headers of a job that belongs to a trace, in bytes.
+local HEADERS <const> = 700
+
 function Remote:subject(job) return self.subjects .. job.key end
 
 ---@param again boolean whether it was sent before
@@ -82,6 +87,7 @@ function Remote:send(job, again)
   -- The first message matters only by its result. When the job is sent again, the stream's answer shows whether it has
   -- it.
   local answer = again and self.base .. "." .. job.key or nil
+  if job.headers then return self.engine:publish_with(self:subject(job), message, answer, job.headers) end
   return self.engine:publish(self:subject(job), message, answer)
 end
 
@@ -101,7 +107,8 @@ function Remote:submit(value, out, finish)
     remote = self,
   }, Job)
   if finish then job.is_async, job.finish = true, finish end
-  local room = self.engine.max_payload - 300 -- for the first line
+  if contexts.on then job.headers = contexts.add() end
+  local room = self.engine.max_payload - (job.headers and HEADERS or 0) - 300 -- for the first line
   if #bytes > room then fail(self, "a value of %d bytes is too large: the server takes up to %d", #bytes, room) end
   self.last = number
   self.jobs[key] = job

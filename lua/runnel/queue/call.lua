@@ -8,6 +8,7 @@
 ---any two steps.
 
 local backoff = require "runnel.internal.backoff"
+local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local hand_back = require "runnel.queue.hand_back"
@@ -177,7 +178,14 @@ local function store(self, outcome)
   return self.worker.task:done(self, outcome)
 end
 
+-- The call belongs to the trace of its message.
+local function continue_trace(self)
+  local headers, task = self.message.headers or {}, self.worker.task
+  contexts.begin(headers.traceparent, headers.tracestate, ("%s %s"):format(task.what, task.name), "consumer")
+end
+
 local function run(self)
+  if contexts.on then continue_trace(self) end
   if self.message.again ~= "first" and not may_start(self) then return leave(self) end
   local worker = self.worker
   if worker.rate then worker.rate:wait() end

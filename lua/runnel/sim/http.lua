@@ -3,6 +3,7 @@
 ---reach the other host as they are.
 
 local check = require "runnel.internal.check"
+local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
@@ -76,7 +77,11 @@ end
 
 -- Calls the program's function, in a go block of the request.
 local function call(self, exchange)
-  local ok, status, headers, body = guard.call(WHAT, self.handler, exchange.req)
+  local req = exchange.req
+  if contexts.on then
+    contexts.begin(req.headers.traceparent, req.headers.tracestate, req.method .. " " .. req.path, "server")
+  end
+  local ok, status, headers, body = guard.call(WHAT, self.handler, req)
   if not ok then status, headers, body = 500, nil, nil end
   exchange.status, exchange.headers, exchange.body = status, with_type(headers, body), body
 end

@@ -16,6 +16,16 @@ Engine.__index = Engine
 ---@return boolean? ok, string? err
 function Engine:publish(subject, bytes, reply) return self.core:publish(subject, bytes, reply) end
 
+---The same with headers.
+---@param subject string
+---@param bytes string
+---@param reply string?
+---@param headers table<string, string>
+---@return boolean? ok, string? err
+function Engine:publish_with(subject, bytes, reply, headers)
+  return self.core:publish_with(subject, bytes, reply, headers)
+end
+
 ---Publishes, and waits for an answer.
 ---@param subject string
 ---@param bytes string
