@@ -230,6 +230,22 @@ static int lua_set_context(lua_State *L) {
   return 0;
 }
 
+/* position() -> the number of the next record, and the id of the running go block, or 0 */
+static int lua_position(lua_State *L) {
+  const Sched *S = sched_self(L);
+  lua_pushinteger(L, S->tracer ? (lua_Integer)S->tracer->next : 0);
+  lua_pushinteger(L, S->current ? (lua_Integer)S->current->chan.id : 0);
+  return 2;
+}
+
+/* unix() -> ns since 1970 */
+static int lua_unix(lua_State *L) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_REALTIME, &now);
+  lua_pushinteger(L, (lua_Integer)now.tv_sec * 1000000000 + now.tv_nsec);
+  return 1;
+}
+
 /* label(n) -> name */
 static int lua_label(lua_State *L) {
   trace_push_label(L, sched_self(L), (uint16_t)luaL_checkinteger(L, 1));
@@ -238,15 +254,11 @@ static int lua_label(lua_State *L) {
 
 void lua_trace_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"context", lua_context},   {"set_context", lua_set_context},
-      {"bytes", lua_bytes},       {"chans", lua_chans},
-      {"edges", lua_edges},       {"hide", lua_hide},
-      {"hold", lua_hold},         {"label", lua_label},
-      {"name", lua_name},         {"names", lua_names},
-      {"on_error", lua_on_error}, {"pause", lua_pause},
-      {"read", lua_read},         {"read_bytes", lua_read_bytes},
-      {"release", lua_release},   {"ring", lua_ring},
-      {"tap", lua_tap},           {NULL, NULL},
+      {"position", lua_position}, {"unix", lua_unix},   {"context", lua_context}, {"set_context", lua_set_context},
+      {"bytes", lua_bytes},       {"chans", lua_chans}, {"edges", lua_edges},     {"hide", lua_hide},
+      {"hold", lua_hold},         {"label", lua_label}, {"name", lua_name},       {"names", lua_names},
+      {"on_error", lua_on_error}, {"pause", lua_pause}, {"read", lua_read},       {"read_bytes", lua_read_bytes},
+      {"release", lua_release},   {"ring", lua_ring},   {"tap", lua_tap},         {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

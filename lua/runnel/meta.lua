@@ -688,6 +688,15 @@ function core.internal.trace.edges() end
 ---@return integer? now in ns
 function core.internal.trace.ring(copied) end
 
+---The number of the next record, and the id of the running go block.
+---@return integer next_one
+---@return integer go 0: none runs
+function core.internal.trace.position() end
+
+---The time of the system's clock.
+---@return integer ns since 1970
+function core.internal.trace.unix() end
+
 ---A record (TraceRecord in csrc/tracing/trace_state.h); nothing if it was overwritten.
 ---@param n integer
 ---@param copied? boolean of the copy for an error

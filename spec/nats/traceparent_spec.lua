@@ -78,7 +78,7 @@ describe("messages over NATS", function()
     assert.truthy(one and two)
     local sink = assert(conn:sink "first")
     local mine = traced(function() assert(sink:put "x") end)
-    local value, header, now = table.unpack(take(seen))
+    local value, header, now = table.unpack((take(seen)))
     local spans = { [mine] = true }
     for _, text in ipairs { value:sub(3), now } do
       assert.matches("^00%-" .. TRACE .. "%-%x+%-01$", text)

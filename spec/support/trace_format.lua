@@ -1,82 +1,13 @@
 ---Checks a file of trace events against the format: it is JSON, slices nest, arrows have two ends inside of slices,
 ---time does not go back.
 
+local json = require "runnel.json"
+
 local trace_format = {}
-
--- ---- JSON ----
-
-local value
-
-local function fail(text, at, what) error(("JSON: %s at byte %d: %s"):format(what, at, text:sub(at, at + 20)), 0) end
-
-local function skip(text, at) return text:find("%S", at) or #text + 1 end
-
-local ESCAPED = { n = "\n", t = "\t", r = "\r", b = "\b", f = "\f" }
-
-local function string_at(text, at)
-  local parts, from = {}, at + 1
-  while true do
-    local to = text:find('["\\%c]', from)
-    if not to or text:find("^%c", to) then fail(text, at, "a string without an end") end
-    parts[#parts + 1] = text:sub(from, to - 1)
-    if text:sub(to, to) == '"' then return table.concat(parts), to + 1 end
-    local code = text:match("^u(%x%x%x%x)", to + 1)
-    local letter = text:sub(to + 1, to + 1)
-    if not code and not letter:find '["\\/bfnrt]' then fail(text, to, "an unknown escape") end
-    parts[#parts + 1] = code and utf8.char(tonumber(code, 16)) or ESCAPED[letter] or letter
-    from = to + (code and 6 or 2)
-  end
-end
-
--- The members of an object or the items of an array; `read` reads one.
-local function list_at(text, at, last, read)
-  at = skip(text, at + 1)
-  if text:sub(at, at) == last then return at + 1 end
-  while true do
-    at = skip(text, read(at))
-    local mark = text:sub(at, at)
-    if mark == last then return at + 1 end
-    if mark ~= "," then fail(text, at, "no comma") end
-    at = skip(text, at + 1)
-  end
-end
-
-function value(text, at)
-  at = skip(text, at)
-  local first = text:sub(at, at)
-  if first == '"' then return string_at(text, at) end
-  if first == "{" then
-    local object = {}
-    return object, list_at(text, at, "}", function(from)
-      local key, to = string_at(text, from)
-      to = skip(text, to)
-      if text:sub(to, to) ~= ":" then fail(text, to, "no colon") end
-      object[key], to = value(text, to + 1)
-      return to
-    end)
-  end
-  if first == "[" then
-    local array = {}
-    return array, list_at(text, at, "]", function(from)
-      local item, to = value(text, from)
-      array[#array + 1] = item
-      return to
-    end)
-  end
-  local number = text:match("^%-?%d+%.?%d*", at)
-  if number then return tonumber(number), at + #number end
-  local word = text:match("^%a+", at)
-  if word == "true" or word == "false" then return word == "true", at + #word end
-  fail(text, at, "no value")
-end
 
 ---@param text string
 ---@return any
-function trace_format.decode(text)
-  local decoded, at = value(text, 1)
-  if skip(text, at) <= #text then fail(text, at, "something behind the end") end
-  return decoded
-end
+function trace_format.decode(text) return assert(json.decode(text)) end
 
 -- ---- trace events ----
 

@@ -4,6 +4,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local contexts = require "runnel.internal.trace_context"
 local events = require "runnel.internal.tracing.trace_events"
 local parts = require "runnel.internal.tracing.trace_parts"
 local recorder = core.internal.trace
@@ -28,20 +29,27 @@ local LEAST, DEFAULT, MOST = 256, 65536, 1 << 24
 ---@field records integer the size of the ring
 ---@field guard table whose __gc ends the recording when the state closes
 ---@field threads? runnel.internal.threads.trace_threads once there are any
+---@field operations? runnel.internal.RecordedOperation[] for a file of spans
 
 ---@type runnel.internal.recording?
 local active
 
----Writes the records of states to the file.
+-- The ending of files of spans.
+local SPANS <const> = "%.otlp%.json$"
+
+---Writes the records of states to the file, in the form that its ending names.
 ---@param path string
 ---@param list runnel.internal.trace_part[]
 ---@param missing integer threads
+---@param operations runnel.internal.RecordedOperation[]?
 ---@return runnel.Trace? written
 ---@return string? err
-local function write_to(path, list, missing)
+local function write_to(path, list, missing, operations)
   local file, err = io.open(path, "w")
   if not file then return nil, err end
-  local records, overwritten = events.write(file, list)
+  local records, overwritten
+  if operations then records, overwritten = require("runnel.internal.tracing.otlp").write(file, list, operations)
+  else records, overwritten = events.write(file, list) end
   local ok
   ok, err = file:close()
   if not ok then return nil, path .. ": " .. tostring(err) end
@@ -65,11 +73,16 @@ end
 function trace.finish()
   if not active or not active.path then return nil end
   local path, threads, missing, list = active.path, active.threads, 0, {}
+  local operations = active.operations
   active.guard.is_over = true
   active = nil
+  if operations then
+    contexts.record = nil
+    contexts.release()
+  end
   if threads then list, missing = require("runnel.internal.threads.trace_threads").collect(threads) end
   table.insert(list, 1, parts.own())
-  local written, err = write_to(path, list, missing)
+  local written, err = write_to(path, list, missing, operations)
   recorder.on_error(nil)
   recorder.release "r"
   return written, err
@@ -104,7 +117,8 @@ end
 
 -- Where the trace up to the first unhandled error is written: out.error.json beside out.json.
 local function error_path(path)
-  local base, extension = path:match "^(.*[^/])(%.[^./]*)$"
+  local base, extension = path:match "^(.*[^/])(%.otlp%.json)$"
+  if not base then base, extension = path:match "^(.*[^/])(%.[^./]*)$" end
   return base and base .. ".error" .. extension or path .. ".error"
 end
 
@@ -112,7 +126,7 @@ end
 -- written when the recording ends.
 local function on_error(is_copied)
   local path = error_path(active.path)
-  local ok, written, err = pcall(function() return write_to(path, { parts.own(is_copied) }, 0) end)
+  local ok, written, err = pcall(function() return write_to(path, { parts.own(is_copied) }, 0, active.operations) end)
   recorder.on_error(nil)
   if ok and written then io.stderr:write("runnel: ", path, " has the trace up to this error:\n")
   else io.stderr:write("runnel: the trace up to this error was not written: ", tostring(err or written), "\n") end
@@ -160,8 +174,23 @@ local function check_records(options)
   return math.tointeger(records)
 end
 
+-- Begins to record operations (runnel.internal.trace_context): at most as many as records, the newest ones.
+local function record_operations(records)
+  local list = {}
+  contexts.hold()
+  function contexts.record(operation)
+    local n, go = recorder.position()
+    list[#list + 1] = { n = n, go = go, operation = operation }
+    if #list < 2 * records then return end
+    table.move(list, #list - records + 1, #list, 1)
+    for i = #list, records + 1, -1 do list[i] = nil end
+  end
+  return list
+end
+
 ---Starts to record what go blocks and channels do, in a ring of fixed size. `rn.trace(false)` ends the recording and
----writes it to the file as trace-event JSON; so does the end of the program, whatever its cause. When the first
+---writes it to the file as trace-event JSON, or, if its name ends with .otlp.json, as spans of OpenTelemetry; so does
+---the end of the program, whatever its cause. When the first
 ---unhandled error is reported, what has led to it is written to a second file: out.error.json beside out.json.
 ---Perfetto's viewer (ui.perfetto.dev), chrome://tracing and speedscope show the files.
 ---@param file string|false the path of the file, which is created at once; false ends the recording
@@ -189,7 +218,8 @@ function trace.trace(file, options)
   handle:close()
   recorder.hold("r", records)
   recorder.on_error(on_error)
-  active = { path = file, records = records, guard = {} }
+  active = { path = file, records = records, guard = {},
+    operations = file:find(SPANS) and record_operations(records) or nil }
   renew_guard()
 end
 

@@ -16,9 +16,13 @@ local DRIVER_TRACK = 0x7FFFFFFF
 
 -- ---- what is in the records ----
 
--- Surveys a part: which messages its records put and take, which go blocks run, all names, and how many values were put
--- and taken before the first record.
-local function survey(part)
+local events = {}
+
+---Surveys a part: which messages its records put and take, which go blocks run, all names, and how many values were put
+---and taken before the first record.
+---@param part runnel.internal.trace_part
+---@return table found
+function events.survey(part)
   local found = { names = {}, taken = {}, runs = {}, buffered = {}, before = {}, ends = {} }
   local read, names = part.read, found.names
   local batch
@@ -55,6 +59,21 @@ local function survey(part)
     end
   end
   return found
+end
+
+---Calls f(n, kind, ns, go, ch, seq, how, label) with each record. The times of those between two readings of the clock
+---are spread evenly over that time.
+---@param part runnel.internal.trace_part
+---@param found table what events.survey has returned
+---@param f function
+function events.each(part, found, f)
+  local batch, begun = nil, 0
+  for n = part.first, part.last do
+    if found.ends[n] then batch, begun = found.ends[n], n end
+    local kind, time, go, ch, seq, how, label = part.read(n)
+    if not kind then return end
+    f(n, kind, time + ((batch.till or part.now) - time) * (n - begun) // batch.count, go, ch, seq, how, label)
+  end
 end
 
 -- ---- the events ----
@@ -242,19 +261,14 @@ function Writer:all(origin)
   self:name_track(0, part.label(MAIN))
   self:name_track(DRIVER_TRACK, part.label(DRIVER))
   for go, label in pairs(found.names) do self:name_track(go, ("%s #%d"):format(part.label(label), go)) end
-  local batch, begun, ns = nil, 0, 0
-  for n = part.first, part.last do
-    if found.ends[n] then batch, begun = found.ends[n], n end
-    local kind, time, go, ch, seq, how, label = part.read(n)
-    if not kind then break end
-    ns = time - origin + ((batch.till or part.now) - time) * (n - begun) // batch.count
-    self:record(kind, ns, go, ch, seq, how, label)
-  end
+  local ns = 0
+  events.each(part, found, function(_, kind, time, ...)
+    ns = time - origin
+    self:record(kind, ns, ...)
+  end)
   ns = math.max(ns, part.now - origin)
   for track, name in pairs(self.tracks) do self:event("E", track, ns, name) end
 end
-
-local events = {}
 
 ---Writes the records of states to an open file. Returns how many records it wrote, and how many older ones were
 ---overwritten.
@@ -266,7 +280,7 @@ function events.write(file, parts)
   local out = setmetatable({ file = file, lines = 0, messages = {} }, Output)
   local writers, origin, records, overwritten = {}, math.huge, 0, 0
   for i, part in ipairs(parts) do
-    writers[i] = setmetatable({ out = out, part = part, process = i, found = survey(part), tracks = {}, puts = {},
+    writers[i] = setmetatable({ out = out, part = part, process = i, found = events.survey(part), tracks = {}, puts = {},
       started = {} }, Writer)
     origin = math.min(origin, writers[i].found.began or part.now)
     records, overwritten = records + part.last - part.first + 1, overwritten + part.overwritten
