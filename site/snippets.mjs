@@ -4,7 +4,7 @@
 // What a page cannot do, and what shows that a snippet needs it.
 const NOT_HERE = [
   [/\brn\.threads?\b|\bshared_chan\b.*\brn\.thread/s, "it needs threads"],
-  [/require\s*\(?\s*"runnel\.(nats|http|tls)/, "it needs sockets"],
+  [/require\s*\(?\s*"runnel\.(nats|http|tls)|\brn\.(metrics|traceparent)\b/, "it needs sockets"],
   [/require\s*\(?\s*"runnel\.(sqlite|store)/, "it needs files"],
   [/require\s*\(?\s*"runnel\.uv/, "it needs files, sockets or processes"],
   [/require\s*\(?\s*"runnel\.(prompt|driver\.\w+|monitor)|require\s*\(?\s*"luv/, "it needs a library that is not here"],

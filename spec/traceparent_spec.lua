@@ -213,11 +213,10 @@ describe("HTTP requests", function()
     local server <close> = assert(http.serve(0, function(req)
       return 200, nil, { traceparent = req.headers.traceparent, mine = rn.traceparent() }
     end))
-    local got, mine = within(function()
+    local got, mine = table.unpack(within(function()
       local mine = rn.traceparent(HEADER)
       return { assert(http.get(server.url)):json(), mine }
-    end), nil
-    got, mine = got[1], got[2]
+    end))
     assert.equal(mine, got.traceparent)
     assert.matches("^00%-" .. TRACE .. "%-%x+%-01$", got.mine)
     assert.are_not.equal(mine, got.mine)

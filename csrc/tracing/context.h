@@ -4,10 +4,7 @@
 #ifndef RUNNEL_TRACE_CONTEXT_H
 #define RUNNEL_TRACE_CONTEXT_H
 
-#include "core/observe.h"
-
-/* Sched.observer while contexts are held, and nothing else that needs an observer. */
-extern const Observer context_observer;
+#include "core/state.h"
 
 /* Pushes the context of the go block whose result channel is at index `at`, or of the running code if `at` is 0; nil if
    it has none. */
@@ -15,9 +12,6 @@ void context_push(lua_State *L, const Sched *S, int at);
 
 /* Sets it to the value on top of L, which is popped. May raise. */
 void context_set(lua_State *L, const Sched *S, int at);
-
-/* The running code has started the go block at index `at`, which gets its context. If memory runs out, it gets none. */
-void context_pass(lua_State *L, const Sched *S, int at);
 
 /* Makes the table of contexts; frees it. The first may raise. */
 void context_open(lua_State *L);

@@ -7,7 +7,7 @@
 #include "errors/unhandled.h"
 #include "lifetimes/root.h"
 #include "states/shared_wait.h"
-#include "tracing/context.h"
+#include "tracing/context_pass.h"
 #include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
 #include "tracing/trace_help.h"

@@ -4,6 +4,7 @@
 #include "core/setup.h"
 #include "lifetimes/root.h"
 #include "tracing/context.h"
+#include "tracing/context_pass.h"
 #include "tracing/trace.h"
 #include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
@@ -22,7 +23,7 @@ static void set_observer(Sched *S, Trace *t) {
     if (S->current) trace_set_running(t, S->current);
     else trace_set_main_running(t, !S->running);
   }
-  S->observer = is_on ? &trace_observer : t->holds[3] ? &context_observer : NULL;
+  S->observer = is_on ? &trace_observer : t->holds[3] ? &context_pass_observer : NULL;
   S->births = t->holds[0] ? &trace_observer : NULL;
 }
 

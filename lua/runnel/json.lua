@@ -103,12 +103,9 @@ local function encode_table(self, value, path)
   if self.inside[value] then fail(path, "a table that contains itself cannot be sent") end
   if self.depth == DEEPEST then fail(path, ("more than %d tables inside of each other"):format(DEEPEST)) end
   self.inside[value], self.depth = true, self.depth + 1
-  local open, close, parts = "{", "}", nil
-  if is_array(value) then
-    open, close, parts = "[", "]", encode_elements(self, value, path)
-  else
-    parts = encode_fields(self, value, path)
-  end
+  local open, close, encode = "{", "}", encode_fields
+  if is_array(value) then open, close, encode = "[", "]", encode_elements end
+  local parts = encode(self, value, path)
   self.inside[value], self.depth = nil, self.depth - 1
   if not self.indent or #parts == 0 then return open .. table.concat(parts, ",") .. close end
   local line = "\n" .. self.indent:rep(self.depth)

@@ -22,8 +22,8 @@ local metrics = {}
 ---@field memory integer bytes that Lua has in use
 ---@field cpu number ms of processor time that the process has used, with all its threads
 ---@field waited number ms that the loop has waited, because nothing was ready
----@field longest_turn number ms: the longest time since the call before in which the loop did not come round, because go
----blocks computed
+---@field longest_turn number ms: the longest time since the call before in which the loop did not come round, because
+---go blocks computed
 local Metrics = {}
 Metrics.__index = Metrics
 
@@ -197,8 +197,8 @@ local function read_queues()
   return rows
 end
 
----Returns numbers about what the program does now, and counters. The first call begins: call it once at the start of the
----program, so that all channels are counted. With more than 500 channels, other go blocks run meanwhile.
+---Returns numbers about what the program does now, and counters. The first call begins: call it once at the start of
+---the program, so that all channels are counted. With more than 500 channels, other go blocks run meanwhile.
 ---@param on? boolean false ends it, and forgets the counters
 ---@return runnel.Metrics? numbers nil for false
 function metrics.metrics(on)
@@ -214,7 +214,8 @@ function metrics.metrics(on)
   states.dead = nil
   local numbers = setmetatable({
     go_blocks = states, channels = read_channels(), flows = {}, queues = {}, errors = errors,
-    memory = math.floor(collectgarbage "count" * 1024), cpu = os.clock() * 1000, waited = waited, longest_turn = longest,
+    memory = math.floor(collectgarbage "count" * 1024), cpu = os.clock() * 1000, waited = waited,
+    longest_turn = longest,
   }, Metrics)
   if not active then return numbers end
   numbers.flows, numbers.queues = read_flows(), read_queues()
