@@ -4,8 +4,8 @@ local stage = require "spec.support.stage"
 
 -- Modules of lua/runnel/ that a program requires itself, and meta.lua, which nothing loads.
 local REQUIRED = {
-  all = true, core_async = true, flow = true, http = true, meta = true, monitor = true, nats = true, prompt = true,
-  sim = true, sqlite = true, store = true, tls = true, uv = true, xf = true,
+  all = true, core_async = true, flow = true, http = true, json = true, meta = true, monitor = true, nats = true,
+  prompt = true, sim = true, sqlite = true, store = true, tls = true, uv = true, xf = true,
 }
 
 -- Modules of lua/runnel/ whose functions are on `rn`.
@@ -230,6 +230,7 @@ describe("runnel.all", function()
       local _ = { rn.exit, rn.thread, rn.threads, rn.cores, -- a thread loads the library in its own state
         rn.file } -- which reads files
       print("graph", #rn.graph():text() > 0, rn.graph(false), rn.trace(false))
+      assert(#rn.metrics():text() > 0 and rn.traceparent() == nil)
       print("unused: " .. unused())
       rn.exit(3)
     ]])

@@ -29,7 +29,7 @@ local LEAST, DEFAULT, MOST = 256, 65536, 1 << 24
 ---@field records integer the size of the ring
 ---@field guard table whose __gc ends the recording when the state closes
 ---@field threads? runnel.internal.threads.trace_threads once there are any
----@field operations? runnel.internal.RecordedOperation[] for a file of spans
+---@field operations? runnel.internal.Operations for a file of spans
 
 ---@type runnel.internal.recording?
 local active
@@ -41,14 +41,14 @@ local SPANS <const> = "%.otlp%.json$"
 ---@param path string
 ---@param list runnel.internal.trace_part[]
 ---@param missing integer threads
----@param operations runnel.internal.RecordedOperation[]?
+---@param operations? runnel.internal.Operations for a file of spans
 ---@return runnel.Trace? written
 ---@return string? err
 local function write_to(path, list, missing, operations)
   local file, err = io.open(path, "w")
   if not file then return nil, err end
   local records, overwritten
-  if operations then records, overwritten = require("runnel.internal.tracing.otlp").write(file, list, operations)
+  if operations then records, overwritten = operations.otlp.write(file, list, operations.list)
   else records, overwritten = events.write(file, list) end
   local ok
   ok, err = file:close()
@@ -174,6 +174,10 @@ local function check_records(options)
   return math.tointeger(records)
 end
 
+---@class runnel.internal.Operations
+---@field list runnel.internal.RecordedOperation[]
+---@field otlp table the module that writes them, which is loaded now: the program may change its directory
+
 -- Begins to record operations (runnel.internal.trace_context): at most as many as records, the newest ones.
 local function record_operations(records)
   local list = {}
@@ -185,7 +189,7 @@ local function record_operations(records)
     table.move(list, #list - records + 1, #list, 1)
     for i = #list, records + 1, -1 do list[i] = nil end
   end
-  return list
+  return { list = list, otlp = require "runnel.internal.tracing.otlp" }
 end
 
 ---Starts to record what go blocks and channels do, in a ring of fixed size. `rn.trace(false)` ends the recording and
