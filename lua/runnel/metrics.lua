@@ -90,7 +90,7 @@ local function counter() return setmetatable({ sums = {}, seen = {}, now = {} },
 
 -- What has `total` so far belongs to `name`. Returns the sum.
 function Counter:add(name, source, total)
-  local sum = (self.sums[name] or 0) + math.max(total - (self.seen[source] or 0), 0)
+  local sum = (self.sums[name] or 0) + total - (self.seen[source] or 0)
   self.sums[name], self.now[source] = sum, total
   return sum
 end

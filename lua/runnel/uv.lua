@@ -11,10 +11,10 @@
 
 ---@class runnel.uv.processes: runnel.uv.process, runnel.uv.run
 
----@class runnel.uv: runnel.uv.event, runnel.uv.file, runnel.uv.follow, runnel.uv.processes, runnel.uv.socket
+---@class runnel.uv: runnel.uv.dir, runnel.uv.event, runnel.uv.file, runnel.uv.follow, runnel.uv.processes, runnel.uv.socket
 local uv = {}
 
-for _, name in ipairs { "event", "file", "follow", "process", "run", "socket" } do
+for _, name in ipairs { "dir", "event", "file", "follow", "process", "run", "socket" } do
   for key, value in pairs(require("runnel.uv." .. name)) do uv[key] = value end
 end
 

@@ -77,6 +77,10 @@ local operations = {
     local ch = uv.follow(file(has_data))
     return { outs = { ch }, close = closes { ch } }
   end,
+  list = function()
+    local ch = uv.list("lua", { deep = true })
+    return { outs = { ch }, close = closes { ch } }
+  end,
   watch = function(has_data)
     local path = file(false)
     local ch = uv.watch(path)

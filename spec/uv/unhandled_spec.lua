@@ -47,6 +47,7 @@ describe("runnel.uv", function()
     ["a missing file's bytes"] = function() return uv.read "no-such-file" end,
     ["a watch of a missing file"] = function() return uv.watch "no-such-file" end,
     ["a directory that is followed"] = function() return uv.follow "/" end,
+    ["a list of a missing folder"] = function() return uv.list "no-such-file" end,
     ["a host without an address"] = function() return uv.resolve "no such host" end,
     ["a process that cannot be started"] = function() return uv.spawn({ "no-such-file" }).stdout end,
   }

@@ -220,6 +220,8 @@ end
 
 function ops.scandir(host, path)
   local full = absolute(path)
+  local fault = may_fail(host, AT_OPEN, path)
+  if fault then return nil, fault end
   local inode, err = host.disk:find(full)
   if not inode then return nil, err end
   if inode.kind ~= "directory" then return nil, "ENOTDIR" end

@@ -1,0 +1,80 @@
+---uv.list: what is in a directory.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+local loop = require "runnel.internal.uv.loop"
+
+local put_while_open = core.internal.moving.put_while_open
+local uv = loop.uv
+
+---An entry of a directory.
+---@class runnel.uv.Entry
+---@field name string
+---@field path string the directory's path, a slash and the name
+---@field type "file"|"directory"|"link"|"fifo"|"socket"|"char"|"block"|"unknown" unknown where the file system does not
+---say
+
+-- The entries of a directory in the order of their names; nil and the error. Parks.
+local function scan(dir)
+  local answers, err, found = core.chan(1), nil, nil
+  local req, problem = uv.fs_scandir(dir, function(e, result)
+    err, found = e, result
+    answers:offer(true)
+  end)
+  if not req then return nil, loop.message(problem, dir) end
+  answers:take()
+  if err then return nil, loop.message(err, dir) end
+  local list, prefix = {}, dir:sub(-1) == "/" and dir or dir .. "/"
+  local name, kind = uv.fs_scandir_next(found)
+  while name do
+    list[#list + 1] = { name = name, path = prefix .. name, type = kind or "unknown" }
+    name, kind = uv.fs_scandir_next(found)
+  end
+  table.sort(list, function(a, b) return a.name < b.name end)
+  return list
+end
+
+-- Puts the entries of a directory; with `deep` each directory is followed by its own. Returns whether to go on.
+local function list_into(out, dir, deep, is_below)
+  local list, err = scan(dir)
+  if not list then
+    if is_below and err:find "^ENOENT" then return true end -- it was removed meanwhile
+    out:close(err)
+    return false
+  end
+  for _, entry in ipairs(list) do
+    if not put_while_open(out, entry) then return false end
+    if deep and entry.type == "directory" and not list_into(out, entry.path, deep, true) then return false end
+  end
+  return true
+end
+
+local function run(out, dir, deep)
+  if list_into(out, dir, deep, false) then out:close() end
+end
+
+local OPTIONS = { deep = true }
+
+---@class runnel.uv.dir
+local directory = {}
+
+---Lists a directory, in the order of the names, as a channel.
+---@param dir string its path
+---@param opts? { deep?: boolean } `deep`: also what is in the directories below; each is followed by its own entries.
+---Links are not followed
+---@return runnel.Channel<runnel.uv.Entry> entries closes with an error if a directory cannot be read
+function directory.list(dir, opts)
+  check.string(dir, "a path", "list: dir")
+  check.options(opts, OPTIONS, "list")
+  local deep = opts and opts.deep
+  if deep ~= nil and type(deep) ~= "boolean" then
+    error("list: deep: true or false expected, got " .. check.describe(deep), 2)
+  end
+  loop.check "list"
+  local out = loop.chan(dir)
+  guard.started(guard.go(guard.close, out, run, out, dir, deep), "uv.list")
+  return out
+end
+
+return directory
