@@ -133,7 +133,11 @@ static const char *program_name(int argc, char **argv) { return argc > 0 && argv
 /* The module of a command, or NULL for a script. */
 static const char *command_of(const char *word) {
   static const char *const commands[][2] = {
-      {"test", "runnel.host.test"}, {"queues", "runnel.host.queues"}, {"build", "runnel.host.build"}};
+      {"new", "runnel.host.new"},
+      {"test", "runnel.host.test"},
+      {"queues", "runnel.host.queues"},
+      {"build", "runnel.host.build"},
+  };
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     if (strcmp(word, commands[i][0]) == 0) return commands[i][1];
   }
@@ -173,6 +177,7 @@ void options_usage(FILE *to, const char *program) {
       "       %s [options] test FILE...\n"
       "       %s queues [URL] [COMMAND]\n"
       "       %s build SCRIPT [OPTIONS]\n"
+      "       %s new NAME\n"
       "Without a script: the prompt, or the script on standard input if that is not a terminal.\n"
       "As in lua5.4:\n"
       "  -e stat          execute string 'stat'\n"
@@ -201,6 +206,7 @@ void options_usage(FILE *to, const char *program) {
       "  --time           print elapsed time, CPU time and peak memory at the end\n"
       "  test FILE...     run specs with busted\n"
       "  queues           show the queues of a NATS server; queues help lists its commands\n"
-      "  build SCRIPT     write an executable with the script, its modules and files; build --help lists its options\n",
-      program, program, program, program);
+      "  build SCRIPT     write an executable with the script, its modules and files; build --help lists its options\n"
+      "  new NAME         write a project into the new folder NAME, with a spec and a file for CI\n",
+      program, program, program, program, program);
 }
