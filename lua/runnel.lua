@@ -16,7 +16,7 @@ require "runnel.internal.errors.reports"
 
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
 
----@class runnel.calls: runnel.pmap, runnel.retry, runnel.scopes, runnel.thread
+---@class runnel.calls: runnel.frontier, runnel.pmap, runnel.retry, runnel.scopes, runnel.thread
 
 ---@class runnel: runnel.core, runnel.alt, runnel.calls, runnel.file, runnel.flows, runnel.reduce, runnel.timed
 ---@field trace fun(file: string|false, options?: { records?: integer }): runnel.Trace?

@@ -638,13 +638,13 @@ function core.internal.trace.hold(parts, records) end
 function core.internal.trace.release(parts) end
 
 ---The value that a go block has got by set_context, or inherited from the go block that started it.
----@param block? runnel.Result<any> default the running code
+---@param block? runnel.Channel<any> default the running code
 ---@return any value nil while contexts are not held
 function core.internal.trace.context(block) end
 
 ---Sets that value, for the go block and those that it starts from now on.
 ---@param value any
----@param block? runnel.Result<any> default the running code
+---@param block? runnel.Channel<any> default the running code
 function core.internal.trace.set_context(value, block) end
 
 ---Makes each put on the channel call f(v, waits); nil ends that.
@@ -779,7 +779,7 @@ function core.internal.measured() end
 function core.internal.snapshot(snapshot) end
 
 ---@param id integer
----@return runnel.Result<any>? block the result channel of the go block with this id
+---@return runnel.Channel<any>? block the result channel of the go block with this id
 function core.internal.find_go(id) end
 
 ---@param id integer

@@ -111,8 +111,8 @@ end
 
 ---Adds a command, which uv.spawn and uv.run start on each host. It is a function in place of a program.
 ---@param name string the command
----@param f fun(args: string[], stdin: runnel.Channel<any>, stdout: runnel.Channel<any>, stderr: runnel.Channel<any>):
----integer? returns its exit status, by default 0; an error is status 1, and is written to stderr
+---@param f fun(args: string[], stdin: runnel.Channel<any>, ...: runnel.Channel<any>): integer? gets stdout and stderr,
+---too; returns its exit status, by default 0; an error is status 1, and is written to stderr
 function World:program(name, f)
   check.string(name, "the name of a command", "program")
   check.callable(f, "program")
