@@ -7,8 +7,8 @@ local luacats = {}
 -- ---- types: { kind = "name", name =, args = }, "union", "array", "fun", "table", "literal", "any" ----
 
 local BUILTIN = {}
-for _, name in ipairs { "any", "nil", "boolean", "string", "number", "integer", "function", "table", "thread", "userdata",
-  "lightuserdata", "unknown", "true", "false", "self", "file*", "osdate" } do BUILTIN[name] = true end
+for _, name in ipairs { "any", "nil", "boolean", "string", "number", "integer", "function", "table", "thread",
+  "userdata", "lightuserdata", "unknown", "true", "false", "self", "file*", "osdate" } do BUILTIN[name] = true end
 
 local function fail(self, what)
   error(("%s expected at %q"):format(what, self.text:sub(self.at, self.at + 20)), 0)

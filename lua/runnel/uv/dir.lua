@@ -15,7 +15,8 @@ local uv = loop.uv
 ---@field type "file"|"directory"|"link"|"fifo"|"socket"|"char"|"block"|"unknown" unknown where the file system does not
 ---say
 
--- The entries of a directory in the order of their names; nil and the error. Parks.
+-- Reads a directory. Returns an iterator over names and types, in the order of the names, as libuv sorts them; or nil
+-- and the error. Parks.
 local function scan(dir)
   local answers, err, found = core.chan(1), nil, nil
   local req, problem = uv.fs_scandir(dir, function(e, result)
@@ -25,27 +26,22 @@ local function scan(dir)
   if not req then return nil, loop.message(problem, dir) end
   answers:take()
   if err then return nil, loop.message(err, dir) end
-  local list, prefix = {}, dir:sub(-1) == "/" and dir or dir .. "/"
-  local name, kind = uv.fs_scandir_next(found)
-  while name do
-    list[#list + 1] = { name = name, path = prefix .. name, type = kind or "unknown" }
-    name, kind = uv.fs_scandir_next(found)
-  end
-  table.sort(list, function(a, b) return a.name < b.name end)
-  return list
+  return function() return uv.fs_scandir_next(found) end
 end
 
 -- Puts the entries of a directory; with `deep` each directory is followed by its own. Returns whether to go on.
 local function list_into(out, dir, deep, is_below)
-  local list, err = scan(dir)
-  if not list then
+  local entries, err = scan(dir)
+  if not entries then
     if is_below and err:find "^ENOENT" then return true end -- it was removed meanwhile
     out:close(err)
     return false
   end
-  for _, entry in ipairs(list) do
-    if not put_while_open(out, entry) then return false end
-    if deep and entry.type == "directory" and not list_into(out, entry.path, deep, true) then return false end
+  local prefix = dir:sub(-1) == "/" and dir or dir .. "/"
+  for name, kind in entries do
+    local path = prefix .. name
+    if not put_while_open(out, { name = name, path = path, type = kind or "unknown" }) then return false end
+    if deep and kind == "directory" and not list_into(out, path, deep, true) then return false end
   end
   return true
 end
