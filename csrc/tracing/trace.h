@@ -22,10 +22,6 @@
 
 #include "core/observe.h"
 
-/* The functions that record: Sched.observer while the edges or the ring are held or a channel is tapped, and
-   Sched.births while the list is held. */
-extern const Observer trace_observer;
-
 /* An offer, or a poll, on the channel has failed. Only a story records it. */
 void trace_vain(const Sched *S, const Chan *ch, bool is_offer);
 

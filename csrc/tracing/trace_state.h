@@ -143,7 +143,9 @@ typedef struct Trace {
   int64_t copy_now;     /* when it was made */
 } Trace;
 
-extern const struct Observer trace_observer; /* see trace.h */
+/* The functions that record (trace.c): Sched.observer while the edges or the ring are held or a channel is tapped, and
+   Sched.births while the list is held. */
+extern const struct Observer trace_observer;
 
 /* Whether anything is recorded but the list of channels and contexts. */
 static inline bool trace_is_on(const Sched *S) { return S->observer == &trace_observer; }
