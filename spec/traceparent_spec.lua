@@ -222,6 +222,23 @@ describe("HTTP requests", function()
     assert.are_not.equal(mine, got.mine)
   end)
 
+  it("leave no trace on what lives longer, such as a server", function()
+    rn.traceparent(true)
+    local server <close> = within(function()
+      rn.traceparent(HEADER)
+      return assert(http.serve(0, function() return 200 end))
+    end)
+    assert(server)
+    local ports = 0
+    for _, entry in ipairs(rn.ps()) do
+      if entry.name:find "^a port to" then
+        ports = ports + 1
+        assert.is_nil(require("runnel.core").internal.trace.context(entry.result))
+      end
+    end
+    assert.is_true(ports > 0)
+  end)
+
   it("are logged with their trace", function()
     rn.traceparent(true)
     local lines = {}

@@ -10,6 +10,7 @@
 #include "channels/chan.h"
 #include "core/sched_wakeup.h"
 #include "errors/error.h"
+#include "tracing/context.h"
 
 /* Messages that a pump delivers before it lets other go blocks run. */
 enum { BURST = 256 };
@@ -298,6 +299,10 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
   if (chan_is_hidden(ch)) chan_hide(&pump->go->chan);
   /* If something fails from here on, the pump has no port, and its go block ends as soon as it runs. */
   int go = lua_gettop(L);
+  if (S->tracer) { /* it lives on when the operation has ended in which it is made */
+    lua_pushnil(L);
+    context_set(L, S, go);
+  }
   prepare(L, pump->go->alt.co);
   lua_pushliteral(L, "a port to ");
   attr_push_name(L, ch, at);
