@@ -11,7 +11,9 @@
 
 ---@class runnel.uv.processes: runnel.uv.process, runnel.uv.run
 
----@class runnel.uv: runnel.uv.dir, runnel.uv.event, runnel.uv.file, runnel.uv.follow, runnel.uv.processes, runnel.uv.socket
+---@class runnel.uv.files: runnel.uv.dir, runnel.uv.file, runnel.uv.follow
+
+---@class runnel.uv: runnel.uv.event, runnel.uv.files, runnel.uv.processes, runnel.uv.socket
 local uv = {}
 
 for _, name in ipairs { "dir", "event", "file", "follow", "process", "run", "socket" } do

@@ -2,7 +2,6 @@
 
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
-local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -15,8 +14,8 @@ describe("uv.list", function()
   before_each(function()
     uv_stage.open()
     dir = process.directory()
-    assert(os.execute(("cd %s && mkdir -p a/deep/er b empty && touch z.txt a/1 a/deep/2 b/3 && ln -s a link && mkfifo pipe")
-      :format(dir.path)))
+    local make = "cd %s && mkdir -p a/deep/er b empty && touch z.txt a/1 a/deep/2 b/3 && ln -s a link && mkfifo pipe"
+    assert(os.execute(make:format(dir.path)))
   end)
   after_each(function()
     dir:remove()

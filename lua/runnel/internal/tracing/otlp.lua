@@ -217,7 +217,8 @@ local otlp = {}
 ---@return integer overwritten
 function otlp.write(file, parts, operations)
   local _, _, _, now = recorder.ring()
-  local offset, trace = recorder.unix() - (now or 0), ("%08x%08x%08x%08x"):format(random(), random(), random(), random())
+  local offset = recorder.unix() - (now or 0)
+  local trace = ("%08x%08x%08x%08x"):format(random(), random(), random(), random())
   local records, overwritten = 0, 0
   file:setvbuf("full", 1 << 16)
   file:write '{"resourceSpans":['

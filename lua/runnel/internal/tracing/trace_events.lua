@@ -280,8 +280,8 @@ function events.write(file, parts)
   local out = setmetatable({ file = file, lines = 0, messages = {} }, Output)
   local writers, origin, records, overwritten = {}, math.huge, 0, 0
   for i, part in ipairs(parts) do
-    writers[i] = setmetatable({ out = out, part = part, process = i, found = events.survey(part), tracks = {}, puts = {},
-      started = {} }, Writer)
+    writers[i] = setmetatable({ out = out, part = part, process = i, found = events.survey(part), tracks = {},
+      puts = {}, started = {} }, Writer)
     origin = math.min(origin, writers[i].found.began or part.now)
     records, overwritten = records + part.last - part.first + 1, overwritten + part.overwritten
   end
