@@ -27,7 +27,7 @@ WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/src/l*.c))))
 WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls internal/tls uv uv/% internal/uv/% \
                  prompt internal/prompt/% internal/need sim/% driver/% meta all file thread internal/threads/% \
-                 metrics internal/metrics_text traceparent internal/tracing/otlp \
+                 metrics internal/metrics_text traceparent internal/trace_context internal/tracing/otlp \
                  internal/sim/explore_world_story
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES))) \
                  lua/runnel/internal/prompt/width.lua

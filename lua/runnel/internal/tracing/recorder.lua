@@ -4,7 +4,6 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local contexts = require "runnel.internal.trace_context"
 local events = require "runnel.internal.tracing.trace_events"
 local parts = require "runnel.internal.tracing.trace_parts"
 local recorder = core.internal.trace
@@ -76,10 +75,7 @@ function trace.finish()
   local operations = active.operations
   active.guard.is_over = true
   active = nil
-  if operations then
-    contexts.record = nil
-    contexts.release()
-  end
+  if operations then operations.stop() end
   if threads then list, missing = require("runnel.internal.threads.trace_threads").collect(threads) end
   table.insert(list, 1, parts.own())
   local written, err = write_to(path, list, missing, operations)
@@ -177,10 +173,11 @@ end
 ---@class runnel.internal.Operations
 ---@field list runnel.internal.RecordedOperation[]
 ---@field otlp table the module that writes them, which is loaded now: the program may change its directory
+---@field stop fun()
 
 -- Begins to record operations (runnel.internal.trace_context): at most as many as records, the newest ones.
 local function record_operations(records)
-  local list = {}
+  local list, contexts = {}, require "runnel.internal.trace_context"
   contexts.hold()
   function contexts.record(operation)
     local n, go = recorder.position()
@@ -189,7 +186,11 @@ local function record_operations(records)
     table.move(list, #list - records + 1, #list, 1)
     for i = #list, records + 1, -1 do list[i] = nil end
   end
-  return { list = list, otlp = require "runnel.internal.tracing.otlp" }
+  local function stop()
+    contexts.record = nil
+    contexts.release()
+  end
+  return { list = list, otlp = require "runnel.internal.tracing.otlp", stop = stop }
 end
 
 ---Starts to record what go blocks and channels do, in a ring of fixed size. `rn.trace(false)` ends the recording and
