@@ -46,7 +46,8 @@ describe("the annotations", function()
       ["string?"] = "string|nil", ["string|nil what"] = "string|nil", ["fun(a: string, ...: any): integer, b?"] =
       "fun(a: string, ...: any): integer, b|nil", ["(fun(): a)|b[]"] = "fun(): a|b[]", ['"a"|"b"'] = '"a"|"b"',
       ["table<string, a[]>"] = "table<string, a[]>", ["{ a: b, c?: fun(): x, d: y }"] = "table", ["{ [string]: any }"] =
-      "table", ["fun(a: fun(): b, c: d)"] = "fun(a: fun(): b, c: d)",
+      "table", ["fun(a: fun(): b, c: d)"] = "fun(a: fun(): b, c: d)", ["fun(): (a, b)"] = "fun(): a, b",
+      ["fun(): (a|b)[]"] = "fun(): a|b[]",
     } do
       assert.equal(shown, luacats.show((luacats.parse(text))), text)
     end

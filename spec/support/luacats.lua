@@ -49,9 +49,21 @@ local function parse_params(self, stop)
   return params
 end
 
+-- Several types in brackets: `fun(): (a, b)`. Nothing, if there is one type in them.
+local function parse_bracketed(self)
+  local before, list = self.at, {}
+  if accept(self, "(") then
+    repeat list[#list + 1] = parse(self) until not accept(self, ",")
+    if #list > 1 and accept(self, ")") then return list end
+  end
+  self.at = before
+end
+
 -- The types after `fun(...):`. A comma before `name:` belongs to what is around.
 local function parse_returns(self)
-  local list = {}
+  local list = parse_bracketed(self)
+  if list then return list end
+  list = {}
   repeat
     list[#list + 1] = accept(self, "...") and { kind = "name", name = "any" } or parse(self)
     local before = self.at
