@@ -1,9 +1,10 @@
 ---Connections to NATS: nats.connect, and the methods of a connection for plain subjects.
 
 local core = require "runnel.core"
-local lib = require "runnel.nats.core"
+local lib = require "runnel.nats.internal.lib"
 
 local check = require "runnel.internal.check"
+local current = require "runnel.internal.sim.current"
 local ending = require "runnel.nats.ending"
 local options = require "runnel.nats.internal.options"
 local timed_out = require "runnel.timed_out"
@@ -31,7 +32,8 @@ local REQUEST_MS <const> = 5000
 ---@field private encoding string
 ---@field private encode fun(value: any, name: string): string?, string?
 ---@field private metatables table<string, table> of messages, by encoding
----@field private subs table<runnel.nats.Subscription, boolean> the open subscriptions
+---@field private subs table<runnel.nats.Subscription, integer> the open subscriptions, with their numbers
+---@field private nsubs integer how many there have been
 ---@field private requests table<integer, table> the waiting requests
 ---@field private nrequests integer how many there have been
 ---@field private reply_prefix? string of the subjects for replies
@@ -225,7 +227,8 @@ function Conn:subscribe(subject, opts, take)
     handle:forget()
     sub.ended:close()
   end)
-  self.subs[sub] = true
+  self.nsubs = self.nsubs + 1
+  self.subs[sub] = self.nsubs
   return ch, sub
 end
 
@@ -386,8 +389,8 @@ end
 local function connect_once(settings, encoding, level)
   local result = core.chan(1):name "nats connect"
   local self = setmetatable({
-    encoding = encoding, encode = values.encodings[encoding].encode, metatables = {}, subs = {}, requests = {},
-    nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {},
+    encoding = encoding, encode = values.encodings[encoding].encode, metatables = {}, subs = {}, nsubs = 0,
+    requests = {}, nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {},
     ended = core.chan():name "nats end", reconnect_wait = settings.reconnect_wait,
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
@@ -424,8 +427,9 @@ local SIGNATURES = 3
 ---@return string? err why there is no connection
 function connection.connect(url, opts)
   local settings, encoding = options.read(url, opts, 3)
-  if internal.is_simulation() then
-    error("connect: a simulation, whose time is virtual, cannot wait for a server", 2)
+  if internal.is_simulation() and not (current.world and internal.host() > 0) then
+    error("connect: a simulation, whose time is virtual, cannot wait for a server: make a simulated world (sim.world) "
+      .. "with one (world:nats), and connect on a host of it", 2)
   end
   local conn, err
   for _ = 1, (settings.nkey or settings.credentials) and SIGNATURES or 1 do

@@ -181,6 +181,8 @@ local function send(self, data)
     log_message(self, data, ms, " (fault delay)")
   elseif fault == "silent" then
     wire.silent, other.wire.silent = true, true
+    self:cut()
+    other:cut()
     log_message(self, data, ms, ", but nothing arrives from now on (fault silent)")
   elseif fault == "reset" then
     local is_lost = faults:way(2) == 1
@@ -219,6 +221,11 @@ function End:try_write(data)
   local part = #data > room and data:sub(1, room) or data
   send(self, part)
   return #part
+end
+
+---Nothing may arrive any more: tells the handle, if it asks for that.
+function End:cut()
+  if self.handle and self.handle.on_cut then self.handle.on_cut() end
 end
 
 local function end_writing(self)
