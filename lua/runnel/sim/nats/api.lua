@@ -75,7 +75,9 @@ local function create_stream(server, name, body)
   if config.name ~= name then return refuse(400, 10056, "stream name in subject does not match request") end
   local found = server:stream(name)
   if found then
-    if differ(config, found.config) then return refuse(400, 10058, "stream name already in use") end
+    if differ(config, found.config) then
+      return refuse(400, 10058, "stream name already in use with a different configuration")
+    end
     return stream_info(server, found)
   end
   if overlapping(server, config) then return refuse(400, 10065, "subjects overlap with an existing stream") end
@@ -117,7 +119,7 @@ local function info_of_stream(server, name, body)
     table.sort(names)
     local from, subjects = body.offset or 0, {}
     for i = from + 1, math.min(#names, from + SUBJECTS) do subjects[names[i]] = #found.by_subject[names[i]] end
-    info.total, info.offset, info.limit = #names, from, SUBJECTS
+    info.total, info.offset, info.limit = #names, from, names[1] and SUBJECTS or 0
     info.state.subjects = next(subjects) and subjects or nil
   end
   return info
@@ -172,7 +174,7 @@ end
 
 local function conflict(stream, consumer, config)
   if stream.config.retention ~= "workqueue" then return nil end
-  if config.ack_policy ~= "explicit" then return refuse(400, 10098, "workqueue stream requires explicit ack") end
+  if config.ack_policy ~= "explicit" then return refuse(400, 10084, "consumer in pull mode requires ack policy") end
   if config.deliver_policy ~= "all" then
     return refuse(400, 10101, "consumer must be deliver all on workqueue stream")
   end
@@ -190,6 +192,9 @@ local function conflict(stream, consumer, config)
 end
 
 local function make_consumer(server, stream, name, config)
+  if config.deliver_policy == "last_per_subject" and not config.filter_subject then
+    return refuse(400, 10094, "consumer delivery policy is deliver last per subject, but optional filter subject is not set")
+  end
   local found = server:consumer(stream, name)
   local wrong = conflict(stream, found, config)
   if wrong then return wrong end

@@ -213,7 +213,9 @@ local function has_one(self)
   if self.due[1] then return true end
   local state, most = self.state, self.config.max_ack_pending or 0
   if is_explicit(self) and most > 0 and state.npending >= most then return false end
-  return self.only and self.only[1] ~= nil or self.stream:next(state.next, self.filter) ~= nil
+  if self.only and self.only[1] or self.stream:next(state.next, self.filter) then return true end
+  state.next = math.max(state.next, self.stream.last + 1) -- the server has looked up to there
+  return false
 end
 
 -- The subject for the answer to a delivery.
@@ -257,9 +259,9 @@ end
 
 -- ---- requests ----
 
--- Tells a request that it has ended.
-local function tell(server, pull, status)
-  server:send(pull.reply, pull.reply, nil, protocol.status(status,
+-- Tells a request that it has expired.
+local function tell(server, pull)
+  server:send(pull.reply, pull.reply, nil, protocol.status("408 Request Timeout",
     ("Nats-Pending-Messages: %d\r\nNats-Pending-Bytes: 0\r\n"):format(pull.left)), "")
 end
 
@@ -268,7 +270,7 @@ local function clean(self, server)
   local now, list = self.stream.clock(), {}
   for _, pull in ipairs(self.pulls) do
     if not server:is_heard(pull.reply) then -- luacheck: ignore 542
-    elseif pull.ends <= now then tell(server, pull, "408 Request Timeout")
+    elseif pull.ends <= now then tell(server, pull)
     else list[#list + 1] = pull end
   end
   self.pulls = list
@@ -336,7 +338,9 @@ end
 ---@param server runnel.sim.NatsServer
 function Consumer:deleted(server)
   for _, pull in ipairs(self.pulls) do
-    if server:is_heard(pull.reply) then tell(server, pull, "409 Consumer Deleted") end
+    if server:is_heard(pull.reply) then
+      server:send(pull.reply, pull.reply, nil, protocol.status "409 Consumer Deleted", "")
+    end
   end
   self.pulls = {}
 end
@@ -416,7 +420,7 @@ function consumers.new(stream, name, config, created)
   self:configure(config)
   local first = math.max(first_of(self, config), stream.first)
   self.state = { next = first, order = 0, pending = {}, npending = 0, counts = {}, ncounts = 0, floor_order = 0,
-    floor_seq = first - 1 }
+    floor_seq = 0 }
   return self
 end
 

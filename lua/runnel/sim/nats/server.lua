@@ -247,6 +247,7 @@ local function take_ack(self, subject, reply, body)
   local consumer = stream and consumer_of(self, stream, name)
   if not consumer then return false end
   consumer:answered(math.tointeger(seq), math.tointeger(order), body)
+  if consumer.pulls[1] then consumer:serve(self) end
   if reply then self:send(reply, reply, nil, nil, "") end
   return true
 end
@@ -260,10 +261,8 @@ local function to_jetstream(self, subject, reply, body)
   local stream, name = subject:match(NEXT)
   if stream then
     local consumer = is_led and consumer_of(self, stream, name)
-    if not consumer then return false end
-    local request = body ~= "" and json.decode(body) or {}
-    if reply then consumer:pull(self, reply, request) end
-    return true
+    if consumer and reply then consumer:pull(self, reply, body ~= "" and json.decode(body) or {}) end
+    return true -- otherwise the server is silent
   end
   local answer = is_led and api.answer(self, subject:sub(9), body)
   if answer and reply then self:send(reply, reply, nil, nil, answer) end
@@ -276,9 +275,11 @@ local function to_stream(self, subject, reply, headers, body)
     if stream:matches(subject) then
       if not has_leader(self) then return false end
       local answer, is_new = stream:store(subject, headers, body)
-      if is_new then stream.stored_at = self.clock() end
       self.world:may_crash(self.host)
       if reply then self:send(reply, reply, nil, nil, assert(json.encode(answer))) end
+      for _, consumer in ipairs(is_new and stream.consumers or {}) do
+        if consumer.pulls[1] then consumer:serve(self) end
+      end
       return true
     end
   end

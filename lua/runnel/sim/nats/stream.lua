@@ -26,6 +26,7 @@ local streams = {}
 ---@field bytes integer
 ---@field ids table<string, { seq: integer, time: number }>
 ---@field consumers runnel.sim.Consumer[] in the order of their names
+---@field stored_at? number when a message was stored last
 ---@field removed { time: number, message: runnel.sim.StreamMessage }[] what was acknowledged lately: a server that is
 ---killed may forget that
 local Stream = {}
@@ -221,7 +222,7 @@ local function size_of(self, subject, headers, body)
 end
 
 -- What forbids to store a message, or nil.
-local function problem(self, subject, size)
+local function problem(self, subject, payload)
   local config = self.config
   local of_subject = self.by_subject[subject]
   local is_full = config.max_msgs_per_subject > 0 and of_subject and #of_subject >= config.max_msgs_per_subject
@@ -229,7 +230,7 @@ local function problem(self, subject, size)
   if is_full and config.discard_new_per_subject then return "maximum messages per subject exceeded" end
   if is_full then return nil end
   if config.max_msgs > 0 and self.count >= config.max_msgs then return "maximum messages exceeded" end
-  if config.max_bytes > 0 and self.bytes + size > config.max_bytes then return "maximum bytes exceeded" end
+  if config.max_bytes > 0 and self.bytes + payload >= config.max_bytes then return "maximum bytes exceeded" end
 end
 
 -- Removes what exceeds the limits.
@@ -283,13 +284,14 @@ function Stream:store(subject, headers, body)
   end
   if config.max_msg_size > 0 and #(headers or "") + #body > config.max_msg_size then return refuse(10054) end
   local size = size_of(self, subject, headers, body)
-  local why = problem(self, subject, size)
+  local why = problem(self, subject, #(headers or "") + #body)
   if why then return refuse(10077, why) end
   seq = self.last + 1
   local is_first = self.count == 0
   self.last = seq
   if is_first then self.first = seq end
   if id then self.ids[id] = { seq = seq, time = self.clock() } end
+  self.stored_at = self.clock()
   if is_wanted(self, subject) then
     local list = self.by_subject[subject] or {}
     self.by_subject[subject], list[#list + 1] = list, seq
