@@ -6,6 +6,7 @@ local lib = require "runnel.nats.internal.lib"
 local check = require "runnel.internal.check"
 local current = require "runnel.internal.sim.current"
 local ending = require "runnel.nats.ending"
+local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
 local timed_out = require "runnel.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
@@ -282,7 +283,7 @@ local function ask(self, what, subject, value, ms, opts, encoding)
     conn = self, number = number, replies = replies, encoding = encoding, subject = subject,
     until_reconnect = opts and opts.until_reconnect,
   }, Request)
-  request.timer = core.go(expire, request, ms)
+  request.timer = guard.go(guard.nothing, nil, expire, request, ms)
   self.requests[number] = request
   local message, why = replies:take()
   return message, why

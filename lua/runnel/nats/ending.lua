@@ -181,7 +181,7 @@ function Conn:drain(ms)
   check.ms(ms, 1, "drain")
   if self.has_ended then return nil, "the connection is closed" end
   local draining = core.go(finish_work, self, core.now() + ms)
-  local timer = core.go(function()
+  local timer = guard.go(guard.nothing, nil, function()
     core.sleep(ms)
     self:close()
   end)

@@ -236,7 +236,7 @@ end
 
 ---Goes on with the writes that wait.
 function End:flush()
-  while #self.writes > 0 and not self.broken and not self.closed do
+  while #self.writes > 0 and not self.broken and not self.closed and self.host.born == self.born do
     local write = self.writes[1]
     if write.data then
       local room = WINDOW - self.other.under_way
