@@ -163,7 +163,8 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
   same("messages go to each subscription that matches, and to one of a queue", function(conn, log)
     local names, list = { "a.b", "a.*", "a.>", ">", "*.b", "b", "a.*.c" }, {}
     for i, subject in ipairs(names) do list[i] = conn:subscribe(subject, { buffer = 10 }) end
-    local one, two = conn:subscribe("a.b", { queue = "q", buffer = 10 }), conn:subscribe("a.b", { queue = "q", buffer = 10 })
+    local one = conn:subscribe("a.b", { queue = "q", buffer = 10 })
+    local two = conn:subscribe("a.b", { queue = "q", buffer = 10 })
     conn:publish("a.b", "one", { headers = { A = "1", B = { "2", "3" } }, reply = "b.c" })
     conn:publish("a.b.c", "two")
     conn:flush()
@@ -327,7 +328,8 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
 
   same("requests are served in turns", function(conn, log)
     make(conn, "s", { subjects = { "a" } }, {})
-    local one, two = pull(conn, "s", { batch = 2, expires = 20000 * MS }), pull(conn, "s", { batch = 2, expires = 20000 * MS })
+    local one = pull(conn, "s", { batch = 2, expires = 20000 * MS })
+    local two = pull(conn, "s", { batch = 2, expires = 20000 * MS })
     conn:flush()
     for i = 1, 4 do store(conn, "a", "text " .. i) end
     log(shown(one()), shown(one()))
@@ -357,7 +359,8 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     make(conn, "s", { subjects = { "a.*" }, retention = "interest" })
     log(store(conn, "a.1", "nobody wants it"), api(conn, "STREAM.INFO.s"))
     make(conn, "s", { subjects = { "a.*" }, retention = "interest" }, { filter_subject = "a.1" })
-    api(conn, "CONSUMER.DURABLE.CREATE.s.d", { stream_name = "s", config = { durable_name = "d", ack_policy = "explicit" } })
+    local other = { durable_name = "d", ack_policy = "explicit" }
+    api(conn, "CONSUMER.DURABLE.CREATE.s.d", { stream_name = "s", config = other })
     log(store(conn, "a.1", "for both"), store(conn, "a.2", "for d"), api(conn, "STREAM.INFO.s"))
     local c, d1, d2 = next_message(conn, "s"), next_message(conn, "s", "d"), next_message(conn, "s", "d")
     log(shown(c), shown(d1), shown(d2))

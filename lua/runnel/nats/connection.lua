@@ -391,7 +391,8 @@ local function connect_once(settings, encoding, level)
   local result = core.chan(1):name "nats connect"
   local self = setmetatable({
     encoding = encoding, encode = values.encodings[encoding].encode, metatables = {}, subs = {}, nsubs = 0,
-    requests = {}, nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {},
+    requests = {}, nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {},
+    event_channels = {},
     ended = core.chan():name "nats end", reconnect_wait = settings.reconnect_wait,
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)

@@ -131,8 +131,11 @@ local NATS_OPTIONS = { restart = true, max_payload = true }
 ---message, default 1048576
 ---@return runnel.sim.Host host
 function World:nats(name, opts)
+  check.string(name, "the name of a host", "nats")
   check.options(opts, NATS_OPTIONS, "nats")
   opts = opts or {}
+  if opts.restart ~= nil then check.ms(opts.restart, 0, "nats: restart") end
+  if self.by_name[name] then error(("nats: there is a host %q already"):format(name), 2) end
   local max_payload = opts.max_payload or 1 << 20
   check.integer(max_payload, 1, "nats: max_payload")
   local servers = require "runnel.sim.nats.server"
@@ -372,7 +375,8 @@ function world.new(opts)
   end
   local self = setmetatable({
     hosts = {}, groups = {}, free = {}, programs = {}, names = {},
-    by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, inboxes = 0, nats_servers = {}, exchanges = {}, latencies = {}, cuts = {},
+    by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, inboxes = 0, nats_servers = {},
+    latencies = {}, cuts = {},
     ran = false,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
     faults = faults.new(opts.faults, opts.rate, 4),

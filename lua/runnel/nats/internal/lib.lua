@@ -7,7 +7,7 @@ local real = need("runnel.nats.core", "libnats and its headers, on Debian libnat
 
 ---@class runnel.nats.internal.lib
 ---@field libnats string the version of libnats
----@field connect fun(settings: table, result: runnel.Channel<any>, handler: fun(event: table): any): any, string?, boolean?
+---@field connect fun(settings: table, result: runnel.Channel<any>, handler: function): any, string?, boolean?
 ---@field inbox fun(): string a new subject
 ---@field process fun(): string, integer the machine's name, and the number of the process
 ---@field time fun(): number ms since 1970

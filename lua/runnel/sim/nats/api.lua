@@ -1,8 +1,8 @@
 ---The API of the simulated JetStream: requests to $JS.API, which make streams and consumers and say what they have.
 
-local consumers = require "runnel.sim.nats.consumer"
 local json = require "runnel.internal.json"
 local protocol = require "runnel.sim.nats.protocol"
+local settings = require "runnel.sim.nats.settings"
 local streams = require "runnel.sim.nats.stream"
 
 local api = {}
@@ -31,19 +31,17 @@ end
 
 -- ---- streams ----
 
--- What the server says about a stream.
-local function stream_info(server, stream)
+local INFO <const> = '{"config":%s,"created":"%s","state":{"messages":%d,"bytes":%d,"first_seq":%d,"last_seq":%d,'
+  .. '"first_ts":"%s","last_ts":"%s","consumer_count":%d%s}%s}'
+local NO_TIME <const> = "0001-01-01T00:00:00Z"
+
+-- What the server says about a stream, as JSON. `more`: of its state. `rest`: of the answer.
+local function stream_info(server, stream, more, rest)
   stream:expire()
   local first = stream.messages[stream.first]
-  return {
-    config = stream.config, created = stream.created,
-    state = {
-      messages = stream.count, bytes = stream.bytes, first_seq = stream.first, last_seq = stream.last,
-      first_ts = first and server:timestamp(first.time) or nil,
-      last_ts = stream.stored_at and server:timestamp(stream.stored_at) or "0001-01-01T00:00:00Z",
-      consumer_count = #stream.consumers,
-    },
-  }
+  return INFO:format(stream.config_text, stream.created, stream.count, stream.bytes, stream.first, stream.last,
+    first and server:timestamp(first.time) or NO_TIME,
+    stream.stored_at and server:timestamp(stream.stored_at) or NO_TIME, #stream.consumers, more or "", rest or "")
 end
 
 -- The settings of two streams differ.
@@ -71,7 +69,7 @@ local function overlapping(server, config)
 end
 
 local function create_stream(server, name, body)
-  local config = streams.complete(body)
+  local config = settings.stream(body)
   if config.name ~= name then return refuse(400, 10056, "stream name in subject does not match request") end
   local found = server:stream(name)
   if found then
@@ -87,7 +85,7 @@ end
 local function update_stream(server, name, body)
   local found = server:stream(name)
   if not found then return no_stream() end
-  local config = streams.complete(body)
+  local config = settings.stream(body)
   for _, key in ipairs { "storage", "retention" } do
     if config[key] ~= found.config[key] then
       return refuse(500, 10052, "stream configuration update can not change %s", key)
@@ -109,20 +107,19 @@ end
 local function info_of_stream(server, name, body)
   local found = server:stream(name)
   if not found then return no_stream() end
-  local info = stream_info(server, found)
+  found:expire()
   local filter = body.subjects_filter
-  if filter then
-    local matches, names = protocol.matcher(filter), {}
-    for subject in pairs(found.by_subject) do
-      if matches and matches(subject) or subject == filter then names[#names + 1] = subject end
-    end
-    table.sort(names)
-    local from, subjects = body.offset or 0, {}
-    for i = from + 1, math.min(#names, from + SUBJECTS) do subjects[names[i]] = #found.by_subject[names[i]] end
-    info.total, info.offset, info.limit = #names, from, names[1] and SUBJECTS or 0
-    info.state.subjects = next(subjects) and subjects or nil
+  if not filter then return stream_info(server, found) end
+  local matches, names = protocol.matcher(filter), {}
+  for subject in pairs(found.by_subject) do
+    if matches and matches(subject) or subject == filter then names[#names + 1] = subject end
   end
-  return info
+  table.sort(names)
+  local from, subjects = body.offset or 0, {}
+  for i = from + 1, math.min(#names, from + SUBJECTS) do subjects[names[i]] = #found.by_subject[names[i]] end
+  local more = next(subjects) and ',"subjects":' .. assert(json.encode(subjects)) or ""
+  return stream_info(server, found, more, (',"total":%d,"offset":%d,"limit":%d'):format(#names, from,
+    names[1] and SUBJECTS or 0))
 end
 
 local function purge_stream(server, name, body)
@@ -159,11 +156,11 @@ local function delete_message(server, name, body)
   return { success = true }
 end
 
--- A page of a list.
+-- A page of a list, as JSON.
 local function page(list, field, from, f)
-  local answer = { total = #list, offset = from, limit = PAGE, [field] = json.array {} }
-  for i = from + 1, math.min(#list, from + PAGE) do table.insert(answer[field], f(list[i])) end
-  return answer
+  local parts = {}
+  for i = from + 1, math.min(#list, from + PAGE) do parts[#parts + 1] = f(list[i]) end
+  return ('{"total":%d,"offset":%d,"limit":%d,"%s":[%s]}'):format(#list, from, PAGE, field, table.concat(parts, ","))
 end
 
 local function list_streams(server, _, body)
@@ -193,7 +190,8 @@ end
 
 local function make_consumer(server, stream, name, config)
   if config.deliver_policy == "last_per_subject" and not config.filter_subject then
-    return refuse(400, 10094, "consumer delivery policy is deliver last per subject, but optional filter subject is not set")
+    return refuse(400, 10094,
+      "consumer delivery policy is deliver last per subject, but optional filter subject is not set")
   end
   local found = server:consumer(stream, name)
   local wrong = conflict(stream, found, config)
@@ -201,7 +199,7 @@ local function make_consumer(server, stream, name, config)
   if found then
     for _, key in ipairs { "deliver_policy", "ack_policy" } do
       if config[key] ~= found.config[key] then
-        return refuse(400, 10012, "%s can not be updated", (key:gsub("_", " ")))
+        return refuse(500, 10012, "%s can not be updated", (key:gsub("_", " ")))
       end
     end
     found:configure(config)
@@ -216,7 +214,7 @@ local function create_durable(server, names, body)
   local stream_name, name = names:match "^([^.]+)%.([^.]+)$"
   local stream = server:stream(stream_name)
   if not stream then return no_stream() end
-  local config = consumers.complete(body.config or {})
+  local config = settings.consumer(body.config or {})
   if config.durable_name ~= name then
     return refuse(400, 10019, "consumer name in subject does not match durable name in request")
   end
@@ -226,7 +224,7 @@ end
 local function create_consumer(server, name, body)
   local stream = server:stream(name)
   if not stream then return no_stream() end
-  return make_consumer(server, stream, server:new_name(), consumers.complete(body.config or {}))
+  return make_consumer(server, stream, server:new_name(), settings.consumer(body.config or {}))
 end
 
 -- Calls f(stream, consumer) with those of "STREAM.CONSUMER".
@@ -277,7 +275,8 @@ function api.answer(server, verb, body)
     local start, f = one[1], one[2]
     if verb:sub(1, #start) == start then
       local request = body ~= "" and json.decode(body) or {}
-      return assert(json.encode(f(server, verb:sub(#start + 1), request)))
+      local answer = f(server, verb:sub(#start + 1), request)
+      return type(answer) == "table" and assert(json.encode(answer)) or answer
     end
   end
 end

@@ -1,6 +1,7 @@
 ---A consumer of the simulated JetStream: which messages it has delivered, who waits for more, and what was not
 ---acknowledged.
 
+local json = require "runnel.internal.json"
 local protocol = require "runnel.sim.nats.protocol"
 local streams = require "runnel.sim.nats.stream"
 
@@ -18,6 +19,7 @@ local consumers = {}
 ---@field name string
 ---@field stream runnel.sim.Stream
 ---@field config table in the server's words
+---@field config_text string the same as JSON
 ---@field created string
 ---@field is_durable boolean
 ---@field state runnel.sim.ConsumerState
@@ -81,18 +83,17 @@ local function unseen(self)
   return n
 end
 
----What the server says about it.
----@return table
+local INFO <const> = '{"stream_name":"%s","name":"%s","created":"%s","config":%s,'
+  .. '"delivered":{"consumer_seq":%d,"stream_seq":%d},"ack_floor":{"consumer_seq":%d,"stream_seq":%d},'
+  .. '"num_ack_pending":%d,"num_redelivered":%d,"num_waiting":%d,"num_pending":%d}'
+
+---What the server says about it, as JSON.
+---@return string
 function Consumer:info()
   self:look()
   local state = self.state
-  return {
-    stream_name = self.stream.name, name = self.name, created = self.created, config = self.config,
-    delivered = { consumer_seq = state.order, stream_seq = state.next - 1 },
-    ack_floor = { consumer_seq = state.floor_order, stream_seq = state.floor_seq },
-    num_ack_pending = state.npending, num_redelivered = state.ncounts, num_waiting = #self.pulls,
-    num_pending = unseen(self),
-  }
+  return INFO:format(self.stream.name, self.name, self.created, self.config_text, state.order, state.next - 1,
+    state.floor_order, state.floor_seq, state.npending, state.ncounts, #self.pulls, unseen(self))
 end
 
 -- ---- acknowledgements ----
@@ -362,25 +363,6 @@ end
 
 -- ---- making one ----
 
-local DEFAULTS = {
-  deliver_policy = "all", ack_policy = "none", max_deliver = -1, replay_policy = "instant", max_waiting = 512,
-  num_replicas = 0,
-}
-
----The settings of a consumer, completed as the server does.
----@param given table
----@return table config
-function consumers.complete(given)
-  local config = {}
-  for key, value in pairs(DEFAULTS) do config[key] = value end
-  for key, value in pairs(given) do config[key] = value end
-  if config.max_deliver == 0 then config.max_deliver = -1 end
-  if config.ack_policy ~= "none" then
-    config.ack_wait, config.max_ack_pending = config.ack_wait or 30000000000, config.max_ack_pending or 1000
-  end
-  return config
-end
-
 -- The number of its first message.
 local function first_of(self, config)
   local stream, policy = self.stream, config.deliver_policy
@@ -404,7 +386,8 @@ end
 function Consumer:configure(config)
   local filter = config.filter_subject
   if filter == "" then filter = nil end
-  self.config, self.filter = config, filter and (protocol.matcher(filter) or filter)
+  self.config, self.config_text = config, assert(json.encode(config))
+  self.filter = filter and (protocol.matcher(filter) or filter)
 end
 
 ---@param stream runnel.sim.Stream

@@ -16,6 +16,7 @@ local streams = {}
 ---@class runnel.sim.Stream
 ---@field name string
 ---@field config table in the server's words
+---@field config_text string the same as JSON
 ---@field created string
 ---@field clock fun(): number ms since 1970
 ---@field messages table<integer, runnel.sim.StreamMessage>
@@ -48,33 +49,6 @@ function streams.err(code, ...)
 end
 local err = streams.err
 
--- ---- settings ----
-
-local DEFAULTS = {
-  retention = "limits", max_consumers = -1, max_msgs = -1, max_bytes = -1, max_age = 0, max_msgs_per_subject = -1,
-  max_msg_size = -1, discard = "old", storage = "file", num_replicas = 1, duplicate_window = 120000000000,
-  allow_direct = false, mirror_direct = false, sealed = false, deny_delete = false, deny_purge = false,
-  allow_rollup_hdrs = false,
-}
-
----The settings of a stream, completed as the server does.
----@param given table
----@return table config
-function streams.complete(given)
-  local config = {}
-  for key, value in pairs(DEFAULTS) do config[key] = value end
-  for key, value in pairs(given) do config[key] = value end
-  for _, key in ipairs { "max_msgs", "max_bytes", "max_msgs_per_subject", "max_msg_size" } do
-    if config[key] == 0 then config[key] = -1 end
-  end
-  if not config.subjects or #config.subjects == 0 then config.subjects = json.array { config.name } end
-  if not given.duplicate_window and config.max_age > 0 and config.max_age < config.duplicate_window then
-    config.duplicate_window = config.max_age
-  end
-  if config.discard_new_per_subject == false then config.discard_new_per_subject = nil end
-  return config
-end
-
 -- ---- reading ----
 
 function Stream:matches(subject)
@@ -87,7 +61,7 @@ end
 ---Sets the settings of an existing stream.
 ---@param config table
 function Stream:configure(config)
-  self.config, self.matchers = config, {}
+  self.config, self.config_text, self.matchers = config, assert(json.encode(config)), {}
   for i, subject in ipairs(config.subjects) do self.matchers[i] = protocol.matcher(subject) or subject end
 end
 
@@ -240,7 +214,8 @@ local function trim(self, subject)
   while config.max_msgs_per_subject > 0 and #list > config.max_msgs_per_subject do
     self:remove(self.messages[list[1]])
   end
-  while config.max_msgs > 0 and self.count > config.max_msgs or config.max_bytes > 0 and self.bytes > config.max_bytes do
+  local most, most_bytes = config.max_msgs, config.max_bytes
+  while most > 0 and self.count > most or most_bytes > 0 and self.bytes > most_bytes do
     self:remove(self.messages[self.first])
   end
 end
@@ -323,8 +298,8 @@ end
 ---@return runnel.sim.Stream
 function streams.new(config, created, clock)
   local self = setmetatable({
-    name = config.name, created = created, clock = clock, messages = {}, by_subject = {}, first = 0, last = 0, count = 0,
-    bytes = 0, ids = {}, consumers = {}, removed = {},
+    name = config.name, created = created, clock = clock, messages = {}, by_subject = {}, first = 0, last = 0,
+    count = 0, bytes = 0, ids = {}, consumers = {}, removed = {},
   }, Stream)
   self:configure(config)
   return self
