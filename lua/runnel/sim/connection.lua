@@ -65,7 +65,10 @@ end
 -- `data`: what is sent; nil: the end. `ms`: how long it takes; nil: it does not arrive.
 local function log_message(from, data, ms, more)
   if not current.notes then return end
-  from.world:log("%s -> %s: %s%s%s", from.host.name, from.other.host.name, data and shown(data) or "the end",
+  local tell = data and from.handle and from.handle.tell
+  local text = tell and tell(data)
+  if tell and not text and not more then return end
+  from.world:log("%s -> %s: %s%s%s", from.host.name, from.other.host.name, text or data and shown(data) or "the end",
     ms and (" (arrives at %.14g ms)"):format(now() + ms) or "", more or "")
 end
 

@@ -9,6 +9,7 @@ local network = require "runnel.sim.network"
 local new_beats = require "runnel.sim.nats.beats"
 local new_subscription = require "runnel.sim.nats.subscription"
 local protocol = require "runnel.sim.nats.protocol"
+local story = require "runnel.sim.nats.story"
 local timers = require "runnel.sim.timer"
 
 local nats = {}
@@ -263,7 +264,7 @@ end
 local function try(self, url)
   local name, port = url:gsub("^.*//", ""):gsub("^.*@", ""):gsub("/$", ""):match "^(.-):?(%d*)$"
   local socket = network.new_tcp()
-  self.socket = socket
+  self.socket, socket.tell = socket, story.of_client
   local function fail()
     if self.socket == socket then lost(self) end
   end

@@ -25,6 +25,7 @@ local AT_LOOK_UP_MOVED, AT_LOOK_UP = { "dns", "stale", "delay" }, { "dns", "dela
 ---@field on_connection? fun(err: string?)
 ---@field pending? runnel.sim.End[] connections that were not accepted yet
 ---@field told? boolean on_connection was called for the first of them
+---@field tell? fun(data: string): string? what a story says of data that it sends; nil: the data itself
 ---@field on_cut? fun() is called when nothing may arrive any more; no function of luv sets it
 local Socket = handles.class "runnel.sim.socket"
 local Pipe = handles.class "runnel.sim.pipe"

@@ -6,6 +6,7 @@ local jetstream = require "runnel.sim.nats.jetstream"
 local json = require "runnel.internal.json"
 local network = require "runnel.sim.network"
 local protocol = require "runnel.sim.nats.protocol"
+local story = require "runnel.sim.nats.story"
 local timers = require "runnel.sim.timer"
 
 local host_of = core.internal.host
@@ -172,6 +173,7 @@ end
 
 local function accept(self, listener)
   local socket = network.new_tcp()
+  socket.tell = story.of_server
   listener:accept(socket)
   local client = { socket = socket, subs = {}, out = {}, is_open = true }
   self.clients[#self.clients + 1] = client
