@@ -33,7 +33,7 @@ local note = internal.explore.note
 ---@field last_exchange integer the number of the last one
 ---@field began number when it began, ms
 ---@field inboxes integer how many subjects NATS' clients have made (sim/nats.lua)
----@field nats_servers table<runnel.sim.Host, runnel.sim.NatsServer>
+---@field nats_servers table<runnel.sim.Host, table> what they keep (sim/nats/server.lua)
 local World = {}
 World.__index = World
 World.__name = "runnel.sim.world"
@@ -139,9 +139,9 @@ function World:nats(name, opts)
   local max_payload = opts.max_payload or 1 << 20
   check.integer(max_payload, 1, "nats: max_payload")
   local servers = require "runnel.sim.nats.server"
-  local kept, host = servers.disk(self), nil
-  host = self:host(name, function() self.nats_servers[host] = servers.start(self, kept, max_payload) end,
-    { restart = opts.restart })
+  local kept = servers.disk(self)
+  local host = self:host(name, function() servers.start(self, kept, max_payload) end, { restart = opts.restart })
+  self.nats_servers[host] = kept
   return host
 end
 
@@ -151,10 +151,10 @@ end
 ---@param ms number
 function World:elect(host, ms)
   local found = self.by_name[host.name or host]
-  local server = self.nats_servers[found or 1]
-  if not server then error("elect: a host with a NATS server, or its name, expected, got " .. tostring(host), 2) end
+  local kept = found and self.nats_servers[found]
+  if not kept then error("elect: a host with a NATS server, or its name, expected, got " .. tostring(host), 2) end
   check.ms(ms, 1, "elect: ms")
-  server:elect(ms)
+  require("runnel.sim.nats.server").elect(kept, ms)
 end
 
 ---ms since 1970, by the world's clock.

@@ -12,12 +12,12 @@ local ELECTION <const> = 5000
 local AT_JETSTREAM = { "leader" }
 
 ---@class runnel.sim.NatsServer
----@field kept table what is on its disk: the streams, and how many names it has given
+---@field kept table what is on its disk: the streams, how many names it has given, and `led_at`, when JetStream has a
+---leader, ms since 1970
 ---@field streams runnel.sim.Stream[] sorted by name
 ---@field clock fun(): number ms since 1970
 ---@field timer runnel.sim.Timer serves the consumers
 ---@field wakes_at? number when it is due, ms since 1970
----@field led_at number when JetStream has a leader, ms since 1970
 local Server = {}
 jetstream.methods = Server
 
@@ -132,19 +132,20 @@ end
 -- ---- JetStream ----
 
 ---JetStream has no leader for some ms: it has forgotten who waits for messages, and answers nothing.
+---@param kept table what the server keeps
 ---@param ms number
-function Server:elect(ms)
-  self.world:log("%s: JetStream has no leader for %.14g ms", self.host.name, ms)
-  self.led_at = self.clock() + ms
-  for _, stream in ipairs(self.streams) do
+function jetstream.elect(kept, ms)
+  kept.world:log("JetStream has no leader for %.14g ms", ms)
+  kept.led_at = kept.world:time() + ms
+  for _, stream in ipairs(kept.streams) do
     for _, consumer in ipairs(stream.consumers) do consumer.pulls = {} end
   end
 end
 
 local function has_leader(self)
-  if self.clock() < self.led_at then return false end
+  if self.clock() < self.kept.led_at then return false end
   if not self.world.faults:choose(AT_JETSTREAM) then return true end
-  self:elect(ELECTION)
+  jetstream.elect(self.kept, ELECTION)
   return false
 end
 

@@ -198,8 +198,13 @@ end
 ---@param world runnel.sim.World
 ---@return table kept
 function servers.disk(world)
-  return { streams = {}, names = 0, time = function(ms) return world:time(ms) end }
+  return { world = world, streams = {}, names = 0, led_at = 0, time = function(ms) return world:time(ms) end }
 end
+
+---JetStream has no leader for some ms: it has forgotten who waits for messages, and answers nothing.
+---@param kept table of `disk`
+---@param ms number
+servers.elect = jetstream.elect
 
 ---Starts the server of the host that runs.
 ---@param world runnel.sim.World
@@ -210,7 +215,7 @@ function servers.start(world, kept, max_payload)
   local host = world:here()
   local self = setmetatable({
     world = world, host = host, kept = kept, clients = {}, exact = {}, wild = {}, streams = kept.streams,
-    max_payload = max_payload, led_at = 0, clock = function() return world:time() end, timer = timers.new_timer(),
+    max_payload = max_payload, clock = function() return world:time() end, timer = timers.new_timer(),
   }, Server)
   if host.ended_at then self:recover() end
   local listener = network.new_tcp()
