@@ -348,6 +348,73 @@ describe("in a simulated world with NATS, a search", function()
   finds_nothing("conn:serve while the leader changes", function() jobs({ leader = 1, crash = 1 }, 6) end)
   finds_nothing("conn:serve while messages are late or lost", function() jobs({ delay = 1, silent = 1 }, 1000) end)
 
+  -- A worker, and a program with a remote stage, until `over` closes.
+  local function worker_of(world, over, f)
+    world:host("worker", function()
+      local conn = connect()
+      local worker = insist(function()
+        local ok, found = pcall(conn.serve, conn, "job", 1, f)
+        return ok and found
+      end)
+      over:take()
+      worker:drain()
+      conn:drain()
+    end, { restart = 100 })
+  end
+
+  local function submitter_of(world, over, opts, f)
+    world:host("client", function()
+      local conn = connect()
+      local remote = insist(function()
+        local ok, found = pcall(conn.remote, conn, "job", opts)
+        return ok and found
+      end)
+      f(remote, conn)
+      remote:close()
+      over:close()
+      conn:drain()
+    end)
+  end
+
+  local function cancelled(faults)
+    local world, over = new_world(faults)
+    worker_of(world, over, function(n)
+      rn.sleep(2000)
+      return n
+    end)
+    submitter_of(world, over, nil, function(remote, conn)
+      local one, two = rn.go(remote, 1), rn.go(remote, 2)
+      rn.sleep(sim.choose(3) * 400)
+      rn.cancel(two, "it is not needed")
+      if take(one) ~= 1 then error("wrong", 0) end
+      local left
+      for _ = 1, 100 do
+        local stream = require("runnel.nats.stream").open(conn, "runnel-jobs-job")
+        local state = stream and stream:state()
+        left = state and state.messages
+        if left == 0 then return end
+        rn.sleep(1000)
+      end
+      error(("there are %s jobs left"):format(left), 0)
+    end)
+    run(world)
+  end
+
+  local function letters(faults)
+    local world, over = new_world(faults)
+    worker_of(world, over, function() error("it is broken", 0) end)
+    submitter_of(world, over, { tries = 2, retry = 100, traceback = false }, function(remote, conn)
+      local ok, err = pcall(take, rn.go(remote, 1))
+      if ok or err ~= "it is broken" then error("the error is " .. tostring(err), 0) end
+      local n = insist(function() return (conn:dead "job":count()) end)
+      if n ~= 1 then error(("there are %d dead letters"):format(n), 0) end
+    end)
+    run(world)
+  end
+
+  finds_nothing("a job that is cancelled", function() cancelled { crash = 1, delay = 1 } end)
+  finds_nothing("a job that is given up", function() letters { crash = 1, reset = 1 } end)
+
   -- Runs a test with a function of the library that is replaced.
   local function with(class, name, f, test)
     local before = class[name]
@@ -429,6 +496,34 @@ describe("a remote stage in a simulated world", function()
     end)
     assert.equal("it is broken", message)
     assert.is_true(starts == 2, ("it has started %d times"):format(starts))
+  end)
+end)
+
+describe("a worker in a simulated world", function()
+  if not nats then return pending(missing) end
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("ignores cancellations that arrive before it has started", function()
+    local failure
+    sim.run(function()
+      rn.on_error(function(err) failure = err end)
+      local world = sim.world()
+      world:nats "nats"
+      world:host("worker", function()
+        local conn <close> = connect()
+        conn:serve("job", 1, tostring):drain()
+      end)
+      world:host("client", function()
+        local conn <close> = connect()
+        for _ = 1, 50 do
+          conn:publish("runnel.cancel.job", "2 - cancel _INBOX.x 1")
+          rn.sleep(1)
+        end
+      end)
+      world:run()
+    end)
+    assert.is_nil(failure)
   end)
 end)
 

@@ -79,7 +79,7 @@ function Task:is_wanted(job) return not self.submitters:is_gone(job.reply) end
 -- Cancels a job whose submitter does not wait for it any more.
 local function cancel(self, data)
   local reply, number = wire.parse_cancel(data)
-  if not reply then return end
+  if not reply or not self.worker then return end -- the worker has no jobs before it has started
   self.worker:cancel(function(job) return job.number == number and job.reply == reply end, "the job was cancelled")
 end
 
