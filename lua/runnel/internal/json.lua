@@ -94,6 +94,8 @@ end
 
 -- ---- decode ----
 
+local byte, find, match = string.byte, string.find, string.match
+
 local DEEPEST = 100
 local NAMES = { ["true"] = true, ["false"] = false, null = json.null }
 local CHARACTERS = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t", ['"'] = '"', ["\\"] = "\\", ["/"] = "/" }
@@ -140,7 +142,11 @@ local function decode_string(text, at)
   end
 end
 
-local function skip(text, at) return (text:find("[^ \t\r\n]", at)) or #text + 1 end
+-- The position of the next character that is not a space. Most often it is the one at `at`.
+local function skip(text, at)
+  local c = byte(text, at)
+  return c and c > 32 and at or find(text, "[^ \t\r\n]", at) or #text + 1
+end
 
 local decode_value
 
@@ -157,21 +163,29 @@ local function decode_array(text, at, depth)
   end
 end
 
+-- Decodes the key that begins at or after `at`. Returns it and the position of its value.
+local function decode_key(text, at)
+  local key, after = match(text, '^"([^"\\%c]*)":()', at)
+  if key then return key, after end
+  at = skip(text, at)
+  if byte(text, at) ~= 34 then bad(at, "expected a key") end
+  key, at = decode_string(text, at + 1)
+  at = skip(text, at)
+  if byte(text, at) ~= 58 then bad(at, "expected :") end
+  return key, at + 1
+end
+
 local function decode_object(text, at, depth)
   local object = {}
   at = skip(text, at)
-  if text:sub(at, at) == "}" then return object, at + 1 end
+  if byte(text, at) == 125 then return object, at + 1 end -- "}"
   while true do
-    at = skip(text, at)
-    if text:sub(at, at) ~= '"' then bad(at, "expected a key") end
     local key
-    key, at = decode_string(text, at + 1)
-    at = skip(text, at)
-    if text:sub(at, at) ~= ":" then bad(at, "expected :") end
-    object[key], at = decode_value(text, at + 1, depth)
-    local c = text:sub(at, at)
-    if c == "}" then return object, at + 1 end
-    if c ~= "," then bad(at, "expected , or }") end
+    key, at = decode_key(text, at)
+    object[key], at = decode_value(text, at, depth)
+    local c = byte(text, at)
+    if c == 125 then return object, at + 1 end
+    if c ~= 44 then bad(at, "expected , or }") end
     at = at + 1
   end
 end
@@ -181,17 +195,21 @@ end
 function decode_value(text, at, depth)
   if depth > DEEPEST then bad(at, "nested too deeply") end
   at = skip(text, at)
-  local c = text:sub(at, at)
-  local value
-  if c == '"' then
-    value, at = decode_string(text, at + 1)
-  elseif c == "{" then
+  local c = byte(text, at)
+  local value, after
+  if c == 34 then
+    value, after = match(text, '^([^"\\%c]*)"()', at + 1)
+    if value then at = after else value, at = decode_string(text, at + 1) end
+  elseif c == 123 then -- "{"
     value, at = decode_object(text, at + 1, depth + 1)
-  elseif c == "[" then
+  elseif c == 91 then -- "["
     value, at = decode_array(text, at + 1, depth + 1)
   else
-    local word = text:match("^[%a]+", at)
-    if word then
+    local word = match(text, "^%a+", at)
+    local stop = not word and match(text, "^%-?[1-9]%d*()[,}%]]", at)
+    if stop then -- most numbers
+      value, at = tonumber(text:sub(at, stop - 1)), stop
+    elseif word then
       value = NAMES[word]
       if value == nil then bad(at, "an unknown word") end
       at = at + #word
