@@ -56,8 +56,9 @@ local function on_server(script)
   local server <close> = nats_server.start()
   local conn <close> = assert(nats.connect(server.url, { reconnect_wait = 20 }))
   script(conn, log, {
-    restart = function()
+    restart = function(...)
       local events = conn:events()
+      server:wait_until_written(...)
       server:kill()
       server:start()
       repeat until events:take().event == "reconnected"
@@ -267,7 +268,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     local take, ch = pull(conn, "s", { batch = 5, expires = 300 * MS })
     for _ = 1, 4 do log(shown(take())) end
     ch:close()
-    take, ch = pull(conn, "s", { batch = 1, expires = 1000 * MS, idle_heartbeat = 200 * MS })
+    take, ch = pull(conn, "s", { batch = 1, expires = 5000 * MS, idle_heartbeat = 100 * MS })
     log(shown(take()), "heartbeat")
     ch:close()
     log(shown((pull(conn, "s", { batch = 1, expires = 1 * MS, idle_heartbeat = 1000 * MS }))()))
@@ -292,7 +293,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     messages[3] = next_message(conn, "s")
     log(shown(messages[3]), api(conn, "CONSUMER.INFO.s.c"))
     answer(1, "+TERM")
-    answer(3, '-NAK {"delay":100000000}')
+    answer(3, '-NAK {"delay":1000000000}')
     messages[3] = next_message(conn, "s") -- the next one of the stream
     log(shown(messages[3]))
     messages[3] = next_message(conn, "s") -- that one, later
@@ -379,7 +380,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
       { filter_subject = "a.1", deliver_policy = "last" }, { ack_policy = "none" }, { deliver_policy = "all" },
     } do
       make(conn, "s", { subjects = { "a.*" } }, config)
-      local take, ch = pull(conn, "s", { batch = 2, expires = 100 * MS })
+      local take, ch = pull(conn, "s", { batch = 2, expires = 400 * MS })
       local one, two = take(), nil
       if not one.status then two = take() end
       log(config, shown(one), two and shown(two), api(conn, "CONSUMER.INFO.s.c"))
@@ -455,8 +456,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     local first = next_message(conn, "s")
     next_message(conn, "s")
     log(conn:request(first.reply, "+ACK").data)
-    rn.sleep(500) -- the server writes the state of consumers every 100 ms
-    tools.restart()
+    tools.restart("s", "c", 2, 1)
     log(api(conn, "STREAM.INFO.s"), api(conn, "STREAM.INFO.m"))
     log(store(conn, "a", "again", { ["Nats-Msg-Id"] = "id 2" }))
     local info = api(conn, "CONSUMER.INFO.s.c")
