@@ -1,6 +1,7 @@
 -- What the NATS server of a simulated world does is what nats-server does: the same scripts run on both, and what they
 -- get is compared.
 
+local guard = require "runnel.internal.guard"
 local json = require "runnel.internal.json"
 local nats_server = require "spec.support.nats_server"
 local rn = require "runnel"
@@ -122,7 +123,13 @@ local function pull(conn, stream, request, consumer)
   local ch = conn:subscribe(inbox, { buffer = 100 })
   conn:publish(("$JS.API.CONSUMER.MSG.NEXT.%s.%s"):format(stream, consumer or "c"), json.encode(request),
     { reply = inbox })
-  return function() return (rn.alts { ch, rn.timeout(LONG) }) or { subject = "nothing", data = "" } end, ch
+  return function(ms)
+    local timer = guard.timer(ms or LONG)
+    local message, port = rn.alts { ch, timer }
+    if port == timer then return { subject = "nothing", data = "" } end
+    rn.cancel(timer)
+    return message
+  end, ch
 end
 
 -- What is compared of a message.
@@ -168,7 +175,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     local two = conn:subscribe("a.b", { queue = "q", buffer = 10 })
     conn:publish("a.b", "one", { headers = { A = "1", B = { "2", "3" } }, reply = "b.c" })
     conn:publish("a.b.c", "two")
-    conn:flush()
+    log(conn:flush())
     for i, ch in ipairs(list) do
       local message = ch:poll()
       while message and not message.subject:find "INBOX" do
@@ -177,6 +184,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
       end
     end
     log((one:poll() and 1 or 0) + (two:poll() and 1 or 0))
+    for _, ch in ipairs(list) do ch:close() end
     log(conn:request("nobody", ""))
     for _, subject in ipairs { "a b", "a..b", "", "a\n", "a.*", ">.a", "a.b." } do
       local _, err = pcall(conn.subscribe, conn, subject)
@@ -272,7 +280,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     log(shown(take()), "heartbeat")
     ch:close()
     log(shown((pull(conn, "s", { batch = 1, expires = 1 * MS, idle_heartbeat = 1000 * MS }))()))
-    log(shown((pull(conn, "s", SOON, "none"))()))
+    log(shown((pull(conn, "s", SOON, "none"))(300)))
     log(api(conn, "CONSUMER.INFO.s.c"))
     take = pull(conn, "s", SOON)
     conn:flush()

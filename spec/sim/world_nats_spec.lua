@@ -124,6 +124,24 @@ describe("runnel.nats in a simulated world", function()
     assert.is_true(dropped >= 2)
   end)
 
+  it("flushes, also if a program subscribes to all subjects, or gets no messages of its own", function()
+    local results = table.pack(beside_server(function(world)
+      local all = assert(nats.connect "nats://server")
+      local ch = all:subscribe(">", { buffer = 10 })
+      all:flush()
+      local conn = assert(nats.connect "nats://server")
+      local quiet = assert(nats.connect("nats://server", { no_echo = true }))
+      local before, flushed = sim.elapsed(), conn:flush()
+      local elapsed = sim.elapsed() - before
+      ch:close()
+      all:flush()
+      local is_quiet = quiet:flush()
+      for _, one in ipairs { all, conn, quiet } do one:drain() end
+      return flushed, elapsed, is_quiet, world ~= nil
+    end))
+    assert.same({ true, 2, true, true, n = 4 }, results)
+  end)
+
   it("serves others: who subscribes or works may wait for ever, and SIGTERM drains workers", function()
     local result, ended
     sim.run(function()

@@ -266,7 +266,8 @@ local function receive_replies(self)
   return true
 end
 
--- Sends a request and returns the first reply, or nil and the reason.
+-- Sends a request and returns the first reply, or nil and the reason. Without a subject it goes to where its reply
+-- goes.
 local function ask(self, what, subject, value, ms, opts, encoding)
   if not self.reply_prefix then
     local ok, err = receive_replies(self)
@@ -275,8 +276,9 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   if self.replies_refused then return nil, self.replies_refused end
   local number = self.nrequests + 1
   self.nrequests = number
-  local replies = core.chan(1)
-  local with = { reply = self.reply_prefix .. number, encoding = encoding, headers = opts and opts.headers }
+  local replies, reply = core.chan(1), self.reply_prefix .. number
+  subject = subject or reply
+  local with = { reply = reply, encoding = encoding, headers = opts and opts.headers }
   local ok, err = send(self, what, 4, subject, value, with)
   if not ok then return nil, err end
   local request <close> = setmetatable({
@@ -315,8 +317,8 @@ end
 ---@return any err
 function Conn:flush(ms)
   if ms ~= nil then check.ms(ms, 1, "flush") end
-  -- This subject has no subscription, so the server itself answers.
-  local message, err = ask(self, "flush", lib.inbox(), "", ms or REQUEST_MS, nil, "raw")
+  -- To this connection, since others may subscribe to all subjects. With no_echo, the server says that nobody answers.
+  local message, err = ask(self, "flush", nil, "", ms or REQUEST_MS, nil, "raw")
   return message and true, err
 end
 

@@ -38,7 +38,7 @@ local function of_client(name, words, _, body)
   local subject = words:match "^%S+"
   local verb = subject:match "^%$JS%.API%.(.*)$"
   if verb then return request(verb, body) end
-  if subject:find "^_INBOX" and body == "" then return nil end -- a flush
+  if body == "" and words:match "%S+$" == subject then return nil end -- a flush
   return answer(subject, body) or ("publishes to %s: %s"):format(subject, text_of(body))
 end
 
@@ -64,6 +64,7 @@ local function of_server(name, words, headers, body)
     local is_stored = stream_name and number and not body:find '"config"'
     return is_stored and ("%s has it as message %s"):format(stream_name, number) or nil
   end
+  if subject:find "^_INBOX" and body == "" then return nil end -- the answer to a flush
   return ("%s: %s"):format(subject, text_of(body))
 end
 
