@@ -61,7 +61,7 @@ function Task:read(message)
     refuse(self, message, version, reply)
   else
     local how = job.limits.again and "sent again" or message.again == "again" and "delivered again" or nil
-    if self.submitters:has_gone(job.reply, how) then
+    if self.submitters:has_gone(job.reply, how, job.limits.answers) then
       answer(message, "+ACK")
       return nil
     end
