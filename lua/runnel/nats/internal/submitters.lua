@@ -1,8 +1,8 @@
 ---Detects submitters that have gone, for a worker of jobs (runnel.nats.internal.serve): their jobs must not run. A
 ---worker probes a submitter at its first job, and now and then while more jobs come. The server answers at once if the
----subject has no subscription; otherwise the submitter answers. If neither does for a while, it counts as gone, too: the
----server does not know yet that its network is cut, or another program subscribes to all subjects. One that was only
----silent sends its jobs again later.
+---subject has no subscription; otherwise the submitter answers. If neither does for a while, it counts as gone, too:
+---the server does not know yet that its network is cut, or another program subscribes to all subjects. One that was
+---only silent sends its jobs again later.
 
 local core = require "runnel.core"
 local patience = require "runnel.nats.internal.patience"
