@@ -7,9 +7,7 @@
 ---    conn:publish("orders.new", "a dozen eggs")
 ---    print(orders:take().data)
 
-local need = require "runnel.internal.need"
-
-local lib = need("runnel.nats.core", "libnats and its headers, on Debian libnats-dev")
+local lib = require "runnel.nats.internal.lib"
 
 local connection = require "runnel.nats.connection"
 local hand_back = require "runnel.queue.hand_back"

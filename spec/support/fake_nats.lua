@@ -382,14 +382,14 @@ function Counts:get(message)
   if not reached(self) then return nil, "the server is away" end
   local count = self.server.starts[message.subject]
   message.revision = count or false
-  return count and { starts = count.starts, raises = count.raises }
+  return count and { starts = count.starts, raises = count.raises, error = count.error }
 end
 
 function Counts:put(message, count)
   if not reached(self) then return false, "the server is away" end
   local starts, before = self.server.starts, message.revision
   if before ~= nil and (starts[message.subject] or false) ~= before then return false, "it has changed", true end
-  starts[message.subject] = { starts = count.starts, raises = count.raises }
+  starts[message.subject] = { starts = count.starts, raises = count.raises, error = count.error }
   message.revision = starts[message.subject]
   return true
 end

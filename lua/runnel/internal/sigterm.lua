@@ -2,6 +2,7 @@
 ---have their own.
 
 local core = require "runnel.core"
+local world = require "runnel.internal.sim.current"
 local internal = core.internal
 
 local term = {}
@@ -22,11 +23,24 @@ local function begin()
   return one.watch and one
 end
 
+-- The same on a host of a simulated world.
+local function add_on_host(f)
+  local signal = world.luv.new_signal()
+  signal:start("sigterm", function()
+    signal:close()
+    drain(f)
+  end)
+  return function()
+    if not signal:is_closing() then signal:close() end
+  end
+end
+
 ---Makes the first SIGTERM call a function in a go block instead of ending the program; at once if the signal has
 ---already arrived. Does nothing if the program handles the signal itself.
 ---@param f fun() a function of its own for each call of `add`
 ---@return fun() remove removes the handler
 function term.add(f)
+  if world.world then return add_on_host(f) end
   current = current or begin()
   local one = current
   if not one then return function() end end

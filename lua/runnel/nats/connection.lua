@@ -1,11 +1,13 @@
 ---Connections to NATS: nats.connect, and the methods of a connection for plain subjects.
 
 local core = require "runnel.core"
-local lib = require "runnel.nats.core"
+local lib = require "runnel.nats.internal.lib"
 
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
+local current = require "runnel.internal.sim.current"
 local ending = require "runnel.nats.ending"
+local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
 local timed_out = require "runnel.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
@@ -32,7 +34,8 @@ local REQUEST_MS <const> = 5000
 ---@field private encoding string
 ---@field private encode fun(value: any, name: string): string?, string?
 ---@field private metatables table<string, table> of messages, by encoding
----@field private subs table<runnel.nats.Subscription, boolean> the open subscriptions
+---@field private subs table<runnel.nats.Subscription, integer> the open subscriptions, with their numbers
+---@field private nsubs integer how many there have been
 ---@field private requests table<integer, table> the waiting requests
 ---@field private nrequests integer how many there have been
 ---@field private reply_prefix? string of the subjects for replies
@@ -227,7 +230,8 @@ function Conn:subscribe(subject, opts, take)
     handle:forget()
     sub.ended:close()
   end)
-  self.subs[sub] = true
+  self.nsubs = self.nsubs + 1
+  self.subs[sub] = self.nsubs
   return ch, sub
 end
 
@@ -264,7 +268,8 @@ local function receive_replies(self)
   return true
 end
 
--- Sends a request and returns the first reply, or nil and the reason.
+-- Sends a request and returns the first reply, or nil and the reason. Without a subject it goes to where its reply
+-- goes.
 local function ask(self, what, subject, value, ms, opts, encoding)
   if not self.reply_prefix then
     local ok, err = receive_replies(self)
@@ -273,15 +278,16 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   if self.replies_refused then return nil, self.replies_refused end
   local number = self.nrequests + 1
   self.nrequests = number
-  local replies = core.chan(1)
-  local with = { reply = self.reply_prefix .. number, encoding = encoding, headers = opts and opts.headers }
+  local replies, reply = core.chan(1), self.reply_prefix .. number
+  subject = subject or reply
+  local with = { reply = reply, encoding = encoding, headers = opts and opts.headers }
   local ok, err = send(self, what, 4, subject, value, with)
   if not ok then return nil, err end
   local request <close> = setmetatable({
     conn = self, number = number, replies = replies, encoding = encoding, subject = subject,
     until_reconnect = opts and opts.until_reconnect,
   }, Request)
-  request.timer = core.go(expire, request, ms)
+  request.timer = guard.go(guard.nothing, nil, expire, request, ms)
   self.requests[number] = request
   local message, why = replies:take()
   return message, why
@@ -313,8 +319,8 @@ end
 ---@return any err
 function Conn:flush(ms)
   if ms ~= nil then check.ms(ms, 1, "flush") end
-  -- This subject has no subscription, so the server itself answers.
-  local message, err = ask(self, "flush", lib.inbox(), "", ms or REQUEST_MS, nil, "raw")
+  -- To this connection, since others may subscribe to all subjects. With no_echo, the server says that nobody answers.
+  local message, err = ask(self, "flush", nil, "", ms or REQUEST_MS, nil, "raw")
   return message and true, err
 end
 
@@ -388,8 +394,9 @@ end
 local function connect_once(settings, encoding, level)
   local result = core.chan(1):name "nats connect"
   local self = setmetatable({
-    encoding = encoding, encode = values.encodings[encoding].encode, metatables = {}, subs = {}, requests = {},
-    nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {},
+    encoding = encoding, encode = values.encodings[encoding].encode, metatables = {}, subs = {}, nsubs = 0,
+    requests = {}, nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {},
+    event_channels = {},
     ended = core.chan():name "nats end", reconnect_wait = settings.reconnect_wait,
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
@@ -426,8 +433,9 @@ local SIGNATURES = 3
 ---@return string? err why there is no connection
 function connection.connect(url, opts)
   local settings, encoding = options.read(url, opts, 3)
-  if internal.is_simulation() then
-    error("connect: a simulation, whose time is virtual, cannot wait for a server", 2)
+  if internal.is_simulation() and not (current.world and internal.host() > 0) then
+    error("connect: a simulation, whose time is virtual, cannot wait for a server: make a simulated world (sim.world) "
+      .. "with one (world:nats), and connect on a host of it", 2)
   end
   local conn, err
   for _ = 1, (settings.nkey or settings.credentials) and SIGNATURES or 1 do

@@ -159,9 +159,12 @@ local function finish_work(self, deadline)
   local blocks, ended = {}, {}
   for i, f in ipairs(self.drainers) do blocks[i] = core.go(f, left()) end
   wait_for(blocks)
-  for sub in pairs(self.subs) do
+  local subs = {}
+  for sub in pairs(self.subs) do subs[#subs + 1] = sub end
+  table.sort(subs, function(a, b) return self.subs[a] < self.subs[b] end) -- so that a simulation can be replayed
+  for i, sub in ipairs(subs) do
     sub:drain(left())
-    ended[#ended + 1] = sub.ended -- closes once all messages have been taken
+    ended[i] = sub.ended -- closes once all messages have been taken
   end
   wait_for(ended)
   return self:flush(left())
@@ -178,7 +181,7 @@ function Conn:drain(ms)
   check.ms(ms, 1, "drain")
   if self.has_ended then return nil, "the connection is closed" end
   local draining = core.go(finish_work, self, core.now() + ms)
-  local timer = core.go(function()
+  local timer = guard.go(guard.nothing, nil, function()
     core.sleep(ms)
     self:close()
   end)

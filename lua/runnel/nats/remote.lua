@@ -296,7 +296,10 @@ local function new(engine, name, stream, opts)
     stream = stream, jobs = {}, last = 0, ticking = false, looks_at = 0, repairing = false, told = {}, reason = nil,
     acks = acks.memory(now()), asks_at = 0, old = {}, removals = {}, removed = {}, removers = 0,
   }, Remote)
-  self.inbox = engine:subscribe(base .. ".>", function(data, _, _, ...) self:receive(data, ...) end)
+  self.inbox = engine:subscribe(base .. ".>", function(data, answer, _, ...)
+    if answer and data == "{}" then return engine:publish(answer, "") end -- a worker asks whether it is there
+    self:receive(data, ...)
+  end)
   self.events = engine:events()
   guard.started(guard.go(guard.nothing, nil, watch, self, self.events), "remote " .. name)
   return self

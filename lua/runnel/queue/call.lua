@@ -49,6 +49,9 @@ local call = {}
 -- Key of a report: the counts of starts cannot be read or written, so redelivered messages cannot start.
 local NOT_COUNTED <const> = "the server does not store the starts of messages for now: "
 
+-- How many bytes of an error are stored with the count.
+local LONGEST_ERROR <const> = 1000
+
 -- ---- giving back ----
 
 ---Gives back a message that has not started. The delivery does not count as a start.
@@ -84,10 +87,13 @@ local function set_count(self, count)
   return self.worker.keeper:set_starts(self.message, count)
 end
 
--- Gives the message up: its last try has failed, or each start has ended its process.
+-- Gives the message up: its last try has failed, or each start has ended its process. Returns whether it cannot be
+-- delivered again.
 local function give_up(self, err, trace)
   local worker = self.worker
-  if worker.task:give_up(self, err, trace) and self.is_counted then worker.keeper:forget_starts(self.message) end
+  local is_over = worker.task:give_up(self, err, trace)
+  if is_over and self.is_counted then worker.keeper:forget_starts(self.message) end
+  return is_over
 end
 
 -- Handles an error of the function.
@@ -101,7 +107,14 @@ local function failed(self, err, trace)
     return worker.keeper:back(self.message, patience.given_back)
   end
   worker.counts.failed, count.raises = worker.counts.failed + 1, count.raises + 1
-  if count.raises >= self.limits.tries then return give_up(self, err, trace) end
+  if count.raises >= self.limits.tries then
+    -- If this answer is lost, the message comes again: it is then given up with the same error.
+    if not give_up(self, err, trace) and self.is_counted then
+      count.error = internal.error_text(err):sub(1, LONGEST_ERROR)
+      set_count(self, count)
+    end
+    return
+  end
   set_count(self, count)
   worker.keeper:back(self.message, math.max(1, backoff.pause(self.limits.retry, count.raises)))
 end

@@ -65,7 +65,10 @@ end
 -- `data`: what is sent; nil: the end. `ms`: how long it takes; nil: it does not arrive.
 local function log_message(from, data, ms, more)
   if not current.notes then return end
-  from.world:log("%s -> %s: %s%s%s", from.host.name, from.other.host.name, data and shown(data) or "the end",
+  local tell = data and from.handle and from.handle.tell
+  local text = tell and tell(data)
+  if tell and not text and not more then return end
+  from.world:log("%s -> %s: %s%s%s", from.host.name, from.other.host.name, text or data and shown(data) or "the end",
     ms and (" (arrives at %.14g ms)"):format(now() + ms) or "", more or "")
 end
 
@@ -181,6 +184,8 @@ local function send(self, data)
     log_message(self, data, ms, " (fault delay)")
   elseif fault == "silent" then
     wire.silent, other.wire.silent = true, true
+    self:cut()
+    other:cut()
     log_message(self, data, ms, ", but nothing arrives from now on (fault silent)")
   elseif fault == "reset" then
     local is_lost = faults:way(2) == 1
@@ -221,6 +226,11 @@ function End:try_write(data)
   return #part
 end
 
+---Nothing may arrive any more: tells the handle, if it asks for that.
+function End:cut()
+  if self.handle and self.handle.on_cut then self.handle.on_cut() end
+end
+
 local function end_writing(self)
   local ms = self.world:time_between(self.host, self.other.host)
   log_message(self, nil, ms)
@@ -229,7 +239,7 @@ end
 
 ---Goes on with the writes that wait.
 function End:flush()
-  while #self.writes > 0 and not self.broken and not self.closed do
+  while #self.writes > 0 and not self.broken and not self.closed and self.host.born == self.born do
     local write = self.writes[1]
     if write.data then
       local room = WINDOW - self.other.under_way

@@ -28,6 +28,8 @@ local internal = core.internal
 ---@field open_files table<integer, runnel.sim.OpenFile>
 ---@field old_address? string the address that it had before it moved
 ---@field disk runnel.sim.Disk
+---@field subscriptions integer channels with messages of NATS that are open
+---@field ended_at? number when it crashed or was ended last
 local Host = {}
 Host.__index = Host
 Host.__name = "runnel.sim.host"
@@ -39,6 +41,7 @@ local function start(self)
   self.born, self.alive = self.born + 1, true
   self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
   self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}
+  self.subscriptions = 0
   local before = internal.host(self.number)
   local main = core.go(self.f)
   internal.host(before)
@@ -93,9 +96,11 @@ function Host:free_port()
   until false
 end
 
----Whether it serves others: it listens for connections.
+---Whether it serves others: it listens for connections, or subscribes to messages.
 ---@return boolean
-function Host:listens() return next(self.listeners) ~= nil or next(self.sockets) ~= nil end
+function Host:listens()
+  return next(self.listeners) ~= nil or next(self.sockets) ~= nil or self.subscriptions > 0
+end
 
 -- Drops the go blocks of a program; also the running one, which never goes on.
 local function drop(self)
@@ -120,7 +125,7 @@ function Host:kill()
   for _, handle in ipairs(table.move(self.handles, 1, #self.handles, 1, {})) do
     if not handle.closing then handle:close() end
   end
-  self.alive, self.born = false, self.born + 1
+  self.alive, self.born, self.ended_at = false, self.born + 1, core.now()
   drop(self)
 end
 
@@ -134,7 +139,7 @@ end
 
 -- A program has ended without any chance to close something.
 local function cut(self)
-  self.alive, self.born = false, self.born + 1
+  self.alive, self.born, self.ended_at = false, self.born + 1, core.now()
   local handles = self.handles
   self.handles = {}
   for i = 1, #handles do handles[i]:crashed() end

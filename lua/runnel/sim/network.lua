@@ -25,6 +25,8 @@ local AT_LOOK_UP_MOVED, AT_LOOK_UP = { "dns", "stale", "delay" }, { "dns", "dela
 ---@field on_connection? fun(err: string?)
 ---@field pending? runnel.sim.End[] connections that were not accepted yet
 ---@field told? boolean on_connection was called for the first of them
+---@field tell? fun(data: string): string? what a story says of data that it sends; nil: the data itself
+---@field on_cut? fun() is called when nothing may arrive any more; no function of luv sets it
 local Socket = handles.class "runnel.sim.socket"
 local Pipe = handles.class "runnel.sim.pipe"
 
@@ -246,6 +248,12 @@ function Socket:shutdown(done)
 end
 
 function Socket:get_write_queue_size() return self.stream and self.stream:waiting() or 0 end
+
+---Whether nothing arrives at the other end now.
+function Socket:is_cut()
+  local stream = self.stream
+  return stream ~= nil and (stream.wire.silent or self.world:cut(stream.host, stream.other.host) ~= nil)
+end
 
 function Socket:is_readable() return self.stream ~= nil end
 

@@ -41,12 +41,16 @@ local function replace(library, functions)
   end
 end
 
+---How many ms since 1970 it was when a world began.
+system.BEGIN_MS = BEGIN * 1000
+
 ---Puts the simulated functions in place of some of os and io, and seeds math.random, until the simulation ends.
 function system.replace()
   local a, b = math.random(0), math.random(0)
   math.randomseed(internal.seed())
   names = 0
   local began, time = core.now(), os.time
+  current.world.began = began
   local restore_os = replace(os, {
     time = function(t)
       if t ~= nil then return time(t) end

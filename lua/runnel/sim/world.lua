@@ -31,6 +31,9 @@ local note = internal.explore.note
 ---@field ran boolean run has returned
 ---@field exchanges table<integer, table> HTTP requests under way, by numbers (sim/http.lua)
 ---@field last_exchange integer the number of the last one
+---@field began number when it began, ms
+---@field inboxes integer how many subjects NATS' clients have made (sim/nats.lua)
+---@field nats_servers table<runnel.sim.Host, table> what they keep (sim/nats/server.lua)
 local World = {}
 World.__index = World
 World.__name = "runnel.sim.world"
@@ -119,6 +122,46 @@ function World:program(name, f)
   self.programs[name] = f
 end
 
+local NATS_OPTIONS = { restart = true, max_payload = true }
+
+---Adds a host on which a NATS server with JetStream runs: nats.connect(name) on other hosts connects to it. After a
+---crash it has the streams that are files, but perhaps not the acknowledgements of the last 100 ms.
+---@param name string
+---@param opts? { restart?: number, max_payload?: integer } `restart`: as of World:host. `max_payload`: bytes of a
+---message, default 1048576
+---@return runnel.sim.Host host
+function World:nats(name, opts)
+  check.string(name, "the name of a host", "nats")
+  check.options(opts, NATS_OPTIONS, "nats")
+  opts = opts or {}
+  if opts.restart ~= nil then check.ms(opts.restart, 0, "nats: restart") end
+  if self.by_name[name] then error(("nats: there is a host %q already"):format(name), 2) end
+  local max_payload = opts.max_payload or 1 << 20
+  check.integer(max_payload, 1, "nats: max_payload")
+  local servers = require "runnel.sim.nats.server"
+  local kept = servers.disk(self)
+  local host = self:host(name, function() servers.start(self, kept, max_payload) end, { restart = opts.restart })
+  self.nats_servers[host] = kept
+  return host
+end
+
+---JetStream of a NATS server has no leader for some ms, as in a cluster that has lost one: it forgets who waits for
+---messages, and does not answer.
+---@param host runnel.sim.Host|string
+---@param ms number
+function World:elect(host, ms)
+  local found = self.by_name[host.name or host]
+  local kept = found and self.nats_servers[found]
+  if not kept then error("elect: a host with a NATS server, or its name, expected, got " .. tostring(host), 2) end
+  check.ms(ms, 1, "elect: ms")
+  require("runnel.sim.nats.server").elect(kept, ms)
+end
+
+---ms since 1970, by the world's clock.
+---@param now? number the time in ms; default: now
+---@return number
+function World:time(now) return system.BEGIN_MS + (now or core.now()) - self.began end
+
 ---A number for a group of go blocks.
 ---@param name string the name of the group
 ---@return integer
@@ -171,6 +214,13 @@ function World:partition(a, b)
   local x, y = check_hosts(self, a, b, "partition")
   self.cuts[pair(x, y)] = self.cuts[pair(x, y)] or core.chan()
   self:log("%s and %s: cut off from each other", x.name, y.name)
+  for _, handle in ipairs(x.handles) do
+    local stream = handle.stream
+    if stream and stream.other.host == y then
+      stream:cut()
+      stream.other:cut()
+    end
+  end
 end
 
 ---Connects two hosts again; without hosts, all.
@@ -227,7 +277,10 @@ local CRASH = { "crash" }
 ---@param host runnel.sim.Host
 function World:may_crash(host)
   host = host.machine
-  if not host.restarts or not host.alive or not self.faults:choose(CRASH) then return end
+  if not host.restarts or not host.alive then return end
+  local running = self:here()
+  if running and running.machine == host and not coroutine.isyieldable() then return end -- it could not stop here
+  if not self.faults:choose(CRASH) then return end
   self:later(host.restarts, nil, host.restart, host)
   host:crash()
 end
@@ -322,7 +375,8 @@ function world.new(opts)
   end
   local self = setmetatable({
     hosts = {}, groups = {}, free = {}, programs = {}, names = {},
-    by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, latencies = {}, cuts = {},
+    by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, inboxes = 0, nats_servers = {},
+    latencies = {}, cuts = {},
     ran = false,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
     faults = faults.new(opts.faults, opts.rate, 4),

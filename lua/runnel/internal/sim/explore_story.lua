@@ -55,7 +55,8 @@ local function survey(event)
   found.librarys = {}
   for id, label in pairs(labels) do
     local text = recorder.label(label)
-    found.librarys[id] = text:find("runnel/sim/", 1, true) ~= nil or text:find " at %S+:%d+" ~= nil
+    found.librarys[id] = text:find "runnel/sim/" ~= nil or text:find "runnel/nats/" ~= nil
+      or text:find " at %S+:%d+" ~= nil
   end
   local names, unnamed = recorder.names()
   local ids = {}

@@ -42,6 +42,7 @@ local limits = {
   store_most = 8000,       -- for the answer to a try to store a value
   consumer_answer = 2000,  -- for a consumer to answer a request for a message
   rate_answer = 5000,      -- for the server to answer whether a call may begin (rate.lua)
+  submitter_silent = 3000, -- for a submitter to answer a worker, before its job is not run again
   look = 2000,             -- for the server to say whether a consumer is there
   workers_answer = 500,    -- for programs to report workers (queues.lua); one that computes for longer is missing
   letter = 10000,          -- to store a dead letter

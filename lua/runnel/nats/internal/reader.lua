@@ -104,6 +104,8 @@ end
 local function look_after(self)
   forget_requests(self)
   self.is_looking = true
+  -- A consumer without a name is replaced: what the old one still sends comes again from the new one.
+  if not self.name then self.consumer_id, self.ack_start = nil, nil end
   local info, err, code, is_same = self.consumer:look(self.last)
   self.is_looking = false
   self.failures = info and 0 or self.failures + 1

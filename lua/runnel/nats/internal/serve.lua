@@ -61,7 +61,7 @@ function Task:read(message)
     refuse(self, message, version, reply)
   else
     local how = job.limits.again and "sent again" or message.again == "again" and "delivered again" or nil
-    if self.submitters:has_gone(job.reply, how) then
+    if self.submitters:has_gone(job.reply, how, job.limits.answers) then
       answer(message, "+ACK")
       return nil
     end
@@ -79,7 +79,7 @@ function Task:is_wanted(job) return not self.submitters:is_gone(job.reply) end
 -- Cancels a job whose submitter does not wait for it any more.
 local function cancel(self, data)
   local reply, number = wire.parse_cancel(data)
-  if not reply then return end
+  if not reply or not self.worker then return end -- the worker has no jobs before it has started
   self.worker:cancel(function(job) return job.number == number and job.reply == reply end, "the job was cancelled")
 end
 

@@ -1,6 +1,8 @@
 ---Detects submitters that have gone, for a worker of jobs (runnel.nats.internal.serve): their jobs must not run. A
----worker probes a submitter at its first job, and now and then while more jobs come: it sends a message that submitters
----ignore, and the server answers at once if the subject has no subscription.
+---worker probes a submitter at its first job, and now and then while more jobs come. The server answers at once if the
+---subject has no subscription; otherwise the submitter answers. If neither does for a while, it counts as gone, too:
+---the server does not know yet that its network is cut, or another program subscribes to all subjects. One that was
+---only silent sends its jobs again later.
 
 local core = require "runnel.core"
 local patience = require "runnel.nats.internal.patience"
@@ -14,6 +16,7 @@ local MANY <const> = 100
 ---@class runnel.Submitter
 ---@field looked_at number when it was probed last
 ---@field is_gone boolean
+---@field asked_at? number when it got the first probe that it has not answered; nil: it has answered all
 ---@field inbox? runnel.Channel<any> of the subscription to the answer
 
 ---@class runnel.Submitters
@@ -21,6 +24,7 @@ local MANY <const> = 100
 ---@field private base string the subject below which the answers come
 ---@field private known table<string, runnel.Submitter> by the subject where it gets results
 ---@field private count integer how many there have been
+---@field private remove_listener fun()
 local Submitters = {}
 Submitters.__index = Submitters
 
@@ -47,7 +51,7 @@ local function new_submitter(self, time)
   self.count = self.count + 1
   local submitter = { is_gone = false, subject = self.base .. ".g." .. self.count }
   submitter.inbox = self.engine:subscribe(submitter.subject, function(_, _, _, _, status)
-    if status == "503" then submitter.is_gone = true end
+    submitter.is_gone, submitter.asked_at = status == "503", nil
   end)
   return submitter
 end
@@ -56,8 +60,9 @@ end
 ---again, since the submitter may have gone just now, or may be back.
 ---@param reply string where it gets results
 ---@param how? "sent again"|"delivered again"
+---@param answers boolean whether it answers probes
 ---@return boolean
-function Submitters:has_gone(reply, how)
+function Submitters:has_gone(reply, how, answers)
   local submitter, time = self.known[reply], now()
   if not submitter then
     submitter = new_submitter(self, time)
@@ -65,7 +70,9 @@ function Submitters:has_gone(reply, how)
   elseif time - submitter.looked_at < (how and patience.submitter_soon or patience.submitter_again) then
     return submitter.is_gone
   end
-  submitter.looked_at, submitter.is_gone = time, submitter.is_gone and how == "delivered again"
+  local is_silent = answers and time - (submitter.asked_at or time) > patience.submitter_silent
+  submitter.looked_at, submitter.is_gone = time, how == "delivered again" and (submitter.is_gone or is_silent)
+  submitter.asked_at = submitter.asked_at or time
   self.engine:publish(reply, "{}", submitter.subject)
   return submitter.is_gone
 end
@@ -79,6 +86,7 @@ function Submitters:is_gone(reply)
 end
 
 function Submitters:close()
+  self.remove_listener()
   for reply in pairs(self.known) do forget(self, reply) end
 end
 
@@ -87,7 +95,12 @@ local submitters = {}
 ---@param engine runnel.Engine
 ---@return runnel.Submitters
 function submitters.new(engine)
-  return setmetatable({ engine = engine, base = engine:inbox(), known = {}, count = 0 }, Submitters)
+  local self = setmetatable({ engine = engine, base = engine:inbox(), known = {}, count = 0 }, Submitters)
+  self.remove_listener = engine:on_event(function(event)
+    if event.event ~= "reconnected" then return end
+    for _, submitter in pairs(self.known) do submitter.asked_at = nil end -- the answers may be lost
+  end)
+  return self
 end
 
 return submitters

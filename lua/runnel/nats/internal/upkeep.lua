@@ -2,6 +2,7 @@
 ---makes the stream if it is missing, and removes ended jobs. Methods of remote stages.
 
 local core = require "runnel.core"
+local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
 local patience = require "runnel.nats.internal.patience"
 
@@ -182,7 +183,9 @@ local function look_for_workers(self)
   local why = self.stream:why_idle()
   if why and self.reason == nil and not self.told.workers then
     self.told.workers = true
-    io.stderr:write(("runnel: remote %s: jobs that wait: %d; %s\n"):format(self.name, self:stats().waiting, why))
+    local text = ("remote %s: jobs that wait: %d; %s"):format(self.name, self:stats().waiting, why)
+    if current.world then return current.world:log("%s", text) end
+    io.stderr:write("runnel: ", text, "\n")
   end
 end
 

@@ -16,7 +16,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
-local lib = require "runnel.nats.core"
+local lib = require "runnel.nats.internal.lib"
 
 local internal = core.internal
 
@@ -38,7 +38,7 @@ who.PAUSED = "paused"
 
 local function reports(members, queue)
   local list = json.array {}
-  for member in pairs(members) do
+  for _, member in ipairs(members) do
     if queue == nil or member.queue == queue then
       local report = member.report()
       report.queue = member.queue
@@ -53,7 +53,7 @@ local function answer(conn, members, data, reply)
   local question = data ~= "" and json.decode(data) or {}
   if type(question) ~= "table" then return end
   if question.paused ~= nil then
-    for member in pairs(members) do
+    for _, member in ipairs(members) do
       if member.queue == question.queue then member.pause(question.paused == true) end
     end
   end
@@ -83,7 +83,7 @@ local function listen(conn)
   end)
   local remove = conn:on_event(function(event)
     if event.event ~= "reconnected" then return end
-    for member in pairs(members) do guard.started(guard.go(guard.nothing, nil, look, conn, member), who.SUBJECT) end
+    for _, member in ipairs(members) do guard.started(guard.go(guard.nothing, nil, look, conn, member), who.SUBJECT) end
   end)
   conn.who = { members = members, close = function()
     remove()
@@ -99,10 +99,13 @@ end
 ---@param ended runnel.Channel<any> closes when it has ended
 function who.add(conn, member, ended)
   local all = conn.who or listen(conn)
-  all.members[member] = true
+  local members = all.members
+  members[#members + 1] = member
   internal.on_close(ended, function()
-    all.members[member] = nil
-    if next(all.members) == nil then all.close() end
+    for i, other in ipairs(members) do
+      if other == member then table.remove(members, i) break end
+    end
+    if #members == 0 then all.close() end
   end)
 end
 

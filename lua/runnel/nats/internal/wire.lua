@@ -9,7 +9,8 @@
 ---    cancellation, to all workers    2 - cancel REPLY NUMBER
 ---
 ---NUMBER identifies the job among those of REPLY. ENCODING is msgpack, json or raw. FLAGS are letters, or "-": `a`, the
----job's function gets a channel for its results; `r`, the job was sent before; `n`, it does not become a dead letter.
+---job's function gets a channel for its results; `r`, the job was sent before; `n`, it does not become a dead letter;
+---`p`, the submitter answers probes: messages "{}" to REPLY, which it answers by an empty one.
 ---STARTS is how often it is started if its process ends each time, TRIES how often it is tried if its function raises,
 ---and RETRY the ms until the second try. ACK is the subject for the acknowledgement of the delivery. SIZES are the
 ---sizes in bytes of the values that follow, separated by commas, or "-": `v` a result, `e` an error, `t` its traceback,
@@ -41,13 +42,14 @@ local find, match, sub = string.find, string.match, string.sub
 ---@field is_async boolean its function gets a channel for its results
 ---@field again boolean it was sent before
 ---@field has_letters boolean it may become a dead letter
+---@field answers? boolean its submitter answers probes; only of parsed ones
 
 ---The terms of a job, for its first line.
 ---@param terms runnel.nats.JobTerms
 ---@return string
 function wire.terms(terms)
   local flags = (terms.is_async and "a" or "") .. (terms.again and "r" or "") .. (terms.has_letters and "" or "n")
-  return ("%s %d %d %.0f"):format(flags == "" and "-" or flags, terms.starts, terms.tries, terms.retry)
+  return ("%sp %d %d %.0f"):format(flags, terms.starts, terms.tries, terms.retry)
 end
 
 ---A job as a message.
@@ -79,6 +81,7 @@ local function parse_terms(text)
   last_text, last_terms = text, {
     starts = starts, tries = tries, retry = tonumber(retry), is_async = find(flags, "a", 1, true) ~= nil,
     again = find(flags, "r", 1, true) ~= nil, has_letters = not find(flags, "n", 1, true),
+    answers = find(flags, "p", 1, true) ~= nil,
   }
   return last_terms
 end

@@ -1,0 +1,22 @@
+---The C module; on a host of a simulated world, what is in its place there (runnel.sim.nats).
+
+local current = require "runnel.internal.sim.current"
+local need = require "runnel.internal.need"
+
+local real = need("runnel.nats.core", "libnats and its headers, on Debian libnats-dev")
+
+---@class runnel.nats.internal.lib
+---@field libnats string the version of libnats
+---@field connect fun(settings: table, result: runnel.Channel<any>, handler: function): any, string?, boolean?
+---@field inbox fun(): string a new subject
+---@field process fun(): string, integer the machine's name, and the number of the process
+---@field time fun(): number ms since 1970
+local lib = { libnats = real.libnats }
+
+for _, name in ipairs { "connect", "inbox", "process", "time" } do
+  lib[name] = function(...)
+    return (current.world and require "runnel.sim.nats" or real)[name](...)
+  end
+end
+
+return lib

@@ -1,0 +1,218 @@
+-- The protocols of conn:stage and conn:serve in a simulated world, while workers, submitters and the server crash: a
+-- search finds nothing, but faults that are planted in the library.
+
+local nats_world = require "spec.support.nats_world"
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+
+local nats, missing = nats_world.nats, nats_world.missing
+local insist = nats_world.insist
+local connect = nats_world.connect
+local take = nats_world.take
+local run = nats_world.run
+local new_world = nats_world.new_world
+local contents = nats_world.contents
+local wait_until_done = nats_world.wait_until_done
+local LONG = nats_world.LONG
+local SHORT = nats_world.SHORT
+
+describe("in a simulated world with NATS, a search", function()
+  if not nats then return pending(missing) end
+  before_each(stage.open)
+  after_each(stage.close)
+
+  -- A durable stage on two hosts, which must store each result once. `faults`: also those of the worker's hosts.
+  local function stages(faults, ms)
+    local world, over = new_world(faults)
+    for i = 1, 2 do
+      world:host("worker" .. i, function()
+        local conn = connect()
+        insist(conn.stream, conn, "from")
+        insist(conn.stream, conn, "to")
+        local worker = insist(conn.stage, conn, 1, "from", function(text)
+          if ms then rn.sleep(ms) end
+          return text
+        end, "to", { ack_wait = 1000 })
+        over:take()
+        worker:drain()
+        conn:drain()
+      end, { restart = 100 })
+    end
+    local result
+    world:host("client", function()
+      local conn = connect()
+      insist(conn.stream, conn, "from")
+      insist(conn.stream, conn, "to")
+      local sink = insist(conn.sink, conn, "from")
+      for i = 1, 2 do insist(sink.put, sink, "m" .. i, { id = tostring(i) }) end
+      wait_until_done(conn, "from", "to")
+      result = contents(conn, "to")
+      over:close()
+      conn:drain()
+    end)
+    run(world)
+    nats_world.check_once(result)
+  end
+
+  -- A remote stage with two workers. Each call has its result; without faults it runs once.
+  local function jobs(faults, most, ms)
+    local world, over = new_world(faults)
+    local starts = {}
+    local function start_of(n)
+      starts[n] = (starts[n] or 0) + 1
+      if starts[n] > most then error(("job %d has started %d times"):format(n, starts[n]), 0) end
+      if ms then rn.sleep(ms) end
+      return 2 * n
+    end
+    for i = 1, 2 do
+      world:host("worker" .. i, function()
+        local conn = connect()
+        local worker = insist(function()
+          local ok, found = pcall(conn.serve, conn, "double", 2, start_of)
+          return ok and found
+        end)
+        over:take()
+        worker:drain()
+        conn:drain()
+      end, { restart = 100 })
+    end
+    world:host("client", function()
+      if over:closed() then return end
+      local conn = connect()
+      local double = insist(function()
+        local ok, found = pcall(conn.remote, conn, "double")
+        return ok and found
+      end)
+      local one, two = rn.go(double, 1), rn.go(double, 2)
+      local a, b = take(one), take(two)
+      double:close()
+      over:close()
+      conn:drain()
+      if a ~= 2 or b ~= 4 then error(("the results are %s and %s"):format(a, b), 0) end
+    end, { restart = 100 })
+    run(world)
+  end
+
+  local function finds_nothing(what, test)
+    it("finds nothing in " .. what, function() sim.explore(test, { seconds = SHORT }) end)
+  end
+
+  finds_nothing("conn:stage while hosts and the server crash", function() stages { crash = 2 } end)
+  finds_nothing("conn:stage while connections are reset", function() stages { reset = 2, short = 1 } end)
+  finds_nothing("conn:stage while the leader changes", function() stages { leader = 1, crash = 1 } end)
+  finds_nothing("conn:stage while messages are late or lost", function() stages { delay = 1, silent = 1 } end)
+  finds_nothing("conn:stage with long calls", function() stages(nil, 3000) end)
+  finds_nothing("conn:serve without faults", function() jobs(nil, 1, 3000) end)
+  finds_nothing("conn:serve while hosts and the server crash", function() jobs({ crash = 2 }, 6) end)
+  finds_nothing("conn:serve while connections are reset", function() jobs({ reset = 2, short = 1 }, 4) end)
+  finds_nothing("conn:serve while the leader changes", function() jobs({ leader = 1, crash = 1 }, 6) end)
+  finds_nothing("conn:serve while messages are late or lost", function() jobs({ delay = 1, silent = 1 }, 1000) end)
+
+  -- A worker, and a program with a remote stage, until `over` closes.
+  local function worker_of(world, over, f)
+    world:host("worker", function()
+      local conn = connect()
+      local worker = insist(function()
+        local ok, found = pcall(conn.serve, conn, "job", 1, f)
+        return ok and found
+      end)
+      over:take()
+      worker:drain()
+      conn:drain()
+    end, { restart = 100 })
+  end
+
+  local function submitter_of(world, over, opts, f)
+    world:host("client", function()
+      local conn = connect()
+      local remote = insist(function()
+        local ok, found = pcall(conn.remote, conn, "job", opts)
+        return ok and found
+      end)
+      f(remote, conn)
+      remote:close()
+      over:close()
+      conn:drain()
+    end)
+  end
+
+  local function cancelled(faults)
+    local world, over = new_world(faults)
+    worker_of(world, over, function(n)
+      rn.sleep(2000)
+      return n
+    end)
+    submitter_of(world, over, nil, function(remote, conn)
+      local one, two = rn.go(remote, 1), rn.go(remote, 2)
+      rn.sleep(sim.choose(3) * 400)
+      rn.cancel(two, "it is not needed")
+      if take(one) ~= 1 then error("wrong", 0) end
+      local left
+      for _ = 1, 100 do
+        local stream = require("runnel.nats.stream").open(conn, "runnel-jobs-job")
+        local state = stream and stream:state()
+        left = state and state.messages
+        if left == 0 then return end
+        rn.sleep(1000)
+      end
+      error(("there are %s jobs left"):format(left), 0)
+    end)
+    run(world)
+  end
+
+  local function letters(faults)
+    local world, over = new_world(faults)
+    worker_of(world, over, function() error("it is broken", 0) end)
+    submitter_of(world, over, { tries = 2, retry = 100, traceback = false }, function(remote, conn)
+      local ok, err = pcall(take, rn.go(remote, 1))
+      if ok or err ~= "it is broken" then error("the error is " .. tostring(err), 0) end
+      local n = insist(function() return (conn:dead "job":count()) end)
+      if n ~= 1 then error(("there are %d dead letters"):format(n), 0) end
+    end)
+    run(world)
+  end
+
+  finds_nothing("a job that is cancelled", function() cancelled { crash = 1, delay = 1 } end)
+  finds_nothing("a job that is given up", function() letters { crash = 1, reset = 1 } end)
+
+  -- Runs a test with a function of the library that is replaced.
+  local function with(class, name, f, test)
+    local before = class[name]
+    local undo <close> = setmetatable({}, { __close = function() class[name] = before end }) -- luacheck: ignore 211
+    class[name] = f(before)
+    test()
+  end
+
+  local Keeper = nats and getmetatable(require("runnel.nats.internal.keeper").new {}).__index
+  local Engine = nats and getmetatable(require "runnel.nats.internal.engine" { core = {} }).__index
+
+  local function finds_planted(what, pattern, class, name, f, test)
+    it("finds, planted in the library, " .. what, function()
+      with(class, name, f, function()
+        local ok, err = pcall(sim.explore, test, { seconds = LONG })
+        assert.is_false(ok)
+        assert.matches(pattern, err)
+      end)
+    end)
+  end
+
+  finds_planted("an acknowledgement before the results", "the results are: m%d x1 ", Keeper, "done", function(done)
+    return function(self, message, results)
+      message.reader.engine:publish(message.ack_subject, "+ACK")
+      return done(self, message, results)
+    end
+  end, function() stages { crash = 1 } end)
+
+  finds_planted("results without ids", "x2", Keeper, "id", function()
+    local n = 0
+    return function()
+      n = n + 1
+      return tostring(n)
+    end
+  end, function() stages { crash = 1 } end)
+
+  finds_planted("leases that are not extended", "has started 2 times", Engine, "beat", function()
+    return function() return false end
+  end, function() jobs(nil, 1, 3000) end)
+end)

@@ -1,0 +1,251 @@
+-- Hosts of a simulated world with connections to its NATS server: names, faults, the end, stories.
+
+local nats_server = require "spec.support.nats_server"
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+
+local nats, missing = nats_server.library()
+
+describe("runnel.nats in a simulated world", function()
+  if not nats then return pending(missing) end
+  before_each(stage.open)
+  after_each(stage.close)
+
+  -- Runs a program on a host beside a server. Returns what it returns.
+  local function beside_server(f, opts)
+    return sim.run(function()
+      local world, result = sim.world(), nil
+      local server = world:nats("server", opts)
+      world:host("client", function() result = table.pack(f(world, server)) end)
+      world:run()
+      return table.unpack(result, 1, result.n)
+    end, { leaks = true })
+  end
+
+  it("connects by the name of a host, and says who cannot be reached", function()
+    local url, one, two, three = beside_server(function(world)
+      local conn <close> = assert(nats.connect "nats://user:secret@server:4222")
+      world:host("idle", function() end)
+      return conn.url, select(2, nats.connect "nats://nobody"), select(2, nats.connect "idle"),
+        select(2, nats.connect { "nobody", "server:1" })
+    end)
+    assert.equal("nats://server:4222", url)
+    assert.equal("cannot connect to nats://nobody: No server available for connection", one)
+    assert.equal("cannot connect to idle: No server available for connection", two)
+    assert.equal("cannot connect to nobody, server:1: No server available for connection", three)
+  end)
+
+  it("is an error outside hosts, and where there is no such server", function()
+    sim.run(function()
+      local _, err = pcall(nats.connect, "nats://server")
+      assert.matches("connect: a simulation, whose time is virtual, .*world:nats", err)
+      local world = sim.world()
+      world:nats "server"
+      assert.matches("world:nats", (select(2, pcall(nats.connect, "nats://server"))))
+      assert.matches('nats: there is a host "server" already', (select(2, pcall(world.nats, world, "server"))))
+      assert.matches("nats: unknown option", (select(2, pcall(world.nats, world, "b", { restarts = 1 }))))
+      assert.matches("nats: max_payload", (select(2, pcall(world.nats, world, "b", { max_payload = 0 }))))
+      world:host("b", function() end)
+      assert.matches("elect: a host with a NATS server", (select(2, pcall(world.elect, world, "b", 1))))
+      assert.matches("elect: ms", (select(2, pcall(world.elect, world, "server", 0))))
+      world:run()
+    end)
+  end)
+
+  it("takes the time that messages take, and the world's clock", function()
+    local elapsed, time, value, payload = beside_server(function()
+      local conn <close> = assert(nats.connect "nats://server")
+      assert(conn:stream "s")
+      local sink = assert(conn:sink "s")
+      local before = sim.elapsed()
+      assert(sink:put "text")
+      local elapsed = sim.elapsed() - before
+      local messages = assert(conn:source "s")
+      local message = messages:take()
+      messages:close()
+      return elapsed, message.time, message.data, conn.max_payload
+    end, { max_payload = 1000 })
+    assert.equal(2, elapsed)
+    assert.is_true(time >= 1700000000000 and time < 1700000001000)
+    assert.equal("text", value)
+    assert.equal(1000, payload)
+  end)
+
+  it("notices a cut, keeps what is published meanwhile, and is back after it", function()
+    local names, outage, text = beside_server(function(world)
+      local conn <close> = assert(nats.connect("nats://server", { reconnect_wait = 100 }))
+      local ch, events = conn:subscribe "a", conn:events()
+      conn:flush()
+      world:partition("client", "server")
+      local names = { events:take().event }
+      assert(conn:publish("a", "kept"))
+      rn.sleep(1000)
+      world:heal()
+      local event = events:take()
+      names[2] = event.event
+      local text = ch:take().data
+      ch:close()
+      events:close()
+      return names, event.outage, text
+    end)
+    assert.same({ "disconnected", "reconnected" }, names)
+    assert.is_true(outage > 1000 and outage < 5000, tostring(outage))
+    assert.equal("kept", text)
+  end)
+
+  it("is closed by the loss of the connection if it may not reconnect", function()
+    local reason, status = beside_server(function(_, server)
+      local conn = assert(nats.connect("nats://server", { reconnect = false }))
+      local closed = rn.chan()
+      conn:on_close(function(err) closed:close(err) end)
+      server:restart()
+      return select(2, closed:take()), conn:stats().status
+    end)
+    assert.equal("Connection Closed", reason)
+    assert.equal("closed", status)
+  end)
+
+  it("drops what a full channel has no room for, and says so", function()
+    local delivered, dropped, name = beside_server(function()
+      local conn <close> = assert(nats.connect "nats://server")
+      local ch, sub = conn:subscribe("a", { pending = 2 })
+      local events = conn:events()
+      for i = 1, 5 do conn:publish("a", tostring(i)) end
+      conn:flush()
+      local stats = sub:stats()
+      local name = events:take().event
+      assert.equal("1", ch:take().data)
+      ch:close()
+      events:close()
+      return stats.delivered, stats.dropped, name
+    end)
+    assert.same({ 5, "dropped" }, { delivered, name })
+    assert.is_true(dropped >= 2)
+  end)
+
+  it("flushes, also if a program subscribes to all subjects, or gets no messages of its own", function()
+    local results = table.pack(beside_server(function(world)
+      local all = assert(nats.connect "nats://server")
+      local ch = all:subscribe(">", { buffer = 10 })
+      all:flush()
+      local conn = assert(nats.connect "nats://server")
+      local quiet = assert(nats.connect("nats://server", { no_echo = true }))
+      local before, flushed = sim.elapsed(), conn:flush()
+      local elapsed = sim.elapsed() - before
+      ch:close()
+      all:flush()
+      local is_quiet = quiet:flush()
+      for _, one in ipairs { all, conn, quiet } do one:drain() end
+      return flushed, elapsed, is_quiet, world ~= nil
+    end))
+    assert.same({ true, 2, true, true, n = 4 }, results)
+  end)
+
+  it("serves others: who subscribes or works may wait for ever, and SIGTERM drains workers", function()
+    local result, ended
+    sim.run(function()
+      local world = sim.world()
+      world:nats "server"
+      world:host("echo", function()
+        for message in assert(nats.connect "nats://server"):subscribe "echo" do message:respond(message.data) end
+      end)
+      local worker = world:host("worker", function()
+        local conn = assert(nats.connect "nats://server")
+        ended = conn:serve("double", 1, function(n) return 2 * n end):wait()
+        conn:drain()
+      end)
+      world:host("client", function()
+        local conn = assert(nats.connect "nats://server")
+        rn.sleep(100)
+        local double = conn:remote "double"
+        result = { conn:request("echo", "a").data, double(1) }
+        double:close()
+        conn:drain()
+        worker:signal "term"
+      end)
+      world:run()
+    end, { leaks = true })
+    assert.same({ "a", 2 }, result)
+    assert.is_true(ended)
+  end)
+
+  it("does not answer while JetStream has no leader, and stores later", function()
+    local ok, elapsed, err = beside_server(function(world)
+      local conn <close> = assert(nats.connect "nats://server")
+      assert(conn:stream "s")
+      local sink = assert(conn:sink "s")
+      world:elect("server", 3000)
+      local before, _, err = sim.elapsed(), conn:request("s", "text", 100)
+      local ok = sink:put "text"
+      return ok, sim.elapsed() - before, err
+    end)
+    assert.is_true(ok)
+    assert.is_true(elapsed >= 3000 and elapsed < 4000, tostring(elapsed))
+    assert.matches("no responders", err)
+  end)
+
+  it("a server that crashes has perhaps not written the last acknowledgements", function()
+    local seen = {}
+    sim.explore(function()
+      local world = sim.world()
+      local server = world:nats "server"
+      world:host("client", function()
+        local conn = assert(nats.connect("nats://server", { reconnect_wait = 50 }))
+        assert(conn:stream("s", { retention = "workqueue" }))
+        assert(assert(conn:sink "s"):put "text")
+        local consumer = '{"config":{"durable_name":"c","ack_policy":"explicit"}}'
+        assert(conn:request("$JS.API.CONSUMER.DURABLE.CREATE.s.c", consumer))
+        local inbox = conn:inbox()
+        local messages = conn:subscribe(inbox)
+        local function next_message()
+          conn:publish("$JS.API.CONSUMER.MSG.NEXT.s.c", '{"expires":1000000000}', { reply = inbox })
+          return messages:take()
+        end
+        assert(conn:request(next_message().reply, "+ACK"))
+        local events = conn:events()
+        server:restart()
+        repeat until events:take().event == "reconnected"
+        events:close()
+        seen[next_message().data == "text" and "again" or "not again"] = true
+        messages:close()
+        conn:drain()
+      end)
+      world:run()
+    end, { seconds = 0.5 })
+    assert.same({ again = true, ["not again"] = true }, seen)
+  end)
+
+  it("tells a story of messages, which is the same each time", function()
+    local function test()
+      local world = sim.world()
+      world:nats "server"
+      world:host("worker", function()
+        local conn = assert(nats.connect "nats://server")
+        assert(conn:stream "orders")
+        local orders = assert(conn:source("orders", { name = "me" }))
+        orders:take():ack()
+        orders:close()
+        conn:drain()
+        error("enough", 0)
+      end)
+      world:host("client", function()
+        local conn = assert(nats.connect "nats://server")
+        assert(conn:stream "orders")
+        assert(assert(conn:sink "orders"):put "eggs")
+        conn:drain()
+      end)
+      world:run()
+    end
+    local _, story = pcall(sim.explore, test, { full = true })
+    for _, line in ipairs {
+      'client %-> server: publishes to orders: "eggs"', 'server %-> client: orders has it as message 1',
+      'server %-> worker: message 1 of orders/me: "eggs"', 'worker %-> server: %+ACK for message 1 of orders/me',
+    } do
+      assert.matches(line, story)
+    end
+    assert.not_matches("INFO", story)
+    assert.not_matches("sleeps", story)
+    assert.equal(story, (select(2, pcall(sim.explore, test, { full = true }))))
+  end)
+end)
