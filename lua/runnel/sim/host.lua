@@ -28,6 +28,7 @@ local internal = core.internal
 ---@field open_files table<integer, runnel.sim.OpenFile>
 ---@field old_address? string the address that it had before it moved
 ---@field disk runnel.sim.Disk
+---@field locks table<string, table<string, runnel.sim.Locks>> those of stores, by file and text
 local Host = {}
 Host.__index = Host
 Host.__name = "runnel.sim.host"
@@ -60,7 +61,7 @@ local function new(world, name, number, f, restarts)
     world = world, name = name, number = number, f = f, restarts = restarts, born = 0, alive = false,
     address = world:new_address(),
   }, Host)
-  self.machine, self.disk = self, disks.new(self)
+  self.machine, self.disk, self.locks = self, disks.new(self), {}
   start(self)
   return self
 end
@@ -102,7 +103,7 @@ local function drop(self)
   internal.crash(self.number)
   if internal.host() ~= self.number then return end
   self.world:later(0, nil, internal.crash, self.number)
-  core.chan():take()
+  self.world:end_running()
 end
 
 -- The processes that the host has started, in that order.
@@ -156,7 +157,7 @@ function Host:crash()
     if running == child then self.world:later(0, nil, internal.crash, child.number) end
   end
   drop(self)
-  if running and running.machine == self then core.chan():take() end
+  if running and running.machine == self then self.world:end_running() end
 end
 
 ---Makes the file of a Unix socket. Returns nil, or the name of an error.

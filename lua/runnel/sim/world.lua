@@ -31,6 +31,7 @@ local note = internal.explore.note
 ---@field ran boolean run has returned
 ---@field exchanges table<integer, table> HTTP requests under way, by numbers (sim/http.lua)
 ---@field last_exchange integer the number of the last one
+---@field databases table<runnel.sim.Connection, true> those of runnel.sqlite that are open
 local World = {}
 World.__index = World
 World.__name = "runnel.sim.world"
@@ -232,6 +233,13 @@ function World:may_crash(host)
   host:crash()
 end
 
+---Ends the running go block, whose host has ended: it never goes on. In a call from C, where it cannot wait, this ends
+---the call by an error.
+function World:end_running() -- luacheck: ignore 212
+  if current.unwinds then error("the host has ended", 0) end
+  core.chan():take()
+end
+
 -- ---- a run ----
 
 -- The error for a program that waits for ever, or nil.
@@ -294,6 +302,13 @@ local function at_rest(self, is_over)
   return true
 end
 
+---The simulation is over: frees what the collector does not know of.
+function World:ended()
+  local databases = self.databases
+  self.databases = {}
+  for connection in pairs(databases) do connection:stopped() end
+end
+
 -- ---- making one ----
 
 local function check_delays(delays)
@@ -323,7 +338,7 @@ function world.new(opts)
   local self = setmetatable({
     hosts = {}, groups = {}, free = {}, programs = {}, names = {},
     by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, latencies = {}, cuts = {},
-    ran = false,
+    databases = {}, ran = false,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
     faults = faults.new(opts.faults, opts.rate, 4),
   }, World)
