@@ -158,7 +158,10 @@ end
 
 function calls.truncate(self, file, _, size) return ops.ftruncate(self.host, file.fd, size) end
 
-function calls.sync(self, file) return ops.fsync(self.host, file.fd) end
+function calls.sync(self, file)
+  local path, err = files.sync(self.host, file.fd)
+  return path ~= nil or nil, err
+end
 
 function calls.size(_, file) return #file.inode.data end
 
@@ -207,7 +210,7 @@ local function call(self, operation, id, text, a, b)
   return nil, "EIO"
 end
 
-local SHOWN = 100 -- characters of a statement in a story
+local SHOWN = 80 -- characters of a statement in a story
 
 ---Call it before a function of the C module: only go blocks of its host can use a connection.
 ---@param what string the function that the program has called
@@ -218,7 +221,7 @@ function Connection:begin(what, sql)
       self.host.name))
   end
   if not sql or not current.notes then return end
-  local text = what == "open" and "open " .. self.path or sql:gsub("%s+", " ")
+  local text = what == "open" and "open " .. self.path or sql:gsub("%s+", " "):gsub("^ ", "")
   self.world:log("%s: %s", self.host.name, #text > SHOWN and text:sub(1, SHOWN) .. "..." or text)
 end
 

@@ -125,15 +125,22 @@ function ops.write(host, fd, data, offset)
   return #data
 end
 
-function ops.fsync(host, fd)
+---Syncs a file, as fsync, which also tells it in the story.
+function files.sync(host, fd)
   local open = of_fd(host, fd)
   if not open then return nil, "EBADF" end
   local fault = may_fail(host, AT_SYNC, open.path)
-  if fault == "UNSYNCED" then return true end
+  if fault == "UNSYNCED" then return open.path end
   if fault then return nil, fault end
   host.world:may_crash(host)
   host.disk:sync(open.inode)
-  host.world:log("%s: syncs %s", host.name, open.path)
+  return open.path
+end
+
+function ops.fsync(host, fd)
+  local path, err = files.sync(host, fd)
+  if not path then return nil, err end
+  host.world:log("%s: syncs %s", host.name, path)
   return true
 end
 
