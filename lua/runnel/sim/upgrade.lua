@@ -11,6 +11,7 @@ local take = core.internal.moving.take
 ---@field rest string what has arrived behind the head
 ---@field method string
 ---@field target string
+---@field can_upgrade boolean the client offers another protocol
 ---@field list string[] names and values of headers in turn
 ---@field req? runnel.http.Request
 local Upgrade = {}
@@ -36,13 +37,19 @@ function upgrade.read(conn, line, text)
     text = text .. piece
   end
   local head, rest = ("\n" .. text):match "^(.-\n)\r\n(.*)$"
-  for name, value in head:gmatch "([^:\r\n]+): ([^\r\n]*)\r\n" do list[#list + 1], list[#list + 2] = name, value end
+  local has = {}
+  for name, value in head:gmatch "([^:\r\n]+): ([^\r\n]*)\r\n" do
+    list[#list + 1], list[#list + 2] = name, value
+    has[name:lower()] = value:lower()
+  end
   local method, target = line:match "^(%S+) (%S+)"
-  return setmetatable({ conn = conn, input = input, rest = rest, method = method, target = target, list = list },
-    Upgrade)
+  return setmetatable({
+    conn = conn, input = input, rest = rest, method = method, target = target, list = list,
+    can_upgrade = has.upgrade ~= nil and has.connection ~= nil and has.connection:find("upgrade", 1, true) ~= nil,
+  }, Upgrade)
 end
 
-function Upgrade:head() return self.method, self.target, (self.conn:peer()), nil, true end
+function Upgrade:head() return self.method, self.target, (self.conn:peer()), nil, self.can_upgrade end
 
 function Upgrade:headers() return self.list end
 
