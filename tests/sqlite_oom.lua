@@ -133,10 +133,13 @@ local SCENARIOS = {
     local function program()
       local ok, db = check(pcall(sqlite.open, "work.db"))
       if not ok then return end
-      check(pcall(db.exec, db, SCHEMA))
+      check(pcall(db.exec, db, "create table if not exists t(a integer primary key, b)"))
+      check(pcall(db.exec, db, "create table if not exists u(a)"))
       local done = 0
       for i = 1, 2 do
-        if check(pcall(db.exec, db, INSERT, i, ("x"):rep(5000))) then done = done + 1 end
+        if check(pcall(db.exec, db, "insert or replace into t values (?, ?)", i, ("x"):rep(5000))) then
+          done = done + 1
+        end
       end
       check(pcall(db.transaction, db, function(tx)
         tx:exec "insert into u values (1)"
@@ -144,7 +147,7 @@ local SCENARIOS = {
         tx:exec "insert into u values (2)"
       end))
       local n = count(db, "t")
-      assert(not n or n == done or may_fail and n >= done, "rows are missing")
+      assert(not n or n >= done, "rows are missing")
       check(pcall(db.close, db))
     end
     check(pcall(sim.run, function()

@@ -131,7 +131,7 @@ static void start(lua_State *L, Job *job) {
 static void end_transaction(lua_State *L, Job *job) {
   Database *db = job->database;
   database_lock(db);
-  bool is_begun = job->is_begun;
+  bool is_begun = job->is_begun && !db->is_closed; /* closing the database has rolled it back */
   if (is_begun) {
     job->is_begun = false;
     job->kind = JOB_ROLLBACK;

@@ -78,6 +78,7 @@ typedef struct Database {
   Thread thread;              /* does the work */
   runnel_task wake;           /* wakes the thread */
   size_t under_way;           /* how many jobs have a channel in the database's user value; Lua thread */
+  bool is_closed;             /* no job runs any more; Lua thread */
 
   char *path;      /* of the file, owned; this and the next three fields never change */
   int flags;       /* for sqlite3_open_v2 */

@@ -18,6 +18,7 @@ static void drop_all(List *list) {
 static void close_database(lua_State *L, void *object) {
   Database *db = (Database *)object;
   if (!db->path) return; /* module_open has failed */
+  db->is_closed = true;
   (void)db->rn->task_cancel(&db->wake);
   thread_end(&db->thread);
   (void)disk_enter(db->disk, L);
