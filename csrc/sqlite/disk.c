@@ -333,7 +333,8 @@ static int disk_time(sqlite3_vfs *vfs, double *days) {
 }
 
 static int disk_last_error(sqlite3_vfs *vfs, int n, char *to) {
-  (void)vfs, (void)n, (void)to;
+  (void)vfs;
+  if (n > 0) to[0] = '\0';
   return 0;
 }
 
@@ -341,8 +342,11 @@ static int disk_last_error(sqlite3_vfs *vfs, int n, char *to) {
 
 void disk_open(lua_State *L, Database *db, int at) {
   Disk *disk = (Disk *)calloc(1, sizeof *disk);
-  if (!disk) luaL_error(L, "not enough memory");
   db->disk = disk; /* freed with it */
+  if (!disk) {
+    luaL_error(L, "not enough memory");
+    return;
+  }
   (void)snprintf(disk->name, sizeof disk->name, "runnel-%p", (void *)disk);
   disk->vfs = (sqlite3_vfs){
       .iVersion = 2,
