@@ -3,10 +3,13 @@
 
 local number = ...
 local rn = require "runnel"
+local sim = require "runnel.sim"
 local sqlite = require "runnel.sqlite"
 local stores = require "runnel.store"
 local arm = arm -- luacheck: globals arm
 local _ = { rn.pmap, rn.retry } -- loads their modules, before allocations fail
+package.preload.luv = function() error "a state that loads it keeps a key of the system for ever" end
+for _, name in ipairs { "world", "luv", "database" } do require("runnel.sim." .. name) end
 
 rn.on_error(function() end)
 
@@ -124,6 +127,37 @@ local SCENARIOS = {
     end
     assert(may_fail or calls == 2)
     check(pcall(store.close, store))
+  end },
+
+  { "a file on the disk of a simulated host", function()
+    local function program()
+      local ok, db = check(pcall(sqlite.open, "work.db"))
+      if not ok then return end
+      check(pcall(db.exec, db, "create table if not exists t(a integer primary key, b)"))
+      check(pcall(db.exec, db, "create table if not exists u(a)"))
+      local done = 0
+      for i = 1, 2 do
+        if check(pcall(db.exec, db, "insert or replace into t values (?, ?)", i, ("x"):rep(5000))) then
+          done = done + 1
+        end
+      end
+      check(pcall(db.transaction, db, function(tx)
+        tx:exec "insert into u values (1)"
+        rn.sleep(1)
+        tx:exec "insert into u values (2)"
+      end))
+      local n = count(db, "t")
+      assert(not n or n >= done, "rows are missing")
+      check(pcall(db.close, db))
+    end
+    check(pcall(sim.run, function()
+      local world = sim.world()
+      local host = world:host("host", program)
+      rn.sleep(0.5)
+      host:crash()
+      host:restart()
+      world:run()
+    end))
   end },
 }
 

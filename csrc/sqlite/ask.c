@@ -87,7 +87,9 @@ static void work(lua_State *L, Job *job) {
     if (db->rn->task_add(L, &db->wake) != RUNNEL_OK) thread_wake(&db->thread);
     return;
   }
+  lua_State *before = disk_enter(db->disk, L);
   batch_work(db);
+  (void)disk_enter(db->disk, before);
   lua_pushcfunction(L, news_deliver);
   lua_pushlightuserdata(L, db);
   (void)lua_pcall(L, 1, 0, 0);
@@ -115,11 +117,21 @@ static void wait_for(lua_State *L, Job *job) {
   db->under_way++;
 }
 
+/* Puts a job on the list of those to run, and makes the thread run it. */
+static void start(lua_State *L, Job *job) {
+  Database *db = job->database;
+  (void)handle_hold(job); /* the list's */
+  database_lock(db);
+  list_append(job->tx && job->kind != JOB_BEGIN ? &db->inner : &db->asked, &job->link);
+  database_unlock(db);
+  work(L, job);
+}
+
 /* Rolls back the transaction that a job has begun; or keeps the job from beginning it. */
 static void end_transaction(lua_State *L, Job *job) {
   Database *db = job->database;
   database_lock(db);
-  bool is_begun = job->is_begun;
+  bool is_begun = job->is_begun && !db->is_closed; /* closing the database has rolled it back */
   if (is_begun) {
     job->is_begun = false;
     job->kind = JOB_ROLLBACK;
@@ -163,12 +175,23 @@ int ask_job(lua_State *L) {
   job->is_here = lua_toboolean(L, 6);
   if (!copy(L, job, lua_toboolean(L, 7), top)) return luaL_error(L, "not enough memory");
   wait_for(L, job);
-  (void)handle_hold(job); /* the list's */
-  database_lock(db);
-  list_append(tx && kind != JOB_BEGIN ? &db->inner : &db->asked, &job->link);
-  database_unlock(db);
-  work(L, job);
+  start(L, job);
   return 1;
+}
+
+/* See database.h. */
+int ask_again(lua_State *L) {
+  Database *db = (Database *)handle_check(L, 1, DATABASE_TYPE);
+  Job *job = (Job *)handle_check(L, 2, JOB_TYPE);
+  if (!job->is_told || job->database != db) return luaL_error(L, "the statement has not ended");
+  lua_settop(L, 3);
+  lua_pushnil(L);
+  lua_insert(L, 3); /* the channel is at index 4 */
+  wait_for(L, job);
+  job_reset(job);
+  job->is_told = false;
+  start(L, job);
+  return 0;
 }
 
 /* job:close(), also its __close: cancels the job. It does not run, or is interrupted; a transaction that it has begun

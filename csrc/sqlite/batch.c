@@ -88,7 +88,8 @@ static void run_outer(Database *db, Job *job) {
     tell(db, job);
   } else {
     list_append(&db->executed, &job->link);
-    if (job->is_alone || clock_ms() - db->batch_since >= BATCH_MS) commit(db);
+    bool is_long = !db->disk && clock_ms() - db->batch_since >= BATCH_MS; /* nothing depends on the real time there */
+    if (job->is_alone || is_long) commit(db);
   }
 }
 

@@ -10,7 +10,8 @@
    A transaction of Lua begins with a job and ends with one. Between them the thread runs only the jobs of that
    transaction. Lua is told at once when each of them is done; all other jobs wait.
 
-   A simulation has no threads: there database:ask does the work itself, in the Lua thread, under Database.use.
+   A simulation has no threads: there database:ask does the work itself, in the Lua thread, under Database.use. On a
+   host of a simulated world the file is on the host's disk (disk.c).
 
    The queue of events is open while jobs are under way, so that a wait for one is no deadlock. */
 #ifndef RUNNEL_SQLITE_DATABASE_H
@@ -68,6 +69,8 @@ typedef struct Statement {
   uint64_t used;      /* Database.uses when it was last used */
 } Statement;
 
+typedef struct Disk Disk;
+
 typedef struct Database {
   Handle handle;              /* also held by each job */
   const runnel_functions *rn; /* the core's functions */
@@ -75,10 +78,12 @@ typedef struct Database {
   Thread thread;              /* does the work */
   runnel_task wake;           /* wakes the thread */
   size_t under_way;           /* how many jobs have a channel in the database's user value; Lua thread */
+  bool is_closed;             /* no job runs any more; Lua thread */
 
-  char *path;      /* of the file, owned; this and the next two fields never change */
+  char *path;      /* of the file, owned; this and the next three fields never change */
   int flags;       /* for sqlite3_open_v2 */
   int64_t busy_ms; /* how long a statement waits for another connection's lock */
+  Disk *disk;      /* simulated, owned; NULL: the file is the system's */
 
   pthread_mutex_t lock; /* guards the lists of jobs, which hold them */
   List asked;           /* jobs to run, in order */
@@ -234,8 +239,34 @@ void news_leave(lua_State *L, Job *job);
 /* database:ask(...) -> job: see ask.c. */
 int ask_job(lua_State *L);
 
+/* database:again(job, channel): runs once more a job that is done and has failed. */
+int ask_again(lua_State *L);
+
 /* Makes the metatable of jobs. */
 void ask_open(lua_State *L);
+
+/* ---- disk.c: the Lua thread ---- */
+
+/* Gives a database a disk, which is the function at an index; raises if there is no memory. */
+void disk_open(lua_State *L, Database *db, int at);
+
+/* The name of a disk for sqlite3_open_v2; NULL if `disk` is NULL. Any thread. */
+const char *disk_name(const Disk *disk);
+
+/* Call it before SQLite, with the running state, and after it with the result. `disk` may be NULL here and below. */
+lua_State *disk_enter(Disk *disk, lua_State *L);
+
+/* The function is not called any more. */
+void disk_close(lua_State *L, Disk *disk);
+
+/* Frees a disk that no connection uses. Any thread. */
+void disk_free(Disk *disk);
+
+/* memory() -> what the connections to one file share: the result of the operation "memory" */
+int disk_memory(lua_State *L);
+
+/* Makes its metatable. */
+void disk_init(lua_State *L);
 
 /* ---- locks.c ---- */
 

@@ -17,11 +17,13 @@ static void drop_all(List *list) {
 /* HandleType.close */
 static void close_database(lua_State *L, void *object) {
   Database *db = (Database *)object;
-  (void)L;
   if (!db->path) return; /* module_open has failed */
+  db->is_closed = true;
   (void)db->rn->task_cancel(&db->wake);
   thread_end(&db->thread);
+  (void)disk_enter(db->disk, L);
   batch_close(db);
+  disk_close(L, db->disk);
   events_close(&db->events);
   drop_all(&db->asked);
   drop_all(&db->inner);
@@ -36,6 +38,7 @@ static void free_database(void *object) {
     events_free(&db->events);
     (void)pthread_mutex_destroy(&db->lock);
     (void)pthread_mutex_destroy(&db->use);
+    disk_free(db->disk);
   }
   free(db->path);
   free(db);
@@ -43,13 +46,13 @@ static void free_database(void *object) {
 
 static const HandleType database_type = {DATABASE_TYPE, close_database, free_database};
 
-/* open(events, offer, close, path, is_readonly, creates, busy_ms) -> database, whose first job must be an "open". The
-   first three arguments are the channel of its port, which stays empty; a function that offers a value to a channel;
-   and one that closes a channel. */
+/* open(events, offer, close, path, is_readonly, creates, busy_ms, disk) -> database, whose first job must be an "open".
+   The first three arguments are the channel of its port, which stays empty; a function that offers a value to a
+   channel; and one that closes a channel. `disk`: nil, or a function; see disk.c. */
 static int module_open(lua_State *L) {
   size_t size;
   const char *path = luaL_checklstring(L, 4, &size);
-  lua_settop(L, 7);
+  lua_settop(L, 8);
   const runnel_functions *rn = runnel_get_functions(L);
   Database *db = (Database *)handle_new(L, &database_type, sizeof *db, DATABASE_VALUES);
   db->path = (char *)malloc(size + 1);
@@ -65,11 +68,12 @@ static int module_open(lua_State *L) {
   (void)pthread_mutex_init(&db->use, NULL);
   events_init(&db->events, rn, db, news_deliver, &db->thread);
   if (!thread_open(&db->thread)) return luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
+  if (!lua_isnil(L, 8)) disk_open(L, db, 8);
   lua_newtable(L);
-  lua_setiuservalue(L, 8, DATABASE_CHANNELS);
+  lua_setiuservalue(L, 9, DATABASE_CHANNELS);
   for (int i = 1; i <= 3; i++) {
     lua_pushvalue(L, i);
-    lua_setiuservalue(L, 8, DATABASE_EVENTS + i - 1);
+    lua_setiuservalue(L, 9, DATABASE_EVENTS + i - 1);
   }
   return 1;
 }
@@ -90,12 +94,13 @@ static int module_wall(lua_State *L) {
 
 int luaopen_runnel_sqlite_core(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"locks", locks_new}, {"open", module_open}, {"wall", module_wall}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"ask", ask_job}, {"close", module_close}, {NULL, NULL}};
+      {"locks", locks_new}, {"memory", disk_memory}, {"open", module_open}, {"wall", module_wall}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"again", ask_again}, {"ask", ask_job}, {"close", module_close}, {NULL, NULL}};
   luaL_checkversion(L);
   (void)runnel_get_functions(L);
   handle_open(L, &database_type, methods);
   ask_open(L);
+  disk_init(L);
   locks_open(L);
   luaL_newlib(L, functions);
   lua_pushstring(L, sqlite3_libversion());

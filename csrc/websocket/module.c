@@ -15,13 +15,13 @@ static Session *check_session(lua_State *L) {
   return s;
 }
 
-/* new(is_client, max, bits) -> session. `max`: the limit of a message, in bytes. `bits`: 0 without compression;
-   otherwise this end may send with a window of 2^bits bytes. */
+/* new(is_client, max, bits, is_reproducible) -> session. `max`: the limit of a message, in bytes. `bits`: 0 without
+   compression; otherwise this end may send with a window of 2^bits bytes. `is_reproducible`: masks are zeros. */
 static int module_new(lua_State *L) {
-  bool is_client = lua_toboolean(L, 1);
+  bool is_client = lua_toboolean(L, 1), is_reproducible = lua_toboolean(L, 4);
   lua_Integer max = luaL_checkinteger(L, 2), bits = luaL_checkinteger(L, 3);
   Session *s = (Session *)lua_newuserdatauv(L, sizeof *s, 0);
-  *s = (Session){.is_client = is_client, .max = (size_t)max, .bits = (int)bits};
+  *s = (Session){.is_client = is_client, .is_reproducible = is_reproducible, .max = (size_t)max, .bits = (int)bits};
   luaL_setmetatable(L, SESSION);
   if (!session_open(s)) return luaL_error(L, "not enough memory");
   return 1;

@@ -168,7 +168,7 @@ bool random_bytes(uint8_t *to, size_t size) {
 
 bool session_has_random(Session *s) {
   if (!s->is_client || s->random_left >= MASK_SIZE) return true;
-  if (!random_bytes(s->random, RANDOM_SIZE)) return false;
+  if (!s->is_reproducible && !random_bytes(s->random, RANDOM_SIZE)) return false;
   s->random_left = RANDOM_SIZE;
   return true;
 }

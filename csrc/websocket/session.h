@@ -42,6 +42,7 @@ enum {
 typedef struct Session {
   wslay_frame_context_ptr frames; /* reads and writes frames */
   bool is_client;                 /* this end sends frames with a mask, and gets frames without one */
+  bool is_reproducible;           /* masks are zeros, for simulations */
   bool is_over;                   /* nothing more is read */
   size_t max;                     /* bytes of a message */
   int bits;                       /* the window for sending compressed messages is 2^bits; 0: no compression */
@@ -67,7 +68,7 @@ typedef struct Session {
   size_t random_left;          /* how many of these bytes are unused */
 } Session;
 
-/* Begins a session. The caller has set is_client, max and bits; all other fields are zero. False without memory. */
+/* Begins a session. The caller has set is_client, is_reproducible, max and bits; all other fields are zero. False without memory. */
 bool session_open(Session *session);
 void session_close(Session *session);
 

@@ -13,11 +13,12 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
+local simulated = require "runnel.internal.sim.current"
 
 local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian libsqlite3-dev")
 
 local internal = core.internal
-local chan = core.chan
+local chan, now, sleep = core.chan, core.now, core.sleep
 local take, put = internal.moving.take, internal.moving.put
 local offer, close = core.methods.offer, core.methods.close
 local is_simulation, raise, self_block = internal.is_simulation, internal.raise, internal.self
@@ -90,9 +91,44 @@ local function message(self, what, sql, text, code)
   return ("%s: %s: %s%s"):format(what, self.path, text, sql and ", in: " .. shown(sql) or "")
 end
 
--- Waits for a job. Returns its results: the number of changed rows and the last rowid; or nil, message and code.
-local function wait(job, news)
+-- A channel for one job, which gets a value when the job is done.
+local function news_of(db)
+  local news = chan(1)
+  if db.disk then news:name "runnel.sqlite" end -- so that stories do not tell of it
+  return news
+end
+
+-- Makes a job. On a simulated host, it has run when this returns.
+local function start(db, kind, sql, news, number, has_names, ...)
+  local disk = db.disk
+  if disk then disk:begin(kind, sql or kind) end
+  local job = db.handle:ask(kind, sql, news, number, is_simulation(), has_names, ...)
+  if disk then disk:settle() end
+  return job
+end
+
+-- Runs a job again while another connection has a lock, for at most the busy timeout; see `wait`.
+local function insist(db, job, ...)
+  local deadline, pause = now() + db.busy, 1
+  local a, b, code = ...
+  while not a and code & 0xff == BUSY and now() < deadline do
+    sleep(pause)
+    pause = math.min(2 * pause, 100)
+    local news = news_of(db)
+    db.disk:begin "a statement"
+    db.handle:again(job, news)
+    db.disk:settle()
+    if not take(news) then error("not enough memory", 0) end
+    a, b, code = job:result()
+  end
+  return a, b, code
+end
+
+-- Waits for a job. Returns its results: the number of changed rows and the last rowid; or nil, message and code. On a
+-- simulated host SQLite itself does not wait for locks, since nothing else would run meanwhile.
+local function wait(db, job, news)
   if not take(news) then error("not enough memory", 0) end
+  if db.disk then return insist(db, job, job:result()) end
   return job:result()
 end
 
@@ -113,17 +149,17 @@ local function ask(self, what, kind, news, sql, ...)
   end
   local first = ...
   if type(first) == "table" and select("#", ...) == 1 and getmetatable(first) ~= Blob then
-    return db.handle:ask(kind, sql, news, self.number, is_simulation(), true, flatten(what, first))
+    return start(db, kind, sql, news, self.number, true, flatten(what, first))
   end
   check_values(what, ...)
-  return db.handle:ask(kind, sql, news, self.number, is_simulation(), false, ...)
+  return start(db, kind, sql, news, self.number, false, ...)
 end
 
 -- Asks, waits, and raises the error of the statement. Returns the job, the number of rows changed, and the last rowid.
 local function perform(self, what, kind, sql, ...)
-  local news = chan(1)
+  local news = news_of(self.db)
   local job <close> = ask(self, what, kind, news, sql, ...)
-  local changes, rowid, code = wait(job, news)
+  local changes, rowid, code = wait(self.db, job, news)
   if not changes then raise(message(self.db, what, sql, rowid, code)) end
   if kind == "exec" then return changes, rowid end
   return job:rows()
@@ -164,16 +200,16 @@ end
 ---@return integer|table[]? result
 ---@return string? problem
 function Statements:attempt(kind, sql, ...)
-  local news = chan(1)
+  local news = news_of(self.db)
   local job <close> = ask(self, kind, kind, news, sql, ...)
-  local changes, text, code = wait(job, news)
+  local changes, text, code = wait(self.db, job, news)
   if not changes then return nil, message(self.db, kind, sql, text, code) end
   return kind == "rows" and job:rows() or changes
 end
 
 local function feed(out, job, news, self, sql, where)
   local closing <close> = job -- luacheck: ignore 211
-  local ok, text, code = wait(job, news)
+  local ok, text, code = wait(self.db, job, news)
   if not ok then return internal.fail(out, where .. message(self.db, "query", sql, text, code), nil, "query") end
   local row = job:row()
   while row and put(out, row) do row = job:row() end
@@ -192,7 +228,7 @@ end
 ---@param ... any as for exec
 ---@return runnel.Channel<table> rows
 function Statements:query(sql, ...)
-  local out, news = chan():name "query", chan(1)
+  local out, news = chan():name "query", news_of(self.db)
   local job = ask(self, "query", "rows", news, sql, ...)
   guard.started(guard.go_while_open(out, guard.close, out, feed, out, job, news, self, sql, line_of_caller()), "query")
   return out
@@ -213,22 +249,23 @@ local Transaction = inherit()
 Transaction.__index = Transaction
 Transaction.__name = "runnel.sqlite.transaction"
 
--- Closes a job whose wait was cancelled, or that has failed.
-local Unless_done = { __close = function(self) if self.job then self.job:close() end end }
+-- Closes a job: one that has begun a transaction rolls back what was not committed.
+local Step = { __close = function(self)
+  local disk = self.db.disk
+  if self.job then self.job:close() end
+  if disk then disk:done(self) end
+end }
 
 -- Notes that the go block is not in a transaction any more.
 local Owner = { __close = function(self) self.db.owner = nil end }
 
 -- Begins or commits a transaction.
-local function step(tx, kind)
-  local news = chan(1)
-  local closing <close> = setmetatable({ job = false }, Unless_done) -- first: after ask nothing may fail
-  local job = tx.db.handle:ask(kind, nil, news, tx.number, is_simulation(), false)
-  closing.job = job
-  local ok, text, code = wait(job, news)
-  if not ok then raise(message(tx.db, "transaction", nil, text, code)) end
-  closing.job = false
-  return job
+local function step(tx, kind, closing)
+  local db, news = tx.db, news_of(tx.db)
+  if db.disk then db.disk:keep(closing) end
+  closing.job = start(db, kind, nil, news, tx.number, false)
+  local ok, text, code = wait(db, closing.job, news)
+  if not ok then raise(message(db, "transaction", nil, text, code)) end
 end
 
 ---@class runnel.sqlite.Database: runnel.sqlite.Statements
@@ -255,14 +292,16 @@ function Database:transaction(f)
   end
   self.last = self.last + 1
   local tx = setmetatable({ db = self, number = self.last }, Transaction)
-  local begun <close> = step(tx, "begin") -- luacheck: ignore 211 (rolls back what was not committed)
+  local begun <close> = setmetatable({ db = self, job = false }, Step) -- nothing may fail once it has a job
+  step(tx, "begin", begun)
   local results
   do
     local owner <close> = setmetatable({ db = self }, Owner) -- luacheck: ignore 211
     self.owner = self_block "transaction" or "main"
     results = table.pack(f(tx))
   end
-  step(tx, "commit"):close()
+  local committed <close> = setmetatable({ db = self, job = false }, Step)
+  step(tx, "commit", committed)
   return table.unpack(results, 1, results.n)
 end
 
@@ -270,11 +309,12 @@ end
 function Database:close()
   local handle = self.handle
   if not handle then return end
+  local news, disk = news_of(self), self.disk
+  local job <close> = start(self, "close", nil, news, 0, false)
   self.handle = nil
-  local news = chan(1)
-  local job <close> = handle:ask("close", nil, news, 0, is_simulation(), false)
-  wait(job, news)
+  wait(self, job, news)
   handle:close()
+  if disk and not disk.over then disk:close() end
 end
 
 Database.__close = Database.close
@@ -291,8 +331,8 @@ local SYNCHRONOUS = { off = true, normal = true, full = true, extra = true }
 ---@field busy_timeout? integer how many ms a statement waits for the lock of another connection; default 5000
 ---@field foreign_keys? boolean enforce foreign keys; default true
 ---@field wal? boolean keep a write-ahead log, so that readers and a writer do not wait for each other; default true
----@field synchronous? "off"|"normal"|"full"|"extra" when SQLite waits for the disk; default "full": committed data
----survives a power cut
+---@field synchronous? "off"|"normal"|"full"|"extra" when SQLite waits for the disk; default: committed data survives a
+---power cut: "full", and "extra" without a write-ahead log
 
 ---Opens a database. An error is raised at the line of the call.
 ---@param path string the file; ":memory:" for a database in memory
@@ -306,7 +346,8 @@ function sqlite.open(path, opts)
   for _, name in ipairs { "readonly", "create", "foreign_keys", "wal" } do
     check.boolean_or_nil(opts[name], "open: " .. name)
   end
-  local busy, synchronous = opts.busy_timeout or 5000, opts.synchronous or "full"
+  local busy = opts.busy_timeout or 5000
+  local synchronous = opts.synchronous or (opts.wal == false and "extra" or "full")
   check.integer(busy, 0, "open: busy_timeout")
   if not SYNCHRONOUS[synchronous] then
     error(("open: synchronous: \"off\", \"normal\", \"full\" or \"extra\" expected, got %s")
@@ -316,14 +357,33 @@ function sqlite.open(path, opts)
   -- SQLite detects only when it reads a file that it is not a database.
   local is_plain = opts.readonly or opts.wal == false
   pragmas = pragmas .. (is_plain and "pragma schema_version;" or "pragma journal_mode = wal;")
-  local handle = lib.open(chan():name "sqlite", offer, close, path, opts.readonly, opts.create ~= false, busy)
-  local self = setmetatable({ handle = handle, path = path, busy = busy, number = 0, last = 0 }, Database)
+  local self = setmetatable({ path = path, busy = busy, number = 0, last = 0 }, Database)
   self.db = self
-  local news = chan(1)
-  local job <close> = handle:ask("open", pragmas, news, 0, is_simulation(), false)
-  local ok, text, code = wait(job, news)
+  local function open(disk)
+    return lib.open(chan():name "sqlite", offer, close, path, opts.readonly, opts.create ~= false, busy, disk)
+  end
+  if simulated.world then
+    self.disk = require("runnel.sim.database").new(lib, path, open)
+    self.handle = self.disk.core
+  else
+    self.handle = open()
+  end
+  local news = news_of(self)
+  local job <close> = start(self, "open", pragmas, news, 0, false)
+  local ok, text, code = wait(self, job, news)
+  if not ok and self.disk then self.disk:close() end
   if not ok then raise(message(self, "open", nil, text, code)) end
   return self
+end
+
+---For runnel.store: locks between processes, by texts, in a file that is made if it does not exist. Or nil and the
+---problem.
+---@param path string
+---@return any? locks
+---@return string? problem
+function Database:locks(path)
+  if self.disk then return self.disk:locks(path) end
+  return lib.locks(path)
 end
 
 return sqlite

@@ -7,9 +7,7 @@
 
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
-local need = require "runnel.internal.need"
 local sqlite = require "runnel.sqlite"
-local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian libsqlite3-dev")
 
 local once = require "runnel.store.once"
 local schema = require "runnel.store.schema"
@@ -104,7 +102,7 @@ function store.open(path, opts)
   local self = setmetatable({ db = db, path = path, running = {}, memories = {}, is_closed = false }, Store)
   local ok, problem = schema.prepare(db)
   if ok and path ~= ":memory:" and path ~= "" then
-    self.locks, problem = lib.locks(path .. "-locks")
+    self.locks, problem = db:locks(path .. "-locks")
     problem = problem and ("%s-locks: %s"):format(path, problem)
   end
   if not problem then return self end

@@ -1,6 +1,7 @@
 -- req:websocket of http.serve: the handshake, the connection's life with its request and its server, and other programs
 -- at the other end. What both ends have in common is in websocket_spec.lua.
 
+local both = require "spec.support.in_world"(it)
 local rn = require "runnel"
 local frames = require "spec.support.websocket_frames"
 local patience = require "spec.support.patience"
@@ -75,7 +76,7 @@ describe("req:websocket", function()
   end
 
   describe("the handshake", function()
-    it("is answered as RFC 6455 says", function()
+    both("is answered as RFC 6455 says", function()
       local server <close> = serve(echo, { headers = { ["X-One"] = 1 } })
       local conn <close>, head = ask(server)
       assert.match("^HTTP/1%.1 101 ", head)
@@ -88,7 +89,7 @@ describe("req:websocket", function()
       assert.equal(frames.frame(frames.TEXT, "hello", { mask = false }), conn:read():take())
     end)
 
-    it("of the usual variants is accepted, and messages may follow it at once", function()
+    both("of the usual variants is accepted, and messages may follow it at once", function()
       local server <close> = serve(echo)
       assert.equal(101, (status_of(server, { Upgrade = "WebSocket", Connection = "keep-alive, UPGRADE" })))
       assert.equal(101, (status_of(server, { Origin = "http://127.0.0.1:" .. server.port })))
@@ -100,7 +101,7 @@ describe("req:websocket", function()
       repeat text = text .. conn:read():take() until text:sub(-#expected) == expected
     end)
 
-    it("that is wrong gives nil, the reason, and the status and headers of a response", function()
+    both("that is wrong gives nil, the reason, and the status and headers of a response", function()
       local server <close> = serve(echo)
       for _, case in ipairs {
         { 426, { Upgrade = false, Connection = false } }, { 426, { Upgrade = "h2c" } }, { 426, { Upgrade = false } },
@@ -116,7 +117,7 @@ describe("req:websocket", function()
       assert.match("\r\nsec%-websocket%-version: 13\r\n", head:lower())
     end)
 
-    it("is refused to pages of another origin, unless it is listed", function()
+    both("is refused to pages of another origin, unless it is listed", function()
       local server <close> = serve(echo)
       for _, origin in ipairs { "http://evil.example", "null", "http://127.0.0.1:1", "" } do
         assert.equal(403, (status_of(server, { Origin = origin })))
@@ -129,7 +130,7 @@ describe("req:websocket", function()
       assert.equal(101, (status_of(any, { Origin = "null" })))
     end)
 
-    it("chooses the first of the server's subprotocols that the client knows, or none", function()
+    both("chooses the first of the server's subprotocols that the client knows, or none", function()
       local chosen = {}
       local _ <close>, url = serve(function(conn) chosen[#chosen + 1] = conn.protocol or "none" end,
         { protocols = { "c", "b", "a" } })
@@ -140,7 +141,7 @@ describe("req:websocket", function()
       assert.same({ "b", "none", "none" }, chosen)
     end)
 
-    it("agrees on compression if both ends want it, and the offer is right", function()
+    both("agrees on compression if both ends want it, and the offer is right", function()
       local server <close> = serve(echo, { deflate = true })
       for offer, answer in pairs {
         ["permessage-deflate"] = "",
@@ -166,7 +167,7 @@ describe("req:websocket", function()
       end
     end)
 
-    it("can be made once; wrong options are errors at the caller's line", function()
+    both("can be made once; wrong options are errors at the caller's line", function()
       local wrong = {}
       local _ <close>, url = serve(function(conn, req)
         raises("websocket: this request has a WebSocket already", function() local _ = req:websocket() end)
@@ -195,7 +196,7 @@ describe("req:websocket", function()
   end)
 
   describe("a connection", function()
-    it("carries messages of each size in both directions", function()
+    both("carries messages of each size in both directions", function()
       local _ <close>, url = serve(echo, { deflate = true })
       for _, deflate in ipairs { false, true } do
         local conn <close> = assert(http.websocket(url, { deflate = deflate }))
@@ -209,7 +210,7 @@ describe("req:websocket", function()
       end
     end)
 
-    it("is closed with 1000 when the function returns, with 1011 when it fails", function()
+    both("is closed with 1000 when the function returns, with 1011 when it fails", function()
       local _ <close>, url = serve(function(conn)
         if conn:read():take() == "fail" then error "oh" end
       end)
@@ -224,7 +225,7 @@ describe("req:websocket", function()
       assert.match("oh$", heard[1].err)
     end)
 
-    it("stays after the function with `keep`", function()
+    both("stays after the function with `keep`", function()
       local kept
       local _ <close>, url = serve(function(conn) kept = conn end, { keep = true })
       local conn = assert(http.websocket(url))
@@ -237,7 +238,7 @@ describe("req:websocket", function()
       assert.equal(4000, conn.code)
     end)
 
-    it("of a client that goes away without a close frame ends with 1006; nothing is reported", function()
+    both("of a client that goes away without a close frame ends with 1006; nothing is reported", function()
       local ended = rn.chan(2)
       local server <close> = serve(function(conn)
         if conn:read():take() == "read" then
@@ -261,7 +262,7 @@ describe("req:websocket", function()
       assert.equal(1006, ended:take())
     end)
 
-    it("of a client that has gone takes no more messages, also if nothing else runs between them", function()
+    both("of a client that has gone takes no more messages, also if nothing else runs between them", function()
       local go_on, ended = rn.chan(), rn.chan(1)
       local server <close> = serve(function(conn)
         go_on:take()
@@ -274,7 +275,7 @@ describe("req:websocket", function()
       assert.equal(1006, ended:take())
     end)
 
-    it("stops a client whose messages are not taken, and a function whose client reads nothing", function()
+    both("stops a client whose messages are not taken, and a function whose client reads nothing", function()
       local go_on, done = rn.chan(), rn.chan(1)
       local sent = 0
       local COUNT, SIZE = 200, 100000
@@ -313,7 +314,7 @@ describe("req:websocket", function()
       assert.is_true(done:take())
     end)
 
-    it("lets both ends send at once more than the system buffers", function()
+    both("lets both ends send at once more than the system buffers", function()
       local COUNT, SIZE = 60, 100000
       local _ <close>, url = serve(function(conn)
         local sending = rn.go(function()
@@ -332,7 +333,7 @@ describe("req:websocket", function()
       assert.equal(COUNT, n)
     end)
 
-    it("gets what several go blocks write, each message whole", function()
+    both("gets what several go blocks write, each message whole", function()
       local WRITERS, EACH = 20, 30
       local _ <close>, url = serve(function(conn)
         local writers = {}
@@ -354,7 +355,7 @@ describe("req:websocket", function()
       assert.equal(WRITERS * EACH, n)
     end)
 
-    it("is not ended by the server's limits for requests", function()
+    both("is not ended by the server's limits for requests", function()
       local limit = math.ceil(50 * patience.factor()) -- the upgrade comes before that
       local server <close> = assert(http.serve(0, function(req) echo(req:websocket { ping = false }) end,
         { timeout = limit, idle = limit, header_timeout = limit }))
@@ -364,7 +365,7 @@ describe("req:websocket", function()
       assert.equal("still here", conn:read():take())
     end)
 
-    it("is closed with 1001 by drain, which waits for that; then no new one is accepted", function()
+    both("is closed with 1001 by drain, which waits for that; then no new one is accepted", function()
       local server, url = serve(function(conn)
         for message in conn:read() do conn:write(message) end
       end)
@@ -384,7 +385,7 @@ describe("req:websocket", function()
       end
     end)
 
-    it("is cut by close of the server; the function is cancelled", function()
+    both("is cut by close of the server; the function is cancelled", function()
       local ended
       local server, url = serve(function(conn)
         local _ <close> = setmetatable({}, { __close = function() ended = true end })
@@ -400,7 +401,7 @@ describe("req:websocket", function()
       wait_for(function() return ended end)
     end)
 
-    it("that ends leaves nothing: hundreds of them, ended in each way", function()
+    both("that ends leaves nothing: hundreds of them, ended in each way", function()
       local open = 0
       local server <close>, url = serve(function(conn)
         open = open + 1

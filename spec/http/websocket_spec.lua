@@ -1,6 +1,7 @@
 -- http.websocket: the handshake, messages, pings, closing, and what a server can do wrong. The servers here are scripts
 -- that write frames by themselves (spec.support.websocket_frames).
 
+local both = require "spec.support.in_world"(it)
 local rn = require "runnel"
 local frames = require "spec.support.websocket_frames"
 local raises = require "spec.support.raises"
@@ -119,7 +120,7 @@ describe("http.websocket", function()
   end
 
   describe("the handshake", function()
-    it("sends the request of RFC 6455, with the options", function()
+    both("sends the request of RFC 6455, with the options", function()
       local heads = rn.chan(2)
       local server <close> = listen(function(peer)
         local head = peer:head()
@@ -159,13 +160,13 @@ describe("http.websocket", function()
       return err, response
     end
 
-    it("fails with a status other than 101; then the response is the third result", function()
+    both("fails with a status other than 101; then the response is the third result", function()
       local err, response = refused "HTTP/1.1 403 Forbidden\r\nX-Why: a\r\nx-why: b\r\nContent-Length: 0\r\n\r\n"
       assert.match("answered with status 403", err)
       assert.same({ status = 403, headers = { ["x-why"] = "a, b", ["content-length"] = "0" } }, response)
     end)
 
-    it("fails with an answer that is wrong", function()
+    both("fails with an answer that is wrong", function()
       local head = "HTTP/1.1 101 Switching Protocols\r\n"
       assert.match("not a response of HTTP/1.1", refused "SSH-2.0-OpenSSH\r\n\r\n")
       assert.match("not a response of HTTP/1.1", refused "HTTP/1.0 101 Switching Protocols\r\n\r\n")
@@ -191,7 +192,7 @@ describe("http.websocket", function()
       assert.match("ended during the handshake", refused(head .. "Upgrade: webs"))
     end)
 
-    it("fails when it takes too long, with an error that is a timeout", function()
+    both("fails when it takes too long, with an error that is a timeout", function()
       local server <close> = listen(function(peer)
         peer:head()
         peer:more()
@@ -202,7 +203,7 @@ describe("http.websocket", function()
       assert.match("handshake was not complete within 20 ms", tostring(err))
     end)
 
-    it("fails where no server is", function()
+    both("fails where no server is", function()
       local server = listen(function() end)
       server.conns:close()
       rn.sleep(1)
@@ -211,7 +212,7 @@ describe("http.websocket", function()
       assert.match("ECONNREFUSED", err)
     end)
 
-    it("returns an error for what is not the URL of a WebSocket", function()
+    both("returns an error for what is not the URL of a WebSocket", function()
       for url, why in pairs {
         ["http://x/"] = "not a ws:// or wss:// URL", x = "not a ws:// or wss:// URL",
         [""] = "not a ws:// or wss:// URL",
@@ -227,7 +228,7 @@ describe("http.websocket", function()
       end
     end)
 
-    it("raises an error at the caller's line for wrong options", function()
+    both("raises an error at the caller's line for wrong options", function()
       local function with(opts) http.websocket("ws://x/", opts) end
       raises("websocket: a URL expected, got a table", function() http.websocket {} end)
       for pattern, opts in pairs {
@@ -257,7 +258,7 @@ describe("http.websocket", function()
       end)
     end)
 
-    it("ends when its go block is cancelled, and closes the socket", function()
+    both("ends when its go block is cancelled, and closes the socket", function()
       local begun, ended = rn.chan(), rn.chan()
       local server <close> = listen(function(peer)
         peer:head()
@@ -273,7 +274,7 @@ describe("http.websocket", function()
   end)
 
   describe("messages", function()
-    it("are strings for texts and tables for other bytes, in both directions", function()
+    both("are strings for texts and tables for other bytes, in both directions", function()
       local server <close> = serve(echo)
       local conn <close> = connect(server)
       for _, text in ipairs { "", "a", "\u{20AC}\0", ("x"):rep(70000), 42 } do
@@ -286,7 +287,7 @@ describe("http.websocket", function()
       end
     end)
 
-    it("may come together with the answer to the handshake, and in pieces", function()
+    both("may come together with the answer to the handshake, and in pieces", function()
       local server <close> = listen(function(peer)
         local bytes = accepted(peer:head()) .. frames.frame(TEXT, "a", PLAIN) .. frames.frame(TEXT, "bc", PLAIN)
         peer.conn:write(bytes:sub(1, -3))
@@ -298,7 +299,7 @@ describe("http.websocket", function()
       assert.same({ "a", "bc" }, { conn:read():take(), conn:read():take() })
     end)
 
-    it("that cannot be sent are errors at the caller's line", function()
+    both("that cannot be sent are errors at the caller's line", function()
       local server <close> = serve(echo)
       local conn <close> = connect(server)
       raises("write: the text is not UTF%-8; to send other bytes, use { binary = bytes }",
@@ -308,7 +309,7 @@ describe("http.websocket", function()
       assert.is_true(conn:write "a")
     end)
 
-    it("stop the other end while nobody takes them, in bounded memory, and none is lost", function()
+    both("stop the other end while nobody takes them, in bounded memory, and none is lost", function()
       local SIZE, COUNT = 100000, 300
       local sent = 0
       local server <close> = serve(function(peer)
@@ -334,7 +335,7 @@ describe("http.websocket", function()
       assert.equal(COUNT, n)
     end)
 
-    it("are sent while others come: neither end waits for the other to read first", function()
+    both("are sent while others come: neither end waits for the other to read first", function()
       local SIZE, COUNT = 500000, 20 -- more than the system buffers
       local function send_all(send)
         for _ = 1, COUNT do send(("x"):rep(SIZE)) end
@@ -355,7 +356,7 @@ describe("http.websocket", function()
       assert.equal(COUNT, n)
     end)
 
-    it("longer than `max` end the connection with 1009", function()
+    both("longer than `max` end the connection with 1009", function()
       local got = rn.chan(1)
       local server <close> = serve(function(peer)
         peer:send(TEXT, ("x"):rep(100))
@@ -371,7 +372,7 @@ describe("http.websocket", function()
       assert.equal(1006, conn.code)
     end)
 
-    it("are compressed where both ends want that", function()
+    both("are compressed where both ends want that", function()
       local rsv = rn.chan(2)
       local server <close> = listen(function(peer)
         local head = peer:head()
@@ -392,7 +393,7 @@ describe("http.websocket", function()
   end)
 
   describe("pings", function()
-    it("are answered with their payload, also while the program takes nothing", function()
+    both("are answered with their payload, also while the program takes nothing", function()
       local answers = rn.chan(2)
       local server <close> = serve(function(peer)
         for _, payload in ipairs { "one", "" } do
@@ -407,7 +408,7 @@ describe("http.websocket", function()
       assert.is_nil(conn.code)
     end)
 
-    it("that come faster than the answers can be sent: the latest one is answered", function()
+    both("that come faster than the answers can be sent: the latest one is answered", function()
       local COUNT = 3000
       local last
       local server <close> = serve(function(peer)
@@ -419,7 +420,7 @@ describe("http.websocket", function()
       wait_for(function() return last and last.payload == tostring(COUNT) end)
     end)
 
-    it("are sent every `ping` ms; a connection from which nothing comes then has ended with a timeout", function()
+    both("are sent every `ping` ms; a connection from which nothing comes then has ended with a timeout", function()
       local n = 0
       local server <close> = serve(function(peer)
         while true do -- answers three, then no more
@@ -440,7 +441,7 @@ describe("http.websocket", function()
       assert.equal(1006, conn.code)
     end)
 
-    it("end no connection whose messages wait for the program", function()
+    both("end no connection whose messages wait for the program", function()
       local server <close> = serve(function(peer)
         peer:send(TEXT, "a")
         peer:send(TEXT, "b")
@@ -459,7 +460,7 @@ describe("http.websocket", function()
   end)
 
   describe("the end", function()
-    it("by the other end gives its code and reason, and an error unless the code is a normal one", function()
+    both("by the other end gives its code and reason, and an error unless the code is a normal one", function()
       local code, reason, answer
       local server <close> = serve(function(peer)
         peer:send(TEXT, "last")
@@ -489,7 +490,7 @@ describe("http.websocket", function()
       end
     end)
 
-    it("by the program: the close frame comes last, with its code and reason", function()
+    both("by the program: the close frame comes last, with its code and reason", function()
       local got = rn.chan(4)
       local server <close> = serve(function(peer)
         for frame in function() return peer:next() end do
@@ -514,7 +515,7 @@ describe("http.websocket", function()
       assert.equal("8 " .. frames.closing(4000, "enough"), got:take())
     end)
 
-    it("of the block that has the connection closes it: with 1011 if that is by an error", function()
+    both("of the block that has the connection closes it: with 1011 if that is by an error", function()
       local got = rn.chan(2)
       local server <close> = serve(function(peer) got:put(string.unpack(">I2", finish(peer).payload)) end)
       do
@@ -528,7 +529,7 @@ describe("http.websocket", function()
       assert.equal(1011, (got:take()))
     end)
 
-    it("takes wrong codes and reasons as errors at the caller's line", function()
+    both("takes wrong codes and reasons as errors at the caller's line", function()
       local server <close> = serve(echo)
       local conn <close> = connect(server)
       for _, code in ipairs { 0, 999, 1004, 1005, 1006, 1015, 2000, 5000, 1000.5, "1000" } do
@@ -541,7 +542,7 @@ describe("http.websocket", function()
       assert.is_true(conn:write "still open")
     end)
 
-    it("without a close frame is an error, and the code is 1006", function()
+    both("without a close frame is an error, and the code is 1006", function()
       local server <close> = serve(function(peer)
         peer:send(TEXT, "a")
         peer.conn:write "\x81\x05ab" -- a part of a frame
@@ -557,7 +558,7 @@ describe("http.websocket", function()
       assert.match("ended without a close frame", why)
     end)
 
-    it("by a wrong frame is an error, and the other end learns the code before the connection closes", function()
+    both("by a wrong frame is an error, and the other end learns the code before the connection closes", function()
       for _, case in ipairs {
         { frames.frame(3, "a", PLAIN), 1002, "unknown opcode" },
         { frames.frame(TEXT, "a"), 1002, "frame of the server has a mask" },
@@ -581,7 +582,7 @@ describe("http.websocket", function()
       end
     end)
 
-    it("comes after a while if the other end does not answer", function()
+    both("comes after a while if the other end does not answer", function()
       local before = connection.patience
       connection.patience = 30
       local over = rn.chan()
@@ -597,7 +598,7 @@ describe("http.websocket", function()
       assert.equal(1006, conn.code)
     end)
 
-    it("comes after a while even if the other end reads nothing; a write that waits then returns false", function()
+    both("comes after a while even if the other end reads nothing; a write that waits then returns false", function()
       local before = connection.patience
       connection.patience = 30
       local over = rn.chan()
@@ -613,7 +614,7 @@ describe("http.websocket", function()
   end)
 
   describe("the writer", function()
-    it("sends what is put; closing it closes the connection", function()
+    both("sends what is put; closing it closes the connection", function()
       local got = rn.chan(4)
       local server <close> = serve(function(peer)
         for frame in function() return peer:next() end do
@@ -634,7 +635,7 @@ describe("http.websocket", function()
       assert.same({ "an error" }, stage.report_texts(rn.yield))
     end)
 
-    it("can be a channel of the program", function()
+    both("can be a channel of the program", function()
       local server <close> = serve(echo)
       local ch = rn.chan(3)
       local conn = connect(server)
@@ -644,7 +645,7 @@ describe("http.websocket", function()
       ch:close()
     end)
 
-    it("closes when the connection ends, and ends waiting puts", function()
+    both("closes when the connection ends, and ends waiting puts", function()
       local server <close> = serve(function(peer)
         peer:next()
         peer:close(1000)
@@ -658,7 +659,7 @@ describe("http.websocket", function()
       assert.is_false(writer:put "b")
     end)
 
-    it("ends with an error that says what cannot be sent", function()
+    both("ends with an error that says what cannot be sent", function()
       local codes = rn.chan(1)
       local server <close> = serve(function(peer) codes:put(string.unpack(">I2", finish(peer).payload)) end)
       local conn = connect(server)

@@ -217,14 +217,31 @@ describe("a disk of a simulated host", function()
       end
     end)
 
-    it("with the fault torn, all, only the data, or a part of that", function()
+    it("with the fault torn, all, only the data, or a part of that, or nothing", function()
       local seen = {}
       for seed = 1, 50 do
         local text = after_crash(function() write("/var/new", "12345678") end, "/var/new",
           { faults = { torn = 1 }, rate = 0.5 }, seed)
         seen[tostring(text)] = true
       end
-      assert.same({ ["nil"] = true, [""] = true, ["1234"] = true }, seen)
+      assert.same({ ["nil"] = true, [""] = true, ["1234"] = true, ["12345678"] = true }, seen)
+    end)
+
+    it("with the fault torn, any one of several writes, or those before one and a half of it", function()
+      local seen = {}
+      for seed = 1, 200 do
+        local text = after_crash(function()
+          local file = assert(io.open("/var/old", "r+"))
+          for i, part in ipairs { "AAAA", "BB", "CCCC" } do
+            file:seek("set", 2 * i - 2)
+            file:write(part)
+          end
+          file:close()
+        end, "/var/old", { faults = { torn = 1 }, rate = 0.5 }, seed)
+        seen[text] = true
+      end
+      assert.same({ old = true, AAd = true, AAAA = true, AABA = true, AABBCC = true, ["olBB"] = true,
+        ["old\0CCCC"] = true }, seen)
     end)
   end)
 

@@ -163,6 +163,157 @@ describe("runnel.http in a simulated world", function()
     sim.explore(function() test(true) end, { seconds = 0.1 })
   end)
 
+  describe("WebSocket", function()
+    if not pcall(require, "runnel.websocket.core") then return pending "libwslay or zlib is not installed" end
+
+    -- The same for a server whose function gets the connection.
+    local function connected(f, client, opts, url)
+      return between(function(req)
+        local conn, err, status, headers = req:websocket(opts)
+        if not conn then return status, headers, err end
+        f(conn, req)
+      end, function(world)
+        local conn <close> = assert(http.websocket(url or "ws://server/chat", { ping = false, protocols = { "p" } }))
+        return client(conn, world)
+      end)
+    end
+
+    local function echo(conn)
+      for message in conn:read() do conn:write(message) end
+    end
+
+    it("carries messages both ways, in virtual time", function()
+      local big = ("x"):rep(200000)
+      local seen = connected(echo, function(conn)
+        local seen = {}
+        for _, message in ipairs { "hello", { binary = "\0\255" }, big } do
+          conn:write(message)
+          seen[#seen + 1] = conn:read():take()
+        end
+        seen[#seen + 1] = conn.protocol
+        return seen
+      end, { ping = false, protocols = { "p" } })
+      assert.same({ "hello", { binary = "\0\255" }, big, "p" }, seen)
+      assert.is_true(sim.elapsed() < 100)
+    end)
+
+    it("tells the server's function of the request, and of the end", function()
+      local path, address, code, reason
+      connected(function(conn, req)
+        path, address = req.path, req.address
+        assert.is_nil((conn:read():take()))
+        code, reason = conn.code, conn.reason
+      end, function(conn) conn:close(3000, "enough") end, { ping = false }, "wss://server:80/chat?a=b")
+      assert.same({ "/chat", "10.0.0.2", 3000, "enough" }, { path, address, code, reason })
+    end)
+
+    it("ends with 1000 when the function returns, 1011 when it fails, and 1001 when the server drains", function()
+      local function ending(f)
+        return connected(f, function(conn)
+          for _ in conn:read() do end
+          return conn.code
+        end, { ping = false })
+      end
+      assert.equal(1000, ending(function() end))
+      local errors = {}
+      local before = rn.on_error(function(err) errors[#errors + 1] = err end)
+      assert.equal(1011, ending(function() error "wrong" end))
+      rn.on_error(before)
+      assert.matches("wrong", errors[1])
+      local code = sim.run(function()
+        local world, code = sim.world(), nil
+        world:host("server", function()
+          local server = assert(http.serve(80, function(req)
+            for _ in assert(req:websocket { ping = false }):read() do end
+          end, { host = "0.0.0.0" }))
+          rn.sleep(100)
+          assert.is_true(server:drain())
+        end)
+        world:host("client", function()
+          rn.yield()
+          local conn <close> = assert(http.websocket("ws://server/", { ping = false }))
+          for _ in conn:read() do end
+          code = conn.code
+        end)
+        world:run()
+        return code
+      end)
+      assert.equal(1001, code)
+    end)
+
+    it("is refused by a function that answers otherwise, with its headers", function()
+      local err, response = between(function(req)
+        if req.path == "/no" then return 403, { ["X-Why"] = "not you" }, "go away" end
+        return select(3, req:websocket { origins = {} })
+      end, function()
+        local _, err, response = http.websocket "ws://server/no"
+        assert.equal(403, select(3, http.websocket("ws://server/", { origin = "https://other.example" })).status)
+        return err, response
+      end)
+      assert.equal("the server has answered with status 403", err)
+      assert.equal("not you", response.headers["x-why"])
+    end)
+
+    it("is cut by a crash, and found dead by pings on a silent connection", function()
+      local codes = {}
+      for _, ends in ipairs { "crash", "partition" } do
+        sim.run(function()
+          local world = sim.world()
+          local server = world:host("server", function()
+            assert(http.serve(80, function(req) echo(assert(req:websocket())) end, { host = "0.0.0.0" }))
+          end)
+          world:host("client", function()
+            rn.yield()
+            local conn <close> = assert(http.websocket("ws://server/", { ping = 1000 }))
+            local _, err = conn:read():take()
+            codes[#codes + 1] = conn.code
+            codes[#codes + 1] = rn.is_timeout(err)
+          end)
+          rn.sleep(100)
+          if ends == "crash" then server:crash() else world:partition("server", "client") end
+          world:run(10000)
+        end)
+      end
+      assert.same({ 1006, false, 1006, true }, codes)
+    end)
+
+    it("loses a message that was not acknowledged before a reset: a search finds it", function()
+      local function test(mended)
+        local world, got = sim.world { faults = { reset = 1 } }, {}
+        world:host("server", function()
+          assert(http.serve(80, function(req)
+            local conn = req:websocket { ping = false }
+            for message in conn and conn:read() or function() end do
+              if not got[message] then got[#got + 1] = message end
+              got[message] = true
+              if mended then conn:write(message) end
+            end
+            return 400
+          end, { host = "0.0.0.0" }))
+        end)
+        world:host("client", function()
+          for _ = 1, 5 do
+            rn.sleep(1)
+            local conn <close> = http.websocket("ws://server/", { ping = false })
+            if conn then
+              local sent = conn:write "hello"
+              if sent and (not mended or conn:read():take() == "hello") then return end
+            end
+          end
+          error "no answer"
+        end)
+        world:run()
+        if #got ~= 1 then error(("the server has got %d messages"):format(#got), 0) end
+      end
+      local ok, err = pcall(sim.explore, function() test(false) end, { seconds = 60 })
+      assert.is_false(ok)
+      assert.matches("the server has got 0 messages", err)
+      local _, again = pcall(sim.explore, function() test(false) end, { seconds = 60 })
+      assert.equal(err, again)
+      sim.explore(function() test(true) end, { seconds = 0.1 })
+    end)
+  end)
+
   it("is an error outside hosts, and without a world", function()
     local function fails(pattern, f, ...)
       local ok, err = pcall(f, ...)

@@ -175,6 +175,24 @@ describe("a process of a simulated host", function()
     end)
   end)
 
+  it("is not killed by the finalizer of a process of an earlier world", function()
+    assert.is_false((pcall(sim.run, function() -- is left with a process that runs
+      local world = sim.world()
+      world:program("slow", function() rn.chan():take() end)
+      world:host("host", function() uv.run { "slow" } end)
+      rn.sleep(10)
+    end, { leaks = true })))
+    local code = on_host({
+      slow = function()
+        rn.sleep(10)
+        for _ = 1, 3 do collectgarbage() end
+        rn.sleep(10)
+        return 7
+      end,
+    }, function() return uv.run({ "slow" }).code end)
+    assert.equal(7, code)
+  end)
+
   it("can be a program of a host that gets signals", function()
     local got
     sim.run(function()

@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
+local process = require "spec.support.process"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local uv_stage = require "spec.support.uv_stage"
@@ -732,5 +733,30 @@ describe("sim.world", function()
     assert.is_truthy(short:find('"line 20\\n"', 1, true))
     local complaint = message(function() sim.explore(program, { full = 1 }) end)
     assert.matches("world_spec.lua:%d+: sim.explore: full: true or false expected, got 1", complaint)
+  end)
+
+  it("does not bind luv to a go block of a simulation, if a world is the first to use it", function()
+    local dir <close> = process.directory()
+    dir:write("main.lua", [[
+      local rn, sim = require "runnel", require "runnel.sim"
+      print((pcall(sim.explore, function()
+        local world, n = sim.world { faults = { reset = 1 } }, 0
+        world:host("server", function()
+          for conn in require "runnel.uv".listen("0.0.0.0", 80) do
+            for _ in conn:lines() do n = n + 1 end
+            conn:close()
+          end
+        end)
+        world:host("client", function()
+          rn.sleep(1)
+          local conn <close> = require "runnel.uv".connect("server", 80)
+          if conn then conn:write "line\n" end
+        end)
+        world:run()
+        if n ~= 1 then error "lost" end
+      end)))
+    ]])
+    local got = process.run(dir.path, (os.getenv "LUA" or "lua5.4") .. " main.lua")
+    assert.same({ "", "false\n", 0 }, { got.err, got.out, got.status })
   end)
 end)

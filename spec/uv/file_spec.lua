@@ -2,6 +2,7 @@
 
 local background = require "spec.support.background"
 local raises = require "spec.support.raises"
+local both = require "spec.support.in_world"(it)
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -32,7 +33,7 @@ describe("runnel.uv", function()
     end
   end
 
-  it("names channels after the file", function()
+  both("names channels after the file", function()
     local none = ("/none"):rep(100)
     for _, ch in ipairs { uv.lines(none), uv.read(none), uv.lines(none, { pieces = 100 }), uv.follow(none) } do
       assert.equal(none:sub(1, 200), ch:name())
@@ -44,7 +45,7 @@ describe("runnel.uv", function()
   end)
 
   describe("lines", function()
-    it("of a file are read", function()
+    both("of a file are read", function()
       for text, expected in pairs {
         [""] = {}, ["\n"] = { "" }, ["a"] = { "a" }, ["a\n"] = { "a" }, ["a\nb"] = { "a", "b" },
         ["\n\na\n\n"] = { "", "", "a", "" }, ["a\r\nb\0c\n"] = { "a", "b\0c" },
@@ -54,7 +55,7 @@ describe("runnel.uv", function()
       end
     end)
 
-    it("may be longer than one read, and may span several", function()
+    both("may be longer than one read, and may span several", function()
       local list = {}
       for i = 1, 60 do list[i] = (string.char(64 + i % 60)):rep(i * i * i) end
       list[61] = ("x"):rep(1000000)
@@ -65,7 +66,7 @@ describe("runnel.uv", function()
       end
     end)
 
-    it("end with \\r\\n also where that spans two reads", function()
+    both("end with \\r\\n also where that spans two reads", function()
       for shift = -2, 2 do
         local long = ("a"):rep(65536 + shift)
         assert.same({ long, "b" }, stage.drain(uv.lines(uv_stage.path(long .. "\r\nb\r\n"))))
@@ -86,7 +87,7 @@ describe("runnel.uv", function()
       end
     end)
 
-    it("come in pieces of about n bytes, which are together what is in the file", function()
+    both("come in pieces of about n bytes, which are together what is in the file", function()
       local list = {}
       for i = 1, 3000 do list[i] = ("x"):rep(i * 7919 % 97) .. (i % 3 == 0 and "\r\n" or "\n") end
       for _, text in ipairs { table.concat(list), table.concat(list) .. "end", "", "\n", "end" } do
@@ -103,7 +104,7 @@ describe("runnel.uv", function()
       end
     end)
 
-    it("in pieces close with an error if the end of a line is more than max bytes behind the nth", function()
+    both("in pieces close with an error if the end of a line is more than max bytes behind the nth", function()
       local path = uv_stage.path("1\n" .. ("x"):rep(100) .. "\n")
       assert.same({ { "1\n" .. ("x"):rep(100) .. "\n" } }, { outcome(uv.lines(path, { pieces = 10, max = 93 })) })
       assert.same({ {}, path .. ": a line is longer than 92 bytes; the option max allows longer ones" },
@@ -133,7 +134,7 @@ describe("runnel.uv", function()
       assert.matches("^/dev/zero: a line is longer than 1048576 bytes", select(2, uv.lines("/dev/zero"):take()))
     end)
 
-    it("reject invalid options at the caller's line", function()
+    both("reject invalid options at the caller's line", function()
       for message, opts in pairs {
         ['unknown option "limit"; known: max, pieces'] = { limit = 1 },
         ["max: an integer of at least 1 expected, got 0"] = { max = 0 },
@@ -197,7 +198,7 @@ describe("runnel.uv", function()
   end)
 
   describe("read", function()
-    it("returns the whole file", function()
+    both("returns the whole file", function()
       local text = ("0123456789"):rep(100000)
       local chunks = stage.drain(uv.read(uv_stage.path(text)))
       assert.equal(text, table.concat(chunks))
@@ -225,7 +226,7 @@ describe("runnel.uv", function()
       chunks:close()
     end)
 
-    it("closes the file of an abandoned channel", function()
+    both("closes the file of an abandoned channel", function()
       for _ = 1, 20 do uv.read("/dev/zero"):take() end
       for _ = 1, 3 do
         collectgarbage()
@@ -234,7 +235,7 @@ describe("runnel.uv", function()
       assert.equal("abc", all(uv.read(uv_stage.path "abc")))
     end)
 
-    it("stops when the channel is closed before the file is open", function()
+    both("stops when the channel is closed before the file is open", function()
       uv.read("/dev/zero"):close()
       uv.lines("/dev/zero"):close "reason"
     end)
@@ -274,32 +275,32 @@ describe("runnel.uv", function()
   end)
 
   describe("write", function()
-    it("writes the values of a channel to a file", function()
+    both("writes the values of a channel to a file", function()
       local path = uv_stage.path "something longer that was there"
       assert.equal(4, uv.write(path, rn.to_chan { "a", "bc", 1 }):take())
       assert.equal("abc1", uv_stage.contents(path))
     end)
 
-    it("appends, and adds newlines", function()
+    both("appends, and adds newlines", function()
       local path = uv_stage.path "a\n"
       assert.equal(5, uv.write(path, rn.to_chan { "b", "cd" }, { append = true, lines = true }):take())
       assert.equal("a\nb\ncd\n", uv_stage.contents(path))
     end)
 
-    it("copies a file that is read", function()
+    both("copies a file that is read", function()
       local text = ("0123456789"):rep(100000)
       local path = uv_stage.path()
       assert.equal(#text, uv.write(path, uv.read(uv_stage.path(text))):take())
       assert.equal(text, uv_stage.contents(path))
     end)
 
-    it("makes an empty file from an empty channel", function()
+    both("makes an empty file from an empty channel", function()
       local path = uv_stage.path()
       assert.equal(0, uv.write(path, rn.to_chan {}):take())
       assert.equal("", uv_stage.contents(path))
     end)
 
-    it("ends with the error of its channel", function()
+    both("ends with the error of its channel", function()
       local path, ch = uv_stage.path(), rn.chan()
       local result = uv.write(path, ch)
       ch:put "a"
@@ -308,7 +309,7 @@ describe("runnel.uv", function()
       assert.equal("a", uv_stage.contents(path))
     end)
 
-    it("ends when its result is closed, and takes no more", function()
+    both("ends when its result is closed, and takes no more", function()
       local ch = rn.chan()
       local result = uv.write(uv_stage.path(), ch)
       ch:put "a"
@@ -329,7 +330,7 @@ describe("runnel.uv", function()
   end)
 
   describe("a failure", function()
-    it("closes the channel with the error: no such file, a directory", function()
+    both("closes the channel with the error: no such file, a directory", function()
       assert.same({ nil, "ENOENT: no such file or directory: /no/such" }, { uv.lines("/no/such"):take() })
       assert.same({ nil, "ENOENT: no such file or directory: /no/such" }, { uv.read("/no/such"):take() })
       assert.same({ nil, "/: EISDIR: illegal operation on a directory" }, { uv.read("/"):take() })
@@ -368,7 +369,7 @@ describe("runnel.uv", function()
       assert.equal(table.concat(text):sub(1, #contents), contents)
     end)
 
-    it("is the error of a value that is not a string", function()
+    both("is the error of a value that is not a string", function()
       local path, ch = uv_stage.path(), rn.chan()
       local result = uv.write(path, ch)
       ch:put "a"
@@ -377,7 +378,7 @@ describe("runnel.uv", function()
       assert.is_false(ch:put "b")
     end)
 
-    it("closes the result with the error when the file cannot be opened", function()
+    both("closes the result with the error when the file cannot be opened", function()
       local ch = rn.chan()
       local result = uv.write("/no/such/file", ch)
       assert.is_false(ch:put "a" and ch:put "b")
@@ -385,7 +386,7 @@ describe("runnel.uv", function()
     end)
   end)
 
-  it("offers lines to any channel, as many as the channel accepts at once", function()
+  both("offers lines to any channel, as many as the channel accepts at once", function()
     local offer_lines = require("runnel.core").internal.offer_lines
     local ch = rn.chan(2)
     assert.same({ 5, nil }, { offer_lines(ch, "a\nb\nc\nd", 1, 9) })
@@ -447,7 +448,7 @@ describe("runnel.uv", function()
     end)
   end)
 
-  it("rejects invalid paths and channels", function()
+  both("rejects invalid paths and channels", function()
     for message, f in pairs {
       ["read: a path or a file descriptor expected, got nothing"] = function() uv.read() end,
       ["lines: a path or a file descriptor expected, got %-1"] = function() uv.lines(-1) end,

@@ -1,5 +1,6 @@
 -- uv.follow: the lines of files that grow, are cut off, and are replaced.
 
+local both = require "spec.support.in_world"(it)
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -30,7 +31,7 @@ describe("uv.follow", function()
     assert.is_nil(ch:poll())
   end
 
-  it("gives the present lines, and the new ones", function()
+  both("gives the present lines, and the new ones", function()
     local path = uv_stage.path "1\n\n2\n"
     local ch = uv.follow(path)
     assert.same({ "1", "", "2" }, take(ch, 3))
@@ -42,7 +43,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("begins with the last lines, or with none", function()
+  both("begins with the last lines, or with none", function()
     for last, expected in pairs {
       [0] = { "half more" }, [1] = { "3", "half more" }, [3] = { "1", "2", "3", "half more" },
       [9] = { "1", "2", "3", "half more" },
@@ -63,7 +64,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("gives a line when its newline is written", function()
+  both("gives a line when its newline is written", function()
     local path = uv_stage.path "unfin"
     local ch = uv.follow(path)
     assert_no_line(ch)
@@ -75,7 +76,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("waits for a file that does not exist yet", function()
+  both("waits for a file that does not exist yet", function()
     local path = uv_stage.path()
     local ch = uv.follow(path, { last = 0 })
     assert_no_line(ch)
@@ -86,7 +87,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("continues with the new file after a rotation, and loses nothing of either", function()
+  both("continues with the new file after a rotation, and loses nothing of either", function()
     local path, old = uv_stage.path "1\n", uv_stage.path()
     local ch = uv.follow(path)
     assert.equal("1", ch:take())
@@ -101,7 +102,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("follows a file through many rotations, at any moment", function()
+  both("follows a file through many rotations, at any moment", function()
     local path, old = uv_stage.path "", uv_stage.path()
     local ch = uv.follow(path)
     local written = rn.go(function()
@@ -133,7 +134,7 @@ describe("uv.follow", function()
     assert.is_true(got >= 385)
   end)
 
-  it("reads a truncated file from its beginning", function()
+  both("reads a truncated file from its beginning", function()
     local path = uv_stage.path "one\ntwo\nrest"
     local ch = uv.follow(path)
     assert.same({ "one", "two" }, take(ch, 2))
@@ -145,7 +146,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("polls the file where the system reports no changes #slow", function()
+  both("polls the file where the system reports no changes #slow", function()
     -- No watch can be started, as on a system whose limit of watches is reached.
     local luv = require "luv"
     local meta = getmetatable(luv.new_fs_event())
@@ -162,7 +163,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("reads nothing while nobody takes", function()
+  both("reads nothing while nobody takes", function()
     local path = uv_stage.path(("a line of some bytes\n"):rep(1000000))
     local ch = uv.follow(path)
     assert.equal("a line of some bytes", ch:take())
@@ -213,7 +214,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("closes with an error if a line is too long, and takes \\r\\n as the end of a line", function()
+  both("closes with an error if a line is too long, and takes \\r\\n as the end of a line", function()
     local path = uv_stage.path "1234\r\n"
     local ch = uv.follow(path, { max = 4 })
     assert.equal("1234", ch:take())
@@ -231,7 +232,7 @@ describe("uv.follow", function()
     rn.run()
   end)
 
-  it("rejects invalid paths and unknown options", function()
+  both("rejects invalid paths and unknown options", function()
     assert.is_function(watch)
     for message, f in pairs {
       ["follow: a path expected, got nothing"] = function() uv.follow() end,

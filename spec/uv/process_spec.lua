@@ -167,7 +167,10 @@ describe("uv.spawn", function()
       local uv, rn = require "runnel.uv", require "runnel"
       local files, results = {}, {}
       uv.run { "true" } -- opens what later ones need, too
-      repeat files[#files + 1] = io.open "/dev/null" until not io.open "/dev/null"
+      repeat
+        local file = io.open "/dev/null"
+        files[#files + 1] = file -- each one: the collector closes none
+      until not file
       repeat
         local p = uv.spawn { "echo", stdin = false, stderr = false }
         local status, why = p.exit:take()

@@ -1,5 +1,6 @@
 -- uv.listen, uv.connect, uv.resolve, and the connections.
 
+local both = require "spec.support.in_world"(it)
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -34,7 +35,7 @@ describe("runnel.uv", function()
   end
 
   describe("connections", function()
-    it("carry bytes both ways", function()
+    both("carry bytes both ways", function()
       local conns, port = server(echo)
       local conn = assert(uv.connect("127.0.0.1", port))
       for _, text in ipairs { "hello", "", "again\0\n" } do
@@ -47,7 +48,7 @@ describe("runnel.uv", function()
       conns:close()
     end)
 
-    it("can be made to a host name", function()
+    both("can be made to a host name", function()
       if not has_localhost then return pending "localhost has no address on this machine" end
       local conns, port = server(echo)
       local conn <close> = assert(uv.connect("localhost", port, { timeout = 5000 }))
@@ -56,7 +57,7 @@ describe("runnel.uv", function()
       conns:close()
     end)
 
-    it("know both addresses", function()
+    both("know both addresses", function()
       local a, b = pair()
       local ip, port = a:peer()
       assert.equal("127.0.0.1", ip)
@@ -81,7 +82,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("park the writer until the other end reads", function()
+    both("park the writer until the other end reads", function()
       local a, b = pair()
       local written = 0
       rn.go(function()
@@ -142,7 +143,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("give lines", function()
+    both("give lines", function()
       local a, b = pair()
       rn.go(function()
         for byte in ("one\ntwo\n\nend"):gmatch "." do
@@ -156,7 +157,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("give lines without \\r\\n, and close with an error if a line is too long", function()
+    both("give lines without \\r\\n, and close with an error if a line is too long", function()
       local a, b = pair()
       local lines = b:lines { max = 1000 }
       a:write "GET / HTTP/1.1\r\nHost: x\r"
@@ -186,7 +187,7 @@ describe("runnel.uv", function()
       a:close()
     end)
 
-    it("reject unknown options of lines at the caller's line", function()
+    both("reject unknown options of lines at the caller's line", function()
       local a, b = pair()
       local _, err = pcall(function() a:lines { limit = 1 } end)
       assert.equal(stage.here(-1) .. ': lines: unknown option "limit"; known: max', err)
@@ -194,7 +195,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("can be shut down for writing only", function()
+    both("can be shut down for writing only", function()
       local a, b = pair()
       a:write "question"
       a:shutdown()
@@ -207,7 +208,7 @@ describe("runnel.uv", function()
       a:close()
     end)
 
-    it("can be written to through a channel, whose close ends the writing", function()
+    both("can be written to through a channel, whose close ends the writing", function()
       local a, b = pair()
       local out = a:writer()
       assert.equal(out, a:writer())
@@ -220,7 +221,7 @@ describe("runnel.uv", function()
       assert.is_false(out:put "more")
     end)
 
-    it("write all values of that channel before they shut down", function()
+    both("write all values of that channel before they shut down", function()
       local a, b = pair()
       local out = a:writer()
       rn.go(function() for i = 1, 3 do out:put(i) end a:shutdown() end)
@@ -229,7 +230,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("can be connected by rn.pipe", function()
+    both("can be connected by rn.pipe", function()
       local a1, b1 = pair()
       local a2, b2 = pair()
       rn.pipe(b1:read(), a2:writer())
@@ -245,7 +246,7 @@ describe("runnel.uv", function()
       for _, conn in ipairs { a1, b1, a2, b2 } do conn:close() end
     end)
 
-    it("can be read onto one channel, whose close ends the reading of both", function()
+    both("can be read onto one channel, whose close ends the reading of both", function()
       local a1, b1 = pair()
       local a2, b2 = pair()
       local ch = rn.chan()
@@ -261,7 +262,7 @@ describe("runnel.uv", function()
       for _, conn in ipairs { a1, b1, a2, b2 } do conn:close() end
     end)
 
-    it("close with a reason", function()
+    both("close with a reason", function()
       local a, b = pair()
       local input = a:read()
       a:close "enough"
@@ -275,7 +276,7 @@ describe("runnel.uv", function()
       assert.same({ false, "it is closed" }, { b:write "x" })
     end)
 
-    it("closed before they were read have nothing to read", function()
+    both("closed before they were read have nothing to read", function()
       local a, b = pair()
       a:close()
       assert.same({ nil, "it is closed" }, { a:read():take() })
@@ -293,7 +294,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("take strings only", function()
+    both("take strings only", function()
       local a, b = pair()
       for _, bad in ipairs { {}, true, print } do
         local _, err = pcall(function() a:write(bad) end)
@@ -326,7 +327,7 @@ describe("runnel.uv", function()
       assert.is_nil(luv.fs_stat(path))
     end)
 
-    it("refuse a connection when nobody listens", function()
+    both("refuse a connection when nobody listens", function()
       local path = uv_stage.path()
       assert.same({ nil, path .. ": ENOENT: no such file or directory" }, { uv.connect(path) })
       assert.matches("ENAMETOOLONG", select(2, uv.connect(("x"):rep(1000))))
@@ -336,7 +337,7 @@ describe("runnel.uv", function()
   end)
 
   describe("listen", function()
-    it("returns nil and the error if it cannot listen", function()
+    both("returns nil and the error if it cannot listen", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       local message = ("127.0.0.1:%d: EADDRINUSE: address already in use"):format(port)
       assert.same({ n = 2, nil, message }, table.pack(uv.listen("127.0.0.1", port)))
@@ -346,7 +347,7 @@ describe("runnel.uv", function()
       conns:close()
     end)
 
-    it("closes connections that nobody takes", function()
+    both("closes connections that nobody takes", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       local clients = {}
       for i = 1, 80 do clients[i] = assert(uv.connect("127.0.0.1", port)) end
@@ -359,7 +360,7 @@ describe("runnel.uv", function()
       end
     end)
 
-    it("accepts more connections than it keeps, as they are taken", function()
+    both("accepts more connections than it keeps, as they are taken", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       local clients = {}
       for i = 1, 150 do clients[i] = assert(uv.connect("127.0.0.1", port)) end
@@ -409,7 +410,7 @@ describe("runnel.uv", function()
       listener:close()
     end)
 
-    it("leaves nothing behind when it is cancelled", function()
+    both("leaves nothing behind when it is cancelled", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       local connecting = rn.go(uv.connect, "127.0.0.1", port)
       rn.yield()
@@ -443,7 +444,7 @@ describe("runnel.uv", function()
       a:close()
     end)
 
-    it("that never reads does not keep the connection from being closed", function()
+    both("that never reads does not keep the connection from being closed", function()
       local a, b = pair()
       local writer = rn.go(function() return select(2, a:write(("x"):rep(16 * 1024 * 1024))) end)
       rn.sleep(10)
@@ -466,7 +467,7 @@ describe("runnel.uv", function()
     end)
   end)
 
-  it("resolves names", function()
+  both("resolves names", function()
     if not has_localhost then return pending "localhost has no address on this machine" end
     local addresses = stage.drain(uv.resolve "localhost")
     assert.is_true(#addresses >= 1)
@@ -478,7 +479,7 @@ describe("runnel.uv", function()
     uv.resolve("localhost"):close()
   end)
 
-  it("names channels after the other end", function()
+  both("names channels after the other end", function()
     local clients, port = assert(uv.listen("127.0.0.1", 0))
     local conn <close> = assert(uv.connect("127.0.0.1", port))
     local client <close> = clients:take()
@@ -487,7 +488,7 @@ describe("runnel.uv", function()
     assert.equal("127.0.0.1:" .. port, conn:writer():name())
   end)
 
-  it("rejects invalid hosts and ports", function()
+  both("rejects invalid hosts and ports", function()
     for message, f in pairs {
       ["connect: a host, or the path of a Unix socket, expected, got nothing"] = function() uv.connect() end,
       ['connect: a host, .*, expected, got ""'] = function() uv.connect "" end,

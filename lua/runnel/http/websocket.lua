@@ -11,6 +11,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local connection = require "runnel.http.websocket.connection"
+local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
 local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.websocket.options"
@@ -19,7 +20,11 @@ local timed_out = require "runnel.timed_out"
 
 local lib = connection.lib
 local take, alts_index = core.internal.moving.take, core.internal.alts_index
+local is_simulation = core.internal.is_simulation
 local PRIORITY = { priority = true }
+
+-- The key in a simulation, where nothing is random: that of RFC 6455's example.
+local KEY <const> = "dGhlIHNhbXBsZSBub25jZQ=="
 
 -- ms until the connection and its handshake are complete.
 local TIMEOUT <const> = 10000
@@ -135,11 +140,11 @@ end
 -- Connects, and exchanges the heads. Returns true, and sets `conn`, `rest`, `bits` and `protocol` of the attempt; or
 -- returns false, an error, and the response if there is one.
 local function shake_hands(attempt, place, settings, opts)
-  local tls = place.is_secure and (opts.tls or true) or nil
+  local tls = place.is_secure and not current.world and (opts.tls or true) or nil
   local conn, err = socket.connect(place.host, place.port, tls and { tls = tls })
   if not conn then return false, err end
   attempt.conn = conn
-  local key = lib.key()
+  local key = is_simulation() and KEY or lib.key()
   local ok, broken = conn:write(request_of(place, settings, opts, key))
   if not ok then return false, broken end
   local head, rest = read_head(conn:read())
@@ -201,9 +206,9 @@ function websocket.websocket(url, opts)
   check.string(url, "a URL", "websocket")
   local settings
   opts, settings = check_options(opts, 3)
-  if core.internal.is_simulation() then
-    error("websocket: a connection needs real time, and this is a simulation (sim.run, runnel --sim): call it outside "
-      .. "one, or use channels of your own in its place", 2)
+  if is_simulation() and not (current.world and core.internal.host() > 0) then
+    error("websocket: a connection needs real time, and this is a simulation (sim.run, runnel --sim): call it on a "
+      .. "host of a simulated world (sim.world), outside the simulation, or use channels of your own in its place", 2)
   end
   local place, wrong = place_of(url)
   if not place then return nil, wrong end

@@ -13,8 +13,14 @@ local current = require "runnel.internal.sim.current"
 ---@field mode integer
 ---@field data string what a read gets
 ---@field synced string what is on the disk
+---@field writes runnel.sim.Write[] those since it was synced
 ---@field is_dirty boolean it is in the list of those that have unsynced data
 ---@field changed number when it was written last, ms
+
+---A write that was not synced.
+---@class runnel.sim.Write
+---@field pos integer where
+---@field data? string what; nil: the file was made longer or shorter, so that `pos` is its size
 
 ---@class runnel.sim.Disk
 ---@field host runnel.sim.Host
@@ -53,7 +59,8 @@ end
 
 local function new_inode(self, kind, mode)
   self.last_ino = self.last_ino + 1
-  return { kind = kind, ino = self.last_ino, mode = mode, data = "", synced = "", is_dirty = false, changed = 0 }
+  return { kind = kind, ino = self.last_ino, mode = mode, data = "", synced = "", writes = {}, is_dirty = false,
+    changed = 0 }
 end
 
 ---@param host runnel.sim.Host
@@ -146,33 +153,62 @@ end
 
 -- ---- data ----
 
----Replaces the data of a file, in memory.
----@param inode runnel.sim.Inode
----@param data string
----@param path? string for those who watch it
-function Disk:write(inode, data, path)
-  inode.data, inode.changed = data, inode.changed + 1
+-- The contents of a file after a write.
+local function after(old, write)
+  local pos, data = write.pos, write.data
+  local before = pos <= #old and old:sub(1, pos) or old .. ("\0"):rep(pos - #old)
+  return data and before .. data .. old:sub(pos + #data + 1) or before
+end
+
+local function change(self, inode, write, path)
+  inode.data, inode.changed = after(inode.data, write), inode.changed + 1
+  inode.writes[#inode.writes + 1] = write
   if not inode.is_dirty then
     inode.is_dirty = true
     self.dirty[#self.dirty + 1] = inode
   end
-  if path then self:tell(path, "change") end
+  self:tell(path, "change")
 end
+
+---Writes to a file, in memory.
+---@param inode runnel.sim.Inode
+---@param pos integer
+---@param data string
+---@param path string for those who watch it
+function Disk:write(inode, pos, data, path) change(self, inode, { pos = pos, data = data }, path) end
+
+---Makes a file longer or shorter, in memory.
+---@param inode runnel.sim.Inode
+---@param size integer
+---@param path string
+function Disk:truncate(inode, size, path) change(self, inode, { pos = size }, path) end
 
 ---Writes a file to the disk, and all changes of names.
 ---@param inode runnel.sim.Inode
 function Disk:sync(inode)
-  inode.synced = inode.data
-  self.undo = {}
+  inode.synced, inode.writes = inode.data, {}
+  self:sync_names()
 end
+
+---Writes all changes of names to the disk.
+function Disk:sync_names() self.undo = {} end
 
 -- ---- a crash ----
 
--- What is left of unsynced data: the beginning of what was added, or of the whole file.
-local function torn(inode)
-  local old, data = inode.synced, inode.data
-  if data:sub(1, #old) == old then return data:sub(1, #old + (#data - #old) // 2) end
-  return data:sub(1, #data // 2)
+local MOST_TORN = 8 -- writes of a file from which one is chosen, the last ones
+
+-- What is left of unsynced data: by a choice, the writes before one, and the first half of that; or only that one,
+-- since a disk writes in any order.
+local function torn(self, inode)
+  local writes = inode.writes
+  local n = math.min(#writes, MOST_TORN)
+  local way = self.host.world.faults:way(2 * n) - 1
+  local at, only = #writes - way // 2, way % 2 == 1
+  if only then return after(inode.synced, writes[at]) end
+  local data, last = inode.synced, writes[at]
+  for i = 1, at - 1 do data = after(data, writes[i]) end
+  if not last.data then return data end
+  return after(data, { pos = last.pos, data = last.data:sub(1, #last.data // 2) })
 end
 
 ---Drops what was not synced. By the fault torn, some of it survives: changes of names without the data, or both, and
@@ -194,8 +230,8 @@ function Disk:crash()
       way == 2 and " and data is lost" or ", and data in part")
   end
   for _, inode in ipairs(dirty) do
-    inode.data = way == 3 and torn(inode) or inode.synced
-    inode.synced = inode.data
+    inode.data = way == 3 and torn(self, inode) or inode.synced
+    inode.synced, inode.writes = inode.data, {}
   end
   for _, inode in ipairs(self.dirty) do inode.is_dirty = false end
   self.dirty, self.undo, self.watches = {}, {}, {}
@@ -228,7 +264,8 @@ function Disk:put(path, data)
     if not self.names[parts] then self:make(parts, "directory", 0x1ED) end
   end
   local inode = self.names[path] or self:make(path, "file", 0x1A4)
-  self:write(inode, data, path)
+  self:truncate(inode, 0, path)
+  self:write(inode, 0, data, path)
   self:sync(inode)
 end
 

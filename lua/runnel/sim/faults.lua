@@ -9,7 +9,7 @@ local choose, note = core.internal.explore.choose, core.internal.explore.note
 -- What there is, for messages.
 local NAMES = {
   refuse = true, reset = true, delay = true, short = true, silent = true, dns = true, stale = true, emfile = true,
-  enospc = true, eio = true, torn = true, crash = true, leader = true,
+  enospc = true, eio = true, unsynced = true, torn = true, crash = true, leader = true,
 }
 
 ---@class runnel.sim.Faults

@@ -1,20 +1,22 @@
 ---luv's functions for files, on the disk of the simulated host that runs.
 
+local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
 local disks = require "runnel.sim.disk"
 local handles = require "runnel.sim.handle"
 
 local absolute = disks.Disk.absolute
 
--- The flags of Linux, in case luv is not there.
-local has_luv, luv = pcall(require, "luv")
+-- The flags of Linux, in case luv is not there. (luv keeps the coroutine that loads it, so that must not be one of a
+-- simulation.)
+local has_luv, luv = pcall(core.internal.require, "luv")
 local O = has_luv and luv.constants or {
   O_RDONLY = 0, O_WRONLY = 1, O_RDWR = 2, O_CREAT = 64, O_EXCL = 128, O_TRUNC = 512, O_APPEND = 1024, O_NONBLOCK = 2048,
 }
 
 -- The faults of each operation.
 local AT_OPEN, AT_READ = { "emfile", "eio" }, { "eio", "short" }
-local AT_WRITE, AT_SYNC = { "enospc", "eio", "short" }, { "eio" }
+local AT_WRITE, AT_SYNC = { "enospc", "eio", "short" }, { "eio", "unsynced" }
 
 ---An open file.
 ---@class runnel.sim.OpenFile
@@ -46,6 +48,7 @@ end
 -- ---- the operations: each gets the host and its arguments, and returns its result, or nil and an error's name ----
 
 local ops = {}
+files.ops = ops
 
 local function may_fail(host, faults, what)
   local fault = host.world.faults:choose(faults)
@@ -71,7 +74,7 @@ function ops.open(host, path, flags, mode)
     inode = disk:make(full, "file", mode or 0x1B6)
   elseif flags & O.O_TRUNC ~= 0 and access ~= O.O_RDONLY then
     host.world:may_crash(host)
-    disk:write(inode, "", full)
+    disk:truncate(inode, 0, full)
   end
   local fd = files.new_fd()
   local open = { inode = inode, path = full, pos = 0, flags = flags, host = host, born = host.born }
@@ -114,23 +117,30 @@ function ops.write(host, fd, data, offset)
   local fault, is_short = may_fail(host, AT_WRITE, open.path)
   if fault then return nil, fault end
   if is_short then data = data:sub(1, math.max(1, #data // 2)) end
-  local old, is_at = open.inode.data, offset and offset >= 0
-  local pos = open.flags & O.O_APPEND ~= 0 and #old or is_at and offset or open.pos
-  if pos > #old then old = old .. ("\0"):rep(pos - #old) end
-  host.disk:write(open.inode, old:sub(1, pos) .. data .. old:sub(pos + #data + 1), open.path)
+  local is_at = offset and offset >= 0
+  local pos = open.flags & O.O_APPEND ~= 0 and #open.inode.data or is_at and offset or open.pos
+  host.disk:write(open.inode, pos, data, open.path)
   if not is_at then open.pos = pos + #data end
   world:may_crash(host)
   return #data
 end
 
-function ops.fsync(host, fd)
+---Syncs a file, as fsync, which also tells it in the story.
+function files.sync(host, fd)
   local open = of_fd(host, fd)
   if not open then return nil, "EBADF" end
   local fault = may_fail(host, AT_SYNC, open.path)
+  if fault == "UNSYNCED" then return open.path end
   if fault then return nil, fault end
   host.world:may_crash(host)
   host.disk:sync(open.inode)
-  host.world:log("%s: syncs %s", host.name, open.path)
+  return open.path
+end
+
+function ops.fsync(host, fd)
+  local path, err = files.sync(host, fd)
+  if not path then return nil, err end
+  host.world:log("%s: syncs %s", host.name, path)
   return true
 end
 
@@ -138,8 +148,8 @@ function ops.ftruncate(host, fd, size)
   local open = of_fd(host, fd)
   if not open then return nil, "EBADF" end
   if open.flags & 3 == O.O_RDONLY then return nil, "EINVAL" end
-  local data = open.inode.data
-  host.disk:write(open.inode, data:sub(1, size) .. ("\0"):rep(size - #data), open.path)
+  host.world:may_crash(host)
+  host.disk:truncate(open.inode, size, open.path)
   return true
 end
 

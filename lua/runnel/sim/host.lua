@@ -30,6 +30,7 @@ local internal = core.internal
 ---@field disk runnel.sim.Disk
 ---@field subscriptions integer channels with messages of NATS that are open
 ---@field ended_at? number when it crashed or was ended last
+---@field locks table<string, table<string, runnel.sim.Locks>> those of stores, by file and text
 local Host = {}
 Host.__index = Host
 Host.__name = "runnel.sim.host"
@@ -63,7 +64,7 @@ local function new(world, name, number, f, restarts)
     world = world, name = name, number = number, f = f, restarts = restarts, born = 0, alive = false,
     address = world:new_address(),
   }, Host)
-  self.machine, self.disk = self, disks.new(self)
+  self.machine, self.disk, self.locks = self, disks.new(self), {}
   start(self)
   return self
 end
@@ -107,7 +108,7 @@ local function drop(self)
   internal.crash(self.number)
   if internal.host() ~= self.number then return end
   self.world:later(0, nil, internal.crash, self.number)
-  core.chan():take()
+  self.world:end_running()
 end
 
 -- The processes that the host has started, in that order.
@@ -161,7 +162,7 @@ function Host:crash()
     if running == child then self.world:later(0, nil, internal.crash, child.number) end
   end
   drop(self)
-  if running and running.machine == self then core.chan():take() end
+  if running and running.machine == self then self.world:end_running() end
 end
 
 ---Makes the file of a Unix socket. Returns nil, or the name of an error.

@@ -1,16 +1,18 @@
 ---HTTP in a simulated world, at the level of requests: a request and its response are one message each, on a simulated
 ---connection, whose faults are theirs. What is in them is not sent as bytes: headers, and a body that is a channel,
----reach the other host as they are.
+---reach the other host as they are. Only WebSockets send all of their bytes.
 
+local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.timed_out"
+local upgrades = require "runnel.sim.upgrade"
 
 local internal = core.internal
-local alts = internal.moving.alts
+local alts, take = internal.moving.alts, internal.moving.take
 local PRIORITY = { priority = true }
 
 local http = {}
@@ -91,24 +93,60 @@ local Ending = { __close = function(self)
   if not internal.has_ended(self.block) then core.cancel(self.block, self.reason) end
 end }
 
+-- The first line that arrives, and what has come behind it; nil if the connection ends before.
+local function first_line(input)
+  local text = ""
+  repeat
+    local piece = take(input)
+    if not piece then return nil end
+    text = text .. piece
+  until text:find("\n", 1, true)
+  return text:match "^([^\n]*)\n(.*)$"
+end
+
+-- Runs f in the go block of a request, and waits until it ends, the client goes away (`input` gets something), or the
+-- time is up; but a WebSocket may take as long as it likes. Returns whether it has ended.
+local function wait_for(self, req, input, f, ...)
+  local block = guard.started(guard.go(guard.nothing, nil, f, self, ...), "http.serve")
+  local ending <close> = setmetatable({ block = block, reason = "the client has closed the connection" }, Ending)
+  self.running[block] = req
+  local late = self.timeout > 0 and guard.timer(self.timeout) or core.chan()
+  local _, which = alts({ block, late, input }, PRIORITY)
+  if which == 2 and req.is_upgraded then
+    which = 1
+    take(block)
+  end
+  self.running[block] = nil
+  if self.timeout > 0 and not internal.has_ended(late) then core.cancel(late) end
+  if which == 2 then ending.reason = timed_out.new(("the request had no answer after %s ms"):format(self.timeout)) end
+  return which == 1
+end
+
+-- Calls the program's function for a request that may become a WebSocket.
+local function call_upgrade(self, req)
+  local ok = guard.call(WHAT, answer.give, req, self.handler)
+  if req.socket then req.socket:returned(ok) elseif not ok then req.core:abandon() end
+end
+
+local function serve_upgrade(self, conn, line, rest)
+  local lib_request = upgrades.read(conn, line, rest)
+  if not lib_request then return end
+  local req = require("runnel.http.request").new(lib_request, lib_request)
+  lib_request.req, req.server = req, self
+  wait_for(self, req, nil, call_upgrade, req)
+end
+
 -- Serves the request of a connection.
 local function serve(self, conn)
   local closing <close> = conn -- luacheck: ignore 211
-  local lines = conn:lines()
-  local line = lines:take()
-  local id = line and math.tointeger(tonumber(line:match "#(%d+)$"))
+  local input = conn:read()
+  local line, rest = first_line(input)
+  if not line then return end
+  if upgrades.begins(line) then return serve_upgrade(self, conn, line, rest) end
+  local id = math.tointeger(tonumber(line:match "#(%d+)$"))
   local exchange = id and current.world.exchanges[id]
-  if not exchange then return end
-  local block = guard.started(guard.go(guard.nothing, nil, call, self, exchange), "http.serve")
-  local ending <close> = setmetatable({ block = block, reason = "the client has closed the connection" }, Ending)
-  self.running[block] = true
-  local late = self.timeout > 0 and guard.timer(self.timeout) or nil
-  local _, which = alts({ block, lines, late }, PRIORITY)
-  self.running[block] = nil
-  if late and not internal.has_ended(late) then core.cancel(late) end
-  if which == 3 then ending.reason = timed_out.new(("the request had no answer after %s ms"):format(self.timeout)) end
-  if which ~= 1 or not exchange.status then return end
-  conn:write(message(tostring(exchange.status), exchange.body, id))
+  if not exchange or not wait_for(self, exchange.req, input, call, exchange) then return end
+  if exchange.status then conn:write(message(tostring(exchange.status), exchange.body, id)) end
 end
 
 -- Accepts connections until the server is closed.
@@ -118,7 +156,7 @@ local function accept(self, conns)
     local block = guard.started(guard.go(guard.nothing, nil, serve, self, conn), "http.serve")
     block:take_async(function()
       self.open = self.open - 1
-      if self.quiet and self.open == 0 then self.drained:close() end
+      if self.drains and self.open == 0 then self.drained:close() end
     end)
   end
 end
@@ -128,27 +166,36 @@ end
 ---@field handler function
 ---@field timeout number ms; 0: none
 ---@field conns runnel.Channel<any>
----@field running table<runnel.Channel<any>, true> the go blocks of requests
+---@field running table<runnel.Channel<any>, runnel.http.Request> by the go blocks of the requests
 ---@field open integer connections
----@field quiet boolean no more are accepted
+---@field drains boolean no more are accepted
 ---@field drained runnel.Channel<any>
 local Server = {}
 Server.__index = Server
 
----Accepts no more connections.
+-- The go blocks of the requests, in the order in which they came.
+local function blocks_of(self)
+  local list = {}
+  for block in pairs(self.running) do list[#list + 1] = block end
+  table.sort(list, function(a, b) return a:stats().id < b:stats().id end)
+  return list
+end
+
+---Accepts no more connections, and closes WebSockets.
 function Server:drain()
-  self.quiet = true
+  self.drains = true
   self.conns:close()
+  for _, block in ipairs(blocks_of(self)) do
+    local socket = self.running[block].socket
+    if socket then socket:drain() end
+  end
   if self.open == 0 then self.drained:close() end
 end
 
 ---Closes the server, and cancels the go blocks of its requests.
 function Server:stop()
   self.conns:close()
-  local list = {}
-  for block in pairs(self.running) do list[#list + 1] = block end
-  table.sort(list, function(a, b) return a:stats().id < b:stats().id end)
-  for _, block in ipairs(list) do core.cancel(block, "the server has been closed") end
+  for _, block in ipairs(blocks_of(self)) do core.cancel(block, "the server has been closed") end
 end
 
 ---Listens on the host that runs.
@@ -164,7 +211,7 @@ function http.listen(host, port, handler, timeout, drained)
   local conns, where = require("runnel.uv.socket").listen(host, port)
   if not conns then return nil, where end
   local self = setmetatable({ handler = handler, timeout = timeout, conns = conns, running = {}, open = 0,
-    quiet = false, drained = drained }, Server)
+    drains = false, drained = drained }, Server)
   guard.started(guard.go(guard.nothing, nil, accept, self, conns), "http.serve")
   return self, where
 end

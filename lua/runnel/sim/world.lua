@@ -34,6 +34,7 @@ local note = internal.explore.note
 ---@field began number when it began, ms
 ---@field inboxes integer how many subjects NATS' clients have made (sim/nats.lua)
 ---@field nats_servers table<runnel.sim.Host, table> what they keep (sim/nats/server.lua)
+---@field databases table<runnel.sim.Connection, true> those of runnel.sqlite that are open
 local World = {}
 World.__index = World
 World.__name = "runnel.sim.world"
@@ -279,10 +280,18 @@ function World:may_crash(host)
   host = host.machine
   if not host.restarts or not host.alive then return end
   local running = self:here()
-  if running and running.machine == host and not coroutine.isyieldable() then return end -- it could not stop here
+  local stops = coroutine.isyieldable() or current.unwinds
+  if running and running.machine == host and not stops then return end -- it could not stop here
   if not self.faults:choose(CRASH) then return end
   self:later(host.restarts, nil, host.restart, host)
   host:crash()
+end
+
+---Ends the running go block, whose host has ended: it never goes on. In a call from C, where it cannot wait, this ends
+---the call by an error.
+function World:end_running() -- luacheck: ignore 212
+  if current.unwinds then error("the host has ended", 0) end
+  core.chan():take()
 end
 
 -- ---- a run ----
@@ -347,6 +356,13 @@ local function at_rest(self, is_over)
   return true
 end
 
+---The simulation is over: frees what the collector does not know of.
+function World:ended()
+  local databases = self.databases
+  self.databases = {}
+  for connection in pairs(databases) do connection:stopped() end
+end
+
 -- ---- making one ----
 
 local function check_delays(delays)
@@ -377,7 +393,7 @@ function world.new(opts)
     hosts = {}, groups = {}, free = {}, programs = {}, names = {},
     by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, inboxes = 0, nats_servers = {},
     latencies = {}, cuts = {},
-    ran = false,
+    databases = {}, ran = false,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
     faults = faults.new(opts.faults, opts.rate, 4),
   }, World)

@@ -191,6 +191,14 @@ local function died(self, reason, block)
   self.taker.over(reason, self.store.is_closed)
 end
 
+-- A name that no other keeper has; or nil and the problem. The random numbers of a simulation are those of its seed.
+local function name_of(store)
+  if core.internal.is_simulation() then return ("%016x"):format(math.random(0)) end
+  local rows, problem = store.db:attempt("rows", "select lower(hex(randomblob(8))) as name")
+  if not rows then return nil, problem end
+  return rows[1].name
+end
+
 ---Delivers messages to taker.take from now on.
 ---@param taker table runnel.queue.Taker
 ---@return boolean? ok
@@ -199,9 +207,9 @@ function Keeper:open(taker)
   self.taker = taker
   local ok, why = prepare(self.store)
   if not ok then return nil, why end
-  local rows, problem = self.store.db:attempt("rows", "select lower(hex(randomblob(8))) as name")
-  if not rows then return nil, problem end
-  self.holder = rows[1].name
+  local name, problem = name_of(self.store)
+  if not name then return nil, problem end
+  self.holder = name
   if self.store.locks then self.store.locks:try(self.holder) end
   self.store.keepers[self] = true
   guard.started(guard.go(died, self, run, self), "store")

@@ -35,6 +35,7 @@ local running = setmetatable({}, { __mode = "v" })
 ---@class runnel.uv.Process
 ---@field streams table<string, runnel.uv.Stream> by "stdin", "stdout" and "stderr"
 ---@field kill_at_exit? table kills the process when the program ends
+---@field world? runnel.sim.World the simulated world in which it runs; nil: it is a real one
 
 ---A process, as spawn returns it. Until the first use of `stdout` or `stderr`, only its last 64 KB are kept.
 ---@class runnel.uv.Process
@@ -220,8 +221,12 @@ end
 -- ---- the end ----
 
 -- Sends a signal to the process, or, if it is detached, to its process group. The group may outlive the process; as
--- long as it does, the system does not use its number for another one.
-local function signal_to(self, signal) return uv.kill(self.detached and -self.pid or self.pid, signal) end
+-- long as it does, the system does not use its number for another one. But a simulated world may use the numbers of an
+-- earlier one, of which a finalizer may still run.
+local function signal_to(self, signal)
+  if self.world ~= loop.world() then return nil, "it has ended" end
+  return uv.kill(self.detached and -self.pid or self.pid, signal)
+end
 
 ---Sends a signal to the process, or, if it is detached, to its whole process group.
 ---@param signal? string|integer a name, as in "int" or "sigint", or a number; default "term"
@@ -384,7 +389,7 @@ local function spawn(options)
   local file = options[1]
   local self = setmetatable({
     exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE_MS, detached = options.detached,
-    closing = false, handle = nil, pid = nil, timer = nil, stdout = nil, -- room for later fields
+    world = loop.world(), closing = false, handle = nil, pid = nil, timer = nil, stdout = nil, -- room for later fields
   }, Process)
   local stdio, err = open_pipes(self, options, file)
   local env = options.env

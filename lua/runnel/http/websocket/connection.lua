@@ -342,7 +342,8 @@ function Connection:__tostring() return ("websocket: %s%s"):format(self.name, se
 ---@return runnel.http.WebSocket
 function connection.new(transport, is_client, settings, bits, protocol, rest, what)
   local self = setmetatable({
-    name = transport.name, transport = transport, session = lib.new(is_client, settings.max, bits),
+    name = transport.name, transport = transport,
+    session = lib.new(is_client, settings.max, bits, internal.is_simulation()),
     is_client = is_client, protocol = protocol, input = chan():name(transport.name), stopped = chan(), over = chan(),
     heard = 0, is_reading = false, due = {}, is_sending_due = false,
   }, Connection)

@@ -16,6 +16,7 @@ local internal = require "runnel.core".internal
 ---@field notes? string[] what the world tells for a story, while one is recorded
 ---@field seen? runnel.internal.FaultsSeen
 ---@field restore? fun() undoes what the world has replaced
+---@field unwinds? boolean a library in C has called the world, so that no go block can wait
 local current = {}
 
 -- Sets the world and what belongs to it.
@@ -39,6 +40,11 @@ local function put_back(world, luv, seen, ...)
   return ...
 end
 
+local function finish(world, luv, seen, ...)
+  if current.world and current.world ~= world then current.world:ended() end
+  return put_back(world, luv, seen, ...)
+end
+
 ---Calls a function that runs a simulation, which begins without a world. It must not raise.
 ---@param seen? runnel.internal.FaultsSeen
 ---@param f fun(...: any): ...
@@ -47,7 +53,7 @@ end
 function current.run(seen, f, ...)
   local world, luv, before = current.world, current.luv, current.seen
   put_back(nil, nil, seen or before)
-  return put_back(world, luv, before, f(...))
+  return finish(world, luv, before, f(...))
 end
 
 ---@param places? integer

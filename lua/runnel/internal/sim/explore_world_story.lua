@@ -13,9 +13,11 @@ local world_story = {}
 -- Whether a channel has the name of a connection.
 local function is_address(name) return name ~= nil and name:find "^%S+:%d+" ~= nil end
 
--- Whether a go block of the program tells of this event.
+-- Whether a go block of the program tells of this event. Channels of the library that feed no program have names that
+-- begin with "runnel.".
 local function is_told(kind, how, name)
   if kind == END then return how ~= 0 end
+  if name and name:find("runnel.", 1, true) == 1 then return false end
   if kind == PARK then return how == ON_SLEEP end
   if kind == CLOSE and is_address(name) then return false end
   return (kind == PUT or kind == CLOSE) and how & RESULT == 0 or kind == CHOSEN or kind == OFFER_VAIN

@@ -1,0 +1,104 @@
+---A request that comes as bytes over a simulated connection: that of a WebSocket. It has the methods of the C module's
+---request that runnel.http.request, runnel.http.answer and runnel.http.websocket.server call.
+
+local core = require "runnel.core"
+
+local take = core.internal.moving.take
+
+---@class runnel.sim.Upgrade
+---@field conn runnel.uv.Stream
+---@field input runnel.Channel<string> what has arrived
+---@field rest string what has arrived behind the head
+---@field method string
+---@field target string
+---@field can_upgrade boolean the client offers another protocol
+---@field list string[] names and values of headers in turn
+---@field req? runnel.http.Request
+local Upgrade = {}
+Upgrade.__index = Upgrade
+
+local upgrade = {}
+
+---Whether a line is the first one of such a request.
+---@param line string
+---@return boolean
+function upgrade.begins(line) return line:find " HTTP/1%.1\r$" ~= nil end
+
+---Reads the rest of the head.
+---@param conn runnel.uv.Stream
+---@param line string its first line
+---@param text string what has arrived behind that
+---@return runnel.sim.Upgrade? request nil if the connection has ended
+function upgrade.read(conn, line, text)
+  local input, list = conn:read(), {}
+  while not ("\n" .. text):find "\n\r\n" do
+    local piece = take(input)
+    if not piece then return nil end
+    text = text .. piece
+  end
+  local head, rest = ("\n" .. text):match "^(.-\n)\r\n(.*)$"
+  local has = {}
+  for name, value in head:gmatch "([^:\r\n]+): ([^\r\n]*)\r\n" do
+    list[#list + 1], list[#list + 2] = name, value
+    has[name:lower()] = value:lower()
+  end
+  local method, target = line:match "^(%S+) (%S+)"
+  return setmetatable({
+    conn = conn, input = input, rest = rest, method = method, target = target, list = list,
+    can_upgrade = has.upgrade ~= nil and has.connection ~= nil and has.connection:find("upgrade", 1, true) ~= nil,
+  }, Upgrade)
+end
+
+function Upgrade:head() return self.method, self.target, (self.conn:peer()), nil, self.can_upgrade end
+
+function Upgrade:headers() return self.list end
+
+-- Sends the head of a response. Headers are in an order that is the same in each run.
+local function send_head(self, status, extra, ...)
+  local lines = {}
+  for i = 1, select("#", ...), 2 do
+    local name, value = select(i, ...)
+    lines[#lines + 1] = ("%s: %s\r\n"):format(name, value)
+  end
+  table.sort(lines)
+  self.conn:write(("HTTP/1.1 %d \r\n%s%s\r\n"):format(status, extra, table.concat(lines)))
+  return true
+end
+
+function Upgrade:upgrade(...) return send_head(self, 101, "Connection: Upgrade\r\n", ...) end
+
+function Upgrade:stream(status, _, ...) return send_head(self, status, "Connection: close\r\n", ...) end
+
+function Upgrade:respond(status, body, _, ...)
+  self:stream(status, nil, ...)
+  self:write(body)
+  self:finish(false)
+  return true
+end
+
+---The bytes that arrive next. Parks. false at the end; nil if the connection was lost.
+function Upgrade:read()
+  local rest = self.rest
+  self.rest = ""
+  if rest ~= "" then return rest end
+  local piece, err = take(self.input)
+  if piece then return piece end
+  if err == nil then return false end
+  self.req.socket:gone "the client has closed the connection"
+end
+
+---Parks until there is room.
+function Upgrade:write(bytes)
+  self.conn:write(bytes)
+  return true
+end
+
+function Upgrade:finish(is_cut)
+  if not is_cut then self.conn:shutdown() end
+  self.conn:close()
+  return true
+end
+
+function Upgrade:abandon() self.conn:close() end
+
+return upgrade
