@@ -113,11 +113,12 @@ static void what_combines_has_a_column_of_its_own(void) {
   READ_AS("\xE0\xB8\xB5", 0xF0E35);                            /* Thai */
   READ_AS("\xF3\xB0\x8C\x81", 0xDCF3, 0xDCB0, 0xDC8C, 0xDC81); /* U+F0301 itself: nothing is taken for another */
   READ_AS("\xF3\xB0\x80\x81", 0xF0001);
-  char drawn[8];
-  CHECK(utf8_drawn("\xF3\xB0\x8C\x81", 4, drawn) == 5 && memcmp(drawn, "\xE2\x97\x8C\xCC\x81", 5) == 0);
-  CHECK(utf8_drawn("\xF3\xB0\xB8\xB5", 4, drawn) == 6 && memcmp(drawn, "\xE2\x97\x8C\xE0\xB8\xB5", 6) == 0);
-  CHECK(utf8_drawn("\xF3\xB0\x80\x81", 4, drawn) == 0);
-  CHECK(utf8_drawn("\xF3\xB0", 2, drawn) == 0);
+  char drawn[UTF8_DRAWN];
+  CHECK(utf8_draw(0xF0301, drawn) == 5 && memcmp(drawn, "\xE2\x97\x8C\xCC\x81", 5) == 0);
+  CHECK(utf8_draw(0xF0E35, drawn) == 6 && memcmp(drawn, "\xE2\x97\x8C\xE0\xB8\xB5", 6) == 0);
+  CHECK(utf8_draw(0xF0001, drawn) == 4 && memcmp(drawn, "\xF3\xB0\x80\x81", 4) == 0);
+  CHECK(utf8_draw('a', drawn) == 1 && utf8_draw(0xDCFF, drawn) == 1 && drawn[0] == '\xFF');
+  CHECK(utf8_size(0xF0301) == 2 && utf8_size(0xDC80) == 1 && utf8_size(0x20AC) == 3 && utf8_size(0x1F600) == 4);
 }
 
 static void what_is_no_utf8_is_kept_byte_by_byte(void) {

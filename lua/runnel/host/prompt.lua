@@ -4,6 +4,8 @@
 local commands = require "runnel.internal.prompt.commands"
 local complete = require "runnel.internal.prompt.complete"
 local history = require "runnel.host.history"
+local indent = require "runnel.internal.prompt.indent"
+local lexer = require "runnel.internal.prompt.lexer"
 local recorder = require("runnel.core").internal.trace
 local pretty = require "runnel.internal.prompt.pretty"
 local session = require "runnel.internal.prompt.session"
@@ -122,7 +124,7 @@ function Prompt:turn()
   local read = self.session:reader()
   self.held = ""
   while true do
-    local text = terminal.read(self.held == "" and prompt or continued)
+    local text = terminal.read(self.held == "" and prompt or continued, continued)
     self.reads = self.reads + 1
     if not text then
       if text == nil and self.held ~= "" then complain "the input has ended in the middle of a statement" end
@@ -147,6 +149,33 @@ function Prompt:turn()
   end
 end
 
+local CONTEXT = 2000 -- bytes of earlier lines that are read again with each key
+
+-- What the editor asks while the user types; see editor.h.
+---@param self runnel.host.Prompt
+local function handlers(self)
+  -- The lines before the edited ones that belong to the chunk.
+  local function before() return #self.held <= CONTEXT and self.held or "" end
+  return {
+    complete = function(text) return complete(self.ui, text, self.held) end,
+    enter = function(all, text)
+      if self.held == "" and self.commands:is_command(all:match "^[^\n]*") then return nil end
+      local _, err = self.session:split(self.held .. all)
+      if err ~= "incomplete" then return nil end
+      return "\n" .. (" "):rep(indent.after(before() .. text))
+    end,
+    closing = function(text) return indent.closing(before() .. text) end,
+    classes = function(text)
+      local held = before()
+      local command = held == "" and text:match "^%s*:[%a%-]*"
+      if command and self.commands:is_command(text:match "^[^\n]*") then
+        return ("C"):rep(#command) .. lexer.classes(text:sub(#command + 1))
+      end
+      return lexer.classes(held .. text):sub(#held + 1)
+    end,
+  }
+end
+
 ---@param program string the executable's name
 return function(program)
   local runnel = require "runnel"
@@ -155,7 +184,7 @@ return function(program)
   local own = session.new()
   local ui = interface(own)
   local self = setmetatable({ session = own, ui = ui, commands = commands.new(ui), held = "", reads = 0 }, Prompt)
-  local edits = terminal.edit(program, function(line) return complete(ui, line, self.held) end)
+  local edits = terminal.edit(program, handlers(self))
   terminal.describe(function(err) return pretty.value(err, ui.style) end)
   if edits then show ":help lists the commands; Ctrl-D ends the session." end
   for _, text in ipairs(history.load()) do terminal.remember(text) end

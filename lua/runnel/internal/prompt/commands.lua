@@ -423,6 +423,11 @@ local function parse(self, line)
   return is_command and WORDS[word] or nil, ""
 end
 
+---Whether a line is a command.
+---@param line string
+---@return boolean
+function Commands:is_command(line) return parse(self, line) ~= nil end
+
 ---Runs a line that is a command.
 ---@param line string
 ---@return boolean? is_command nil for a line that is Lua
