@@ -212,6 +212,18 @@ static unsigned char nothing(EditLine *el, int c) {
   return CC_NORM;
 }
 
+/* ---- the screen ---- */
+
+/* Ctrl-L: clears the screen. */
+static unsigned char clear(EditLine *el, int c) {
+  (void)c;
+  Editing *ed = editing_of(el);
+  drawing_write("\033[H\033[2J");
+  ed->shown = false;
+  drawing_show(ed);
+  return CC_NORM;
+}
+
 /* ---- completion ---- */
 
 /* Prints the candidates, a list on top of L, in columns. */
@@ -311,6 +323,7 @@ void keys_bind(EditLine *el) {
       {L"runnel-down", L"Line below, or newer chunk", down, {L"\033[B", L"\033OB"}},
       {L"runnel-older", L"Older chunk", older, {L"^P"}},
       {L"runnel-newer", L"Newer chunk", newer, {L"^N"}},
+      {L"runnel-clear", L"Clear the screen", clear, {L"^L"}},
       {L"runnel-home", L"Beginning of the line", home, {L"^A", L"\033[H", L"\033OH", L"\033[1~"}},
       {L"runnel-end", L"End of the line", end, {L"^E", L"\033[F", L"\033OF", L"\033[4~"}},
       {L"em-inc-search-prev", NULL, NULL, {L"^R"}},

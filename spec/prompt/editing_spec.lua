@@ -33,7 +33,7 @@ describe("the prompt in a terminal #slow", function()
     it("as one chunk, with tabs, blank lines and locals", function()
       open()
       term:paste "local t = {}\n\nfor i = 1, 3 do\n\tt[i] = i\n\n\tt[i] = 2 * t[i]\nend\nprint(#t, t[3])\n"
-      term:expect "\nprint%(#t, t%[3%]%)\n3 +6\n%[2%]>$"
+      term:expect "\n *>> print%(#t, t%[3%]%)\n3 +6\n%[2%]>$"
       term:enter "t[1]"
       term:expect "\n2\n%[3%]>$"
     end)
@@ -50,7 +50,7 @@ describe("the prompt in a terminal #slow", function()
     it("as several chunks and commands, if it is not a single chunk", function()
       open()
       term:paste "a = 20\na + 1\nlocal b = a + 2\nb\n"
-      term:expect "\nb\n21\n22\n%[5%]>$"
+      term:expect "\n *>> b\n21\n22\n%[5%]>$"
       term:paste ":time 1 + 1\na\n"
       term:expect "\n2\n%d+%.%d+ ms[^\n]+\n20\n%[6%]>$"
     end)
@@ -60,7 +60,7 @@ describe("the prompt in a terminal #slow", function()
       local rows = {}
       for i = 1, 500 do rows[i] = ("\t{ id = %d, name = 'row %d' },"):format(i, i) end
       term:paste("big = {\n" .. table.concat(rows, "\n") .. "\n}\n#big\n")
-      term:expect "> big = {\n +{ id = 1, name = 'row 1' },\n… 501 more lines\n500\n%[3%]>$"
+      term:expect "> big = {\n *>> +{ id = 1, name = 'row 1' },\n *>> … 501 more lines\n500\n%[3%]>$"
       term:type("#"):paste("{\n" .. ("  'twenty characters or so',\n"):rep(1000) .. "}") -- entered without the key
       term:expect "\n1000\n%[4%]>$"
     end)

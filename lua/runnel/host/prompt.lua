@@ -3,6 +3,8 @@
 
 local commands = require "runnel.internal.prompt.commands"
 local complete = require "runnel.internal.prompt.complete"
+local describe = require "runnel.internal.prompt.describe"
+local hint = require "runnel.internal.prompt.hint"
 local history = require "runnel.host.history"
 local indent = require "runnel.internal.prompt.indent"
 local lexer = require "runnel.internal.prompt.lexer"
@@ -11,8 +13,8 @@ local pretty = require "runnel.internal.prompt.pretty"
 local session = require "runnel.internal.prompt.session"
 local terminal = require "runnel.host.terminal"
 
-local KEYS = "Tab completes names, Up brings back chunks, Ctrl-R searches them; Ctrl-C ends what is running or drops "
-  .. "the line, Ctrl-D ends the session."
+local KEYS = "Tab completes names, Up goes to the line above and brings back chunks, Ctrl-R searches them; Alt-Enter "
+  .. "begins a new line; Ctrl-C ends what is running or drops the line, Ctrl-D ends the session."
 
 -- Removes the host's own functions from the end of the traceback in a message. The last function that remains is the
 -- chunk.
@@ -34,7 +36,16 @@ Prompt.__index = Prompt
 -- Captured here in case the program replaces these globals.
 local error_text, pcall, stderr = require("runnel.core").internal.error_text, pcall, io.stderr
 
-local function complain(message) stderr:write(message, "\n") end
+local RED, GREY, NONE = "\27[31m", "\27[90m", "\27[0m"
+local _, errors_in_colour = terminal.colours()
+
+-- Writes an error: its message in red, the traceback in grey.
+local function complain(message, note)
+  if not errors_in_colour then return stderr:write(message, note and "\n" .. note or "", "\n") end
+  local said, traceback = message:match "^(.-)(\nstack traceback:\n.*)$"
+  stderr:write(RED, said or message, NONE, traceback and GREY .. traceback .. NONE or "", note and "\n" .. note or "",
+    "\n")
+end
 
 -- Prints by the program's own `print`, as lua5.4 does.
 local function show(text)
@@ -54,7 +65,7 @@ local function interface(own_session)
   local columns = select(2, terminal.size())
   local style = pretty.style(columns, terminal.colours())
   return {
-    session = own_session, style = style, keys = KEYS, print = show, complain = complain,
+    session = own_session, style = style, keys = KEYS, print = show, complain = function(text) complain(text) end,
     size = terminal.size, key = terminal.key, trace = recorder.tap, files = terminal.files,
     call = function(f)
       local results = table.pack(terminal.run(f))
@@ -72,26 +83,32 @@ local function interface(own_session)
 end
 
 -- Prints the values that a chunk returned, or its error. Returns whether it raised.
-function Prompt:show(is_expression, ok, ...)
+function Prompt:show(chunk, ok, ...)
   if not ok then
-    complain(without_host((...)))
+    complain(without_host((...)), hint.of_error(self.session, (...)))
     return true
   end
   local n = select("#", ...)
   if n == 0 then return false end
   local style = self.ui.style
   style.width = select(2, terminal.size())
-  show(pretty.values(style, ...))
-  if is_expression then self.session:keep((...)) end
+  if n == 1 and type((...)) == "function" then
+    show(describe.func(self.session, (...), chunk.text, style.width))
+  else
+    show(pretty.values(style, ...))
+  end
+  local question = n == 1 and (...) == nil and hint.of_chunk(self.session, chunk.text)
+  if question then show(question) end
+  if chunk.has_value then self.session:keep((...)) end
   return false
 end
 
 ---@param chunk runnel.internal.prompt.Chunk
 function Prompt:run(chunk)
   local entry = self.session:note(chunk)
-  local is_expression, run = chunk.expression, chunk.run
+  local run = chunk.run
   chunk.run = nil -- the function and its references can be collected after the run
-  entry.failed = self:show(is_expression, terminal.run(run)) or nil
+  entry.failed = self:show(chunk, terminal.run(run)) or nil
 end
 
 -- Runs the chunks of a text.
@@ -185,6 +202,14 @@ return function(program)
   local ui = interface(own)
   local self = setmetatable({ session = own, ui = ui, commands = commands.new(ui), held = "", reads = 0 }, Prompt)
   local edits = terminal.edit(program, handlers(self))
+  if errors_in_colour then -- reports of errors in go blocks, too, unless the program has set a handler
+    local before = runnel.on_error(function(err, traceback, where)
+      local said = error_text(err)
+      complain(("runnel: error in %s: %s%s"):format(where, said, traceback and "\n" .. traceback or ""),
+        hint.of_error(own, said))
+    end)
+    if before then runnel.on_error(before) end
+  end
   terminal.describe(function(err) return pretty.value(err, ui.style) end)
   if edits then show ":help lists the commands; Ctrl-D ends the session." end
   for _, text in ipairs(history.load()) do terminal.remember(text) end

@@ -14,13 +14,12 @@ local function blanks(line) return #line:match "^%s*" end
 -- innermost last; the block that its last token has closed; and whether a string or a comment is unfinished.
 local function read(text)
   local open, closed = {}, nil
-  local line_start = 1
   for kind, value, start in lexer.tokens(text) do
     if kind == "unfinished" then return "", open, nil, true end
     local depth = lexer.depth_of(kind, value)
     closed = nil
     if depth > 0 then
-      line_start = start
+      local line_start = start
       while line_start > 1 and text:byte(line_start - 1) ~= 10 do line_start = line_start - 1 end
       open[#open + 1] = { start = start, indent = blanks(text:sub(line_start, start)) }
     elseif depth < 0 then

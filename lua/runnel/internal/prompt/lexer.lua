@@ -110,9 +110,8 @@ function lexer.classes(text)
   local parts, at = {}, 1
   -- Between tokens there are blanks and comments.
   local function gap(stop)
-    local start = text:find("%S", at) or stop + 1
-    start = math.min(start, stop + 1)
-    parts[#parts + 1] = (" "):rep(start - at) .. ("c"):rep(stop - start + 1)
+    local before, comment = text:sub(at, stop):match "^(%s*)(.-)%s*$"
+    parts[#parts + 1] = (" "):rep(#before) .. ("c"):rep(#comment) .. (" "):rep(stop - at + 1 - #before - #comment)
   end
   for kind, value, start, stop in lexer.tokens(text) do
     gap(start - 1)
