@@ -319,8 +319,8 @@ function Flow:disconnect(text)
   return self
 end
 
----Adds stages and edges, written as in flow(...), also while the flow runs. An edge may lead from and to stages that are
----there. Either all are added, or an error is raised and none is.
+---Adds stages and edges, written as in flow(...), also while the flow runs. An edge may lead from and to stages that
+---are there. Either all are added, or an error is raised and none is.
 ---@param given table stages by name, and edges
 ---@return runnel.Flow self
 function Flow:add(given)
