@@ -48,8 +48,8 @@ local LIST = {
   { "kill", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },
   { "load", "file", "run a file" },
-  { "save", "file", "write the chunks of this session to a file, as a script" },
-  { "save", "flow [file]", "write the flow of :flow, as it is now, with its functions, as a script" },
+  { "save", "file", "write the chunks of this session to a file, as a script; :save flow [file] writes the flow of "
+    .. ":flow, as it is now" },
   { "doc", "name", "show what the manual says about a function or method, Lua's own included; also NAME?" },
   { "set", "[name value]", "set how values are printed: depth (of tables), width (of lines; 0: the terminal's)" },
   { "help", "", "list the commands" },
@@ -427,9 +427,7 @@ function commands.flow(ui) return ui.flow or living.last() end
 ---@return string[]
 function commands.names()
   local names = {}
-  for i, entry in ipairs(LIST) do
-    if not LIST[i - 1] or LIST[i - 1][1] ~= entry[1] then names[#names + 1] = entry[1] end
-  end
+  for _, entry in ipairs(LIST) do names[#names + 1] = entry[1] end
   table.sort(names)
   return names
 end
