@@ -86,7 +86,7 @@ function describe.func(session, f, typed, columns)
     for _, call in ipairs(entry.calls) do
       if call:match "^[%a_][%w_.:]*" == name then calls[#calls + 1] = call end
     end
-    local first = entry.text:match "^(.-[.;:])%s" or entry.text
+    local first = entry.text:match "^(.-%.)%s" or entry.text
     local more = first ~= entry.text and (" (%s? shows more)"):format(name) or ""
     return ("function: %s\n%s"):format(table.concat(calls, "  "), width.wrap(first .. more, columns, "    "))
   end
