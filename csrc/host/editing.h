@@ -49,8 +49,8 @@ typedef struct Editing {
   struct termios before; /* the terminal's original state */
 } Editing;
 
-/* The next byte of the input; or -1 at the end of it, or after Ctrl-C. `ud` is an Editing. */
-int editing_next_byte(void *ud);
+/* The registry key of the table of functions that editor_open got. */
+#define EDITING_HANDLERS "runnel.host.handlers"
 
 /* Calls one of the functions that editor_open got, with one or two texts, which are freed. Leaves n results on the stack
    of L; false if it raises, or memory has run out: then the stack is as before. */

@@ -16,84 +16,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 #include <wchar.h>
 
-#include "base/clock.h"
 #include "host/drawing.h"
 #include "host/editing.h"
-#include "host/interrupt.h"
 #include "host/keys.h"
 #include "host/output.h"
 #include "host/paste.h"
+#include "host/typed.h"
 #include "host/utf8.h"
 #include "host/wait.h"
 #include "host/width.h"
 
 enum { HISTORY = 1000 };
 
-/* The registry key of the table of handlers. */
-#define HANDLERS_KEY "runnel.host.handlers"
-
 static Editing ed;
 
-/* ---- the handlers ---- */
-
-bool editing_call(lua_State *L, const char *name, char *text, char *second, int n) {
-  bool is_good = text != NULL;
-  if (is_good) {
-    lua_getfield(L, LUA_REGISTRYINDEX, HANDLERS_KEY);
-    lua_getfield(L, -1, name);
-    lua_remove(L, -2);
-    lua_pushstring(L, text);
-    lua_pushstring(L, second);
-    is_good = lua_pcall(L, 2, n, 0) == LUA_OK;
-    if (!is_good) lua_pop(L, 1);
-  }
-  free(text);
-  free(second);
-  return is_good;
-}
-
-char *editing_text(const Editing *own) {
-  const LineInfoW *line = el_wline(own->el);
-  return utf8_from_wide(line->buffer, (size_t)(line->lastchar - line->buffer));
-}
-
-char *editing_text_before(const Editing *own) {
-  const LineInfoW *line = el_wline(own->el);
-  return utf8_from_wide(line->buffer, (size_t)(line->cursor - line->buffer));
-}
-
 /* ---- keys ---- */
-
-int editing_next_byte(void *ud) {
-  Editing *own = (Editing *)ud;
-  for (;;) {
-    Waited waited;
-    int kept = width_next();
-    if (kept >= 0) return kept;
-    do waited = wait_input(own->L, drawing_is_settling(own) ? DRAWING_SETTLE_MS * CLOCK_MS : -1, drawing_redraw, own);
-    while (waited == WAITED_SIGNAL || waited == WAITED_TIME);
-    int byte = wait_read_byte();
-    if (byte < 0 && interrupt_pending()) own->interrupted = true;
-    if (byte < 0 || !width_takes(byte)) return byte;
-  }
-}
-
-/* Lets go blocks run until the screen has settled: output drawn earlier, for an outdated size, could not be removed. */
-static void wait_to_settle(void) {
-  static const struct timespec pause = {.tv_nsec = 5 * CLOCK_MS};
-  while (drawing_is_settling(&ed)) {
-    (void)nanosleep(&pause, NULL);
-    wait_run_first();
-    if (wait_input(ed.L, 0, drawing_redraw, &ed) != WAITED_INPUT || !width_has_room()) continue;
-    int byte = wait_read_byte(); /* of the terminal's answer, or of a key to be read later */
-    if (byte < 0) break;
-    if (!width_takes(byte)) width_keep(byte);
-  }
-}
 
 /* Whether libedit's search of the history is going on, which it shows in the last line. */
 static bool is_searching(void) {
@@ -110,9 +50,9 @@ static int read_key(EditLine *el, wchar_t *key) {
   if (ed.is_new) drawing_show(&ed); /* at once, also while go blocks are busy */
   ed.is_new = false;
   if (ed.shown && !drawing_is_settling(&ed) && wait_pending() == 0) drawing_draw(&ed);
-  int32_t c = utf8_read(&ed.reader, editing_next_byte, &ed);
+  int32_t c = utf8_read(&ed.reader, typed_next_byte, &ed);
   if (c == UTF8_END) return ed.interrupted ? -1 : 0;
-  wait_to_settle();
+  typed_wait_to_settle(&ed);
   drawing_show(&ed);
   *key = ed.key = (wchar_t)c;
   /* Escape ends a search; an arrow key, which begins with it, shall do that and then what it does */
@@ -144,7 +84,7 @@ bool editor_open(lua_State *L, const char *program, int handlers, bool colours) 
   keys_bind(ed.el);
   (void)el_source(ed.el, NULL);
   lua_pushvalue(L, handlers);
-  lua_setfield(L, LUA_REGISTRYINDEX, HANDLERS_KEY);
+  lua_setfield(L, LUA_REGISTRYINDEX, EDITING_HANDLERS);
   drawing_open(&ed);
   return true;
 }

@@ -7,6 +7,7 @@
 
 #include "host/drawing.h"
 #include "host/paste.h"
+#include "host/typed.h"
 #include "host/wait.h"
 
 /* A paste that is larger than this, or higher than the screen, is not put into the line but is the whole chunk. */
@@ -177,7 +178,7 @@ static void show_beginning(EditLine *el, const char *text) {
 static unsigned char paste(EditLine *el, int c) {
   (void)c;
   Editing *ed = editing_of(el);
-  char *text = paste_read(editing_next_byte, ed);
+  char *text = paste_read(typed_next_byte, ed);
   if (!text) return ed->interrupted ? CC_EOF : CC_ERROR;
   size_t size = strlen(text), kept = size;
   while (kept > 0 && text[kept - 1] == '\n') kept--;
