@@ -53,7 +53,8 @@ static bool compose(Editing *ed, const LineInfoW *line, const char *classes) {
   size_t byte = 0;
   for (const wchar_t *c = line->buffer; c < line->lastchar && is_good; c++) {
     if (c == line->cursor) picture_put_cursor(picture);
-    char class = classes && *c != L'\n' ? classes[byte] : PICTURE_PLAIN;
+    char class = PICTURE_PLAIN;
+    if (classes && *c != L'\n') class = classes[byte];
     is_good = picture_add(picture, *c, class) && (*c != L'\n' || add_prompt(picture, ed->continued));
     byte += utf8_size(*c);
   }

@@ -177,7 +177,8 @@ describe("at the prompt #slow", function()
     term:enter "greet"
     term:expect "\nfunction: greet%(name, ...%)  %[1%]:2\n    Greets.\n%[4%]>$"
     term:enter "rn.alts"
-    term:expect "\nfunction: rn.alts%(ops, %[opts%]%)\n    Performs one of the operations; waits until one can complete. %(rn.alts%?"
+    term:expect("\nfunction: rn.alts%(ops, %[opts%]%)\n    Performs one of the operations; waits until one can "
+      .. "complete. %(rn.alts%?")
     term:enter "ch:offer?"
     term:expect "\nch:offer%(v%)\n    What put returns, or nil if it would have to wait\n%[5%]>$"
     term:type('require "runnel.sche'):press "Tab"
