@@ -277,8 +277,8 @@ describe("the recipes", function()
       local command = ('read m; [ $m = one ] || [ -e %s.ok ] || { echo "no server" >&2; exit 1; }; echo $m >>%s')
         :format(sent, sent)
       local function mailer(pause)
-        return kept(uv.spawn { "env", "PAUSE=" .. pause, RUNNEL, "examples/recipes/mailer.lua", box, db, "sh", "-c", command,
-          stdout = "lines", stderr = "lines" })
+        return kept(uv.spawn { "env", "PAUSE=" .. pause, RUNNEL, "examples/recipes/mailer.lua", box, db, "sh", "-c",
+          command, stdout = "lines", stderr = "lines" })
       end
       local program = mailer(1000) -- so that no command runs when it is killed
       assert.equal("1.eml: sent", program.stdout:take())
