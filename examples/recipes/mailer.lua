@@ -1,5 +1,5 @@
--- Sends the mails of a folder, one file each, by a command that reads it, such as sendmail -t -i. Each is sent once (but
--- for one whose command runs while the program is killed), and tried again every hour for three days, also if the
+-- Sends the mails of a folder, one file each, by a command that reads it, such as sendmail -t -i. Each is sent once,
+-- but for one whose command runs while the program is killed; and tried again every hour for three days, also if the
 -- program is started again meanwhile. Needs luv and libsqlite3.
 --
 --     runnel examples/recipes/mailer.lua outbox mails.db sendmail -t -i
