@@ -40,10 +40,13 @@ typedef struct Editing {
   bool answers;                              /* it has answered before */
   bool is_mute;                              /* it does not answer */
 
-  wchar_t key;           /* the last key */
-  size_t length;         /* of the text, when a key was last awaited */
-  int back;              /* how many chunks back in the history the line is */
-  bool interrupted;      /* Ctrl-C ended the line */
+  const char *text_before, *text_after; /* what the line begins with, before and after the cursor; or NULL */
+  bool has_earlier;                     /* lines before this one belong to its chunk */
+  bool wants_earlier;                   /* the user goes up into them */
+  wchar_t key;                          /* the last key */
+  size_t length;                        /* of the text, when a key was last awaited */
+  int back;                             /* how many chunks back in the history the line is */
+  bool interrupted;                     /* Ctrl-C ended the line */
   char *block;           /* a paste that is a chunk of its own, with the text around it in the line; or NULL */
   Utf8Reader reader;     /* makes characters of bytes */
   struct termios before; /* the terminal's original state */

@@ -47,6 +47,7 @@ static bool is_searching(void) {
 static int read_key(EditLine *el, wchar_t *key) {
   (void)el;
   keys_move_closing(&ed);
+  if (ed.is_new) keys_begin(&ed);
   if (ed.is_new) drawing_show(&ed); /* at once, also while go blocks are busy */
   ed.is_new = false;
   if (ed.shown && !drawing_is_settling(&ed) && wait_pending() == 0) drawing_draw(&ed);
@@ -114,9 +115,13 @@ static void set_prompt(wchar_t prompt[EDITING_LONGEST_PROMPT], const char *text)
   prompt[length] = L'\0';
 }
 
-LineEnd editor_read(lua_State *L, const char *prompt, const char *continued) {
-  set_prompt(ed.prompt, prompt);
-  set_prompt(ed.continued, continued);
+LineEnd editor_read(lua_State *L, const EditorLine *what, bool *wants_earlier) {
+  set_prompt(ed.prompt, what->prompt);
+  set_prompt(ed.continued, what->continued);
+  ed.text_before = what->before;
+  ed.text_after = what->after;
+  ed.has_earlier = what->has_earlier;
+  ed.wants_earlier = *wants_earlier = false;
   ed.L = L;
   free(ed.block);
   ed.block = NULL;
@@ -132,6 +137,7 @@ LineEnd editor_read(lua_State *L, const char *prompt, const char *continued) {
   int n;
   const wchar_t *line = el_wgets(ed.el, &n);
   output_before(NULL);
+  *wants_earlier = ed.wants_earlier;
   drawing_write(PASTE_ASK_NO_MORE);
   if (ed.interrupted) {
     if (!ed.shown) output_fresh_line();

@@ -9,6 +9,15 @@
 
 #include "host/lines.h"
 
+/* What to edit. */
+typedef struct EditorLine {
+  const char *prompt;    /* before the first line */
+  const char *continued; /* before each other one */
+  const char *before;    /* the text before the cursor; or NULL */
+  const char *after;     /* the text behind it; or NULL */
+  bool has_earlier;      /* lines that were read before belong to the same chunk */
+} EditorLine;
+
 #ifdef RUNNEL_EDITOR
 
 /* Prepares for editing. Returns false if that is impossible: there is no libedit, or no suitable terminal. The table at
@@ -24,9 +33,9 @@ bool editor_open(lua_State *L, const char *program, int handlers, bool colours);
 /* Restores the terminal. */
 void editor_close(void);
 
-/* Lets the user edit a chunk, of one line or several. `prompt` is before its first line, `continued` before each other
-   one. */
-LineEnd editor_read(lua_State *L, const char *prompt, const char *continued);
+/* Lets the user edit a chunk, of one line or several. Sets *wants_earlier if the user goes up into the earlier lines, so
+   that the chunk is to be edited with them. */
+LineEnd editor_read(lua_State *L, const EditorLine *line, bool *wants_earlier);
 
 /* Adds a chunk to the history. */
 void editor_remember(const char *line);
@@ -41,9 +50,9 @@ static inline bool editor_open(lua_State *L, const char *program, int handlers, 
   return false;
 }
 static inline void editor_close(void) {}
-static inline LineEnd editor_read(lua_State *L, const char *prompt, const char *continued) {
-  (void)continued;
-  return lines_read(L, prompt);
+static inline LineEnd editor_read(lua_State *L, const EditorLine *line, bool *wants_earlier) {
+  *wants_earlier = false;
+  return lines_read(L, line->prompt);
 }
 static inline void editor_remember(const char *line) { (void)line; }
 

@@ -83,13 +83,14 @@ static bool is_fetched(EditLine *el) {
   return size == length && wmemcmp(event.str, line->buffer, length) == 0;
 }
 
-/* Fetches an older chunk. */
+/* Fetches an older chunk; not before the oldest one, where libedit would move the cursor to the end. */
 static unsigned char older(EditLine *el, int c) {
   (void)c;
   Editing *ed = editing_of(el);
   HistEventW event;
   int most = history_w(ed->history, &event, H_GETSIZE) == 0 ? event.num : 0;
-  if (ed->back < most) ed->back++;
+  if (ed->back >= most) return CC_NORM;
+  ed->back++;
   el_wpush(el, OLDER);
   return CC_NORM;
 }
@@ -104,10 +105,22 @@ static unsigned char newer(EditLine *el, int c) {
   return CC_NORM;
 }
 
-/* The arrows up and down: lines of the edited chunk, and then older and newer chunks. One that was just fetched is
-   passed at once. */
+/* Ends the line, as libedit's own function does. */
+static unsigned char end_line(EditLine *el) {
+  drawing_leave(editing_of(el), "\r\n");
+  return el_winsertstr(el, L"\n") == 0 ? CC_NEWLINE : CC_ERROR;
+}
 
-static unsigned char up(EditLine *el, int c) { return !is_fetched(el) && move_line(el, -1) ? CC_CURSOR : older(el, c); }
+/* The arrows up and down: lines of the edited chunk, and then older and newer chunks. One that was just fetched is
+   passed at once. Above lines that were pasted as if they were typed are those of the chunk that were read before. */
+
+static unsigned char up(EditLine *el, int c) {
+  Editing *ed = editing_of(el);
+  if (!is_fetched(el) && move_line(el, -1)) return CC_CURSOR;
+  if (!ed->has_earlier || ed->back > 0) return older(el, c);
+  ed->wants_earlier = true;
+  return end_line(el);
+}
 
 static unsigned char down(EditLine *el, int c) {
   return !is_fetched(el) && move_line(el, 1) ? CC_CURSOR : newer(el, c);
@@ -134,12 +147,6 @@ static unsigned char end(EditLine *el, int c) {
 }
 
 /* ---- the Enter key ---- */
-
-/* Ends the line, as libedit's own function does. */
-static unsigned char end_line(EditLine *el) {
-  drawing_leave(editing_of(el), "\r\n");
-  return el_winsertstr(el, L"\n") == 0 ? CC_NEWLINE : CC_ERROR;
-}
 
 /* Ends the line, or begins another one if the chunk is incomplete. Text that comes fast was pasted as if it were typed:
    it goes line by line, without blanks that it does not have. */
@@ -277,6 +284,17 @@ static unsigned char complete(EditLine *el, int c) {
   }
   lua_settop(L, top);
   return result;
+}
+
+void keys_begin(Editing *ed) {
+  if (!ed->text_before || !ed->text_after) return;
+  wchar_t *after = utf8_to_wide(ed->text_after);
+  if (after) {
+    insert(ed->el, ed->text_before);
+    insert(ed->el, ed->text_after);
+    (void)el_cursor(ed->el, -(int)wcslen(after));
+  }
+  free(after);
 }
 
 void keys_move_closing(Editing *ed) {

@@ -7,6 +7,9 @@
 /* Binds the keys. The user's .editrc may bind others. */
 void keys_bind(EditLine *el);
 
+/* Inserts what a line begins with. */
+void keys_begin(Editing *ed);
+
 /* Moves the last line to the left if the key that was just typed completed an `end` or the like at its beginning. */
 void keys_move_closing(Editing *ed);
 

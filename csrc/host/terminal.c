@@ -54,19 +54,28 @@ static int term_edit(lua_State *L) {
   return 1;
 }
 
-/* read(prompt, continued) -> line | nil (the end) | false (Ctrl-C). An edited line may have several, with `continued`
-   before each but the first. */
+/* read(prompt, continued, [before], [after], [has_earlier]) -> line | nil (the end) | false (Ctrl-C), whether it is to be
+   edited with the earlier lines of its chunk. An edited line may have several, with `continued` before each but the
+   first. See editor.h: EditorLine. */
 static int term_read(lua_State *L) {
-  const char *prompt = luaL_checkstring(L, 1), *continued = luaL_checkstring(L, 2);
+  const EditorLine what = {
+      .prompt = luaL_checkstring(L, 1),
+      .continued = luaL_checkstring(L, 2),
+      .before = luaL_optstring(L, 3, NULL),
+      .after = luaL_optstring(L, 4, NULL),
+      .has_earlier = lua_toboolean(L, 5),
+  };
+  bool wants_earlier = false;
   lua_getfield(L, LUA_REGISTRYINDEX, EDITS_KEY);
   bool edits = lua_toboolean(L, -1);
   interrupt_catch(NULL);
   wait_run_first();
-  LineEnd end = edits ? editor_read(L, prompt, continued) : lines_read(L, prompt);
+  LineEnd end = edits ? editor_read(L, &what, &wants_earlier) : lines_read(L, what.prompt);
   interrupt_release(NULL);
   if (end == LINE_NONE) lua_pushnil(L);
   else if (end == LINE_INTERRUPTED) lua_pushboolean(L, 0);
-  return 1;
+  lua_pushboolean(L, wants_earlier);
+  return 2;
 }
 
 /* remember(chunk) */

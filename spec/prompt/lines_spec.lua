@@ -51,6 +51,21 @@ describe("at the prompt #slow", function()
       term:expect "\na rather long line of text +1\na rather long line of text +2\n%[2%]>$"
     end)
 
+    it("is edited as a whole also if it was pasted as if it were typed", function()
+      open()
+      term:paste_unmarked "for i = 1, 2 do\n  print('first', i)\n  print('second', i)\n"
+      term:expect "'second', i%)\n *>>$"
+      -- Further ones have no effect; one may be lost while the terminal's mode changes.
+      for _ = 1, 6 do
+        term:press "Up"
+        os.execute "sleep 0.05"
+      end
+      term:expect "i%)\n *>>\n%[1%]> for i = 1, 2 do\n *>>   print%('first', i%)\n *>>   print%('second', i%)\n *>>$"
+      term:press("Left", "Left", "Left", "BSpace"):type "1" -- from the end of its first line
+      term:press("Down", "Down", "Down", "End"):type "end":press "Enter"
+      term:expect "> for i = 1, 1 do\n *>>   print[^\n]+\n *>>   print[^\n]+\n *>> end\nfirst +1\nsecond +1\n%[2%]>$"
+    end)
+
     it("keeps what was typed when Down is pressed in it, and gives way to older chunks", function()
       open()
       term:enter "'older'"

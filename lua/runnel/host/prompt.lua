@@ -16,6 +16,8 @@ local terminal = require "runnel.host.terminal"
 local KEYS = "Tab completes names, Up goes to the line above and brings back chunks, Ctrl-R searches them; Alt-Enter "
   .. "begins a new line; Ctrl-C ends what is running or drops the line, Ctrl-D ends the session."
 
+local EDITED = 16384 -- bytes of earlier lines that can be edited together with a further one
+
 -- Removes the host's own functions from the end of the traceback in a message. The last function that remains is the
 -- chunk.
 local function without_host(message)
@@ -139,10 +141,18 @@ function Prompt:turn()
   local default = self.session:name() .. "> "
   local prompt, continued = prompt_text(_G._PROMPT, default), prompt_text(_G._PROMPT2, (" "):rep(#default - 3) .. ">> ")
   local read = self.session:reader()
+  local before, after
   self.held = ""
   while true do
-    local text = terminal.read(self.held == "" and prompt or continued, continued)
+    local is_first, has_earlier = self.held == "", self.held ~= "" and #self.held <= EDITED
+    local text, wants_earlier = terminal.read(is_first and prompt or continued, continued, before, after, has_earlier)
+    before, after = nil, nil
     self.reads = self.reads + 1
+    if wants_earlier then
+      before, after = self.held:sub(1, -2), "\n" .. text
+      self.held, read = "", self.session:reader()
+      goto again
+    end
     if not text then
       if text == nil and self.held ~= "" then complain "the input has ended in the middle of a statement" end
       return text == nil -- otherwise it was Ctrl-C
@@ -163,6 +173,7 @@ function Prompt:turn()
       return false
     end
     self.held = typed .. "\n"
+    ::again::
   end
 end
 
