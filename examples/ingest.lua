@@ -1,14 +1,11 @@
--- Fills a table of an SQLite database from files, in batches, and prints the sums by name.
+-- Fills a table of an SQLite database from files, and prints the sums by name.
 --
 --     lua5.4 examples/ingest.lua DATABASE FILE...
 --     printf 'rain,3\nwind,9\nrain,x\n' >day.csv; lua5.4 examples/ingest.lua weather.db day.csv
 --
--- Each line is a name and a number. Lines that are not go to stderr. A file that cannot be read ends the program with
--- status 1; what was read before it is in the database. Ctrl-C ends in good order: what was read is stored.
---
--- Needs libsqlite3.
-
-local flow = require "runnel.flow"
+-- Each line is a name and a number. Lines that are not go to stderr. The rows of a file, and the fact that it is done,
+-- are one transaction: so each file is stored exactly once, and a program that was killed is simply started again. A
+-- file that cannot be read ends the program with status 1; those before it are in the database. Needs libsqlite3.
 
 local USAGE = "usage: lua5.4 examples/ingest.lua DATABASE FILE...\n"
 local database = table.remove(arg, 1)
@@ -20,47 +17,29 @@ if not arg[1] then
   io.stderr:write(USAGE)
   os.exit(2)
 end
-local db = require("runnel.sqlite").open(database)
-db:exec "create table if not exists readings (name text, value real)"
+local store <close> = require("runnel.store").open(database)
+store.db:exec "create table if not exists readings (name text, value real)"
 
--- Stores some rows in one transaction.
-local function save(rows)
-  db:transaction(function(tx)
-    for _, row in ipairs(rows) do tx:exec("insert into readings values (?, ?)", row.name, row.value) end
-  end)
-  return #rows
-end
-
-local stored, bad = 0, 0
-
-local f <close> = flow("ingest", {
-  files = { from = arg },
-  lines = { step = function(path, put)
-    local file <close> = assert(io.open(path))
-    for line in file:lines() do put(line) end
-  end },
-  parse = function(line)
+local ingest = store:once("file", function(path, tx)
+  local file <close> = assert(io.open(path))
+  local n = { rows = 0, skipped = 0 }
+  for line in file:lines() do
     local name, value = line:match "^([^,]+),%s*(%S+)$"
-    return { name = name, value = tonumber(value) or error(("not a name and a number: %q"):format(line), 0) }
-  end,
-  batch = flow.batch(100, 200),
-  save = function(rows) stored = stored + save(rows) end,
-  bad = function(e)
-    io.stderr:write("ingest: ", e.error, "\n")
-    bad = bad + 1
-  end,
-  "files > lines > parse > batch > save",
-  "parse.error > bad",
-})
+    if tonumber(value) then
+      n.rows = n.rows + tx:exec("insert into readings values (?, ?)", name, tonumber(value))
+    else
+      io.stderr:write(("ingest: not a name and a number: %q\n"):format(line))
+      n.skipped = n.skipped + 1
+    end
+  end
+  return n
+end, { tx = true })
 
-local ok, err = pcall(f.wait, f)
-if not ok then -- a stage holds: that of the files, or of the database
-  io.stderr:write("ingest: ", tostring(err), "\n")
-  f:replace("lines", function() end):resume "lines" -- what was read goes on to the database
-  f:drain(1000)
+for _, path in ipairs(arg) do
+  local ok, n = pcall(ingest, path)
+  io.stderr:write(("%s: %s\n"):format(path, ok and ("%d rows, %d lines skipped"):format(n.rows, n.skipped) or n))
+  if not ok then os.exit(1, true) end
 end
-for row in db:query "select name, sum(value) as sum from readings group by name order by name" do
+for row in store.db:query "select name, sum(value) as sum from readings group by name order by name" do
   print(("%-16s %g"):format(row.name, row.sum))
 end
-io.stderr:write(("%d rows stored; %d lines skipped\n"):format(stored, bad))
-if not ok then os.exit(1, true) end

@@ -4,10 +4,13 @@
 package.path = "./?.lua;" .. package.path
 local terminal = require "spec.support.terminal"
 
-local COLUMNS, ROWS = 96, 31
+local COLUMNS, ROWS = 96, 36
 local WIDTH, HEIGHT, SIZE, MARGIN = 8.43, 19, 14, 16 -- of a character, a line, the font and the edge, in pixels
 local BACKGROUND, TEXT = "#1e2127", "#d7dae0"
-local COLOURS = { ["32"] = "#98c379", ["34"] = "#61afef", ["35"] = "#c678dd", ["36"] = "#56b6c2", ["90"] = "#7f848e" }
+local COLOURS = {
+  ["31"] = "#e06c75", ["32"] = "#98c379", ["34"] = "#61afef", ["35"] = "#c678dd", ["36"] = "#56b6c2",
+  ["90"] = "#7f848e",
+}
 
 local runnel, picture = assert(arg[1], "RUNNEL"), assert(arg[2], "the picture")
 local dir = os.tmpname()
@@ -37,8 +40,10 @@ type_in "results:take(), results"
 type_in "_.n * 10"
 type_in ":ps"
 type_in ":chans"
+type_in "jobs:clsoe()"
+term:expect "did you mean jobs:close.*>$"
 type_in "rn.go(function() rn.sleep(300) print 'printed above the line' end)"
-term:expect "chan: #%d+ [^\n]*\n%[6%]>$"
+term:expect "chan: #%d+ [^\n]*\n%[7%]>$"
 term:type "rn.into({}, rn.take("
 term:press "Tab"
 term:expect "printed above the line\n.*%($"
@@ -46,9 +51,11 @@ term:expect "rn.take%(n, ch.*%($"
 
 local function escape(text) return (text:gsub("[&<>]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;" })) end
 
+local colour, bold = TEXT, false -- also of the next line
+
 -- Draws a line of the screen: runs of characters of one colour.
 local function draw(line, y)
-  local out, column, colour, bold = {}, 0, TEXT, false
+  local out, column = {}, 0
   local function run(text)
     if text:find "%S" then
       out[#out + 1] = ('<text x="%.1f" y="%d" fill="%s"%s>%s</text>'):format(MARGIN + column * WIDTH, y, colour,

@@ -16,6 +16,7 @@
 #include "host/options.h"
 #include "host/output.h"
 #include "host/paste.h"
+#include "host/picture.h"
 #include "host/utf8.h"
 
 #define CHECK(condition)                                                                                               \
@@ -78,6 +79,64 @@ static void of_a_long_paste_the_beginning_is_shown(void) {
   begins_with("\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80", 40, "…");
 }
 
+/* ---- pictures ---- */
+
+/* Makes a picture of a text, with the cursor before its character number `cursor`. */
+static void make_picture(Picture *picture, int columns, const wchar_t *text, size_t cursor) {
+  picture_begin(picture, columns);
+  for (size_t i = 0; text[i]; i++) {
+    if (i == cursor) picture_put_cursor(picture);
+    CHECK(picture_add(picture, text[i], text[i] == L'"' ? PICTURE_STRING : PICTURE_PLAIN));
+  }
+  if (cursor >= wcslen(text)) picture_put_cursor(picture);
+}
+
+static void is_drawn_as(int rows, int columns, const wchar_t *text, size_t cursor, const char *expected) {
+  Picture picture = {0};
+  Bytes out = {0};
+  make_picture(&picture, columns, text, cursor);
+  CHECK(picture_draw(&picture, rows, true, &out) && bytes_add(&out, "", 1));
+  if (strcmp(bytes_first(&out), expected) != 0) (void)fprintf(stderr, "drawn: %s\n", bytes_first(&out));
+  CHECK(strcmp(bytes_first(&out), expected) == 0);
+  bytes_free(&out);
+  picture_free(&picture);
+}
+
+static void a_line_is_drawn(void) {
+  CHECK(setlocale(LC_CTYPE, "C.UTF-8"));
+  is_drawn_as(9, 9, L"", 0, "\033[J\r");
+  is_drawn_as(9, 9, L"abc", 1, "abc\033[J\r\033[1C");
+  is_drawn_as(9, 9, L"a\"b", 3, "a\033[0;32m\"\033[0mb\033[J\r\033[3C");
+  is_drawn_as(9, 9, L"a\nbc", 0, "a\033[K\r\nbc\033[J\033[1A\r");
+  is_drawn_as(9, 20, L"\ta\001\xDC80", 99, "        a^A\\U+DC80\033[J\r\033[18C"); /* U+DC80 is a byte */
+}
+
+static void a_full_row_goes_on_without_a_newline(void) {
+  is_drawn_as(9, 3, L"abcd", 4, "abcd\033[J\r\033[1C");
+  is_drawn_as(9, 3, L"abc", 3, "abc \r\033[J\r"); /* the cursor is in the next row */
+  is_drawn_as(9, 3, L"abc", 0, "abc \r\033[J\033[1A\r");
+  is_drawn_as(9, 3, L"abc\nd", 3, "abc\r\nd\033[J\033[1A\r\033[2C"); /* no row is left out, none is erased */
+  is_drawn_as(9, 3, L"ab\x65E5", 2, "ab\033[K\xE6\x97\xA5\033[J\033[1A\r\033[2C"); /* a wide one does not fit */
+}
+
+static void of_a_high_picture_the_rows_around_the_cursor_are_drawn(void) {
+  const wchar_t *text = L"1\n2\n3\n4\n5\n6";
+  is_drawn_as(3, 9, text, 0, "1\033[K\r\n2\033[K\r\n3\033[J\033[2A\r");
+  is_drawn_as(3, 9, text, 6, "3\033[K\r\n4\033[K\r\n5\033[J\033[1A\r");
+  is_drawn_as(3, 9, text, 11, "4\033[K\r\n5\033[K\r\n6\033[J\r\033[1C");
+}
+
+static void the_row_of_the_cursor_follows_the_width(void) {
+  Picture picture = {0};
+  Bytes out = {0};
+  make_picture(&picture, 10, L"abcdefgh\nij", 11);
+  CHECK(picture_draw(&picture, 24, false, &out) && picture_rows(&picture) == 2);
+  CHECK(picture_row(&picture, 10) == 1 && picture_row(&picture, 4) == 2 && picture_row(&picture, 3) == 3);
+  CHECK(picture_row(&picture, 8) == 1 && picture_row(&picture, 1) == 10);
+  bytes_free(&out);
+  picture_free(&picture);
+}
+
 /* ---- UTF-8 ---- */
 
 /* Checks that a text is read as these characters, and that they are written as this text. */
@@ -113,11 +172,12 @@ static void what_combines_has_a_column_of_its_own(void) {
   READ_AS("\xE0\xB8\xB5", 0xF0E35);                            /* Thai */
   READ_AS("\xF3\xB0\x8C\x81", 0xDCF3, 0xDCB0, 0xDC8C, 0xDC81); /* U+F0301 itself: nothing is taken for another */
   READ_AS("\xF3\xB0\x80\x81", 0xF0001);
-  char drawn[8];
-  CHECK(utf8_drawn("\xF3\xB0\x8C\x81", 4, drawn) == 5 && memcmp(drawn, "\xE2\x97\x8C\xCC\x81", 5) == 0);
-  CHECK(utf8_drawn("\xF3\xB0\xB8\xB5", 4, drawn) == 6 && memcmp(drawn, "\xE2\x97\x8C\xE0\xB8\xB5", 6) == 0);
-  CHECK(utf8_drawn("\xF3\xB0\x80\x81", 4, drawn) == 0);
-  CHECK(utf8_drawn("\xF3\xB0", 2, drawn) == 0);
+  char drawn[UTF8_DRAWN];
+  CHECK(utf8_draw(0xF0301, drawn) == 5 && memcmp(drawn, "\xE2\x97\x8C\xCC\x81", 5) == 0);
+  CHECK(utf8_draw(0xF0E35, drawn) == 6 && memcmp(drawn, "\xE2\x97\x8C\xE0\xB8\xB5", 6) == 0);
+  CHECK(utf8_draw(0xF0001, drawn) == 4 && memcmp(drawn, "\xF3\xB0\x80\x81", 4) == 0);
+  CHECK(utf8_draw('a', drawn) == 1 && utf8_draw(0xDCFF, drawn) == 1 && drawn[0] == '\xFF');
+  CHECK(utf8_size(0xF0301) == 2 && utf8_size(0xDC80) == 1 && utf8_size(0x20AC) == 3 && utf8_size(0x1F600) == 4);
 }
 
 static void what_is_no_utf8_is_kept_byte_by_byte(void) {
@@ -402,6 +462,10 @@ int main(void) {
   utf8_is_read_and_written();
   what_is_no_utf8_is_kept_byte_by_byte();
   what_combines_has_a_column_of_its_own();
+  a_line_is_drawn();
+  a_full_row_goes_on_without_a_newline();
+  of_a_high_picture_the_rows_around_the_cursor_are_drawn();
+  the_row_of_the_cursor_follows_the_width();
   a_reader_goes_on_after_an_end();
   characters_that_are_no_bytes_are_written();
 

@@ -1,6 +1,7 @@
 /* terminal.c: see terminal.h. */
 #include "host/terminal.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <lauxlib.h>
@@ -21,16 +22,19 @@
 /* The registry key of whether lines are edited. */
 #define EDITS_KEY "runnel.host.edits"
 
-/* Whether the terminal shows colours, and the user wants them (https://no-color.org). */
-static bool shows_colours(void) {
+/* Whether the terminal at a descriptor shows colours, and the user wants them (https://no-color.org). DEC's terminals,
+   vt52 to vt520, have none. */
+static bool shows_colours(int fd) {
   const char *term = getenv("TERM"), *unwanted = getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0 && (!unwanted || !*unwanted);
+  if (!isatty(fd) || !term || !*term || strcmp(term, "dumb") == 0 || (unwanted && *unwanted)) return false;
+  return strncmp(term, "vt", 2) != 0 || !isdigit((unsigned char)term[2]);
 }
 
-/* colours() -> boolean */
+/* colours() -> whether the standard output shows colours, and whether the standard error does */
 static int term_colours(lua_State *L) {
-  lua_pushboolean(L, shows_colours());
-  return 1;
+  lua_pushboolean(L, shows_colours(STDOUT_FILENO));
+  lua_pushboolean(L, shows_colours(STDERR_FILENO));
+  return 2;
 }
 
 /* is_screen() -> whether the standard output is a terminal */
@@ -39,28 +43,39 @@ static int term_is_screen(lua_State *L) {
   return 1;
 }
 
-/* edit(program, complete) -> whether read() edits lines from now on */
+/* edit(program, handlers) -> whether read() edits lines from now on; editor.h describes the handlers */
 static int term_edit(lua_State *L) {
   const char *program = luaL_checkstring(L, 1);
-  luaL_checktype(L, 2, LUA_TFUNCTION);
-  lua_pushboolean(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && editor_open(L, program, 2, shows_colours()));
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_pushboolean(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) &&
+                         editor_open(L, program, 2, shows_colours(STDOUT_FILENO)));
   lua_pushvalue(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, EDITS_KEY);
   return 1;
 }
 
-/* read(prompt) -> line | nil (the end) | false (Ctrl-C) */
+/* read(prompt, continued, [before], [after], [has_earlier]) -> line | nil (the end) | false (Ctrl-C), whether it is to be
+   edited with the earlier lines of its chunk. An edited line may have several, with `continued` before each but the
+   first. See editor.h: EditorLine. */
 static int term_read(lua_State *L) {
-  const char *prompt = luaL_checkstring(L, 1);
+  const EditorLine what = {
+      .prompt = luaL_checkstring(L, 1),
+      .continued = luaL_checkstring(L, 2),
+      .before = luaL_optstring(L, 3, NULL),
+      .after = luaL_optstring(L, 4, NULL),
+      .has_earlier = lua_toboolean(L, 5),
+  };
+  bool wants_earlier = false;
   lua_getfield(L, LUA_REGISTRYINDEX, EDITS_KEY);
   bool edits = lua_toboolean(L, -1);
   interrupt_catch(NULL);
   wait_run_first();
-  LineEnd end = edits ? editor_read(L, prompt) : lines_read(L, prompt);
+  LineEnd end = edits ? editor_read(L, &what, &wants_earlier) : lines_read(L, what.prompt);
   interrupt_release(NULL);
   if (end == LINE_NONE) lua_pushnil(L);
   else if (end == LINE_INTERRUPTED) lua_pushboolean(L, 0);
-  return 1;
+  lua_pushboolean(L, wants_earlier);
+  return 2;
 }
 
 /* remember(chunk) */

@@ -48,17 +48,34 @@ int32_t utf8_read(Utf8Reader *reader, int (*next)(void *), void *ud) {
   return c;
 }
 
-size_t utf8_drawn(const char *bytes, size_t count, char drawn[8]) {
-  if (count != 4) return 0;
-  int32_t c = decode((const unsigned char *)bytes, 4) - PRIVATE;
-  if (!combines(c)) return 0;
-  static const char circle[] = {'\xE2', '\x97', '\x8C'};
-  size_t n = sizeof circle;
-  memcpy(drawn, circle, n);
-  if (c >= 0x800) drawn[n++] = (char)(0xE0 | c >> 12);
-  drawn[n++] = (char)(c >= 0x800 ? 0x80 | (c >> 6 & 0x3F) : 0xC0 | c >> 6);
-  drawn[n++] = (char)(0x80 | (c & 0x3F));
+/* The character that a private one stands for; any other stays. */
+static uint32_t own(wchar_t c) {
+  return c > PRIVATE && combines((int32_t)c - PRIVATE) ? (uint32_t)c - PRIVATE : (uint32_t)c;
+}
+
+/* Writes the bytes of a character, at most 4; returns how many. */
+static size_t encode(uint32_t c, char *out) {
+  size_t n = c < 0x80 || (c >= 0xDC80 && c <= 0xDCFF) ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+  if (n == 1) {
+    out[0] = (char)(c < 0x80 ? c : c - 0xDC00);
+    return 1;
+  }
+  for (size_t i = n - 1; i > 0; i--, c >>= 6) out[i] = (char)(0x80 | (c & 0x3F));
+  static const unsigned lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
+  out[0] = (char)(lead[n] | c);
   return n;
+}
+
+size_t utf8_size(wchar_t c) {
+  char bytes[4];
+  return encode(own(c), bytes);
+}
+
+size_t utf8_draw(wchar_t c, char drawn[UTF8_DRAWN]) {
+  static const char circle[] = {'\xE2', '\x97', '\x8C'};
+  size_t n = 0;
+  if (own(c) != (uint32_t)c) memcpy(drawn, circle, n = sizeof circle);
+  return n + encode(own(c), drawn + n);
 }
 
 /* `ud` is where the pointer to the next byte is. */
@@ -81,27 +98,7 @@ wchar_t *utf8_to_wide(const char *text) {
 char *utf8_from_wide(const wchar_t *wide, size_t length) {
   char *text = (char *)malloc(length * 4 + 1), *out = text;
   if (!text) return NULL;
-  for (size_t i = 0; i < length; i++) {
-    uint32_t c = (uint32_t)wide[i];
-    if (c > PRIVATE && combines((int32_t)c - PRIVATE)) c -= PRIVATE;
-    if (c >= 0xDC80 && c <= 0xDCFF) {
-      *out++ = (char)(c - 0xDC00);
-    } else if (c < 0x80) {
-      *out++ = (char)c;
-    } else if (c < 0x800) {
-      *out++ = (char)(0xC0 | c >> 6);
-      *out++ = (char)(0x80 | (c & 0x3F));
-    } else if (c < 0x10000) {
-      *out++ = (char)(0xE0 | c >> 12);
-      *out++ = (char)(0x80 | (c >> 6 & 0x3F));
-      *out++ = (char)(0x80 | (c & 0x3F));
-    } else {
-      *out++ = (char)(0xF0 | c >> 18);
-      *out++ = (char)(0x80 | (c >> 12 & 0x3F));
-      *out++ = (char)(0x80 | (c >> 6 & 0x3F));
-      *out++ = (char)(0x80 | (c & 0x3F));
-    }
-  }
+  for (size_t i = 0; i < length; i++) out += encode(own(wide[i]), out);
   *out = '\0';
   return text;
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <wchar.h>
 
-enum { UTF8_END = -1 };
+enum { UTF8_END = -1, UTF8_DRAWN = 8 };
 
 /* The state of reading characters byte by byte; initially zero. */
 typedef struct Utf8Reader {
@@ -19,9 +19,12 @@ typedef struct Utf8Reader {
 /* The next character, or UTF8_END if `next` returns a negative number. */
 int32_t utf8_read(Utf8Reader *reader, int (*next)(void *), void *ud);
 
-/* Gets the bytes that draw a private character: its combining character on a dotted circle. Returns how many, at most
-   8; 0 for any other character. */
-size_t utf8_drawn(const char *bytes, size_t count, char drawn[8]);
+/* How many bytes a character has in a text of utf8_from_wide. */
+size_t utf8_size(wchar_t c);
+
+/* Gets the bytes that draw a character: of a private one, its combining character on a dotted circle. Returns how many,
+   at most UTF8_DRAWN. */
+size_t utf8_draw(wchar_t c, char drawn[UTF8_DRAWN]);
 
 /* Convert a text to wide characters and back. The caller frees the result, which is NULL if memory runs out. */
 wchar_t *utf8_to_wide(const char *text);

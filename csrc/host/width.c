@@ -3,6 +3,9 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "host/output.h"
 
 enum { ESCAPE = '\033', LONGEST = 16, KEYS = 512 };
 
@@ -14,11 +17,11 @@ static char keys[KEYS];      /* keys that were read too early */
 static size_t first, number; /* the first of them, and their number */
 
 /* Moves the cursor to the right edge, asks for its position, and puts it back. */
-void width_ask(FILE *screen) {
+void width_ask(void) {
   asked = true;
   answer = 0;
-  (void)fputs("\0337\033[9999C\033[6n\0338", screen);
-  (void)fflush(screen);
+  static const char question[] = "\0337\033[9999C\033[6n\0338";
+  (void)output_write(STDOUT_FILENO, question, sizeof question - 1);
 }
 
 int width_answer(void) { return answer; }

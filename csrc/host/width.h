@@ -7,10 +7,9 @@
 #define RUNNEL_HOST_WIDTH_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 /* Writes the question. Forgets an earlier answer. */
-void width_ask(FILE *screen);
+void width_ask(void);
 
 /* The answer: columns; 0 while there is none. */
 int width_answer(void);

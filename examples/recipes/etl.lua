@@ -1,30 +1,27 @@
--- Reads JSON lines { "id": 1, "name": "a", "value": 0.5 } into a table of SQLite. Threads check the lines; each piece
--- of the file, some hundred lines, is one INSERT. Needs luv, lua-cjson and libsqlite3.
+-- Reads JSON lines { "id": 1, "name": "a", "value": 0.5 } into a table of SQLite. Each piece of the file, some hundred
+-- lines, is one INSERT, done exactly once: when the program is started again, it goes on. Needs luv and libsqlite3.
 --
 --     runnel examples/recipes/etl.lua events.jsonl events.db
 
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
-local path, db = arg[1], require("runnel.sqlite").open(arg[2])
-db:exec "create table if not exists events (id integer primary key, name text, value real)"
-
--- The lines of a piece as one array of JSON, which SQLite reads. This runs in the threads of the pool.
-local to_array <close> = rn.threads(rn.cores(), function(piece)
-  local json = require "cjson"
-  local events = {}
-  for line in require("runnel").each_line(piece) do
-    if pcall(json.decode, line) then events[#events + 1] = line
-    elseif line ~= "" then error(("not JSON: %s"):format(line:sub(1, 60)), 0) end
-  end
-  return "[" .. table.concat(events, ",") .. "]"
-end)
-
+local path, store = arg[1], require("runnel.store").open(arg[2])
+store.db:exec "create table if not exists events (id integer primary key, name text, value real)"
 local INSERT = "insert into events select value ->> 'id', value ->> 'name', value ->> 'value' from json_each(?)"
 
-local n = 0
-local arrays <close> = rn.pmap(2 * rn.cores(), to_array, uv.lines(path, { pieces = 65536 }))
-for array in arrays do n = n + db:exec(INSERT, array) end
-local _, wrong = arrays:take()
-if wrong then error(wrong, 0) end
+local insert = store:once("etl " .. path, function(_, piece, tx)
+  local ok, n = pcall(tx.exec, tx, INSERT, "[" .. piece:gsub("\n+$", ""):gsub("\n+", ",") .. "]")
+  if ok then return n end
+  for line in rn.each_line(piece) do
+    local is_good = line == "" or tx:one("select json_valid(?) as valid", line).valid == 1
+    if not is_good then error("not JSON: " .. line:sub(1, 60), 0) end
+  end
+  error(n, 0)
+end, { tx = true })
+
+local n, at = 0, 0
+for piece in uv.lines(path, { pieces = 65536 }) do
+  n, at = n + insert(at, piece), at + #piece
+end
 print(n .. " rows")

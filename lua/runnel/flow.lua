@@ -15,6 +15,7 @@
 ---A stage is n workers of runnel.internal.workers, which take from a channel. The stages before it put on that channel.
 
 local core = require "runnel.core"
+local change = require "runnel.flow.change"
 local check = require "runnel.internal.check"
 local edges = require "runnel.flow.edges"
 local ending = require "runnel.flow.ending"
@@ -22,8 +23,6 @@ local graph = require "runnel.flow.topology"
 local living = require "runnel.flow.living"
 local ping = require "runnel.flow.ping"
 local signals = require "runnel.flow.signals"
-local specs = require "runnel.flow.spec"
-local stages = require "runnel.flow.stage"
 local timed = require "runnel.flow.timed"
 local worker = require "runnel.flow.worker"
 local internal = core.internal
@@ -53,74 +52,12 @@ Flow.__name = "runnel.flow"
 
 -- ---- making a flow ----
 
--- The stages' names in the order of the edges, and then the others.
-local function order(texts, given)
-  local list, seen = {}, { ["*"] = true }
-  local function add(name)
-    if not seen[name] then
-      seen[name] = true
-      list[#list + 1] = name
-    end
-  end
-  for _, text in ipairs(texts) do
-    add(text.from)
-    add(text.to)
-  end
-  local rest = {}
-  for name in pairs(given) do rest[#rest + 1] = name end
-  table.sort(rest)
-  for _, name in ipairs(rest) do add(name) end
-  return list
-end
-
--- Parses the description: the stages by name, and the edges.
-local function read(given)
-  local by_name, texts, n = {}, {}, 0
-  for key, value in pairs(given) do
-    if type(key) == "string" then
-      by_name[key] = specs.stage(key, value)
-    elseif math.type(key) == "integer" then
-      n = math.max(n, key)
-    else
-      raise(("flow: %s is neither the name of a stage nor an edge"):format(tostring(key)))
-    end
-  end
-  for i = 1, n do
-    for _, text in ipairs(edges.parse(given[i], "flow")) do texts[#texts + 1] = text end
-  end
-  if next(by_name) == nil then raise "flow: there are no stages" end
-  return by_name, texts
-end
-
-local function connect_all(self, texts)
-  -- Edges from all stages come last: they leave out the stages behind their target.
-  for _, is_star in ipairs { false, true } do
-    for _, text in ipairs(texts) do
-      if (text.from == "*") == is_star then
-        for _, found in ipairs(graph.resolve(self, text, "flow")) do graph.add(table.unpack(found)) end
-      end
-    end
-  end
-end
-
 local function new(name, given)
-  local by_name, texts = read(given)
   local self = setmetatable({
     name = name, stages = {}, by_name = {}, state = "new", living = 0, over = hide(chan()), left = ending.left(),
     draining = false, stopped = false, waits = 0, news = hide(chan()), pinged = nil, number = nil,
   }, Flow)
-  local is_led = {}
-  for _, text in ipairs(texts) do is_led[text.to] = true end
-  for _, one in ipairs(order(texts, by_name)) do
-    if not by_name[one] then raise(("flow: an edge names %q, which is not a stage"):format(one)) end
-    local stage = stages.new(self, one, by_name[one], is_led[one] or false)
-    self.stages[#self.stages + 1], self.by_name[one] = stage, stage
-  end
-  self.living = #self.stages
-  connect_all(self, texts)
-  graph.settle(self)
-  for _, stage in ipairs(self.stages) do stage:prepare() end
-  for _, stage in ipairs(self.stages) do stage:route() end
+  change.fill(self, given)
   return self
 end
 
@@ -353,7 +290,7 @@ function Flow:connect(text)
   local list = {}
   for _, one in ipairs(edges.parse(text, "connect")) do
     for _, found in ipairs(graph.resolve(self, one, "connect")) do
-      graph.check_connect(found[1], found[3], text)
+      graph.check_connect(found[1], found[3], text, "connect")
       list[#list + 1] = found
     end
   end
@@ -379,6 +316,28 @@ function Flow:disconnect(text)
     graph.remove(table.unpack(found))
     if not found[1].ended then graph.unfeed(found[3].to, found[1]) end
   end
+  return self
+end
+
+---Adds stages and edges, written as in flow(...), also while the flow runs. An edge may lead from and to stages that
+---are there. Either all are added, or an error is raised and none is.
+---@param given table stages by name, and edges
+---@return runnel.Flow self
+function Flow:add(given)
+  if type(given) ~= "table" then
+    raise(("add: a table of stages and edges expected, got %s"):format(check.article(given)))
+  end
+  change.add(self, given)
+  return self
+end
+
+---Removes a stage and its edges while the flow runs. Nothing more comes to it; it finishes the values that it has, and
+---then leaves the flow. A source is cancelled where it waits, after a put that has begun. Stages that it leads to need
+---another input.
+---@param name string
+---@return runnel.Flow self
+function Flow:remove(name)
+  change.remove(self, name)
   return self
 end
 

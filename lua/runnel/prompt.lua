@@ -10,6 +10,8 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local commands = require "runnel.internal.prompt.commands"
+local describe = require "runnel.internal.prompt.describe"
+local hint = require "runnel.internal.prompt.hint"
 local pretty = require "runnel.internal.prompt.pretty"
 local reach = require "runnel.internal.prompt.reach"
 local session = require "runnel.internal.prompt.session"
@@ -81,6 +83,9 @@ local function interface(own, write, lines)
   local function say(text) write(text .. "\n") end
   return {
     session = own, style = pretty.style(COLUMNS), print = say, complain = say,
+    print_note = function(text)
+      if text then say(text) end
+    end,
     keys = "An empty line abandons what is incomplete.",
     call = function(f) return xpcall(f, traceback) end,
     size = function() return ROWS, COLUMNS end,
@@ -111,9 +116,14 @@ local function run_all(ui, texts)
     if not results[1] then
       entry.failed = true
       ui.print(results[2])
+      ui.print_note(hint.of_error(own, results[2]))
     elseif results.n > 1 then
-      ui.print(pretty.values(ui.style, table.unpack(results, 2, results.n)))
-      if chunk.expression then own:keep(results[2]) end
+      local value = results[2]
+      local is_function = results.n == 2 and type(value) == "function"
+      ui.print(is_function and describe.func(own, value, text, COLUMNS)
+        or pretty.values(ui.style, table.unpack(results, 2, results.n)))
+      ui.print_note(results.n == 2 and value == nil and hint.of_chunk(own, text) or nil)
+      if chunk.has_value then own:keep(value) end
     end
   end
 end

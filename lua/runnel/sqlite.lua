@@ -75,7 +75,7 @@ end
 
 -- ---- asking ----
 
-local BUSY <const> = 5
+local BUSY <const>, CANTOPEN <const> = 5, 14
 
 -- A statement for a message: on one line, not too long.
 local function shown(sql)
@@ -334,6 +334,14 @@ local SYNCHRONOUS = { off = true, normal = true, full = true, extra = true }
 ---@field synchronous? "off"|"normal"|"full"|"extra" when SQLite waits for the disk; default: committed data survives a
 ---power cut: "full", and "extra" without a write-ahead log
 
+-- What is to be done about an error while a file is opened that is there.
+local function advice(path, is_readonly, code)
+  local file = code & 0xff == CANTOPEN and not is_readonly and io.open(path, "rb")
+  if not file then return "" end
+  file:close()
+  return "; it and its folder must be writable"
+end
+
 ---Opens a database. An error is raised at the line of the call.
 ---@param path string the file; ":memory:" for a database in memory
 ---@param opts? runnel.sqlite.Options
@@ -372,7 +380,7 @@ function sqlite.open(path, opts)
   local job <close> = start(self, "open", pragmas, news, 0, false)
   local ok, text, code = wait(self, job, news)
   if not ok and self.disk then self.disk:close() end
-  if not ok then raise(message(self, "open", nil, text, code)) end
+  if not ok then raise(message(self, "open", nil, text .. advice(path, opts.readonly, code), code)) end
   return self
 end
 

@@ -191,30 +191,6 @@ describe("examples/crawl.lua", function()
   it("says how to use it", function() assert_usage "lua examples/crawl.lua nowhere" end)
 end)
 
-describe("examples/ingest.lua", function()
-  local dir
-  before_each(function() dir = process.directory() end)
-  after_each(function() dir:remove() end)
-
-  it("stores the lines of files in a database", function()
-    if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
-    local many = {}
-    for i = 1, 250 do many[i] = "snow," .. i end
-    dir:write("a.csv", "rain,3\nwind,9\nrain,x\nrain, 4\n")
-    dir:write("b.csv", table.concat(many, "\n"))
-    local command = ("lua examples/ingest.lua %s/w.db %s/a.csv %s/b.csv"):format(dir.path, dir.path, dir.path)
-    local output, errors, status = shell(command)
-    assert.are.same({ "rain             7\nsnow             31375\nwind             9\n", 0 }, { output, status })
-    assert.are.equal('ingest: not a name and a number: "rain,x"\n253 rows stored; 1 lines skipped\n', errors)
-    command = "lua examples/ingest.lua %s/w.db %s/a.csv /no/such/file"
-    output, errors, status = shell(command:format(dir.path, dir.path))
-    assert.are.same({ "rain             14\nsnow             31375\nwind             18\n", 1 }, { output, status })
-    assert.is_truthy(errors:find("/no/such/file: No such file or directory", 1, true), errors)
-  end)
-
-  it("says how to use it", function() assert_usage "lua examples/ingest.lua x.db" end)
-end)
-
 describe("examples/checksum.lua", function()
   local dir
 

@@ -18,7 +18,6 @@ local uv = require "runnel.uv"
 local has_server, http = pcall(require, "runnel.http")
 has_server = has_server and pcall(require, "runnel.http.server")
 local has_client = pcall(require, "runnel.http.client")
-local has_cjson = pcall(require, "cjson")
 local has_sqlite, sqlite = pcall(require, "runnel.sqlite")
 local has_postgres = pcall(require, "luasql.postgres")
 
@@ -70,7 +69,7 @@ describe("the recipes", function()
   end
 
   if has_server and has_client then
-    it("crawler: visits each page once, and lists the links that do not work", function()
+    if has_sqlite then it("crawler: visits each page once, and lists the links that do not work", function()
       local asked = {}
       local site = serve(function(req)
         asked[req.path] = (asked[req.path] or 0) + 1
@@ -83,14 +82,16 @@ describe("the recipes", function()
         if req.path == "/b/c" then return 200, nil, '<a href="/never">not a page of HTML</a>' end
         return 404
       end)
-      local out, err, code = run("crawler", site.url)
+      local db = uv_stage.path()
+      run("crawler", site.url, db)
+      local out, err, code = run("crawler", site.url, db) -- the pages are there already
       assert.match("4 links work, 1 do not", out, 1, true)
       assert.match(site.url .. "missing: ", out, 1, true)
       assert.match(" (on " .. site.url .. "a.html)\n", out, 1, true)
       assert.same({ "", 1 }, { err, code })
       assert.is_nil(asked["/never"])
       assert.equal(1, asked["/a.html"])
-    end)
+    end) end
 
     it("gateway: answers with what has come in time", function()
       local quick = serve(function() return 200, nil, "42" end)
@@ -233,19 +234,22 @@ describe("the recipes", function()
     assert.equal(3, n)
   end)
 
-  if has_cjson and has_sqlite then
-    it("etl: reads JSON lines into SQLite, and says which line is wrong", function()
+  if has_sqlite then
+    it("etl: reads JSON lines into SQLite, goes on where it was, and says which line is wrong", function()
       local lines = {}
       for i = 1, 5000 do lines[i] = ('{"id":%d,"name":"it\'s %d","value":%d.5}\n'):format(i, i, i) end
-      local path, db = uv_stage.path(table.concat(lines)), uv_stage.path()
-      assert.same({ "5000 rows\n", "", 0 }, { run("etl", path, db) })
-      local reader <close> = sqlite.open(db)
-      local row = reader:one "select count(*) as n, sum(value) as sum, max(name) as name from events"
-      assert.same({ n = 5000, sum = 12505000.0, name = "it's 999" }, row)
-      local out, err, code = run("etl", uv_stage.path '{"id":9000,"name":"x","value":1}\nnonsense\n', db)
+      local path, db = uv_stage.path(table.concat(lines) .. "nonsense\n"), uv_stage.path()
+      local out, err, code = run("etl", path, db)
       assert.same({ "", 1 }, { out, code })
       assert.match("not JSON: nonsense", err)
-      out, err, code = run("etl", path, db)
+      local file = assert(io.open(path, "w"))
+      file:write(table.concat(lines), '{"id":9000,"name":"it\'s 9000","value":1}\n')
+      file:close()
+      for _ = 1, 2 do assert.same({ "5001 rows\n", "", 0 }, { run("etl", path, db) }) end -- each piece once
+      local reader <close> = sqlite.open(db)
+      local row = reader:one "select count(*) as n, sum(value) as sum, max(name) as name from events"
+      assert.same({ n = 5001, sum = 12505001.0, name = "it's 999" }, row)
+      out, err, code = run("etl", uv_stage.path '{"id":1,"name":"x","value":1}\n', db)
       assert.same({ "", 1 }, { out, code })
       assert.match("UNIQUE constraint failed: events.id, in: insert into events", err)
       out, err, code = run("etl", path, "/nowhere/db")
@@ -264,8 +268,56 @@ describe("the recipes", function()
       end)
       assert.same({ 0, "1 rows" }, { program.exit:take().code, program.stdout:take() })
     end)
+
+    it("mailer: sends each mail once, tries again what fails, and goes on after it was killed", function()
+      local box, sent, db = os.tmpname(), uv_stage.path(), uv_stage.path()
+      os.remove(box)
+      assert(os.execute(("mkdir %s; echo one >%s/1.eml; echo two >%s/2.eml"):format(box, box, box)))
+      -- The second mail fails until the file `ok` is there.
+      local command = ('read m; [ $m = one ] || [ -e %s.ok ] || { echo "no server" >&2; exit 1; }; echo $m >>%s')
+        :format(sent, sent)
+      local function mailer(pause)
+        return kept(uv.spawn { "env", "PAUSE=" .. pause, RUNNEL, "examples/recipes/mailer.lua", box, db, "sh", "-c",
+          command, stdout = "lines", stderr = "lines" })
+      end
+      local program = mailer(1000) -- so that no command runs when it is killed
+      assert.equal("1.eml: sent", program.stdout:take())
+      assert.equal("2.eml: no server", program.stderr:take())
+      program:kill "kill"
+      program.exit:take()
+      assert(io.open(sent .. ".ok", "w")):close()
+      program = mailer(0.01)
+      local lines = { program.stdout:take(), program.stdout:take() }
+      table.sort(lines)
+      assert.same({ "1.eml: sent", "2.eml: sent" }, lines)
+      program:kill()
+      program.exit:take()
+      assert.equal("one\ntwo\n", table.concat(stage.drain(uv.read(sent))))
+      os.execute(("rm -r %s %s.ok"):format(box, sent))
+    end)
+
+    it("nightly: runs each command once a night, and goes on with the one that has failed", function()
+      local log, db = uv_stage.path(), uv_stage.path()
+      local first = ("echo first >>%s"):format(log)
+      local second = ("[ -e %s.ok ] || { touch %s.failed; exit 3; }; echo second >>%s"):format(log, log, log)
+      local function nightly() return start("nightly", "00:00", db, first, second) end
+      local program = nightly()
+      wait_for(function()
+        local failed = io.open(log .. ".failed")
+        return failed and failed:close()
+      end)
+      program:kill "kill"
+      program.exit:take()
+      assert(io.open(log .. ".ok", "w")):close()
+      program = nightly()
+      assert.match("^%d%d%d%d%-%d%d%-%d%d: done$", program.stdout:take())
+      program:kill()
+      program.exit:take()
+      assert.equal("first\nsecond\n", table.concat(stage.drain(uv.read(log))))
+      os.execute(("rm %s.ok %s.failed"):format(log, log))
+    end)
   else
-    pending "lua-cjson or libsqlite3 is not installed: etl"
+    pending "libsqlite3 is not installed: etl, mailer, nightly"
   end
 
   if background.has_command "redis-server" then

@@ -1,4 +1,4 @@
--- examples/import.lua, killed in the middle.
+-- examples/import.lua, killed in the middle, and examples/ingest.lua.
 
 local process = require "spec.support.process"
 
@@ -43,5 +43,39 @@ describe("examples/import.lua", function()
     assert.matches('not a number and cents: "nonsense"', got.err)
     got = process.run(dir.path, program .. " work.db")
     assert.same({ "", "usage: lua5.4 examples/import.lua STORE FILE\n", 2 }, { got.out, got.err, got.status })
+  end)
+end)
+
+describe("examples/ingest.lua", function()
+  if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
+  local dir, program
+  before_each(function()
+    dir = process.directory()
+    local pwd = io.popen "pwd"
+    program = ("%s '%s/examples/ingest.lua' w.db "):format(os.getenv "LUA" or "lua5.4", pwd:read "l")
+    pwd:close()
+  end)
+  after_each(function() dir:remove() end)
+
+  it("stores each file once, also when it is started again after a file that could not be read", function()
+    local many = {}
+    for i = 1, 250 do many[i] = "snow," .. i end
+    dir:write("a.csv", "rain,3\nwind,9\nrain,x\nrain, 4\n")
+    local got = process.run(dir.path, program .. "a.csv b.csv")
+    assert.same({ "", 1 }, { got.out, got.status })
+    assert.equal('ingest: not a name and a number: "rain,x"\na.csv: 3 rows, 1 lines skipped\n',
+      got.err:match "^(.-\n.-\n)")
+    assert.matches("b.csv: No such file or directory\n$", got.err)
+    dir:write("b.csv", table.concat(many, "\n"))
+    for _ = 1, 2 do
+      got = process.run(dir.path, program .. "a.csv b.csv")
+      assert.same({ "rain             7\nsnow             31375\nwind             9\n", 0 }, { got.out, got.status })
+      assert.equal("a.csv: 3 rows, 1 lines skipped\nb.csv: 250 rows, 0 lines skipped\n", got.err)
+    end
+  end)
+
+  it("says how to use it", function()
+    local got = process.run(dir.path, program)
+    assert.same({ "", "usage: lua5.4 examples/ingest.lua DATABASE FILE...\n", 2 }, { got.out, got.err, got.status })
   end)
 end)

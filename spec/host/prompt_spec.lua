@@ -47,7 +47,7 @@ describe("the prompt #slow", function()
       term:enter "print('turn', i)"
       term:expect "i%)\n *>>$"
       term:enter "end"
-      term:expect "> for i = 1, 2 do\n *>> print%('turn', i%)\n *>> end\nturn +1\nturn +2\n%[%d+%]>$"
+      term:expect "> for i = 1, 2 do\n *>>   print%('turn', i%)\n *>> end\nturn +1\nturn +2\n%[%d+%]>$"
     end)
 
     it("tables, and prints them to a limited depth", function()

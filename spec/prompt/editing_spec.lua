@@ -33,7 +33,7 @@ describe("the prompt in a terminal #slow", function()
     it("as one chunk, with tabs, blank lines and locals", function()
       open()
       term:paste "local t = {}\n\nfor i = 1, 3 do\n\tt[i] = i\n\n\tt[i] = 2 * t[i]\nend\nprint(#t, t[3])\n"
-      term:expect "\nprint%(#t, t%[3%]%)\n3 +6\n%[2%]>$"
+      term:expect "\n *>> print%(#t, t%[3%]%)\n3 +6\n%[2%]>$"
       term:enter "t[1]"
       term:expect "\n2\n%[3%]>$"
     end)
@@ -41,7 +41,7 @@ describe("the prompt in a terminal #slow", function()
     it("into the line, for editing, if it does not end with a newline", function()
       open()
       term:type("x = "):paste("{ 1,\n2 }"):type " y = 3"
-      term:expect "> x = { 1,\n2 } y = 3$"
+      term:expect "> x = { 1,\n *>> 2 } y = 3$"
       term:press "Enter"
       term:enter "#x + y"
       term:expect "\n5\n%[3%]>$"
@@ -50,7 +50,7 @@ describe("the prompt in a terminal #slow", function()
     it("as several chunks and commands, if it is not a single chunk", function()
       open()
       term:paste "a = 20\na + 1\nlocal b = a + 2\nb\n"
-      term:expect "\nb\n21\n22\n%[5%]>$"
+      term:expect "\n *>> b\n21\n22\n%[5%]>$"
       term:paste ":time 1 + 1\na\n"
       term:expect "\n2\n%d+%.%d+ ms[^\n]+\n20\n%[6%]>$"
     end)
@@ -60,7 +60,7 @@ describe("the prompt in a terminal #slow", function()
       local rows = {}
       for i = 1, 500 do rows[i] = ("\t{ id = %d, name = 'row %d' },"):format(i, i) end
       term:paste("big = {\n" .. table.concat(rows, "\n") .. "\n}\n#big\n")
-      term:expect "> big = {\n +{ id = 1, name = 'row 1' },\n… 501 more lines\n500\n%[3%]>$"
+      term:expect "> big = {\n *>> +{ id = 1, name = 'row 1' },\n *>> … 501 more lines\n500\n%[3%]>$"
       term:type("#"):paste("{\n" .. ("  'twenty characters or so',\n"):rep(1000) .. "}") -- entered without the key
       term:expect "\n1000\n%[4%]>$"
     end)
@@ -144,14 +144,14 @@ describe("the prompt in a terminal #slow", function()
       open()
       term:enter "for i = 1, 2 do"
       term:expect ">>$"
-      term:enter "  print('turn', i)"
-      term:expect "\n *>> [^\n]+\n *>>$"
+      term:enter "print('turn', i)" -- indented
+      term:expect "\n *>>   [^\n]+\n *>>$"
       term:enter "end"
       term:expect "turn +2\n%[2%]>$"
       term:enter "after = 1"
       term:expect "%[3%]>$"
       term:press("Up", "Up")
-      term:expect "> for i = 1, 2 do\n  print%('turn', i%)\nend$"
+      term:expect "> for i = 1, 2 do\n *>>   print%('turn', i%)\n *>> end$"
       -- Inside the chunk the arrows move between its lines.
       term:press("Left", "Up", "End", "C-u")
       term:press "C-c"
@@ -169,7 +169,7 @@ describe("the prompt in a terminal #slow", function()
     it("chunks of several lines, in which the arrow keys move", function()
       open()
       term:paste "x = {\n  10,\n  20,\n}"
-      term:expect "\n}$"
+      term:expect "\n *>> }$"
       term:press("Left", "Up", "Up", "Right", "Right", "Right", "Right"):type "5"
       term:press("Down", "Enter")
       term:enter "x[1] + x[2]"
@@ -181,21 +181,21 @@ describe("the prompt in a terminal #slow", function()
       term:enter "'older'"
       term:expect "%[2%]>$"
       term:paste "s = [[\nlong line\nab\nlast line]]"
-      term:expect "\nlast line%]%]$"
+      term:expect "\n *>> last line%]%]$"
       term:press("Left", "Up"):type "1"
-      term:expect "\nab1\n"
+      term:expect "\n *>> ab1\n"
       term:press "Up":type "2"
-      term:expect "\nlon2g line\n"
+      term:expect "\n *>> lon2g line\n"
       term:press "Down":type "3"
-      term:expect "\nab13\n"
+      term:expect "\n *>> ab13\n"
       term:press "Down":type "4"
-      term:expect "\nlast4 line%]%]$"
+      term:expect "\n *>> last4 line%]%]$"
       term:press("Up", "Up", "Right", "Right", "Right", "Down", "Down"):type "5"
-      term:expect "\nlast54 line%]%]$"
+      term:expect "\n *>> last54 line%]%]$"
       term:press("Up", "Up", "Up", "Up")
       term:expect "%[2%]> 'older'$"
       term:press("Left", "Down")
-      term:expect "\nlast54 line%]%]$"
+      term:expect "\n *>> last54 line%]%]$"
       term:press "Enter"
       term:enter "#s"
       term:expect "\n27\n%[4%]>$"
@@ -269,7 +269,7 @@ describe("the prompt in a terminal #slow", function()
       term:expect '\n{ "text", 42, true }\n'
       assert.matches('\27%[32m"text"\27%[39m, \27%[36m42\27%[39m, \27%[35mtrue\27%[39m', term:screen(true))
       local plain = term:screen(true):gsub("\27%[39m\27%[49m", "")
-      assert.matches("\27%[1m\27%[32m%[1%]>\27%[0m { 'text', 42, true }", plain)
+      assert.matches("\27%[1m\27%[32m%[1%]>\27%[0m { \27%[32m'text'\27%[39m, \27%[36m42\27%[39m, \27%[35mtrue", plain)
       open { environment = "NO_COLOR=1" }
       term:enter "{ 'text', 42, true }"
       term:expect '\n{ "text", 42, true }\n'

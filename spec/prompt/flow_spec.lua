@@ -72,4 +72,21 @@ f = flow("job", {
     term:enter ":pause nope"
     term:expect "nope"
   end)
+
+  it("get and lose stages, and are written as a script as they are then", function()
+    term:enter "f:add { twice = function(v) return { n = 2 * v } end, 'source > twice > save' }"
+    term:expect "\nsource +running[^\n]+> parse, > twice\n.-\ntwice +running"
+    term:enter "f:remove 'parse'"
+    term:enter ":flow"
+    term:expect ":flow\njob +running[^>]+> twice\nsave [^>]+\ntwice [^>]+> save"
+    term:enter ":save flow"
+    term:expect "\nflow job written to job.lua, stages: 3\n"
+    local text = dir:read "job.lua"
+    assert.matches('"source > twice > save"', text, 1, true)
+    assert.matches("function%(v%) return { n = 2 %* v } end", text)
+    assert.not_matches("parse", text)
+    assert(load(text))
+    term:enter ":save flow"
+    term:expect "\njob.lua already exists\n"
+  end)
 end)

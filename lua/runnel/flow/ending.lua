@@ -79,7 +79,9 @@ end
 
 local function nothing() end
 
-local function end_source(stage)
+---Ends a source: cancels it where it waits, after a put that has begun.
+---@param stage runnel.flow.Stage
+function ending.end_source(stage)
   if stage.closed then return end
   stage.closed, stage.held = true, nil
   stage:route()
@@ -96,7 +98,7 @@ function ending.begin(flow)
   if flow.draining or flow.state == "ended" then return end
   flow.draining, flow.state = true, "draining"
   for _, stage in ipairs(flow.stages) do
-    if stage.is_source then end_source(stage) end
+    if stage.is_source then ending.end_source(stage) end
     if stage.is_input then graph.unfeed(stage) end
   end
 end

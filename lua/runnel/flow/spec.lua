@@ -41,7 +41,8 @@ local OF_FROM = { from = true }
 local BUFFER = 16
 
 ---A mark of the stages that flow.batch and the like make: their init gets the stage as well, and they have one worker.
----@type table<table, true>
+---It is the call that makes them, as a program writes it.
+---@type table<table, string>
 spec.timed = setmetatable({}, { __mode = "k" })
 
 -- The kind of a stage, and its function.
@@ -127,11 +128,13 @@ end
 ---@field f function|nil
 ---@field from any a channel or an iterator
 ---@field channel runnel.Channel<any>|nil of kind "channel": whether it is an input or an output, its edges tell
+---@field given any what the program has said of the stage
 ---@field outputs table<string|integer, string|boolean>
 ---@field n integer
 ---@field buffer integer
 ---@field tries integer
 ---@field retry number
+---@field is_timed string|nil the call of flow.batch or the like that has made it
 
 local function check_options(what, options, made)
   made.n, made.buffer = options.n == nil and 1 or options.n, options.buffer == nil and BUFFER or options.buffer
@@ -159,7 +162,9 @@ function spec.stage(name, given)
   end
   local what = "flow: stage " .. name
   if core.is_chan(given) then
-    return { kind = "channel", channel = given, outputs = outputs(what), n = 1, buffer = BUFFER, tries = 1, retry = 0 }
+    local outs = outputs(what)
+    return { kind = "channel", channel = given, given = given, outputs = outs, n = 1, buffer = BUFFER, tries = 1,
+      retry = 0 }
   end
   if check.is_callable(given) then given = { given } end
   if type(given) ~= "table" then
@@ -171,6 +176,7 @@ function spec.stage(name, given)
   local made = {
     kind = kind == 1 and "function" or kind, ordered = given.ordered ~= false, timeout = given.timeout,
     init = given.init, flush = given.flush, stop = given.stop, input = given.input, is_timed = spec.timed[given],
+    given = given,
   }
   check_options(what, given, made)
   if kind == "from" then

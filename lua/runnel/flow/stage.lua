@@ -23,6 +23,7 @@ local AHEAD = 16
 ---@class runnel.flow.Stage
 ---@field name string
 ---@field flow runnel.Flow
+---@field spec runnel.flow.Spec
 ---@field pool runnel.internal.Pool
 ---@field input runnel.Channel<any>|nil the channel that it takes from; nil: a source that has none
 ---@field owns_input boolean the flow has made that channel
@@ -46,6 +47,7 @@ local AHEAD = 16
 ---@field closed boolean its input has ended
 ---@field ended boolean
 ---@field counted boolean the flow knows that it has ended
+---@field on_end function|nil is called when it has ended
 ---@field errors integer
 ---@field timer runnel.Channel<any>|false
 local Stage = {}
@@ -100,7 +102,7 @@ function stage.new(flow, name, spec, is_led)
     name = name, flow = flow, spec = spec, pool = nil, input = nil, owns_input = false,
     channel = is_channel and is_led and spec.channel or nil,
     is_source = spec.kind == "source" or spec.kind == "from" or is_channel and not is_led,
-    is_input = spec.input or false, is_step = spec.kind == "step", is_timed = spec.is_timed or false, outs = {},
+    is_input = spec.input or false, is_step = spec.kind == "step", is_timed = spec.is_timed ~= nil, outs = {},
     outputs = spec.outputs, feeders = 0,
     cycle = nil, n = spec.n, init = spec.init, flush = spec.flush, stop = spec.stop, is_dirty = true, quiet = nil,
     paused = false, held = nil, closed = false, ended = false, counted = false, errors = 0, timer = false,
@@ -200,7 +202,8 @@ function Stage:replace(given, migrate)
   for i, one in ipairs(self.pool.workers) do
     if states[i] then one.state = states[i][1] end
   end
-  self.is_step = is_step
+  self.is_step, self.spec.f = is_step, f
+  self.spec.is_timed = specs.timed[given]
   if self.flush then
     self.pool:replace(worker.job_with_calls(self, f, is_step), true)
   else
@@ -264,6 +267,7 @@ function Stage:finish()
     end
   end
   if self.channel then self.channel:close() end
+  if self.on_end then self.on_end() end
   self.flow:stage_ended(self)
 end
 

@@ -11,9 +11,9 @@ local NANOSECOND = 1e-6 -- in ms: the clock's unit
 
 local timed = {}
 
--- Marks the options of a stage: its `init` gets the stage as well, and it has one worker.
-local function made(options)
-  spec.timed[options] = true
+-- Marks the options of a stage, which a call has made: its `init` gets the stage as well, and it has one worker.
+local function made(call, options)
+  spec.timed[options] = call
   return options
 end
 
@@ -33,7 +33,7 @@ function timed.batch(n, ms)
   check.integer(n, 1, "flow.batch: n")
   if ms ~= nil then check.ms(ms, 0, "flow.batch: ms") end
 
-  return made {
+  return made(ms and ("flow.batch(%d, %s)"):format(n, ms) or ("flow.batch(%d)"):format(n), {
     init = function(_, stage)
       local state = { stage = stage, held = nil }
       function state.late() return give(state) end
@@ -51,7 +51,7 @@ function timed.batch(n, ms)
       if #list >= n then return give(state) end
     end,
     flush = give,
-  }
+  })
 end
 
 ---A stage that lets at most n values pass in any `ms`. None is dropped: further values wait.
@@ -61,7 +61,7 @@ end
 function timed.rate(n, ms)
   check.integer(n, 1, "flow.rate: n")
   check.ms(ms, 0, "flow.rate: ms")
-  return made {
+  return made(("flow.rate(%d, %s)"):format(n, ms), {
     init = function() return pacer.new(n, ms) end,
     step = function(value, put, pace)
       local left = pace:left()
@@ -72,7 +72,7 @@ function timed.rate(n, ms)
       put(value)
       pace:passed()
     end,
-  }
+  })
 end
 
 ---A stage that lets a value pass once `ms` have gone by without a new one, and drops those before it.
@@ -81,7 +81,7 @@ end
 function timed.debounce(ms)
   check.ms(ms, 0, "flow.debounce: ms")
 
-  return made {
+  return made(("flow.debounce(%s)"):format(ms), {
     init = function(_, stage)
       local state = { stage = stage, held = nil, due = 0 }
       function state.late()
@@ -96,7 +96,7 @@ function timed.debounce(ms)
       state.held, state.due = value, now() + ms
     end,
     flush = give,
-  }
+  })
 end
 
 return timed

@@ -139,16 +139,23 @@ end
 ---@param from runnel.flow.Stage
 ---@param edge runnel.flow.Edge
 ---@param text string
-function graph.check_connect(from, edge, text)
+---@param what string
+function graph.check_connect(from, edge, text, what)
   local to = edge.to --[[@as runnel.flow.Stage]]
-  if from.ended then raise(("connect: %q: stage %s has ended"):format(text, from.name)) end
-  to:check_open "connect"
+  if from.ended then raise(("%s: %q: stage %s has ended"):format(what, text, from.name)) end
+  to:check_open(what)
   if not graph.reach(to)[from] then return end
   if not from.cycle or from.cycle ~= to.cycle then
-    raise(("connect: %q would close a cycle; name its edges in flow(...)"):format(text))
+    raise(("%s: %q would close a cycle; name its edges in flow(...)"):format(what, text))
   elseif not edge.grows then
-    raise(("connect: %q: an edge within a cycle must grow, as in \"a >> b\""):format(text))
+    raise(("%s: %q: an edge within a cycle must grow, as in \"a >> b\""):format(what, text))
   end
+end
+
+---Raises the error of a stage without an input.
+function graph.raise_unfed(what, stage)
+  raise(("%s: nothing leads to stage %s: name it in an edge, give it a source, or set input = true")
+    :format(what, stage.name))
 end
 
 -- ---- cycles ----
@@ -233,8 +240,7 @@ function graph.settle(flow)
   for _, stage in ipairs(flow.stages) do
     local feeders = stage.cycle and stage.cycle.feeders or stage.feeders
     if not stage.is_source and feeders == 0 then
-      raise(("flow: nothing leads to stage %s: name it in an edge, give it a source, or set input = true")
-        :format(stage.name))
+      graph.raise_unfed("flow", stage)
     end
   end
 end

@@ -3,14 +3,20 @@
 
 local commands = require "runnel.internal.prompt.commands"
 local complete = require "runnel.internal.prompt.complete"
+local describe = require "runnel.internal.prompt.describe"
+local hint = require "runnel.internal.prompt.hint"
 local history = require "runnel.host.history"
+local indent = require "runnel.internal.prompt.indent"
+local lexer = require "runnel.internal.prompt.lexer"
 local recorder = require("runnel.core").internal.trace
 local pretty = require "runnel.internal.prompt.pretty"
 local session = require "runnel.internal.prompt.session"
 local terminal = require "runnel.host.terminal"
 
-local KEYS = "Tab completes names, Up brings back chunks, Ctrl-R searches them; Ctrl-C ends what is running or drops "
-  .. "the line, Ctrl-D ends the session."
+local KEYS = "Tab completes names, Up goes to the line above and brings back chunks, Ctrl-R searches them; Alt-Enter "
+  .. "begins a new line; Ctrl-C ends what is running or drops the line, Ctrl-D ends the session."
+
+local EDITED = 16384 -- bytes of earlier lines that can be edited together with a further one
 
 -- Removes the host's own functions from the end of the traceback in a message. The last function that remains is the
 -- chunk.
@@ -32,7 +38,16 @@ Prompt.__index = Prompt
 -- Captured here in case the program replaces these globals.
 local error_text, pcall, stderr = require("runnel.core").internal.error_text, pcall, io.stderr
 
-local function complain(message) stderr:write(message, "\n") end
+local RED, GREY, NONE = "\27[31m", "\27[90m", "\27[0m"
+local _, errors_in_colour = terminal.colours()
+
+-- Writes an error: its message in red, the traceback in grey.
+local function complain(message, note)
+  if not errors_in_colour then return stderr:write(message, note and "\n" .. note or "", "\n") end
+  local said, traceback = message:match "^(.-)(\nstack traceback:\n.*)$"
+  stderr:write(RED, said or message, NONE, traceback and GREY .. traceback .. NONE or "", note and "\n" .. note or "",
+    "\n")
+end
 
 -- Prints by the program's own `print`, as lua5.4 does.
 local function show(text)
@@ -52,7 +67,7 @@ local function interface(own_session)
   local columns = select(2, terminal.size())
   local style = pretty.style(columns, terminal.colours())
   return {
-    session = own_session, style = style, keys = KEYS, print = show, complain = complain,
+    session = own_session, style = style, keys = KEYS, print = show, complain = function(text) complain(text) end,
     size = terminal.size, key = terminal.key, trace = recorder.tap, files = terminal.files,
     call = function(f)
       local results = table.pack(terminal.run(f))
@@ -70,26 +85,32 @@ local function interface(own_session)
 end
 
 -- Prints the values that a chunk returned, or its error. Returns whether it raised.
-function Prompt:show(is_expression, ok, ...)
+function Prompt:show(chunk, ok, ...)
   if not ok then
-    complain(without_host((...)))
+    complain(without_host((...)), hint.of_error(self.session, (...)))
     return true
   end
   local n = select("#", ...)
   if n == 0 then return false end
   local style = self.ui.style
   style.width = select(2, terminal.size())
-  show(pretty.values(style, ...))
-  if is_expression then self.session:keep((...)) end
+  if n == 1 and type((...)) == "function" then
+    show(describe.func(self.session, (...), chunk.text, style.width))
+  else
+    show(pretty.values(style, ...))
+  end
+  local question = n == 1 and (...) == nil and hint.of_chunk(self.session, chunk.text)
+  if question then show(question) end
+  if chunk.has_value then self.session:keep((...)) end
   return false
 end
 
 ---@param chunk runnel.internal.prompt.Chunk
 function Prompt:run(chunk)
   local entry = self.session:note(chunk)
-  local is_expression, run = chunk.expression, chunk.run
+  local run = chunk.run
   chunk.run = nil -- the function and its references can be collected after the run
-  entry.failed = self:show(is_expression, terminal.run(run)) or nil
+  entry.failed = self:show(chunk, terminal.run(run)) or nil
 end
 
 -- Runs the chunks of a text.
@@ -120,10 +141,18 @@ function Prompt:turn()
   local default = self.session:name() .. "> "
   local prompt, continued = prompt_text(_G._PROMPT, default), prompt_text(_G._PROMPT2, (" "):rep(#default - 3) .. ">> ")
   local read = self.session:reader()
+  local before, after
   self.held = ""
   while true do
-    local text = terminal.read(self.held == "" and prompt or continued)
+    local is_first, has_earlier = self.held == "", self.held ~= "" and #self.held <= EDITED
+    local text, wants_earlier = terminal.read(is_first and prompt or continued, continued, before, after, has_earlier)
+    before, after = nil, nil
     self.reads = self.reads + 1
+    if wants_earlier then
+      before, after = self.held:sub(1, -2), "\n" .. text
+      self.held, read = "", self.session:reader()
+      goto again
+    end
     if not text then
       if text == nil and self.held ~= "" then complain "the input has ended in the middle of a statement" end
       return text == nil -- otherwise it was Ctrl-C
@@ -144,7 +173,35 @@ function Prompt:turn()
       return false
     end
     self.held = typed .. "\n"
+    ::again::
   end
+end
+
+local CONTEXT = 2000 -- bytes of earlier lines that are read again with each key
+
+-- What the editor asks while the user types; see editor.h.
+---@param self runnel.host.Prompt
+local function handlers(self)
+  -- The lines before the edited ones that belong to the chunk.
+  local function before() return #self.held <= CONTEXT and self.held or "" end
+  return {
+    complete = function(text) return complete(self.ui, text, self.held) end,
+    enter = function(all, text)
+      if self.held == "" and self.commands:is_command(all:match "^[^\n]*") then return nil end
+      local _, err = self.session:split(self.held .. all)
+      if err ~= "incomplete" then return nil end
+      return "\n" .. (" "):rep(indent.after(before() .. text))
+    end,
+    closing = function(text) return indent.closing(before() .. text) end,
+    classes = function(text)
+      local held = before()
+      local command = held == "" and text:match "^%s*:[%a%-]*"
+      if command and self.commands:is_command(text:match "^[^\n]*") then
+        return ("C"):rep(#command) .. lexer.classes(text:sub(#command + 1))
+      end
+      return lexer.classes(held .. text):sub(#held + 1)
+    end,
+  }
 end
 
 ---@param program string the executable's name
@@ -155,7 +212,15 @@ return function(program)
   local own = session.new()
   local ui = interface(own)
   local self = setmetatable({ session = own, ui = ui, commands = commands.new(ui), held = "", reads = 0 }, Prompt)
-  local edits = terminal.edit(program, function(line) return complete(ui, line, self.held) end)
+  local edits = terminal.edit(program, handlers(self))
+  if errors_in_colour then -- reports of errors in go blocks, too, unless the program has set a handler
+    local before = runnel.on_error(function(err, traceback, where)
+      local said = error_text(err)
+      complain(("runnel: error in %s: %s%s"):format(where, said, traceback and "\n" .. traceback or ""),
+        hint.of_error(own, said))
+    end)
+    if before then runnel.on_error(before) end
+  end
   terminal.describe(function(err) return pretty.value(err, ui.style) end)
   if edits then show ":help lists the commands; Ctrl-D ends the session." end
   for _, text in ipairs(history.load()) do terminal.remember(text) end

@@ -87,6 +87,28 @@ local function must(self, statements, kind, sql, ...)
   return result
 end
 
+-- How the message begins of a statement that has waited too long for another program; and ms until it is repeated.
+local LOCKED <const>, TRIES_AGAIN <const> = "another connection has held a lock", 100
+
+-- Runs the statement that stores a result. While another program holds the lock of the file it waits, since what the
+-- function has done would be done again; it reports that once.
+local function must_keep(self, statements, sql, ...)
+  local is_reported = false
+  while true do
+    local result, problem = statements:attempt("exec", sql, ...)
+    if result then return end
+    local is_transaction = statements ~= self.store.db -- it has the lock
+    if is_transaction or not problem:find(LOCKED, 1, true) then
+      internal.raise(("once %s: %s"):format(self.name, problem))
+    end
+    if not is_reported then
+      internal.report(problem, nil, ("once %s, which waits until it can store a result"):format(self.name))
+    end
+    is_reported = true
+    sleep(TRIES_AGAIN)
+  end
+end
+
 -- Raises the error that a step is not the one in the table.
 local function check_step(self, call, key, step, row)
   if not row or row.is_this == 1 and row.step == step then return end
@@ -121,9 +143,9 @@ local function keep(self, statements, scope, key, step, failed, value, inner)
   local made = wall()
   local expires = self.expires and made + self.expires or nil
   if inner then
-    must(self, statements, "exec", KEEP_AND_FORGET, scope, self.name, key, step, 0, form, data, made, expires, inner)
+    must_keep(self, statements, KEEP_AND_FORGET, scope, self.name, key, step, 0, form, data, made, expires, inner)
   else
-    must(self, statements, "exec", KEEP, scope, self.name, key, step, failed and 1 or 0, form, data, made, expires)
+    must_keep(self, statements, KEEP, scope, self.name, key, step, failed and 1 or 0, form, data, made, expires)
   end
   entry.failed, entry.expires = failed or nil, expires
   return entry

@@ -63,15 +63,19 @@ end
 
 -- ---- reading ----
 
+local function damaged(problem)
+  internal.raise(("a value of the store is damaged: %s; store:forget it, to have it computed again"):format(problem))
+end
+
 local function unpack(bytes)
   local value, problem = internal.unpack(bytes)
-  if problem then error("a value of the store is damaged: " .. problem, 0) end
+  if problem then damaged(problem) end
   return value
 end
 
 local function decode(text)
   local value, problem = json.decode(text)
-  if problem then error("a value of the store is damaged: " .. problem, 0) end
+  if problem then damaged(problem) end
   return value
 end
 

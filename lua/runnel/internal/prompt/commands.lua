@@ -3,6 +3,7 @@
 local rn = require "runnel"
 local core = require "runnel.core"
 local graph = require "runnel.internal.tracing.graph"
+local hint = require "runnel.internal.prompt.hint"
 local living = require "runnel.flow.living"
 local doc = require "runnel.internal.prompt.doc"
 local pretty = require "runnel.internal.prompt.pretty"
@@ -15,6 +16,7 @@ local width = require "runnel.internal.prompt.width"
 ---@field style runnel.internal.prompt.Style
 ---@field print fun(text: string)
 ---@field complain fun(text: string) prints an error
+---@field print_note? fun(text: string?) prints a remark, if there is one
 ---@field call fun(f: function): boolean, ... calls f. Returns true and its results, or false and the text to print
 ---@field size fun(): integer, integer rows and columns
 ---@field paint fun(lines: string[]|nil) shows lines instead of those shown before; nil: keeps them on the screen
@@ -47,8 +49,9 @@ local LIST = {
   { "kill", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },
   { "load", "file", "run a file" },
-  { "save", "file", "write the chunks of this session to a file, as a script" },
-  { "doc", "name", "show what the manual says about a function or method, Lua's own included" },
+  { "save", "file", "write the chunks of this session to a file, as a script; :save flow [file] writes the flow of "
+    .. ":flow, as it is now" },
+  { "doc", "name", "show what the manual says about a function or method, Lua's own included; also NAME?" },
   { "set", "[name value]", "set how values are printed: depth (of tables), width (of lines; 0: the terminal's)" },
   { "help", "", "list the commands" },
   { "quit", "", "end the session, as do :q, quit, exit and Ctrl-D" },
@@ -337,15 +340,36 @@ function command.load(ui, rest)
   call(ui, f)
 end
 
-function command.save(ui, rest)
-  local path = path_of(rest, "save")
-  if io.open(path) then fail("%s already exists", path) end
+-- Writes a new file.
+local function write_file(path, text)
+  local there = io.open(path)
+  if there then
+    there:close()
+    fail("%s already exists", path)
+  end
   local file, err = io.open(path, "w")
   if not file then return fail("%s", err) end
-  file:write(ui.session:script())
+  file:write(text)
   local ok
   ok, err = file:close()
   if not ok then fail("%s: %s", path, err) end
+end
+
+-- Writes the current flow.
+local function save_flow(ui, rest)
+  local flow = current_flow(ui, "save flow")
+  local path = rest ~= "" and path_of(rest, "save flow") or flow.name:gsub("[^%w_%-]", "_") .. ".lua"
+  local text, missing = require "runnel.internal.prompt.flow_script"(ui.session, flow)
+  write_file(path, text)
+  ui.print(("flow %s written to %s, stages: %d"):format(flow.name, path, #flow.stages))
+  for _, what in ipairs(missing) do ui.print("to be filled in there: " .. what) end
+end
+
+function command.save(ui, rest)
+  local of_flow = rest:match "^flow%f[%s%z](.*)$"
+  if of_flow then return save_flow(ui, of_flow:match "^%s*(.*)$") end
+  local path = path_of(rest, "save")
+  write_file(path, ui.session:script())
   ui.print(("chunks written to %s: %d"):format(path, #ui.session.chunks))
 end
 
@@ -353,7 +377,10 @@ function command.doc(ui, rest)
   local name = rest:gsub("%b()$", "")
   if not name:find "^[%a_][%w_.:]*$" then fail ":doc needs a name, as in :doc ch:take or :doc string.format" end
   local found = doc.find(name)
-  if #found == 0 then fail("there is no documentation of %s", rest) end
+  if #found == 0 then
+    local nearest = hint.nearest(name, doc.names())
+    fail("there is no documentation of %s%s", rest, nearest and ("; did you mean %s?"):format(nearest) or "")
+  end
   for _, entry in ipairs(found) do ui.print(doc.text(entry, columns(ui))) end
 end
 
@@ -419,9 +446,17 @@ local function parse(self, line)
   local name, rest = line:match "^%s*:([%a%-]*)%s*(.-)%s*$"
   if name and (name ~= "" or rest == "") then return ALIASES[name] or name, rest end
   local word = line:match "^%s*(.-)%s*$"
+  if word == "?" then return "help", "" end
+  local asked = word:match "^([%a_][%w_.:]*)%s*%?$"
+  if asked then return "doc", asked end
   local is_command = WORDS[word] and self.ui.session:is_free(word:match "^%a+")
   return is_command and WORDS[word] or nil, ""
 end
+
+---Whether a line is a command.
+---@param line string
+---@return boolean
+function Commands:is_command(line) return parse(self, line) ~= nil end
 
 ---Runs a line that is a command.
 ---@param line string
@@ -432,7 +467,9 @@ function Commands:run(line)
   if not name then return nil end
   local f = command[name]
   if not f then
-    self.ui.complain(("there is no command :%s; :help lists them"):format(name))
+    local nearest = hint.nearest(name, commands.names())
+    self.ui.complain(("there is no command :%s; %s"):format(name, nearest and ("did you mean :%s?"):format(nearest)
+      or ":help lists them"))
     return true
   end
   local ok, result = pcall(f, self.ui, rest)

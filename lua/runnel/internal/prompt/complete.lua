@@ -5,43 +5,10 @@ local rn = require "runnel"
 local commands = require "runnel.internal.prompt.commands"
 local doc = require "runnel.internal.prompt.doc"
 local lexer = require "runnel.internal.prompt.lexer"
+local modules = require "runnel.internal.prompt.modules"
+local named = require "runnel.internal.prompt.names"
 
 local SHOWN = 200
-
--- The table that is the `__index` of a value's metatable, or nil.
-local function behind(value)
-  local meta = debug.getmetatable(value)
-  local index = type(meta) == "table" and rawget(meta, "__index")
-  return type(index) == "table" and index or nil
-end
-
--- Calls f(table) for each table in which a value's fields are looked up.
-local function each_table(value, f)
-  local t = type(value) == "table" and value or behind(value)
-  for _ = 1, 10 do
-    if not t then return end
-    f(t)
-    t = behind(t)
-  end
-end
-
-local function field(value, name)
-  local found
-  each_table(value, function(t)
-    if found == nil then found = rawget(t, name) end
-  end)
-  return found
-end
-
--- The value of `a.b:c`, without the last name.
-local function resolve(session, path)
-  local value
-  for name in path:gmatch "[%a_][%w_]*" do
-    if value == nil then value = session:get(name) else value = field(value, name) end
-    if value == nil then return nil end
-  end
-  return value
-end
 
 -- Collects the candidates for a word: texts, or { text, the text to show }.
 local function candidates(start)
@@ -164,23 +131,24 @@ local function names(session, line)
     if type(name) == "string" and name:find "^[%a_][%w_]*$" then add(name) end
   end
   if path == "" then
-    for name in pairs(session.locals.cells) do consider(name) end
-    each_table(session.env or _G, function(t)
-      for name in next, t do consider(name) end
-    end)
-    if session.env then
-      for name in next, _G do consider(name) end
-    end
+    named.each_variable(session, consider)
     for word in pairs(lexer.KEYWORDS) do consider(word) end
   else
-    local value = resolve(session, path)
+    local value = named.resolve(session, path)
     if value == nil then return "" end
-    each_table(value, function(t)
+    named.each_table(value, function(t)
       for name, v in next, t do
         if separator ~= ":" or type(v) == "function" then consider(name) end
       end
     end)
   end
+  return choose(list, start)
+end
+
+-- Completes the name of a module at the end of the line: after require and a quotation mark.
+local function module_name(ui, quote, start)
+  local list, add = candidates(start)
+  modules.each(start, ui.files, function(name) add(name:sub(-1) == "." and name or name .. quote, name) end)
   return choose(list, start)
 end
 
@@ -204,10 +172,12 @@ return function(ui, line, held)
     if #list > 0 or not EXPRESSION[name] then return choose(list, start) end
     line = start
   end
+  local quote, start = line:match "%f[%w_]require%s*%(?%s*([\"'])([%w_.%-]*)$"
+  if quote then return module_name(ui, quote, start) end
   if line:find "[(,]%s*$" then
     local path = called(held .. line)
     local object, method = (path or ""):match "^(.*)(:[%a_][%w_]*)$"
-    if object and rn.is_chan(resolve(ui.session, object)) then path = "ch" .. method end
+    if object and rn.is_chan(named.resolve(ui.session, object)) then path = "ch" .. method end
     local calls = path and doc.calls(path) or {}
     if #calls > 0 then return "", calls end
   end

@@ -100,6 +100,29 @@ function lexer.tokens(text)
   end
 end
 
+local CLASSES = { keyword = "k", string = "s", number = "n" }
+
+---The class of each byte of a text, for colours: a string of the same length, of k (keyword), s (string), n (number),
+---c (comment) and blanks.
+---@param text string
+---@return string
+function lexer.classes(text)
+  local parts, at = {}, 1
+  -- Between tokens there are blanks and comments.
+  local function gap(stop)
+    local before, comment = text:sub(at, stop):match "^(%s*)(.-)%s*$"
+    parts[#parts + 1] = (" "):rep(#before) .. ("c"):rep(#comment) .. (" "):rep(stop - at + 1 - #before - #comment)
+  end
+  for kind, value, start, stop in lexer.tokens(text) do
+    gap(start - 1)
+    local class = kind == "unfinished" and (value:find "^%-%-" and "c" or "s") or CLASSES[kind] or " "
+    parts[#parts + 1] = class:rep(stop - start + 1)
+    at = stop + 1
+  end
+  gap(#text)
+  return table.concat(parts)
+end
+
 local OPENS = { ["("] = 1, ["{"] = 1, ["["] = 1, ["function"] = 1, ["do"] = 1, ["if"] = 1, ["repeat"] = 1 }
 local CLOSES = { [")"] = 1, ["}"] = 1, ["]"] = 1, ["end"] = 1, ["until"] = 1 }
 

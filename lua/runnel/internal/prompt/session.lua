@@ -12,6 +12,7 @@ local LONG = 16384 -- bytes; a longer text is compiled only when all its bracket
 ---@field text string
 ---@field run function
 ---@field expression boolean
+---@field has_value boolean it returns the value of an expression, or of the call that is its last statement
 
 ---@class runnel.internal.prompt.Session
 ---@field locals runnel.internal.prompt.Locals
@@ -70,7 +71,23 @@ local function examine(text, name)
   return is_expression and expression_err or err
 end
 
----Compiles a text: an expression, whose values it returns, or statements.
+-- Statements of several lines whose last one is a call, so that its values are returned; nil for other texts. A name at
+-- the beginning of a line outside of blocks and brackets begins a statement if what is before it is complete.
+local function with_last_value(text, name)
+  local depth, begins, last_stop = 0, {}, 0
+  for kind, value, start, stop in lexer.tokens(text) do
+    local is_first = text:sub(last_stop + 1, start - 1):find "\n"
+    if depth == 0 and kind == "name" and is_first then begins[#begins + 1] = start end
+    depth, last_stop = depth + lexer.depth_of(kind, value), stop
+  end
+  for i = #begins, 1, -1 do
+    local before, call = text:sub(1, begins[i] - 1), text:sub(begins[i])
+    if try("return " .. call, name) and try(before, name) then return before .. "return " .. call end
+  end
+end
+
+---Compiles a text: an expression, whose values it returns, or statements. Of several lines of statements, the values of
+---a call at the end are returned, too.
 ---@param text string
 ---@return runnel.internal.prompt.Chunk? chunk
 ---@return string? err "incomplete" if more lines might complete it
@@ -79,10 +96,13 @@ function Session:compile(text)
   local err, is_expression = examine(text, name)
   if err then return nil, err end
   local source = is_expression and "return " .. text:gsub("^=", "") or text
+  local is_candidate = not is_expression and #text <= LONG and text:find "\n%s*[%a_]"
+  local valued = is_candidate and with_last_value(text, name) or nil
+  source = valued or source
   local run
   run, err = self.locals:load(source, name, self.env)
   if not run then return nil, err end
-  return { text = text, run = run, expression = is_expression }
+  return { text = text, run = run, expression = is_expression, has_value = is_expression or valued ~= nil }
 end
 
 ---Compiles an expression only.
