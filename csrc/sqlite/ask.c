@@ -9,7 +9,7 @@
 /* The first argument of database:ask that is a value for a parameter. */
 enum { FIRST_VALUE = 8 };
 
-static const char *const kinds[] = {"open", "exec", "rows", "begin", "commit", "rollback", "close", NULL};
+static const char *const kinds[] = {"open", "exec", "rows", "last", "begin", "commit", "rollback", "close", NULL};
 
 /* Copies the string at an index, and a zero byte, to *memory, and moves *memory behind them. */
 static const char *copy_string(lua_State *L, int at, char **memory, size_t *size) {

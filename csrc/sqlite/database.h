@@ -42,6 +42,7 @@ typedef enum JobKind {
   JOB_OPEN,     /* opens the connection, and runs the statements, which are pragmas */
   JOB_EXEC,     /* runs statements, and drops their rows */
   JOB_ROWS,     /* runs one statement, and collects its rows */
+  JOB_LAST,     /* runs statements, and collects the rows of the last one */
   JOB_BEGIN,    /* begins a transaction of Lua */
   JOB_COMMIT,   /* commits it */
   JOB_ROLLBACK, /* rolls it back, unless it has ended; a JOB_BEGIN that is closed becomes this */
@@ -176,6 +177,11 @@ int connection_do(Database *db, const char *sql);
 
 /* Sets the job's error to the connection's. */
 void connection_blame(Database *db, Job *job, int code);
+
+/* ---- matches.c: the same ---- */
+
+/* Adds the function runnel_matches to a connection; returns SQLite's code. */
+int matches_add(sqlite3 *connection);
 
 /* ---- statement.c: the same ---- */
 

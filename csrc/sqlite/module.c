@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kit/process.h"
 #include "sqlite/database.h"
 
 static void wake(void *data) { thread_wake(&((Database *)data)->thread); }
@@ -90,7 +91,7 @@ static int module_wall(lua_State *L) {
 
 int luaopen_runnel_sqlite_core(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"locks", locks_new}, {"open", module_open}, {"wall", module_wall}, {NULL, NULL}};
+      {"locks", locks_new}, {"open", module_open}, {"process", process_push}, {"wall", module_wall}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"ask", ask_job}, {"close", module_close}, {NULL, NULL}};
   luaL_checkversion(L);
   (void)runnel_get_functions(L);

@@ -3,6 +3,7 @@
 
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
+local names = require "runnel.queue.names"
 local patience = require "runnel.nats.internal.patience"
 local outlet = require "runnel.nats.internal.outlet"
 local stream = require "runnel.nats.stream"
@@ -242,7 +243,7 @@ local OPTIONS = { history = true, ttl = true, replicas = true, storage = true, m
 ---encoding?: "raw"|"msgpack"|"json" } history: values to keep of each key (1); ttl: ms after which values go
 ---@return runnel.nats.Bucket? bucket, string? err
 function kv.kv(conn, name, opts)
-  jetstream.check_name(name, "kv: name")
+  names.check(name, "kv: name")
   check.options(opts, OPTIONS, "kv")
   opts = opts or {}
   local encoding = conn.encoding

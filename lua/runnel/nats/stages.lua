@@ -8,9 +8,10 @@ local job_stream = require "runnel.nats.internal.job_stream"
 local names = require "runnel.nats.internal.names"
 local running = require "runnel.queue.running"
 local serve = require "runnel.nats.internal.serve"
-local served = require "runnel.nats.internal.served"
+local served = require "runnel.queue.served"
 local start_worker = require "runnel.nats.internal.start_worker"
 local values = require "runnel.nats.internal.values"
+local worker_options = require "runnel.queue.options"
 
 ---@class runnel.nats_stages
 local stages = {}
@@ -114,7 +115,7 @@ function stages.serve(conn, name, n, f, opts)
   opts = opts or {}
   if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "serve: ack_wait") end
   if opts.max_jobs ~= nil then check.integer(opts.max_jobs, 1, "serve: max_jobs") end
-  local options = start_worker.check(opts, "serve")
+  local options = worker_options.check(opts, "serve", 2)
   check_stream_options(opts, "serve")
   local settings = {
     storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY,
