@@ -8,6 +8,7 @@
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
 local sqlite = require "runnel.sqlite"
 local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian libsqlite3-dev")
@@ -15,6 +16,7 @@ local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian li
 local dead = require "runnel.store.dead"
 local hand_back = require "runnel.queue.hand_back"
 local once = require "runnel.store.once"
+local queues = require "runnel.store.queues"
 local schema = require "runnel.store.schema"
 local sinks = require "runnel.store.sink"
 local sources = require "runnel.store.source"
@@ -34,6 +36,9 @@ local store = { hand_back = hand_back.hand_back }
 ---@field workers integer how many there have been
 ---@field readers table<table, string> those that read streams, each with its stream
 ---@field drainers table<function, boolean>
+---@field has_ended? boolean the file is closed
+---@field settling integer how many answers are on their way to the file
+---@field settled? runnel.Channel<any> closes when there are none; while the store is being closed
 ---@field is_closed boolean
 local Store = { __name = "runnel.store" }
 Store.__index = Store
@@ -95,6 +100,7 @@ end
 
 for name, method in pairs {
   stream = streams.stream, sink = sinks.sink, source = sources.source, stage = stages.stage, dead = dead.dead,
+  queues = queues.queues, queue = queues.queue,
 } do
   Store[name] = method
 end
@@ -127,6 +133,23 @@ function Store:ring(stream)
   for reader, of in pairs(self.readers) do
     if of == stream then reader:hear() end
   end
+end
+
+-- A statement in the background has ended, or died.
+local function settled(self)
+  self.settling = self.settling - 1
+  if self.settling == 0 and self.settled then self.settled:close() end
+end
+
+---For the library: runs a function in a go block that store:close waits for.
+---@param f function
+---@return runnel.Channel<any> block
+function Store:in_background(f, ...)
+  self.settling = self.settling + 1
+  return guard.go(settled, self, function(...)
+    f(...)
+    settled(self)
+  end, ...)
 end
 
 -- ---- the end ----
@@ -164,6 +187,11 @@ function Store:close()
   if self.is_closed then return end
   self.is_closed = true
   for reader in pairs(self.readers) do reader:hear() end
+  if self.settling > 0 then
+    self.settled = core.chan()
+    self.settled:take()
+  end
+  self.has_ended = true
   self.db:close()
   if self.locks then self.locks:close() end
 end
@@ -191,7 +219,7 @@ function store.open(path, opts)
   local db = sqlite.open(path, opts)
   local self = setmetatable({
     db = db, path = path, running = {}, memories = {}, is_closed = false, holder = new_holder(db), workers = 0,
-    readers = {}, drainers = {},
+    readers = {}, drainers = {}, settling = 0,
   }, Store)
   local ok, problem = schema.prepare(db)
   if ok and path ~= ":memory:" and path ~= "" then

@@ -5,9 +5,9 @@
 ---runs (core.locks). So others see at once when it has ended, and take its messages over: a lease needs no extension.
 ---Only messages that a program acknowledges itself (a named source) have a lease that ends.
 
+local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.internal.json"
-local core = require "runnel.core"
 local problems = require "runnel.store.problems"
 local wall = require "runnel.store.wall"
 
@@ -46,12 +46,12 @@ local ROOM <const> = [[coalesce((select case when paused then 0 else max(0, min(
   (select count(*) from runnel_delivery where stream = ?1 and consumer = ?2 and holder is not null))) end
   from runnel_consumer where stream = ?1 and name = ?2), 0)]]
 
--- Claims messages: those that are delivered again, then new ones. Then notes which ones are new from now on, and forgets
--- messages that were removed from the stream.
+-- Claims messages: those that are delivered again, then new ones. Then notes which ones are new from now on, and
+-- forgets messages that were removed from the stream.
 local CLAIM <const> = ([[
 update runnel_delivery set holder = ?3, claim = ?4, due = ?5, deliveries = deliveries + 1
   where (stream, seq, consumer) in (select stream, seq, consumer from runnel_delivery
-    where stream = ?1 and consumer = ?2 and due <= ?6 order by due limit $ROOM7);
+    where stream = ?1 and consumer = ?2 and due <= ?6 and due < $NEVER order by due limit $ROOM7);
 insert into runnel_delivery(stream, seq, consumer, due, deliveries, holder, claim)
   select stream, seq, ?2, ?5, 1, ?3, ?4 from runnel_message m
   where stream = ?1 and seq >= (select next from runnel_consumer where stream = ?1 and name = ?2) $NEW
@@ -69,17 +69,19 @@ select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, d.deliv
   where d.stream = ?1 and d.consumer = ?2 and d.holder = ?3 and d.claim in (?4, ?5) and s.name = ?1
     and m.stream = ?1 and m.seq = d.seq order by m.seq]])
   :gsub("%$ROOM7", (ROOM:format "?7")):gsub("%$ROOM6", (ROOM:format "?6 - changes()"))
+  :gsub("%$NEVER", NEVER)
 
--- Which messages after Consumer.next are new: not those that were removed because of their age, nor those that the put
--- delivers by their priority. With a pattern: only those with such a subject.
-local NEW <const> = [[and (m.priority = 0 or m.seq <= (select since from runnel_consumer where stream = ?1 and name = ?2))]]
+-- Which messages from runnel_consumer.next on are new: not those that their put has delivered, because they have a
+-- priority. With a pattern: only those with such a subject.
+local NEW <const> = [[and (m.priority = 0
+  or m.seq <= (select since from runnel_consumer where stream = ?1 and name = ?2))]]
 local MATCHES <const> = [[
  and runnel_matches(m.subject, (select subject from runnel_consumer where stream = ?1 and name = ?2))]]
 
-local STATE <const> = [[
+local STATE <const> = ([[
 select c.paused, c.asked, c.next <= s.last as has_new,
-  (select min(due) from runnel_delivery where stream = ?1 and consumer = ?2) as due
-from runnel_consumer c, runnel_stream s where c.stream = ?1 and c.name = ?2 and s.name = ?1]]
+  (select min(due) from runnel_delivery where stream = ?1 and consumer = ?2 and due < $NEVER) as due
+from runnel_consumer c, runnel_stream s where c.stream = ?1 and c.name = ?2 and s.name = ?1]]):gsub("%$NEVER", NEVER)
 
 local END <const> = "delete from runnel_delivery where stream = ? and seq = ? and consumer = ? and holder = ?"
 local BACK <const> = "update runnel_delivery set holder = null, due = ?5 where stream = ?1 and seq = ?2 and "
@@ -89,7 +91,7 @@ local LEASE <const> = "update runnel_delivery set due = ?5 where stream = ?1 and
 
 -- Messages that were delivered as often as they may, and would be delivered again.
 local GIVE_UP <const> = "update runnel_delivery set holder = null, due = ?4 where stream = ?1 and consumer = ?2 "
-  .. "and due <= ?5 and deliveries >= ?3"
+  .. "and due <= ?5 and due < ?4 and deliveries >= ?3"
 
 local HOLDERS <const> = "select distinct holder from runnel_worker where stream = ? and consumer = ? and holder <> ?"
 local TAKE_BACK <const> = [[
@@ -124,7 +126,8 @@ end
 ---@param store runnel.store.Store
 ---@param stream string
 ---@param name string
----@param opts { subject?: string, from?: string|integer, max_ack_pending?: integer, ack_wait?: number, tries?: integer }
+---@param opts { subject?: string, from?: string|integer, max_ack_pending?: integer, ack_wait?: number,
+---tries?: integer }
 ---@return runnel.store.Consumer? consumer, string? err
 function consumer.open(store, stream, name, opts)
   local ack_wait = opts.ack_wait and math.floor(opts.ack_wait)
@@ -147,8 +150,8 @@ function consumer.open(store, stream, name, opts)
 end
 
 -- Runs a statement; raises its error.
-local function must(self, kind, sql, ...)
-  local result, problem = self.store:attempt(kind, sql, ...)
+local function must(store, kind, sql, ...)
+  local result, problem = store:attempt(kind, sql, ...)
   if not result then error(problem, 0) end
   return result
 end
@@ -162,8 +165,8 @@ function Consumer:claim(room)
   local stream, name, holder = self.stream, self.name, self.store.holder
   local now, claim = wall(), self.claims + 2
   self.claims = claim
-  if self.tries then must(self, "exec", GIVE_UP, stream, name, self.tries, NEVER, now) end
-  return must(self, "last", self.claim_sql,
+  if self.tries then must(self.store, "exec", GIVE_UP, stream, name, self.tries, NEVER, now) end
+  return must(self.store, "last", self.claim_sql,
     stream, name, holder, claim, NEVER, now, room,
     stream, name, holder, claim + 1, NEVER, room,
     stream, name, holder, claim + 1,
@@ -172,18 +175,21 @@ function Consumer:claim(room)
     stream, name, holder, claim, claim + 1)
 end
 
----How it is: `paused`, `asked`, `has_new` (1 if there may be messages that were not delivered), and `due`, when the next
----one is delivered again. Nil if it was deleted. Raises if the question fails. Parks.
+---How it is: `paused`, `asked`, `has_new` (1 if there may be messages that were not delivered), and `due`, when the
+---next one is delivered again. Nil if it was deleted. Raises if the question fails. Parks.
 ---@return { paused: integer, asked: integer, has_new: integer, due: integer? }?
-function Consumer:state() return must(self, "rows", STATE, self.stream, self.name)[1] end
+function Consumer:state() return must(self.store, "rows", STATE, self.stream, self.name)[1] end
 
 ---Gives back the messages of processes that have ended. Raises if that fails. Parks.
-function Consumer:take_back()
-  local store, locks = self.store, self.store.locks
+---@param store runnel.store.Store
+---@param stream string
+---@param name string of the consumer
+function consumer.take_back(store, stream, name)
+  local locks = store.locks
   if not locks then return end
-  for _, row in ipairs(must(self, "rows", HOLDERS, self.stream, self.name, store.holder)) do
+  for _, row in ipairs(must(store, "rows", HOLDERS, stream, name, store.holder)) do
     if locks:try(row.holder) then
-      must(self, "exec", TAKE_BACK, self.stream, self.name, row.holder, wall(), self.stream, self.name, row.holder)
+      must(store, "exec", TAKE_BACK, stream, name, row.holder, wall(), stream, name, row.holder)
       locks:release(row.holder)
     end
   end
@@ -193,11 +199,13 @@ end
 
 -- Runs a statement in the background, and repeats it until it succeeds. Then wakes the readers of the stream.
 local function later(self, sql, ...)
-  guard.started(guard.go(guard.nothing, nil, function(...)
-    while not self.store.is_closed do
-      if self.store.db:attempt("exec", sql, ...) then return self.store:ring(self.stream) end
+  local store, stream = self.store, self.stream
+  guard.started(store:in_background(function(...)
+    repeat
+      if store.has_ended then return end -- the system has released its lock: others take its messages
+      if store.db:attempt("exec", sql, ...) then return store:ring(stream) end
       sleep(TRIES_AGAIN)
-    end
+    until store.is_closed
   end, ...), "store")
 end
 
@@ -229,21 +237,23 @@ function Consumer:end_of(seq) return END, self.stream, seq, self.name, self.stor
 -- ---- workers ----
 
 ---Registers a worker of this process, and returns its number. Raises if that fails. Parks.
+---@param has_reports boolean whether it will answer questions for reports
 ---@return integer id
-function Consumer:register()
+function Consumer:register(has_reports)
   local store = self.store
   store.workers = store.workers + 1
-  must(self, "exec", "insert into runnel_worker(holder, id, stream, consumer) values (?, ?, ?, ?)", store.holder,
-    store.workers, self.stream, self.name)
+  must(store, "exec", "insert into runnel_worker(holder, id, stream, consumer, report) values (?, ?, ?, ?, ?)",
+    store.holder, store.workers, self.stream, self.name, has_reports and "{}" or nil)
   return store.workers
 end
 
----Stores the report of a worker, for whoever has asked. In the background.
+---Stores the report of a worker. In the background.
 ---@param id integer
 ---@param report table
-function Consumer:tell(id, report)
+---@param asked integer when it was asked for
+function Consumer:tell(id, report, asked)
   later(self, "update runnel_worker set report = ?, told = ? where holder = ? and id = ?",
-    assert(json.encode(report)), wall(), self.store.holder, id)
+    assert(json.encode(report)), asked, self.store.holder, id)
 end
 
 ---Ends the registration of a worker. In the background.

@@ -20,12 +20,12 @@ local FIND <const> = "select " .. FIELDS .. ", value, headers from runnel_dead w
 
 ---Stores a letter; at most one with an id. Parks.
 ---@param store runnel.store.Store
----@param letter runnel.DeadLetter with `form`
+---@param letter runnel.DeadLetter whose encoding is the form of its value in the table
 ---@return boolean? stored, string? problem
 function dead.store(store, letter)
   local ok, problem = store:attempt("exec", BURY, letter.name, letter.kind, letter.id, letter.error, letter.traceback,
     letter.starts, letter.raises, letter.since, wall(), ("%s:%d"):format(lib.process()), letter.from, letter.subject,
-    letter.position, letter.form, values.of_column(letter.form, letter.data), values.size(letter.data),
+    letter.position, letter.encoding, values.of_column(letter.encoding, letter.data), values.size(letter.data),
     letter.headers and json.encode(letter.headers) or nil)
   if not ok then return nil, problem end
   return true

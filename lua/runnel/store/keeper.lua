@@ -7,6 +7,7 @@ local guard = require "runnel.internal.guard"
 local json = require "runnel.internal.json"
 local letters = require "runnel.store.dead"
 local messages = require "runnel.store.message"
+local queues = require "runnel.queue.queues"
 local problems = require "runnel.store.problems"
 local reader = require "runnel.store.reader"
 local steps = require "runnel.store.steps"
@@ -52,7 +53,11 @@ function Keeper:open(taker)
     pause = function(is_paused)
       if self.worker then self.worker:pause(is_paused) end
     end,
-    report = function() return self.worker and self.worker:report() or {} end,
+    report = function()
+      local report = self.worker and self.worker:report() or {}
+      report.program = queues.program()
+      return report
+    end,
   }, self.what)
   if not of then return nil, err end
   self.reader = of

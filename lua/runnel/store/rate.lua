@@ -1,7 +1,7 @@
 ---The option `rate` of stages: how many calls all processes of a stage together may start in a time.
 ---
----The table has as many rows as calls may start in that time, each with the time of a start. A call takes the oldest one,
----and starts when the time is over since then.
+---The table has as many rows as calls may start in that time, each with the time of a start. A call takes the oldest
+---one, and starts when the time is over since then.
 
 local core = require "runnel.core"
 local wall = require "runnel.store.wall"

@@ -1,6 +1,7 @@
----Reads the messages of a consumer for a worker or a named source: claims as many as there is room for, takes over those
----of processes that have ended, and sees pauses and questions for reports.
+---Reads the messages of a consumer for a worker or a named source: claims as many as there is room for, takes over
+---those of processes that have ended, and sees pauses and questions for reports.
 
+local consumers = require "runnel.store.consumer"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local messages = require "runnel.store.message"
@@ -37,7 +38,8 @@ Reader.__index = Reader
 local function look_around(self)
   if now() - self.looked < LOOKS_AGAIN then return end
   self.looked = now()
-  self.consumer:take_back()
+  local consumer = self.consumer
+  consumers.take_back(consumer.store, consumer.stream, consumer.name)
 end
 
 -- Sees whether the queue was paused, and whether somebody asks for a report.
@@ -49,7 +51,7 @@ local function see(self, state)
   end
   if state.asked > self.asked then
     self.asked = state.asked
-    if self.report then self.consumer:tell(self.id, self.report()) end
+    if self.report then self.consumer:tell(self.id, self.report(), state.asked) end
   end
 end
 
@@ -61,6 +63,10 @@ local function claim(self, room)
   return #rows
 end
 
+local function deleted(consumer)
+  return ("the consumer %q of the stream %q was deleted"):format(consumer.name, consumer.stream)
+end
+
 -- Does what there is to do. Returns how long it may wait then, in ms.
 local function work(self)
   look_around(self)
@@ -70,7 +76,7 @@ local function work(self)
     if self.has_more then return LOOKS_AGAIN end -- the bell rings when there is room again
   end
   local state = self.consumer:state()
-  if not state then error(("the consumer %q was deleted"):format(self.consumer.name), 0) end
+  if not state then error(deleted(self.consumer), 0) end
   see(self, state)
   local left = state.due and state.due - wall() or LOOKS_AGAIN
   self.has_more = state.has_new == 1 or left <= 0
@@ -129,7 +135,7 @@ function reader.open(opts, what)
   local self = setmetatable(opts, Reader) --[[@as runnel.store.Reader]]
   self.bell, self.has_more, self.looked = core.chan(core.sliding_buffer(1)), true, -math.huge
   self.is_paused, self.asked = consumer.paused, consumer.asked
-  local ok, id = pcall(consumer.register, consumer)
+  local ok, id = pcall(consumer.register, consumer, opts.report ~= nil)
   if not ok then return nil, tostring(id) end
   self.id = id
   consumer.store:add_reader(consumer.stream, self)

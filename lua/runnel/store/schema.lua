@@ -82,20 +82,21 @@ local STREAMS <const> = [[
     consumer text not null,
     holder text,                           -- the process that has it; null: it waits
     claim integer,                         -- with which it has got the message
-    due integer not null,                  -- when it is delivered again; below 0: at once, by its priority
+    due integer not null,                  -- when it is delivered again: 9223372036854775807 for never, below 0
+                                           -- for at once, by its priority
     deliveries integer not null,           -- how often it was delivered
     starts text,                           -- how often it was started, and how that ended: JSON
     changes integer not null default 0,    -- of `starts`
     primary key(stream, seq, consumer)) without rowid;
-  create index runnel_delivery_due on runnel_delivery(stream, consumer, due);
+  create index runnel_delivery_due on runnel_delivery(stream, consumer, due) where due < 9223372036854775807;
   create index runnel_delivery_held on runnel_delivery(stream, consumer, holder, claim) where holder is not null;
   create table runnel_worker(              -- what processes work on
     holder text not null,                  -- the process, and the name of its lock in the file -locks
     id integer not null,                   -- of a worker in it
     stream text not null,
     consumer text not null,
-    told integer not null default 0,       -- when the report was made
-    report text,                           -- JSON
+    report text,                           -- JSON; null: it makes none
+    told integer not null default 0,       -- runnel_consumer.asked when the report was made
     primary key(holder, id)) without rowid;
   create table runnel_dead(                -- dead letters
     seq integer primary key autoincrement,

@@ -25,7 +25,9 @@ local WITH_PRIORITY <const> = [[;
 insert into runnel_delivery(stream, seq, consumer, due, deliveries)
   select s.name, s.last, c.name, ?3, 0 from runnel_stream s, runnel_consumer c
   where s.name = ?1 and c.stream = ?1 and changes() = 1
-    and (c.subject is null or runnel_matches(?2, c.subject))]]
+    and (c.subject is null or runnel_matches(?2, c.subject));
+update runnel_consumer set delivered = delivered + 1
+  where stream = ?1 and changes() > 0 and (subject is null or runnel_matches(?2, subject))]]
 
 ---Stores a message. Parks.
 ---@param store runnel.store.Store
@@ -55,6 +57,7 @@ function sink.append(store, stream, subject, form, data, opts)
     if priority > 0 then
       sql = sql .. WITH_PRIORITY
       add(3, stream, subject, -priority)
+      add(2, stream, subject)
     end
     sql = sql .. (id and "; select seq from runnel_id where stream = ? and id = ?"
       or "; select last as seq from runnel_stream where name = ?")

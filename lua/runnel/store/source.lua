@@ -125,8 +125,9 @@ end
 
 ---The messages of a stream, as a channel.
 ---
----With a name, the program acknowledges each message (m:ack()), gives it back (m:nak(ms)), or gives it up (m:term()). A
----message that is not acknowledged within ack_wait after the take is delivered again; at once, if the process has ended.
+---With a name, the program acknowledges each message (m:ack()), gives it back (m:nak(ms)), or gives it up (m:term()).
+---A message that is not acknowledged within ack_wait after the take is delivered again; at once, if the process has
+---ended.
 ---
 ---Without a name, the source delivers every message once and in order. There is nothing to acknowledge, and the next
 ---source starts from the beginning again.
