@@ -336,7 +336,19 @@ describe("runnel.store", function()
         local _ = stores.open(dir.path .. "/work.db")
       end)
       local db <close> = sqlite.open(dir.path .. "/work.db")
-      db:exec "update runnel_schema set version = 1"
+      db:exec "update runnel_schema set version = 2"
+    end)
+
+    it("of an older release is migrated, and keeps its results", function()
+      counted("work", function() return "kept" end) "a"
+      for _, row in ipairs(store.db:rows "select name from sqlite_schema where type = 'table' and name like 'runnel%'") do
+        if row.name ~= "runnel_once" and row.name ~= "runnel_schema" then store.db:exec("drop table " .. row.name) end
+      end
+      store.db:exec "update runnel_schema set version = 1"
+      restart()
+      assert.equal("kept", counted("work", error) "a")
+      assert.same({ version = 2 }, store.db:one "select version from runnel_schema")
+      assert(store:stream "orders")
     end)
 
     it("that is damaged, or no database, is refused", function()

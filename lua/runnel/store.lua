@@ -16,6 +16,7 @@ local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian li
 local dead = require "runnel.store.dead"
 local hand_back = require "runnel.queue.hand_back"
 local once = require "runnel.store.once"
+local owners = require "runnel.queue.owners"
 local queues = require "runnel.store.queues"
 local schema = require "runnel.store.schema"
 local sinks = require "runnel.store.sink"
@@ -227,7 +228,10 @@ function store.open(path, opts)
     problem = problem and ("%s-locks: %s"):format(path, problem)
   end
   if self.locks then self.locks:try(self.holder) end
-  if not problem then return self end
+  if not problem then
+    owners.add(self)
+    return self
+  end
   self:close()
   error("open: " .. problem, 2)
 end

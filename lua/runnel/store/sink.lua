@@ -71,9 +71,9 @@ function sink.append(store, stream, subject, form, data, opts)
 end
 
 local Sink = sinks.class(function(self, subject, value, opts)
-  if value == nil then error("put: a value other than nil expected", opts.level + 1) end
+  if value == nil then error("put: a value other than nil expected", opts.level) end
   local form, data = values.encode(value, "value")
-  if not form then error("put: " .. data, opts.level + 1) end
+  if not form then error("put: " .. data, opts.level) end
   local sequence, err = sink.append(self.owner, self.stream, subject, form, data, opts)
   if sequence then return sequence, err end
   return nil, (problems.of_put(err, self.stream))
