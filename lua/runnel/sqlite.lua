@@ -157,8 +157,8 @@ function Statements:one(sql, ...)
   return rows[1]
 end
 
----For other modules of the library: like exec or rows, but returns nil and a message if the statement fails. "last" runs
----several statements, and returns the rows of the last one.
+---For other modules of the library: like exec or rows, but returns nil and a message if the statement fails. "last"
+---runs several statements, and returns the rows of the last one.
 ---@param kind "exec"|"rows"|"last"
 ---@param sql string
 ---@param ... any
