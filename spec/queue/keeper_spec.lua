@@ -274,7 +274,8 @@ for name, with in pairs {
       for _ = 1, 2 do
         assert.is_true(one.keeper:bury {
           kind = "message", name = "spec", data = message.data, encoding = message.form,
-          id = one.keeper:id(message), error = "no", starts = 1, raises = 1, since = message.time, subject = "queue", position = message.sequence,
+          id = one.keeper:id(message), error = "no", starts = 1, raises = 1,
+          since = message.time, subject = "queue", position = message.sequence,
         })
       end
       assert.equal(1, queue.letters())

@@ -71,6 +71,55 @@ describe("a stage of a store", function()
     assert.same({ 2, 6, 0 }, { charged, tries, count "runnel_once" })
   end)
 
+  it("stores no results of a message that another process has got meanwhile", function()
+    stored("words", "a")
+    local out = stored "out"
+    local stage = assert(store:stage(1, "words", function()
+      store.db:exec "update runnel_delivery set holder = 'another'"
+      return "too late"
+    end, "out"))
+    wait_for(function() return stage:stats().done == 1 end)
+    assert.same({ 0, 1 }, { count "runnel_message where stream = 'out'", count "runnel_delivery" })
+    assert.same({ true, 1, false }, { out:put "x" })
+  end)
+
+  it("stores the results of a message that was removed from its stream meanwhile", function()
+    stored("words", "a")
+    stored "out"
+    local stage = assert(store:stage(1, "words", function()
+      assert.equal(1, store:stream("words"):purge())
+      return "done"
+    end, "out"))
+    wait_for(function() return stage:stats().done == 1 end)
+    assert.same({ 1, 0 }, { count "runnel_message where stream = 'out'", count "runnel_delivery" })
+  end)
+
+  it("says that no messages come while another program has locked the file, and goes on then", function()
+    stored "words"
+    store:close()
+    store = stores.open(dir.path .. "/work.db", { busy_timeout = 1 })
+    local other <close> = stores.open(dir.path .. "/work.db")
+    local reports, done = {}, {}
+    local before = rn.on_error(function(err) reports[#reports + 1] = tostring(err) end)
+    local sink = assert(store:sink "words")
+    local stage = assert(store:stage(1, "words", function(v) done[#done + 1] = v end, nil, { name = "n" }))
+    assert(sink:put(1))
+    wait_for(function() return #done == 1 end)
+    local put
+    other.db:transaction(function(tx)
+      tx:exec "create table other(a)"
+      put = { sink:put(2) }
+      tx:exec [[insert into runnel_message(stream, seq, subject, form, value, bytes, made)
+        select name, last + 1, 'words', 'json', '3', 1, 0 from runnel_stream where name = 'words']]
+    end)
+    assert.is_false(put[1])
+    assert.matches("another connection has held a lock", put[2])
+    wait_for(function() return #done == 2 end)
+    rn.on_error(before)
+    assert.same({ 1, 3 }, done) -- a row that another program has inserted
+    stage:drain()
+  end)
+
   it("starts messages with a higher priority first, and each once", function()
     stored("words")
     local sink = assert(store:sink "words")

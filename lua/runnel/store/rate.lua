@@ -13,7 +13,7 @@ delete from runnel_rate where rowid in (select rowid from runnel_rate where name
   max(0, (select count(*) from runnel_rate where name = ?1) - ?2));
 with recursive slot(i) as (select count(*) + 1 from runnel_rate where name = ?1
   union all select i + 1 from slot where i < ?2)
-insert into runnel_rate(name, at) select ?1, 0 from slot where i <= ?2]]
+insert into runnel_rate(name, at) select ?1, -9000000000000000 from slot where i <= ?2]]
 local TAKE <const> = "update runnel_rate set at = max(?2, at + ?3) where rowid = "
   .. "(select rowid from runnel_rate where name = ?1 order by at limit 1) returning at"
 
