@@ -65,9 +65,9 @@ update runnel_consumer as c set next = (select last + 1 from runnel_stream where
 delete from runnel_delivery where stream = ?1 and consumer = ?2 and holder = ?3 and claim = ?4
   and not exists (select 1 from runnel_message m where m.stream = ?1 and m.seq = runnel_delivery.seq);
 select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, d.deliveries, s.last
-  from runnel_delivery d, runnel_message m, runnel_stream s
+  from runnel_stream s cross join runnel_delivery d indexed by runnel_delivery_held cross join runnel_message m
   where d.stream = ?1 and d.consumer = ?2 and d.holder = ?3 and d.claim in (?4, ?5) and s.name = ?1
-    and m.stream = ?1 and m.seq = d.seq order by m.seq]])
+    and m.stream = ?1 and m.seq = d.seq order by d.claim, d.seq]])
   :gsub("%$ROOM7", (ROOM:format "?7")):gsub("%$ROOM6", (ROOM:format "?6 - changes()"))
   :gsub("%$NEVER", NEVER)
 
@@ -90,8 +90,8 @@ local LEASE <const> = "update runnel_delivery set due = ?5 where stream = ?1 and
   .. "holder = ?4"
 
 -- Messages that were delivered as often as they may, and would be delivered again.
-local GIVE_UP <const> = "update runnel_delivery set holder = null, due = ?4 where stream = ?1 and consumer = ?2 "
-  .. "and due <= ?5 and due < ?4 and deliveries >= ?3"
+local GIVE_UP <const> = "update runnel_delivery indexed by runnel_delivery_due set holder = null, due = ?4 "
+  .. "where stream = ?1 and consumer = ?2 and due <= ?5 and due < " .. NEVER .. " and deliveries >= ?3"
 
 local HOLDERS <const> = "select distinct holder from runnel_worker where stream = ? and consumer = ? and holder <> ?"
 local TAKE_BACK <const> = [[

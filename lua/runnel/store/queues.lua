@@ -26,8 +26,8 @@ select c.*, s.last, s.made as stream_made,
   (select count(*) from runnel_dead where name = c.name) as given_up,
   (select count(*) from (select 1 from runnel_message m where $NEW limit $COUNTED)) as new,
   (select made from runnel_message m where $NEW order by m.seq limit 1) as oldest_new,
-  (select m.made from runnel_delivery d, runnel_message m where d.stream = c.stream and d.consumer = c.name
-    and m.stream = d.stream and m.seq = d.seq order by m.seq limit 1) as oldest_delivered,
+  (select made from runnel_message where stream = c.stream and seq = (select min(seq) from runnel_delivery
+    where stream = c.stream and consumer = c.name)) as oldest_delivered,
   (select made from runnel_message where stream = c.stream order by seq desc limit 1) as newest
 from runnel_consumer c join runnel_stream s on s.name = c.stream]])
   :gsub("%$NEW", [[m.stream = c.stream and m.seq >= c.next and (m.priority = 0 or m.seq <= c.since)
