@@ -15,6 +15,7 @@ local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian li
 
 local dead = require "runnel.store.dead"
 local hand_back = require "runnel.queue.hand_back"
+local kv = require "runnel.store.kv"
 local once = require "runnel.store.once"
 local owners = require "runnel.queue.owners"
 local queues = require "runnel.store.queues"
@@ -101,7 +102,7 @@ end
 
 for name, method in pairs {
   stream = streams.stream, sink = sinks.sink, source = sources.source, stage = stages.stage, dead = dead.dead,
-  queues = queues.queues, queue = queues.queue,
+  kv = kv.kv, queues = queues.queues, queue = queues.queue,
 } do
   Store[name] = method
 end

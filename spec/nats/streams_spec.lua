@@ -2,7 +2,6 @@
 
 local rn = require "runnel"
 local background = require "spec.support.background"
-local jetstream = require "runnel.nats.internal.jetstream"
 local long = require "spec.support.long"
 local nats_server = require "spec.support.nats_server"
 local raises = require "spec.support.raises"
@@ -410,43 +409,6 @@ describe("streams", function()
   end)
 
   describe("conn:kv", function()
-    it("gets, puts, creates, updates and deletes values with their revisions", function()
-      local bucket = assert(conn:kv("settings", { encoding = "msgpack" }))
-      assert.same({}, { bucket:get "colour" })
-      assert.equal(1, bucket:put("colour", "red"))
-      assert.same({ "red", 1 }, { bucket:get "colour" })
-      assert.equal(2, bucket:update("colour", { 1, "two" }, 1))
-      assert.same({ { 1, "two" }, 2 }, { bucket:get "colour" })
-      assert.same({ nil, 'the key "colour" has revision 2' }, { bucket:update("colour", "blue", 1) })
-      assert.same({ nil, 'the key "colour" has a value, of revision 2' }, { bucket:create("colour", "blue") })
-      assert.same({ nil, 'the key "colour" has revision 2' }, { bucket:delete("colour", 1) })
-      assert.equal(3, bucket:delete "colour")
-      assert.same({}, { bucket:get "colour" })
-      assert.equal(4, bucket:create("colour", "green"))
-      assert.equal(5, bucket:create("size.large", 7))
-      assert.equal(6, bucket:put("gone", 1))
-      assert.equal(7, bucket:delete "gone")
-      assert.same({ "colour", "size.large" }, bucket:keys())
-      assert.same({}, assert(conn:kv "empty"):keys())
-    end)
-
-    it("lets one of many updates of one revision win", function()
-      local bucket = assert(conn:kv("counter", { encoding = "json" }))
-      assert(bucket:put("n", 0))
-      local done = {}
-      for i = 1, 5 do
-        done[i] = rn.go(function()
-          for _ = 1, 10 do
-            repeat
-              local value, revision = bucket:get "n"
-            until bucket:update("n", value + 1, revision)
-          end
-        end)
-      end
-      for i = 1, 5 do done[i]:take() end
-      assert.equal(50, (bucket:get "n"))
-    end)
-
     it("watches present values and changes, also when the server was killed", function()
       local bucket = assert(conn:kv("settings", { history = 5 }))
       assert(bucket:put("a.x", "1"))
@@ -471,21 +433,6 @@ describe("streams", function()
       end
       all:close()
       some:close()
-    end)
-
-    it("refuses wrong keys and a bucket with other settings", function()
-      local bucket = assert(conn:kv("settings", { history = 2 }))
-      raises("^put: a key", function() bucket:put("a b", "") end)
-      raises("^get: a key", function() bucket:get "a..b" end)
-      raises("^put: value: a string expected", function() bucket:put("a", {}) end)
-      raises("^kv: name", function() conn:kv "a b" end)
-      raises("^kv: history: an integer from 1 to 64 expected, got 65", function() conn:kv("x", { history = 65 }) end)
-      raises("^watch: a key or a pattern expected, got 7", function() bucket:watch(7) end)
-      local other, err = conn:kv("settings", { history = 3 })
-      assert.is_nil(other)
-      assert.matches("exists with other settings: max_msgs_per_subject is 2, not 3", err)
-      assert.is_true(bucket:destroy())
-      assert.same({ nil, nil, "stream not found" }, { bucket:get "a" })
     end)
   end)
 end)

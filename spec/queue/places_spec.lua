@@ -535,4 +535,90 @@ for _, at in ipairs(places) do
       raises("^dead: name", function() owner:dead "a.b" end)
     end))
   end)
+
+  describe("a bucket " .. at.name, function()
+    it("gets, puts, creates, updates and deletes values with their revisions", within(function(place)
+      local bucket = assert(place.owner:kv "settings")
+      assert.same({}, { bucket:get "colour" })
+      assert.equal(1, bucket:put("colour", "red"))
+      assert.same({ "red", 1 }, { bucket:get "colour" })
+      assert.equal(2, bucket:update("colour", { 1, "two" }, 1))
+      assert.same({ { 1, "two" }, 2 }, { bucket:get "colour" })
+      assert.same({ nil, 'the key "colour" has revision 2' }, { bucket:update("colour", "blue", 1) })
+      assert.same({ nil, 'the key "colour" has a value, of revision 2' }, { bucket:create("colour", "blue") })
+      assert.same({ nil, 'the key "colour" has revision 2' }, { bucket:delete("colour", 1) })
+      assert.same({ nil, 'the key "none" has no value' }, { bucket:update("none", 1, 7) })
+      assert.equal(3, bucket:delete "colour")
+      assert.same({}, { bucket:get "colour" })
+      assert.equal(4, bucket:create("colour", "green"))
+      assert.equal(5, bucket:create("size.large", 7))
+      assert.equal(6, bucket:put("gone", 1))
+      assert.equal(7, bucket:delete "gone")
+      assert.same({ "colour", "size.large" }, assert(place.open():kv "settings"):keys())
+      assert.same({}, assert(place.owner:kv "empty"):keys())
+      assert.is_true(bucket:destroy())
+      assert.matches("not found", select(3, bucket:get "a"))
+    end))
+
+    it("lets one of many updates of one revision win", within(function(place)
+      local bucket = assert(place.owner:kv "counter")
+      assert(bucket:put("n", 0))
+      local done = {}
+      for i = 1, 5 do
+        done[i] = rn.go(function()
+          for _ = 1, 10 do
+            repeat
+              local value, revision = bucket:get "n"
+            until bucket:update("n", value + 1, revision)
+          end
+        end)
+      end
+      for i = 1, 5 do done[i]:take() end
+      assert.equal(50, (bucket:get "n"))
+    end))
+
+    it("is watched: its present values, or all that it keeps, and then its changes", within(function(place)
+      local bucket = assert(place.owner:kv("settings", { history = 2 }))
+      for i, key in ipairs { "a.x", "b.x", "a.x", "a.x" } do assert.equal(i, bucket:put(key, i)) end
+      local function next_of(ch)
+        local change = assert(take_within(ch, 10000), "no change came")
+        return { change.key, change.value, change.revision, change.deleted }
+      end
+      local present, all = assert(bucket:watch()), assert(bucket:watch(">", { history = true }))
+      local updates = assert(place.open():kv "settings"):watch("a.*", { updates_only = true })
+      assert.same({ "b.x", 2, 2, false }, next_of(present))
+      local last = present:take()
+      assert.same({ "a.x", 4, 4, 0 }, { last.key, last.value, last.revision, last.pending })
+      for _, revision in ipairs { 2, 3, 4 } do assert.equal(revision, next_of(all)[3]) end
+      rn.sleep(50) -- watches begin
+      assert(bucket:put("b.x", 5))
+      assert(bucket:delete "a.x")
+      assert.same({ "b.x", 5, 5, false }, next_of(present))
+      for _, ch in ipairs { present, updates } do assert.same({ "a.x", nil, 6, true }, next_of(ch)) end
+      for _, ch in ipairs { present, all, updates } do ch:close() end
+    end))
+
+    it("forgets values that are older than ttl", within(function(place)
+      local bucket = assert(place.owner:kv("short", { ttl = 300 }))
+      assert(bucket:put("a", 1))
+      wait_for(function() return bucket:get "a" == nil end)
+      assert.same({}, bucket:keys())
+      assert(bucket:create("a", 2))
+    end))
+
+    it("refuses wrong keys, and a bucket with other settings", within(function(place)
+      local bucket = assert(place.owner:kv("settings", { history = 2 }))
+      raises("^put: a key", function() bucket:put("a b", "") end)
+      raises("^get: a key", function() bucket:get "a..b" end)
+      raises("^put: value: .*function", function() bucket:put("a", print) end)
+      raises("^kv: name", function() place.owner:kv "a b" end)
+      raises("^kv: history: an integer from 1 to 64 expected, got 65", function()
+        place.owner:kv("x", { history = 65 })
+      end)
+      raises("^watch: a key or a pattern expected, got 7", function() bucket:watch(7) end)
+      local other, err = place.owner:kv("settings", { history = 3 })
+      assert.is_nil(other)
+      assert.matches('^bucket "settings".* exists with other settings: %S+ is 2, not 3', err)
+    end))
+  end)
 end

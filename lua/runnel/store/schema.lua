@@ -124,6 +124,31 @@ local STREAMS <const> = [[
     at integer not null);
   create index runnel_rate_at on runnel_rate(name, at);
 
+  create table runnel_bucket(
+    name text primary key,
+    history integer not null,              -- how many values of a key are kept
+    ttl integer,                           -- ms
+    max_value integer,                     -- bytes
+    last integer not null default 0) without rowid; -- the last revision
+  create table runnel_value(
+    bucket text not null,
+    revision integer not null,
+    key text not null,
+    form text,                             -- null: the value was deleted
+    value,
+    made integer not null,
+    primary key(bucket, revision)) without rowid;
+  create index runnel_value_key on runnel_value(bucket, key, revision);
+  create trigger runnel_value_added after insert on runnel_value begin
+    update runnel_bucket set last = new.revision where name = new.bucket;
+    delete from runnel_value where bucket = new.bucket and key = new.key and revision <= (
+      select revision from runnel_value where bucket = new.bucket and key = new.key order by revision desc
+      limit 1 offset (select history from runnel_bucket where name = new.bucket));
+    delete from runnel_value where bucket = new.bucket and revision in (
+      select revision from runnel_value where bucket = new.bucket order by revision limit 10)
+      and made < new.made - (select ttl from runnel_bucket where name = new.bucket);
+  end;
+
   create trigger runnel_message_limits before insert on runnel_message
   when (select coalesce(max_age, max_messages, max_bytes, max_message) from runnel_stream where name = new.stream)
   begin
