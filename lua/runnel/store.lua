@@ -19,7 +19,9 @@ local kv = require "runnel.store.kv"
 local once = require "runnel.store.once"
 local owners = require "runnel.queue.owners"
 local queues = require "runnel.store.queues"
+local remote = require "runnel.store.remote"
 local schema = require "runnel.store.schema"
+local serve = require "runnel.store.serve"
 local sinks = require "runnel.store.sink"
 local sources = require "runnel.store.source"
 local stages = require "runnel.store.stage"
@@ -102,7 +104,7 @@ end
 
 for name, method in pairs {
   stream = streams.stream, sink = sinks.sink, source = sources.source, stage = stages.stage, dead = dead.dead,
-  kv = kv.kv, queues = queues.queues, queue = queues.queue,
+  kv = kv.kv, remote = remote.remote, serve = serve.serve, queues = queues.queues, queue = queues.queue,
 } do
   Store[name] = method
 end

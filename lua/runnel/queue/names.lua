@@ -15,6 +15,17 @@ function names.check(name, what, level)
   end
 end
 
+---Checks the name of a remote stage.
+---@param name any
+---@param what string the function that the program has called
+---@param level integer of the line for the error
+function names.check_stage(name, what, level)
+  if type(name) ~= "string" or not name:find "^[%w_-]+$" or #name > 100 then
+    error(("%s: name: letters, digits, - and _ expected (at most 100), got %s"):format(what,
+      type(name) == "string" and ("%q"):format(name) or name == nil and "nothing" or "a " .. type(name)), level)
+  end
+end
+
 ---Whether a subject matches a pattern with * and >.
 ---@param subject string
 ---@param pattern string

@@ -126,13 +126,13 @@ end
 ---@param store runnel.store.Store
 ---@param stream string
 ---@param name string
----@param opts { subject?: string, from?: string|integer, max_ack_pending?: integer, ack_wait?: number,
----tries?: integer }
+---@param opts { subject?: string, from?: string|integer, max_ack_pending?: integer, usual_pending?: integer,
+---ack_wait?: number, tries?: integer } `usual_pending`: of a new one, if there is no max_ack_pending
 ---@return runnel.store.Consumer? consumer, string? err
 function consumer.open(store, stream, name, opts)
   local ack_wait = opts.ack_wait and math.floor(opts.ack_wait)
   local rows, err = store:attempt("last", OPEN, stream, name, opts.subject, opts.from or "all",
-    opts.max_ack_pending or 1000, ack_wait or 30000, opts.tries, wall(), stream, name)
+    opts.max_ack_pending or opts.usual_pending or 1000, ack_wait or 30000, opts.tries, wall(), stream, name)
   if not rows then return nil, err end
   local row = rows[1]
   if not row then return nil, problems.no_stream(stream) end
@@ -193,6 +193,20 @@ function consumer.take_back(store, stream, name)
       locks:release(row.holder)
     end
   end
+end
+
+local GONE <const> = [[
+select seq from runnel_delivery d indexed by runnel_delivery_held where stream = ?1 and consumer = ?2 and holder = ?3
+  and not exists (select 1 from runnel_message m where m.stream = ?1 and m.seq = d.seq)]]
+
+---The messages of this process that were removed from the stream since. Raises if the question fails. Parks.
+---@return table<integer, boolean> sequences
+function Consumer:gone()
+  local gone = {}
+  for _, row in ipairs(must(self.store, "rows", GONE, self.stream, self.name, self.store.holder)) do
+    gone[row.seq] = true
+  end
+  return gone
 end
 
 -- ---- answers ----

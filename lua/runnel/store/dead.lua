@@ -11,10 +11,10 @@ local wall = require "runnel.store.wall"
 local dead = {}
 
 local BURY <const> = "insert or ignore into runnel_dead(name, kind, id, error, traceback, starts, raises, since, made, "
-  .. "worker, stream, subject, position, form, value, bytes, headers) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-  .. "?, ?, ?, ?)"
+  .. "worker, stream, subject, position, form, value, bytes, headers, is_async) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+  .. "?, ?, ?, ?, ?, ?, ?, ?)"
 local FIELDS <const> = "seq, kind, error, traceback, starts, raises, since, made, worker, stream, subject, position, "
-  .. "form, bytes"
+  .. "form, bytes, is_async"
 local LIST <const> = "select " .. FIELDS .. " from runnel_dead where name = ? and seq > ? order by seq limit ?"
 local FIND <const> = "select " .. FIELDS .. ", value, headers from runnel_dead where name = ? and seq = ?"
 
@@ -26,7 +26,7 @@ function dead.store(store, letter)
   local ok, problem = store:attempt("exec", BURY, letter.name, letter.kind, letter.id, letter.error, letter.traceback,
     letter.starts, letter.raises, letter.since, wall(), ("%s:%d"):format(lib.process()), letter.from, letter.subject,
     letter.position, letter.encoding, values.of_column(letter.encoding, letter.data), values.size(letter.data),
-    letter.headers and json.encode(letter.headers) or nil)
+    letter.headers and json.encode(letter.headers) or nil, letter.is_async)
   if not ok then return nil, problem end
   return true
 end
@@ -36,7 +36,8 @@ local function letter_of(self, row)
   return {
     sequence = row.seq, name = self.name, kind = row.kind, error = row.error, traceback = row.traceback,
     starts = row.starts, raises = row.raises, since = row.since, time = row.made, worker = row.worker,
-    encoding = row.form, bytes = row.bytes, is_async = false, left_out = false, from = row.stream,
+    encoding = row.form:find "^msgpack" and "msgpack" or "json", form = row.form, bytes = row.bytes,
+    is_async = row.is_async == 1, left_out = false, from = row.stream,
     subject = row.subject, position = row.position,
   }
 end
@@ -79,7 +80,7 @@ function Dead:store_again(letter)
     if not name:find "^Runnel%-" then headers[name] = text end
   end
   local id = ("replay.%s.%d.%d"):format(self.name, letter.sequence, letter.time)
-  local ok, err = sink.append(self.owner, letter.from, letter.subject, letter.encoding, letter.data,
+  local ok, err = sink.append(self.owner, letter.from, letter.subject, letter.form, letter.data,
     { id = id, headers = headers })
   if not ok then return nil, (problems.of_put(err, letter.from)) end
   return true

@@ -24,6 +24,10 @@ local keepers = {}
 local RESULT <const> = [[;
 insert into runnel_message(stream, seq, subject, form, value, bytes, made)
   select ?1, (select last + 1 from runnel_stream where name = ?1), ?2, ?3, ?4, ?5, ?6 where changes() = 1]]
+-- A part of the outcome of a job.
+local OUTCOME <const> = [[;
+insert into runnel_result(submitter, number, place, count, kind, form, value)
+  select ?1, ?2, ?3, ?4, ?5, ?6, ?7 where changes() = 1]]
 local STARTS <const> = "select starts, changes from runnel_delivery where stream = ? and seq = ? and consumer = ?"
 local SET_STARTS <const> = "update runnel_delivery set starts = ?1, changes = changes + 1 "
   .. "where stream = ?2 and seq = ?3 and consumer = ?4 and changes = coalesce(?5, changes) returning changes"
@@ -36,6 +40,7 @@ local SET_STARTS <const> = "update runnel_delivery set starts = ?1, changes = ch
 ---@field to? string the stream of results
 ---@field to_subject? string their subject
 ---@field what string for names of go blocks
+---@field cancels? boolean calls whose messages are removed from the stream are cancelled
 
 ---@class runnel.store.Keeper: runnel.queue.Keeper, runnel.store.KeeperOptions
 ---@field private reader runnel.store.Reader
@@ -58,6 +63,10 @@ function Keeper:open(taker)
       report.program = queues.program()
       return report
     end,
+    gone = self.cancels and function(sequences)
+      if not self.worker then return end
+      self.worker:cancel(function(call) return sequences[call.message.sequence] end, "the job was cancelled")
+    end or nil,
   }, self.what)
   if not of then return nil, err end
   self.reader = of
@@ -123,6 +132,25 @@ function Keeper:done(message, results)
   answer(message)
   if results and #results > 0 then self.consumer.store:ring(self.to) end
   return true, 0
+end
+
+---Stores the outcome of a job and ends it. Parks.
+---@param job { message: runnel.store.Message, submitter: string, number: integer }
+---@param rows { [1]: string, [2]: string, [3]: any }[] kind, form and value of each part
+---@return boolean stored
+function Keeper:store_outcome(job, rows)
+  local all = table.pack(self.consumer:end_of(job.message.sequence))
+  local texts, n, store = { all[1] }, all.n, self.consumer.store
+  for place, row in ipairs(rows) do
+    texts[place + 1] = OUTCOME
+    all[n + 1], all[n + 2], all[n + 3], all[n + 4] = job.submitter, job.number, place, #rows
+    all[n + 5], all[n + 6], all[n + 7], n = row[1], row[2], row[3], n + 7
+  end
+  all[1] = table.concat(texts)
+  if not store:attempt("exec", table.unpack(all, 1, n)) then return false end
+  answer(job.message)
+  store:ring(job.submitter)
+  return true
 end
 
 function Keeper:back(message, ms) -- luacheck: no self

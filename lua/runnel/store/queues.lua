@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local consumers = require "runnel.store.consumer"
 local core = require "runnel.core"
+local jobs = require "runnel.store.jobs"
 local json = require "runnel.internal.json"
 local shared = require "runnel.queue.queues"
 local streams = require "runnel.store.stream"
@@ -23,7 +24,8 @@ select c.*, s.last, s.made as stream_made,
     and holder is not null) as running,
   (select count(*) from runnel_delivery where stream = c.stream and consumer = c.name and holder is not null
     and deliveries > 1) as redelivered,
-  (select count(*) from runnel_dead where name = c.name) as given_up,
+  (select count(*) from runnel_dead where name = case c.stream when 'runnel-jobs-' || substr(c.stream, 13)
+    then substr(c.stream, 13) else c.name end) as given_up,
   (select count(*) from (select 1 from runnel_message m where $NEW limit $COUNTED)) as new,
   (select made from runnel_message m where $NEW order by m.seq limit 1) as oldest_new,
   (select made from runnel_message where stream = c.stream and seq = (select min(seq) from runnel_delivery
@@ -45,6 +47,12 @@ local WORKERS <const> = "select w.holder, w.stream, w.consumer, w.report from ru
 local Queue = { __name = "queue" }
 Queue.__index = Queue
 
+-- The name of a queue, and whether it is that of a remote stage.
+local function name_of(stream, consumer)
+  local stage = consumer == jobs.CONSUMER and jobs.stage_of(stream)
+  return stage or stream .. "/" .. consumer, stage ~= nil and stage ~= false
+end
+
 -- Asks the workers for reports, and waits until all have told, for at most `ms`. Returns the reports by queue; or nil,
 -- err.
 local function ask(store, ms)
@@ -62,7 +70,7 @@ local function ask(store, ms)
   if not rows then return nil, why end
   local found = {}
   for _, row in ipairs(rows) do
-    local report, name = json.decode(row.report), row.stream .. "/" .. row.consumer
+    local report, name = json.decode(row.report), name_of(row.stream, row.consumer)
     if type(report) == "table" then
       report.host, report.pid = row.holder:match "^(.*):(%d+):"
       report.pid, found[name] = math.tointeger(report.pid), found[name] or {}
@@ -74,11 +82,11 @@ local function ask(store, ms)
 end
 
 local function queue_of(store, row, workers)
-  local now, name = wall(), row.stream .. "/" .. row.name
+  local now, name, is_stage = wall(), name_of(row.stream, row.name)
   local new = row.new < COUNTED and row.new or row.last - row.next + 1
   local oldest = math.min(row.oldest_new or math.huge, row.oldest_delivered or math.huge)
   return setmetatable({
-    store = store, name = name, kind = "messages", stream = row.stream, consumer = row.name,
+    store = store, name = name, kind = is_stage and "jobs" or "messages", stream = row.stream, consumer = row.name,
     waiting = new + row.deliveries - row.running, running = row.running, redelivered = row.redelivered,
     given_up = row.given_up, done = math.max(0, row.delivered - row.deliveries),
     oldest = oldest < math.huge and math.max(0, now - oldest) or nil,
@@ -161,19 +169,23 @@ function Queue:resume(ms)
   return workers, err
 end
 
-local CHANGES <const> = { ack_wait = "ack_wait", max_ack_pending = "max_pending", tries = "tries" }
+local MESSAGES <const> = { ack_wait = "ack_wait", max_ack_pending = "max_pending", tries = "tries" }
+local JOBS <const> = { max_jobs = "max_pending" }
 
 ---Changes settings of the consumer. Programs with the old settings in their code then fail to start: change them as
 ---well.
----@param opts { ack_wait?: number, max_ack_pending?: integer, tries?: integer }
+---@param opts { max_jobs?: integer, ack_wait?: number, max_ack_pending?: integer, tries?: integer } max_jobs of a remote
+---stage, the others of other consumers
 ---@return true? ok, string? err
 function Queue:change(opts)
   check.table(opts, "change: options")
-  check.options(opts, CHANGES, "change")
+  local columns = self.kind == "jobs" and JOBS or MESSAGES
+  check.options(opts, columns, "change")
   if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "change: ack_wait") end
   if opts.max_ack_pending ~= nil then check.integer(opts.max_ack_pending, 1, "change: max_ack_pending") end
   if opts.tries ~= nil then check.integer(opts.tries, 1, "change: tries") end
-  for option, column in pairs(CHANGES) do
+  if opts.max_jobs ~= nil then check.integer(opts.max_jobs, 1, "change: max_jobs") end
+  for option, column in pairs(columns) do
     local value = opts[option]
     if value ~= nil then
       local ok, err = change(self, column, math.floor(value))
@@ -183,15 +195,20 @@ function Queue:change(opts)
   return true
 end
 
----Deletes the consumer; its messages stay in the stream. Dead letters stay.
+---Deletes the queue: a remote stage with its jobs, or a consumer, whose messages stay in the stream. Dead letters stay.
 ---@return true? ok, string? err
 function Queue:delete()
+  if self.kind == "jobs" then
+    local found, problem = streams.open(self.store, self.stream)
+    if not found then return nil, problem end
+    return found:delete()
+  end
   local ok, err = streams.delete_consumer(self.store, self.stream, self.consumer)
   return ok, err
 end
 
 ---The dead letters of the queue (store:dead).
-function Queue:dead() return self.store:dead(self.consumer) end
+function Queue:dead() return self.store:dead(self.kind == "jobs" and self.name or self.consumer) end
 
 function Queue:__tostring()
   return ("queue: %s (%d waiting, %d running)"):format(self.name, self.waiting, self.running)

@@ -15,6 +15,9 @@ local reader = {}
 -- How long it waits until it looks for what other processes have done, and until it repeats a failed statement. In ms.
 local LOOKS_AGAIN <const>, TRIES_AGAIN <const> = 100, 200
 
+-- For this long after messages have come, it looks for further ones of other processes more often. In ms.
+local ACTIVE <const>, LOOKS_SOON <const> = 1000, 10
+
 ---@class runnel.store.ReaderOptions
 ---@field consumer runnel.store.Consumer
 ---@field acks "explicit"|"taken"
@@ -25,12 +28,14 @@ local LOOKS_AGAIN <const>, TRIES_AGAIN <const> = 100, 200
 ---@field over fun(reason: any, is_lost: boolean) nothing comes any more; `is_lost`: nothing can be answered either
 ---@field pause? fun(is_paused: boolean) the queue was paused or resumed
 ---@field report? fun(): table for whoever asks
+---@field gone? fun(sequences: table<integer, boolean>) these messages were removed from the stream
 
 ---@class runnel.store.Reader: runnel.store.ReaderOptions
 ---@field private bell runnel.Channel<boolean> there may be something to do
 ---@field private id integer of the worker, for others
 ---@field private has_more boolean there may be messages to claim
 ---@field private looked number when it last looked for other processes
+---@field private active number when messages came last
 local Reader = {}
 Reader.__index = Reader
 
@@ -40,6 +45,9 @@ local function look_around(self)
   self.looked = now()
   local consumer = self.consumer
   consumers.take_back(consumer.store, consumer.stream, consumer.name)
+  if not self.gone then return end
+  local gone = consumer:gone()
+  if next(gone) then self.gone(gone) end
 end
 
 -- Sees whether the queue was paused, and whether somebody asks for a report.
@@ -59,6 +67,7 @@ end
 local function claim(self, room)
   local rows = self.consumer:claim(room)
   self.has_more = #rows == room
+  if #rows > 0 then self.active = now() end
   for _, row in ipairs(rows) do self.take(messages.new(row, self)) end
   return #rows
 end
@@ -78,10 +87,11 @@ local function work(self)
   local state = self.consumer:state()
   if not state then error(deleted(self.consumer), 0) end
   see(self, state)
-  local left = state.due and state.due - wall() or LOOKS_AGAIN
+  local again = now() - self.active < ACTIVE and LOOKS_SOON or LOOKS_AGAIN
+  local left = state.due and state.due - wall() or again
   self.has_more = state.has_new == 1 or left <= 0
   if room > 0 and self.has_more and came ~= 0 and not self.is_paused then return 0 end
-  return math.max(1, math.min(LOOKS_AGAIN, left))
+  return math.max(1, math.min(again, left))
 end
 
 -- Works until it is closed. Repeats statements that fail, for example because another program has locked the file.
@@ -134,6 +144,7 @@ function reader.open(opts, what)
   local consumer = opts.consumer
   local self = setmetatable(opts, Reader) --[[@as runnel.store.Reader]]
   self.bell, self.has_more, self.looked = core.chan(core.sliding_buffer(1)), true, -math.huge
+  self.active = -math.huge
   self.is_paused, self.asked = consumer.paused, consumer.asked
   local ok, id = pcall(consumer.register, consumer, opts.report ~= nil)
   if not ok then return nil, tostring(id) end

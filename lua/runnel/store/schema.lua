@@ -117,6 +117,7 @@ local STREAMS <const> = [[
     value,
     bytes integer not null,
     headers text,
+    is_async integer,                      -- 1: of a job for a function that gets a channel
     unique(name, id));
   create index runnel_dead_name on runnel_dead(name);
   create table runnel_rate(                -- the last starts of stages with the option `rate`
@@ -124,6 +125,15 @@ local STREAMS <const> = [[
     at integer not null);
   create index runnel_rate_at on runnel_rate(name, at);
 
+  create table runnel_result(              -- outcomes of jobs of remote stages
+    submitter text not null,               -- the process, and a number
+    number integer not null,               -- of the job, for the submitter
+    place integer not null,                -- in the outcome, from 1 on
+    count integer not null,                -- how many rows the outcome has
+    kind text not null,                    -- result, error, traceback or nothing
+    form text not null,
+    value,
+    primary key(submitter, number, place)) without rowid;
   create table runnel_bucket(
     name text primary key,
     history integer not null,              -- how many values of a key are kept
