@@ -171,6 +171,14 @@ void batch_work(Database *db) {
   (void)pthread_mutex_unlock(&db->use);
 }
 
+void batch_run_alone(Database *db, Job *job) {
+  (void)pthread_mutex_lock(&db->use);
+  commit(db);
+  run_statements(db, job, begin_batch);
+  if (db->in_batch) (void)connection_do(db, "commit");
+  (void)pthread_mutex_unlock(&db->use);
+}
+
 void batch_close(Database *db) {
   (void)pthread_mutex_lock(&db->use);
   if (db->connection) connection_close(db); /* this rolls back a Lua transaction */
@@ -183,7 +191,8 @@ void *batch_run(void *data) {
     batch_work(db);
     bool is_told = events_post(&db->events);
     struct pollfd fd = {.fd = wakeup_fd(db->thread.wakeup), .events = POLLIN};
-    (void)poll(&fd, 1, is_told ? -1 : 10);
+    int ms = limits_check(db);
+    (void)poll(&fd, 1, is_told ? ms : 10);
     (void)wakeup_consume(db->thread.wakeup);
   }
   batch_close(db); /* in this thread, since it may take long: it copies the WAL into the file */

@@ -46,7 +46,8 @@ typedef enum JobKind {
   JOB_BEGIN,    /* begins a transaction of Lua */
   JOB_COMMIT,   /* commits it */
   JOB_ROLLBACK, /* rolls it back, unless it has ended; a JOB_BEGIN that is closed becomes this */
-  JOB_CLOSE     /* closes the connection */
+  JOB_CLOSE,    /* closes the connection */
+  JOB_LIMIT     /* the time limit of a call, whose statement runs if the process is ended */
 } JobKind;
 
 typedef enum ValueKind { VALUE_NULL, VALUE_INTEGER, VALUE_FLOAT, VALUE_TEXT, VALUE_BLOB } ValueKind;
@@ -85,6 +86,10 @@ typedef struct Database {
   List asked;           /* jobs to run, in order */
   List inner;           /* jobs to run that belong to a Lua transaction */
   List done;            /* jobs that are done, about which Lua was not told yet */
+  List limits;          /* of JOB_LIMIT; limits.c */
+  int64_t looks_at;     /* when the thread looks at the limits again, in ms; INT64_MAX: there are none */
+
+  _Atomic int64_t alive_at; /* when Lua last said that it runs, in ms */
 
   pthread_mutex_t use; /* held by the thread that does the work; guards the rest */
   sqlite3 *connection; /* NULL before it is opened, and after it is closed */
@@ -118,6 +123,9 @@ typedef struct Job {
   size_t nvalues;           /* their number */
   size_t used;              /* how many values have been bound; used by the thread, like the next field */
   int parameters;           /* how many parameters the statements so far have */
+  int64_t ms;               /* of a JOB_LIMIT: how long the call may take */
+  const char *text;         /* of a JOB_LIMIT: what is said when the process ends; in `memory` */
+  bool is_limited;          /* it is in Database.limits, with a hold; guarded by Database.lock */
   atomic_bool is_cancelled; /* it was closed: its results are not needed */
   int ref;                  /* the reference to its channel, or LUA_NOREF; Lua thread */
 
@@ -164,7 +172,28 @@ void *batch_run(void *data);
 /* Rolls back the current transaction, and closes the connection. */
 void batch_close(Database *db);
 
-/* ---- connection.c: the same ---- */
+/* Runs the statements of a job in a transaction of their own. Nothing else may be done with the database after that. */
+void batch_run_alone(Database *db, Job *job);
+
+/* ---- limits.c ---- */
+
+/* Adds a JOB_LIMIT, with a hold. The Lua thread. */
+void limits_add(Database *db, Job *limit);
+
+/* Removes a limit, unless it was removed. The Lua thread. */
+void limits_remove(Database *db, Job *limit);
+
+/* Removes all limits. The Lua thread, after the other thread has ended. */
+void limits_drop(Database *db);
+
+/* Ends the process if Lua has not run within a limit. Returns after how many ms to call it again, or -1. The thread
+   that works. */
+int limits_check(Database *db);
+
+/* database:alive(): Lua runs. */
+int limits_alive(lua_State *L);
+
+/* ---- connection.c: the same as batch.c ---- */
 
 /* Opens the connection, for a JOB_OPEN; an error is set in the job. */
 void connection_open(Database *db, Job *job);
@@ -239,6 +268,9 @@ void news_leave(lua_State *L, Job *job);
 
 /* database:ask(...) -> job: see ask.c. */
 int ask_job(lua_State *L);
+
+/* database:limit(...) -> job: see ask.c. */
+int ask_limit(lua_State *L);
 
 /* Makes the metatable of jobs. */
 void ask_open(lua_State *L);

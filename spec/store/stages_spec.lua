@@ -1,8 +1,9 @@
 -- What only the streams and stages of a store have. What they share with those of a nats-server is in
--- spec/queue/places_spec.lua.
+-- spec/queue/stages_spec.lua.
 
 local rn = require "runnel"
 local background = require "spec.support.background"
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local reported = require "spec.support.stage"
@@ -209,6 +210,37 @@ describe("a stage of a store", function()
     local stage = assert(store:stage(1, "words", function() end, nil, { name = "n", starts = 3 }))
     wait_for(function() return assert(store:queue "n").done == 2 end)
     stage:drain()
+  end)
+
+  it("ends its process if a call computes for longer than the limit, and that counts as a failure #heavy", function()
+    stored("words", "loop", "fine")
+    local limit = math.ceil(200 * patience.factor())
+    local set <close> = background.set()
+    local script = set:write("program.lua", ([[
+      local rn = require "runnel"
+      local store = require("runnel.store").open(arg[1])
+      local stage = assert(store:stage(1, "words", function(v)
+        if v == "fine" then return rn.sleep(50) end
+        while true do os.execute "sleep 0.05" end -- no other go block runs
+      end, nil, { name = "n", limit = %d, tries = 2, retry = 1 }))
+      repeat rn.sleep(5) until store:dead("n"):count() == 1 and stage:stats().waiting + stage:stats().running == 0
+      store:drain()
+    ]]):format(limit))
+    local ends, status = 0, nil
+    repeat
+      local program = set:start { os.getenv "LUA" or "lua5.4", script, dir.path .. "/work.db" }
+      status = assert(program:wait(), program:output())
+      if status ~= 0 then
+        ends = ends + 1
+        assert.matches(("^runnel: stage n: a call took longer than the limit of %d ms, and Lua does not come back: "
+          .. "this process ends\n$"):format(limit), program:output())
+      end
+    until status == 0
+    assert.equal(2, ends)
+    local letter = assert(store:dead("n"):get(1))
+    assert.same({ "loop", 2, ("stage n: a call took longer than the limit of %d ms"):format(limit) },
+      { letter.value, letter.raises, letter.error })
+    assert.equal(1, store:dead("n"):count())
   end)
 
   it("lets store:drain wait for its calls, and ends when the store is closed", function()

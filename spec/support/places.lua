@@ -10,7 +10,9 @@
 
 local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
+local rn = require "runnel"
 
 local LUA = os.getenv "LUA" or "lua5.4"
 
@@ -65,4 +67,33 @@ local function in_store(f)
   end
 end
 
-return { { name = "on a nats-server", within = on_server }, { name = "in a store", within = in_store } }
+local places = { { name = "on a nats-server", within = on_server }, { name = "in a store", within = in_store } }
+
+-- ---- what the specs need ----
+
+---Takes from a channel for at most ms.
+function places.take_within(ch, ms) return (rn.alts { ch, rn.timeout(ms) }) end
+
+---Waits until a condition is true, and fails if it does not become so.
+function places.wait_for(condition)
+  if not background.wait_until(30000, condition) then error("it does not become true", 2) end
+end
+
+---Makes a stream with values. Returns its sink and the stream.
+function places.stored(owner, name, ...)
+  local stream = assert(owner:stream(name))
+  local sink = assert(owner:sink(name))
+  for _, v in ipairs { ... } do assert(sink:put(v)) end
+  return sink, stream
+end
+
+---How many messages of a queue are not done.
+function places.left(owner, name)
+  local queue = assert(owner:queue(name))
+  return queue.waiting + queue.running
+end
+
+---How long to wait for answers of workers, in ms.
+function places.answer() return math.ceil(300 * patience.factor()) end
+
+return places

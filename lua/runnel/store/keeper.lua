@@ -32,6 +32,14 @@ local STARTS <const> = "select starts, changes from runnel_delivery where stream
 local SET_STARTS <const> = "update runnel_delivery set starts = ?1, changes = changes + 1 "
   .. "where stream = ?2 and seq = ?3 and consumer = ?4 and changes = coalesce(?5, changes) returning changes"
 
+local LIMIT_STARTS <const> = "update runnel_delivery set starts = ?1, changes = changes + 1 "
+  .. "where stream = ?2 and seq = ?3 and consumer = ?4"
+
+-- A count of starts for the table.
+local function text_of(count)
+  return json.encode { starts = count.starts, raises = count.raises, error = count.error }
+end
+
 -- ---- the keeper ----
 
 ---@class runnel.store.KeeperOptions
@@ -53,7 +61,11 @@ function keepers.new(opts) return setmetatable(opts, Keeper) end
 
 function Keeper:open(taker)
   local of, err = reader.open({
-    consumer = self.consumer, acks = "explicit", room = taker.room, take = taker.take, answered = taker.answered,
+    consumer = self.consumer, acks = "explicit", room = taker.room, take = taker.take,
+    answered = function(message)
+      self:extend(message)
+      taker.answered(message)
+    end,
     silent = taker.silent, over = taker.over,
     pause = function(is_paused)
       if self.worker then self.worker:pause(is_paused) end
@@ -161,13 +173,23 @@ function Keeper:drop(message)
   if answer(message) then self.consumer:finish(message.sequence) end
 end
 
----Does nothing: a lease lasts as long as the process.
-function Keeper:extend() end -- luacheck: no self
+function Keeper:extend(message) -- luacheck: no self
+  if message.limit then message.limit:close() end
+  message.limit = nil
+end
 
----Does nothing: no thread ends a process whose call computes for too long.
-function Keeper:limit() end -- luacheck: no self
+---The thread of the database does this (csrc/sqlite/limits.c); in a simulation there is none.
+function Keeper:limit(message, ms, text, _, count)
+  local consumer = self.consumer
+  local handle = consumer.store.db.handle
+  if not handle or core.internal.is_simulation() then return end
+  message.limit = handle:limit(ms, LIMIT_STARTS, text, text_of(count), consumer.stream, message.sequence, consumer.name)
+end
 
-function Keeper:alive() end -- luacheck: no self
+function Keeper:alive()
+  local handle = self.consumer.store.db.handle
+  if handle then handle:alive() end
+end
 
 -- ---- counts, letters, operators ----
 
@@ -182,8 +204,7 @@ end
 
 function Keeper:set_starts(message, count)
   local consumer = self.consumer
-  local text = json.encode { starts = count.starts, raises = count.raises, error = count.error }
-  local rows, problem = consumer.store:attempt("rows", SET_STARTS, text, consumer.stream, message.sequence,
+  local rows, problem = consumer.store:attempt("rows", SET_STARTS, text_of(count), consumer.stream, message.sequence,
     consumer.name, message.revision)
   if not rows then return false, problem end
   if not rows[1] then return false, "another worker has stored one", true end

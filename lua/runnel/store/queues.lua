@@ -195,7 +195,8 @@ function Queue:change(opts)
   return true
 end
 
----Deletes the queue: a remote stage with its jobs, or a consumer, whose messages stay in the stream. Dead letters stay.
+---Deletes the queue: a remote stage with its jobs, or a consumer, whose messages stay in the stream. Dead letters
+---stay.
 ---@return true? ok, string? err
 function Queue:delete()
   if self.kind == "jobs" then
