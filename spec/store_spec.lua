@@ -341,7 +341,8 @@ describe("runnel.store", function()
 
     it("of an older release is migrated, and keeps its results", function()
       counted("work", function() return "kept" end) "a"
-      for _, row in ipairs(store.db:rows "select name from sqlite_schema where type = 'table' and name like 'runnel%'") do
+      local tables = store.db:rows "select name from sqlite_schema where type = 'table' and name like 'runnel%'"
+      for _, row in ipairs(tables) do
         if row.name ~= "runnel_once" and row.name ~= "runnel_schema" then store.db:exec("drop table " .. row.name) end
       end
       store.db:exec "update runnel_schema set version = 1"

@@ -171,12 +171,18 @@ void batch_work(Database *db) {
   (void)pthread_mutex_unlock(&db->use);
 }
 
-void batch_run_alone(Database *db, Job *job) {
+/* Ends the process if Lua has not run within a limit. Returns after how many ms to call this again, or -1. */
+static int check_limits(Database *db) {
+  bool has_failed;
+  int ms;
+  Job *late = limits_late(db, &has_failed, &ms);
+  if (!late) return ms;
   (void)pthread_mutex_lock(&db->use);
-  commit(db);
-  run_statements(db, job, begin_batch);
-  if (db->in_batch) (void)connection_do(db, "commit");
-  (void)pthread_mutex_unlock(&db->use);
+  if (has_failed && db->connection && !db->tx) {
+    run_statements(db, late, begin_batch);
+    if (db->in_batch) (void)connection_do(db, "commit");
+  }
+  limits_end_process(late);
 }
 
 void batch_close(Database *db) {
@@ -191,7 +197,7 @@ void *batch_run(void *data) {
     batch_work(db);
     bool is_told = events_post(&db->events);
     struct pollfd fd = {.fd = wakeup_fd(db->thread.wakeup), .events = POLLIN};
-    int ms = limits_check(db);
+    int ms = check_limits(db);
     (void)poll(&fd, 1, is_told ? ms : 10);
     (void)wakeup_consume(db->thread.wakeup);
   }

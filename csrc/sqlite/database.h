@@ -172,9 +172,6 @@ void *batch_run(void *data);
 /* Rolls back the current transaction, and closes the connection. */
 void batch_close(Database *db);
 
-/* Runs the statements of a job in a transaction of their own. Nothing else may be done with the database after that. */
-void batch_run_alone(Database *db, Job *job);
-
 /* ---- limits.c ---- */
 
 /* Adds a JOB_LIMIT, with a hold. The Lua thread. */
@@ -186,9 +183,12 @@ void limits_remove(Database *db, Job *limit);
 /* Removes all limits. The Lua thread, after the other thread has ended. */
 void limits_drop(Database *db);
 
-/* Ends the process if Lua has not run within a limit. Returns after how many ms to call it again, or -1. The thread
-   that works. */
-int limits_check(Database *db);
+/* Returns the limit within which Lua has not run, held; NULL if there is none. *has_failed: its call has failed. *ms:
+   after how long to call it again, or -1. The thread that works. */
+Job *limits_late(Database *db, bool *has_failed, int *ms);
+
+/* Says what has happened, and ends the process. */
+_Noreturn void limits_end_process(const Job *limit);
 
 /* database:alive(): Lua runs. */
 int limits_alive(lua_State *L);

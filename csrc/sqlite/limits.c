@@ -10,6 +10,9 @@
 /* If the thread wakes this many ms too late, the process was halted, or the machine is very busy. */
 enum { HALTED_MS = 1000 };
 
+/* The longest time between two looks, in ms. */
+enum { LONGEST_MS = 60000 };
+
 /* How much longer than its limit Lua may be away, since a busy machine is not a reason to end a process. */
 static int64_t patience(const Job *limit) {
   int64_t ms = limit->ms / 4;
@@ -27,15 +30,7 @@ static bool are_several_over(Database *db, int64_t now) {
   return over > 1;
 }
 
-static _Noreturn void end_process(Database *db, Job *limit, bool has_failed) {
-  static const char END[] = ", and Lua does not come back: this process ends\n";
-  if (has_failed && db->connection && !db->tx) batch_run_alone(db, limit);
-  (void)!write(STDERR_FILENO, limit->text, strlen(limit->text));
-  (void)!write(STDERR_FILENO, END, sizeof END - 1);
-  _exit(EXIT_FAILURE);
-}
-
-int limits_check(Database *db) {
+Job *limits_late(Database *db, bool *has_failed, int *ms) {
   int64_t now = clock_ms(), next = INT64_MAX;
   Job *late = NULL;
   database_lock(db);
@@ -48,12 +43,18 @@ int limits_check(Database *db) {
     if (at < next) next = at;
   }
   if (late) (void)handle_hold(late);
-  bool has_failed = !are_several_over(db, now);
+  *has_failed = !are_several_over(db, now);
   db->looks_at = next;
   database_unlock(db);
-  if (late) end_process(db, late, has_failed);
-  if (next == INT64_MAX) return -1;
-  return next - now > 60000 ? 60000 : (int)(next - now);
+  *ms = next == INT64_MAX ? -1 : next - now > LONGEST_MS ? LONGEST_MS : (int)(next - now);
+  return late;
+}
+
+_Noreturn void limits_end_process(const Job *limit) {
+  static const char END[] = ", and Lua does not come back: this process ends\n";
+  (void)!write(STDERR_FILENO, limit->text, strlen(limit->text));
+  (void)!write(STDERR_FILENO, END, sizeof END - 1);
+  _exit(EXIT_FAILURE);
 }
 
 void limits_add(Database *db, Job *limit) {

@@ -226,10 +226,10 @@ describe("a stage of a store", function()
       repeat rn.sleep(5) until store:dead("n"):count() == 1 and stage:stats().waiting + stage:stats().running == 0
       store:drain()
     ]]):format(limit))
-    local ends, status = 0, nil
+    local ends = 0
     repeat
       local program = set:start { os.getenv "LUA" or "lua5.4", script, dir.path .. "/work.db" }
-      status = assert(program:wait(), program:output())
+      local status = assert(program:wait(), program:output())
       if status ~= 0 then
         ends = ends + 1
         assert.matches(("^runnel: stage n: a call took longer than the limit of %d ms, and Lua does not come back: "

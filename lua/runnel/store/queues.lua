@@ -174,8 +174,8 @@ local JOBS <const> = { max_jobs = "max_pending" }
 
 ---Changes settings of the consumer. Programs with the old settings in their code then fail to start: change them as
 ---well.
----@param opts { max_jobs?: integer, ack_wait?: number, max_ack_pending?: integer, tries?: integer } max_jobs of a remote
----stage, the others of other consumers
+---@param opts { max_jobs?: integer, ack_wait?: number, max_ack_pending?: integer, tries?: integer } max_jobs of a
+---remote stage, the others of other consumers
 ---@return true? ok, string? err
 function Queue:change(opts)
   check.table(opts, "change: options")
