@@ -149,11 +149,12 @@ end
 ---@param f function
 ---@return runnel.Channel<any> block
 function Store:in_background(f, ...)
-  self.settling = self.settling + 1
-  return guard.go(settled, self, function(...)
+  local block = guard.go(settled, self, function(...)
     f(...)
     settled(self)
   end, ...)
+  self.settling = self.settling + 1 -- after what may raise
+  return block
 end
 
 -- ---- the end ----
