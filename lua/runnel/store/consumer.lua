@@ -9,6 +9,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.internal.json"
 local problems = require "runnel.store.problems"
+local steps = require "runnel.store.steps"
 local wall = require "runnel.store.wall"
 
 local sleep = core.sleep
@@ -235,7 +236,11 @@ end
 
 ---Ends a message. In the background.
 ---@param seq integer
-function Consumer:finish(seq) later(self, END, self.stream, seq, self.name, self.store.holder) end
+---@param scope? string of its steps, which are forgotten
+function Consumer:finish(seq, scope)
+  local sql = scope and END .. ";" .. steps.FORGET or END
+  later(self, sql, self.stream, seq, self.name, self.store.holder, table.unpack { scope })
+end
 
 ---Lets the lease of a message end after ack_wait from now. In the background.
 ---@param seq integer

@@ -99,6 +99,12 @@ end
 
 -- ---- answers ----
 
+-- The scope of the steps of a message's call, if there are any.
+local function steps_of(message)
+  local call = message.call
+  return call and call.number > 0 and call.scope or nil
+end
+
 -- The statements that end a message and store results, and their values; or nil and the reason why a result cannot be
 -- stored.
 local function statements(self, message, results)
@@ -112,10 +118,11 @@ local function statements(self, message, results)
     all[n + 1], all[n + 2], all[n + 3], all[n + 4] = self.to, self.to_subject, form, data
     all[n + 5], all[n + 6], n = values.size(data), made, n + 6
   end
-  if message.scope then
+  local scope = steps_of(message)
+  if scope then
     texts[#texts + 1] = ";" .. steps.FORGET
     n = n + 1
-    all[n] = message.scope
+    all[n] = scope
   end
   all[1], all.n = #texts == 1 and texts[1] or table.concat(texts), n
   return all
@@ -170,7 +177,7 @@ function Keeper:back(message, ms) -- luacheck: no self
 end
 
 function Keeper:drop(message)
-  if answer(message) then self.consumer:finish(message.sequence) end
+  if answer(message) then self.consumer:finish(message.sequence, steps_of(message)) end
 end
 
 function Keeper:extend(message) -- luacheck: no self

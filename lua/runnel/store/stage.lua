@@ -27,9 +27,8 @@ local function with_steps(name, f)
   return function(value, message)
     local scope = steps.scope("", "stage " .. name, ("%d"):format(message.sequence))
     local call <close> = steps.enter(scope)
-    local outcome = table.pack(f(value, message))
-    message.scope = call.number > 0 and scope or nil
-    return table.unpack(outcome, 1, outcome.n)
+    message.call = call -- whose steps are forgotten when the message ends
+    return f(value, message)
   end
 end
 
