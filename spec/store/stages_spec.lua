@@ -274,6 +274,29 @@ describe("a stage of a store", function()
     assert.same({ nil, sink_of_closed }, { store:stream "words" })
   end)
 
+  it("works in a simulation", function()
+    require("runnel.sim").run(function()
+      local mine <close> = stores.open ":memory:"
+      assert(mine:stream "words")
+      assert(mine:stream "out")
+      for i = 1, 5 do assert(assert(mine:sink "words"):put(i)) end
+      local tried = {}
+      local stage = assert(mine:stage(2, "words", function(v)
+        rn.sleep(1000)
+        if v == 3 and not tried[v] then
+          tried[v] = true
+          error "not yet"
+        end
+        return v
+      end, "out", { retry = 60000, rate = { 2, 5000 } }))
+      local out, sum = assert(mine:source "out"), 0
+      for _ = 1, 5 do sum = sum + out:take().value end
+      assert.same({ 15, true }, { sum, rn.now() > 30000 })
+      assert.is_true(stage:drain())
+      out:close()
+    end)
+  end)
+
   it("says what a store does not have", function()
     stored "words"
     raises("^stream: max_per_subject: only a stream of a nats.server has this setting", function()
