@@ -332,11 +332,21 @@ describe("runnel.store", function()
     it("with tables of a newer release is refused", function()
       store.db:exec "update runnel_schema set version = 7"
       store:close()
-      raises("open: .*work.db: its tables of runnel.store have version 7, .* supports version 1", function()
+      raises("open: .*work.db: its tables of runnel.store have version 7, .* supports version 2", function()
         local _ = stores.open(dir.path .. "/work.db")
       end)
       local db <close> = sqlite.open(dir.path .. "/work.db")
       db:exec "update runnel_schema set version = 1"
+    end)
+
+    it("gets the tables of streams when they are needed, and keeps its results", function()
+      counted("work", function() return "kept" end) "a"
+      assert.same({ version = 1 }, store.db:one "select version from runnel_schema")
+      assert(store:stream "orders")
+      restart()
+      assert.equal("kept", counted("work", error) "a")
+      assert.same({ version = 2 }, store.db:one "select version from runnel_schema")
+      assert(store:stream "orders")
     end)
 
     it("that is damaged, or no database, is refused", function()

@@ -111,6 +111,24 @@ local SCENARIOS = {
     end)
   end },
 
+  { "a stream of a store", function()
+    local ok, store = check(pcall(stores.open, ":memory:"))
+    if not ok then return end
+    local made, stream = check(pcall(store.stream, store, "words"))
+    local found, sink = pcall(function() return assert(store:sink "words") end)
+    check(found, sink)
+    local put = 0
+    for i = 1, found and 3 or 0 do
+      local well, stored = check(pcall(sink.put, sink, { i }, { id = i > 1 and "id" or nil, priority = i }))
+      if well and stored then put = put + 1 end
+    end
+    local limited, limit = check(pcall(store.db.handle.limit, store.db.handle, 1e6, "select ?", "text", 1))
+    if limited then limit:close() end
+    local told, state = pcall(function() return assert(made and stream:state()) end)
+    assert(not told or may_fail or put == 3 and state.messages == 2, "messages are missing")
+    check(pcall(store.close, store))
+  end },
+
   { "once", function()
     local ok, store = check(pcall(stores.open, ":memory:"))
     if not ok then return end

@@ -1,12 +1,13 @@
 /* module.c: runnel.nats.core, the C module under lua/runnel/nats.lua: connections of libnats, whose messages and events
    come through ports. Its functions check little: the Lua module does. */
-#include <stdio.h>
-#include <unistd.h>
 
+#include <stdio.h>
+
+#include "kit/process.h"
 #include "nats/conn.h"
 
 /* A new subject is shorter; a host's name is cut. */
-enum { INBOX_SIZE = 64, HOST_SIZE = 256 };
+enum { INBOX_SIZE = 64 };
 
 /* inbox() -> a new unique subject */
 static int module_inbox(lua_State *L) {
@@ -20,16 +21,6 @@ static int module_inbox(lua_State *L) {
   return 1;
 }
 
-/* process() -> the machine's name, the number of this process */
-static int module_process(lua_State *L) {
-  char host[HOST_SIZE];
-  if (gethostname(host, sizeof host) != 0) (void)snprintf(host, sizeof host, "?"); /* uncovered: it has one */
-  host[sizeof host - 1] = 0;
-  lua_pushstring(L, host);
-  lua_pushinteger(L, (lua_Integer)getpid());
-  return 2;
-}
-
 /* time() -> ms since 1970, by this machine's clock */
 static int module_time(lua_State *L) {
   struct timespec now;
@@ -41,7 +32,7 @@ static int module_time(lua_State *L) {
 int luaopen_runnel_nats_core(lua_State *L) {
   static const luaL_Reg functions[] = {{"connect", conn_connect},
                                        {"inbox", module_inbox},
-                                       {"process", module_process},
+                                       {"process", process_push},
                                        {"time", module_time},
                                        {NULL, NULL}};
   luaL_checkversion(L);

@@ -9,7 +9,10 @@
 /* The first argument of database:ask that is a value for a parameter. */
 enum { FIRST_VALUE = 8 };
 
-static const char *const kinds[] = {"open", "exec", "rows", "begin", "commit", "rollback", "close", NULL};
+static const char *const kinds[] = {"open", "exec", "rows", "last", "begin", "commit", "rollback", "close", NULL};
+
+/* The first value of database:limit. */
+enum { FIRST_OF_LIMIT = 5 };
 
 /* Copies the string at an index, and a zero byte, to *memory, and moves *memory behind them. */
 static const char *copy_string(lua_State *L, int at, char **memory, size_t *size) {
@@ -56,25 +59,25 @@ static void read_value(lua_State *L, int at, Value *value, char **memory) {
   }
 }
 
-/* Copies to the job the statement at index 3 and the values at FIRST_VALUE to `top`; with `named`, each value follows
-   its name. Returns false if there is no memory. */
-static bool copy(lua_State *L, Job *job, bool named, int top) {
-  size_t n = (size_t)(top - FIRST_VALUE + 1) / (named ? 2 : 1), size = n * sizeof(Value);
+/* Copies to the job the statement at index 3 and the values at `first` to `top`; with `named`, each value follows its
+   name. Returns the memory behind them, of `more` bytes; NULL if there is none. */
+static char *copy(lua_State *L, Job *job, bool named, int first, int top, size_t more) {
+  size_t n = (size_t)(top - first + 1) / (named ? 2 : 1), size = n * sizeof(Value) + more;
   if (lua_isstring(L, 3)) size += lua_rawlen(L, 3) + 1;
-  for (int at = FIRST_VALUE; at <= top; at++) size += size_of(L, at);
+  for (int at = first; at <= top; at++) size += size_of(L, at);
   job->memory = calloc(1, size + 1);
-  if (!job->memory) return false;
+  if (!job->memory) return NULL;
   job->values = (Value *)job->memory;
   job->nvalues = n;
   char *memory = (char *)(job->values + n);
   if (lua_isstring(L, 3)) job->sql = copy_string(L, 3, &memory, &job->sql_size);
-  int at = FIRST_VALUE;
+  int at = first;
   for (size_t i = 0; i < n; i++) {
     size_t ignored;
     if (named) job->values[i].name = copy_string(L, at++, &memory, &ignored);
     read_value(L, at++, &job->values[i], &memory);
   }
-  return true;
+  return memory;
 }
 
 /* ---- its way to the thread and back ---- */
@@ -150,7 +153,8 @@ static void close_job(lua_State *L, void *object) {
   Job *job = (Job *)object;
   if (!job->database) return;
   news_leave(L, job);
-  if (job->kind == JOB_BEGIN) end_transaction(L, job);
+  if (job->kind == JOB_LIMIT) limits_remove(job->database, job);
+  else if (job->kind == JOB_BEGIN) end_transaction(L, job);
   else atomic_store(&job->is_cancelled, true);
 }
 
@@ -173,7 +177,7 @@ int ask_job(lua_State *L) {
   job->asked = clock_ms();
   job->ref = LUA_NOREF;
   job->is_here = lua_toboolean(L, 6);
-  if (!copy(L, job, lua_toboolean(L, 7), top)) return luaL_error(L, "not enough memory");
+  if (!copy(L, job, lua_toboolean(L, 7), FIRST_VALUE, top, 0)) return luaL_error(L, "not enough memory");
   wait_for(L, job);
   start(L, job);
   return 1;
@@ -192,6 +196,31 @@ int ask_again(lua_State *L) {
   job->is_told = false;
   start(L, job);
   return 0;
+}
+
+/* database:limit(ms, sql, text, ...) -> job: a time limit from now until the job is closed. If Lua has not run code for
+   longer than that, runs the statement with the values, writes the text to stderr, and ends the process. */
+int ask_limit(lua_State *L) {
+  Database *db = (Database *)handle_get(L, 1, DATABASE_TYPE);
+  size_t size;
+  int top = lua_gettop(L);
+  int64_t ms = (int64_t)luaL_checknumber(L, 2);
+  (void)luaL_checkstring(L, 3);
+  (void)luaL_checklstring(L, 4, &size);
+  if (!db || thread_ends(&db->thread)) return luaL_error(L, "the database is closed");
+  Job *job = (Job *)handle_new(L, &job_type, sizeof *job, 0);
+  job->database = (Database *)handle_hold(db);
+  job->kind = JOB_LIMIT;
+  job->asked = clock_ms();
+  job->ms = ms;
+  job->ref = LUA_NOREF;
+  char *memory = copy(L, job, false, FIRST_OF_LIMIT, top, size + 1);
+  if (!memory) return luaL_error(L, "not enough memory");
+  job->text = copy_string(L, 4, &memory, &size);
+  job->is_limited = true;
+  (void)handle_hold(job); /* the list's */
+  limits_add(db, job);
+  return 1;
 }
 
 /* job:close(), also its __close: cancels the job. It does not run, or is interrupted; a transaction that it has begun

@@ -172,6 +172,20 @@ void batch_work(Database *db) {
   (void)pthread_mutex_unlock(&db->use);
 }
 
+/* Ends the process if Lua has not run within a limit. Returns after how many ms to call this again, or -1. */
+static int check_limits(Database *db) {
+  bool has_failed;
+  int ms;
+  Job *late = limits_late(db, &has_failed, &ms);
+  if (!late) return ms;
+  (void)pthread_mutex_lock(&db->use);
+  if (has_failed && db->connection && !db->tx) {
+    run_statements(db, late, begin_batch);
+    if (db->in_batch) (void)connection_do(db, "commit");
+  }
+  limits_end_process(late);
+}
+
 void batch_close(Database *db) {
   (void)pthread_mutex_lock(&db->use);
   if (db->connection) connection_close(db); /* this rolls back a Lua transaction */
@@ -184,7 +198,8 @@ void *batch_run(void *data) {
     batch_work(db);
     bool is_told = events_post(&db->events);
     struct pollfd fd = {.fd = wakeup_fd(db->thread.wakeup), .events = POLLIN};
-    (void)poll(&fd, 1, is_told ? -1 : 10);
+    int ms = check_limits(db);
+    (void)poll(&fd, 1, is_told ? ms : 10);
     (void)wakeup_consume(db->thread.wakeup);
   }
   batch_close(db); /* in this thread, since it may take long: it copies the WAL into the file */

@@ -60,7 +60,8 @@ void connection_open(Database *db, Job *job) {
     (void)sqlite3_extended_result_codes(db->connection, 1);
     sqlite3_progress_handler(db->connection, PROGRESS_STEPS, progress, db);
     (void)sqlite3_busy_handler(db->connection, busy, db);
-    code = set_up(db, job->sql);
+    code = matches_add(db->connection);
+    if (code == SQLITE_OK) code = set_up(db, job->sql);
   }
   db->locked_since = 0;
   if (code == SQLITE_OK) return;

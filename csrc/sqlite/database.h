@@ -43,10 +43,12 @@ typedef enum JobKind {
   JOB_OPEN,     /* opens the connection, and runs the statements, which are pragmas */
   JOB_EXEC,     /* runs statements, and drops their rows */
   JOB_ROWS,     /* runs one statement, and collects its rows */
+  JOB_LAST,     /* runs statements, and collects the rows of the last one */
   JOB_BEGIN,    /* begins a transaction of Lua */
   JOB_COMMIT,   /* commits it */
   JOB_ROLLBACK, /* rolls it back, unless it has ended; a JOB_BEGIN that is closed becomes this */
-  JOB_CLOSE     /* closes the connection */
+  JOB_CLOSE,    /* closes the connection */
+  JOB_LIMIT     /* the time limit of a call, whose statement runs if the process is ended */
 } JobKind;
 
 typedef enum ValueKind { VALUE_NULL, VALUE_INTEGER, VALUE_FLOAT, VALUE_TEXT, VALUE_BLOB } ValueKind;
@@ -89,6 +91,10 @@ typedef struct Database {
   List asked;           /* jobs to run, in order */
   List inner;           /* jobs to run that belong to a Lua transaction */
   List done;            /* jobs that are done, about which Lua was not told yet */
+  List limits;          /* of JOB_LIMIT; limits.c */
+  int64_t looks_at;     /* when the thread looks at the limits again, in ms; INT64_MAX: there are none */
+
+  _Atomic int64_t alive_at; /* when Lua last said that it runs, in ms */
 
   pthread_mutex_t use; /* held by the thread that does the work; guards the rest */
   sqlite3 *connection; /* NULL before it is opened, and after it is closed */
@@ -122,6 +128,9 @@ typedef struct Job {
   size_t nvalues;           /* their number */
   size_t used;              /* how many values have been bound; used by the thread, like the next field */
   int parameters;           /* how many parameters the statements so far have */
+  int64_t ms;               /* of a JOB_LIMIT: how long the call may take */
+  const char *text;         /* of a JOB_LIMIT: what is said when the process ends; in `memory` */
+  bool is_limited;          /* it is in Database.limits, with a hold; guarded by Database.lock */
   atomic_bool is_cancelled; /* it was closed: its results are not needed */
   int ref;                  /* the reference to its channel, or LUA_NOREF; Lua thread */
 
@@ -168,7 +177,28 @@ void *batch_run(void *data);
 /* Rolls back the current transaction, and closes the connection. */
 void batch_close(Database *db);
 
-/* ---- connection.c: the same ---- */
+/* ---- limits.c ---- */
+
+/* Adds a JOB_LIMIT, with a hold. The Lua thread. */
+void limits_add(Database *db, Job *limit);
+
+/* Removes a limit, unless it was removed. The Lua thread. */
+void limits_remove(Database *db, Job *limit);
+
+/* Removes all limits. The Lua thread, after the other thread has ended. */
+void limits_drop(Database *db);
+
+/* Returns the limit within which Lua has not run, held; NULL if there is none. *has_failed: its call has failed. *ms:
+   after how long to call it again, or -1. The thread that works. */
+Job *limits_late(Database *db, bool *has_failed, int *ms);
+
+/* Says what has happened, and ends the process. */
+_Noreturn void limits_end_process(const Job *limit);
+
+/* database:alive(): Lua runs. */
+int limits_alive(lua_State *L);
+
+/* ---- connection.c: the same as batch.c ---- */
 
 /* Opens the connection, for a JOB_OPEN; an error is set in the job. */
 void connection_open(Database *db, Job *job);
@@ -181,6 +211,11 @@ int connection_do(Database *db, const char *sql);
 
 /* Sets the job's error to the connection's. */
 void connection_blame(Database *db, Job *job, int code);
+
+/* ---- matches.c: the same ---- */
+
+/* Adds the function runnel_matches to a connection; returns SQLite's code. */
+int matches_add(sqlite3 *connection);
 
 /* ---- statement.c: the same ---- */
 
@@ -241,6 +276,9 @@ int ask_job(lua_State *L);
 
 /* database:again(job, channel): runs once more a job that is done and has failed. */
 int ask_again(lua_State *L);
+
+/* database:limit(...) -> job: see ask.c. */
+int ask_limit(lua_State *L);
 
 /* Makes the metatable of jobs. */
 void ask_open(lua_State *L);

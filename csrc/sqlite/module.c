@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kit/process.h"
 #include "sqlite/database.h"
 
 static void wake(void *data) { thread_wake(&((Database *)data)->thread); }
@@ -28,6 +29,7 @@ static void close_database(lua_State *L, void *object) {
   drop_all(&db->asked);
   drop_all(&db->inner);
   drop_all(&db->done);
+  limits_drop(db);
 }
 
 /* HandleType.free */
@@ -64,6 +66,7 @@ static int module_open(lua_State *L) {
   if (lua_toboolean(L, 5)) db->flags |= SQLITE_OPEN_READONLY;
   else db->flags |= SQLITE_OPEN_READWRITE | (lua_toboolean(L, 6) ? SQLITE_OPEN_CREATE : 0);
   db->busy_ms = (int64_t)lua_tointeger(L, 7);
+  db->looks_at = INT64_MAX;
   (void)pthread_mutex_init(&db->lock, NULL);
   (void)pthread_mutex_init(&db->use, NULL);
   events_init(&db->events, rn, db, news_deliver, &db->thread);
@@ -93,9 +96,10 @@ static int module_wall(lua_State *L) {
 }
 
 int luaopen_runnel_sqlite_core(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"locks", locks_new}, {"memory", disk_memory}, {"open", module_open}, {"wall", module_wall}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"again", ask_again}, {"ask", ask_job}, {"close", module_close}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"locks", locks_new},      {"memory", disk_memory}, {"open", module_open},
+                                       {"process", process_push}, {"wall", module_wall},   {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"again", ask_again},    {"alive", limits_alive}, {"ask", ask_job},
+                                     {"close", module_close}, {"limit", ask_limit},    {NULL, NULL}};
   luaL_checkversion(L);
   (void)runnel_get_functions(L);
   handle_open(L, &database_type, methods);

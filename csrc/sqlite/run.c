@@ -68,8 +68,8 @@ static int bind_all(Job *job, sqlite3_stmt *stmt, bool is_last) {
 /* ---- statements ---- */
 
 /* Runs a statement to its end; the rows go to the job if it wants them. Returns SQLite's code. */
-static int step_all(Database *db, Job *job, sqlite3_stmt *stmt) {
-  bool collects = job->kind == JOB_ROWS;
+static int step_all(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last) {
+  bool collects = job->kind == JOB_ROWS || (job->kind == JOB_LAST && is_last);
   int problem = collects ? rows_begin(job, stmt) : SQLITE_OK, code = SQLITE_DONE;
   while (problem == SQLITE_OK && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
     if (collects) problem = rows_add(job, stmt);
@@ -100,7 +100,7 @@ static int run_one(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last, Beg
   int before = sqlite3_total_changes(db->connection), code = bind_all(job, stmt, is_last);
   if (code == SQLITE_OK && begin && !sqlite3_stmt_readonly(stmt)) code = begin(db);
   if (code != SQLITE_OK && job->code == SQLITE_OK) connection_blame(db, job, code);
-  if (code == SQLITE_OK) code = step_all(db, job, stmt);
+  if (code == SQLITE_OK) code = step_all(db, job, stmt, is_last);
   statement_put(db, stmt);
   if (sqlite3_total_changes(db->connection) != before) job->changes += sqlite3_changes(db->connection);
   return code;

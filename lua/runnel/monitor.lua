@@ -127,7 +127,7 @@ local function without_values(queues)
   return queues
 end
 
--- Queries the queues of the program's server, for the page's next request.
+-- Queries the queues of the program's server or store, for the page's next request.
 local function look_at_queues(self, conn)
   local queues, err = conn:queues()
   if queues and self.show ~= short.value then queues = without_values(queues) end
@@ -142,9 +142,9 @@ end
 
 -- The table of `runnel queues`, from the query of the page's last request: the answer takes a while.
 function commands.queues(self)
-  local connection = package.loaded["runnel.nats.connection"]
-  local conn = connection and connection.latest()
-  if not conn then return false, "this program has no connection to NATS" end
+  local owners = package.loaded["runnel.queue.owners"]
+  local conn = owners and owners.latest()
+  if not conn then return false, "this program has no connection to NATS and no store" end
   if not self.looks then
     self.looks = true
     guard.go(looked, self, function()

@@ -193,18 +193,20 @@ function Statements:one(sql, ...)
   return rows[1]
 end
 
----For other modules of the library: like exec or rows, but returns nil and a message if the statement fails.
----@param kind "exec"|"rows"
+---For other modules of the library: like exec or rows, but returns nil and a message if the statement fails. "last"
+---runs several statements, and returns the rows of the last one.
+---@param kind "exec"|"rows"|"last"
 ---@param sql string
 ---@param ... any
 ---@return integer|table[]? result
----@return string? problem
+---@return string|integer|nil problem or, with rows, how many rows were changed
 function Statements:attempt(kind, sql, ...)
   local news = news_of(self.db)
   local job <close> = ask(self, kind, kind, news, sql, ...)
   local changes, text, code = wait(self.db, job, news)
   if not changes then return nil, message(self.db, kind, sql, text, code) end
-  return kind == "rows" and job:rows() or changes
+  if kind == "exec" then return changes end
+  return job:rows(), changes
 end
 
 local function feed(out, job, news, self, sql, where)

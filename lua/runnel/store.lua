@@ -7,13 +7,27 @@
 
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
 local sqlite = require "runnel.sqlite"
 
+local dead = require "runnel.store.dead"
+local hand_back = require "runnel.queue.hand_back"
+local kv = require "runnel.store.kv"
 local once = require "runnel.store.once"
+local owners = require "runnel.queue.owners"
+local process = require "runnel.store.process"
+local queues = require "runnel.store.queues"
+local remote = require "runnel.store.remote"
 local schema = require "runnel.store.schema"
+local serve = require "runnel.store.serve"
+local sinks = require "runnel.store.sink"
+local sources = require "runnel.store.source"
+local stages = require "runnel.store.stage"
+local streams = require "runnel.store.stream"
 
 ---@class runnel.store
-local store = {}
+local store = { hand_back = hand_back.hand_back }
 
 ---@class runnel.store.Store
 ---@field db runnel.sqlite.Database the database, where a program may have its own tables
@@ -21,6 +35,14 @@ local store = {}
 ---@field running table<string, runnel.store.Run> the running calls, by name and key
 ---@field memories table<string, runnel.store.Memory>
 ---@field locks any the locks between processes; nil for a store in memory
+---@field holder string the name of this process, and of a lock that it holds while it has the store open
+---@field workers integer how many there have been
+---@field readers table<table, string> those that read streams, each with its stream
+---@field drainers table<function, boolean>
+---@field has_ended? boolean the file is closed
+---@field settling integer how many answers are on their way to the file
+---@field settled? runnel.Channel<any> closes when there are none; while the store is being closed
+---@field has_streams? boolean the file is known to have the tables of streams
 ---@field is_closed boolean
 local Store = { __name = "runnel.store" }
 Store.__index = Store
@@ -78,34 +100,154 @@ function Store:forget(name, ...)
   return once.forget(self, name, (...), select("#", ...) > 0)
 end
 
----Closes the file. Does nothing if it is closed.
+-- ---- streams ----
+
+for name, method in pairs {
+  stream = streams.stream, sink = sinks.sink, source = sources.source, stage = stages.stage, dead = dead.dead,
+  kv = kv.kv, remote = remote.remote, serve = serve.serve, queues = queues.queues, queue = queues.queue,
+} do
+  -- A file gets the tables of streams when it needs them: most stores have results only. A tail call, so that errors have
+  -- the program's line.
+  Store[name] = function(self, ...)
+    if not (self.has_streams or self.is_closed or self.db:is_in_transaction()) then
+      local ok, problem = schema.prepare(self.db, schema.STREAMS)
+      if not ok then error(("%s: %s"):format(name, problem), 2) end
+      self.has_streams = true
+    end
+    return method(self, ...)
+  end
+end
+
+---For the library: runs a statement, as db:attempt; nil and a message if the store is closed.
+---@return integer|table[]? result
+---@return string|integer|nil problem
+function Store:attempt(kind, sql, ...)
+  if self.is_closed then return nil, "the store is closed" end
+  if self.db:is_in_transaction() then
+    return nil, "this go block is in a transaction, so this would wait for itself"
+  end
+  return self.db:attempt(kind, sql, ...)
+end
+
+---For the library: adds a reader of a stream, to be told when messages come.
+---@param stream string
+---@param reader { hear: fun(self) }
+function Store:add_reader(stream, reader)
+  self.readers[reader] = stream
+end
+
+---For the library: the reader has ended.
+---@param reader { hear: fun(self) }
+function Store:forget_reader(reader) self.readers[reader] = nil end
+
+---For the library: tells the readers of a stream that messages may have come.
+---@param stream string
+function Store:ring(stream)
+  for reader, of in pairs(self.readers) do
+    if of == stream then reader:hear() end
+  end
+end
+
+-- A statement in the background has ended, or died.
+local function settled(self)
+  self.settling = self.settling - 1
+  if self.settling == 0 and self.settled then self.settled:close() end
+end
+
+---For the library: runs a function in a go block that store:close waits for.
+---@param f function
+---@return runnel.Channel<any> block
+function Store:in_background(f, ...)
+  local block = guard.go(settled, self, function(...)
+    f(...)
+    settled(self)
+  end, ...)
+  self.settling = self.settling + 1 -- after what may raise
+  return block
+end
+
+-- ---- the end ----
+
+---For the library: adds a function that store:drain calls with the time that is left in ms, and waits for.
+---@param f fun(ms: number)
+---@return fun() remove
+function Store:on_drain(f)
+  self.drainers[f] = true
+  return function() self.drainers[f] = nil end
+end
+
+---Lets the stages end their calls, and then closes the file. After `ms` it closes the file in any case.
+---@param ms? number 30000 by default
+---@return true? ok
+---@return string? err
+function Store:drain(ms)
+  if ms == nil then ms = 30000 end
+  check.ms(ms, 1, "drain")
+  if self.is_closed then return nil, "the store is closed" end
+  local over, blocks = core.timeout(ms), {}
+  for f in pairs(self.drainers) do blocks[#blocks + 1] = core.go(f, ms) end
+  local in_time = true
+  for _, block in ipairs(blocks) do
+    local _, port = core.alts({ block, over }, { priority = true })
+    in_time = in_time and port == block
+  end
+  self:close()
+  if not in_time then return nil, ("the store was not drained within %s ms"):format(ms) end
+  return true
+end
+
+---Closes the file, after its stages and sources. Does nothing if it is closed.
 function Store:close()
   if self.is_closed then return end
   self.is_closed = true
+  for reader in pairs(self.readers) do reader:hear() end
+  if self.settling > 0 then
+    self.settled = core.chan()
+    self.settled:take()
+  end
+  self.has_ended = true
   self.db:close()
   if self.locks then self.locks:close() end
 end
 
 Store.__close = Store.close
 
-local OPTIONS = { busy_timeout = true, synchronous = true }
+-- ---- opening ----
+
+local OPTIONS = { busy_timeout = true, synchronous = true, create = true }
+
+-- A name that no other process has.
+local function new_holder(db)
+  local host, pid = process()
+  -- The random numbers of a simulation are those of its seed.
+  local random = core.internal.is_simulation() and ("%016x"):format(math.random(0))
+    or db:one("select lower(hex(randomblob(6))) as name").name
+  return ("%s:%d:%s"):format(host, pid, random)
+end
 
 ---Opens a store, and makes the file if it does not exist. Several processes may open it, on one machine. An error is
 ---raised at the line of the call.
 ---@param path string the file; ":memory:" for a store that ends with the program
----@param opts? { busy_timeout?: integer, synchronous?: string } as for sqlite.open
+---@param opts? { busy_timeout?: integer, synchronous?: string, create?: boolean } as for sqlite.open
 ---@return runnel.store.Store store
 function store.open(path, opts)
   check.string(path, "the path of a file", "open")
   check.options(opts, OPTIONS, "open")
   local db = sqlite.open(path, opts)
-  local self = setmetatable({ db = db, path = path, running = {}, memories = {}, is_closed = false }, Store)
-  local ok, problem = schema.prepare(db)
+  local self = setmetatable({
+    db = db, path = path, running = {}, memories = {}, is_closed = false, holder = new_holder(db), workers = 0,
+    readers = {}, drainers = {}, settling = 0,
+  }, Store)
+  local ok, problem = schema.prepare(db, schema.ONCE)
   if ok and path ~= ":memory:" and path ~= "" then
     self.locks, problem = db:locks(path .. "-locks")
     problem = problem and ("%s-locks: %s"):format(path, problem)
   end
-  if not problem then return self end
+  if self.locks then self.locks:try(self.holder) end
+  if not problem then
+    owners.add(self)
+    return self
+  end
   self:close()
   error("open: " .. problem, 2)
 end

@@ -311,7 +311,7 @@ describe("runnel build", function()
       run_in_root ""
       dir:write("root/day.csv", "rain,3\nwind,9\n")
       local result = run(("chroot '%s' /app weather.db day.csv"):format(root))
-      assert.equal("2 rows stored; 0 lines skipped\n", result.err)
+      assert.equal("day.csv: 2 rows, 0 lines skipped\n", result.err)
       assert.matches("^rain +3\nwind +9\n$", result.out)
     end)
 

@@ -190,6 +190,21 @@ describe("runnel.monitor", function()
     assert.is_true(patience.wait_until(10000, has_room)) -- the server has to notice that they are gone
   end)
 
+  -- What the page's tab of queues shows.
+  local function table_of_queues(p)
+    local stream, has_come = p:open_stream "redelivered"
+    repeat -- the first answers say that it looks
+      assert.equal(202, (p:post("/queues?", "id=0")))
+    until has_come()
+    local text
+    for _, message in ipairs(monitored.messages(stream())) do
+      for _, result in ipairs(message.r) do
+        if result[3]:find "redelivered" then text = result[3] end
+      end
+    end
+    return text
+  end
+
   it("shows the queues of the program's connection, without values by default", function()
     local nats, missing = nats_server.library()
     if not nats then return pending(missing) end
@@ -203,17 +218,25 @@ describe("runnel.monitor", function()
       local m = listen(0)
       while not told() do rn.sleep(20) end
       rn.exit(0)]]):format(server.url))
-    local stream, has_come = p:open_stream "redelivered"
-    repeat -- the first answers say that it looks
-      assert.equal(202, (p:post("/queues?", "id=0")))
-    until has_come()
-    local text
-    for _, message in ipairs(monitored.messages(stream())) do
-      for _, result in ipairs(message.r) do
-        if result[3]:find "redelivered" then text = result[3] end
-      end
-    end
+    local text = table_of_queues(p)
     assert.matches("\nresize +0 +1 +0 +0 ", text)
+    assert.matches("1 of 2 running, 0 done, 0 failed; a call for ", text)
+    assert.not_matches("secret", text)
+    p:finish()
+  end)
+
+  it("has the queues of a store", function()
+    if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
+    local p = start [[
+      local store = require("runnel.store").open ":memory:"
+      assert(store:stream "words")
+      assert(assert(store:sink "words"):put "secret")
+      store:stage(2, "words", function() rn.sleep(1e6) end, nil, { name = "spell" })
+      local m = listen(0)
+      while not told() do rn.sleep(20) end
+      rn.exit(0)]]
+    local text = table_of_queues(p)
+    assert.matches("words/spell +0 +1 +0 +0 ", text)
     assert.matches("1 of 2 running, 0 done, 0 failed; a call for ", text)
     assert.not_matches("secret", text)
     p:finish()

@@ -224,7 +224,7 @@ describe("queues", function()
     term:enter ":queues conn"
     term:expect "resize:\n[^\n]+ 0 of 3 running, 0 done, 0 failed\n"
     term:enter ":queues 7"
-    term:expect ":queues needs a connection of runnel.nats or a URL, got 7"
+    term:expect ":queues needs a connection of runnel.nats, a store, or a URL, got 7"
     term:enter ":queues nats://127.0.0.1:1"
     term:expect "cannot connect to nats://127.0.0.1:1: "
     term:close()

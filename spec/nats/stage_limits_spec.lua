@@ -7,7 +7,6 @@ local jetstream = require "runnel.nats.internal.jetstream"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 local restarted = require "spec.support.restarted"
-local stage = require "spec.support.stage"
 local of_workers = require "runnel.queue.patience"
 local waits = require "runnel.nats.internal.patience"
 
@@ -40,22 +39,6 @@ describe("with limits", function()
       for _, v in ipairs { ... } do assert(sink:put(v)) end
       return sink
     end
-
-    it("runs in another process if this one has its n calls", function()
-      assert(conn:stream "out")
-      stored("words", 1, 2, 3, 4, 5, 6, 7, 8)
-      local stages, calls, over = {}, { 0, 0 }, rn.chan()
-      for i = 1, 2 do
-        stages[i] = assert(conn:stage(4, "words", function()
-          calls[i] = calls[i] + 1
-          over:take()
-        end, "out"))
-        background.wait_until(10000, function() return calls[i] == 4 end)
-      end
-      assert.same({ 4, 4 }, calls)
-      over:close()
-      for _, s in ipairs(stages) do s:drain() end
-    end)
 
     it("is not started beside itself when the server delivers it again", function()
       if not nats_server.has_proxy then return pending "luv is not installed" end
@@ -240,56 +223,5 @@ describe("with limits", function()
       assert.equal(0, conn:dead("n"):count())
       s:drain()
     end)
-
-    it("that was given up is listed, shown, replayed for its stage only, and dropped", function()
-      local mended, others = false, 0
-      stored("words", "a", "b")
-      local reports = stage.report_texts(function()
-        local s = assert(conn:stage(2, "words", function(v, m)
-          if not mended then error("no " .. v) end
-          assert.equal("words", m.subject)
-          return v .. "!"
-        end, nil, { name = "n", tries = 1 }))
-        local other = assert(conn:stage(1, "words", function() others = others + 1 end, nil, { name = "other" }))
-        local dead = conn:dead "n"
-        background.wait_until(30000, function() return s:stats().given_up == 2 and others == 2 end)
-        local list = assert(dead:list { limit = 1 })
-        assert.equal(1, #list)
-        assert.matches("no [ab]$", list[1].error)
-        assert.matches("stack traceback", list[1].traceback)
-        assert.same({ 1, 1, "n", 2 }, { list[1].starts, list[1].raises, list[1].name, list[1].bytes })
-        assert.equal(2, assert(dead:list { after = 1 })[1].sequence)
-        mended = true
-        assert.is_true(dead:replay(1))
-        background.wait_until(30000, function() return s:stats().done == 1 end)
-        assert.equal(1, s:stats().done)
-        assert.equal(1, dead:drop(2))
-        assert.equal(0, dead:count())
-        background.wait_until(5000, function() return conn:stream("words"):state().messages == 3 end)
-        rn.sleep(50)
-        assert.equal(2, others)
-        s:drain()
-        other:drain()
-      end)
-      assert.equal(2, #reports)
-    end)
-
-    it("waits until the time of its put", function()
-      local sink = stored "words"
-      local start, order, times = rn.now(), {}, {}
-      assert(sink:put("late", { delay = 1500 }))
-      assert(sink:put("later", { at = os.time() * 1000 + 2500 }))
-      assert(sink:put "now")
-      local s = assert(conn:stage(1, "words", function(v)
-        order[#order + 1], times[v] = v, rn.now() - start
-      end, nil, { name = "n" }))
-      background.wait_until(30000, function() return s:stats().done == 3 and s:stats().running == 0 end)
-      assert.same({ "now", "late", "later" }, order)
-      assert.is_true(times.late > 500, times.late) -- clocks of seconds
-      assert.same({ done = 3, failed = 0, given_up = 0, redelivered = 2, running = 0, waiting = 0, duplicates = 0 },
-        s:stats())
-      s:drain()
-    end)
   end)
-
 end)

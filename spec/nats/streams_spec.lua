@@ -2,7 +2,6 @@
 
 local rn = require "runnel"
 local background = require "spec.support.background"
-local jetstream = require "runnel.nats.internal.jetstream"
 local long = require "spec.support.long"
 local nats_server = require "spec.support.nats_server"
 local raises = require "spec.support.raises"
@@ -31,16 +30,6 @@ describe("streams", function()
   end)
 
   describe("conn:stream", function()
-    it("makes a stream, and opens it when it exists", function()
-      local made = assert(conn:stream("orders", { subjects = "orders.>", max_messages = 100 }))
-      assert.same({ "orders.>" }, { table.unpack(made.subjects) })
-      assert.equal(120000, made.duplicates)
-      assert.equal(made.created, assert(conn:stream "orders").created)
-      assert.same({ messages = 0, bytes = 0, first = 0, last = 0, consumers = 0 }, made:state())
-      assert.is_true(made:delete())
-      assert.same({ nil, 'there is no stream "orders" (conn:stream makes one)' }, { made:state() })
-    end)
-
     it("says which setting of an existing stream is another one", function()
       assert(conn:stream("orders", { max_age = 60000 }))
       local found, err = conn:stream("orders", { max_age = 1000 })
@@ -106,30 +95,6 @@ describe("streams", function()
   end)
 
   describe("conn:sink", function()
-    it("has put a value when put returns, and a value with one id once", function()
-      local stream = assert(conn:stream "orders")
-      local sink = assert(conn:sink "orders")
-      assert.same({ true, 1, false }, { sink:put("a", { id = "one" }) })
-      assert.equal(1, stream:state().messages)
-      assert.same({ true, 1, true }, { sink:put("b", { id = "one" }) })
-      assert.same({ true, 2, false }, { sink:put("b") })
-      assert.equal(2, stream:state().messages)
-    end)
-
-    it("stores the values of a channel in order, and says how many", function()
-      assert(conn:stream "orders")
-      assert.equal(50, assert(conn:sink "orders"):from(rn.to_chan((function()
-        local i = 0
-        return function()
-          i = i + 1
-          return i <= 50 and tostring(i) or nil
-        end
-      end)())):take())
-      local source = assert(conn:source "orders")
-      for i = 1, 50 do assert.equal(tostring(i), source:take().value) end
-      source:close()
-    end)
-
     it("stores values in any encoding, each under the subject of its put", function()
       assert(conn:stream("orders", { subjects = { "orders.*" } }))
       local sink = assert(conn:sink("orders", { encoding = "msgpack" }))
@@ -140,26 +105,6 @@ describe("streams", function()
       assert.equal("orders.new", m.subject)
       assert.is_true(math.abs(m.time - os.time() * 1000) < 10000)
       source:close()
-    end)
-
-    it("gives the error of a put to the channel of sink:from, and closes the other one", function()
-      local stream = assert(conn:stream("orders", { max_messages = 2, discard = "new" }))
-      local from = rn.to_chan { "a", "b", "c", "d" }
-      assert.same({ nil, "maximum messages exceeded" }, { assert(conn:sink "orders"):from(from):take() })
-      assert.is_true(from:closed())
-      assert.equal(2, stream:state().messages)
-      assert.equal(2, stream:purge())
-      assert.equal(0, stream:state().messages)
-    end)
-
-    it("purges a subject", function()
-      local stream = assert(conn:stream("orders", { subjects = { "orders.*" } }))
-      local sink = assert(conn:sink("orders", { subject = "orders.old" }))
-      for i = 1, 3 do assert(sink:put("x", { subject = i == 1 and "orders.new" or nil })) end
-      assert.equal(2, stream:purge "orders.old")
-      assert.equal(1, stream:state().messages)
-      assert(stream:delete())
-      assert.same({ nil, "stream not found" }, { stream:purge() })
     end)
 
     it("returns false when the server has not answered in time", function()
@@ -244,130 +189,6 @@ describe("streams", function()
       return stream, sink
     end
 
-    -- Waits until the consumer has nothing to deliver, and everything is acknowledged but for n messages.
-    local function wait_for_acknowledgements(n)
-      local left
-      background.wait_until(20000, function()
-        local info = assert(jetstream.request(conn, "CONSUMER.INFO.orders.shop"))
-        left = info.num_pending + info.num_ack_pending
-        return left == n
-      end)
-      assert.equal(n, left)
-    end
-
-    it("gives messages until they are acknowledged", function()
-      fill(4)
-      local source = assert(conn:source("orders", { name = "shop" }))
-      local first = source:take()
-      assert.same({ "1", 1, 1, 3 }, { first.value, first.sequence, first.deliveries, first.pending })
-      assert.is_true(first:ack())
-      assert.is_false(first:ack())
-      source:take():nak()
-      source:take():nak(50)
-      source:take():term()
-      local again = { source:take(), source:take() }
-      assert.same({ "2", 2 }, { again[1].value, again[1].deliveries })
-      assert.same({ "3", 2 }, { again[2].value, again[2].deliveries })
-      again[1]:ack()
-      wait_for_acknowledgements(1)
-      again[2]:ack()
-      wait_for_acknowledgements(0)
-      source:close()
-    end)
-
-    it("does not give a message again while the program reports progress", function()
-      fill(1)
-      local source = assert(conn:source("orders", { name = "shop", ack_wait = 2000 }))
-      local m = source:take()
-      for _ = 1, 6 do
-        rn.sleep(500)
-        assert.is_true(m:progress())
-      end
-      assert.is_true(m:ack())
-      assert.is_false(m:progress())
-      wait_for_acknowledgements(0)
-      source:close()
-    end)
-
-    it("gives a message again that is not acknowledged within ack_wait", function()
-      fill(1)
-      local source = assert(conn:source("orders", { name = "shop", ack_wait = 100 }))
-      local first, late = source:take(), source:take()
-      assert.same({ "1", "1" }, { first.value, late.value })
-      assert.is_true(late.deliveries > first.deliveries)
-      source:close()
-    end)
-
-    it("keeps messages that wait for a taker for longer than ack_wait", function()
-      fill(10)
-      local source = assert(conn:source("orders", { name = "shop", ack_wait = 800 }))
-      rn.sleep(2000)
-      for i = 1, 10 do
-        local m = source:take()
-        assert.same({ tostring(i), 1 }, { m.value, m.deliveries })
-        m:ack()
-      end
-      wait_for_acknowledgements(0)
-      source:close()
-    end)
-
-    it("gives back what nobody has taken when its channel closes", function()
-      fill(10)
-      local source = assert(conn:source("orders", { name = "shop" }))
-      source:take():ack()
-      source:close()
-      local other = assert(conn:source("orders", { name = "shop" }))
-      local seen = {}
-      for _ = 2, 10 do
-        local m = other:take()
-        seen[tonumber(m.value)] = true
-        m:ack()
-      end
-      for i = 2, 10 do assert.is_true(seen[i]) end
-      other:close()
-    end)
-
-    it("delivers at most max_ack_pending messages that are not acknowledged", function()
-      fill(10)
-      local source = assert(conn:source("orders", { name = "shop", max_ack_pending = 3 }))
-      local held = { source:take(), source:take(), source:take() }
-      assert.is_nil(take_within(source, 150))
-      held[2]:ack()
-      assert.equal("4", take_within(source, 2000).value)
-      source:close()
-    end)
-
-    it("acknowledges messages when they are taken, if it should", function()
-      fill(3)
-      local source = assert(conn:source("orders", { name = "shop", ack = "taken" }))
-      assert.equal("1", source:take().value)
-      assert.is_false(source:take():ack())
-      wait_for_acknowledgements(1)
-      source:close()
-      local other = assert(conn:source("orders", { name = "shop" }))
-      local last = other:take()
-      assert.equal("3", last.value)
-      last:ack()
-      wait_for_acknowledgements(0)
-      other:close()
-    end)
-
-    it("begins where it should, with the subjects that it should", function()
-      local _, sink = fill(0, { subjects = { "orders.*" } })
-      for i = 1, 6 do assert(sink:put(tostring(i), { subject = i % 2 == 0 and "orders.even" or "orders.odd" })) end
-      local function first(opts)
-        local source = assert(conn:source("orders", opts))
-        local m = take_within(source, 300)
-        source:close()
-        return m and m.value
-      end
-      assert.equal("2", first { subject = "orders.even" })
-      assert.equal("6", first { from = "last" })
-      assert.equal("4", first { from = 4 })
-      assert.is_nil(first { from = "new" })
-      assert.equal("3", first { name = "odd", from = 2, subject = "orders.odd" })
-    end)
-
     it("has every message once and in order without a name, although the server is killed", function()
       local _, sink = fill(0)
       local n = long.times(400, 5000)
@@ -431,98 +252,9 @@ describe("streams", function()
       end
       source:close()
     end)
-
-    it("closes with an error when its stream or its consumer is deleted", function()
-      local stream = fill(0)
-      local named, unnamed = assert(conn:source("orders", { name = "shop" })), assert(conn:source "orders")
-      assert(conn:request("$JS.API.CONSUMER.DELETE.orders.shop", ""))
-      assert.same({ nil, 'source: the consumer "shop" of the stream "orders" was deleted' }, { named:take() })
-      assert(stream:delete())
-      local value, err = unnamed:take()
-      assert.is_nil(value)
-      assert.matches('^source: the stream "orders" was deleted', err)
-    end)
-
-    it("refuses wrong arguments, a stream that is missing, and a consumer with other settings", function()
-      fill(0)
-      assert.same({ nil, 'source: there is no stream "nothing" (conn:stream makes one)' }, { conn:source "nothing" })
-      assert(conn:source("orders", { name = "shop", ack_wait = 1000 })):close()
-      local found, err = conn:source("orders", { name = "shop", ack_wait = 2000 })
-      assert.is_nil(found)
-      assert.matches('"shop" exists with other settings: ack_wait is 1000000000, not 2000000000', err)
-      raises("^source: ack_wait: only a source with a name acknowledges; give it a name", function()
-        conn:source("orders", { ack_wait = 1 })
-      end)
-      raises("^source: name", function() conn:source("orders", { name = "a b" }) end)
-      raises("^source: from", function() conn:source("orders", { from = 0 }) end)
-      for option, value in pairs { max_ack_pending = 0, tries = "1", subject = "a b", ack = "always", ack_wait = 9 } do
-        raises(("^source: %s: .* expected, got "):format(option), function()
-          conn:source("orders", { name = "shop", [option] = value })
-        end)
-      end
-      raises('unknown option "names"', function() conn:source("orders", { names = "a" }) end)
-    end)
   end)
 
   describe("conn:stage", function()
-    it("stores the results of each message, several or none, and acknowledges it", function()
-      assert(conn:stream "words")
-      local letters = assert(conn:stream "letters")
-      local words, out = assert(conn:sink "words"), assert(conn:source "letters")
-      local stage = assert(conn:stage(1, "words", function(word) return word:byte(1, -1) end, "letters", {
-        encoding = "json",
-      }))
-      for _, word in ipairs { '"ab"', '""', '"c"' } do assert(words:put(word)) end
-      for _, letter in ipairs { "97", "98", "99" } do assert.equal(letter, out:take().value) end
-      assert.is_true(stage:drain(1000))
-      assert.equal(3, letters:state().messages)
-      assert.equal(3, stage:stats().done)
-      out:close()
-    end)
-
-    it("never calls its function more than n times at once", function()
-      assert(conn:stream "words")
-      local words = assert(conn:sink "words")
-      for i = 1, 30 do assert(words:put(tostring(i))) end
-      local running, peak, done = 0, 0, rn.chan(30)
-      local stage = assert(conn:stage(4, "words", function(word)
-        running = running + 1
-        peak = math.max(peak, running)
-        rn.sleep(5)
-        running = running - 1
-        done:put(word)
-      end, nil, { name = "count" }))
-      for _ = 1, 30 do assert.is_truthy(take_within(done, 3000)) end
-      stage:drain()
-      assert.equal(4, peak)
-    end)
-
-    it("tries again what fails, and then asks ex_handler, or gives up and reports", function()
-      assert(conn:stream "words")
-      assert(conn:stream "out")
-      local words, out = assert(conn:sink "words"), assert(conn:source "out")
-      local calls = 0
-      local stage = assert(conn:stage(1, "words", function(word)
-        calls = calls + 1
-        error("no " .. word, 0)
-      end, "out", { tries = 3, retry = 10, ex_handler = function(err, word) return ("%s: %s"):format(word, err) end }))
-      assert(words:put "a")
-      assert.equal("a: no a", out:take().value)
-      assert.equal(3, calls)
-      stage:drain()
-
-      local reported = rn.chan(1)
-      local before = rn.on_error(function(err, _, where) reported:put_async { err, where } end)
-      local strict = assert(conn:stage(1, "words", function() error("no", 0) end, nil, { name = "strict", tries = 1 }))
-      local report = reported:take()
-      rn.on_error(before)
-      assert.equal("no", report[1])
-      assert.matches("^message 1 of words, given up", report[2])
-      strict:drain()
-      assert.equal(1, strict:stats().given_up)
-      out:close()
-    end)
-
     it("reports progress while a function computes", function()
       assert(conn:stream "words")
       local words = assert(conn:sink "words")
@@ -660,73 +392,6 @@ describe("streams", function()
       results:close()
     end)
 
-    it("waits while the stream of its results is full", function()
-      assert(conn:stream "words")
-      local out = assert(conn:stream("out", { max_messages = 1, discard = "new" }))
-      local words = assert(conn:sink "words")
-      for i = 1, 2 do assert(words:put(tostring(i))) end
-      local tried = rn.chan(10)
-      local stage = assert(conn:stage(1, "words", function(v)
-        tried:put(v)
-        return v
-      end, "out"))
-      assert.equal("1", tried:take())
-      assert.equal("2", tried:take())
-      rn.sleep(100) -- it tries to store the second result
-      assert.equal(1, stage:stats().done)
-      assert.equal(1, out:purge())
-      background.wait_until(20000, function() return stage:stats().done == 2 end)
-      assert.same({ 2, 0 }, { stage:stats().done, stage:stats().failed })
-      assert.is_nil((tried:poll()))
-      stage:drain()
-    end)
-
-    it("gives a message up if ex_handler raises, too, or if its results cannot be stored", function()
-      assert(conn:stream "words")
-      assert(conn:stream("out", { max_message = 200 }))
-      local reported = rn.chan(10)
-      local before = rn.on_error(function(err) reported:put_async(err) end)
-      local stage = assert(conn:stage(1, "words", function(v)
-        if v == "raises" then error("no", 0) end
-        return v
-      end, "out", { tries = 1, ex_handler = function(err) error("not " .. err, 0) end }))
-      local words = assert(conn:sink "words")
-      assert(words:put "raises")
-      assert.equal("not no", reported:take())
-      assert(words:put(("a"):rep(200)))
-      assert.equal("not message size exceeds maximum allowed", reported:take())
-      rn.on_error(before)
-      assert.equal(2, stage:stats().given_up)
-      stage:drain()
-    end)
-
-    it("that is stopped too slowly cancels its calls, whose messages go to others", function()
-      assert(conn:stream "words")
-      assert(assert(conn:sink "words"):put "a")
-      local started = rn.chan(1)
-      local stage = assert(conn:stage(1, "words", function()
-        started:put(true)
-        rn.sleep(1e6)
-      end, nil, { name = "slow" }))
-      started:take()
-      assert.is_false(stage:drain(50))
-      local other = assert(conn:source("words", { name = "slow" }))
-      assert.equal("a", assert(take_within(other, 20000)).value)
-      other:close()
-    end)
-
-    it("calls the function that a module returns", function()
-      package.preload["spec.shouts"] = function() return string.upper end
-      assert(conn:stream "words")
-      assert(conn:stream "out")
-      local stage = assert(conn:stage(1, "words", "spec.shouts", "out"))
-      package.preload["spec.shouts"], package.loaded["spec.shouts"] = nil, nil
-      assert(assert(conn:sink "words"):put "a")
-      assert.equal("A", assert(take_within(assert(conn:source "out"), 20000)).value)
-      stage:drain()
-      assert.is_true(stage:done():closed())
-    end)
-
     it("refuses streams that are missing, and wrong arguments", function()
       assert(conn:stream "words")
       local function f() end
@@ -744,43 +409,6 @@ describe("streams", function()
   end)
 
   describe("conn:kv", function()
-    it("gets, puts, creates, updates and deletes values with their revisions", function()
-      local bucket = assert(conn:kv("settings", { encoding = "msgpack" }))
-      assert.same({}, { bucket:get "colour" })
-      assert.equal(1, bucket:put("colour", "red"))
-      assert.same({ "red", 1 }, { bucket:get "colour" })
-      assert.equal(2, bucket:update("colour", { 1, "two" }, 1))
-      assert.same({ { 1, "two" }, 2 }, { bucket:get "colour" })
-      assert.same({ nil, 'the key "colour" has revision 2' }, { bucket:update("colour", "blue", 1) })
-      assert.same({ nil, 'the key "colour" has a value, of revision 2' }, { bucket:create("colour", "blue") })
-      assert.same({ nil, 'the key "colour" has revision 2' }, { bucket:delete("colour", 1) })
-      assert.equal(3, bucket:delete "colour")
-      assert.same({}, { bucket:get "colour" })
-      assert.equal(4, bucket:create("colour", "green"))
-      assert.equal(5, bucket:create("size.large", 7))
-      assert.equal(6, bucket:put("gone", 1))
-      assert.equal(7, bucket:delete "gone")
-      assert.same({ "colour", "size.large" }, bucket:keys())
-      assert.same({}, assert(conn:kv "empty"):keys())
-    end)
-
-    it("lets one of many updates of one revision win", function()
-      local bucket = assert(conn:kv("counter", { encoding = "json" }))
-      assert(bucket:put("n", 0))
-      local done = {}
-      for i = 1, 5 do
-        done[i] = rn.go(function()
-          for _ = 1, 10 do
-            repeat
-              local value, revision = bucket:get "n"
-            until bucket:update("n", value + 1, revision)
-          end
-        end)
-      end
-      for i = 1, 5 do done[i]:take() end
-      assert.equal(50, (bucket:get "n"))
-    end)
-
     it("watches present values and changes, also when the server was killed", function()
       local bucket = assert(conn:kv("settings", { history = 5 }))
       assert(bucket:put("a.x", "1"))
@@ -805,21 +433,6 @@ describe("streams", function()
       end
       all:close()
       some:close()
-    end)
-
-    it("refuses wrong keys and a bucket with other settings", function()
-      local bucket = assert(conn:kv("settings", { history = 2 }))
-      raises("^put: a key", function() bucket:put("a b", "") end)
-      raises("^get: a key", function() bucket:get "a..b" end)
-      raises("^put: value: a string expected", function() bucket:put("a", {}) end)
-      raises("^kv: name", function() conn:kv "a b" end)
-      raises("^kv: history: an integer from 1 to 64 expected, got 65", function() conn:kv("x", { history = 65 }) end)
-      raises("^watch: a key or a pattern expected, got 7", function() bucket:watch(7) end)
-      local other, err = conn:kv("settings", { history = 3 })
-      assert.is_nil(other)
-      assert.matches("exists with other settings: max_msgs_per_subject is 2, not 3", err)
-      assert.is_true(bucket:destroy())
-      assert.same({ nil, nil, "stream not found" }, { bucket:get "a" })
     end)
   end)
 end)

@@ -198,14 +198,14 @@ for name, with in pairs {
       queue.append "v"
       local one = process(queue)
       local id = one.keeper:id(one.wait(1))
-      -- It has stored the first one, and ends.
-      assert.is_true(queue.append("r1", { id = id .. ".1", results = true }))
+      -- It has stored the first one, and ends. A keeper that stores all of them in one step stores none.
+      if not queue.is_atomic then assert.is_true(queue.append("r1", { id = id .. ".1", results = true })) end
       queue.kill(one.keeper)
       local other = process(queue)
       local message = other.wait(1)
       assert.equal(id, other.keeper:id(message))
       local results = { { id = id .. ".1", value = "r1" }, { id = id .. ".2", value = "r2" } }
-      assert.same({ true, 1 }, { other.keeper:done(message, results) })
+      assert.same({ true, queue.is_atomic and 0 or 1 }, { other.keeper:done(message, results) })
       assert.equal(2, queue.results())
       assert.is_true(other.keeper:done(message, { table.unpack(results) }))
       assert.equal(2, queue.results())
@@ -273,8 +273,9 @@ for name, with in pairs {
       local message = one.wait(1)
       for _ = 1, 2 do
         assert.is_true(one.keeper:bury {
-          kind = "message", name = "spec", data = message.data, id = one.keeper:id(message), error = "no", starts = 1,
-          raises = 1, since = message.time, subject = "queue", position = message.sequence,
+          kind = "message", name = "spec", data = message.data, encoding = message.form,
+          id = one.keeper:id(message), error = "no", starts = 1, raises = 1,
+          since = message.time, subject = "queue", position = message.sequence,
         })
       end
       assert.equal(1, queue.letters())

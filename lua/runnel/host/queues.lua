@@ -1,12 +1,13 @@
----`runnel queues`: shows the queues of a NATS server, and changes them.
+---`runnel queues`: shows the queues of a NATS server or of a store, and changes them.
 
 local rn = require "runnel"
 local terminal = require "runnel.host.terminal"
 
 local USAGE = [[
-usage: runnel queues [URL] [COMMAND]
-Shows the queues of a NATS server: remote stages, and consumers of streams. Without a URL, the environment says where
-and how to connect: RUNNEL_NATS_URL, RUNNEL_NATS_CREDENTIALS and others (docs/manual/nats.md). Commands:
+usage: runnel queues [URL | FILE] [COMMAND]
+Shows the queues of a NATS server: remote stages, and consumers of streams; or those of a file of runnel.store. Without
+either, the environment says where and how to connect to a server: RUNNEL_NATS_URL, RUNNEL_NATS_CREDENTIALS and others
+(docs/manual/nats.md). Commands:
   --watch[=SECONDS]         show them again and again, every 2 seconds or as given, until Ctrl-C
   show NAME                 a queue, with what each worker runs
   pause NAME                let the workers of a queue start nothing more, until it is resumed
@@ -218,6 +219,24 @@ end
 
 -- ---- the command line ----
 
+local function is_file(path)
+  local file <close> = io.open(path, "rb")
+  return file ~= nil
+end
+
+-- Calls a function that opens a connection or a store; ends the program with its error.
+local function opened(module, open, ...)
+  local found, library = pcall(require, module)
+  if not found then fail("%s", tostring(library)) end
+  local ok, owner, err = pcall(library[open], ...)
+  if not ok then fail("%s", (tostring(owner):gsub("^[^:]*:%d+: ", ""))) end
+  return must(owner, err)
+end
+
+local function connect(url) return opened("runnel.nats", "connect", url) end
+
+local function open_store(path) return opened("runnel.store", "open", path, { create = false }) end
+
 return function(...)
   local words, url, seconds, watches = { ... }, nil, nil, false
   for i = #words, 1, -1 do
@@ -230,16 +249,16 @@ return function(...)
       table.remove(words, i)
     end
   end
-  local what = table.remove(words, 1)
+  local what, file = table.remove(words, 1), nil
+  if what and not command[what] and is_file(what) then
+    what, file = table.remove(words, 1), what
+    if url then wrong_usage("a URL or a file expected, got both") end
+  end
   if what == "help" or what == "--help" or what == "-h" then return io.write(USAGE) end
   if what and (watches or not command[what]) then
-    wrong_usage(watches and "--watch takes no command, got %q" or "unknown command %q", what)
+    wrong_usage(watches and "--watch takes no command, got %q" or "unknown command %q, and no such file", what)
   end
-  local found, nats = pcall(require, "runnel.nats")
-  if not found then fail("%s", tostring(nats)) end
-  local connected, conn, err = pcall(nats.connect, url)
-  if not connected then fail("%s", (tostring(conn):gsub("^[^:]*:%d+: ", ""))) end
-  local _ <close> = must(conn, err)
+  local conn <close> = file and open_store(file) or connect(url)
   if watches then return watch(conn, seconds) end
   if what then command[what](conn, words) else show_all(conn) end
 end

@@ -16,14 +16,15 @@ local CALLER = 4
 ---@param opts { tries?: integer, retry?: number }
 ---@param what string the function that has them
 ---@param default? integer how many tries there are if the options do not tell; default 3
+---@param level? integer of the line for an error, if it is another one
 ---@return integer tries
 ---@return number retry ms
-function backoff.options(opts, what, default)
+function backoff.options(opts, what, default, level)
   local tries, retry = opts.tries, opts.retry
   if tries == nil then tries = default or TRIES end
-  check.integer(tries, 1, what .. ": tries", CALLER)
+  check.integer(tries, 1, what .. ": tries", level or CALLER)
   if retry == nil then retry = FIRST end
-  check.ms(retry, 0, what .. ": retry", CALLER)
+  check.ms(retry, 0, what .. ": retry", level or CALLER)
   return tries, retry
 end
 

@@ -65,16 +65,18 @@ end
 local is_callable = check.is_callable
 
 ---A function, or an object with `__call` other than a channel.
-function check.callable(value, what)
+---@param level? integer of the line for the error, if it is another one
+function check.callable(value, what, level)
   if type(value) ~= "function" and (not is_callable(value) or core.is_chan(value)) then
-    error(what .. ": a function expected, got " .. article(value, what), CALLER)
+    error(what .. ": a function expected, got " .. article(value, what), level or CALLER)
   end
 end
 
 ---A function, an object with `__call`, or nil.
-function check.callable_or_nil(value, what)
+---@param level? integer of the line for the error, if it is another one
+function check.callable_or_nil(value, what, level)
   if value ~= nil and not is_callable(value) then
-    error(what .. ": a function or nil expected, got " .. article(value, what), CALLER)
+    error(what .. ": a function or nil expected, got " .. article(value, what), level or CALLER)
   end
 end
 

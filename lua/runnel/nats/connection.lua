@@ -9,6 +9,7 @@ local current = require "runnel.internal.sim.current"
 local ending = require "runnel.nats.ending"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
+local owners = require "runnel.queue.owners"
 local timed_out = require "runnel.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
 local values = require "runnel.nats.internal.values"
@@ -16,9 +17,6 @@ local values = require "runnel.nats.internal.values"
 local internal = core.internal
 
 local connection = {}
-
--- The open connections, with their numbers in the order of creation.
-local open, count = setmetatable({}, { __mode = "k" }), 0
 
 -- How much of a subscription libnats keeps while its channel is full.
 local PENDING_MESSAGES <const>, PENDING_BYTES <const> = 65536, 64 * 1024 * 1024
@@ -415,8 +413,7 @@ local function connect_once(settings, encoding, level)
     return nil, ("cannot connect to %s: %s"):format(table.concat(urls, ", "), explained(event.error, settings))
   end
   self.url, self.max_payload = options.without_secrets(event.url), handle:max_payload()
-  count = count + 1
-  open[self] = count
+  owners.add(self)
   self:on_event(function(later) unanswered.on_event(self, later) end)
   return self
 end
@@ -443,16 +440,6 @@ function connection.connect(url, opts)
     if conn or not err:find "Authorization Violation$" then break end
   end
   return conn, err
-end
-
----The newest open connection of this Lua state; nil if there is none.
----@return runnel.nats.Connection?
-function connection.latest()
-  local latest
-  for conn, number in pairs(open) do
-    if not conn.has_ended and number > (open[latest] or 0) then latest = conn end
-  end
-  return latest
 end
 
 return connection

@@ -1,6 +1,7 @@
 ---conn:kv: buckets of keys and values, compatible with other NATS clients. A bucket is a stream KV_NAME with a subject
 ---for each key.
 
+local arguments = require "runnel.queue.bucket"
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
 local patience = require "runnel.nats.internal.patience"
@@ -16,14 +17,6 @@ local kv = {}
 ---@field private conn runnel.nats.Connection
 local Bucket = { __name = "bucket" }
 Bucket.__index = Bucket
-
-local function check_key(key, what)
-  local is_key = type(key) == "string" and key:find "^[%w_=/.-]+$" and not ("." .. key .. "."):find("..", 1, true)
-  if not is_key then
-    error(("%s: a key of letters, digits, - _ = / and single dots expected, got %s")
-      :format(what, check.describe(key)), 3)
-  end
-end
 
 local DIGITS = {}
 for i, c in ipairs { ("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):byte(1, -1) } do
@@ -64,7 +57,7 @@ end
 ---@param key string
 ---@return any value, integer? revision, string? err
 function Bucket:get(key)
-  check_key(key, "get")
+  arguments.check_key(key, "get")
   local message, err = last_message(self, key)
   if not message or message.deleted then return nil, nil, err end
   local value, problem = self.decode(message.data)
@@ -101,7 +94,7 @@ end
 ---@param value any
 ---@return integer? revision, string? err
 function Bucket:put(key, value)
-  check_key(key, "put")
+  arguments.check_key(key, "put")
   local revision, err = write(self, key, value)
   return revision, err
 end
@@ -112,7 +105,7 @@ end
 ---@param revision integer
 ---@return integer? revision, string? err
 function Bucket:update(key, value, revision)
-  check_key(key, "update")
+  arguments.check_key(key, "update")
   check.integer(revision, 0, "update: revision")
   local new, err = write(self, key, value, { ["Nats-Expected-Last-Subject-Sequence"] = tostring(revision) })
   return new, err
@@ -132,7 +125,7 @@ end
 ---@param value any
 ---@return integer? revision, string? err
 function Bucket:create(key, value)
-  check_key(key, "create")
+  arguments.check_key(key, "create")
   local message, err = last_message(self, key)
   if err then return nil, err end
   if message and not message.deleted then
@@ -148,7 +141,7 @@ end
 ---@param revision? integer
 ---@return integer? revision of the deletion, string? err
 function Bucket:delete(key, revision)
-  check_key(key, "delete")
+  arguments.check_key(key, "delete")
   if revision ~= nil then check.integer(revision, 0, "delete: revision") end
   local new, err = write(self, key, "", {
     ["KV-Operation"] = "DEL", ["Nats-Expected-Last-Subject-Sequence"] = revision and tostring(revision),
@@ -187,21 +180,14 @@ local function watch(self, pattern, policy, what)
   }, what)
 end
 
-local WATCH_OPTIONS = { updates_only = true, history = true }
-
 ---Returns a channel of values and their changes: first the present values, unless updates_only; with history, all that
 ---the bucket has. It continues across reconnects. Close it to end it.
 ---@param pattern? string a key, or a pattern with * and >; by default all keys
 ---@param opts? { updates_only?: boolean, history?: boolean }
 ---@return runnel.Channel<runnel.nats.Change>? changes, string? err
 function Bucket:watch(pattern, opts)
-  pattern = pattern == nil and ">" or pattern
-  if type(pattern) ~= "string" or not pattern:find "^[%w_=/.*>-]+$" then
-    error("watch: a key or a pattern expected, got " .. check.describe(pattern), 2)
-  end
-  check.options(opts, WATCH_OPTIONS, "watch")
-  opts = opts or {}
-  local policy = opts.updates_only and "new" or opts.history and "all" or "last_per_subject"
+  local policy
+  pattern, policy = arguments.check_watch(pattern, opts)
   local ch, err = watch(self, pattern, policy, "watch")
   if not ch then return nil, err --[[@as string]] end
   return ch
@@ -233,8 +219,6 @@ function Bucket:destroy()
   return true
 end
 
-local OPTIONS = { history = true, ttl = true, replicas = true, storage = true, max_value = true, encoding = true }
-
 ---Opens a bucket, and makes it first if it does not exist. Fails if it exists with other settings than the given ones.
 ---@param conn runnel.nats.Connection
 ---@param name string
@@ -242,15 +226,9 @@ local OPTIONS = { history = true, ttl = true, replicas = true, storage = true, m
 ---encoding?: "raw"|"msgpack"|"json" } history: values to keep of each key (1); ttl: ms after which values go
 ---@return runnel.nats.Bucket? bucket, string? err
 function kv.kv(conn, name, opts)
-  jetstream.check_name(name, "kv: name")
-  check.options(opts, OPTIONS, "kv")
-  opts = opts or {}
+  opts = arguments.check(name, opts)
   local encoding = conn.encoding
   if opts.encoding ~= nil then encoding = values.check(opts.encoding, "kv", 2) end
-  if opts.history ~= nil and (math.type(opts.history) ~= "integer" or opts.history < 1 or opts.history > 64) then
-    error("kv: history: an integer from 1 to 64 expected, got " .. tostring(opts.history), 2)
-  end
-  if opts.ttl ~= nil then check.ms(opts.ttl, 1, "kv: ttl") end
   local self = setmetatable({
     conn = conn, name = name, stream = "KV_" .. name, prefix = "$KV." .. name .. ".", encoding = encoding,
     decode = values.encodings[encoding].decode,

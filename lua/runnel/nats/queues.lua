@@ -7,6 +7,7 @@ local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local lib = require "runnel.nats.internal.lib"
 local names = require "runnel.nats.internal.names"
+local shared = require "runnel.queue.queues"
 local patience = require "runnel.nats.internal.patience"
 local who = require "runnel.nats.internal.who"
 
@@ -15,40 +16,10 @@ local queues = {}
 -- How many requests to the server are under way at a time.
 local AT_ONCE <const> = 8
 
----A queue, as it was at the time of the query.
----@class runnel.nats.Queue
----@field name string NAME for a remote stage, STREAM/CONSUMER for others
----@field kind "jobs"|"messages"
----@field stream string
----@field consumer string
----@field waiting integer messages that no worker has got
----@field running integer messages that workers have got and not acknowledged
----@field redelivered integer messages of `unacknowledged` that were delivered before
----@field given_up integer dead letters
----@field done integer messages that are done, since the stream was made
----@field rate? number messages done a second since the last look of this connection; nil at the first
----@field oldest? number the age, in ms, of the oldest message that is not done; nil if there is none
----@field unused number ms since a message was stored last, or since the stream was made
----@field paused boolean
----@field workers runnel.nats.WorkerReport[]
+---@class runnel.nats.Queue: runnel.queue.Queue
 ---@field package conn runnel.nats.Connection
----@field package counted_at number when `done` was counted
 local Queue = { __name = "queue" }
 Queue.__index = Queue
-
----The state of a worker or a stage.
----@class runnel.nats.WorkerReport
----@field host string
----@field pid integer
----@field program? string the script's name
----@field n integer
----@field busy? integer how many calls run
----@field running { value: string, ms: integer, deliveries: integer }[] the longest calls first, up to 32
----@field waiting? integer jobs that it has and has not started
----@field done integer
----@field failed integer
----@field redelivered? integer starts of what was delivered before
----@field paused boolean
 
 -- ---- asking ----
 
@@ -100,12 +71,7 @@ local function ask_all(conn, ms, question)
   return function()
     core.alts { ended, quiet }
     ch:close()
-    for _, list in pairs(found) do
-      table.sort(list, function(a, b)
-        if a.host ~= b.host then return a.host < b.host end
-        return a.pid < b.pid
-      end)
-    end
+    for _, list in pairs(found) do shared.sort_workers(list) end
     return found
   end
 end
@@ -209,18 +175,12 @@ function queues.queues(conn, ms)
     if letters then dead[letters] = stream.state.messages end
     if not is_own(name) then queues_of(conn, stream, list) end
   end)
-  local workers, before = answers(), conn.queues_before or {}
-  conn.queues_before = {}
+  local workers = answers()
   for _, queue in ipairs(list) do
     queue.workers = workers[queue.name] or {}
     queue.given_up = dead[queue.kind == "jobs" and queue.name or queue.consumer] or 0
-    local last = before[queue.name]
-    local passed = last and queue.counted_at - last.counted_at or 0
-    if passed > 0 then queue.rate = math.max(0, queue.done - last.done) * 1000 / passed end
-    conn.queues_before[queue.name] = { done = queue.done, counted_at = queue.counted_at }
   end
-  table.sort(list, function(a, b) return a.name < b.name end)
-  return list
+  return shared.complete(conn, list)
 end
 
 ---Finds a queue by its name: NAME of a remote stage, STREAM/CONSUMER, or CONSUMER if it is unique.
@@ -231,16 +191,7 @@ function queues.queue(conn, name)
   check.string(name, "a name", "queue: name")
   local list, err = queues.queues(conn)
   if not list then return nil, err end
-  local found, all = {}, {}
-  for i, queue in ipairs(list) do
-    if queue.name == name then return queue end
-    if queue.kind == "messages" and queue.consumer == name then found[#found + 1] = queue end
-    all[i] = queue.name
-  end
-  if #found == 1 then return found[1] end
-  if #found > 1 then return nil, ("there are several queues %q: say STREAM/%s"):format(name, name) end
-  return nil, ("there is no queue %q; %s"):format(name,
-    #all == 0 and "the server has none" or "there are: " .. table.concat(all, ", "))
+  return shared.find(list, name, "the server")
 end
 
 -- ---- changing ----

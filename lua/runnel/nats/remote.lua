@@ -12,13 +12,14 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local names = require "runnel.nats.internal.names"
 local patience = require "runnel.nats.internal.patience"
+local remotes = require "runnel.queue.remote"
 local upkeep = require "runnel.nats.internal.upkeep"
 local values = require "runnel.nats.internal.values"
 local wire = require "runnel.nats.internal.wire"
 
 local internal = core.internal
-local chan, now = core.chan, core.now
-local take, put = internal.moving.take, internal.moving.put
+local now, take = core.now, internal.moving.take
+local tell_caller = remotes.tell_caller
 
 ---@class runnel.Job
 ---@field number integer
@@ -69,9 +70,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private removers integer how many go blocks remove some
 ---@field private subjects string what the subjects of its jobs begin with
 ---@field private ticker runnel.Channel<any> the go block that looks
-local Remote = {}
-Remote.__index = Remote
-Remote.__name = "remote stage"
+local Remote = remotes.class {}
 for name, method in pairs(upkeep.methods) do Remote[name] = method end
 
 -- ---- jobs ----
@@ -121,10 +120,6 @@ end
 function Remote:forget(job)
   self.jobs[job.key] = nil
   job.bytes = nil
-end
-
-local function tell_caller(job, outcome)
-  if job.out then job.out:offer(outcome) else job.finish(outcome) end
 end
 
 function Remote:finish(job, outcome)
@@ -204,45 +199,6 @@ function Remote:receive(data, subject, status)
   end
 end
 
--- ---- calls ----
-
--- The error of an outcome for the caller: with the worker's traceback, if it is a string or a table.
-function Remote:error_of(outcome)
-  local err, traceback = outcome.err, outcome.traceback
-  if not self.traceback or not traceback then return err end
-  if type(err) == "string" then return err .. "\n" .. traceback end
-  if type(err) == "table" and err.traceback == nil then err.traceback = traceback end
-  return err
-end
-
--- Puts a job's results, and closes their channel.
-local function deliver(self, result, outcome)
-  for i = 1, outcome.n do
-    if not put(result, outcome[i]) then break end
-  end
-  guard.close(result, outcome.failed and self:error_of(outcome) or nil)
-end
-
----Runs a job on a worker and returns its first result or raises its error. With `result`, the channel of a job of
----rn.pipeline_async, the worker's function gets a channel in its place, and this returns at once.
----@param value any
----@param result? runnel.Channel<any>
----@return any
-function Remote:__call(value, result)
-  if result ~= nil then
-    self:submit(value, nil, function(outcome)
-      if outcome.n == 0 then return guard.close(result, outcome.failed and self:error_of(outcome) or nil) end
-      guard.go(guard.close, result, deliver, self, result, outcome)
-    end)
-    return
-  end
-  local out = chan(1)
-  local job <close> = self:submit(value, out) -- luacheck: ignore 211
-  local outcome = take(out)
-  if outcome.failed then error(self:error_of(outcome), 0) end
-  return outcome[1]
-end
-
 ---Ends the remote stage. Jobs without a result are dropped: each call that waits for one raises the error.
 ---@param reason? any by default that it is closed
 function Remote:close(reason)
@@ -258,18 +214,6 @@ function Remote:close(reason)
   if self.ticking then core.cancel(self.ticker) end
   self.events:close()
   self.inbox:close()
-end
-
-Remote.__close = function(self) self:close() end
-
-function Remote:__tostring() return ("remote stage: %s"):format(self.name) end
-
----Counts of jobs.
----@return { waiting: integer, submitted: integer } stats `waiting`: jobs without a result
-function Remote:stats()
-  local waiting = 0
-  for _ in pairs(self.jobs) do waiting = waiting + 1 end
-  return { waiting = waiting, submitted = self.last }
 end
 
 ---Makes a remote stage. Its arguments have been checked.

@@ -1,59 +1,17 @@
 ---conn:stream: streams of JetStream, made with the settings that the program asks for.
 
+local arguments = require "runnel.queue.stream"
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
+local names = require "runnel.queue.names"
 
--- Each returns whether a value is valid, and the description of valid values.
-local function is_ms(value)
-  return type(value) == "number" and value >= 0 and value < math.huge, "a number of milliseconds"
-end
-local function is_count(value) return math.type(value) == "integer" and value >= 1, "an integer of at least 1" end
-local function is_boolean(value) return type(value) == "boolean", "true or false" end
-local function is_string(value) return type(value) == "string", "a string" end
-local function is_subjects(value)
-  local is_list = type(value) == "table" and #value > 0
-  for _, subject in ipairs(is_list and value or {}) do is_list = is_list and type(subject) == "string" end
-  return is_list or type(value) == "string", "a subject, or a list of them,"
-end
-local function one_of(...)
-  local list = { ... }
-  return function(value)
-    local found = false
-    for _, one in ipairs(list) do found = found or value == one end
-    return found, '"' .. table.concat(list, '" or "') .. '"'
-  end
-end
-
--- The settings: the server's names, and their checks.
-local SETTINGS = {
-  subjects = { "subjects", is_subjects }, storage = { "storage", one_of("file", "memory") },
-  replicas = { "num_replicas", is_count }, retention = { "retention", one_of("limits", "workqueue", "interest") },
-  discard = { "discard", one_of("old", "new") }, max_messages = { "max_msgs", is_count },
-  max_bytes = { "max_bytes", is_count }, max_message = { "max_msg_size", is_count }, max_age = { "max_age", is_ms },
-  max_per_subject = { "max_msgs_per_subject", is_count },
-  discard_per_subject = { "discard_new_per_subject", is_boolean }, duplicates = { "duplicate_window", is_ms },
-  description = { "description", is_string },
+-- The server's names of the settings whose name is another one.
+local NAMES <const> = {
+  replicas = "num_replicas", max_messages = "max_msgs", max_message = "max_msg_size",
+  max_per_subject = "max_msgs_per_subject", discard_per_subject = "discard_new_per_subject",
+  duplicates = "duplicate_window",
 }
-local KNOWN = {}
-for name in pairs(SETTINGS) do KNOWN[name] = true end
-
----The settings of a stream. A missing one keeps the server's value, or has the default.
----@class runnel.nats.StreamOptions
----@field subjects? string|string[] what the stream stores; by default the subject that has the stream's name
----@field storage? "file"|"memory" default file
----@field replicas? integer how many servers of a cluster have it: 1 (the default), 3 or 5
----@field retention? "limits"|"workqueue"|"interest" when messages go: at the limits below (the default), when they are
----acknowledged, or when all consumers have acknowledged them
----@field max_age? number ms
----@field max_messages? integer
----@field max_bytes? integer
----@field max_message? integer bytes of one message
----@field max_per_subject? integer messages
----@field discard? "old"|"new" at a limit: drop the oldest message (the default), or refuse the new one
----@field discard_per_subject? boolean with discard = "new", refuse what exceeds max_per_subject
----@field duplicates? number ms for which the stream knows the ids of messages; default 120000
----@field description? string
 
 ---A stream.
 ---@class runnel.nats.Stream
@@ -69,16 +27,11 @@ Stream.__name = "stream"
 
 local stream = {}
 
--- Translates options into the server's settings.
-local function wanted_of(opts, what)
+-- Settings in the server's words.
+local function translated(settings)
   local wanted = {}
-  for name, value in pairs(opts or {}) do
-    local key, is_right = table.unpack(SETTINGS[name])
-    local ok, expected = is_right(value)
-    if not ok then error(("%s: %s: %s expected, got %s"):format(what, name, expected, check.describe(value)), 3) end
-    if is_right == is_ms then value = jetstream.ns(value) end
-    if key == "subjects" and type(value) == "string" then value = { value } end
-    wanted[key] = value
+  for name, value in pairs(settings) do
+    wanted[NAMES[name] or name] = arguments.TIMES[name] and jetstream.ns(value) or value
   end
   return wanted
 end
@@ -117,12 +70,11 @@ end
 ---    local orders = assert(conn:stream("orders", { subjects = "orders.>", max_age = 24 * 3600 * 1000 }))
 ---@param conn runnel.nats.Connection
 ---@param name string
----@param opts? runnel.nats.StreamOptions
+---@param opts? runnel.queue.StreamOptions
 ---@return runnel.nats.Stream? stream, string? err
 function stream.stream(conn, name, opts)
-  jetstream.check_name(name, "stream: name")
-  check.options(opts, KNOWN, "stream")
-  local wanted = wanted_of(opts, "stream")
+  names.check(name, "stream: name")
+  local wanted = translated(arguments.check(opts, "stream", 2))
   local config = { name = name, subjects = { name }, storage = "file", retention = "limits", num_replicas = 1 }
   for key, value in pairs(wanted) do config[key] = value end
   local info, err = stream.ensure(conn, name, wanted, config)
@@ -131,12 +83,12 @@ function stream.stream(conn, name, opts)
 end
 
 ---Changes the given settings. Fails for a setting that the server cannot change, such as the storage.
----@param opts runnel.nats.StreamOptions
+---@param opts runnel.queue.StreamOptions
 ---@return true? ok, string? err
 function Stream:change(opts)
   check.table(opts, "change: options")
-  check.options(opts, KNOWN, "change")
-  local answer, err = jetstream.change_stream(self.conn, self.name, wanted_of(opts, "change"))
+  local changes = translated(arguments.check(opts, "change", 2))
+  local answer, err = jetstream.change_stream(self.conn, self.name, changes)
   if not answer then return nil, err end
   self.subjects, self.duplicates = answer.config.subjects, (answer.config.duplicate_window or 0) / 1e6
   return true
@@ -147,7 +99,7 @@ end
 ---@param name string
 ---@return true? ok, string? err
 function Stream:delete_consumer(name)
-  jetstream.check_name(name, "delete_consumer: name")
+  names.check(name, "delete_consumer: name")
   local answer, err = jetstream.request(self.conn, ("CONSUMER.DELETE.%s.%s"):format(self.name, name))
   if not answer then return nil, err end
   return true

@@ -86,7 +86,8 @@ local function bury(self, call, err, trace)
   if not self.has_letters then return true end
   local message, count, keeper = call.message, call.count, self.worker.keeper
   local ok, why = keeper:bury {
-    kind = "message", name = self.name, data = message.data, headers = message.headers, id = keeper:id(message),
+    kind = "message", name = self.name, data = message.data, encoding = message.form, headers = message.headers,
+    id = keeper:id(message),
     error = internal.error_text(err), traceback = trace, starts = count.starts, raises = count.raises,
     since = message.time, subject = message.subject, position = message.sequence,
   }

@@ -77,8 +77,7 @@ local FIND_STEP <const> = "select name, key, step, failed, form, value, expires,
 local KEEP <const> = "insert or replace into runnel_once(scope, name, key, step, failed, form, value, made, expires) "
   .. "values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 local FORGET <const> = "delete from runnel_once where scope = '' and name = ? and key = ?"
-local FORGET_STEPS <const> = "delete from runnel_once where scope = ?1 or (scope > ?1 || ' >' and scope < ?1 || ' ?')"
-local KEEP_AND_FORGET <const> = KEEP .. "; " .. FORGET_STEPS
+local KEEP_AND_FORGET <const> = KEEP .. "; " .. steps.FORGET
 
 -- Runs a statement. An error is raised at the program's line.
 local function must(self, statements, kind, sql, ...)
@@ -221,7 +220,7 @@ local function find_or_compute(self, call, key, id, step, ...)
   local entry, has_expired = find(self, call, key, step)
   if not entry then
     local inner = steps.scope(scope, self.name, shown(key))
-    if has_expired then must(self, store.db, "exec", FORGET_STEPS, inner) end
+    if has_expired then must(self, store.db, "exec", steps.FORGET, inner) end
     entry = compute_or_fail(self, scope, inner, key, step, ...)
   end
   if not call then self.memory:add(id, entry) end
@@ -299,7 +298,7 @@ function once.forget(store, name, key, has_key)
   local kept, text = key_of(self, key)
   if memory then memory:remove(name .. "\0" .. text) end
   local n = must(self, store.db, "exec", FORGET, name, kept)
-  must(self, store.db, "exec", FORGET_STEPS, steps.scope("", name, shown(kept)))
+  must(self, store.db, "exec", steps.FORGET, steps.scope("", name, shown(kept)))
   return n
 end
 

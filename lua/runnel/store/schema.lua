@@ -3,10 +3,8 @@
 
 local schema = {}
 
----The version of the tables. A file with a newer one is refused.
-schema.VERSION = 1
-
-local TABLES = [[
+-- What `once` keeps.
+local ONCE <const> = [[
   create table if not exists runnel_schema(version integer not null);
   create table if not exists runnel_once(
     scope text not null,     -- of a step: the calls that it is a part of; else ''
@@ -21,63 +19,216 @@ local TABLES = [[
     primary key(scope, name, key)) without rowid;
 ]]
 
--- Those of queues (runnel.store.keeper), made when the first one is used.
-local QUEUES = [[
-  create table if not exists runnel_queue(
-    seq integer primary key autoincrement,
-    queue text not null,           -- its name
-    id text,                       -- of the message; at most one of a queue has it
-    form text not null,            -- how the value is written
+-- Streams. Triggers keep the counts of a stream, its limits, and the deliveries of messages that are removed. So any
+-- program can insert a message.
+local STREAMS <const> = [[
+  drop table if exists runnel_queue; -- of a development version
+  drop table if exists runnel_ids;
+  drop table if exists runnel_dead;
+  create table runnel_stream(
+    name text primary key,
+    subjects text not null,                -- a JSON list of patterns
+    retention text not null,               -- limits or workqueue
+    discard text not null,                 -- old or new
+    max_age integer,                       -- ms
+    max_messages integer,
+    max_bytes integer,
+    max_message integer,                   -- bytes
+    duplicates integer not null,           -- ms for which ids are kept
+    description text,
+    made integer not null,                 -- when, in ms since 1970
+    last integer not null default 0,       -- the number of the last message
+    messages integer not null default 0,   -- how many there are
+    bytes integer not null default 0) without rowid;
+  create table runnel_message(
+    stream text not null,
+    seq integer not null,                  -- its number in the stream
+    subject text not null,
+    form text not null,                    -- how the value is written
     value,
-    headers text,                  -- JSON
-    made integer not null,         -- when, in ms since 1970
-    due integer not null,          -- when it may be delivered
-    deliveries integer not null default 0,
-    holder text,                   -- of which keeper it is; null: it waits
-    starts text,                   -- how often it was started, and with which end: JSON
-    changes integer not null default 0); -- of `starts`
-  create index if not exists runnel_queue_waiting on runnel_queue(queue, due, seq) where holder is null;
-  create index if not exists runnel_queue_held on runnel_queue(queue, holder) where holder is not null;
-  create table if not exists runnel_ids(
-    queue text not null, id text not null, made integer not null, primary key(queue, id)) without rowid;
-  create trigger if not exists runnel_queue_ids before insert on runnel_queue when new.id is not null begin
-    select raise(ignore) where exists (select 1 from runnel_ids where queue = new.queue and id = new.id);
-    insert into runnel_ids values (new.queue, new.id, new.made);
+    bytes integer not null,                -- of the value
+    headers text,                          -- a JSON object
+    priority integer not null default 0,   -- 0 to 9
+    made integer not null,                 -- when, in ms since 1970
+    primary key(stream, seq)) without rowid;
+  create table runnel_id(                  -- the ids of recent messages
+    stream text not null,
+    id text not null,
+    seq integer not null,                  -- the message
+    made integer not null,
+    primary key(stream, id)) without rowid;
+  create index runnel_id_made on runnel_id(stream, made);
+  create trigger runnel_id_forgotten before insert on runnel_id begin
+    delete from runnel_id where stream = new.stream
+      and made < new.made - (select duplicates from runnel_stream where name = new.stream);
   end;
-  create table if not exists runnel_dead(
-    name text not null, id text not null, letter text not null, made integer not null,
-    primary key(name, id)) without rowid;
+  create table runnel_consumer(            -- what a stage or a named source has of a stream
+    stream text not null,
+    name text not null,
+    subject text,                          -- the pattern of its messages; null: all
+    next integer not null,                 -- the first message that was not delivered
+    since integer not null,                -- messages after this one that have a priority are delivered by it
+    max_pending integer not null,          -- how many messages may be held
+    ack_wait integer not null,             -- ms
+    tries integer,                         -- deliveries of a message at most
+    delivered integer not null default 0,  -- how many messages were delivered
+    paused integer not null default 0,     -- 1: nothing starts
+    asked integer not null default 0,      -- when somebody last asked for reports of its workers
+    made integer not null,
+    primary key(stream, name)) without rowid;
+  create table runnel_delivery(            -- messages that were delivered, and are not done
+    stream text not null,
+    seq integer not null,                  -- the message
+    consumer text not null,
+    holder text,                           -- the process that has it; null: it waits
+    claim integer,                         -- with which it has got the message
+    due integer not null,                  -- when it is delivered again: 9223372036854775807 for never, below 0
+                                           -- for at once, by its priority
+    deliveries integer not null,           -- how often it was delivered
+    starts text,                           -- how often it was started, and how that ended: JSON
+    changes integer not null default 0,    -- of `starts`
+    primary key(stream, seq, consumer)) without rowid;
+  create index runnel_delivery_due on runnel_delivery(stream, consumer, due) where due < 9223372036854775807;
+  create index runnel_delivery_held on runnel_delivery(stream, consumer, holder, claim) where holder is not null;
+  create table runnel_worker(              -- what processes work on
+    holder text not null,                  -- the process, and the name of its lock in the file -locks
+    id integer not null,                   -- of a worker in it
+    stream text not null,
+    consumer text not null,
+    report text,                           -- JSON; null: it makes none
+    told integer not null default 0,       -- runnel_consumer.asked when the report was made
+    primary key(holder, id)) without rowid;
+  create table runnel_dead(                -- dead letters
+    seq integer primary key autoincrement,
+    name text not null,                    -- of the stage
+    kind text not null,                    -- message or job
+    id text not null,
+    error text not null,
+    traceback text,
+    starts integer not null,
+    raises integer not null,
+    since integer not null,                -- when the message was stored
+    made integer not null,                 -- when it was given up
+    worker text,                           -- host and process
+    stream text,                           -- of the message
+    subject text,
+    position integer,                      -- its number
+    form text not null,
+    value,
+    bytes integer not null,
+    headers text,
+    is_async integer,                      -- 1: of a job for a function that gets a channel
+    unique(name, id));
+  create index runnel_dead_name on runnel_dead(name);
+  create table runnel_rate(                -- the last starts of stages with the option `rate`
+    name text not null,
+    at integer not null);
+  create index runnel_rate_at on runnel_rate(name, at);
+
+  create table runnel_result(              -- outcomes of jobs of remote stages
+    submitter text not null,               -- the process, and a number
+    number integer not null,               -- of the job, for the submitter
+    place integer not null,                -- in the outcome, from 1 on
+    count integer not null,                -- how many rows the outcome has
+    kind text not null,                    -- result, error, traceback or nothing
+    form text not null,
+    value,
+    primary key(submitter, number, place)) without rowid;
+  create table runnel_bucket(
+    name text primary key,
+    history integer not null,              -- how many values of a key are kept
+    ttl integer,                           -- ms
+    max_value integer,                     -- bytes
+    last integer not null default 0) without rowid; -- the last revision
+  create table runnel_value(
+    bucket text not null,
+    revision integer not null,
+    key text not null,
+    form text,                             -- null: the value was deleted
+    value,
+    made integer not null,
+    primary key(bucket, revision)) without rowid;
+  create index runnel_value_key on runnel_value(bucket, key, revision);
+  create trigger runnel_value_added after insert on runnel_value begin
+    update runnel_bucket set last = new.revision where name = new.bucket;
+    delete from runnel_value where bucket = new.bucket and key = new.key and revision <= (
+      select revision from runnel_value where bucket = new.bucket and key = new.key order by revision desc
+      limit 1 offset (select history from runnel_bucket where name = new.bucket));
+    delete from runnel_value where bucket = new.bucket and revision in (
+      select revision from runnel_value where bucket = new.bucket order by revision limit 10)
+      and made < new.made - (select ttl from runnel_bucket where name = new.bucket);
+  end;
+
+  create trigger runnel_message_limits before insert on runnel_message
+  when (select coalesce(max_age, max_messages, max_bytes, max_message) from runnel_stream where name = new.stream)
+  begin
+    select raise(abort, 'message size exceeds maximum allowed') from runnel_stream
+      where name = new.stream and new.bytes > max_message;
+    select raise(abort, 'maximum messages exceeded') from runnel_stream
+      where name = new.stream and discard = 'new' and messages >= max_messages;
+    select raise(abort, 'maximum bytes exceeded') from runnel_stream
+      where name = new.stream and discard = 'new' and bytes + new.bytes > max_bytes;
+    delete from runnel_message where stream = new.stream and seq in (
+      select seq from (
+        select m.seq, m.made, row_number() over (order by m.seq) as place, sum(m.bytes) over (order by m.seq) as size
+        from (select seq, made, bytes from runnel_message where stream = new.stream order by seq limit 100) m) f,
+        runnel_stream s
+      where s.name = new.stream and (f.made < new.made - s.max_age
+        or f.place <= s.messages + 1 - s.max_messages
+        or f.size - (s.bytes + new.bytes - s.max_bytes) < (select bytes from runnel_message
+          where stream = new.stream and seq = f.seq)));
+  end;
+  create trigger runnel_message_added after insert on runnel_message begin
+    update runnel_stream set last = max(last, new.seq), messages = messages + 1, bytes = bytes + new.bytes
+      where name = new.stream;
+  end;
+  create trigger runnel_message_removed after delete on runnel_message begin
+    update runnel_stream set messages = messages - 1, bytes = bytes - old.bytes where name = old.stream;
+    delete from runnel_delivery where stream = old.stream and seq = old.seq and holder is null;
+  end;
+  create trigger runnel_delivery_done after delete on runnel_delivery
+  when old.holder is not null
+    and (select retention from runnel_stream where name = old.stream) = 'workqueue'
+  begin
+    delete from runnel_message where stream = old.stream and seq = old.seq;
+  end;
 ]]
 
--- The version of the tables in a database; nil if it has none.
+-- What makes the tables of each version from those of the one before.
+local STEPS <const> = { ONCE, STREAMS }
+
+---The versions of the tables: with results only, and with streams. A file with a newer one is refused.
+schema.ONCE, schema.STREAMS = 1, 2
+
+-- The version of the tables in a database; 0 if it has none.
 local function version_of(db)
-  if not db:one "select 1 from sqlite_schema where name = 'runnel_schema'" then return nil end
+  if not db:one "select 1 from sqlite_schema where name = 'runnel_schema'" then return 0 end
   local row = db:one "select max(version) as version from runnel_schema"
-  return row.version
+  return row.version or 0
 end
 
----Makes the tables in a database that has none. Returns nil and a message if they are newer than this library.
+-- Brings the tables to a version. Another process may do the same at this moment.
+local function migrate(db, needed)
+  db:transaction(function(tx)
+    for version = version_of(tx) + 1, needed do
+      tx:exec(STEPS[version])
+      tx:exec("delete from runnel_schema")
+      tx:exec("insert into runnel_schema values (?)", version)
+    end
+  end)
+end
+
+---Makes the tables in a database that lacks them. Returns nil and a message if they are newer than this library.
 ---@param db runnel.sqlite.Database
+---@param needed integer schema.ONCE or schema.STREAMS
 ---@return true?
 ---@return string? problem
-function schema.prepare(db)
+function schema.prepare(db, needed)
   local version = version_of(db)
-  if not version then
-    db:transaction(function(tx)
-      tx:exec(TABLES)
-      tx:exec("insert into runnel_schema select ? where not exists (select * from runnel_schema)", schema.VERSION)
-    end)
-    version = version_of(db)
-  end
-  if version <= schema.VERSION then return true end
+  if version < needed then migrate(db, needed) end
+  if version <= schema.STREAMS then return true end
   return nil, ("%s: its tables of runnel.store have version %d, and this release of runnel supports version %d: "
-    .. "use a newer release"):format(db.path, version, schema.VERSION)
+    .. "use a newer release"):format(db.path, version, schema.STREAMS)
 end
-
----Makes the tables of queues, unless they are there. Returns nil and a message if that fails.
----@param db runnel.sqlite.Database
----@return integer?
----@return string? problem
-function schema.prepare_queues(db) return db:attempt("exec", QUEUES) end
 
 return schema

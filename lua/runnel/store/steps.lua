@@ -6,6 +6,9 @@ local internal = core.internal
 
 local steps = {}
 
+---The statement that forgets the steps of a scope.
+steps.FORGET = "delete from runnel_once where scope = ?1 or (scope > ?1 || ' >' and scope < ?1 || ' ?')"
+
 -- The key for code outside any go block.
 local MAIN = {}
 

@@ -141,4 +141,21 @@ function values.encode(value, name)
   return form .. suffix, text or sqlite.blob(packed), entry
 end
 
+---How many bytes a value has in a table.
+---@param data any as a parameter, or from a table
+---@return integer
+function values.size(data) return data == nil and 0 or type(data) == "table" and #data[1] or #data end
+
+---Bytes from a table as a parameter, so that they have the same form there again.
+---@param form string
+---@param data any
+---@return any
+function values.of_column(form, data)
+  if type(data) == "string" and form:find "^msgpack" then return sqlite.blob(data) end
+  return data
+end
+
+---The encodings of runnel.nats. A store accepts them and keeps each value in its own form.
+values.ENCODINGS = { "raw", "msgpack", "json" }
+
 return values

@@ -43,8 +43,8 @@ local LIST = {
   { "resume", "[stage]", "end the pause of a stage, or of all: values that were held are tried again" },
   { "tap", "stage", "show the values that a stage puts, or on STAGE.OUTPUT, at most ten a second, until a key is "
     .. "pressed" },
-  { "queues", "[conn]", "show the queues of a NATS server and who works on them: of a connection, of a URL, or of the "
-    .. "program's last connection" },
+  { "queues", "[conn]", "show the queues of a NATS server or a store, and who works on them: of a connection or a "
+    .. "store, of a URL, or of what the program has opened last" },
   { "bt", "ID", "show the traceback of a go block" },
   { "kill", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },
@@ -207,31 +207,38 @@ command["trace-file"] = function(ui, rest)
     written.overwritten > 0 and ("; %d older ones were overwritten"):format(written.overwritten) or ""))
 end
 
--- Whether a value is a connection of runnel.nats.
+-- Whether a value is a connection of runnel.nats, or a store.
 local function is_connection(value)
   local ok, queues = pcall(function() return value.queues end)
   return ok and type(queues) == "function"
 end
 
-function command.queues(ui, rest)
+-- Connects to a server, for a command.
+local function connect(ui, url)
   local found, nats = pcall(require, "runnel.nats")
   if not found then fail("%s", tostring(nats)) end
+  local ok, made, err = call(ui, function() return nats.connect(url) end)
+  if ok and not made then fail("%s", tostring(err)) end
+  return made
+end
+
+function command.queues(ui, rest)
   local conn, is_own = nil, false
   if rest == "" then
-    conn = require("runnel.nats.connection").latest()
+    local owners = package.loaded["runnel.queue.owners"]
+    conn = owners and owners.latest()
   elseif not rest:find "^%l+://" then
     local ok, value = evaluate(ui, rest, "queues")
     if not ok then return end
     if not is_connection(value) then
-      fail(":queues needs a connection of runnel.nats or a URL, got %s", pretty.value(value, pretty.style(60)))
+      fail(":queues needs a connection of runnel.nats, a store, or a URL, got %s",
+        pretty.value(value, pretty.style(60)))
     end
     conn = value
   end
   if not conn then
-    local ok, made, err = call(ui, function() return nats.connect(rest ~= "" and rest or nil) end)
-    if not ok then return end
-    if not made then fail("%s", tostring(err)) end
-    conn, is_own = made, true
+    conn, is_own = connect(ui, rest ~= "" and rest or nil), true
+    if not conn then return end
   end
   local ok, list, err = call(ui, function() return conn:queues() end)
   if is_own then conn:close() end

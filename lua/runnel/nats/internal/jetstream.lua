@@ -26,35 +26,6 @@ function jetstream.ns(ms) return math.tointeger(ms * 1e6 // 1) end
 ---@return string
 function jetstream.nak(ms) return ms and ('-NAK {"delay":%d}'):format(jetstream.ns(ms)) or "-NAK" end
 
--- ---- names ----
-
----Checks the name of a stream, a consumer or a bucket. An error names the line that called the function with that
----argument.
----@param what string that function and the argument, as in "source: stream"
-function jetstream.check_name(name, what)
-  if type(name) ~= "string" then
-    error(("%s: a name expected, got %s"):format(what, name == nil and "nothing" or "a " .. type(name)), 3)
-  end
-  if name == "" or name:find "[%s%c.*>/\\]" then
-    error(("%s: a name without spaces, dots, *, > and slashes expected, got %q"):format(what, name), 3)
-  end
-end
-
----Whether a subject matches a pattern with * and >.
----@param subject string
----@param pattern string
----@return boolean
-function jetstream.matches(subject, pattern)
-  local rest = subject .. "."
-  for token in pattern:gmatch "[^.]+" do
-    if token == ">" then return rest ~= "" end
-    local first, after = rest:match "^([^.]+)%.(.*)$"
-    if not first or token ~= "*" and token ~= first then return false end
-    rest = after
-  end
-  return rest == ""
-end
-
 -- ---- the API ----
 
 -- What `ask` returns if no answer came in time.

@@ -2,7 +2,7 @@
 ---for the counts of starts.
 
 local dead = require "runnel.nats.dead"
-local draining = require "runnel.nats.internal.draining"
+local draining = require "runnel.queue.draining"
 local firsts = require "runnel.nats.internal.firsts"
 local jetstream = require "runnel.nats.internal.jetstream"
 local label = require "runnel.nats.internal.label"

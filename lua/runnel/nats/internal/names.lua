@@ -5,16 +5,6 @@ local names = {}
 ---The durable consumer shared by all workers of a stage.
 names.CONSUMER = "workers"
 
----Checks a stage's name; an error is raised at the line that called the caller.
----@param name any
----@param what string
-function names.check(name, what)
-  if type(name) ~= "string" or not name:find "^[%w_-]+$" or #name > 100 then
-    error(("%s: name: letters, digits, - and _ expected (at most 100), got %s"):format(what,
-      type(name) == "string" and ("%q"):format(name) or name == nil and "nothing" or "a " .. type(name)), 3)
-  end
-end
-
 ---@param name string
 function names.stream(name) return "runnel-jobs-" .. name end
 

@@ -4,7 +4,6 @@
 ---while it is full, and drops them when the time is over.
 
 local core = require "runnel.core"
-local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
 local patience = require "runnel.nats.internal.patience"
 
@@ -49,24 +48,9 @@ function Rate:ensure()
   return true
 end
 
----Checks the option.
----@param value any a number of calls a second, or { calls, ms }
----@param what string
----@param level integer
----@return { [1]: integer, [2]: number } calls_and_ms
-function rate.check(value, what, level)
-  local count, ms = value, 1000
-  if type(value) == "table" then count, ms = value[1], value[2] end
-  if math.type(count) ~= "integer" or count < 1 or type(ms) ~= "number" or not (ms >= 100 and ms < math.huge) then
-    error(("%s: rate: calls a second, or { calls, ms }, with at least 1 call and 100 ms expected, got %s")
-      :format(what, check.describe(value)), level + 1)
-  end
-  return { count, ms }
-end
-
 ---@param conn runnel.nats.Connection
 ---@param name string of the stage
----@param limits { [1]: integer, [2]: number } from rate.check
+---@param limits { [1]: integer, [2]: number } calls, ms
 ---@return runnel.Rate? rate, string? err
 function rate.open(conn, name, limits)
   local stream = "runnel-rate-" .. name

@@ -2,8 +2,7 @@
 ---submitter (runnel.nats.remote). The submitter acknowledges the job when it has them. If they are lost on the way, the
 ---server delivers the job again.
 
-local core = require "runnel.core"
-local guard = require "runnel.internal.guard"
+local jobs = require "runnel.queue.jobs"
 local label = require "runnel.nats.internal.label"
 local names = require "runnel.nats.internal.names"
 local patience = require "runnel.queue.patience"
@@ -12,18 +11,13 @@ local submitters = require "runnel.nats.internal.submitters"
 local values = require "runnel.nats.internal.values"
 local wire = require "runnel.nats.internal.wire"
 
-local internal = core.internal
-local chan, take = core.chan, internal.moving.take
 local answer, final_subject = stream_message.answer, stream_message.final_subject
 
----@class runnel.nats.JobTask: runnel.queue.Task
+---@class runnel.nats.JobTask: runnel.queue.JobTask
 ---@field private engine runnel.Engine
----@field private f function
----@field private label string identifies the worker in errors
 ---@field private submitters runnel.Submitters
 ---@field private cancellations runnel.Channel<any> of the subscription to them
-local Task = { what = "serve", unit = "job" }
-Task.__index = Task
+local Task = {}
 
 -- Room for the first line of a message, in bytes.
 local HEAD <const> = 400
@@ -85,58 +79,13 @@ end
 
 -- ---- calling ----
 
--- Called when the go block of the function has died; the submitter gets the error.
-local function function_died(out, why, block)
-  pcall(internal.excuse, block, why)
-  guard.close(out, why)
-end
+function Task:value_of(job) return values.encodings[job.encoding].decode(job.bytes) end -- luacheck: no self
 
--- Calls the function with a channel, and collects the values put on it.
-local function run_async(f, value)
-  local out <close> = chan(1)
-  local failure
-  local caller = guard.go(function_died, out, function()
-    local ok, why = xpcall(f, guard.handler, value, out)
-    if ok then return end
-    failure = type(why) == "table" and why or { err = why }
-    out:close()
-  end)
-  -- if the job is cancelled, so is the function
-  local closing <close> = setmetatable({}, { __close = function() core.cancel(caller) end }) -- luacheck: ignore 211
-  local outcome = { n = 0 }
-  while true do
-    local result, err = take(out)
-    if result == nil then
-      outcome.failed, outcome.err = err ~= nil, err
-      if failure then outcome.failed, outcome.err, outcome.traceback = true, failure.err, failure.trace end
-      return outcome
-    end
-    outcome.n = outcome.n + 1
-    outcome[outcome.n] = result
-  end
-end
-
-function Task:run(job)
-  local value, why = values.encodings[job.encoding].decode(job.bytes)
-  if why ~= nil then return { n = 0, failed = true, err = "the job's value cannot be read: " .. why } end
-  if job.limits.is_async then return run_async(self.f, value) end
-  local result = self.f(value)
-  return { n = result ~= nil and 1 or 0, result }
-end
-
-function Task:value(job) return (values.encodings[job.encoding].decode(job.bytes)) end -- luacheck: no self
-
-function Task:silent(starts)
-  return ("remote %s: the job was given up: its worker fell silent at each of %d starts"):format(self.name, starts)
+function Task:letter_of(job) -- luacheck: no self
+  return { encoding = job.encoding, data = job.bytes, id = job.reply .. "." .. job.number }
 end
 
 -- ---- results ----
-
--- The worker's name, and the program's part of the traceback.
-local function traceback(self, trace)
-  if not trace then return nil end
-  return ("[worker %s]\n%s"):format(self.label, trace)
-end
 
 -- The message to the submitter with an outcome; nil and the reason if a result cannot be sent.
 local function result_of(self, job, outcome)
@@ -172,24 +121,7 @@ function Task:last_words(job, late)
   return { subject = job.reply, bytes = failure_of(self, job, { n = 0, failed = true, err = late }) }
 end
 
-function Task:give_up(job, err, trace)
-  local count, limits, counts = job.count, job.limits, self.worker.counts
-  trace = traceback(self, trace)
-  if limits.has_letters and (limits.tries > 1 or count.raises < limits.tries) then
-    local ok, why = self.worker.keeper:bury {
-      kind = "job", name = self.name, encoding = job.encoding, data = job.bytes, id = job.reply .. "." .. job.number,
-      error = internal.error_text(err), traceback = trace, starts = count.starts, raises = count.raises,
-      since = job.message.time, is_async = limits.is_async,
-    }
-    if not ok then self.worker:tell("a dead letter cannot be stored: " .. tostring(why), "letters") end
-    counts.given_up = counts.given_up + 1
-  end
-  counts.done = counts.done + 1
-  local outcome = job.outcome or { n = 0 }
-  outcome.failed, outcome.err, outcome.traceback = true, err, trace
-  send(self, job, failure_of(self, job, outcome))
-  -- Its counts stay: if the error is lost on the way, the job comes again, and is given up again.
-end
+function Task:send_failure(job, outcome) send(self, job, failure_of(self, job, outcome)) end
 
 -- ---- the end ----
 
@@ -198,7 +130,7 @@ function Task:close()
   if self.cancellations then self.cancellations:close() end
 end
 
-local serve = {}
+local serve, class = {}, jobs.class(Task)
 
 ---@param engine runnel.Engine
 ---@param name string
@@ -208,7 +140,7 @@ local serve = {}
 function serve.task(engine, name, f, who)
   local self = setmetatable({
     engine = engine, name = name, f = f, label = who or label(), submitters = submitters.new(engine),
-  }, Task)
+  }, class)
   self.cancellations = engine:subscribe(names.cancel(name), function(data) cancel(self, data) end)
   return self
 end

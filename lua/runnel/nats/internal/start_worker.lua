@@ -1,6 +1,5 @@
 ---Starts the worker of conn:serve or conn:stage, on a consumer of a stream.
 
-local check = require "runnel.internal.check"
 local counts = require "runnel.nats.internal.counts"
 local engine_of = require "runnel.nats.internal.engine"
 local keeper = require "runnel.nats.internal.keeper"
@@ -17,26 +16,9 @@ local worker = require "runnel.queue.worker"
 ---@field bucket string the bucket with the counts of starts
 ---@field prefix? string for the counts (runnel.nats.internal.counts)
 ---@field task runnel.queue.Task
----@field options runnel.nats.WorkerOptions from start_worker.check
-
----The options that conn:serve and conn:stage have for their workers.
----@class runnel.nats.WorkerOptions
----@field rate? { [1]: integer, [2]: number } from rate.check
----@field limit? number ms that one call may take
----@field drains boolean SIGTERM drains the worker
+---@field options runnel.queue.Options
 
 local start_worker = {}
-
----Checks them; errors are at the line that has called the caller.
----@param opts table
----@param what string the caller: "serve" or "stage"
----@return runnel.nats.WorkerOptions
-function start_worker.check(opts, what)
-  if opts.limit ~= nil then check.ms(opts.limit, 10, what .. ": limit", 4) end
-  local limits = opts.rate ~= nil and rate.check(opts.rate, what, 3) or nil
-  check.one_of(opts.drain_on_term, { true, false }, what .. ": drain_on_term", 4)
-  return { rate = limits, limit = opts.limit, drains = opts.drain_on_term ~= false }
-end
 
 ---@param conn runnel.nats.Connection
 ---@param parts runnel.nats.WorkerParts

@@ -17,6 +17,7 @@ local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local lib = require "runnel.nats.internal.lib"
+local queues = require "runnel.queue.queues"
 
 local internal = core.internal
 
@@ -60,8 +61,7 @@ local function answer(conn, members, data, reply)
   local list = reports(members, question.queue)
   if not reply or #list == 0 then return end
   local host, pid = lib.process()
-  local program = type(arg) == "table" and type(arg[0]) == "string" and arg[0]:match "[^/]*$" or nil
-  conn.core:publish(reply, assert(json.encode { host = host, pid = pid, program = program, members = list }))
+  conn.core:publish(reply, assert(json.encode { host = host, pid = pid, program = queues.program(), members = list }))
 end
 
 ---Whether the description of a consumer marks its queue as paused.

@@ -1,0 +1,91 @@
+/* limits.c: time limits of calls of Lua, for stages of runnel.store. A call that waits is cancelled by Lua. One that
+   computes blocks Lua; then the thread of the database stores that the call has failed, and ends the process.
+
+   A limit is a job that runs only then. The Lua thread makes it and closes it; Database.limits has it meanwhile. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "sqlite/database.h"
+
+/* If the thread wakes this many ms too late, the process was halted, or the machine is very busy. */
+enum { HALTED_MS = 1000 };
+
+/* The longest time between two looks, in ms. */
+enum { LONGEST_MS = 60000 };
+
+/* How much longer than its limit Lua may be away, since a busy machine is not a reason to end a process. */
+static int64_t patience(const Job *limit) {
+  int64_t ms = limit->ms / 4;
+  return ms < 100 ? 100 : ms > 2000 ? 2000 : ms;
+}
+
+static bool is_over(const Job *limit, int64_t now) { return now >= limit->asked + limit->ms; }
+
+/* Whether several limits are over: it is not known then which call blocks Lua, and none counts as failed. */
+static bool are_several_over(Database *db, int64_t now) {
+  int over = 0;
+  for (Link *link = db->limits.first; link; link = list_next(&db->limits, link)) {
+    if (is_over(CONTAINER_OF(link, Job, link), now)) over++;
+  }
+  return over > 1;
+}
+
+Job *limits_late(Database *db, bool *has_failed, int *ms) {
+  int64_t now = clock_ms(), next = INT64_MAX;
+  Job *late = NULL;
+  database_lock(db);
+  if (now - db->looks_at > HALTED_MS) atomic_store(&db->alive_at, now); /* Lua could not run either */
+  for (Link *link = db->limits.first; link; link = list_next(&db->limits, link)) {
+    Job *limit = CONTAINER_OF(link, Job, link);
+    int64_t alive = atomic_load(&db->alive_at), since = limit->asked > alive ? limit->asked : alive;
+    int64_t at = is_over(limit, now) ? since + limit->ms + patience(limit) : limit->asked + limit->ms;
+    if (now >= at) late = limit;
+    if (at < next) next = at;
+  }
+  if (late) (void)handle_hold(late);
+  *has_failed = !are_several_over(db, now);
+  db->looks_at = next;
+  database_unlock(db);
+  *ms = next == INT64_MAX ? -1 : next - now > LONGEST_MS ? LONGEST_MS : (int)(next - now);
+  return late;
+}
+
+_Noreturn void limits_end_process(const Job *limit) {
+  static const char END[] = ", and Lua does not come back: this process ends\n";
+  (void)!write(STDERR_FILENO, limit->text, strlen(limit->text));
+  (void)!write(STDERR_FILENO, END, sizeof END - 1);
+  _exit(EXIT_FAILURE);
+}
+
+void limits_add(Database *db, Job *limit) {
+  database_lock(db);
+  list_append(&db->limits, &limit->link);
+  database_unlock(db);
+  thread_wake(&db->thread);
+}
+
+void limits_remove(Database *db, Job *limit) {
+  bool has_it;
+  database_lock(db);
+  has_it = limit->is_limited;
+  if (has_it) list_remove(&db->limits, &limit->link);
+  limit->is_limited = false;
+  database_unlock(db);
+  if (has_it) handle_release(limit);
+}
+
+void limits_drop(Database *db) {
+  database_lock(db);
+  while (db->limits.first) {
+    Job *limit = job_take(&db->limits);
+    limit->is_limited = false;
+    handle_release(limit);
+  }
+  database_unlock(db);
+}
+
+int limits_alive(lua_State *L) {
+  Database *db = (Database *)handle_check(L, 1, DATABASE_TYPE);
+  atomic_store(&db->alive_at, clock_ms());
+  return 0;
+}

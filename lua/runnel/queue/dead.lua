@@ -1,0 +1,149 @@
+---Dead letters: given-up jobs of remote stages and messages of durable stages, as a program sees them. Where they are
+---stored is the matter of the class.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+local names = require "runnel.queue.names"
+
+local dead = {}
+
+---A dead letter.
+---@class runnel.DeadLetter
+---@field sequence integer its number
+---@field name string of the stage
+---@field kind "job"|"message" a job of a remote stage, or a message of a durable stage
+---@field error string
+---@field traceback? string
+---@field starts integer how often it was started
+---@field raises integer how many of these starts ended with an error
+---@field since number when it was submitted or stored, in ms since 1970
+---@field time number when it was given up
+---@field worker? string host and process id of the worker that had it last, as far as it is known
+---@field encoding string of the value
+---@field bytes integer how many the value has
+---@field is_async boolean it is a job for a function that gets a channel for its results
+---@field left_out boolean the value was too large for a letter
+---@field from? string the stream of the message
+---@field subject? string of the message
+---@field position? integer the number of the message in its stream
+---@field value any only from `get`
+---@field data? string the bytes of the value; only from `get`
+---@field headers? table<string, string> of the message; only from `get`
+---@field id? string one letter with an id is stored
+
+---The dead letters of a stage.
+---@class runnel.DeadLetters
+---@field name string of the stage
+---@field protected owner any the connection or the store
+---@field count fun(self): integer?, string? the number of letters, or nil and the reason
+---@field protected read fun(self, after: integer, limit: integer): runnel.DeadLetter[]?, string?
+---@field protected find fun(self, sequence: integer): runnel.DeadLetter?, string? nil: there is none
+---@field protected remove fun(self, sequence: integer?): integer?, string? removes one, or all; returns how many
+---@field protected store_again fun(self, letter: runnel.DeadLetter): boolean?, string? puts a message into its stream
+---again, for the same stage only, at most once
+local Dead = {}
+
+function Dead:__tostring() return ("dead letters: %s.dead"):format(self.name) end
+
+local LIST_OPTIONS <const> = { after = true, limit = true }
+
+---Lists dead letters, the oldest first, without their values.
+---@param opts? { after?: integer, limit?: integer } `after`: only those with larger sequence numbers; `limit`: at most
+---that many (100)
+---@return runnel.DeadLetter[]? letters, string? err
+function Dead:list(opts)
+  check.options(opts, LIST_OPTIONS, "list")
+  opts = opts or {}
+  local after, most = opts.after or 0, opts.limit or 100
+  check.integer(after, 0, "list: after")
+  check.integer(most, 1, "list: limit")
+  local letters, err = self:read(after, most)
+  return letters, err
+end
+
+local function missing(self, sequence) return ("there is no dead letter %d of %s"):format(sequence, self.name) end
+
+---One dead letter, with its value.
+---@param sequence integer
+---@return runnel.DeadLetter? letter, string? err
+function Dead:get(sequence)
+  check.integer(sequence, 1, "get: sequence")
+  local letter, err = self:find(sequence)
+  if letter or err then return letter, err end
+  return nil, missing(self, sequence)
+end
+
+---Deletes one dead letter, or all. Returns how many.
+---@param sequence? integer
+---@return integer? count, string? err
+function Dead:drop(sequence)
+  if sequence ~= nil then check.integer(sequence, 1, "drop: sequence") end
+  local count, err = self:remove(sequence)
+  if count == 0 and sequence then return nil, missing(self, sequence) end
+  return count, err
+end
+
+-- Runs a job again, and returns true and its results, or nil and its error.
+local function run_again(self, letter)
+  local remote <close> = self.owner:remote(self.name, { encoding = letter.encoding, dead = false })
+  local function run()
+    if not letter.is_async then return remote(letter.value) end
+    local out, list = core.chan(16), {}
+    remote(letter.value, out)
+    while true do
+      local value, err = out:take()
+      if err ~= nil then error(err, 0) end
+      if value == nil then return table.unpack(list) end
+      list[#list + 1] = value
+    end
+  end
+  local results = table.pack(xpcall(run, guard.handler))
+  if results[1] then return results end
+  return nil, (guard.caught(results[2]))
+end
+
+local function store_again(self, letter)
+  local ok, err = self:store_again(letter)
+  if not ok then return nil, err end
+  return { n = 1, true }
+end
+
+---Runs a given-up job or message again, and deletes its dead letter. A job of a remote stage runs in a worker, and this
+---waits for its end, forever if there is no worker: returns true and its results; or nil and its error, and keeps the
+---letter. A message of a durable stage is put into its stream again, for this stage only; other readers of the stream
+---get it too.
+---@param sequence integer
+---@return boolean? done, any ... the results, or the error
+function Dead:replay(sequence)
+  local letter, err = self:get(sequence)
+  if not letter then return nil, err end
+  if letter.left_out then return nil, "the value was too large for a dead letter, and is not in it" end
+  local results, why = (letter.kind == "job" and run_again or store_again)(self, letter)
+  if not results then return nil, why end
+  self:drop(sequence)
+  return table.unpack(results, 1, results.n)
+end
+
+---A class of dead letters.
+---@param methods { count: function, read: function, find: function, remove: function, store_again: function }
+---@return table class
+function dead.class(methods)
+  local class = { __name = "dead letters", __tostring = Dead.__tostring }
+  for name, method in pairs(Dead) do class[name] = method end
+  for name, method in pairs(methods) do class[name] = method end
+  class.__index = class
+  return class
+end
+
+---The dead letters of a stage. An error is at the line that has called the caller.
+---@param class table of dead.class
+---@param owner any the connection or the store
+---@param name any of the stage
+---@return runnel.DeadLetters
+function dead.new(class, owner, name)
+  names.check(name, "dead: name", 4)
+  return setmetatable({ owner = owner, name = name }, class)
+end
+
+return dead

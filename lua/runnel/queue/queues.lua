@@ -1,0 +1,88 @@
+---What lists of queues have in common, wherever the queues are.
+
+local queues = {}
+
+---A queue, as it was at the time of the query.
+---@class runnel.queue.Queue
+---@field name string NAME for a remote stage, STREAM/CONSUMER for others
+---@field kind "jobs"|"messages"
+---@field stream string
+---@field consumer string
+---@field waiting integer messages that no worker has got
+---@field running integer messages that workers have got and not acknowledged
+---@field redelivered integer messages of `running` that were delivered before
+---@field given_up integer dead letters
+---@field done integer messages that are done, since the stream was made
+---@field rate? number messages done a second since the last look of this connection or store; nil at the first
+---@field oldest? number the age, in ms, of the oldest message that is not done; nil if there is none
+---@field unused number ms since a message was stored last, or since the stream was made
+---@field paused boolean
+---@field workers runnel.queue.WorkerReport[]
+---@field counted_at number when `done` was counted
+
+---The state of a worker or a stage.
+---@class runnel.queue.WorkerReport
+---@field host string
+---@field pid integer
+---@field program? string the script's name
+---@field n integer
+---@field busy? integer how many calls run
+---@field running { value: string, ms: integer, deliveries: integer }[] the longest calls first, up to 32
+---@field waiting? integer jobs that it has and has not started
+---@field done integer
+---@field failed integer
+---@field redelivered? integer starts of what was delivered before
+---@field paused boolean
+
+---The name of the program's script, or nil.
+---@return string?
+function queues.program()
+  return type(arg) == "table" and type(arg[0]) == "string" and arg[0]:match "[^/]*$" or nil
+end
+
+---Sorts reports by host and process.
+---@param list runnel.queue.WorkerReport[]
+function queues.sort_workers(list)
+  table.sort(list, function(a, b)
+    if a.host ~= b.host then return a.host < b.host end
+    return a.pid < b.pid
+  end)
+end
+
+---Sorts queues by name, and fills in their rates, from the time of the last call for the same owner.
+---@param owner table the connection or the store
+---@param list runnel.queue.Queue[]
+---@return runnel.queue.Queue[] list
+function queues.complete(owner, list)
+  local before = owner.queues_before or {}
+  owner.queues_before = {}
+  for _, queue in ipairs(list) do
+    local last = before[queue.name]
+    local passed = last and queue.counted_at - last.counted_at or 0
+    if passed > 0 then queue.rate = math.max(0, queue.done - last.done) * 1000 / passed end
+    owner.queues_before[queue.name] = { done = queue.done, counted_at = queue.counted_at }
+  end
+  table.sort(list, function(a, b) return a.name < b.name end)
+  return list
+end
+
+---Finds a queue by its name: NAME of a remote stage, STREAM/CONSUMER, or CONSUMER if it is unique.
+---@param list runnel.queue.Queue[]
+---@param name string
+---@param owner string what has the queues, for a message
+---@return runnel.queue.Queue? queue, string? err
+function queues.find(list, name, owner)
+  local found, all = {}, {}
+  for i, queue in ipairs(list) do
+    if queue.name == name then return queue end
+    if queue.kind == "messages" and queue.consumer == name then found[#found + 1] = queue end
+    all[i] = queue.name
+  end
+  if #found == 1 then return found[1] end
+  if #found > 1 then return nil, ("there are several queues %q: say STREAM/%s"):format(name, name) end
+  return nil, ("there is no queue %q; %s"):format(name,
+    #all == 0 and owner .. " has none" or "there are: " .. table.concat(all, ", "))
+end
+
+
+return queues

@@ -1,0 +1,103 @@
+---The arguments of durable stages, and the task of their workers.
+
+local backoff = require "runnel.internal.backoff"
+local check = require "runnel.internal.check"
+local messages = require "runnel.queue.messages"
+local names = require "runnel.queue.names"
+local options = require "runnel.queue.options"
+local running = require "runnel.queue.running"
+local served = require "runnel.queue.served"
+local source = require "runnel.queue.source"
+
+local stage = {}
+
+---@class runnel.queue.StageOptions
+---@field name? string of the stage: processes with the same name share the messages. By default the name of the stream
+---of results
+---@field subject? string only messages with this subject, which may be a pattern
+---@field to_subject? string the subject of the results, if their stream has several
+---@field ack_wait? number ms after which the messages of a process that has died go to others (30000)
+---@field max_ack_pending? integer how many messages may be worked on in all processes together (1000)
+---@field tries? integer how often a message is tried if the function raises (5)
+---@field retry? number ms until the second try (1000), at least half of that; doubled for each further one, up to a
+---minute
+---@field starts? integer how often a message is started if its process ends each time (5)
+---@field limit? number ms that one call may take; storing its result does not count. One that parks is then cancelled,
+---and has failed. If Lua has not come back by then, since the call computes, the process says so on stderr and ends; by
+---default there is no limit
+---@field rate? integer|{ [1]: integer, [2]: number } how many calls all processes of the stage may start in a second,
+---or in so many ms: { calls, ms }
+---@field dead? boolean false: messages that are given up do not become dead letters (conn:dead)
+---@field ex_handler? fun(err: any, value: any): any called when the last try has failed; what it returns is the result
+---@field encoding? "raw"|"msgpack"|"json" of the values; by default the connection's
+---@field at_least_once? boolean true: the stream of results may have another retention than "limits", and a result may
+---be stored twice if the server starts again
+---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the stage first finishes
+---its calls
+---@field tx? boolean of a store only: the function gets a transaction as its last argument
+
+local OPTIONS <const> = {
+  name = true, subject = true, to_subject = true, ack_wait = true, max_ack_pending = true, tries = true, retry = true,
+  starts = true, limit = true, rate = true, dead = true, ex_handler = true, encoding = true,
+  at_least_once = true, drain_on_term = true,
+}
+
+local OPTIONS_OF_STORES <const> = { tx = true }
+for name in pairs(OPTIONS) do OPTIONS_OF_STORES[name] = true end
+
+---A stage, as the program asks for it.
+---@class runnel.queue.Stage
+---@field name string
+---@field f function
+---@field opts table the options
+---@field worker runnel.queue.Options
+---@field limits runnel.queue.Limits
+
+---Checks the arguments of conn:stage and store:stage, but for the encoding. An error is at the line that has called the
+---caller.
+---@param n any
+---@param from any
+---@param f any
+---@param to any
+---@param opts any
+---@param of_store? boolean it is a stage of a store
+---@return runnel.queue.Stage
+function stage.read(n, from, f, to, opts, of_store)
+  local level <const> = 4
+  check.integer(n, 1, "stage: n", level)
+  names.check(from, "stage: from", level)
+  f = served(f, "stage", level)
+  check.callable(f, "stage: f", level)
+  if to ~= nil then names.check(to, "stage: to", level) end
+  check.options(opts, of_store and OPTIONS_OF_STORES or OPTIONS, "stage", level)
+  opts = opts or {}
+  local name = opts.name or to
+  if name == nil then error("stage: a stage without a stream of results needs the option name", 3) end
+  names.check(name, "stage: name", level)
+  check.callable_or_nil(opts.ex_handler, "stage: ex_handler", level)
+  if opts.starts ~= nil then check.integer(opts.starts, 1, "stage: starts", level) end
+  for _, option in ipairs { "at_least_once", "dead", "tx" } do
+    check.one_of(opts[option], { true, false }, "stage: " .. option, level)
+  end
+  source.check_consumer({ subject = opts.subject, ack_wait = opts.ack_wait, max_ack_pending = opts.max_ack_pending },
+    "stage", 3)
+  local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "stage", 5, level + 1)
+  return {
+    name = name, f = f, opts = opts, worker = options.check(opts, "stage", 3),
+    limits = { starts = opts.starts or running.STARTS, tries = tries, retry = retry },
+  }
+end
+
+---The task of the stage's worker.
+---@param read runnel.queue.Stage
+---@param has_results boolean
+---@return runnel.queue.MessageTask
+function stage.task(read, has_results)
+  local opts = read.opts
+  return messages.task {
+    name = read.name, f = read.f, has_results = has_results, ex_handler = opts.ex_handler,
+    has_letters = opts.dead ~= false, limits = read.limits,
+  }
+end
+
+return stage

@@ -1,0 +1,284 @@
+---What a stage or a named source has of a stream in a store: runnel_consumer, and its rows in runnel_delivery. Here are
+---the statements that deliver messages and answer them.
+---
+---A delivered message belongs to a process (Store.holder). The process holds a lock of the system of that name while it
+---runs (core.locks). So others see at once when it has ended, and take its messages over: a lease needs no extension.
+---Only messages that a program acknowledges itself (a named source) have a lease that ends.
+
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local json = require "runnel.json"
+local problems = require "runnel.store.problems"
+local steps = require "runnel.store.steps"
+local wall = require "runnel.store.wall"
+
+local sleep = core.sleep
+
+local consumer = {}
+
+-- How long it waits until it repeats a failed statement, in ms.
+local TRIES_AGAIN <const> = 200
+
+-- The time that never comes.
+local NEVER <const> = math.maxinteger
+
+consumer.NEVER = NEVER
+
+-- ---- statements ----
+
+-- Of those whose number is in each statement, ?1 is the stream, ?2 the consumer, and ?3 the holder.
+
+local OPEN <const> = [[
+insert or ignore into runnel_consumer(stream, name, subject, next, since, max_pending, ack_wait, tries, made)
+  select ?1, ?2, ?3, case ?4
+      when 'all' then 1
+      when 'new' then last + 1
+      when 'last' then coalesce((select max(seq) from runnel_message
+        where stream = ?1 and (?3 is null or runnel_matches(subject, ?3))), last + 1)
+      else ?4 end,
+    last, ?5, ?6, ?7, ?8
+  from runnel_stream where name = ?1 and (retention <> 'workqueue' or not exists (
+    select 1 from runnel_consumer where stream = ?1 and (subject is null or ?3 is null)));
+select c.*, s.retention, s.made as stream_made from runnel_stream s
+  left join runnel_consumer c on c.stream = s.name and c.name = ?2 where s.name = ?1]]
+
+-- How many messages may be claimed: at most %s.
+local ROOM <const> = [[coalesce((select case when paused then 0 else max(0, min(%s, max_pending -
+  (select count(*) from runnel_delivery where stream = ?1 and consumer = ?2 and holder is not null))) end
+  from runnel_consumer where stream = ?1 and name = ?2), 0)]]
+
+-- Claims messages: those that are delivered again, then new ones. Then notes which ones are new from now on, and
+-- forgets messages that were removed from the stream.
+local CLAIM <const> = ([[
+update runnel_delivery set holder = ?3, claim = ?4, due = ?5, deliveries = deliveries + 1
+  where (stream, seq, consumer) in (select stream, seq, consumer from runnel_delivery
+    where stream = ?1 and consumer = ?2 and due <= ?6 and due < $NEVER order by due limit $ROOM7);
+insert into runnel_delivery(stream, seq, consumer, due, deliveries, holder, claim)
+  select stream, seq, ?2, ?5, 1, ?3, ?4 from runnel_message m
+  where stream = ?1 and seq >= (select next from runnel_consumer where stream = ?1 and name = ?2) $NEW
+  order by seq limit $ROOM6;
+update runnel_consumer set delivered = delivered + changes(), next = (select max(seq) + 1 from runnel_delivery
+    where stream = ?1 and consumer = ?2 and holder = ?3 and claim = ?4)
+  where stream = ?1 and name = ?2 and changes() > 0;
+update runnel_consumer as c set next = (select last + 1 from runnel_stream where name = ?1)
+  where stream = ?1 and name = ?2 and next <= (select last from runnel_stream where name = ?1)
+    and not exists (select 1 from runnel_message m where stream = ?1 and seq >= c.next $NEW);
+delete from runnel_delivery where stream = ?1 and consumer = ?2 and holder = ?3 and claim = ?4
+  and not exists (select 1 from runnel_message m where m.stream = ?1 and m.seq = runnel_delivery.seq);
+select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, d.deliveries, s.last
+  from runnel_stream s cross join runnel_delivery d indexed by runnel_delivery_held cross join runnel_message m
+  where d.stream = ?1 and d.consumer = ?2 and d.holder = ?3 and d.claim in (?4, ?5) and s.name = ?1
+    and m.stream = ?1 and m.seq = d.seq order by d.claim, d.seq]])
+  :gsub("%$ROOM7", (ROOM:format "?7")):gsub("%$ROOM6", (ROOM:format "?6 - changes()"))
+  :gsub("%$NEVER", NEVER)
+
+-- Which messages from runnel_consumer.next on are new: not those that their put has delivered, because they have a
+-- priority. With a pattern: only those with such a subject.
+local NEW <const> = [[and (m.priority = 0
+  or m.seq <= (select since from runnel_consumer where stream = ?1 and name = ?2))]]
+local MATCHES <const> = [[
+ and runnel_matches(m.subject, (select subject from runnel_consumer where stream = ?1 and name = ?2))]]
+
+local STATE <const> = ([[
+select c.paused, c.asked, c.next <= s.last as has_new,
+  (select min(due) from runnel_delivery where stream = ?1 and consumer = ?2 and due < $NEVER) as due
+from runnel_consumer c, runnel_stream s where c.stream = ?1 and c.name = ?2 and s.name = ?1]]):gsub("%$NEVER", NEVER)
+
+local END <const> = "delete from runnel_delivery where stream = ? and seq = ? and consumer = ? and holder = ?"
+local BACK <const> = "update runnel_delivery set holder = null, due = ?5 where stream = ?1 and seq = ?2 and "
+  .. "consumer = ?3 and holder = ?4"
+local LEASE <const> = "update runnel_delivery set due = ?5 where stream = ?1 and seq = ?2 and consumer = ?3 and "
+  .. "holder = ?4"
+
+-- Messages that were delivered as often as they may, and would be delivered again.
+local GIVE_UP <const> = "update runnel_delivery indexed by runnel_delivery_due set holder = null, due = ?4 "
+  .. "where stream = ?1 and consumer = ?2 and due <= ?5 and due < " .. NEVER .. " and deliveries >= ?3"
+
+local HOLDERS <const> = "select distinct holder from runnel_worker where stream = ? and consumer = ? and holder <> ?"
+local TAKE_BACK <const> = [[
+update runnel_delivery set holder = null, due = ?4 where stream = ?1 and consumer = ?2 and holder = ?3;
+delete from runnel_worker where stream = ?1 and consumer = ?2 and holder = ?3]]
+
+-- ---- opening ----
+
+---@class runnel.store.Consumer
+---@field store runnel.store.Store
+---@field stream string
+---@field name string
+---@field made integer when the stream was made
+---@field ack_wait integer ms
+---@field tries? integer
+---@field private claims integer how many there have been
+---@field private claim_sql string
+local Consumer = {}
+Consumer.__index = Consumer
+
+-- Why the consumer is not the one that the options ask for; or nil.
+local function difference(row, opts)
+  for option, column in pairs { subject = "subject", max_ack_pending = "max_pending", ack_wait = "ack_wait",
+    tries = "tries" } do
+    if opts[option] ~= nil and opts[option] ~= row[column] then
+      return ("%s is %s, not %s"):format(option, tostring(row[column] or "not set"), tostring(opts[option]))
+    end
+  end
+end
+
+---Opens a consumer, and makes it first if it does not exist. Parks.
+---@param store runnel.store.Store
+---@param stream string
+---@param name string
+---@param opts { subject?: string, from?: string|integer, max_ack_pending?: integer, usual_pending?: integer,
+---ack_wait?: number, tries?: integer } `usual_pending`: of a new one, if there is no max_ack_pending
+---@return runnel.store.Consumer? consumer, string? err
+function consumer.open(store, stream, name, opts)
+  local ack_wait = opts.ack_wait and math.floor(opts.ack_wait)
+  local rows, err = store:attempt("last", OPEN, stream, name, opts.subject, opts.from or "all",
+    opts.max_ack_pending or opts.usual_pending or 1000, ack_wait or 30000, opts.tries, wall(), stream, name)
+  if not rows then return nil, err end
+  local row = rows[1]
+  if not row then return nil, problems.no_stream(stream) end
+  if not row.name then
+    return nil, ("the stream %q is a work queue, and has a consumer already"):format(stream)
+  end
+  local wrong = difference(row, { subject = opts.subject, max_ack_pending = opts.max_ack_pending, ack_wait = ack_wait,
+    tries = opts.tries })
+  if wrong then return nil, ("the consumer %q of %q exists with other settings: %s"):format(name, stream, wrong) end
+  return setmetatable({
+    store = store, stream = stream, name = name, made = row.stream_made, ack_wait = row.ack_wait, tries = row.tries,
+    paused = row.paused == 1, asked = row.asked, claims = 0,
+    claim_sql = CLAIM:gsub("%$NEW", NEW .. (row.subject and MATCHES or "")),
+  }, Consumer)
+end
+
+-- Runs a statement; raises its error.
+local function must(store, kind, sql, ...)
+  local result, problem = store:attempt(kind, sql, ...)
+  if not result then error(problem, 0) end
+  return result
+end
+
+-- ---- delivering ----
+
+---Claims messages for this process. Raises if that fails. Parks.
+---@param room integer how many at most
+---@return table[] rows of messages, in their order
+function Consumer:claim(room)
+  local stream, name, holder = self.stream, self.name, self.store.holder
+  local now, claim = wall(), self.claims + 2
+  self.claims = claim
+  if self.tries then must(self.store, "exec", GIVE_UP, stream, name, self.tries, NEVER, now) end
+  return must(self.store, "last", self.claim_sql,
+    stream, name, holder, claim, NEVER, now, room,
+    stream, name, holder, claim + 1, NEVER, room,
+    stream, name, holder, claim + 1,
+    stream, name,
+    stream, name, holder, claim,
+    stream, name, holder, claim, claim + 1)
+end
+
+---How it is: `paused`, `asked`, `has_new` (1 if there may be messages that were not delivered), and `due`, when the
+---next one is delivered again. Nil if it was deleted. Raises if the question fails. Parks.
+---@return { paused: integer, asked: integer, has_new: integer, due: integer? }?
+function Consumer:state() return must(self.store, "rows", STATE, self.stream, self.name)[1] end
+
+---Gives back the messages of processes that have ended. Raises if that fails. Parks.
+---@param store runnel.store.Store
+---@param stream string
+---@param name string of the consumer
+function consumer.take_back(store, stream, name)
+  local locks = store.locks
+  if not locks then return end
+  for _, row in ipairs(must(store, "rows", HOLDERS, stream, name, store.holder)) do
+    if locks:try(row.holder) then
+      must(store, "exec", TAKE_BACK, stream, name, row.holder, wall(), stream, name, row.holder)
+      locks:release(row.holder)
+    end
+  end
+end
+
+local GONE <const> = [[
+select seq from runnel_delivery d indexed by runnel_delivery_held where stream = ?1 and consumer = ?2 and holder = ?3
+  and not exists (select 1 from runnel_message m where m.stream = ?1 and m.seq = d.seq)]]
+
+---The messages of this process that were removed from the stream since. Raises if the question fails. Parks.
+---@return table<integer, boolean> sequences
+function Consumer:gone()
+  local gone = {}
+  for _, row in ipairs(must(self.store, "rows", GONE, self.stream, self.name, self.store.holder)) do
+    gone[row.seq] = true
+  end
+  return gone
+end
+
+-- ---- answers ----
+
+-- Runs a statement in the background, and repeats it until it succeeds. Then wakes the readers of the stream.
+local function later(self, sql, ...)
+  local store, stream = self.store, self.stream
+  guard.started(store:in_background(function(...)
+    repeat
+      if store.has_ended then return end -- the system has released its lock: others take its messages
+      if store.db:attempt("exec", sql, ...) then return store:ring(stream) end
+      sleep(TRIES_AGAIN)
+    until store.is_closed
+  end, ...), "store")
+end
+
+---Gives a message back, to be delivered again at once, or after ms. In the background.
+---@param seq integer
+---@param ms? number
+---@param priority? integer of the message
+function Consumer:back(seq, ms, priority)
+  local due = wall() + math.floor(ms or 0)
+  if (priority or 0) > 0 and not ms then due = -priority end
+  later(self, BACK, self.stream, seq, self.name, self.store.holder, due)
+end
+
+---Ends a message. In the background.
+---@param seq integer
+---@param scope? string of its steps, which are forgotten
+function Consumer:finish(seq, scope)
+  local sql = scope and END .. ";" .. steps.FORGET or END
+  later(self, sql, self.stream, seq, self.name, self.store.holder, table.unpack { scope })
+end
+
+---Lets the lease of a message end after ack_wait from now. In the background.
+---@param seq integer
+function Consumer:lease(seq)
+  later(self, LEASE, self.stream, seq, self.name, self.store.holder, wall() + self.ack_wait)
+end
+
+---The statement that ends a message, and its values: no row is changed if this process does not have it any more.
+---@param seq integer
+---@return string sql, any ... values
+function Consumer:end_of(seq) return END, self.stream, seq, self.name, self.store.holder end
+
+-- ---- workers ----
+
+---Registers a worker of this process, and returns its number. Raises if that fails. Parks.
+---@param has_reports boolean whether it will answer questions for reports
+---@return integer id
+function Consumer:register(has_reports)
+  local store = self.store
+  store.workers = store.workers + 1
+  must(store, "exec", "insert into runnel_worker(holder, id, stream, consumer, report) values (?, ?, ?, ?, ?)",
+    store.holder, store.workers, self.stream, self.name, has_reports and "{}" or nil)
+  return store.workers
+end
+
+---Stores the report of a worker. In the background.
+---@param id integer
+---@param report table
+---@param asked integer when it was asked for
+function Consumer:tell(id, report, asked)
+  later(self, "update runnel_worker set report = ?, told = ? where holder = ? and id = ?",
+    assert(json.encode(report)), asked, self.store.holder, id)
+end
+
+---Ends the registration of a worker. In the background.
+---@param id integer
+function Consumer:unregister(id)
+  later(self, "delete from runnel_worker where holder = ? and id = ?", self.store.holder, id)
+end
+
+return consumer

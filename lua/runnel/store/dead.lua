@@ -1,0 +1,100 @@
+---Dead letters of the stages of a store: rows of runnel_dead.
+
+local json = require "runnel.json"
+local letters = require "runnel.queue.dead"
+local problems = require "runnel.store.problems"
+local process = require "runnel.store.process"
+local sink = require "runnel.store.sink"
+local values = require "runnel.store.values"
+local wall = require "runnel.store.wall"
+
+local dead = {}
+
+local BURY <const> = "insert or ignore into runnel_dead(name, kind, id, error, traceback, starts, raises, since, made, "
+  .. "worker, stream, subject, position, form, value, bytes, headers, is_async) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+  .. "?, ?, ?, ?, ?, ?, ?, ?)"
+local FIELDS <const> = "seq, kind, error, traceback, starts, raises, since, made, worker, stream, subject, position, "
+  .. "form, bytes, is_async"
+local LIST <const> = "select " .. FIELDS .. " from runnel_dead where name = ? and seq > ? order by seq limit ?"
+local FIND <const> = "select " .. FIELDS .. ", value, headers from runnel_dead where name = ? and seq = ?"
+
+---Stores a letter; at most one with an id. Parks.
+---@param store runnel.store.Store
+---@param letter runnel.DeadLetter whose encoding is the form of its value in the table
+---@return boolean? stored, string? problem
+function dead.store(store, letter)
+  local ok, problem = store:attempt("exec", BURY, letter.name, letter.kind, letter.id, letter.error, letter.traceback,
+    letter.starts, letter.raises, letter.since, wall(), ("%s:%d"):format(process()), letter.from, letter.subject,
+    letter.position, letter.encoding, values.of_column(letter.encoding, letter.data), values.size(letter.data),
+    letter.headers and json.encode(letter.headers) or nil, letter.is_async)
+  if not ok then return nil, problem end
+  return true
+end
+
+-- The letter of a row.
+local function letter_of(self, row)
+  return {
+    sequence = row.seq, name = self.name, kind = row.kind, error = row.error, traceback = row.traceback,
+    starts = row.starts, raises = row.raises, since = row.since, time = row.made, worker = row.worker,
+    encoding = row.form:find "^msgpack" and "msgpack" or "json", form = row.form, bytes = row.bytes,
+    is_async = row.is_async == 1, left_out = false, from = row.stream,
+    subject = row.subject, position = row.position,
+  }
+end
+
+local Dead = {}
+
+function Dead:count()
+  local rows, err = self.owner:attempt("rows", "select count(*) as n from runnel_dead where name = ?", self.name)
+  if not rows then return nil, err end
+  return rows[1].n
+end
+
+function Dead:read(after, most)
+  local rows, err = self.owner:attempt("rows", LIST, self.name, after, most)
+  if not rows then return nil, err end
+  for i, row in ipairs(rows) do rows[i] = letter_of(self, row) end
+  return rows
+end
+
+function Dead:find(sequence)
+  local rows, err = self.owner:attempt("rows", FIND, self.name, sequence)
+  if not rows then return nil, err end
+  local row = rows[1]
+  if not row then return nil end
+  local letter = letter_of(self, row)
+  letter.data, letter.headers = row.value, row.headers and json.decode(row.headers) or {}
+  letter.value = values.of(values.entry(row.form, row.value))
+  return letter
+end
+
+function Dead:remove(sequence)
+  local n, err = self.owner:attempt("exec", "delete from runnel_dead where name = ? and seq = coalesce(?, seq)",
+    self.name, sequence)
+  return n, err
+end
+
+function Dead:store_again(letter)
+  local headers = { ["Runnel-For"] = self.name }
+  for name, text in pairs(letter.headers) do
+    if not name:find "^Runnel%-" then headers[name] = text end
+  end
+  local id = ("replay.%s.%d.%d"):format(self.name, letter.sequence, letter.time)
+  local ok, err = sink.append(self.owner, letter.from, letter.subject, letter.form, letter.data,
+    { id = id, headers = headers })
+  if not ok then return nil, (problems.of_put(err, letter.from)) end
+  return true
+end
+
+local class = letters.class(Dead)
+
+---The dead letters of the stage with this name.
+---@param store runnel.store.Store
+---@param name string
+---@return runnel.DeadLetters letters
+function dead.dead(store, name)
+  local self = letters.new(class, store, name)
+  return self
+end
+
+return dead

@@ -1,0 +1,256 @@
+---store:kv: buckets of keys and values in a store.
+
+local arguments = require "runnel.queue.bucket"
+local check = require "runnel.internal.check"
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local values = require "runnel.store.values"
+local wall = require "runnel.store.wall"
+
+local internal = core.internal
+local put_while_open = internal.moving.put_while_open
+
+local kv = {}
+
+-- How often a watch looks for changes of other processes, in ms; and how many changes it reads at a time.
+local LOOKS_AGAIN <const>, BATCH <const> = 100, 256
+
+local MAKE <const> = [[
+insert or ignore into runnel_bucket(name, history, ttl, max_value) values (?, ?, ?, ?);
+select * from runnel_bucket where name = ?]]
+
+-- The last value of a key, unless it is too old.
+local LAST <const> = [[
+select revision, form, value from runnel_value where bucket = ?1 and key = ?2
+  and made >= coalesce(?3 - (select ttl from runnel_bucket where name = ?1), 0) order by revision desc limit 1]]
+
+-- Stores a value, or with a null as its form a deletion, if the last revision of the key, which is 0 if there is none,
+-- is the given one, unless that is null.
+local STORE <const> = [[
+insert into runnel_value(bucket, revision, key, form, value, made)
+  select name, last + 1, ?2, ?3, ?4, ?5 from runnel_bucket where name = ?1 and ?6 is null
+    or name = ?1 and ?6 = coalesce((select revision from runnel_value where bucket = ?1 and key = ?2
+      and made >= coalesce(?5 - (select ttl from runnel_bucket where name = ?1), 0)
+      order by revision desc limit 1), 0)
+  returning revision]]
+
+local CHANGES <const> = [[
+select revision, key, form, value, made from runnel_value v where bucket = ?1 and revision > ?2
+  and runnel_matches(key, ?3) and made >= coalesce(?4 - (select ttl from runnel_bucket where name = ?1), 0) %s
+  order by revision limit ?5]]
+local NO_NEWER <const> = "and revision = (select max(revision) from runnel_value where bucket = ?1 and key = v.key)"
+local EACH <const>, PRESENT <const> = CHANGES:format "", CHANGES:format(NO_NEWER)
+
+---A bucket.
+---@class runnel.store.Bucket
+---@field name string
+---@field private store runnel.store.Store
+---@field private max_value? integer
+local Bucket = { __name = "bucket" }
+Bucket.__index = Bucket
+
+-- ---- values ----
+
+-- The last row of a key; nil if there is none, or nil and the reason.
+local function last_of(self, key)
+  local rows, err = self.store:attempt("rows", LAST, self.name, key, wall())
+  if not rows then return nil, err end
+  if rows[1] then return rows[1] end
+  local there, why = self.store:attempt("rows", "select 1 from runnel_bucket where name = ?", self.name)
+  if not there then return nil, why end
+  if not there[1] then return nil, "bucket not found" end
+end
+
+---The value of a key, and its revision; nil if the key has none; nil, nil, err if the request fails.
+---@param key string
+---@return any value, integer? revision, string? err
+function Bucket:get(key)
+  arguments.check_key(key, "get")
+  local row, err = last_of(self, key)
+  if not row or not row.form then return nil, nil, err end
+  return values.of(values.entry(row.form, row.value)), row.revision
+end
+
+-- Stores a value, or a deletion.
+local function write(self, key, form, data, revision)
+  local rows, err = self.store:attempt("rows", STORE, self.name, key, form, data, wall(), revision)
+  if not rows then return nil, err end
+  if rows[1] then
+    self.store:ring("$KV." .. self.name)
+    return rows[1].revision
+  end
+  local last, problem = last_of(self, key)
+  if problem then return nil, problem end
+  if not last then return nil, ("the key %q has no value"):format(key) end
+  return nil, ("the key %q has revision %d"):format(key, last.revision)
+end
+
+local function write_value(self, what, key, value, revision)
+  if value == nil then error(what .. ": a value other than nil expected", 3) end
+  local form, data = values.encode(value, "value")
+  if not form then error(what .. ": " .. data, 3) end
+  if self.max_value and values.size(data) > self.max_value then return nil, "message size exceeds maximum allowed" end
+  return write(self, key, form, data, revision)
+end
+
+---Sets a value. Returns its revision when it is on the disk; or nil, err.
+---@param key string
+---@param value any
+---@return integer? revision, string? err
+function Bucket:put(key, value)
+  arguments.check_key(key, "put")
+  local revision, err = write_value(self, "put", key, value)
+  return revision, err
+end
+
+---Sets a value if the key still has this revision; 0: if the key has never had a value.
+---@param key string
+---@param value any
+---@param revision integer
+---@return integer? revision, string? err
+function Bucket:update(key, value, revision)
+  arguments.check_key(key, "update")
+  check.integer(revision, 0, "update: revision")
+  local new, err = write_value(self, "update", key, value, revision)
+  return new, err
+end
+
+---Sets a value if the key has none.
+---@param key string
+---@param value any
+---@return integer? revision, string? err
+function Bucket:create(key, value)
+  arguments.check_key(key, "create")
+  local last, err = last_of(self, key)
+  if err then return nil, err end
+  if last and last.form then return nil, ("the key %q has a value, of revision %d"):format(key, last.revision) end
+  local revision, why = write_value(self, "create", key, value, last and last.revision or 0)
+  return revision, why
+end
+
+---Deletes the value of a key; with a revision, only if the key still has it.
+---@param key string
+---@param revision? integer
+---@return integer? revision of the deletion, string? err
+function Bucket:delete(key, revision)
+  arguments.check_key(key, "delete")
+  if revision ~= nil then check.integer(revision, 0, "delete: revision") end
+  local new, err = write(self, key, nil, nil, revision)
+  return new, err
+end
+
+---The keys that have a value.
+---@return string[]? keys, string? err
+function Bucket:keys()
+  local rows, err = self.store:attempt("rows", PRESENT, self.name, 0, ">", wall(), -1)
+  if not rows then return nil, err end
+  local keys = {}
+  for _, row in ipairs(rows) do
+    if row.form then keys[#keys + 1] = row.key end
+  end
+  table.sort(keys)
+  return keys
+end
+
+---Deletes the bucket with all values.
+---@return boolean? deleted, string? err
+function Bucket:destroy()
+  local rows, err = self.store:attempt("last", "delete from runnel_value where bucket = ?; "
+    .. "delete from runnel_bucket where name = ? returning name", self.name, self.name)
+  if not rows then return nil, err end
+  self.store:ring("$KV." .. self.name)
+  if not rows[1] then return nil, "bucket not found" end
+  return true
+end
+
+-- ---- watching ----
+
+local function change_of(row, pending)
+  local value
+  if row.form then value = values.of(values.entry(row.form, row.value)) end
+  return { key = row.key, value = value, revision = row.revision, time = row.made, deleted = row.form == nil,
+    pending = pending }
+end
+
+-- Puts changes on the channel until it is closed: first `rows`, then those after `at`.
+local function follow(self, out, rows, at)
+  for i, row in ipairs(rows) do
+    if not put_while_open(out, change_of(row, #rows - i)) then return end
+  end
+  while not out:closed() do
+    local more, err = self.store:attempt("rows", EACH, self.bucket.name, at, self.pattern, wall(), BATCH)
+    if not more then error("watch: " .. err, 0) end
+    for i, row in ipairs(more) do
+      if not put_while_open(out, change_of(row, #more - i)) then return end
+      at = row.revision
+    end
+    if #more == 0 then
+      local there = self.store:attempt("rows", "select 1 from runnel_bucket where name = ?", self.bucket.name)
+      if there and not there[1] then error(("watch: the bucket %q was deleted"):format(self.bucket.name), 0) end
+      core.alts({ self.bell, core.timeout(LOOKS_AGAIN) }, { priority = true })
+    end
+  end
+end
+
+local function ended(out, reason, block)
+  internal.excuse(block, reason)
+  guard.close(out, reason)
+end
+
+---Returns a channel of values and their changes: first the present values, unless updates_only; with history, all that
+---the bucket has. Close it to end it.
+---@param pattern? string a key, or a pattern with * and >; by default all keys
+---@param opts? { updates_only?: boolean, history?: boolean }
+---@return runnel.Channel<table>? changes, string? err
+function Bucket:watch(pattern, opts)
+  local policy
+  pattern, policy = arguments.check_watch(pattern, opts)
+  local store, name = self.store, self.name
+  -- What comes after this revision is a change; what comes before, a present value.
+  local info, problem = store:attempt("rows", "select last from runnel_bucket where name = ?", name)
+  if not info then return nil, problem end
+  if not info[1] then return nil, "bucket not found" end
+  local rows, at = {}, info[1].last
+  if policy ~= "new" then
+    local found, err = store:attempt("rows", policy == "all" and EACH or PRESENT, name, 0, pattern, wall(), -1)
+    if not found then return nil, err end
+    rows = found
+    if rows[1] then at = math.max(at, rows[#rows].revision) end
+  end
+  local out = core.chan():name("watch " .. name)
+  local watch = { store = store, bucket = self, pattern = pattern, bell = core.chan(core.sliding_buffer(1)) }
+  function watch.hear() watch.bell:put(true) end
+  store:add_reader("$KV." .. name, watch)
+  internal.on_close(out, function()
+    store:forget_reader(watch)
+    watch.hear()
+  end)
+  guard.started(guard.go(ended, out, follow, watch, out, rows, at), "watch")
+  return out
+end
+
+-- ---- opening ----
+
+---Opens a bucket, and makes it first if it does not exist. Fails if it exists with other settings than the given ones.
+---@param store runnel.store.Store
+---@param name string
+---@param opts? { history?: integer, ttl?: number, max_value?: integer } history: values to keep of each key (1); ttl:
+---ms after which values go. `replicas`, `storage` and `encoding` have no effect
+---@return runnel.store.Bucket? bucket, string? err
+function kv.kv(store, name, opts)
+  opts = arguments.check(name, opts)
+  check.one_of(opts.encoding, values.ENCODINGS, "kv: encoding")
+  local wanted = { history = opts.history, ttl = opts.ttl and math.floor(opts.ttl), max_value = opts.max_value }
+  local rows, err = store:attempt("last", MAKE, name, wanted.history or 1, wanted.ttl, wanted.max_value, name)
+  if not rows then return nil, err end
+  for column, value in pairs(wanted) do
+    local there = rows[1][column]
+    if there ~= value then
+      return nil, ("bucket %q exists with other settings: %s is %s, not %s"):format(name, column,
+        tostring(there == nil and "not set" or there), tostring(value))
+    end
+  end
+  return setmetatable({ store = store, name = name, max_value = rows[1].max_value }, Bucket)
+end
+
+return kv

@@ -1,0 +1,96 @@
+---A message of a stream in a store, as a program sees it, with the methods of a message of runnel.nats.
+
+local check = require "runnel.internal.check"
+local json = require "runnel.json"
+local values = require "runnel.store.values"
+
+local message = {}
+
+---Whose message it is: a reader (runnel.store.reader), or a source without a name.
+---@class runnel.store.MessageOwner
+---@field consumer? runnel.store.Consumer nil: messages are not acknowledged
+---@field acks? "explicit"|"taken"
+---@field answered? fun(message: runnel.store.Message) called after each answer
+
+---@class runnel.store.Message
+---@field value any
+---@field data string the value as it is in the file
+---@field subject string
+---@field sequence integer its number in the stream
+---@field time number when it was stored, in ms since 1970
+---@field deliveries integer how often it was delivered, this time included
+---@field pending integer how many messages the stream has after it
+---@field headers? table<string, string>
+---@field priority integer
+---@field again "first"|"again"
+---@field package of runnel.store.MessageOwner
+---@field package form string
+local Message = { __name = "stream message" }
+
+function Message:__index(key)
+  local method = Message[key]
+  if method ~= nil then return method end
+  if key ~= "value" then return nil end
+  -- Each reading of a table could change it, so it is decoded once; decoding may raise.
+  local value = values.of(values.entry(self.form, self.data))
+  rawset(self, "value", value)
+  return value
+end
+
+---Makes one of a row.
+---@param row table
+---@param of runnel.store.MessageOwner
+---@return runnel.store.Message
+function message.new(row, of)
+  return setmetatable({
+    of = of, sequence = row.seq, subject = row.subject, form = row.form, data = row.value, time = row.made,
+    headers = row.headers and json.decode(row.headers) or nil, deliveries = row.deliveries, priority = row.priority,
+    pending = math.max(0, row.last - row.seq), again = row.deliveries == 1 and "first" or "again",
+  }, Message)
+end
+
+---Notes that a message has been answered. Returns false if it was already, or needs no answer.
+---@param self runnel.store.Message
+---@return boolean
+function message.answer(self)
+  local of = self.of
+  if self.is_answered or not of.consumer then return false end
+  self.is_answered = true
+  if of.answered then of.answered(self) end
+  return true
+end
+local answer = message.answer
+
+local function is_explicit(self) return self.of.acks == "explicit" end
+
+---Acknowledges it: no redelivery. False if it was already answered, or the source does not acknowledge.
+---@return boolean
+function Message:ack()
+  if not is_explicit(self) or not answer(self) then return false end
+  self.of.consumer:finish(self.sequence)
+  return true
+end
+
+---Gives it up: no redelivery, although it was not processed.
+---@return boolean
+function Message:term() return self:ack() end
+
+---Gives it back for redelivery: at once, or after `ms`.
+---@param ms? number
+---@return boolean
+function Message:nak(ms)
+  if ms ~= nil then check.ms(ms, 1, "nak: ms") end
+  if not is_explicit(self) or not answer(self) then return false end
+  self.of.consumer:back(self.sequence, ms, self.priority)
+  return true
+end
+
+---Reports progress: ack_wait starts anew.
+---@return boolean
+function Message:progress()
+  if self.is_answered or not is_explicit(self) then return false end
+  self.of.consumer:lease(self.sequence)
+  return true
+end
+
+return message

@@ -1,0 +1,218 @@
+---The queues of a store for operators, as those of a connection (runnel.nats.queues): the consumers of its streams.
+
+local check = require "runnel.internal.check"
+local consumers = require "runnel.store.consumer"
+local core = require "runnel.core"
+local jobs = require "runnel.store.jobs"
+local json = require "runnel.json"
+local shared = require "runnel.queue.queues"
+local streams = require "runnel.store.stream"
+local wall = require "runnel.store.wall"
+
+local queues = {}
+
+-- How long it waits for reports of workers, and how often it looks, in ms.
+local ANSWER <const>, LOOK <const> = 500, 10
+
+-- More messages than this that were not delivered are not counted one by one.
+local COUNTED <const> = 100000
+
+local LIST <const> = ([[
+select c.*, s.last, s.made as stream_made,
+  (select count(*) from runnel_delivery where stream = c.stream and consumer = c.name) as deliveries,
+  (select count(*) from runnel_delivery where stream = c.stream and consumer = c.name
+    and holder is not null) as running,
+  (select count(*) from runnel_delivery where stream = c.stream and consumer = c.name and holder is not null
+    and deliveries > 1) as redelivered,
+  (select count(*) from runnel_dead where name = case c.stream when 'runnel-jobs-' || substr(c.stream, 13)
+    then substr(c.stream, 13) else c.name end) as given_up,
+  (select count(*) from (select 1 from runnel_message m where $NEW limit $COUNTED)) as new,
+  (select made from runnel_message m where $NEW order by m.seq limit 1) as oldest_new,
+  (select made from runnel_message where stream = c.stream and seq = (select min(seq) from runnel_delivery
+    where stream = c.stream and consumer = c.name)) as oldest_delivered,
+  (select made from runnel_message where stream = c.stream order by seq desc limit 1) as newest
+from runnel_consumer c join runnel_stream s on s.name = c.stream]])
+  :gsub("%$NEW", [[m.stream = c.stream and m.seq >= c.next and (m.priority = 0 or m.seq <= c.since)
+    and (c.subject is null or runnel_matches(m.subject, c.subject))]]):gsub("%$COUNTED", COUNTED)
+
+-- The workers that have been asked and have not told.
+local SILENT <const> = "select count(*) as n from runnel_worker w join runnel_consumer c on c.stream = w.stream "
+  .. "and c.name = w.consumer where w.report is not null and w.told < c.asked"
+
+local WORKERS <const> = "select w.holder, w.stream, w.consumer, w.report from runnel_worker w join runnel_consumer c "
+  .. "on c.stream = w.stream and c.name = w.consumer where w.report <> '{}' and w.told >= c.asked"
+
+---@class runnel.store.Queue: runnel.queue.Queue
+---@field package store runnel.store.Store
+local Queue = { __name = "queue" }
+Queue.__index = Queue
+
+-- The name of a queue, and whether it is that of a remote stage.
+local function name_of(stream, consumer)
+  local stage = consumer == jobs.CONSUMER and jobs.stage_of(stream)
+  return stage or stream .. "/" .. consumer, stage ~= nil and stage ~= false
+end
+
+-- Asks the workers for reports, and waits until all have told, for at most `ms`. Returns the reports by queue; or nil,
+-- err.
+local function ask(store, ms)
+  local ok, err = store:attempt("exec", "update runnel_consumer set asked = max(asked + 1, ?)", wall())
+  if not ok then return nil, err end
+  for reader in pairs(store.readers) do reader:hear() end
+  local deadline = core.now() + ms
+  repeat
+    local rows, problem = store:attempt("rows", SILENT)
+    if not rows then return nil, problem end
+    if rows[1].n == 0 then break end
+    core.sleep(LOOK)
+  until core.now() >= deadline
+  local rows, why = store:attempt("rows", WORKERS)
+  if not rows then return nil, why end
+  local found = {}
+  for _, row in ipairs(rows) do
+    local report, name = json.decode(row.report), name_of(row.stream, row.consumer)
+    if type(report) == "table" then
+      report.host, report.pid = row.holder:match "^(.*):(%d+):"
+      report.pid, found[name] = math.tointeger(report.pid), found[name] or {}
+      table.insert(found[name], report)
+    end
+  end
+  for _, list in pairs(found) do shared.sort_workers(list) end
+  return found
+end
+
+local function queue_of(store, row, workers)
+  local now, name, is_stage = wall(), name_of(row.stream, row.name)
+  local new = row.new < COUNTED and row.new or row.last - row.next + 1
+  local oldest = math.min(row.oldest_new or math.huge, row.oldest_delivered or math.huge)
+  return setmetatable({
+    store = store, name = name, kind = is_stage and "jobs" or "messages", stream = row.stream, consumer = row.name,
+    waiting = new + row.deliveries - row.running, running = row.running, redelivered = row.redelivered,
+    given_up = row.given_up, done = math.max(0, row.delivered - row.deliveries),
+    oldest = oldest < math.huge and math.max(0, now - oldest) or nil,
+    unused = math.max(0, now - (row.newest or row.stream_made)), paused = row.paused == 1,
+    workers = workers[name] or {}, counted_at = core.now(),
+  }, Queue)
+end
+
+---All queues of the store, sorted by name. Waits up to `ms` for the programs' reports about their workers; later ones
+---are missing.
+---@param store runnel.store.Store
+---@param ms? number how long to wait for them (500)
+---@return runnel.store.Queue[]? queues, string? err
+function queues.queues(store, ms)
+  if ms ~= nil then check.ms(ms, 1, "queues: ms") end
+  local rows, err = store:attempt("rows", "select stream, name from runnel_consumer")
+  if not rows then return nil, err end
+  for _, row in ipairs(rows) do
+    local ok, problem = pcall(consumers.take_back, store, row.stream, row.name)
+    if not ok then return nil, tostring(problem) end
+  end
+  local workers, why = ask(store, ms or ANSWER)
+  if not workers then return nil, why end
+  rows, err = store:attempt("rows", LIST)
+  if not rows then return nil, err end
+  for i, row in ipairs(rows) do rows[i] = queue_of(store, row, workers) end
+  return shared.complete(store, rows)
+end
+
+---Finds a queue by its name: STREAM/CONSUMER, or CONSUMER if it is unique.
+---@param store runnel.store.Store
+---@param name string
+---@return runnel.store.Queue? queue, string? err
+function queues.queue(store, name)
+  check.string(name, "a name", "queue: name")
+  local list, err = queues.queues(store)
+  if not list then return nil, err end
+  return shared.find(list, name, "the store")
+end
+
+-- ---- changing ----
+
+-- Changes a column of the consumer. True, or nil and the reason.
+local function change(queue, column, value)
+  local ok, err = queue.store:attempt("exec",
+    ("update runnel_consumer set %s = ? where stream = ? and name = ?"):format(column), value, queue.stream,
+    queue.consumer)
+  if ok == 0 then return nil, "consumer not found" end
+  if not ok then return nil, err end
+  return true
+end
+
+local function set_paused(queue, is_paused, ms)
+  if ms ~= nil then check.ms(ms, 1, (is_paused and "pause" or "resume") .. ": ms", 4) end
+  local ok, err = change(queue, "paused", is_paused and 1 or 0)
+  if not ok then return nil, err end
+  queue.paused = is_paused
+  local workers, problem = ask(queue.store, ms or ANSWER)
+  if not workers then return nil, problem end
+  queue.workers = workers[queue.name] or {}
+  return #queue.workers
+end
+
+---Pauses the queue: its workers, also new ones, start no more calls until `resume`. Running calls finish. Messages that
+---a worker has not started wait in the worker.
+---@param ms? number how long to wait for their answers (500)
+---@return integer? workers how many have answered that they have paused
+---@return string? err
+function Queue:pause(ms)
+  local workers, err = set_paused(self, true, ms)
+  return workers, err
+end
+
+---Ends a pause.
+---@param ms? number as for pause
+---@return integer? workers how many have answered
+---@return string? err
+function Queue:resume(ms)
+  local workers, err = set_paused(self, false, ms)
+  return workers, err
+end
+
+local MESSAGES <const> = { ack_wait = "ack_wait", max_ack_pending = "max_pending", tries = "tries" }
+local JOBS <const> = { max_jobs = "max_pending" }
+
+---Changes settings of the consumer. Programs with the old settings in their code then fail to start: change them as
+---well.
+---@param opts { max_jobs?: integer, ack_wait?: number, max_ack_pending?: integer, tries?: integer } max_jobs of a
+---remote stage, the others of other consumers
+---@return true? ok, string? err
+function Queue:change(opts)
+  check.table(opts, "change: options")
+  local columns = self.kind == "jobs" and JOBS or MESSAGES
+  check.options(opts, columns, "change")
+  if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "change: ack_wait") end
+  if opts.max_ack_pending ~= nil then check.integer(opts.max_ack_pending, 1, "change: max_ack_pending") end
+  if opts.tries ~= nil then check.integer(opts.tries, 1, "change: tries") end
+  if opts.max_jobs ~= nil then check.integer(opts.max_jobs, 1, "change: max_jobs") end
+  for option, column in pairs(columns) do
+    local value = opts[option]
+    if value ~= nil then
+      local ok, err = change(self, column, math.floor(value))
+      if not ok then return nil, err end
+    end
+  end
+  return true
+end
+
+---Deletes the queue: a remote stage with its jobs, or a consumer, whose messages stay in the stream. Dead letters
+---stay.
+---@return true? ok, string? err
+function Queue:delete()
+  if self.kind == "jobs" then
+    local found, problem = streams.open(self.store, self.stream)
+    if not found then return nil, problem end
+    return found:delete()
+  end
+  local ok, err = streams.delete_consumer(self.store, self.stream, self.consumer)
+  return ok, err
+end
+
+---The dead letters of the queue (store:dead).
+function Queue:dead() return self.store:dead(self.kind == "jobs" and self.name or self.consumer) end
+
+function Queue:__tostring()
+  return ("queue: %s (%d waiting, %d running)"):format(self.name, self.waiting, self.running)
+end
+
+return queues

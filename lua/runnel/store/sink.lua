@@ -1,0 +1,97 @@
+---store:sink: stores values in a stream of a store.
+
+local check = require "runnel.internal.check"
+local json = require "runnel.json"
+local problems = require "runnel.store.problems"
+local sinks = require "runnel.queue.sink"
+local streams = require "runnel.store.stream"
+local values = require "runnel.store.values"
+local wall = require "runnel.store.wall"
+
+local sink = {}
+
+local MESSAGE <const> = [[
+insert into runnel_message(stream, seq, subject, form, value, bytes, headers, priority, made)
+  select name, last + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 from runnel_stream where name = ?1]]
+
+-- Stores the id first: if that is there, nothing else is done.
+local WITH_ID <const> = [[
+insert or ignore into runnel_id(stream, id, seq, made)
+  select name, ?2, last + 1, ?3 from runnel_stream where name = ?1;
+]] .. MESSAGE .. " and changes() = 1"
+
+-- Messages with a priority are delivered at once, to the consumers that there are.
+local WITH_PRIORITY <const> = [[;
+insert into runnel_delivery(stream, seq, consumer, due, deliveries)
+  select s.name, s.last, c.name, ?3, 0 from runnel_stream s, runnel_consumer c
+  where s.name = ?1 and c.stream = ?1 and changes() = 1
+    and (c.subject is null or runnel_matches(?2, c.subject));
+update runnel_consumer set delivered = delivered + 1
+  where stream = ?1 and changes() > 0 and (subject is null or runnel_matches(?2, subject))]]
+
+---Stores a message. Parks.
+---@param store runnel.store.Store
+---@param stream string
+---@param subject string
+---@param form string
+---@param data any for a parameter
+---@param opts { id?: string, headers?: table<string, string>, priority?: integer }
+---@return integer? sequence
+---@return boolean|string is_duplicate or the problem
+function sink.append(store, stream, subject, form, data, opts)
+  local id, priority, made = opts.id, opts.priority or 0, wall()
+  local headers = opts.headers and json.encode(opts.headers) or nil
+  local size = values.size(data)
+  data = values.of_column(form, data)
+  local rows, changes
+  if not id and priority == 0 then
+    rows, changes = store:attempt("rows", MESSAGE .. " returning seq", stream, subject, form, data, size, headers, 0,
+      made)
+  else
+    local sql, all = id and WITH_ID or MESSAGE, id and { stream, id, made, n = 3 } or { n = 0 }
+    local function add(n, ...)
+      table.move({ ... }, 1, n, all.n + 1, all)
+      all.n = all.n + n
+    end
+    add(8, stream, subject, form, data, size, headers, priority, made)
+    if priority > 0 then
+      sql = sql .. WITH_PRIORITY
+      add(3, stream, subject, -priority)
+      add(2, stream, subject)
+    end
+    sql = sql .. (id and "; select seq from runnel_id where stream = ? and id = ?"
+      or "; select last as seq from runnel_stream where name = ?")
+    add(id and 2 or 1, stream, id)
+    rows, changes = store:attempt("last", sql, table.unpack(all, 1, all.n))
+  end
+  if not rows then return nil, changes end
+  if not rows[1] then return nil, problems.no_stream(stream) end
+  store:ring(stream)
+  return rows[1].seq, changes == 0
+end
+
+local Sink = sinks.class(function(self, subject, value, opts)
+  if value == nil then error("put: a value other than nil expected", opts.level) end
+  local form, data = values.encode(value, "value")
+  if not form then error("put: " .. data, opts.level) end
+  local sequence, err = sink.append(self.owner, self.stream, subject, form, data, opts)
+  if sequence then return sequence, err end
+  return nil, (problems.of_put(err, self.stream))
+end, true)
+
+---Returns an object that stores values in a stream. Its put returns true when the message is on the disk.
+---@param store runnel.store.Store
+---@param name string of the stream
+---@param opts? { subject?: string, timeout?: number, encoding?: string } `timeout` and `encoding` have no effect
+---@return runnel.Sink? sink, string? err
+function sink.sink(store, name, opts)
+  sinks.check(name, opts)
+  opts = opts or {}
+  check.one_of(opts.encoding, values.ENCODINGS, "sink: encoding")
+  local found, err = streams.open(store, name)
+  if not found then return nil, "sink: " .. err end
+  local self = sinks.new(Sink, store, found, opts)
+  return self
+end
+
+return sink

@@ -1,0 +1,102 @@
+---store:stage: a durable stage, which takes messages from one stream of a store and puts its results into another. What
+---it does is runnel.queue; conn:stage of runnel.nats is the same with another keeper.
+
+local arguments = require "runnel.queue.stage"
+local check = require "runnel.internal.check"
+local consumers = require "runnel.store.consumer"
+local keepers = require "runnel.store.keeper"
+local rates = require "runnel.store.rate"
+local sinks = require "runnel.store.sink"
+local steps = require "runnel.store.steps"
+local values = require "runnel.store.values"
+local worker = require "runnel.queue.worker"
+
+local stage = {}
+
+-- The results of f without those that are nil, as a keeper stores them.
+local function results_of(outcome, has_results)
+  local list = {}
+  for i = 1, has_results and outcome.n or 0 do
+    if outcome[i] ~= nil then list[#list + 1] = { value = outcome[i] } end
+  end
+  return list
+end
+
+-- The function that the worker calls: f within a call of `once`, so that calls of `once` in it are its steps.
+local function with_steps(name, f)
+  return function(value, message)
+    local scope = steps.scope("", "stage " .. name, ("%d"):format(message.sequence))
+    local call <close> = steps.enter(scope)
+    message.call = call -- whose steps are forgotten when the message ends
+    return f(value, message)
+  end
+end
+
+-- The same in a transaction, at the end of which the results are stored.
+local function with_tx(keeper, f, has_results)
+  return function(value, message)
+    local outcome
+    keeper.consumer.store.db:transaction(function(tx)
+      outcome = table.pack(f(value, message, tx))
+      local ok, err = keeper:store_results(tx, message, results_of(outcome, has_results))
+      if not ok then error(err, 0) end
+    end)
+    message.is_stored = true
+    return table.unpack(outcome, 1, outcome.n)
+  end
+end
+
+---Starts a durable stage: calls f with the value of each message of a stream, at most n calls at a time in this
+---process, and stores what it returns in another stream. Results are stored and their message ends in one transaction:
+---each message has its results once, whenever a process is killed. But f may be called again for a message whose
+---results were not stored.
+---
+---    local stage = assert(store:stage(8, "orders", function(order) return invoice(order) end, "invoices"))
+---
+---f gets the value and the message. Each result that is not nil is a message of its own. If f raises, it is tried again
+---later. After the last try, ex_handler decides, or the message is given up and the error reported (rn.on_error).
+---@param store runnel.store.Store
+---@param n integer
+---@param from string a stream
+---@param f string|fun(value: any, message: runnel.store.Message, tx?: runnel.sqlite.Transaction): any ... or the name
+---of a module that returns one
+---@param to? string a stream; nil: f has no results
+---@param opts? runnel.queue.StageOptions
+---@return runnel.Worker? stage, string? err
+function stage.stage(store, n, from, f, to, opts)
+  local read = arguments.read(n, from, f, to, opts, true)
+  opts = read.opts
+  check.one_of(opts.encoding, values.ENCODINGS, "stage: encoding")
+  local out, problem, rate
+  if to then
+    out, problem = sinks.sink(store, to, { subject = opts.to_subject })
+    if not out then return nil, "stage: " .. problem:gsub("^sink: ", "") end
+    if not out.subject then
+      error(("stage: the stream %q stores %s: say which subject (option to_subject)")
+        :format(to, table.concat(out.subjects, ", ")), 2)
+    end
+  end
+  local consumer, err = consumers.open(store, from, read.name, {
+    subject = opts.subject, ack_wait = opts.ack_wait, max_ack_pending = opts.max_ack_pending,
+  })
+  if not consumer then return nil, "stage: " .. err end
+  local options = read.worker
+  if options.rate then
+    rate, err = rates.open(store, read.name, options.rate)
+    if not rate then return nil, "stage: rate: " .. err end
+  end
+  local keeper = keepers.new {
+    consumer = consumer, from = from, to = to, to_subject = out and out.subject, what = "stage",
+  }
+  local has_results = out ~= nil
+  read.f = opts.tx and with_tx(keeper, read.f, has_results) or with_steps(read.name, read.f)
+  local self, lost = worker.start {
+    kind = "stage", n = n, keeper = keeper, task = arguments.task(read, has_results), limit = options.limit,
+    rate = rate, is_paused = consumer.paused,
+  }
+  if not self then return nil, "stage: " .. lost end
+  keeper:watch(self, options.drains)
+  return self
+end
+
+return stage

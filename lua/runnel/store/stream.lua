@@ -1,0 +1,188 @@
+---store:stream: streams of a store.
+
+local arguments = require "runnel.queue.stream"
+local check = require "runnel.internal.check"
+local json = require "runnel.json"
+local names = require "runnel.queue.names"
+local problems = require "runnel.store.problems"
+local wall = require "runnel.store.wall"
+
+local stream = {}
+
+-- Settings that only a server has. The others of these have no effect: a store is one file on one machine.
+local OF_SERVERS <const> = { max_per_subject = true, discard_per_subject = true }
+local NO_EFFECT <const> = { storage = true, replicas = true }
+
+local MAKE <const> = [[
+insert or ignore into runnel_stream(name, subjects, retention, discard, max_age, max_messages, max_bytes, max_message,
+  duplicates, description, made) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+select * from runnel_stream where name = ?]]
+
+---A stream.
+---@class runnel.store.Stream
+---@field name string
+---@field subjects string[]
+---@field retention "limits"|"workqueue"
+---@field created integer when it was made, in ms since 1970
+---@field duplicates number ms for which it knows ids
+---@field private store runnel.store.Store
+local Stream = { __name = "stream" }
+Stream.__index = Stream
+
+-- Settings as the table has them. Errors are for the line that called the caller.
+local function columns_of(opts, what)
+  local settings = arguments.check(opts, what, 3)
+  for name in pairs(OF_SERVERS) do
+    if settings[name] ~= nil then
+      error(("%s: %s: only a stream of a nats-server has this setting"):format(what, name), 3)
+    end
+  end
+  if settings.retention == "interest" then
+    error(what .. ': retention: "limits" or "workqueue" expected, got "interest": only a nats-server has that', 3)
+  end
+  for name in pairs(NO_EFFECT) do settings[name] = nil end
+  for name in pairs(arguments.TIMES) do settings[name] = settings[name] and math.floor(settings[name]) end
+  if settings.max_age == 0 then settings.max_age = nil end
+  settings.subjects = settings.subjects and json.encode(json.array(settings.subjects))
+  return settings
+end
+
+local function opened(store, row)
+  local subjects = json.decode(row.subjects)
+  return setmetatable({
+    store = store, name = row.name, retention = row.retention, created = row.made, duplicates = row.duplicates,
+    subjects = table.move(subjects, 1, #subjects, 1, {}),
+  }, Stream)
+end
+
+---Opens an existing stream.
+---@param store runnel.store.Store
+---@param name string
+---@return runnel.store.Stream? stream, string? err
+function stream.open(store, name)
+  local rows, err = store:attempt("rows", "select * from runnel_stream where name = ?", name)
+  if not rows then return nil, err end
+  if not rows[1] then return nil, problems.no_stream(name) end
+  return opened(store, rows[1])
+end
+
+---Opens a stream, and makes it first if it does not exist. Fails, and leaves the stream as it is, if it exists with
+---other settings than the given ones.
+---@param store runnel.store.Store
+---@param name string
+---@param opts? runnel.queue.StreamOptions
+---@return runnel.store.Stream? stream, string? err
+function stream.stream(store, name, opts)
+  names.check(name, "stream: name")
+  local wanted = columns_of(opts, "stream")
+  local rows, err = store:attempt("last", MAKE, name, wanted.subjects or json.encode(json.array { name }),
+    wanted.retention or "limits", wanted.discard or "old", wanted.max_age, wanted.max_messages, wanted.max_bytes,
+    wanted.max_message, wanted.duplicates or 120000, wanted.description, wall(), name)
+  if not rows then return nil, err end
+  for column, value in pairs(wanted) do
+    local there = rows[1][column]
+    if there ~= value then
+      return nil, ("stream %q exists with other settings: %s is %s, not %s"):format(name, column,
+        tostring(there == nil and "not set" or there), tostring(value))
+    end
+  end
+  return opened(store, rows[1])
+end
+
+-- Runs a statement whose first values is the name of the stream. Returns its changes; nil, err without such a stream.
+local function change(self, sql, ...)
+  local ok, err = self.store:attempt("exec", sql, ...)
+  if not ok then return nil, err end
+  if ok == 0 then return nil, problems.no_stream(self.name) end
+  return ok
+end
+
+---Changes the given settings.
+---@param opts runnel.queue.StreamOptions
+---@return true? ok, string? err
+function Stream:change(opts)
+  check.table(opts, "change: options")
+  local parts, values = {}, {}
+  for column, value in pairs(columns_of(opts, "change")) do
+    values[#values + 1] = value
+    parts[#parts + 1] = ("%s = ?%d"):format(column, #values)
+  end
+  if #parts == 0 then return true end
+  local sql = ("update runnel_stream set %s where name = ?%d"):format(table.concat(parts, ", "), #values + 1)
+  values[#values + 1] = self.name
+  local ok, err = change(self, sql, table.unpack(values))
+  if not ok then return nil, err end
+  local now = stream.open(self.store, self.name)
+  if now then self.subjects, self.duplicates = now.subjects, now.duplicates end
+  return true
+end
+
+---Deletes a consumer, such as that of a named source or of a stage. Its unfinished messages are not delivered to it
+---again; they stay in the stream.
+---@param name string
+---@return true? ok, string? err
+function Stream:delete_consumer(name)
+  names.check(name, "delete_consumer: name")
+  local ok, err = stream.delete_consumer(self.store, self.name, name)
+  return ok, err
+end
+
+---@param store runnel.store.Store
+---@param of string the stream
+---@param name string
+---@return true? ok, string? err
+function stream.delete_consumer(store, of, name)
+  -- Deliveries without a holder do not end their messages, which stay in a work queue.
+  local rows, err = store:attempt("last", [[
+update runnel_delivery set holder = null where stream = ? and consumer = ? and holder is not null;
+delete from runnel_delivery where stream = ? and consumer = ?;
+delete from runnel_consumer where stream = ? and name = ? returning name]], of, name, of, name, of, name)
+  if not rows then return nil, err end
+  if not rows[1] then return nil, "consumer not found" end
+  store:ring(of)
+  return true
+end
+
+---The number of its messages, their bytes, and the first and the last sequence number.
+---@return { messages: integer, bytes: integer, first: integer, last: integer, consumers: integer }? state, string? err
+function Stream:state()
+  local rows, err = self.store:attempt("rows", [[
+select messages, bytes, last, (select min(seq) from runnel_message where stream = ?1) as first,
+  (select count(*) from runnel_consumer where stream = ?1) as consumers from runnel_stream where name = ?1]], self.name)
+  if not rows then return nil, err end
+  local row = rows[1]
+  if not row then return nil, problems.no_stream(self.name) end
+  row.first = row.first or row.last > 0 and row.last + 1 or 0
+  return row
+end
+
+---Removes all messages, or those of a subject, which may be a pattern. Returns their number.
+---@param subject? string
+---@return integer? count, string? err
+function Stream:purge(subject)
+  if subject ~= nil then check.string(subject, "a subject", "purge: subject") end
+  local found, why = stream.open(self.store, self.name)
+  if not found then return nil, why end
+  local count, err = self.store:attempt("exec",
+    "delete from runnel_message where stream = ?1 and (?2 is null or runnel_matches(subject, ?2))", self.name, subject)
+  if count then self.store:ring(self.name) end
+  return count, err
+end
+
+---Deletes the stream with its messages and consumers.
+---@return boolean? deleted, string? err
+function Stream:delete()
+  local name = self.name
+  local rows, err = self.store:attempt("last", [[
+delete from runnel_delivery where stream = ?;
+delete from runnel_consumer where stream = ?;
+delete from runnel_id where stream = ?;
+delete from runnel_message where stream = ?;
+delete from runnel_stream where name = ? returning name]], name, name, name, name, name)
+  if not rows then return nil, err end
+  if not rows[1] then return nil, problems.no_stream(name) end
+  self.store:ring(name)
+  return true
+end
+
+return stream

@@ -1,0 +1,295 @@
+-- Durable stages and their dead letters: what is the same on a nats-server and in a store.
+
+local rn = require "runnel"
+local places = require "spec.support.places"
+local raises = require "spec.support.raises"
+local reported = require "spec.support.stage"
+
+local left, stored, take_within, wait_for = places.left, places.stored, places.take_within, places.wait_for
+
+for _, at in ipairs(places) do
+  local within = at.within
+
+  describe("a stage " .. at.name, function()
+    it("stores the results of each message, several or none, and ends it", within(function(place)
+      local owner = place.owner
+      local words = stored(owner, "words")
+      local _, letters = stored(owner, "letters")
+      local out = assert(owner:source "letters")
+      local stage = assert(owner:stage(1, "words", function(word) return word:byte(1, -1) end, "letters"))
+      for _, word in ipairs { "ab", "", "c" } do assert(words:put(word)) end
+      for _, letter in ipairs { 97, 98, 99 } do assert.equal(letter, out:take().value) end
+      wait_for(function() return stage:stats().done == 3 end)
+      assert.is_true(stage:drain(10000))
+      assert.equal(3, letters:state().messages)
+      assert.same({ done = 3, failed = 0, given_up = 0, redelivered = 0, running = 0, waiting = 0, duplicates = 0 },
+        stage:stats())
+      assert.is_true(stage:done():closed())
+      assert.is_true(stage:wait())
+      out:close()
+    end))
+
+    it("never calls its function more than n times at once, and shares messages with other processes", within(
+      function(place)
+        stored(place.owner, "out")
+        stored(place.owner, "words", 1, 2, 3, 4, 5, 6, 7, 8)
+        local stages, calls, over = {}, { 0, 0 }, rn.chan()
+        for i = 1, 2 do
+          local owner = i == 1 and place.owner or place.open()
+          stages[i] = assert(owner:stage(4, "words", function()
+            calls[i] = calls[i] + 1
+            over:take()
+          end, "out"))
+          wait_for(function() return calls[i] == 4 end)
+        end
+        rn.sleep(50)
+        assert.same({ 4, 4 }, calls)
+        over:close()
+        for _, s in ipairs(stages) do s:drain() end
+      end))
+
+    it("gives each stage all messages", within(function(place)
+      stored(place.owner, "words", 1, 2, 3)
+      local sums = { 0, 0 }
+      for i, name in ipairs { "a", "b" } do
+        assert(place.owner:stage(2, "words", function(v) sums[i] = sums[i] + v end, nil, { name = name }))
+      end
+      wait_for(function() return sums[1] == 6 and sums[2] == 6 end)
+    end))
+
+    it("tries again what fails, and then asks ex_handler, or gives up and reports", within(function(place)
+      local owner = place.owner
+      local words = stored(owner, "words")
+      stored(owner, "out")
+      local out, calls = assert(owner:source "out"), 0
+      local stage = assert(owner:stage(1, "words", function(word)
+        calls = calls + 1
+        error("no " .. word, 0)
+      end, "out", { tries = 3, retry = 10, ex_handler = function(err, word) return ("%s: %s"):format(word, err) end }))
+      assert(words:put "a")
+      assert.equal("a: no a", out:take().value)
+      assert.equal(3, calls)
+      stage:drain()
+
+      local reports = rn.chan(1)
+      local before = rn.on_error(function(err, _, where) reports:put_async { err, where } end)
+      local strict = assert(owner:stage(1, "words", function() error("no", 0) end, nil, { name = "strict", tries = 1 }))
+      local report = reports:take()
+      rn.on_error(before)
+      assert.equal("no", report[1])
+      assert.matches("^message 1 of words, given up", report[2])
+      wait_for(function() return strict:stats().given_up == 1 end)
+      strict:drain()
+      out:close()
+    end))
+
+    it("waits while the stream of its results is full", within(function(place)
+      local owner = place.owner
+      local out = assert(owner:stream("out", { max_messages = 1, discard = "new" }))
+      stored(owner, "words", 1, 2)
+      local tried = rn.chan(10)
+      local stage = assert(owner:stage(1, "words", function(v)
+        tried:put(v)
+        return v
+      end, "out"))
+      assert.equal(1, tried:take())
+      assert.equal(2, tried:take())
+      rn.sleep(100) -- it tries to store the second result
+      assert.equal(1, stage:stats().done)
+      assert.equal(1, out:purge())
+      wait_for(function() return stage:stats().done == 2 end)
+      assert.equal(0, stage:stats().failed)
+      assert.is_nil((tried:poll()))
+      stage:drain()
+    end))
+
+    it("gives a message up if ex_handler raises, too, or if its results cannot be stored", within(function(place)
+      local owner = place.owner
+      local words = stored(owner, "words")
+      assert(owner:stream("out", { max_message = 200 }))
+      local errors = rn.chan(10)
+      local before = rn.on_error(function(err) errors:put_async(err) end)
+      local stage = assert(owner:stage(1, "words", function(v)
+        if v == "raises" then error("no", 0) end
+        return ("a"):rep(250)
+      end, "out", { tries = 1, ex_handler = function(err) error("not " .. err, 0) end }))
+      assert(words:put "raises")
+      assert.equal("not no", errors:take())
+      assert(words:put "long")
+      assert.equal("not message size exceeds maximum allowed", errors:take())
+      rn.on_error(before)
+      wait_for(function() return stage:stats().given_up == 2 end)
+      stage:drain()
+    end))
+
+    it("that is stopped too slowly cancels its calls, whose messages go to others", within(function(place)
+      stored(place.owner, "words", "a")
+      local started = rn.chan(1)
+      local stage = assert(place.owner:stage(1, "words", function()
+        started:put(true)
+        rn.sleep(1e6)
+      end, nil, { name = "slow" }))
+      started:take()
+      assert.is_false(stage:drain(50))
+      local other = assert(place.open():source("words", { name = "slow" }))
+      assert.equal("a", assert(take_within(other, 20000)).value)
+      other:close()
+    end))
+
+    it("starts nothing while its queue is paused, also one that starts later", within(function(place)
+      local words = stored(place.owner, "words")
+      local done = {}
+      local function start()
+        return assert(place.open():stage(2, "words", function(v) done[#done + 1] = v end, nil, { name = "n" }))
+      end
+      local first = start()
+      local queue = assert(place.owner:queue "n")
+      assert.same({ "words/n", "messages", false, 0, 0 },
+        { queue.name, queue.kind, queue.paused, queue.waiting, queue.running })
+      assert.equal(1, queue:pause(places.answer()))
+      local second = start()
+      for i = 1, 5 do assert(words:put(i)) end
+      rn.sleep(250)
+      assert.same({}, done)
+      assert.equal(5, left(place.owner, "n"))
+      assert.equal(2, assert(place.owner:queue "n"):resume(places.answer()))
+      wait_for(function() return #done == 5 end)
+      wait_for(function() return assert(place.owner:queue "n").done == 5 end)
+      first:drain()
+      second:drain()
+    end))
+
+    it("starts calls only as often as `rate` says, in all processes together", within(function(place)
+      stored(place.owner, "words", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
+      local started = {}
+      for _ = 1, 2 do
+        assert(place.open():stage(4, "words", function() started[#started + 1] = rn.now() end, nil,
+          { name = "paced", rate = { 5, 500 } }))
+      end
+      wait_for(function() return #started == 12 end)
+      table.sort(started)
+      -- It is never early, but for the time between its start and the call.
+      for i = 6, 12 do assert.is_true(started[i] - started[i - 5] > 350, started[i] - started[i - 5]) end
+    end))
+
+    it("cancels a call that waits for longer than the limit", within(function(place)
+      stored(place.owner, "words", "park", "fine")
+      local done, dead = {}, place.owner:dead "n"
+      local reports = reported.report_texts(function()
+        local stage = assert(place.owner:stage(2, "words", function(v)
+          if v == "park" then rn.sleep(1e6) end
+          done[#done + 1] = v
+        end, nil, { name = "n", limit = 100, tries = 2, retry = 10 }))
+        wait_for(function() return dead:count() == 1 end)
+        wait_for(function() return stage:stats().done == 1 end)
+        stage:drain()
+      end)
+      assert.same({ "fine" }, done)
+      assert.same({ "stage n: a call took longer than the limit of 100 ms" }, reports)
+      assert.same({ 2, "park" }, { dead:list()[1].raises, dead:get(1).value })
+    end))
+
+    it("has dead letters, which are listed, shown, replayed for it only, and dropped", within(function(place)
+      local owner = place.owner
+      local mended, others = false, 0
+      stored(owner, "words", "a", "b")
+      local reports = reported.report_texts(function()
+        local stage = assert(owner:stage(2, "words", function(v, m)
+          if not mended then error("no " .. v) end
+          assert.equal("words", m.subject)
+          return v .. "!"
+        end, nil, { name = "n", tries = 1 }))
+        local other = assert(owner:stage(1, "words", function() others = others + 1 end, nil, { name = "other" }))
+        local dead = owner:dead "n"
+        wait_for(function() return stage:stats().given_up == 2 and others == 2 end)
+        local list = assert(dead:list { limit = 1 })
+        assert.equal(1, #list)
+        assert.matches("no [ab]$", list[1].error)
+        assert.matches("stack traceback", list[1].traceback)
+        assert.same({ 1, 1, "n", "words" }, { list[1].starts, list[1].raises, list[1].name, list[1].from })
+        assert.equal(2, assert(dead:list { after = 1 })[1].sequence)
+        assert.same({ nil, "there is no dead letter 7 of n" }, { dead:get(7) })
+        mended = true
+        assert.is_true(dead:replay(1))
+        wait_for(function() return stage:stats().done == 1 end)
+        assert.equal(1, dead:drop(2))
+        assert.equal(0, dead:count())
+        wait_for(function() return owner:stream("words"):state().messages == 3 end)
+        rn.sleep(50)
+        assert.equal(2, others)
+        stage:drain()
+        other:drain()
+      end)
+      assert.equal(2, #reports)
+    end))
+
+    it("waits until the time of a put", within(function(place)
+      local sink = stored(place.owner, "words")
+      local times, early = { late = os.time() * 1000 + 1500, later = os.time() * 1000 + 2500, now = 0 }, {}
+      assert(sink:put("late", { delay = 1500 }))
+      assert(sink:put("later", { at = times.later }))
+      assert(sink:put "now")
+      local calls = {}
+      local stage = assert(place.owner:stage(1, "words", function(v)
+        calls[v] = (calls[v] or 0) + 1
+        if os.time() * 1000 < times[v] - 1000 then early[#early + 1] = v end -- clocks of seconds
+      end, nil, { name = "n" }))
+      wait_for(function() return stage:stats().done == 3 end)
+      assert.same({ late = 1, later = 1, now = 1 }, calls)
+      assert.same({}, early)
+      stage:drain()
+    end))
+
+    it("calls the function that a module returns", within(function(place)
+      package.preload["spec.shouts"] = function() return string.upper end
+      stored(place.owner, "words", "a")
+      stored(place.owner, "out")
+      local stage = assert(place.owner:stage(1, "words", "spec.shouts", "out"))
+      package.preload["spec.shouts"], package.loaded["spec.shouts"] = nil, nil
+      assert.equal("A", assert(take_within(assert(place.owner:source "out"), 20000)).value)
+      stage:drain()
+    end))
+
+    it("is drained by SIGTERM, after which the program ends", within(function(place)
+      local words = stored(place.owner, "words")
+      stored(place.owner, "out")
+      local out = assert(place.owner:source "out")
+      local program = place.started [[
+        local stage = assert(owner:stage(1, "words", function(v)
+          rn.sleep(200)
+          return v
+        end, "out"))
+        print "ready"
+        io.stdout:flush()
+        stage:wait()
+        print "ended"
+      ]]
+      assert.is_true(program:says "ready", program:output())
+      assert(words:put "a")
+      wait_for(function() return assert(place.owner:queue "out").running == 1 end)
+      program:signal "TERM"
+      assert.equal(0, program:wait(), program:output())
+      assert.matches("ended", program:output())
+      assert.equal("a", assert(take_within(out, 20000)).value)
+      out:close()
+    end))
+
+    it("refuses wrong arguments", within(function(place)
+      local owner = place.owner
+      stored(owner, "words")
+      local function f() end
+      raises("^.*needs the option name", function() owner:stage(1, "words", f) end)
+      raises("^stage: n", function() owner:stage(0, "words", f, "out") end)
+      raises("^stage: f", function() owner:stage(1, "words", nil, "out") end)
+      raises('^stage: the module "no.such" cannot be loaded', function() owner:stage(1, "words", "no.such", "out") end)
+      raises("^stage: rate: calls a second", function() owner:stage(1, "words", f, nil, { name = "x", rate = 0 }) end)
+      for option, wrong in pairs { limit = 1, starts = 0, tries = 0, retry = -1, dead = 1, drain_on_term = 1 } do
+        raises(("^stage: %s: .* expected, got "):format(option), function()
+          owner:stage(1, "words", f, nil, { name = "x", [option] = wrong })
+        end)
+      end
+      raises('^stage: unknown option "x"', function() owner:stage(1, "words", f, "out", { x = 1 }) end)
+      raises("^dead: name", function() owner:dead "a.b" end)
+    end))
+  end)
+end

@@ -1,0 +1,99 @@
+-- Processes that work on the streams of a store and are killed at random moments: every message has its result once.
+
+local rn = require "runnel"
+local background = require "spec.support.background"
+local process = require "spec.support.process"
+
+if not pcall(require, "runnel.sqlite") then
+  describe("killed processes", function() pending "libsqlite3 is not installed" end)
+  return
+end
+
+local stores = require "runnel.store"
+local LUA = os.getenv "LUA" or "lua5.4"
+
+-- Moves messages from `a` through `b` to `c`; the second stage has effects in the same transaction. Some fail at first.
+local PROGRAM <const> = [[
+  local rn = require "runnel"
+  local store = require("runnel.store").open(arg[1])
+  local tried = {}
+  assert(store:stage(8, "a", function(v)
+    rn.sleep(math.random() * 10)
+    if v % 7 == 0 and not tried[v] then
+      tried[v] = true
+      error("not yet", 0)
+    end
+    return v, -v
+  end, "b", { retry = 1, tries = 1000, starts = 100000 }))
+  local stage = assert(store:stage(4, "b", function(v, _, tx)
+    tx:exec("insert into effects values (?)", v)
+    return { v }
+  end, "c", { tx = true, starts = 100000 }))
+  print "ready"
+  io.stdout:flush()
+  stage:wait()
+]]
+
+-- Lets `processes` programs work on n messages. Kills them `kills` times in all, at random moments.
+local function check(n, processes, kills)
+  local dir <close> = process.directory()
+  local set <close> = background.set()
+  local path = dir.path .. "/work.db"
+  local store <close> = stores.open(path)
+  store.db:exec "create table effects(v unique)" -- so that an effect that happens twice is an error
+  for _, name in ipairs { "a", "b", "c" } do assert(store:stream(name)) end
+  local sink, script = assert(store:sink "a"), set:write("program.lua", PROGRAM)
+  local list = {}
+  for i = 1, n do list[i] = i end
+  local filling = sink:from(rn.to_chan(list), 32)
+  local programs = {}
+  local function start(i)
+    programs[i] = set:start { LUA, script, path }
+    assert(programs[i]:says "ready", programs[i]:output())
+  end
+  for i = 1, processes do start(i) end
+  for _ = 1, kills do
+    local i = math.random(processes)
+    rn.sleep(math.random() * 60)
+    programs[i]:signal "KILL"
+    programs[i]:wait()
+    start(i)
+  end
+  assert.equal(n, filling:take())
+  local out, seen, sum = assert(store:source "c"), {}, 0
+  for _ = 1, 2 * n do
+    local m, port = rn.alts { out, rn.timeout(120000) }
+    assert.equal(out, port, "results are missing")
+    local v = m.value[1]
+    assert.is_nil(seen[v], "a result came twice")
+    seen[v], sum = true, sum + 1
+  end
+  assert.equal(2 * n, sum)
+  local queues = function()
+    for _, queue in ipairs(assert(store:queues())) do
+      if queue.waiting + queue.running > 0 or queue.given_up > 0 then return false end
+    end
+    return true
+  end
+  assert.is_truthy(background.wait_until(30000, queues))
+  assert.same({ n = 2 * n }, store.db:one "select count(*) as n from effects")
+  assert.same({ n = 2 * n, last = 2 * n },
+    store.db:one "select count(*) as n, max(seq) as last from runnel_message where stream = 'c'")
+  assert.same({ messages = 2 * n }, store.db:one "select messages from runnel_stream where name = 'c'")
+  assert.same({ integrity_check = "ok" }, store.db:one "pragma integrity_check")
+end
+
+describe("stages of a store", function()
+  it("lose nothing and do nothing twice when one process is killed at random moments", function()
+    check(300, 1, 4)
+  end)
+
+  it("lose nothing and do nothing twice when one of four processes is killed at random moments", function()
+    check(600, 4, 8)
+  end)
+
+  it("lose nothing and do nothing twice after 1,000 kills #long", function()
+    check(20000, 1, 500)
+    check(20000, 4, 500)
+  end)
+end)
