@@ -66,7 +66,7 @@ static void push_loaded_name(lua_State *L) {
   lua_settop(L, loaded);
 }
 
-/* Pushes the name of the C function of a level. It is looked for once. */
+/* Pushes the name of the C function of a level, or "" if it has none. It is looked for once. */
 static void push_c_function(lua_State *L, lua_State *co, lua_Debug *ar) {
   lua_getinfo(co, "f", ar);
   lua_xmove(co, L, 1);
@@ -74,11 +74,9 @@ static void push_c_function(lua_State *L, lua_State *co, lua_Debug *ar) {
   if (lua_rawgetp(L, NAMES, key) == LUA_TNIL) {
     lua_pop(L, 1);
     push_loaded_name(L);
-    if (lua_isnil(L, -1)) {
-      lua_pop(L, 1);
-      lua_pushstring(L, ar->name ? ar->name : "?");
-    }
-    lua_pushfstring(L, "[C] %s", lua_tostring(L, -1));
+    const char *name = lua_isnil(L, -1) ? ar->name : lua_tostring(L, -1);
+    if (name) lua_pushfstring(L, "[C] %s", name);
+    else lua_pushliteral(L, "");
     lua_replace(L, -2);
     lua_pushvalue(L, -1);
     lua_rawsetp(L, NAMES, key);
@@ -131,7 +129,8 @@ static void descend_stack(lua_State *L, const ProfileSample *s) {
     has_begun = true;
     if (is_c(&ar)) push_c_function(L, co, &ar);
     else push_lua_function(L, &ar);
-    descend(L);
+    if (lua_rawlen(L, -1) == 0) lua_pop(L, 1); /* a helper of Lua's, which nobody called by a name */
+    else descend(L);
     if (level != inner || ar.currentline <= 0) continue;
     lua_pushfstring(L, "line %d", ar.currentline);
     descend(L);
