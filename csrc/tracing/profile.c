@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "channels/alt.h"
 #include "channels/chan.h"
 #include "core/setup.h"
@@ -16,7 +17,7 @@
 
 enum {
   PERIOD = 1000000, /* ns of processor time between two samples of what runs */
-  STEP = 1000000,   /* ns of waiting of each go block between two recorded waits */
+  STEP = 500000,    /* ns of waiting of each go block between two recorded waits, on average */
   MOST_WAITS = 64,  /* waits whose go blocks have been woken, but have not run */
   ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT
 };
@@ -29,7 +30,8 @@ typedef struct Profile {
   lua_State *waits;             /* what has called the loop, and waits until it returns; or NULL */
   int64_t waits_since;          /* since when, in ns of the loop's clock, as all times here */
   int64_t began;                /* when the profile began */
-  int64_t step;                 /* a wait is recorded each time `owed` has reached this */
+  int64_t step;                 /* a wait is recorded once `owed` has reached this */
+  uint64_t random;              /* the state of the random generator of steps */
   int64_t owed;                 /* ns of waiting that no recorded wait stands for yet */
   int64_t waited;               /* ns of waiting so far */
   int64_t ran;                  /* ns of Lua code in the tree */
@@ -133,6 +135,13 @@ static void set_waker(const Sched *S, ProfileWait *w) {
   w->origin = go->origin;
 }
 
+/* Chooses the next step. They differ, since waits may repeat in a rhythm: with equal steps always the same would be
+   recorded. */
+static void choose_step(Profile *p) {
+  int64_t most = 2 * (int64_t)STEP * ((int64_t)root_count(p->S) + 1);
+  p->step = 1 + (int64_t)((uint64_t)most * random_below(&p->random, 1 << 16) >> 16);
+}
+
 /* Adds the length of a wait. Returns as how long it is to be recorded, or 0: not at all. */
 static int64_t measure(Profile *p, int64_t since) {
   int64_t ns = time_of(p) - (since > p->began ? since : p->began);
@@ -140,9 +149,9 @@ static int64_t measure(Profile *p, int64_t since) {
   p->waited += ns;
   p->owed += ns;
   if (LIKELY(p->owed < p->step)) return 0;
-  int64_t counted = p->owed / p->step * p->step;
-  p->owed -= counted;
-  p->step = STEP * ((int64_t)root_count(p->S) + 1);
+  int64_t counted = p->owed;
+  p->owed = 0;
+  choose_step(p);
   return counted;
 }
 
@@ -358,9 +367,14 @@ static Profile *new_profile(lua_State *L, Sched *S, int namers) {
   return p;
 }
 
+static void fail(lua_State *L, const char *message) {
+  lua_pushstring(L, message);
+  lua_error(L);
+}
+
 void profile_start(lua_State *L, Sched *S, int namers) {
   Profile *p = new_profile(L, S, namers);
-  if (active(S)) luaL_error(L, "a profile is being made already");
+  if (active(S)) fail(L, "a profile is being made already");
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   p->main_thread = lua_tothread(L, -1);
   lua_pop(L, 1);
@@ -368,7 +382,8 @@ void profile_start(lua_State *L, Sched *S, int namers) {
   const Observer *inner = S->observer;
   if (!S->world.clock.is_virtual) S->world.looked = clock_ns();
   p->began = p->waits_since = S->world.looked;
-  p->step = STEP * ((int64_t)root_count(S) + 1);
+  random_seed(&p->random, (uint64_t)p->began);
+  choose_step(p);
   p->timer = (ProfileTimer){.tick = on_tick, .data = p, .period = PERIOD};
   S->observer = &p->observer;
   on_pass_to(S, inner);
@@ -377,8 +392,7 @@ void profile_start(lua_State *L, Sched *S, int namers) {
   S->observer = inner;
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
-  if (error == ENOSYS) luaL_error(L, "only Linux has a timer of a thread's processor time");
-  luaL_error(L, "no timer: %s", strerror(error)); /* uncovered: the system has enough timers */
+  fail(L, error == ENOSYS ? "only Linux has a timer of a thread's processor time" : strerror(error));
 }
 
 /* Records the present waits: at the end of the profile. */
