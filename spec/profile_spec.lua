@@ -83,7 +83,9 @@ describe("rn.profile", function()
         took = takes(0.2, function(n) return string.rep("x", n * 100) end)
       end)
       local whole = took * 1e6
-      assert_share(whole, sum(stacks(profile), "%[C%] string%.rep$"), whole)
+      local list = stacks(profile)
+      assert_share(whole, sum(list, "takes %("), whole)
+      assert.is_true(sum(list, "%[C%] string%.rep$") > 0.9 * whole) -- the rest: the collector, os.clock
     end)
 
     sampled("has all go blocks of a line as one", function()
@@ -198,8 +200,9 @@ describe("rn.profile", function()
         taker:take()
       end)
       local waited = sum(stacks(profile), "^waiting;.*take from ch;") / 1000
-      -- While other programs run, no signal comes that tells the time.
-      assert.is_true(waited > used * 970 and waited < theirs * 1.03, ("%g: %g to %g"):format(waited, used, theirs))
+      assert.is_true(waited > used * 970 and waited < profile.elapsed, ("%g of %g"):format(waited, profile.elapsed))
+      -- While other programs have the processor, no signal comes that tells the time.
+      if profile.elapsed < 1.03 * 240 then assert_share(theirs, waited, theirs) end
     end)
 
     it("has 10,000 go blocks of one line in one place, and their waits in proportion", function()

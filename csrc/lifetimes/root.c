@@ -54,6 +54,7 @@ void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
   }
   root_add_strong(L, S, go, at);
   release(L, go, at);
+  S->note_weak(L, go, false);
   go->alt.flags &= (uint8_t)~ALT_WEAK;
 }
 
@@ -136,6 +137,7 @@ static void demote(lua_State *L, Sched *S, Go *go) {
   lua_settop(L, at);
   alt->flags |= ALT_WEAK;
   if (is_alts) alt_waiters(alt)->is_weak = true;
+  S->note_weak(L, go, true); /* last: may run finalizers */
 }
 
 /* ---- sweeps ---- */

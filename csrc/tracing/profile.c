@@ -168,10 +168,15 @@ static void record(Profile *p, const Alt *alt, int64_t ns, ProfileWait wait) {
   p->observer.run = on_run;
 }
 
+/* Whether the library hides the go block that waits. */
+static bool is_hidden(const Profile *p, const Alt *alt) {
+  return alt != &p->S->outside && chan_is_hidden(&CONTAINER_OF(alt, const Go, alt)->chan);
+}
+
 /* An alt has been committed: it has waited on the channel. */
 static inline void woken(Profile *p, const Alt *alt, const Chan *ch, ProfileWhat what, ProfileWaker waker) {
   int64_t ns = measure(p, alt == &p->S->outside ? p->waits_since : alt->since);
-  if (UNLIKELY(ns)) record(p, alt, ns, (ProfileWait){.chan = ch, .what = what, .waker = waker});
+  if (UNLIKELY(ns) && !is_hidden(p, alt)) record(p, alt, ns, (ProfileWait){.chan = ch, .what = what, .waker = waker});
 }
 
 /* Adds the samples of a go block's, or with NULL the main program's, recorded waits. L is the stack of the latter. */
@@ -206,12 +211,11 @@ static bool on_run(lua_State *L, Sched *S, Go *go) {
   return !p->inner || p->inner->run(L, S, go);
 }
 
-/* Set by the signal's handler: the go block has run since then. If it waits now, it does not since its last look at the
-   clock. */
+/* Set by the signal's handler, until the loop looks at its clock: what waits now waits since the signal at most. */
 static void on_left(lua_State *L, Sched *S, const Alt *alt) {
   Profile *p = self(S);
   int64_t ticked = atomic_load(&p->ticked);
-  if (!p->inner) p->observer.left = NULL;
+  if (ticked <= S->world.looked && !p->inner) p->observer.left = NULL;
   if (alt != p->ended && alt->since < ticked && alt->state != ALT_IDLE) ((Alt *)(uintptr_t)alt)->since = ticked;
   p->ended = NULL;
   PASS_ON(p, left, L, S, alt);
@@ -405,7 +409,7 @@ static void add_present(lua_State *L, Sched *S, Profile *p) {
     if (alt && alt->state == ALT_READY && alt_is_active(alt)) add_waits(L, p, alt, go);
     bool waits = alt && go->slot && (alt->state == ALT_SLEEPING || (alt->count && alt_is_active(alt)));
     int64_t ns = waits ? measure(p, alt->since) : 0;
-    if (ns) {
+    if (ns && !is_hidden(p, alt)) {
       const Waiter *w = alt->count ? alt_waiters(alt) : NULL;
       ProfileWait wait = {.id = go->chan.id, .ns = ns, .chan = w ? w->chan : NULL};
       wait.what = alt->flags & ALT_SELECT ? PROFILE_ALTS : w && w->is_put ? PROFILE_PUT : PROFILE_TAKE;

@@ -117,7 +117,9 @@ local function about_waits(trees)
     if not wait then break end
     parts[#parts + 1] = ("%s waits%s: %s"):format(node.text, wait.line and " in line " .. wait.line or "", wait.what)
     local next_one = wait.by and tower_of(trees, wait.by)
-    if not next_one and wait.by then parts[#parts] = parts[#parts] .. ", until woken by " .. tree.text(trees.names, wait.by) end
+    if wait.by and not next_one then
+      parts[#parts] = parts[#parts] .. ", until woken by " .. tree.text(trees.names, wait.by)
+    end
     node = next_one
   end
   return ("Lua code ran for only %d %% of the time. Look first at what is waited for: %s."):format(
@@ -131,7 +133,8 @@ function first.sentence(trees)
   local busy = trees.ran + trees.loop
   if busy * 2 >= trees.elapsed and trees.loop > trees.ran then
     return ("The scheduler ran for %d %% of the time, Lua code for %d %%: look first at how many small messages there "
-      .. "are, and put several values in each."):format(percent(trees.loop, trees.elapsed), percent(trees.ran, trees.elapsed))
+      .. "are, and put several values in each."):format(percent(trees.loop, trees.elapsed),
+      percent(trees.ran, trees.elapsed))
   elseif functions[1] and (busy * 2 >= trees.elapsed or #trees.waiting.kids == 0) then
     return about_functions(trees, functions)
   elseif #trees.waiting.kids > 0 then

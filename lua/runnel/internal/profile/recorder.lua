@@ -38,13 +38,13 @@ local FORMS = "ending in .html, .folded or .json"
 ---@return string? path
 ---@return string? problem
 function recorder.check_path(path)
-  if type(path) ~= "string" then return nil, ("the path of a file %s expected, got a %s"):format(FORMS, type(path)) end
-  if not form_of(path) then return nil, ("the path of a file %s expected, got %q"):format(FORMS, path) end
-  return path
+  if type(path) == "string" and form_of(path) then return path end
+  local got = type(path) == "string" and ("%q"):format(path) or "a " .. type(path)
+  return nil, ("the path of a file %s expected, got %s"):format(FORMS, got)
 end
 
----Writes the profile to a file. The ending of its path tells the form: .html, a page with a flame graph; .folded, a line
----for each stack, as flamegraph.pl and inferno read it; .json, for speedscope.
+---Writes the profile to a file. The ending of its path tells the form: .html, a page with a flame graph; .folded, a
+---line for each stack, as flamegraph.pl and inferno read it; .json, for speedscope.
 ---@param path string
 ---@return boolean? ok nil if that fails
 ---@return string? err
@@ -63,12 +63,20 @@ end
 ---Begins a profile. Raises if one is being made.
 function recorder.begin() core.internal.profile.start(namers) end
 
+---Waits, without a trace in the profile.
+---@param ms number
+function recorder.pause(ms)
+  core.sleep(ms)
+  return nil -- not a tail call: the profile must find this function
+end
+
 ---Ends the profile that is being made.
 ---@return runnel.Profile? profile nil if none was being made
 function recorder.finish()
   local raw = core.internal.profile.stop()
   if not raw then return nil end
-  local trees = tree.make(raw)
+  local own = debug.getinfo(recorder.pause, "S")
+  local trees = tree.make(raw, ("%s:%d"):format(own.short_src, own.linedefined))
   return setmetatable({ first = first.sentence(trees), elapsed = raw.elapsed / 1e6, ran = raw.ran / 1e6,
     loop = raw.loop / 1e6, waited = raw.waited / 1e6, trees = trees }, Profile)
 end

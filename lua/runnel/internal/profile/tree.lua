@@ -59,14 +59,17 @@ function tree.text(names, key)
   return names[key] and ("%s (%s)"):format(names[key], key) or key
 end
 
--- Makes a node of one of the core's. `slot` is the key of its own time.
-local function make(raw, key, slot, names)
+-- Makes a node of one of the core's, without the calls of the function at the place `hidden`. `slot` is the key of its
+-- own time.
+local function make(raw, key, slot, names, hidden)
   local node = { key = key, text = tree.text(names, key), own = raw[slot] or 0, kids = {} }
   node.ns = node.own
   for name, kid in pairs(folded(raw)) do
-    local made = make(kid, name, slot, names)
-    node.ns = node.ns + made.ns
-    node.kids[#node.kids + 1] = made
+    local made = make(kid, name, slot, names, hidden)
+    if name ~= hidden and made.ns > 0 then
+      node.ns = node.ns + made.ns
+      node.kids[#node.kids + 1] = made
+    end
   end
   table.sort(node.kids, function(a, b)
     if a.ns ~= b.ns then return a.ns > b.ns end
@@ -85,14 +88,15 @@ end
 ---@field elapsed integer ns
 
 ---@param raw table what the core's `stop` has returned
+---@param hidden string "file:line" of a function whose calls are left out
 ---@return runnel.internal.profile.Trees
-function tree.make(raw)
+function tree.make(raw, hidden)
   local made = { names = raw.names, ran = raw.ran, loop = raw.loop, waited = raw.waited, elapsed = raw.elapsed }
-  made.running = make(raw.running, "running", 1, raw.names)
-  made.waiting = make(raw.waiting, "waiting", 2, raw.names)
+  made.running = make(raw.running, "running", 1, raw.names, hidden)
+  made.waiting = make(raw.waiting, "waiting", 2, raw.names, hidden)
   if raw.loop > 0 then
-    local scheduler = { key = "scheduler", text = "the scheduler and its driver", ns = raw.loop, own = raw.loop, kids = {} }
-    table.insert(made.running.kids, scheduler)
+    table.insert(made.running.kids, { key = "scheduler", text = "the scheduler and its driver", ns = raw.loop,
+      own = raw.loop, kids = {} })
     made.running.ns = made.running.ns + raw.loop
   end
   return made
