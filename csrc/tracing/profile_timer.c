@@ -17,13 +17,22 @@ enum { NS = 1000000000 };
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
+/* The processor time that this thread has used, in ns. */
+static int64_t used(void) {
+  struct timespec time = {0};
+  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return (int64_t)time.tv_sec * NS + time.tv_nsec;
+}
+
 static void handle(int number, siginfo_t *info, void *context) {
   (void)number;
   (void)context;
   if (info->si_code != SI_TIMER) return; /* not from our timer */
   int error = errno;
-  const ProfileTimer *timer = (const ProfileTimer *)info->si_value.sival_ptr;
-  timer->tick(timer->data, timer->period * (1 + (int64_t)info->si_overrun));
+  ProfileTimer *timer = (ProfileTimer *)info->si_value.sival_ptr;
+  int64_t last = timer->used;
+  timer->used = used();
+  timer->tick(timer->data, timer->used - last);
   errno = error;
 }
 
@@ -44,6 +53,7 @@ int profile_timer_start(ProfileTimer *timer) {
   if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer->timer) != 0) return errno;
   (void)sigaction(SIGPROF, &action, &timer->before);
   block(SIG_UNBLOCK);
+  timer->used = used();
   struct timespec period = {.tv_sec = timer->period / NS, .tv_nsec = timer->period % NS};
   struct itimerspec spec = {.it_interval = period, .it_value = period};
   if (timer_settime(timer->timer, 0, &spec, NULL) == 0) return 0;

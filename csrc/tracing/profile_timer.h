@@ -15,6 +15,7 @@ typedef struct ProfileTimer {
   void (*tick)(void *data, int64_t ns); /* what the signal's handler calls: so much time has been used since the last */
   void *data;                           /* its argument */
   int64_t period;                       /* ns; the kernel sends a signal at its own ticks, 1 to 10 ms, at most */
+  int64_t used;                         /* what had been used when the last signal came, in ns */
   timer_t timer;                        /* the kernel's timer */
   struct sigaction before;              /* the previous action of SIGPROF */
 } ProfileTimer;
