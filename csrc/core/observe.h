@@ -2,10 +2,11 @@
    scheduler's thread. S->observer is NULL while nothing observes, and S->births while nothing asks for new channels:
    then an event costs one test.
 
-   The core reports an event when it has happened completely. The functions may read channels and go blocks, but must
-   not change them. A function may be NULL, except `born`. Functions with an `L` may push values, which they pop again; they may run finalizers or a function
-   of the user, which may put, take, close, and end the observation: so the caller must read again what it has read
-   before. Functions without `L` run no Lua code. None raises, except `born` and `died`. */
+   The core reports an event when it has happened completely. A function may be NULL, except `born`. The functions may
+   read channels and go blocks, but must not change them. Functions with an `L` may push values, which they pop again;
+   they may run finalizers or a function of the user, which may put, take, close, and end the observation: so the caller
+   must read again what it has read before. Functions without `L` run no Lua code. None raises, except `born` and
+   `died`. */
 #ifndef RUNNEL_OBSERVE_H
 #define RUNNEL_OBSERVE_H
 
@@ -57,7 +58,6 @@ typedef struct Observer {
   void (*due)(lua_State *L, Sched *S, int at);
   /* An error is about to be reported. */
   void (*report)(lua_State *L, Sched *S);
-
   /* Not an event: sets the observer to which this one passes events on, or NULL. NULL if it passes none on. */
   void (*pass_to)(Sched *S, const struct Observer *inner);
 } Observer;

@@ -116,7 +116,8 @@ static void demote(lua_State *L, Sched *S, Go *go) {
     lua_settop(L, at); /* seldom covered: a finalizer ran at this very allocation */
     return;
   }
-  keep_weak_result(L, &go->chan, at);
+  if (go->chan.waiting[TAKES]) keep_list(L, &go->chan, at); /* from now on its result is kept as any other channel */
+  else if (!(go->chan.flags & CHAN_LISTED)) go->chan.flags &= ~(uint32_t)CHAN_KEPT;
   bool is_alts = alt->flags & ALT_SELECT;
   if (is_alts) {
     lua_pushvalue(alt->co, ALT_BLOCK);
