@@ -357,6 +357,23 @@ describe("rn.profile", function()
     assert.is_table((rn.profile(function() end)))
   end)
 
+  sampled("is made in several threads at once", function()
+    local function job()
+      local in_thread = require "runnel"
+      local profile = in_thread.profile(function()
+        local began = os.clock() -- of all threads
+        repeat until os.clock() - began > 0.2
+      end)
+      return profile.ran
+    end
+    local results = { rn.thread(job), rn.thread(job) }
+    local own = rn.profile(function()
+      for i, result in ipairs(results) do results[i] = result:take() end
+    end)
+    assert.is_true(results[1] > 20 and results[2] > 20, table.concat(results, ", "))
+    assert.is_true(own.ran < 100)
+  end)
+
   it("works beside a trace, whichever begins first", function()
     local trace = core.internal.trace
     local ch = rn.chan():name "traced"

@@ -396,7 +396,8 @@ void profile_start(lua_State *L, Sched *S, int namers) {
   S->observer = inner;
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
-  fail(L, error == ENOSYS ? "only Linux has a timer of a thread's processor time" : strerror(error));
+  if (error == ENOSYS) fail(L, "only Linux has a timer of a thread's processor time");
+  fail(L, error == EBUSY ? "the program uses the signal SIGPROF for something else" : strerror(error));
 }
 
 /* Records the present waits: at the end of the profile. */

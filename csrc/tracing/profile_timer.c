@@ -36,43 +36,45 @@ static void handle(int number, siginfo_t *info, void *context) {
   errno = error;
 }
 
-/* Blocks SIGPROF, or unblocks it. */
-static void block(int how) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGPROF);
-  (void)pthread_sigmask(how, &set, NULL);
+/* Makes `handle` the action of SIGPROF, for good: profiles of other threads may need it longer. Returns an error
+   number if the program has an action of its own. */
+static int take_signal(void) {
+  struct sigaction action;
+  if (sigaction(SIGPROF, NULL, &action) != 0) return errno;
+  if (action.sa_flags & SA_SIGINFO && action.sa_sigaction == handle) return 0;
+  if (action.sa_flags & SA_SIGINFO || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)) return EBUSY;
+  action = (struct sigaction){.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  return sigaction(SIGPROF, &action, NULL) == 0 ? 0 : errno;
 }
 
 int profile_timer_start(ProfileTimer *timer) {
-  struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART};
-  sigemptyset(&action.sa_mask);
+  int error = take_signal();
+  if (error) return error;
   struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
   event.sigev_value.sival_ptr = timer;
   event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
   if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer->timer) != 0) return errno;
-  (void)sigaction(SIGPROF, &action, &timer->before);
-  block(SIG_UNBLOCK);
   timer->used = used();
-  struct timespec period = {.tv_sec = timer->period / NS, .tv_nsec = timer->period % NS};
-  struct itimerspec spec = {.it_interval = period, .it_value = period};
-  if (timer_settime(timer->timer, 0, &spec, NULL) == 0) return 0;
-  int error = errno; /* uncovered: the kernel accepts every period */
-  profile_timer_stop(timer);
-  return error;
-}
-
-void profile_timer_stop(ProfileTimer *timer) {
-  block(SIG_BLOCK);
-  (void)timer_delete(timer->timer);
-  /* A signal that is pending would end the process once the previous action is back. */
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGPROF);
+  (void)pthread_sigmask(SIG_UNBLOCK, &set, &timer->mask);
+  struct timespec period = {.tv_sec = timer->period / NS, .tv_nsec = timer->period % NS};
+  (void)timer_settime(timer->timer, 0, &(struct itimerspec){period, period}, NULL); /* accepts every period */
+  return 0;
+}
+
+void profile_timer_stop(ProfileTimer *timer) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPROF);
+  (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+  (void)timer_delete(timer->timer);
+  /* One that is pending must not find the timer's memory used for something else. */
   while (sigtimedwait(&set, NULL, &(struct timespec){0}) > 0) {
   }
-  (void)sigaction(SIGPROF, &timer->before, NULL);
-  block(SIG_UNBLOCK);
+  (void)pthread_sigmask(SIG_SETMASK, &timer->mask, NULL);
 }
 #else
 int profile_timer_start(ProfileTimer *timer) {

@@ -17,11 +17,11 @@ typedef struct ProfileTimer {
   int64_t period;                       /* ns; the kernel sends a signal at its own ticks, 1 to 10 ms, at most */
   int64_t used;                         /* what had been used when the last signal came, in ns */
   timer_t timer;                        /* the kernel's timer */
-  struct sigaction before;              /* the previous action of SIGPROF */
+  sigset_t mask;                        /* the signals that were blocked before */
 } ProfileTimer;
 
 /* Starts the timer for the calling thread; `tick`, `data` and `period` are set. Returns an error number; ENOSYS where
-   the system has no such timer. */
+   the system has no such timer, EBUSY if the program uses SIGPROF. */
 int profile_timer_start(ProfileTimer *timer);
 
 /* Stops it, in the same thread. No handler uses the timer from here on. */

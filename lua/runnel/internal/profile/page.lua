@@ -31,7 +31,7 @@ form button { padding: 6px 12px; border: 1px solid var(--line); border-radius: 6
   text-overflow: ellipsis; cursor: pointer }
 #picture .ran { background: var(--ran); color: var(--ran-text) }
 #picture .waited { background: var(--waited); color: var(--waited-text) }
-#picture .above { opacity: .6 } #picture .found { box-shadow: inset 0 0 0 2px var(--found) }
+#picture .above { opacity: .75 } #picture .found { box-shadow: inset 0 0 0 2px var(--found) }
 #picture button:focus-visible, #picture button:hover { outline: 2px solid var(--text); outline-offset: -2px }
 </style>
 </head>
