@@ -64,36 +64,36 @@ describe("rn.leaks", function()
   end)
 
   it("counts none that still wait, are woken after a long time, end, or are cancelled", function()
-    local chans, ended, blocks = {}, 0, {}
+    local held, ended = { chans = {}, blocks = {} }, 0
     for i = 1, 40 do
-      chans[i] = rn.chan()
-      blocks[i] = rn.go(function()
-        chans[i]:take()
+      local ch = rn.chan()
+      held.chans[i] = ch
+      held.blocks[i] = rn.go(function()
+        ch:take()
         ended = ended + 1
       end)
     end
     rn.run()
     assert.same({}, new_leaks())
-    for i = 1, 20 do chans[i]:put(i) end
-    for i = 21, 30 do chans[i]:close() end
-    for i = 31, 40 do rn.cancel(blocks[i], "enough") end
+    for i = 1, 20 do held.chans[i]:put(i) end
+    for i = 21, 30 do held.chans[i]:close() end
+    for i = 31, 40 do rn.cancel(held.blocks[i], "enough") end
     rn.run()
     assert.equal(30, ended)
-    chans, blocks = nil, nil
+    held.chans, held.blocks = nil, nil
     assert.same({}, new_leaks())
   end)
 
   it("counts none whose coroutine other code closes", function()
-    local co
-    local ch = rn.chan()
+    local held = { ch = rn.chan() }
     rn.go(function()
-      co = coroutine.running()
-      ch:take()
+      held.co = coroutine.running()
+      held.ch:take()
     end)
     rn.run()
     assert.same({}, new_leaks())
-    coroutine.close(co)
-    co, ch = nil, nil
+    coroutine.close(held.co)
+    held.co, held.ch = nil, nil
     assert.same({}, new_leaks())
   end)
 

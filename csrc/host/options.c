@@ -52,9 +52,9 @@ static bool read_trace(Options *o, const char *word) {
 
 static bool read_profile(Options *o, const char *word) {
   if (word[strlen("--profile")] == '=') o->profile = word + strlen("--profile=");
-  return (o->profile && *o->profile) ||
-         complain(o, "--profile", "needs the path of a file ending in .html, .folded or .json, as in "
-                                  "--profile=out.html");
+  return (o->profile && *o->profile) || complain(o, "--profile",
+                                                 "needs the path of a file ending in .html, .folded or .json, as in "
+                                                 "--profile=out.html");
 }
 
 static bool read_trace_records(Options *o, const char *value) {

@@ -1,7 +1,7 @@
 /* profile.h: where the program's time goes: time in which Lua code runs, and time for which go blocks wait.
 
    Both become trees of calls: tables of Lua, in which a call has its callees under their names, at PROFILE_RAN the ns
-   that it has run, and at PROFILE_WAITED the ns that go blocks have waited there.
+   that it has run, and at PROFILE_WAITED the ns that go blocks have waited there (profile_tree.h).
 
    Running time is sampled: the kernel sends a signal each time this thread has used some processor time
    (profile_timer.h). The signal's handler sets a debug hook on the coroutine that runs, which Lua calls before the next
@@ -17,9 +17,6 @@
 #define RUNNEL_PROFILE_H
 
 #include "core/observe.h"
-
-/* Keys of numbers in a tree; all other keys are names. */
-enum { PROFILE_RAN = 1, PROFILE_WAITED };
 
 /* Begins a profile. At index `namers` is a table: path of a file of the library below its folder -> a function (co,
    level) that names what such a function of that file waits for, or returns nil. Raises if there is a profile already,

@@ -14,7 +14,6 @@
 #include "errors/origin.h"
 #include "errors/traceback.h"
 #include "lifetimes/root.h"
-#include "tracing/profile.h"
 
 enum { DEEPEST = 120 }; /* the functions of a path, at most; those in the middle of a deeper stack are left out */
 

@@ -4,6 +4,9 @@
 
 #include "core/state.h"
 
+/* Keys of numbers in a tree; all other keys are names. */
+enum { PROFILE_RAN = 1, PROFILE_WAITED };
+
 /* User values of a profile. */
 enum {
   PROFILE_HELP = 1, /* the C function that adds a sample, called protected */
