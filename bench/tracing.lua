@@ -3,8 +3,8 @@
 --     make bench-tracing                            all of it
 --     lua5.4 bench/tracing.lua [MODE [LAPS]]        after `make all` and eval "$(make -s env)"
 --
--- MODE: off; graph, as rn.graph; trace, as rn.trace; both; monitor; profile, as rn.profile. Without one: each of them in
--- turn, the least of eight runs, and the ratio to off. The time is that of the process, threads included.
+-- MODE: off; graph, as rn.graph; trace, as rn.trace; both; monitor; profile, as rn.profile. Without one: each of them
+-- in turn, the least of eight runs, and the ratio to off. The time is that of the process, threads included.
 -- With "instructions" instead: the instructions of each of them, counted by callgrind in two runs of different length,
 -- without the start and the end.
 

@@ -89,7 +89,7 @@ describe("rn.profile", function()
     end)
 
     sampled("has all go blocks of a line as one", function()
-      local function work() loop(20000) end
+      local function work() loop(100000) end
       local profile = rn.profile(function()
         local blocks = {}
         for i = 1, 100 do blocks[i] = rn.go(work) end
