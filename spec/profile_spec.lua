@@ -116,6 +116,14 @@ describe("rn.profile", function()
       assert_share(took * 1e6, sum(stacks(profile), "takes %("), took * 1e6)
     end)
 
+    sampled("lets an endless recursion come to its end, and has the end of its stack", function()
+      local function endless() return 1 + endless() end
+      local profile = rn.profile(function()
+        for _ = 1, 3 do assert.is_false((pcall(endless))) end
+      end)
+      assert.is_true(sum(stacks(profile), "^%.%.%.;", place(endless)) > 0)
+    end)
+
     it("leaves a hook of the program alone", function()
       local calls, before = 0, { debug.gethook() }
       rn.profile(function()

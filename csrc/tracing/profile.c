@@ -36,6 +36,7 @@ typedef struct Profile {
   int64_t waited;               /* ns of waiting so far */
   int64_t ran;                  /* ns of Lua code in the tree */
   bool is_idle;                 /* the scheduler waits */
+  volatile bool is_adding;      /* a sample is being added: its time is not the program\'s */
   const Alt *ended;             /* of the go block that has ended in its last run: it may be collected */
   _Atomic int64_t ticked;       /* when the signal came last */
   _Atomic int64_t due;          /* ns that the hook will record */
@@ -70,10 +71,13 @@ static void add(lua_State *L, const ProfileSample *s) {
   int top = lua_gettop(L);
   if (lua_checkstack(L, PROFILE_SLOTS)) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &profile_key);
+    Profile *p = (Profile *)lua_touserdata(L, -1);
+    p->is_adding = true;
     lua_getiuservalue(L, -1, PROFILE_HELP);
     lua_pushlightuserdata(L, (void *)(uintptr_t)s);
     lua_pushvalue(L, top);
-    (void)lua_pcall(L, 2, 0, 0);
+    if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
+    p->is_adding = false; /* the profile is on the stack still */
   }
   lua_settop(L, top - 1);
 }
@@ -103,6 +107,7 @@ static void on_tick(void *data, int64_t ns) {
   Profile *p = (Profile *)data;
   const Go *go = p->S->current;
   atomic_store(&p->ticked, clock_ns());
+  if (p->is_adding) return;
   if (!go && p->S->running) {
     atomic_fetch_add(&p->loop, ns);
     return;
@@ -216,7 +221,11 @@ static void on_left(lua_State *L, Sched *S, const Alt *alt) {
   Profile *p = self(S);
   int64_t ticked = atomic_load(&p->ticked);
   if (ticked <= S->world.looked && !p->inner) p->observer.left = NULL;
-  if (alt != p->ended && alt->since < ticked && alt->state != ALT_IDLE) ((Alt *)(uintptr_t)alt)->since = ticked;
+  if (ticked > S->world.looked && !S->world.clock.is_virtual) {
+    S->world.looked = ticked;
+    S->world.left = 1; /* the loop looks next */
+    if (alt != p->ended && alt->state != ALT_IDLE) ((Alt *)(uintptr_t)alt)->since = ticked;
+  }
   p->ended = NULL;
   PASS_ON(p, left, L, S, alt);
 }

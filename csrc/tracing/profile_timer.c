@@ -11,7 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NS = 1000000000 };
+enum {
+  NS = 1000000000,
+  MOST_SHARE = 50 /* the handler takes one of so many parts of the time at most */
+};
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -24,15 +27,25 @@ static int64_t used(void) {
   return (int64_t)time.tv_sec * NS + time.tv_nsec;
 }
 
+static void set_period(ProfileTimer *timer, int64_t ns) {
+  struct timespec period = {.tv_sec = ns / NS, .tv_nsec = ns % NS};
+  timer->present = ns;
+  (void)timer_settime(timer->timer, 0, &(struct itimerspec){period, period}, NULL); /* accepts every period */
+}
+
+/* To set a hook on a very deep stack takes long. It must not take all time. */
 static void handle(int number, siginfo_t *info, void *context) {
   (void)number;
   (void)context;
   if (info->si_code != SI_TIMER) return; /* not from our timer */
   int error = errno;
   ProfileTimer *timer = (ProfileTimer *)info->si_value.sival_ptr;
-  int64_t last = timer->used;
+  int64_t began = used();
+  timer->tick(timer->data, began - timer->used);
   timer->used = used();
-  timer->tick(timer->data, timer->used - last);
+  int64_t period = MOST_SHARE * (timer->used - began);
+  if (period < timer->period) period = timer->period;
+  if (period > 2 * timer->present || 2 * period < timer->present) set_period(timer, period);
   errno = error;
 }
 
@@ -60,8 +73,7 @@ int profile_timer_start(ProfileTimer *timer) {
   sigemptyset(&set);
   sigaddset(&set, SIGPROF);
   (void)pthread_sigmask(SIG_UNBLOCK, &set, &timer->mask);
-  struct timespec period = {.tv_sec = timer->period / NS, .tv_nsec = timer->period % NS};
-  (void)timer_settime(timer->timer, 0, &(struct itimerspec){period, period}, NULL); /* accepts every period */
+  set_period(timer, timer->period);
   return 0;
 }
 

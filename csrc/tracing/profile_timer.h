@@ -16,6 +16,7 @@ typedef struct ProfileTimer {
   void *data;                           /* its argument */
   int64_t period;                       /* ns; the kernel sends a signal at its own ticks, 1 to 10 ms, at most */
   int64_t used;                         /* what had been used when the last signal came, in ns */
+  int64_t present;                      /* the period now: longer while the handler takes long, in ns */
   timer_t timer;                        /* the kernel's timer */
   sigset_t mask;                        /* the signals that were blocked before */
 } ProfileTimer;

@@ -15,7 +15,10 @@
 #include "errors/traceback.h"
 #include "lifetimes/root.h"
 
-enum { DEEPEST = 120 }; /* the functions of a path, at most; those in the middle of a deeper stack are left out */
+enum {
+  SHOWN = 60,    /* of a deep stack the path has so many functions at its beginning and at its end */
+  DEEPEST = 1000 /* of a deeper one only those at its end: lua_getstack takes time in proportion to the level */
+};
 
 /* Indices on the stack of profile_tree_add. */
 enum { SAMPLE = 1, BLOCK, NAMES, NAMERS, PREFIX, NODE };
@@ -109,16 +112,20 @@ static bool is_of_program(lua_State *L, const lua_Debug *ar) {
    in a wait, the C function that waits. */
 static void descend_stack(lua_State *L, const ProfileSample *s) {
   lua_State *co = s->co;
-  int levels = traceback_count_levels(co), inner = -1;
-  bool has_begun = false;
   lua_Debug ar;
+  bool is_deepest = lua_getstack(co, DEEPEST, &ar), has_begun = is_deepest;
+  int levels = is_deepest ? s->first + SHOWN : traceback_count_levels(co), inner = -1;
+  if (is_deepest) {
+    lua_pushliteral(L, "...");
+    descend(L);
+  }
   for (int level = s->first; inner < 0 && lua_getstack(co, level, &ar); level++) {
     lua_getinfo(co, "S", &ar);
     if (is_of_program(L, &ar)) inner = level;
   }
   for (int level = levels - 1, n = 0; level >= s->first; level--, n++) {
-    if (n == DEEPEST / 2 && level - s->first > DEEPEST / 2) {
-      level = s->first + DEEPEST / 2;
+    if (n == SHOWN && level - s->first > SHOWN) {
+      level = s->first + SHOWN;
       lua_pushliteral(L, "...");
       descend(L);
     }
