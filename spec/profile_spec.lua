@@ -8,7 +8,7 @@ local stage = require "spec.support.stage"
 local here = debug.getinfo(1, "S").short_src
 
 -- A pattern for the place where a function begins.
-local function place(f) return (here .. ":" .. debug.getinfo(f, "S").linedefined):gsub("%p", "%%%0") end
+local function place(f) return ((here .. ":" .. debug.getinfo(f, "S").linedefined):gsub("%p", "%%%0")) end
 
 -- A coverage tool has set a hook, which a profile leaves alone: then nothing can be sampled here.
 local is_hooked = debug.gethook() ~= nil
