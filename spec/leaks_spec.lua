@@ -84,6 +84,24 @@ describe("rn.leaks", function()
     assert.same({}, new_leaks())
   end)
 
+  it("counts no callbacks, and leaves their names alone", function()
+    local called = 0
+    local function call() called = called + 1 end
+    local held = { rn.chan() }
+    for i = 1, 20 do
+      local ch = i == 1 and held[1] or rn.chan()
+      ch:take_async(call)
+    end
+    rn.run()
+    assert.same({}, new_leaks())
+    local names = {}
+    for _, entry in ipairs(stage.entries()) do names[#names + 1] = entry.name end
+    assert.same({ place(call) }, names)
+    held[1]:put(1)
+    rn.run()
+    assert.equal(1, called)
+  end)
+
   it("counts none whose coroutine other code closes", function()
     local held = { ch = rn.chan() }
     rn.go(function()

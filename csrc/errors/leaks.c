@@ -83,7 +83,7 @@ static void add(lua_State *L, uint16_t site, int n) {
 static void note_weak(lua_State *L, Go *go, bool is_weak) {
   Alt *alt = &go->alt;
   bool is_counted = is_weak ? alt->count && !chan_is_hidden(&go->chan) : alt->nresults != 0;
-  if (!is_counted) return;
+  if (!is_counted || alt->flags & ALT_BARE) return; /* bare: a callback that has not begun */
   lua_rawgetp(L, LUA_REGISTRYINDEX, &leaks_key);
   if (!is_weak) {
     add(L, alt->nresults, -1);
