@@ -1,7 +1,7 @@
 -- Profiles: where a program's time goes.
 local rn = require "runnel"
 local core = require "runnel.core"
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local process = require "spec.support.process"
 local stage = require "spec.support.stage"
 
@@ -136,6 +136,19 @@ describe("rn.profile", function()
         for _ = 1, 3 do assert.is_false((pcall(endless))) end
       end)
       assert.is_true(sum(stacks(profile), "^%.%.%.;", place(endless)) > 0)
+    end)
+
+    it("has the beginning and the end of a deep stack, also in its page", function()
+      local ch = rn.chan()
+      local function deep(n)
+        if n == 0 then return (ch:take()) end
+        return (deep(n - 1))
+      end
+      rn.go(deep, 500)
+      local profile = rn.profile(function() rn.sleep(30) end)
+      ch:close()
+      assert.is_true(sum(stacks(profile), "^waiting;[^;]*" .. place(deep), ";%.%.%.;.*take from") > 0)
+      assert.is_true(#require("runnel.internal.profile.forms").html(profile.trees) > 1000)
     end)
 
     it("leaves a hook of the program alone", function()

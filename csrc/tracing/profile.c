@@ -63,7 +63,7 @@ static inline Profile *self(const Sched *S) { return (Profile *)(uintptr_t)S->ob
 /* Passes an event on. */
 #define PASS_ON(p, event, ...)                                                                                         \
   do {                                                                                                                 \
-    if (UNLIKELY((p)->inner != NULL)) (p)->inner->event(__VA_ARGS__);                                                  \
+    if (UNLIKELY((p)->inner != NULL) && (p)->inner->event) (p)->inner->event(__VA_ARGS__);                             \
   } while (0)
 
 /* Adds a sample; its go block's userdata, or nil, is on top of L, and popped. Does not raise: if memory runs out, the
@@ -219,7 +219,7 @@ static bool on_run(lua_State *L, Sched *S, Go *go) {
     if (!is_ready || !is_active) return is_ready;
   }
   if (!p->nwaits && !p->inner) p->observer.run = NULL;
-  return !p->inner || p->inner->run(L, S, go);
+  return !p->inner || !p->inner->run || p->inner->run(L, S, go);
 }
 
 /* Set by the signal's handler, until the loop looks at its clock: what waits now waits since the signal at most. */

@@ -16,7 +16,7 @@
 #include "lifetimes/root.h"
 
 enum {
-  SHOWN = 60,    /* of a deep stack the path has so many functions at its beginning and at its end */
+  SHOWN = 40,    /* of a deep stack the path has so many functions at its beginning and at its end */
   DEEPEST = 1000 /* of a deeper one only those at its end: lua_getstack takes time in proportion to the level */
 };
 

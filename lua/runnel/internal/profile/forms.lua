@@ -1,6 +1,6 @@
 ---The forms of a profile's file: folded stacks, speedscope's JSON, and a page.
 
-local json = require "runnel.internal.json"
+local json = require "runnel.json"
 local tree = require "runnel.internal.profile.tree"
 local first = require "runnel.internal.profile.first"
 
