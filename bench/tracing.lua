@@ -3,18 +3,19 @@
 --     make bench-tracing                            all of it
 --     lua5.4 bench/tracing.lua [MODE [LAPS]]        after `make all` and eval "$(make -s env)"
 --
--- MODE: off; graph, as rn.graph; trace, as rn.trace; both; monitor. Without one: each of
--- them in turn, the least of eight runs, and the ratio to off. The time is that of the process, threads included.
+-- MODE: off; graph, as rn.graph; trace, as rn.trace; both; monitor; profile, as rn.profile. Without one: each of them
+-- in turn, the least of eight runs, and the ratio to off. The time is that of the process, threads included.
 -- With "instructions" instead: the instructions of each of them, counted by callgrind in two runs of different length,
 -- without the start and the end.
 
-local MODES, SIZE, ROUNDS = { "off", "graph", "trace", "both", "monitor" }, 1000, 8
+local MODES, SIZE, ROUNDS = { "off", "graph", "trace", "both", "monitor", "profile" }, 1000, 8
 
 local function switch_on(mode)
   local hold = require("runnel.core").internal.trace.hold
   if mode == "graph" then hold "le" end
   if mode == "trace" then hold("lr", 65536) end
   if mode == "both" then hold("ler", 65536) end
+  if mode == "profile" then require("runnel.core").internal.profile.start {} end
   if mode == "monitor" then assert(require("runnel.monitor").listen()) end
 end
 

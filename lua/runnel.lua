@@ -24,6 +24,8 @@ require "runnel.internal.errors.reports"
 ---@field metrics fun(on?: boolean): runnel.Metrics?
 ---@field traceparent fun(value?: boolean|string, tracestate?: string): string?, string?
 ---@field is_timeout fun(err: any): boolean whether an error is that of a `timeout` of a scope or a pmap
+---@field leaks fun(collect?: boolean): runnel.Leak[]
+---@field profile fun(f: (fun(): any...), options?: { to?: string }): runnel.Profile, ...
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
 local runnel = {}
@@ -67,7 +69,7 @@ local HOMES = {
   batch = "timed", debounce = "timed", rate = "timed",
   is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
   thread = "thread", threads = "thread", cores = "thread", trace = "tracing", graph = "tracing",
-  metrics = "metrics", traceparent = "traceparent",
+  metrics = "metrics", traceparent = "traceparent", profile = "profile", leaks = "leaks",
 }
 
 local function load_late(_, name)

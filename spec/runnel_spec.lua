@@ -231,6 +231,7 @@ describe("runnel.all", function()
         rn.file } -- which reads files
       print("graph", #rn.graph():text() > 0, rn.graph(false), rn.trace(false))
       assert(#rn.metrics():text() > 0 and rn.traceparent() == nil)
+      print("profile", rn.profile(function() end).first ~= nil, #rn.leaks() >= 0)
       print("unused: " .. unused())
       rn.exit(3)
     ]])
@@ -241,7 +242,7 @@ describe("runnel.all", function()
       "pipeline_blocking\t1 2 3",
       "pipeline_async\t3", "pipeline_async_unordered\t3", "mult\t1 2", "mix\t1", "pub\t1 3", "shared_chan\t1",
       "scope\tfalse\ttrue",
-      "priority_buffer\t1", "xf\t2", "graph\ttrue\tnil\tnil", "unused: ",
+      "priority_buffer\t1", "xf\t2", "graph\ttrue\tnil\tnil", "profile\ttrue\ttrue", "unused: ",
     }, "\n") .. "\n", output)
     assert.equal(3, status)
   end)

@@ -113,8 +113,8 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   }
   luaL_checkstack(L, alt->nresults, NULL);
   lua_xmove(alt->co, L, alt->nresults);
-  if (flags & ALT_RAISE) return lua_error(L);
-  return alt->nresults;
+  lua_settop(alt->co, 0); /* else the mailbox would keep the channels alive */
+  return flags & ALT_RAISE ? lua_error(L) : alt->nresults;
 }
 
 /* The running go block parks: completes a take on S->on_park. Neither allocates nor raises. */

@@ -186,7 +186,7 @@ static int call_protected(lua_State *L, Sched *S, int n) {
   /* A program with its own loop may wait for the wakeup from here on. */
   if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */
-  OBSERVE(S, main_runs, S);
+  OBSERVE(S, main_runs, L, S);
   return status;
 }
 

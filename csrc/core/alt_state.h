@@ -67,9 +67,9 @@ struct Alt {
   lua_State *co;             /* has the values and results; NULL once dead */
   struct SharedWait *shared; /* its operations on shared channels while it waits on any, else NULL (shared_wait.h) */
   uint32_t count;            /* enqueued waiters; 0 unless it is parked, and 0 once it is committed */
-  uint16_t nresults;         /* the results on top of co, when ready; or the arguments of the first resume */
-  uint8_t state;             /* an AltState */
-  uint8_t flags;             /* of AltFlag */
+  uint16_t nresults; /* when ready, the results on top of co; at first, its arguments; weak: see errors/leaks.c */
+  uint8_t state;     /* an AltState */
+  uint8_t flags;     /* of AltFlag */
 };
 
 /* The waiters of a parked alt. */

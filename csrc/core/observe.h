@@ -2,10 +2,11 @@
    scheduler's thread. S->observer is NULL while nothing observes, and S->births while nothing asks for new channels:
    then an event costs one test.
 
-   The core reports an event when it has happened completely. The functions may read channels and go blocks, but must
-   not change them. Functions with an `L` may push values, which they pop again; they may run finalizers or a function
-   of the user, which may put, take, close, and end the observation: so the caller must read again what it has read
-   before. Functions without `L` run no Lua code. None raises, except `born` and `died`. */
+   The core reports an event when it has happened completely. A function may be NULL, except `born`. The functions may
+   read channels and go blocks, but must not change them. Functions with an `L` may push values, which they pop again;
+   they may run finalizers or a function of the user, which may put, take, close, and end the observation: so the caller
+   must read again what it has read before. Functions without `L` run no Lua code. None raises, except `born` and
+   `died`. */
 #ifndef RUNNEL_OBSERVE_H
 #define RUNNEL_OBSERVE_H
 
@@ -26,7 +27,7 @@ typedef struct Observer {
   void (*end)(Sched *S, const Go *go, bool is_error);
   /* The main program is about to run the loop; the loop has returned to it. */
   void (*main_leaves)(lua_State *L, Sched *S);
-  void (*main_runs)(Sched *S);
+  void (*main_runs)(lua_State *L, Sched *S);
   /* The run queue is empty, so the scheduler is about to wait; it has waited. */
   void (*idle)(Sched *S);
   void (*awake)(Sched *S);
@@ -57,6 +58,8 @@ typedef struct Observer {
   void (*due)(lua_State *L, Sched *S, int at);
   /* An error is about to be reported. */
   void (*report)(lua_State *L, Sched *S);
+  /* Not an event: sets the observer to which this one passes events on, or NULL. NULL if it passes none on. */
+  void (*pass_to)(Sched *S, const struct Observer *inner);
 } Observer;
 
 /* What the loop calls for another thread that looks at the scheduler (watch.h), or NULL. None of these raises. */
@@ -68,10 +71,10 @@ typedef struct WatchHook {
   void (*wait_ends)(Sched *S);
 } WatchHook;
 
-/* Calls the observer's function `event`, if there is an observer. */
+/* Calls the observer's function `event`, if there is an observer that has one. */
 #define OBSERVE(S, event, ...)                                                                                         \
   do {                                                                                                                 \
-    if (UNLIKELY((S)->observer != NULL)) (S)->observer->event(__VA_ARGS__);                                            \
+    if (UNLIKELY((S)->observer != NULL) && (S)->observer->event) (S)->observer->event(__VA_ARGS__);                    \
   } while (0)
 
 /* Reports the new channel at index `at`. May raise. */

@@ -8,6 +8,7 @@
 #include "core/attr.h"
 #include "core/observe.h"
 #include "core/setup.h"
+#include "errors/leaks.h"
 #include "errors/name.h"
 #include "errors/origin.h"
 #include "errors/traceback.h"
@@ -242,6 +243,7 @@ void error_describe_death(lua_State *L, int at, bool is_cancelled) {
 }
 
 void error_open(lua_State *L) {
+  leaks_open(L);
   setup_keep_function(L, SCHED_MSGH, keep_traceback);
   setup_keep_function(L, SCHED_REPORT, report);
   lua_pushvalue(L, SCHED_SELF);

@@ -8,9 +8,7 @@
 #include "errors/origin.h"
 #include "errors/traceback.h"
 
-/* Fills in the outermost function of a coroutine and where it was defined; false if the coroutine has not started. If
-   that is a C function (pcall, or one of the core's own), it is the outermost Lua function instead. */
-static bool outermost(lua_State *co, lua_Debug *ar) {
+bool name_find_function(lua_State *co, lua_Debug *ar) {
   int level = traceback_count_levels(co) - 1;
   if (!lua_getstack(co, level, ar)) return false;
   lua_getinfo(co, "S", ar);
@@ -74,7 +72,7 @@ static void push_name(lua_State *L, Go *go, int at, bool has_numbers) {
   lua_pop(L, 1);
   lua_State *co = go->alt.co;
   lua_Debug ar;
-  if (!co || !outermost(co, &ar)) {
+  if (!co || !name_find_function(co, &ar)) {
     if (!co || lua_gettop(co) <= go->alt.nresults) { /* a finalizer has ended it while it was being listed */
       lua_pushliteral(L, "?");
       return;
@@ -122,7 +120,7 @@ void name_push_label(lua_State *L, Go *go, int at) {
 
 bool name_is_library(lua_State *L, const Go *go) {
   lua_Debug ar;
-  if (!go->alt.co || !outermost(go->alt.co, &ar)) return false;
+  if (!go->alt.co || !name_find_function(go->alt.co, &ar)) return false;
   return ar.linedefined < 0 ? go->origin != 0 : origin_is_library(L, &ar);
 }
 

@@ -20,6 +20,11 @@ void name_set_hosts(lua_State *L);
    true; or pushes nothing. */
 bool name_push_target(lua_State *L, int at);
 
+/* Fills in the outermost function of a coroutine and where it was defined; false if the coroutine has not started. If
+   that is a C function (pcall, or one of the core's own), it is the outermost Lua function instead. Allocates
+   nothing. */
+bool name_find_function(lua_State *co, lua_Debug *ar);
+
 /* Whether a begun go block was started by the library for itself: its function is the library's. */
 bool name_is_library(lua_State *L, const Go *go);
 

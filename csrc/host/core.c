@@ -166,12 +166,17 @@ static int open_luv_driver(lua_State *L) {
   return 1;
 }
 
-/* Protected: () writes the trace, if one is being recorded. */
+/* Protected: () writes the trace and the profile, if they are being recorded. */
 static int end_trace(lua_State *L) {
+  static const char *const recorders[] = {"runnel.internal.tracing.recorder", "runnel.internal.profile.recorder"};
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (lua_getfield(L, -1, "runnel.internal.tracing.recorder") != LUA_TTABLE) return 0;
-  lua_getfield(L, -1, "at_end");
-  lua_call(L, 0, 0);
+  for (size_t i = 0; i < sizeof recorders / sizeof *recorders; i++) {
+    if (lua_getfield(L, 1, recorders[i]) == LUA_TTABLE) {
+      lua_getfield(L, -1, "at_end");
+      lua_call(L, 0, 0);
+    }
+    lua_settop(L, 1);
+  }
   return 0;
 }
 

@@ -27,7 +27,7 @@ Sched *core_sched(void);
 /* Unhandled errors of go blocks will not change the exit status. Must be called before the core is loaded. */
 void core_let_errors_pass(void);
 
-/* Writes the trace, if one is being recorded. Does not raise. */
+/* Writes the trace and the profile, if they are being recorded. Does not raise. */
 void core_end_trace(lua_State *L);
 
 /* Reports unhandled errors of go blocks; within a simulation, also those of the outer world. */

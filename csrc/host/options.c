@@ -50,6 +50,13 @@ static bool read_trace(Options *o, const char *word) {
          complain(o, "--trace", "does not write over a Lua file: give another one, as in --trace=out.json");
 }
 
+static bool read_profile(Options *o, const char *word) {
+  if (word[strlen("--profile")] == '=') o->profile = word + strlen("--profile=");
+  return (o->profile && *o->profile) || complain(o, "--profile",
+                                                 "needs the path of a file ending in .html, .folded or .json, as in "
+                                                 "--profile=out.html");
+}
+
 static bool read_trace_records(Options *o, const char *value) {
   char *end = NULL;
   if (value) o->trace_records = strtoll(value, &end, 10);
@@ -86,6 +93,7 @@ static bool read_long(Options *o, char **argv, int *i) {
   if (is_option(word, "--errors")) return read_errors(o, value_of("--errors", argv, i));
   if (is_option(word, "--deadlock")) return read_deadlock(o, value_of("--deadlock", argv, i));
   if (is_option(word, "--trace")) return read_trace(o, word);
+  if (is_option(word, "--profile")) return read_profile(o, word);
   if (is_option(word, "--trace-records")) return read_trace_records(o, value_of("--trace-records", argv, i));
   return complain(o, word, NULL);
 }
@@ -203,6 +211,8 @@ void options_usage(FILE *to, const char *program) {
       "  --trace=FILE     record what go blocks and channels do; at the end write the last of it to FILE, for\n"
       "                   Perfetto's viewer, chrome://tracing or speedscope\n"
       "  --trace-records=N  how many records are kept (default: 65536)\n"
+      "  --profile=FILE   measure where the time goes, and write it to FILE at the end: a page if it ends in\n"
+      "                   .html, folded stacks in .folded, for speedscope in .json\n"
       "  --time           print elapsed time, CPU time and peak memory at the end\n"
       "  test FILE...     run specs with busted\n"
       "  queues           show the queues of a NATS server; queues help lists its commands\n"

@@ -32,6 +32,7 @@ typedef struct Options {
   long long seed;          /* N */
   const char *trace;       /* --trace=FILE: the path, or NULL */
   long long trace_records; /* --trace-records=N, or 0 */
+  const char *profile;     /* --profile=FILE: the path, or NULL */
   Deadlock deadlock;       /* --deadlock=... */
 } Options;
 

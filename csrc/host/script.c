@@ -134,6 +134,15 @@ static int start_trace(lua_State *L) {
   return 0;
 }
 
+/* Protected: (path) */
+static int start_profile(lua_State *L) {
+  push_module(L, "runnel.internal.profile.recorder");
+  lua_getfield(L, -1, "record");
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
 /* Protected: (port) */
 static int start_monitor(lua_State *L) {
   push_module(L, "runnel.host.monitor");
@@ -150,6 +159,12 @@ bool script_watch(lua_State *L, const Options *o) {
     if (o->trace_records) lua_pushinteger(L, (lua_Integer)o->trace_records);
     else lua_pushnil(L);
     if (!succeeded(L, o, lua_pcall(L, 2, 0, 0))) return false;
+    interrupt_end_trace(L);
+  }
+  if (o->profile) {
+    lua_pushcfunction(L, start_profile);
+    lua_pushstring(L, o->profile);
+    if (!succeeded(L, o, lua_pcall(L, 1, 0, 0))) return false;
     interrupt_end_trace(L);
   }
   if (!o->monitored) return true;

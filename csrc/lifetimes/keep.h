@@ -35,13 +35,6 @@ static inline void keep_channel(lua_State *L, Chan *ch, int at) {
 /* The flag of the result channel of a new go block, which is a strong root. */
 static inline uint32_t keep_result(const Sched *S) { return S->world.outer ? 0 : CHAN_KEPT; }
 
-/* Called before the go block whose result channel is at index `at` becomes a weak root: from now on the channel is kept
-   as any other. Raises if memory runs out; runs no user code. */
-static inline void keep_weak_result(lua_State *L, Chan *ch, int at) {
-  if (ch->waiting[TAKES]) keep_list(L, ch, at);
-  else if (!(ch->flags & CHAN_LISTED)) ch->flags &= ~(uint32_t)CHAN_KEPT;
-}
-
 /* Adds a block of waiters, at index `at`, unless it is in the list. */
 static inline void keep_block(lua_State *L, Sched *S, Waiter *block, int at) {
   if (LIKELY(block->is_kept)) return;

@@ -54,6 +54,7 @@ void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
   }
   root_add_strong(L, S, go, at);
   release(L, go, at);
+  S->note_weak(L, go, false);
   go->alt.flags &= (uint8_t)~ALT_WEAK;
 }
 
@@ -115,7 +116,8 @@ static void demote(lua_State *L, Sched *S, Go *go) {
     lua_settop(L, at); /* seldom covered: a finalizer ran at this very allocation */
     return;
   }
-  keep_weak_result(L, &go->chan, at);
+  if (go->chan.waiting[TAKES]) keep_list(L, &go->chan, at); /* from now on its result is kept as any other channel */
+  else if (!(go->chan.flags & CHAN_LISTED)) go->chan.flags &= ~(uint32_t)CHAN_KEPT;
   bool is_alts = alt->flags & ALT_SELECT;
   if (is_alts) {
     lua_pushvalue(alt->co, ALT_BLOCK);
@@ -136,6 +138,7 @@ static void demote(lua_State *L, Sched *S, Go *go) {
   lua_settop(L, at);
   alt->flags |= ALT_WEAK;
   if (is_alts) alt_waiters(alt)->is_weak = true;
+  S->note_weak(L, go, true); /* last: may run finalizers */
 }
 
 /* ---- sweeps ---- */

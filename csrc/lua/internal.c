@@ -249,6 +249,7 @@ void lua_internal_open(lua_State *L, lua_CFunction open_core) {
   lua_pool_open(L);
   lua_watch_open(L);
   lua_trace_open(L);
+  lua_profile_open(L);
   lua_term_open(L);
   lua_spawn_open(L);
   lua_explore_open(L);

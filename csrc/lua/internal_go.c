@@ -3,6 +3,7 @@
 #include "blocks/go.h"
 #include "blocks/park.h"
 #include "channels/alt.h"
+#include "errors/leaks.h"
 #include "errors/origin.h"
 #include "lifetimes/root.h"
 #include "lua/check.h"
@@ -199,6 +200,12 @@ static int internal_coroutine_of(lua_State *L) {
   return 1;
 }
 
+/* leaks() -> a list of the sites where go blocks were collected while they waited: see leaks_push */
+static int internal_leaks(lua_State *L) {
+  leaks_push(L, sched_self(L));
+  return 1;
+}
+
 void lua_internal_go_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"arrived", internal_arrived},
@@ -211,6 +218,7 @@ void lua_internal_go_open(lua_State *L) {
       {"is_cancellation", internal_is_cancellation},
       {"is_cancelled", internal_is_cancelled},
       {"join", internal_join},
+      {"leaks", internal_leaks},
       {"origin", internal_origin},
       {"self", internal_self},
       {"sleep_at_end", module_sleep_at_end},

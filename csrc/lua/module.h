@@ -35,8 +35,8 @@ bool module_is_ours(lua_State *L);
 
 /* Each adds its part to the module on top of L: the last one the table `internal`, to which lua_internal_go_open,
    lua_moving_open, lua_job_open, lua_worker_open, lua_packing_open, lua_thread_open, lua_pool_open, lua_watch_open,
-   lua_trace_open, lua_term_open, lua_spawn_open, lua_explore_open and lua_hosts_open add. A thread opens the core in its
-   state by `open_core`. */
+   lua_trace_open, lua_profile_open, lua_term_open, lua_spawn_open, lua_explore_open and lua_hosts_open add. A thread
+   opens the core in its state by `open_core`. */
 void lua_chan_open(lua_State *L);
 void lua_buffer_open(lua_State *L);
 void lua_alts_open(lua_State *L);
@@ -53,6 +53,7 @@ void lua_thread_open(lua_State *L, lua_CFunction open_core);
 void lua_pool_open(lua_State *L);
 void lua_watch_open(lua_State *L);
 void lua_trace_open(lua_State *L);
+void lua_profile_open(lua_State *L);
 void lua_term_open(lua_State *L);
 void lua_spawn_open(lua_State *L);
 void lua_explore_open(lua_State *L);

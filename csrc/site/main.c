@@ -30,6 +30,7 @@ static Sched *sched;
 void functions_open(lua_State *L) { (void)L; }
 void lua_packing_open(lua_State *L) { (void)L; }
 void lua_pool_open(lua_State *L) { (void)L; }
+void lua_profile_open(lua_State *L) { (void)L; }
 void lua_thread_open(lua_State *L, lua_CFunction open_core) { (void)L, (void)open_core; }
 
 Sched *core_sched(void) { return sched; }

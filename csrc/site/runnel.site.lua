@@ -8,6 +8,7 @@ local NOT_HERE = {
   ["runnel.file"] = "files", ["runnel.http"] = "sockets", ["runnel.metrics"] = "sockets", ["runnel.nats"] = "sockets",
   ["runnel.prompt"] = "a terminal",
   ["runnel.sqlite"] = "files", ["runnel.store"] = "files", ["runnel.thread"] = "threads", ["runnel.tls"] = "sockets",
+  ["runnel.profile"] = "timer of processor time",
   ["runnel.sim.world"] = "sockets", ["runnel.traceparent"] = "sockets", ["runnel.uv"] = "files, sockets and processes",
   ["runnel.internal.threads.module_job"] = "threads", -- a pipeline that is given a module's name
 }

@@ -170,7 +170,8 @@ static void on_main_leaves(lua_State *L, Sched *S) {
   if (needs_lua(S->tracer, alt)) after_park(L, alt);
 }
 
-static void on_main_runs(Sched *S) {
+static void on_main_runs(lua_State *L, Sched *S) {
+  (void)L;
   trace_set_main_running(S->tracer, true);
   trace_read_clock(S->tracer, S);
   trace_record(S->tracer, TRACE_RUN, (TraceActor){0, TRACE_MAIN}, 0, 0, 0);

@@ -113,6 +113,7 @@ typedef _Atomic uint64_t TraceRunning;
 
 typedef struct Trace {
   uint32_t holds[4];    /* holds of the list, the edges, the ring, the contexts */
+  bool is_on;           /* the edges, the ring or a tap are on */
   bool is_tapped;       /* there is a function for a tapped channel */
   bool is_tight;        /* the table of edges is so full that it must grow */
   bool was_virtual;     /* the clock that was read last was virtual */
@@ -143,12 +144,12 @@ typedef struct Trace {
   int64_t copy_now;     /* when it was made */
 } Trace;
 
-/* The functions that record (trace.c): Sched.observer while the edges or the ring are held or a channel is tapped, and
-   Sched.births while the list is held. */
+/* The functions that record (trace.c): Sched.observer, or the one to which that passes events on, while the edges or the
+   ring are held or a channel is tapped; and Sched.births while the list is held. */
 extern const struct Observer trace_observer;
 
 /* Whether anything is recorded but the list of channels and contexts. */
-static inline bool trace_is_on(const Sched *S) { return S->observer == &trace_observer; }
+static inline bool trace_is_on(const Sched *S) { return S->tracer && S->tracer->is_on; }
 
 /* Entries in the list of channels; 0 while there is none. */
 static inline uint32_t trace_nchans(const Sched *S) { return S->births ? S->tracer->nchans : 0; }

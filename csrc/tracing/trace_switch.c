@@ -16,14 +16,17 @@
 /* Begins or ends to observe the core. */
 static void set_observer(Sched *S, Trace *t) {
   bool is_on = t->holds[1] || t->holds[2] || t->is_tapped;
-  if (is_on && !trace_is_on(S)) {
+  if (is_on && !t->is_on) {
     t->now = 0; /* so that the clock may begin where it is */
     t->offset = 0;
     t->was_virtual = S->world.clock.is_virtual;
     if (S->current) trace_set_running(t, S->current);
     else trace_set_main_running(t, !S->running);
   }
-  S->observer = is_on ? &trace_observer : t->holds[3] ? &context_pass_observer : NULL;
+  t->is_on = is_on;
+  const Observer *mine = is_on ? &trace_observer : t->holds[3] ? &context_pass_observer : NULL;
+  if (S->observer && S->observer->pass_to) S->observer->pass_to(S, mine);
+  else S->observer = mine;
   S->births = t->holds[0] ? &trace_observer : NULL;
 }
 

@@ -423,6 +423,10 @@ function core.internal.is_cancellation(result, err) end
 ---@param err any
 function core.internal.excuse(result, err) end
 
+---The lines where go blocks were started that were collected while they waited, without an order.
+---@return runnel.Leak[]
+function core.internal.leaks() end
+
 ---Sets the functions that write the errors of deadlocks and leaks (runnel.internal.errors.reports).
 ---@param functions { deadlock: function, leak: function }
 function core.internal.reports(functions) end
@@ -625,6 +629,19 @@ function core.internal.require(name) end
 
 -- The trace, for runnel.tracing and the prompt. `parts` are letters: l for the list of channels, e for
 -- edges, r for the ring, c for the contexts of go blocks.
+
+---@class runnel.internal.profile
+core.internal.profile = {}
+
+---Begins a profile. Raises, without a position, if there is one already, or no timer.
+---@param namers table<string, fun(co: thread, level: integer): string?> the path of a file of the library, below its
+---folder -> what names the waits of such a function of it
+function core.internal.profile.start(namers) end
+
+---Ends it.
+---@return { running: table, waiting: table, names: table<string, string>, ran: integer, loop: integer, waited: integer,
+---elapsed: integer }? raw nil if there was none; times in ns
+function core.internal.profile.stop() end
 
 ---@class runnel.recorder
 core.internal.trace = {}

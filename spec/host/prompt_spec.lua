@@ -408,6 +408,24 @@ describe("the prompt #slow", function()
       term:expect "\nthere are no go blocks\n%[%d+%]>$"
     end)
 
+    it(":leaks", function()
+      open()
+      term:enter ":leaks"
+      term:expect "\nno go block was collected while it waited\n%[%d+%]>$"
+      term:enter "for _ = 1, 3 do rn.go(function() rn.chan():name('never'):take() end) end"
+      term:enter ":leaks"
+      term:expect "\n3 started at %[%d+%]:1, in %[%d+%]:1: take on chan: never\n%[%d+%]>$"
+    end)
+
+    it(":profile", function()
+      open()
+      term:enter "rn.go(function() rn.rename 'sleeper' while true do rn.sleep(10) end end)"
+      term:enter ":profile 0.2"
+      term:expect "measuring for 0%.2 s.*waited, [^\n]* in all go blocks:\n[^\n]*line 1: sleep\n%[%d+%]>$"
+      term:enter ":profile soon"
+      term:expect '\nthe path of a file ending in .html, .folded or .json expected, got "soon"\n%[%d+%]>$'
+    end)
+
     it(":chans", function()
       open()
       term:enter ":chans"

@@ -6,6 +6,7 @@ local graph = require "runnel.internal.tracing.graph"
 local hint = require "runnel.internal.prompt.hint"
 local living = require "runnel.flow.living"
 local doc = require "runnel.internal.prompt.doc"
+local recorder = require "runnel.internal.profile.recorder"
 local pretty = require "runnel.internal.prompt.pretty"
 local views = require "runnel.internal.prompt.views"
 local width = require "runnel.internal.prompt.width"
@@ -36,6 +37,9 @@ local LIST = {
   { "trace", "ch", "show the values that are put on a channel, at most ten a second, until a key is pressed" },
   { "trace-file", "F [ms]", "record what go blocks and channels do, for the given ms or until a key is pressed, and "
     .. "write it to a file for Perfetto's viewer or speedscope" },
+  { "profile", "[s] [F]", "measure for 5 seconds, or the given number, where the time goes: what runs, and what go "
+    .. "blocks wait for; F: a file for all of it, ending in .html (a flame graph), .folded or .json (speedscope)" },
+  { "leaks", "", "collect garbage, and list the go blocks that were collected while they waited" },
   { "graph", "[form]", "show who puts on which channel and who takes from it, counted from the first :graph on, and "
     .. "what is the bottleneck: in boxes, or in the form dot or mermaid" },
   { "flow", "[f]", "show what each stage of a flow does; without f, of the flow that was shown or started last" },
@@ -205,6 +209,37 @@ command["trace-file"] = function(ui, rest)
   if not written then return end
   ui.print(("%d records written to %s%s"):format(written.records, path,
     written.overwritten > 0 and ("; %d older ones were overwritten"):format(written.overwritten) or ""))
+end
+
+function command.profile(ui, rest)
+  local text, path = rest:match "^(%d*%.?%d*)%s*(.-)$"
+  local seconds = text == "" and 5 or tonumber(text)
+  if not seconds or not (seconds > 0 and seconds < math.huge) then fail ":profile needs a number of seconds" end
+  if path ~= "" then
+    local _, wrong = recorder.check_path(path)
+    if wrong then fail("%s", wrong) end
+  end
+  ui.print(("measuring for %g s"):format(seconds))
+  local ok, profile = call(ui, function()
+    recorder.begin()
+    recorder.pause(seconds * 1000)
+    return recorder.finish()
+  end)
+  if not ok then return end
+  ui.print(profile:text())
+  if path == "" then return end
+  local written, err = profile:write(path)
+  if not written then fail("%s", err) end
+  ui.print("written to " .. path)
+end
+
+function command.leaks(ui, rest)
+  check_nothing(rest, "leaks")
+  local list = rn.leaks(true)
+  for _, leak in ipairs(list) do
+    ui.print(("%d started at %s, in %s: %s"):format(leak.count, leak.started, leak.where, leak.example))
+  end
+  if #list == 0 then ui.print "no go block was collected while it waited" end
 end
 
 -- Whether a value is a connection of runnel.nats, or a store.

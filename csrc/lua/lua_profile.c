@@ -1,0 +1,24 @@
+/* lua/lua_profile.c: core.internal.profile, for lua/runnel/profile.lua. */
+#include "tracing/profile.h"
+
+#include "lua/module.h"
+
+/* start(namers): see profile_start. */
+static int lua_start(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  profile_start(L, sched_self(L), 1);
+  return 0;
+}
+
+/* stop() -> see profile_stop */
+static int lua_stop(lua_State *L) {
+  profile_stop(L, sched_self(L));
+  return 1;
+}
+
+void lua_profile_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"start", lua_start}, {"stop", lua_stop}, {NULL, NULL}};
+  lua_newtable(L);
+  module_register(L, functions);
+  lua_setfield(L, -2, "profile");
+}

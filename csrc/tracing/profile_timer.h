@@ -1,0 +1,31 @@
+/* profile_timer.h: a signal for each so many ns of processor time that the calling thread uses. */
+#ifndef RUNNEL_PROFILE_TIMER_H
+#define RUNNEL_PROFILE_TIMER_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#if !defined(__linux__)
+typedef int timer_t; /* never used: profile_timer_start fails */
+#endif
+
+typedef struct ProfileTimer {
+  void (*tick)(void *data, int64_t ns); /* what the signal's handler calls: so much time has been used since the last */
+  void *data;                           /* its argument */
+  int64_t period;                       /* ns; the kernel sends a signal at its own ticks, 1 to 10 ms, at most */
+  int64_t used;                         /* what had been used when the last signal came, in ns */
+  int64_t present;                      /* the period now: longer while the handler takes long, in ns */
+  timer_t timer;                        /* the kernel's timer */
+  sigset_t mask;                        /* the signals that were blocked before */
+} ProfileTimer;
+
+/* Starts the timer for the calling thread; `tick`, `data` and `period` are set. Returns an error number; ENOSYS where
+   the system has no such timer, EBUSY if the program uses SIGPROF. */
+int profile_timer_start(ProfileTimer *timer);
+
+/* Stops it, in the same thread. No handler uses the timer from here on. */
+void profile_timer_stop(ProfileTimer *timer);
+
+#endif

@@ -1,0 +1,170 @@
+---Where to look first in a profile, as a sentence; and the longest items, as text.
+
+local tree = require "runnel.internal.profile.tree"
+
+local first = {}
+
+local function percent(part, whole) return whole > 0 and math.floor(100 * part / whole + 0.5) or 0 end
+
+---@param ns number
+---@return string
+function first.time(ns)
+  if ns >= 1e9 then return ("%.2f s"):format(ns / 1e9) end
+  if ns >= 1e6 then return ("%.1f ms"):format(ns / 1e6) end
+  return ("%.0f us"):format(ns / 1e3)
+end
+
+-- The innermost node of a path that is a function of Lua.
+local function function_of(path)
+  for i = #path, 1, -1 do
+    if path[i].key:find ":%d+$" and not path[i].key:find "^woken by " then return path[i] end
+  end
+  return path[1]
+end
+
+---The functions in which Lua code ran, those of C that they call included, and the waits; the longest first.
+---@param trees runnel.internal.profile.Trees
+---@return { text: string, ns: integer, at: table<string, integer> }[] functions
+---@return { text: string, ns: integer }[] waits
+function first.longest(trees)
+  local functions, waits = {}, {}
+  local function add(list, text, ns)
+    if not list[text] then
+      list[text] = { text = text, ns = 0, at = {} }
+      list[#list + 1] = list[text]
+    end
+    list[text].ns = list[text].ns + ns
+    return list[text]
+  end
+  tree.walk(trees.running, function(path, node)
+    if node.own == 0 then return end
+    local entry = add(functions, function_of(path).text, node.own)
+    if node ~= function_of(path) then entry.at[node.text] = (entry.at[node.text] or 0) + node.own end
+  end)
+  tree.walk(trees.waiting, function(path, node)
+    if node.own == 0 then return end
+    local wait, line = node, nil
+    if node.key:find "^woken by " then wait = path[#path - 1] end
+    for i = #path, 1, -1 do line = line or path[i].key:match "^line %d+$" end
+    local name = ("%s, %s%s"):format(function_of(path).text, line and line .. ": " or "", wait.text)
+    add(waits, name, node.own)
+  end)
+  for _, list in ipairs { functions, waits } do
+    table.sort(list, function(a, b)
+      if a.ns ~= b.ns then return a.ns > b.ns end
+      return a.text < b.text
+    end)
+  end
+  return functions, waits
+end
+
+-- The longest entry of a table of numbers.
+local function largest(at)
+  local key, most
+  for k, ns in pairs(at) do
+    if not most or ns > most or ns == most and k < key then key, most = k, ns end
+  end
+  return key, most or 0
+end
+
+local function about_functions(trees, functions)
+  local top = functions[1]
+  local text = ("Lua code ran for %d %% of the time. Look first at %s: %d %% of that"):format(
+    percent(trees.ran, trees.elapsed), top.text, percent(top.ns, trees.running.ns))
+  local where, ns = largest(top.at)
+  if where and ns * 2 > top.ns then text = text .. (", most of it in %s"):format((where:gsub("^%[C%] ", ""))) end
+  return text .. "."
+end
+
+-- The longest wait below a node: the text of the line and the wait, and who has ended it.
+local function longest_wait(node)
+  local best, found = -1, nil
+  tree.walk({ kids = { node } }, function(path, leaf)
+    if leaf.own <= best then return end
+    best = leaf.own
+    local line
+    for i = #path, 1, -1 do line = line or path[i].key:match "^line (%d+)$" end
+    local by = leaf.key:match "^woken by (.*)"
+    found = { line = line, what = by and path[#path - 1].text or leaf.text, by = by }
+  end)
+  return found
+end
+
+-- The go blocks in the tree of waits whose function begins at a place, or that have this name.
+local function tower_of(trees, place)
+  for _, node in ipairs(trees.waiting.kids) do
+    if node.key == place then return node end
+    for _, kid in ipairs(node.kids) do
+      if kid.key == place then return node end
+    end
+  end
+end
+
+-- The main program's waits, or else the longest ones.
+local function start_of(trees)
+  for _, node in ipairs(trees.waiting.kids) do
+    if node.key:find ":0$" then return node end
+  end
+  return trees.waiting.kids[1]
+end
+
+-- Follows the waits from one go block to the one that has ended its longest wait, and so on.
+local function about_waits(trees)
+  local node, seen, parts = start_of(trees), {}, {}
+  while node and not seen[node] and #parts < 4 do
+    seen[node] = true
+    local wait = longest_wait(node)
+    if not wait then break end
+    parts[#parts + 1] = ("%s waits%s: %s"):format(node.text, wait.line and " in line " .. wait.line or "", wait.what)
+    local next_one = wait.by and tower_of(trees, wait.by)
+    if wait.by and not next_one then
+      parts[#parts] = parts[#parts] .. ", until woken by " .. tree.text(trees.names, wait.by)
+    end
+    node = next_one
+  end
+  return ("Lua code ran for only %d %% of the time. Look first at what is waited for: %s."):format(
+    percent(trees.ran, trees.elapsed), table.concat(parts, "; and "))
+end
+
+---@param trees runnel.internal.profile.Trees
+---@return string
+function first.sentence(trees)
+  local functions = first.longest(trees)
+  local busy = trees.ran + trees.loop
+  if busy * 2 >= trees.elapsed and trees.loop > trees.ran then
+    return ("The scheduler ran for %d %% of the time, Lua code for %d %%: look first at how many small messages there "
+      .. "are, and put several values in each."):format(percent(trees.loop, trees.elapsed),
+      percent(trees.ran, trees.elapsed))
+  elseif functions[1] and (busy * 2 >= trees.elapsed or #trees.waiting.kids == 0) then
+    return about_functions(trees, functions)
+  elseif #trees.waiting.kids > 0 then
+    return about_waits(trees)
+  end
+  return "Nothing ran, and nothing was waited for."
+end
+
+local SHOWN = 10
+
+-- The lines of a list of items.
+local function list_lines(lines, title, list, whole)
+  if #list == 0 then return end
+  lines[#lines + 1] = title
+  for i = 1, math.min(#list, SHOWN) do
+    lines[#lines + 1] = ("  %3d %%  %9s  %s"):format(percent(list[i].ns, whole), first.time(list[i].ns), list[i].text)
+  end
+  if #list > SHOWN then lines[#lines + 1] = ("  and %d more"):format(#list - SHOWN) end
+end
+
+---The sentence, and the ten longest functions and waits.
+---@param trees runnel.internal.profile.Trees
+---@return string
+function first.text(trees)
+  local functions, waits = first.longest(trees)
+  local lines = { first.sentence(trees) }
+  list_lines(lines, ("ran, %s of %s:"):format(first.time(trees.running.ns), first.time(trees.elapsed)), functions,
+    trees.running.ns)
+  list_lines(lines, ("waited, %s in all go blocks:"):format(first.time(trees.waiting.ns)), waits, trees.waiting.ns)
+  return table.concat(lines, "\n")
+end
+
+return first

@@ -1,0 +1,80 @@
+---The forms of a profile's file: folded stacks, speedscope's JSON, and a page.
+
+local json = require "runnel.json"
+local tree = require "runnel.internal.profile.tree"
+local first = require "runnel.internal.profile.first"
+
+---@type table<string, fun(trees: runnel.internal.profile.Trees): string> the ending of a file -> its text
+local forms = {}
+
+-- Calls f(names, us, nodes) for each stack that has time of its own, in us; those of waits begin with "waiting".
+local function each_stack(trees, f)
+  local function walk(root, prefix)
+    tree.walk(root, function(path, node)
+      local us = node.own // 1000
+      if us == 0 then return end
+      local names = { prefix }
+      for _, part in ipairs(path) do names[#names + 1] = part.text end
+      f(names, us)
+    end)
+  end
+  walk(trees.running)
+  walk(trees.waiting, "waiting")
+end
+
+---One line for each stack: its frames, separated by semicolons, and its us.
+function forms.folded(trees)
+  local lines = {}
+  each_stack(trees, function(names, us)
+    for i, name in ipairs(names) do names[i] = name:gsub("[;\n]", ",") end
+    lines[#lines + 1] = ("%s %d\n"):format(table.concat(names, ";"), us)
+  end)
+  return table.concat(lines)
+end
+
+---For speedscope (speedscope.app).
+function forms.json(trees)
+  local frames, numbers, samples, weights, total = json.array {}, {}, json.array {}, json.array {}, 0
+  local function number_of(name)
+    if not numbers[name] then
+      local file, line = name:match "%(?([^()]+):(%d+)%)?$"
+      frames[#frames + 1] = { name = name, file = file, line = math.tointeger(tonumber(line)) }
+      numbers[name] = #frames - 1
+    end
+    return numbers[name]
+  end
+  each_stack(trees, function(names, us)
+    local stack = json.array {}
+    for i, name in ipairs(names) do stack[i] = number_of(name) end
+    samples[#samples + 1], weights[#weights + 1], total = stack, us, total + us
+  end)
+  local text, problem = json.encode {
+    ["$schema"] = "https://www.speedscope.app/file-format-schema.json", exporter = "runnel",
+    name = first.sentence(trees), activeProfileIndex = 0, shared = { frames = frames },
+    profiles = json.array { { type = "sampled", name = "ran and waited", unit = "microseconds", startValue = 0,
+      endValue = total, samples = samples, weights = weights } },
+  }
+  return text or error(problem, 0)
+end
+
+-- A node for the page: text, ns, and the children that are wide enough to be seen.
+local function page_node(node, least)
+  local list = json.array { node.text, node.ns }
+  for _, kid in ipairs(node.kids) do
+    if kid.ns >= least then list[#list + 1] = page_node(kid, least) end
+  end
+  return list
+end
+
+---A page of its own: a flame graph, which needs no network.
+function forms.html(trees)
+  local data = { sentence = first.sentence(trees), elapsed = trees.elapsed, ran = trees.ran, loop = trees.loop,
+    running = page_node(trees.running, trees.running.ns // 5000),
+    waiting = page_node(trees.waiting, trees.waiting.ns // 5000) }
+  local text, problem = json.encode(data)
+  if not text then error(problem, 0) end
+  text = text:gsub("<", "\\u003c")
+  return (require("runnel.internal.profile.page"):gsub("%$DATA%$", (text:gsub("%%", "%%%%"))))
+end
+
+return forms

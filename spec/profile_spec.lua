@@ -1,0 +1,493 @@
+-- Profiles: where a program's time goes.
+local rn = require "runnel"
+local core = require "runnel.core"
+local json = require "runnel.json"
+local process = require "spec.support.process"
+local stage = require "spec.support.stage"
+
+local here = debug.getinfo(1, "S").short_src
+
+-- A pattern for the place where a function begins.
+local function place(f) return ((here .. ":" .. debug.getinfo(f, "S").linedefined):gsub("%p", "%%%0")) end
+
+-- A coverage tool has set a hook, which a profile leaves alone: then nothing can be sampled here.
+local is_hooked = debug.gethook() ~= nil
+local sampled = is_hooked and pending or it
+
+describe("rn.profile", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  -- The stacks of a profile, as in .folded: a text -> us.
+  local function stacks(profile)
+    local list = {}
+    local text = require("runnel.internal.profile.forms").folded(profile.trees)
+    for stack, us in text:gmatch "([^\n]*) (%d+)\n" do list[stack] = math.tointeger(tonumber(us)) end
+    return list
+  end
+
+  -- The us of the stacks that match all patterns.
+  local function sum(list, ...)
+    local us = 0
+    for stack, own in pairs(list) do
+      local matches = true
+      for _, pattern in ipairs { ... } do matches = matches and stack:find(pattern) ~= nil end
+      if matches then us = us + own end
+    end
+    return us
+  end
+
+  -- Asserts that two numbers differ by at most 3 % of the whole.
+  local function assert_share(expected, got, whole)
+    if math.abs(expected - got) > 0.03 * whole then
+      error(("%.1f of %.1f expected, got %.1f"):format(expected, whole, got), 2)
+    end
+  end
+
+  -- Calls f until it does not raise, at most ten times: while other programs have the processor, few signals come.
+  local function eventually(f)
+    local ok, problem
+    for _ = 1, 10 do
+      ok, problem = pcall(f)
+      if ok then return end
+    end
+    error(problem, 0)
+  end
+
+  describe("of what runs", function()
+    local function loop(n)
+      local x = 0
+      for i = 1, n do x = x + i % 7 end
+      return x
+    end
+
+    -- Calls f(n), n so large that this takes `s` of processor time; returns how much it took.
+    local function takes(s, f)
+      local began = os.clock()
+      repeat local _ = f(200000) until os.clock() - began >= s
+      return os.clock() - began
+    end
+
+    local function often(n) return (loop(n)) end
+    local function seldom(n) return (loop(n)) end
+
+    sampled("has the shares of the processor time of each function", function()
+      local profile
+      eventually(function()
+        local long, short = 0, 0
+        profile = rn.profile(function()
+          long = takes(0.3, often)
+          short = takes(0.1, seldom)
+        end)
+        local list, whole = stacks(profile), (long + short) * 1e6
+        assert_share(long * 1e6, sum(list, place(often), "loop %("), whole)
+        assert_share(short * 1e6, sum(list, place(seldom), "loop %("), whole)
+        assert_share(whole, profile.ran * 1000, whole)
+      end)
+      assert.matches("^Lua code ran for %d+ %% of the time%. Look first at loop %(" .. place(loop)
+        .. "%): %d+ %% of that, most of it in line %d+%.$", profile.first)
+    end)
+
+    sampled("has functions of C, by the names that package.loaded has for them", function()
+      eventually(function()
+        local took
+        local profile = rn.profile(function()
+          took = takes(0.2, function(n) return string.rep("x", n * 100) end)
+        end)
+        local whole, list = took * 1e6, stacks(profile)
+        assert_share(whole, sum(list, "takes %("), whole)
+        assert.is_true(sum(list, "%[C%] string%.rep$") > 0.9 * whole) -- the rest: the collector, os.clock
+      end)
+    end)
+
+    sampled("has all go blocks of a line as one", function()
+      local function work() loop(100000) end
+      local profile = rn.profile(function()
+        local blocks = {}
+        for i = 1, 100 do blocks[i] = rn.go(work) end
+        for _, block in ipairs(blocks) do block:take() end
+      end)
+      local roots = {}
+      for stack in pairs(stacks(profile)) do
+        if stack:find "loop %(" then roots[stack:match "^[^;]*"] = true end
+      end
+      assert.matches("^" .. place(work) .. "$", (next(roots)))
+      assert.is_nil(next(roots, (next(roots))))
+    end)
+
+    sampled("has a coroutine of the program's own as time of the function that resumes it", function()
+      eventually(function()
+        local took
+        local profile = rn.profile(function()
+          rn.go(function()
+            local generate = coroutine.wrap(function()
+              while true do coroutine.yield((loop(20000))) end
+            end)
+            took = takes(0.3, generate)
+          end):take()
+        end)
+        assert_share(took * 1e6, sum(stacks(profile), "takes %("), took * 1e6)
+      end)
+    end)
+
+    sampled("lets an endless recursion come to its end, and has the end of its stack", function()
+      local function endless() return 1 + endless() end
+      local profile = rn.profile(function()
+        for _ = 1, 3 do assert.is_false((pcall(endless))) end
+      end)
+      assert.is_true(sum(stacks(profile), "^%.%.%.;", place(endless)) > 0)
+    end)
+
+    it("has the beginning and the end of a deep stack, also in its page", function()
+      local ch = rn.chan()
+      local function deep(n)
+        if n == 0 then return (ch:take()) end
+        return (deep(n - 1))
+      end
+      rn.go(deep, 500)
+      local profile = rn.profile(function() rn.sleep(30) end)
+      ch:close()
+      assert.is_true(sum(stacks(profile), "^waiting;[^;]*" .. place(deep), ";%.%.%.;.*take from") > 0)
+      assert.is_true(#require("runnel.internal.profile.forms").html(profile.trees) > 1000)
+    end)
+
+    it("leaves a hook of the program alone", function()
+      local calls, before = 0, { debug.gethook() }
+      rn.profile(function()
+        debug.sethook(function() calls = calls + 1 end, "", 1000)
+        takes(0.03, loop)
+        debug.sethook(table.unpack(before, 1, 3))
+      end)
+      assert.is_true(calls > 10)
+    end)
+
+    sampled("leaves no hook behind", function()
+      rn.profile(function() takes(0.03, loop) end)
+      assert.is_nil((debug.gethook()))
+    end)
+  end)
+
+  describe("of what is waited for", function()
+    it("has the length of each wait, with its line, its channel, and who has ended it", function()
+      local jobs, results = rn.chan():name "jobs", rn.chan():name "results"
+      local waited = { take = 0, sleep = 0, put = 0 }
+      local function timed(what, f, ...)
+        local began = rn.now()
+        f(...)
+        waited[what] = waited[what] + rn.now() - began
+      end
+      local function work()
+        for _ = 1, 2 do
+          timed("take", jobs.take, jobs)
+          timed("sleep", rn.sleep, 60)
+          timed("put", results.put, results, 1)
+        end
+      end
+      local profile = rn.profile(function()
+        local worker = rn.go(work)
+        for _ = 1, 2 do
+          rn.sleep(30)
+          jobs:put(1)
+          rn.sleep(100)
+          results:take()
+        end
+        worker:take()
+      end)
+      local list, whole = stacks(profile), waited.take + waited.sleep + waited.put
+      local line = debug.getinfo(timed, "S").linedefined + 2
+      local function of_work(pattern)
+        return sum(list, "^waiting;" .. place(work) .. ";", ";line " .. line .. ";" .. pattern) / 1000
+      end
+      for what, pattern in pairs {
+        take = "take from jobs;woken by ", sleep = "sleep$", put = "put on results;woken by ",
+      } do
+        local got = of_work(pattern)
+        -- What the program measures has the time until it runs again, too: on a busy machine that may be long.
+        assert.is_true(got > 0 and got < waited[what] + 0.03 * whole, what)
+        if whole < 1.03 * 280 then assert_share(waited[what], got, whole) end
+      end
+      assert.is_true(of_work "sleep$" > 0.97 * 120)
+    end)
+
+    it("counts the time that another go block computes, and not the own time before", function()
+      local ch, theirs, used = rn.chan():name "ch", 0, 0
+      local function spin(ms)
+        local began = rn.now()
+        repeat local _ = ("x"):rep(1000) until rn.now() - began >= ms
+        return rn.now() - began
+      end
+      local profile = rn.profile(function()
+        local taker = rn.go(function()
+          for _ = 1, 3 do
+            spin(20)
+            ch:take()
+          end
+        end)
+        rn.go(function()
+          for _ = 1, 3 do
+            local began = os.clock()
+            theirs = theirs + spin(60)
+            used = used + os.clock() - began
+            ch:put(1)
+            rn.yield()
+          end
+        end)
+        taker:take()
+      end)
+      local waited = sum(stacks(profile), "^waiting;.*take from ch;") / 1000
+      assert.is_true(waited > used * 970 and waited < profile.elapsed, ("%g of %g"):format(waited, profile.elapsed))
+      -- While other programs have the processor, no signal comes that tells the time.
+      if profile.elapsed < 1.03 * 240 then assert.is_true(math.abs(theirs - waited) < 0.2 * theirs) end
+    end)
+
+    it("has 10,000 go blocks of one line in one place, and their waits in proportion", function()
+      local stops = {}
+      for i = 1, 10000 do stops[i] = rn.chan() end
+      local slept, begun = nil, 0
+      local profile = rn.profile(function()
+        for i = 1, #stops do
+          rn.go(function()
+            if i % 2 == 0 then rn.rename("worker " .. i) end
+            begun = begun + 1
+            stops[i]:take()
+          end)
+        end
+        while begun < #stops do rn.sleep(1) end
+        slept = rn.now()
+        rn.sleep(100)
+        slept = rn.now() - slept
+      end)
+      for _, stop in ipairs(stops) do stop:close() end
+      local list = stacks(profile)
+      local named, unnamed = sum(list, "^waiting;worker %*;"), sum(list, "^waiting;[^;]*spec.lua:%d+;line")
+      assert.is_true(named + unnamed > 0.97 * slept * 10000 * 1000)
+      assert.is_true(math.abs(named - unnamed) < 0.3 * (named + unnamed)) -- of 200 samples
+      local n = 0
+      for _ in pairs(list) do n = n + 1 end
+      assert.is_true(n < 40, n)
+    end)
+
+    it("has what still waits at the end", function()
+      local never = rn.chan():name "never"
+      rn.go(function() never:take() end)
+      rn.go(function() rn.alts { never, rn.chan() } end)
+      local profile = rn.profile(function() rn.sleep(50) end)
+      never:close()
+      local list = stacks(profile)
+      assert.is_true(sum(list, "^waiting;.*take from never$") >= 40000)
+      assert.is_true(sum(list, "^waiting;.*alts: never$") >= 40000)
+    end)
+
+    it("has takes that end as a channel closes, and takes of a go block's result", function()
+      local ch = rn.chan():name "closed"
+      local profile = rn.profile(function()
+        local taker = rn.go(function()
+          rn.rename "the taker"
+          ch:take()
+        end)
+        rn.go(function() taker:take() end)
+        rn.sleep(50)
+        ch:close()
+        rn.sleep(0)
+      end)
+      local list = stacks(profile)
+      assert.is_true(sum(list, "^waiting;the taker;.*take from closed;woken by") >= 40000)
+      assert.is_true(sum(list, "^waiting;.*take from the result of the taker") >= 40000)
+    end)
+
+    it("measures nothing in virtual time", function()
+      local sim = require "runnel.sim"
+      local profile = rn.profile(function() sim.run(function() rn.sleep(1e6) end) end)
+      assert.is_true(profile.waited < 1e5)
+    end)
+
+    it("names processes that a go block waits for", function()
+      rn.driver(require "runnel.driver.luv")
+      local uv = require "runnel.uv"
+      local profile = rn.profile(function()
+        rn.go(function() uv.run { "/bin/sleep", "0.05" } end):take()
+      end)
+      assert.is_true(sum(stacks(profile), "^waiting;.*;uv%.run sleep$") >= 40000)
+    end)
+
+    it("names requests by their host", function()
+      local http = require "runnel.http"
+      local server = assert(http.serve(0, function()
+        rn.sleep(50)
+        return 200, nil, "slow"
+      end))
+      local url = ("http://user:secret@127.0.0.1:%d/path"):format(server.port)
+      local profile = rn.profile(function()
+        rn.go(function() http.get(url) end):take()
+      end)
+      server:close()
+      http.close_idle()
+      assert.is_true(sum(stacks(profile), "^waiting;.*;http%.get 127%.0%.0%.1:" .. server.port .. "$") >= 40000)
+    end)
+  end)
+
+  describe("writes", function()
+    local dir
+    setup(function() dir = process.directory() end)
+    teardown(function() dir:remove() end)
+
+    local function written(name)
+      rn.profile(function() rn.go(function() rn.sleep(20) end):take() end, { to = dir.path .. "/" .. name })
+      return dir:read(name)
+    end
+
+    it("stacks, one in a line", function()
+      local text = written "out.folded"
+      assert.matches("waiting;[^\n]*;sleep %d+\n", text)
+      for line in text:gmatch "[^\n]+" do assert.matches("^[^;]+.* %d+$", line) end
+    end)
+
+    it("what speedscope reads", function()
+      local data = assert(json.decode(written "out.json"))
+      local profile, total = data.profiles[1], 0
+      assert.equal("https://www.speedscope.app/file-format-schema.json", data["$schema"])
+      assert.equal("sampled", profile.type)
+      assert.equal(#profile.samples, #profile.weights)
+      for i, stack in ipairs(profile.samples) do
+        total = total + profile.weights[i]
+        for _, frame in ipairs(stack) do assert.is_string(data.shared.frames[frame + 1].name) end
+      end
+      assert.equal(profile.endValue, total)
+    end)
+
+    it("a page that needs no network, whatever the names", function()
+      rn.profile(function()
+        rn.go(function()
+          rn.rename "</script><b>%1 $DATA$ \u{2028}"
+          rn.sleep(20)
+        end):take()
+      end, { to = dir.path .. "/out.html" })
+      local page = dir:read "out.html"
+      assert.is_nil(page:find "src=" or page:find "https?://" or page:find "@import")
+      local text = page:match '<script id="data" type="application/json">(.-)</script>'
+      local data = assert(json.decode(text))
+      assert.is_string(data.sentence)
+      local found = false
+      for i = 3, #data.waiting do found = found or data.waiting[i][1] == "</script><b>%1 $DATA$ \u{2028}" end
+      assert.is_true(found)
+    end)
+  end)
+
+  it("returns the results of the function behind the profile, and parks with it", function()
+    local profile, a, b, c
+    rn.go(function()
+      profile, a, b, c = rn.profile(function()
+        rn.sleep(1)
+        return 1, nil, 3
+      end)
+    end):take()
+    assert.same({ 1, nil, 3 }, { a, b, c })
+    assert.is_true(profile.elapsed >= 1)
+    assert.equal(profile:text(), tostring(profile))
+    assert.equal(profile.first, profile:text():match "^[^\n]*")
+  end)
+
+  it("ends if the function raises, and can be made again", function()
+    assert.has_error(function() rn.profile(function() error("wrong", 0) end) end, "wrong")
+    assert.is_table((rn.profile(function() end)))
+  end)
+
+  sampled("is made in several threads at once", function()
+    local function job()
+      local in_thread = require "runnel"
+      local profile = in_thread.profile(function()
+        local began = os.clock() -- of all threads
+        repeat until os.clock() - began > 0.2
+      end)
+      return profile.ran
+    end
+    local results = { rn.thread(job), rn.thread(job) }
+    local own = rn.profile(function()
+      for i, result in ipairs(results) do results[i] = result:take() end
+    end)
+    assert.is_true(results[1] > 20 and results[2] > 20, table.concat(results, ", "))
+    assert.is_true(own.ran < 100)
+  end)
+
+  it("works beside a trace, whichever begins first", function()
+    local trace = core.internal.trace
+    local ch = rn.chan():name "traced"
+    local function puts()
+      rn.go(function() ch:put(1) end)
+      ch:take()
+    end
+    local function counted()
+      for _, edge in ipairs((trace.edges())) do
+        if edge.puts > 0 then return edge.puts end
+      end
+    end
+    trace.hold "le"
+    rn.profile(puts)
+    assert.equal(1, counted())
+    trace.release "le"
+    rn.profile(function()
+      trace.hold "le"
+      puts()
+    end)
+    assert.equal(1, counted())
+    trace.release "le"
+    rn.profile(function() trace.hold "le" trace.release "le" puts() end)
+    assert.same({}, (trace.edges()))
+  end)
+
+  it("says what is wrong with its arguments, at the line that calls it", function()
+    local function fails(message, ...)
+      local ok, err = pcall(function(...) rn.profile(...) end, ...)
+      assert.is_false(ok)
+      assert.equal(here .. ":" .. debug.getinfo(1, "l").currentline - 2 .. ": profile: " .. message, err)
+    end
+    fails("f: a function expected, got nothing")
+    fails('unknown option "out"; known: to', print, { out = "x.html" })
+    fails("to: the path of a file ending in .html, .folded or .json expected, got a number", print, { to = 1 })
+    fails('to: the path of a file ending in .html, .folded or .json expected, got "x.svg"', print, { to = "x.svg" })
+    local profile = rn.profile(function() fails("a profile is being made already", print) end)
+    assert.matches("^/nowhere/x.html: ", select(2, profile:write "/nowhere/x.html"))
+    local function writes() profile:write "x" end
+    assert.same({ false, here .. ":" .. debug.getinfo(writes, "S").linedefined
+      .. ': write: the path of a file ending in .html, .folded or .json expected, got "x"' },
+      { pcall(writes) })
+  end)
+end)
+
+describe("runnel --profile", function()
+  local dir
+  setup(function() dir = process.directory() end)
+  teardown(function() dir:remove() end)
+
+  local SCRIPT = [[
+    local rn = require "runnel"
+    rn.go(function()
+      rn.rename "sleeper"
+      rn.sleep(30)
+    end):take()
+  ]]
+
+  local function run(options, text)
+    dir:write("script.lua", text)
+    os.remove(dir.path .. "/out.folded")
+    return process.run(dir.path, ("%s %s script.lua"):format(process.runnel, options))
+  end
+
+  for ending, text in pairs {
+    ["its last line"] = "", ["an error"] = "error 'wrong'", ["os.exit"] = "os.exit(3)",
+    ["os.exit, with the state closed"] = "os.exit(3, true)", ["rn.exit"] = "rn.exit(3)",
+    ["SIGTERM"] = "os.execute 'kill $PPID' while true do end",
+  } do
+    it("writes the file when the program ends by " .. ending, function()
+      run("--profile=out.folded", SCRIPT .. text)
+      assert.matches("waiting;sleeper;[^\n]*;sleep %d+\n", dir:read "out.folded" or "nothing")
+    end)
+  end
+
+  it("refuses a file that it cannot write, or whose form it does not know", function()
+    assert.matches("%-%-profile: the path of a file ending in .html, .folded or .json expected, got \"out.svg\"",
+      run("--profile=out.svg", "").err)
+    assert.matches("%-%-profile: cannot write /nowhere/out.html", run("--profile=/nowhere/out.html", "").err)
+    assert.matches("'%-%-profile' needs the path of a file", run("--profile", "").err)
+  end)
+end)
