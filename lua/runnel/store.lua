@@ -106,8 +106,8 @@ for name, method in pairs {
   stream = streams.stream, sink = sinks.sink, source = sources.source, stage = stages.stage, dead = dead.dead,
   kv = kv.kv, remote = remote.remote, serve = serve.serve, queues = queues.queues, queue = queues.queue,
 } do
-  -- A file gets the tables of streams when it needs them: most stores have results only. A tail call, so that errors have
-  -- the program's line.
+  -- A file gets the tables of streams when it needs them: most stores have results only. A tail call, so that errors
+  -- have the line of the program.
   Store[name] = function(self, ...)
     if not (self.has_streams or self.is_closed or self.db:is_in_transaction()) then
       local ok, problem = schema.prepare(self.db, schema.STREAMS)
