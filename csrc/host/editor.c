@@ -115,12 +115,12 @@ static void set_prompt(wchar_t prompt[EDITING_LONGEST_PROMPT], const char *text)
   prompt[length] = L'\0';
 }
 
-LineEnd editor_read(lua_State *L, const EditorLine *line, bool *wants_earlier) {
-  set_prompt(ed.prompt, line->prompt);
-  set_prompt(ed.continued, line->continued);
-  ed.text_before = line->before;
-  ed.text_after = line->after;
-  ed.has_earlier = line->has_earlier;
+LineEnd editor_read(lua_State *L, const EditorLine *what, bool *wants_earlier) {
+  set_prompt(ed.prompt, what->prompt);
+  set_prompt(ed.continued, what->continued);
+  ed.text_before = what->before;
+  ed.text_after = what->after;
+  ed.has_earlier = what->has_earlier;
   ed.wants_earlier = *wants_earlier = false;
   ed.L = L;
   free(ed.block);

@@ -35,7 +35,7 @@ void editor_close(void);
 
 /* Lets the user edit a chunk, of one line or several. Sets *wants_earlier if the user goes up into the earlier lines, so
    that the chunk is to be edited with them. */
-LineEnd editor_read(lua_State *L, const EditorLine *line, bool *wants_earlier);
+LineEnd editor_read(lua_State *L, const EditorLine *what, bool *wants_earlier);
 
 /* Adds a chunk to the history. */
 void editor_remember(const char *line);
