@@ -52,7 +52,8 @@ local function ask(conn, subject, text, ms)
   return answer
 end
 
----Calls a function of the API. Asks again while the connection or the leader of a cluster is being replaced.
+---Calls a function of the API. Asks again while the connection or the leader of a cluster is being replaced: a question
+---that changes nothing soon, since the answer of a leader that is being stopped may never come.
 ---@param conn runnel.nats.Connection
 ---@param verb string as in "STREAM.INFO.orders"
 ---@param body? table
@@ -65,10 +66,12 @@ function jetstream.request(conn, verb, body, ms)
   local is_once = verb:find "DELETE" or verb:find "PURGE"
   local most = ms or (is_once and patience.ask_once or patience.answer)
   local deadline = core.now() + most
+  local wait = is_once and most or not body and patience.ask_first or patience.ask
   while true do
     local left = math.max(1, deadline - core.now())
-    local answer, err, code = ask(conn, subject, text, is_once and left or math.min(patience.ask, left))
+    local answer, err, code = ask(conn, subject, text, math.min(wait, left))
     if answer then return answer end
+    if err == SILENT then wait = math.min(2 * wait, patience.ask) end
     local may_pass = code == true or NO_LEADER[code]
     if is_once or not may_pass or deadline - core.now() <= patience.ask_again then
       if err == SILENT then

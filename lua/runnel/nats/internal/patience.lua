@@ -7,10 +7,10 @@
 local waits = {
   -- A submitter of remote jobs (upkeep.lua). A job without a result is sent again after job_again, since it may be
   -- lost: for example, a server of a cluster that is stopped loses what is on its way to the streams that it leads. If
-  -- the stream has the job, the next time is job_stored later, then twice that, and so on up to job_most; without an
-  -- answer, it is after job_unanswered.
-  job_again = 750, job_stored = 4250, job_most = 40000, job_unanswered = 1000,
-  jobs_look = 250,         -- between two looks for jobs to be sent again
+  -- the stream has had the job before, the next time is job_stored later, then twice that, and so on up to job_most;
+  -- without an answer, it is after job_unanswered: for example, the stream has had no leader yet.
+  job_again = 750, job_stored = 4250, job_most = 40000, job_unanswered = 500,
+  jobs_look = 100,         -- between two looks for jobs to be sent again
   jobs_question = 10000,   -- at most, from an answer of the stream about all jobs to the next such question
   jobs_idle = 5000,        -- until it reports why a job has no worker, and checks again
   stream_again = 1000,     -- until what could not be sent, made or asked is tried again
@@ -29,6 +29,7 @@ local waits = {
   tidying_first = 1000, tidying_most = 60000, -- until finished messages are removed: at first, then twice that, at most
 
   -- JetStream (jetstream.lua).
+  ask_first = 250,         -- for the answer to a question that changes nothing; then twice that, and so on up to `ask`
   ask_again = 50,          -- until a question is asked, or a value stored, again after an answer that may pass
   store_first = 1000,      -- for the answer to the first try to store a value; twice that for the second, and so on
 }

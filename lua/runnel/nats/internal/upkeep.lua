@@ -208,16 +208,11 @@ local function look_after_old(self)
   not_looking(self)
 end
 
--- The stream has stored a job.
-local function was_stored(job)
-  local after = job.again_after or patience.job_stored
-  job.again_at, job.again_after = now() + after, math.min(after * 2, patience.job_most)
-end
-
 ---The stream has a job that was sent some time ago and has no result.
 ---@param job runnel.Job
 function Remote:has_stored(job)
-  was_stored(job)
+  local after = job.again_after or patience.job_stored
+  job.again_at, job.again_after = now() + after, math.min(after * 2, patience.job_most)
   if not self.told.workers and now() - job.since >= patience.jobs_idle and now() >= self.looks_at then
     self.looks_at = now() + patience.jobs_idle
     guard.started(guard.go(guard.nothing, nil, look_for_workers, self), "remote " .. self.name)
@@ -247,8 +242,8 @@ function Remote:stored(data, subject, status)
     if now() - job.since < patience.jobs_idle then return end
     self:tell("its stream does not accept jobs for now: " .. (data:match '"description":"([^"]*)"' or data))
   elseif job then
-    job.was_lost = true
-    was_stored(job)
+    -- As if it were sent for the first time. A worker may drop it at once: the submitter was away when it was probed.
+    job.was_lost, job.again_at, job.again_after = true, now() + patience.job_again, nil
   end
 end
 
