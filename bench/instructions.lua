@@ -27,6 +27,7 @@ local WORKLOADS = {
   { name = "spawn", what = "spawn + take", n = 20000 },
   { name = "skynet", what = "skynet, a go block", n = 1, per = 111111 },
   { name = "pipeline", what = "pipeline of 8, a job", n = 5000 },
+  { name = "jobs", what = "the same with jobs that close their channels", n = 5000 },
   { name = "pipeline_async", what = "the same with pipeline_async", n = 5000 },
   { name = "pipeline_async_unordered", what = "the same with pipeline_async_unordered", n = 5000 },
   { name = "pmap", what = "the same with pmap", n = 5000 },

@@ -12,6 +12,8 @@
 --                multiple of the ideal for the same kills (at most 1.3)
 --   restarts     the server is killed every second: jobs done, as a part of the ideal (the time at most 1.5 times), and
 --                how many messages the submitter sends for a result
+--   rolling      the server that leads is stopped, in a cluster of three: ms without a result (at most 1000 apart from
+--                elections)
 --
 -- The CPU time of a job is that of all threads, from /proc: on a machine that does other work at the same time it says
 -- more than the jobs a second.
@@ -22,6 +24,7 @@ local rn = require "runnel"
 local nats = require "runnel.nats"
 local recovery = require "bench.recovery"
 local restarts = require "bench.restarts"
+local rolling = require "bench.rolling"
 local nats_server = require "spec.support.nats_server"
 
 local PLAIN, WORKERS, ROUNDS = "build/machines", 4, 3
@@ -29,7 +32,7 @@ local ENVIRONMENT = { plain = "MACHINES_PLAIN=1", batched = "MACHINES_BATCHED=1"
 local LUA = os.getenv "LUA" or "lua5.4"
 
 local PARTS = { throughput = true, batched = true, collected = true, latency = true, kills = true, recovery = true,
-  restarts = true }
+  restarts = true, rolling = true }
 
 local jobs, chosen = 30000, {}
 for _, word in ipairs(arg) do
@@ -37,7 +40,7 @@ for _, word in ipairs(arg) do
   elseif PARTS[word] then chosen[word] = true
   else
     io.stderr:write "usage: bench/machines.lua [--quick] \
-[throughput|batched|collected|latency|kills|recovery|restarts]...\n"
+[throughput|batched|collected|latency|kills|recovery|restarts|rolling]...\n"
     os.exit(2)
   end
 end
@@ -233,3 +236,4 @@ if is_chosen "restarts" then
   show("restarts     %8d jobs in %d kills of the server, ideal %8.0f: %.2f times (at most 1.5); %.1f messages a job",
     seen.results, seen.kills, seen.ideal, seen.ideal / seen.results, seen.sent / seen.results)
 end
+if is_chosen "rolling" then rolling(jobs // 1500, show) end

@@ -55,8 +55,8 @@ describe("a request to JetStream", function()
   end)
 end)
 
--- Times, from its start, at which a remote stage sends its only job again; `answer(n)` is the stream's to the n-th time,
--- if any.
+-- Times, from its start, at which a remote stage sends its only job again. `answer(n)` is the stream's answer to the
+-- n-th time, if any.
 local function times_sent(count, answer)
   local times = {}
   sim.run(function()

@@ -358,7 +358,7 @@ describe("a remote stage", function()
       "self:extend(message)\n  end\n  self.take", "end self.take", 23 },
     { "a job is acknowledged before its result", "nats.internal.reader", "self:extend(message)\n  end\n  self.take",
       'self.engine:publish(ack, "+ACK") end self.take', 23 },
-    { "jobs run beside one that must run alone", "queue.call", "worker.running:wait(1)", "", 70 },
+    { "jobs run beside one that must run alone", "queue.call", "worker.running:wait(1)", "", 6685 },
     { "starts are not counted", "queue.call", "count.starts = count.starts + 1", "" },
     { "a job that was delivered before starts without its count", "queue.call",
       'if self.message.again ~= "first" and', "if false and" },
@@ -375,7 +375,7 @@ describe("a remote stage", function()
   for _, fault in ipairs(FAULTS) do
     local what, name, from, to, begin = table.unpack(fault)
     it("would not: " .. what .. " #slow", function() -- this is about Lua code, so sanitizers find nothing in it
-      assert.is_number(first_failure(5000, modules_with(name, from, to), begin))
+      assert.is_number(first_failure(10000, modules_with(name, from, to), begin))
     end)
   end
 end)

@@ -35,6 +35,14 @@ local function spawn(n)
   for _ = 1, n do go(f):take() end
 end
 
+-- A job of pipeline_async.
+local function add_one(value, result)
+  go(function()
+    result:put(value + 1)
+    result:close()
+  end)
+end
+
 -- With the library's own operations, as in core.async.
 local function with_library(pipeline)
   return function(n)
@@ -43,12 +51,7 @@ local function with_library(pipeline)
       for i = 1, n do from:put(i) end
       from:close()
     end)
-    pipeline(8, to, function(value, result)
-      go(function()
-        result:put(value + 1)
-        result:close()
-      end)
-    end, from)
+    pipeline(8, to, add_one, from)
     local sum = 0
     for value in to do sum = sum + value end
     assert(sum == n * (n + 3) // 2)
@@ -75,6 +78,25 @@ end
 
 local function pmap_unordered(n)
   mapped(n, function(from) return rn.pmap_unordered(8, increment, from) end)
+end
+
+-- What rn.pipeline_async does, written out without handling errors, closes, jobs that park, and deadlocks.
+local function jobs_by_hand(_, to, af, from)
+  local jobs = chan(8 - 1)
+  go(function()
+    for value in from do
+      local result = chan(1)
+      jobs:put(result)
+      af(value, result)
+    end
+    jobs:close()
+  end)
+  go(function()
+    for result in jobs do
+      for value in result do to:put(value) end
+    end
+    to:close()
+  end)
 end
 
 -- What rn.pmap_unordered does, written out without handling errors and closes. (For rn.pmap that is `pipeline`.)
@@ -221,6 +243,7 @@ local workloads = {
   pipeline = ns(shared.pipeline, 100000, 1, true),
   pipeline_async = ns(with_library(rn.pipeline_async), 100000, 1, true),
   pipeline_async_unordered = ns(with_library(rn.pipeline_async_unordered), 100000, 1, true),
+  jobs = ns(with_library(jobs_by_hand), 100000, 1, true),
   pmap = ns(pmap, 100000, 1, true),
   pmap_unordered = ns(pmap_unordered, 100000, 1, true),
   workers = ns(workers, 100000, 1, true),
