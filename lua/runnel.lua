@@ -25,7 +25,7 @@ require "runnel.internal.errors.reports"
 ---@field traceparent fun(value?: boolean|string, tracestate?: string): string?, string?
 ---@field is_timeout fun(err: any): boolean whether an error is that of a `timeout` of a scope or a pmap
 ---@field leaks fun(collect?: boolean): runnel.Leak[]
----@field profile fun(f: (fun(): any...), options?: { to?: string }): runnel.Profile, ...
+---@field profile fun(f: (fun(): any), options?: { to?: string }): runnel.Profile
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
 local runnel = {}

@@ -30,7 +30,7 @@ end
 ---    print(made.first) -- a sentence: where to look first
 ---
 ---Only Linux has what it needs.
----@param f fun(): any...
+---@param f fun(): any
 ---@param options? { to?: string } `to`: a file for the profile. Its ending tells the form: .html, a page with a flame
 ---graph; .folded, a line for each stack; .json, for speedscope
 ---@return runnel.Profile profile

@@ -9,15 +9,16 @@ local bytecode = {}
 -- The modules that `require "runnel.all"` loads, and those that run in a thread. Each thread compiles those missing
 -- here.
 local MODULES = {
-  "runnel", "runnel.all", "runnel.alt", "runnel.file", "runnel.frontier", "runnel.json", "runnel.metrics", "runnel.mix",
-  "runnel.mult", "runnel.operations", "runnel.pipe", "runnel.pipeline", "runnel.pmap", "runnel.priority_buffer",
-  "runnel.pub", "runnel.reduce", "runnel.retry", "runnel.scope", "runnel.thread", "runnel.timed", "runnel.timed_out",
+  "runnel", "runnel.all", "runnel.alt", "runnel.file", "runnel.frontier", "runnel.json", "runnel.leaks",
+  "runnel.metrics", "runnel.mix", "runnel.mult", "runnel.operations", "runnel.pipe", "runnel.pipeline", "runnel.pmap",
+  "runnel.priority_buffer", "runnel.profile", "runnel.pub", "runnel.reduce", "runnel.retry", "runnel.scope", "runnel.thread", "runnel.timed", "runnel.timed_out",
   "runnel.traceparent", "runnel.tracing", "runnel.xf",
   "runnel.internal.backoff", "runnel.internal.check", "runnel.internal.ends", "runnel.internal.entries",
   "runnel.internal.guard", "runnel.internal.jobs", "runnel.internal.metrics_text", "runnel.internal.pacer",
   "runnel.internal.sendable", "runnel.internal.short", "runnel.internal.trace_context", "runnel.internal.transduce",
   "runnel.internal.errors.deadlock", "runnel.internal.errors.reports", "runnel.internal.errors.stuck",
-  "runnel.internal.prompt.width",
+  "runnel.internal.profile.first", "runnel.internal.profile.namers", "runnel.internal.profile.recorder",
+  "runnel.internal.profile.tree", "runnel.internal.prompt.width",
   "runnel.internal.threads.bytecode", "runnel.internal.threads.far", "runnel.internal.threads.module_job",
   "runnel.internal.threads.pool", "runnel.internal.threads.pool_main", "runnel.internal.threads.start",
   "runnel.internal.threads.thread_function", "runnel.internal.threads.thread_main",
