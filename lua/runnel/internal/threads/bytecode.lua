@@ -11,8 +11,8 @@ local bytecode = {}
 local MODULES = {
   "runnel", "runnel.all", "runnel.alt", "runnel.file", "runnel.frontier", "runnel.json", "runnel.leaks",
   "runnel.metrics", "runnel.mix", "runnel.mult", "runnel.operations", "runnel.pipe", "runnel.pipeline", "runnel.pmap",
-  "runnel.priority_buffer", "runnel.profile", "runnel.pub", "runnel.reduce", "runnel.retry", "runnel.scope", "runnel.thread", "runnel.timed", "runnel.timed_out",
-  "runnel.traceparent", "runnel.tracing", "runnel.xf",
+  "runnel.priority_buffer", "runnel.profile", "runnel.pub", "runnel.reduce", "runnel.retry", "runnel.scope",
+  "runnel.thread", "runnel.timed", "runnel.timed_out", "runnel.traceparent", "runnel.tracing", "runnel.xf",
   "runnel.internal.backoff", "runnel.internal.check", "runnel.internal.ends", "runnel.internal.entries",
   "runnel.internal.guard", "runnel.internal.jobs", "runnel.internal.metrics_text", "runnel.internal.pacer",
   "runnel.internal.sendable", "runnel.internal.short", "runnel.internal.trace_context", "runnel.internal.transduce",
