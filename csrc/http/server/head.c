@@ -70,6 +70,13 @@ static int read_version(Head *head, Slice version) {
   return version.at[5] == '1' ? 0 : 505;
 }
 
+/* Whether a target is a URL with a host. The host replaces that of the header Host, and must be as strict. */
+static bool is_absolute(Slice target) {
+  size_t at = begins_with(target, "http://") ? 7 : begins_with(target, "https://") ? 8 : 0, end = at;
+  while (end < target.size && target.at[end] != '/' && target.at[end] != '?') end++;
+  return at > 0 && end > at && target.at[at] != ':' && slice_all((Slice){target.at + at, end - at}, is_of_host);
+}
+
 static int read_first(Head *head, Slice line) {
   head->method = take_word(&line);
   head->target = take_word(&line);
@@ -80,8 +87,7 @@ static int read_first(Head *head, Slice line) {
   head->is_head = has_case(head->method, "HEAD");
   if (has_case(head->method, "CONNECT")) return 501;
   bool is_asterisk = has_case(head->target, "*") && has_case(head->method, "OPTIONS");
-  bool is_absolute = begins_with(head->target, "http://") || begins_with(head->target, "https://");
-  return *head->target.at == '/' || is_asterisk || is_absolute ? 0 : 400;
+  return *head->target.at == '/' || is_asterisk || is_absolute(head->target) ? 0 : 400;
 }
 
 /* ---- headers ---- */
