@@ -44,32 +44,32 @@ local GO <const> = [[
 package main
 
 import (
-	"fmt"
-	"io"
-	"log"
-	"net"
-	"net/http"
-	"strings"
+  "fmt"
+  "io"
+  "log"
+  "net"
+  "net/http"
+  "strings"
 )
 
 func main() {
-	log.SetOutput(io.Discard)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
-	http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			w.Header().Set("Connection", "close")
-			w.WriteHeader(400)
-			return
-		}
-		a := strings.Join(r.Header["X-A"], ", ")
-		w.Header().Set("X-Seen", fmt.Sprintf("%x.%x.%x.%x", r.Method, r.RequestURI, a, body))
-		w.Header().Set("Content-Length", "0")
-	}))
+  log.SetOutput(io.Discard)
+  listener, err := net.Listen("tcp", "127.0.0.1:0")
+  if err != nil {
+    panic(err)
+  }
+  fmt.Println(listener.Addr().(*net.TCPAddr).Port)
+  http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+    body, err := io.ReadAll(r.Body)
+    if err != nil {
+      w.Header().Set("Connection", "close")
+      w.WriteHeader(400)
+      return
+    }
+    a := strings.Join(r.Header["X-A"], ", ")
+    w.Header().Set("X-Seen", fmt.Sprintf("%x.%x.%x.%x", r.Method, r.RequestURI, a, body))
+    w.Header().Set("Content-Length", "0")
+  }))
 }
 ]]
 
