@@ -14,7 +14,7 @@ THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
 RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
-CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts embed fuzz gc host model nats-memory \
+CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts differences embed fuzz gc host model nats-memory \
          nats-races httpd-memory httpd-races sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
          shared-races soak soak-machines specs-long spin threads \
          tls-memory tls-races valgrind websocket
@@ -192,6 +192,12 @@ run-nats-memory run-nats-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
 run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE) $(if $(NATS_MODULE),$(BUILD)/nats_oom)
 	$(if $(NATS_MODULE),$(BUILD)/nats_oom)
 	$(BUILD)/runner tests/nats.lua $(if $(LONG),1000,40)
+
+check-differences: ## random requests that http.serve, Node and Go read differently; skipped without node or go; SEED=n
+check-differences: NEEDED = web
+check-differences: BUILT  =
+run-differences: programs
+	$(RUNNEL) tests/http_differences.lua $(if $(LONG),600,60) $(SEED)
 
 .PHONY: check-sqlite
 check-sqlite: check-sqlite-memory check-sqlite-races ## databases of runnel.sqlite used in every way, with sanitizers

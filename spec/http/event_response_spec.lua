@@ -153,7 +153,7 @@ describe("req:events", function()
       if sim.choose(2) == 1 then ch:take() end
       if sim.choose(2) == 1 then ch:close() else rn.into({}, ch):take() end
       http.fake(before)
-    end, { seconds = 60 })
+    end, { seconds = 600 })
     assert.is_true(result.all)
   end)
 

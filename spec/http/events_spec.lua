@@ -244,7 +244,7 @@ describe("http.events", function()
         ch:close()
       end
       http.fake(before)
-    end, { seconds = 60 })
+    end, { seconds = 600 })
     assert.is_true(result.all)
   end)
 

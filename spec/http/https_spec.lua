@@ -64,10 +64,20 @@ describe("http.serve with TLS", function()
 
   it("closes a connection that does not speak it, or not in time, and serves others", function()
     local server <close> = serve(function() return 200, nil, "hello" end, { header_timeout = 1000 })
-    local answer = web.exchange(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert.not_match("hello", answer)
     assert.equal("", web.exchange(server, "\x16\x03\x01")) -- not after `idle`, which is 30 s
+    assert.not_match("HTTP", web.exchange(server, "\x16GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
     assert.equal("hello", assert(ask(server, "/")).body)
+  end)
+
+  it("answers 400 to a client that speaks HTTP without TLS, which says what to do", function()
+    local server <close> = serve(function() error "there is no request" end)
+    for _, request in ipairs {
+      "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "G", "post / HTTP/1.0\r\n\r\n" .. ("x"):rep(300000),
+    } do
+      local answer = web.exchange(server, request)
+      assert.match("^HTTP/1%.1 400 .-\r\nConnection: close\r\n", answer)
+      assert.match("\r\n\r\n400: this port speaks TLS; use an https:// URL\n$", answer)
+    end
   end)
 
   it("cancels the go block of a client that goes away", function()

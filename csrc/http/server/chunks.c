@@ -4,20 +4,25 @@
 #include "http/server/head.h"
 
 enum {
-  SIZE,             /* digits of a size, at least one */
-  EXTENSION_NAME,   /* the first character of an extension's name, behind blanks */
-  EXTENSION,        /* the rest of it */
-  EXTENSION_QUOTED, /* the part of an extension in quotes */
-  EXTENSION_PAIR,   /* the character behind a backslash in quotes */
-  SIZE_LF,          /* the second half of a line's end */
-  DATA,             /* the bytes of the chunk */
-  DATA_CR,          /* the end of the line behind them */
-  DATA_LF,          /* its second half */
-  TRAILER,          /* the first character of a trailer, or of the line that ends the body */
-  TRAILER_NAME,     /* the rest of its name */
-  TRAILER_VALUE,    /* its value */
-  TRAILER_LF,       /* the second half of that line's end */
-  LAST_LF,          /* the second half of the last line's end */
+  SIZE,            /* digits of a size, at least one */
+  NAME,            /* the first character of an extension's name, behind blanks */
+  NAME_REST,       /* the rest of it */
+  NAME_BLANK,      /* blanks behind it: `=` or `;` follows */
+  VALUE,           /* the first character of an extension's value, behind blanks */
+  VALUE_REST,      /* the rest of a value without quotes */
+  VALUE_QUOTED,    /* the rest of a value in quotes */
+  VALUE_PAIR,      /* the character behind a backslash in quotes */
+  VALUE_END,       /* what is behind the closing quote */
+  EXTENSION_BLANK, /* blanks behind a value or the size: `;` follows */
+  SIZE_LF,         /* the second half of a line's end */
+  DATA,            /* the bytes of the chunk */
+  DATA_CR,         /* the end of the line behind them */
+  DATA_LF,         /* its second half */
+  TRAILER,         /* the first character of a trailer, or of the line that ends the body */
+  TRAILER_NAME,    /* the rest of its name */
+  TRAILER_VALUE,   /* its value */
+  TRAILER_LF,      /* the second half of that line's end */
+  LAST_LF,         /* the second half of the last line's end */
   COMPLETE
 };
 
@@ -32,30 +37,44 @@ static int digit_of(char c) {
 
 /* Each of these functions takes a character and returns the next state, or -1 if the character is wrong. */
 
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
 static int size_digit(Chunks *chunks, char c) {
   int digit = digit_of(c);
   if (digit < 0) {
     if (!chunks->digits) return -1;
     chunks->digits = 0;
-    return c == '\r' ? SIZE_LF : c == ';' ? EXTENSION_NAME : -1;
+    return c == '\r' ? SIZE_LF : c == ';' ? NAME : is_blank(c) ? EXTENSION_BLANK : -1;
   }
   if (!chunks->digits++) chunks->left = 0;
   chunks->left = chunks->left * 16 + (uint64_t)digit;
   return chunks->left >> 4 * MOST_DIGITS ? -1 : SIZE;
 }
 
+/* In, or directly behind, an extension's name, or its value. */
+static int extension_rest(int state, char c) {
+  bool is_name = state == NAME_REST || state == NAME_BLANK;
+  if (c == '\r' && state != NAME_BLANK && state != EXTENSION_BLANK) return SIZE_LF;
+  if (c == ';') return NAME;
+  if (c == '=' && is_name) return VALUE;
+  if (is_blank(c)) return is_name ? NAME_BLANK : EXTENSION_BLANK;
+  return (state == NAME_REST || state == VALUE_REST) && head_is_token((unsigned char)c) ? state : -1;
+}
+
 static int extension(Chunks *chunks, int state, char c) {
-  if (state == EXTENSION && c == '\r') return SIZE_LF;
-  if (!head_is_value((unsigned char)c) || ++chunks->extensions > CHUNKS_EXTENSIONS) return -1;
+  if (++chunks->extensions > CHUNKS_EXTENSIONS) return -1;
+  bool is_token = head_is_token((unsigned char)c), is_value = head_is_value((unsigned char)c);
   switch (state) {
-  case EXTENSION_NAME:
-    return c == ' ' || c == '\t' ? EXTENSION_NAME : head_is_token((unsigned char)c) ? EXTENSION : -1;
-  case EXTENSION_QUOTED:
-    return c == '"' ? EXTENSION : c == '\\' ? EXTENSION_PAIR : EXTENSION_QUOTED;
-  case EXTENSION_PAIR:
-    return EXTENSION_QUOTED;
+  case NAME:
+    return is_blank(c) ? NAME : is_token ? NAME_REST : -1;
+  case VALUE:
+    return is_blank(c) ? VALUE : c == '"' ? VALUE_QUOTED : is_token ? VALUE_REST : -1;
+  case VALUE_QUOTED:
+    return c == '"' ? VALUE_END : c == '\\' ? VALUE_PAIR : is_value ? VALUE_QUOTED : -1;
+  case VALUE_PAIR:
+    return is_value ? VALUE_QUOTED : -1;
   default:
-    return c == ';' ? EXTENSION_NAME : c == '"' ? EXTENSION_QUOTED : EXTENSION;
+    return extension_rest(state, c);
   }
 }
 
@@ -72,11 +91,6 @@ static int after(Chunks *chunks, char c) {
   switch (state) {
   case SIZE:
     return size_digit(chunks, c);
-  case EXTENSION_NAME:
-  case EXTENSION:
-  case EXTENSION_QUOTED:
-  case EXTENSION_PAIR:
-    return extension(chunks, state, c);
   case SIZE_LF:
     return c != '\n' ? -1 : chunks->left ? DATA : TRAILER;
   case DATA_CR:
@@ -87,8 +101,12 @@ static int after(Chunks *chunks, char c) {
     return c == '\n' ? TRAILER : -1;
   case LAST_LF:
     return c == '\n' ? COMPLETE : -1;
-  default:
+  case TRAILER:
+  case TRAILER_NAME:
+  case TRAILER_VALUE:
     return trailer(chunks, state, c);
+  default:
+    return extension(chunks, state, c);
   }
 }
 

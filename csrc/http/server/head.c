@@ -17,6 +17,20 @@ static bool is_of_target(unsigned char c) { return c > ' ' && c < 127 && c != '#
 /* Characters of a host name, or of an address with a port. */
 static bool is_of_host(unsigned char c) { return c > ' ' && c < 127 && !strchr("\"#,/<>?@\\^`{|}", c); }
 
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Whether it is a host, with a port or without one; the host may be empty. */
+static bool is_host(Slice host) {
+  bool is_bracketed = false, is_port = false;
+  for (size_t i = 0; i < host.size; i++) {
+    char c = host.at[i];
+    if (is_port ? !is_digit(c) : !is_of_host((unsigned char)c)) return false;
+    if (c == '[' || c == ']') is_bracketed = c == '[';
+    is_port = is_port || (c == ':' && !is_bracketed);
+  }
+  return true;
+}
+
 /* ---- where the head ends ---- */
 
 /* Whether a request may begin with this byte: the first one of a method or of an empty line. */
@@ -60,14 +74,19 @@ static bool begins_with(Slice slice, const char *text) {
   return slice.size > strlen(text) && strncasecmp(slice.at, text, strlen(text)) == 0;
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 static int read_version(Head *head, Slice version) {
   bool is_version = version.size == 8 && memcmp(version.at, "HTTP/", 5) == 0 && is_digit(version.at[5]) &&
                     version.at[6] == '.' && is_digit(version.at[7]);
   if (!is_version) return 400;
   head->is_old = version.at[7] == '0';
   return version.at[5] == '1' ? 0 : 505;
+}
+
+/* Whether a target is a URL with a host. The host replaces that of the header Host, and must be as strict. */
+static bool is_absolute(Slice target) {
+  size_t at = begins_with(target, "http://") ? 7 : begins_with(target, "https://") ? 8 : 0, end = at;
+  while (end < target.size && target.at[end] != '/' && target.at[end] != '?') end++;
+  return at > 0 && end > at && target.at[at] != ':' && is_host((Slice){target.at + at, end - at});
 }
 
 static int read_first(Head *head, Slice line) {
@@ -80,8 +99,7 @@ static int read_first(Head *head, Slice line) {
   head->is_head = has_case(head->method, "HEAD");
   if (has_case(head->method, "CONNECT")) return 501;
   bool is_asterisk = has_case(head->target, "*") && has_case(head->method, "OPTIONS");
-  bool is_absolute = begins_with(head->target, "http://") || begins_with(head->target, "https://");
-  return *head->target.at == '/' || is_asterisk || is_absolute ? 0 : 400;
+  return *head->target.at == '/' || is_asterisk || is_absolute(head->target) ? 0 : 400;
 }
 
 /* ---- headers ---- */
@@ -129,7 +147,7 @@ static int read_border(Head *head, Borders *borders, const Field *field) {
   Slice name = field->name, value = field->value;
   if (slice_is(name, "Host")) {
     borders->hosts++;
-    return slice_all(value, is_of_host) ? 0 : 400;
+    return is_host(value) ? 0 : 400;
   }
   if (slice_is(name, "Content-Length")) {
     borders->lengths++;

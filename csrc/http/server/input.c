@@ -145,11 +145,17 @@ static void lose(Conn *conn) {
   conn_close(conn);
 }
 
+static void refuse_plain(Conn *conn) {
+  conn->is_greeting = false;
+  conn_refuse(conn, 400, "400: this port speaks TLS; use an https:// URL\n", END_WRONG);
+}
+
 void input_receive(Conn *conn) {
   Hub *hub = conn->hub;
   ptrdiff_t n = wire_receive(&conn->wire, hub->block, CONN_BLOCK, &conn->has_more);
   if (n == WIRE_END) end_input(conn);
   if (n == WIRE_LOST) lose(conn);
+  if (n == WIRE_PLAIN) refuse_plain(conn);
   if (n <= 0) return;
   conn_progress(conn, &conn->reading, (size_t)n);
   bool has_waiting = bytes_length(&conn->in) > 0;

@@ -19,8 +19,13 @@ enum { RECORD = 16 * 1024 };
 /* An empty queue keeps its memory if it has at most this many bytes. */
 enum { SMALL = 4096 };
 
-void wire_close(Wire *wire) {
+static void end_session(Wire *wire) {
   if (wire->tls) wire->lib->free(wire->tls);
+  wire->tls = NULL;
+}
+
+void wire_close(Wire *wire) {
+  end_session(wire);
   bytes_free(&wire->sealed);
   (void)close(wire->fd);
 }
@@ -41,6 +46,9 @@ static ptrdiff_t open_sealed(Wire *wire, char *to, size_t max, bool *has_more) {
   return n >= 0 ? n : n == TLS_END ? WIRE_END : WIRE_LOST;
 }
 
+/* Whether this byte begins an HTTP request, and so no record of TLS. */
+static bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
+
 ptrdiff_t wire_receive(Wire *wire, char *to, size_t max, bool *has_more) {
   *has_more = false;
   if (!wire->tls) return receive_raw(wire, to, max);
@@ -48,6 +56,11 @@ ptrdiff_t wire_receive(Wire *wire, char *to, size_t max, bool *has_more) {
   if (n != 0) return n;
   n = receive_raw(wire, to, RECORD);
   if (n <= 0) return n;
+  if (!wire->has_begun && is_letter(*to)) {
+    end_session(wire);
+    return WIRE_PLAIN;
+  }
+  wire->has_begun = true;
   if (!wire->lib->feed(wire->tls, to, (size_t)n)) return WIRE_LOST;
   return open_sealed(wire, to, max, has_more);
 }

@@ -7,15 +7,17 @@
 
 /* Results of wire_receive other than a number of bytes. */
 enum {
-  WIRE_NONE = 0, /* no bytes for now */
-  WIRE_END = -1, /* the other end has closed its sending side */
-  WIRE_LOST = -2 /* the connection is broken, or the session has failed */
+  WIRE_NONE = 0,  /* no bytes for now */
+  WIRE_END = -1,  /* the other end has closed its sending side */
+  WIRE_LOST = -2, /* the connection is broken, or the session has failed */
+  WIRE_PLAIN = -3 /* the client speaks HTTP without TLS; the session has ended, and wire_send sends plain bytes */
 };
 
 typedef struct Wire {
   int fd;                   /* the socket; owned */
   const tls_functions *lib; /* the functions for `tls` */
   Tls *tls;                 /* the session; owned; NULL without TLS */
+  bool has_begun;           /* bytes of the session have been received */
   bool has_failed;          /* the session has failed: only its alert is still sent */
   Bytes sealed;             /* encrypted bytes that the socket has not taken */
 } Wire;
