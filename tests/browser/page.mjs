@@ -202,6 +202,8 @@ const tests = {
       const page = await open(program.url);
       await until(page, () => document.querySelector("#status").textContent.startsWith("live"));
       await until(page, () => Number.parseFloat(document.querySelector(".chart h3 b").textContent) > 0);
+      const first = await page.$eval(".chart h3 b", (e) => e.textContent); // of a picture from the program's beginning
+      await until(page, (text) => document.querySelector(".chart h3 b").textContent !== text, first);
       const before = program.errors.length, rates = [];
       for (let i = 0; i < seconds; i++) {
         await sleep(1000);
