@@ -10,6 +10,7 @@ local describe = {}
 -- The value of a name of the documentation: "rn.pmap", "xf.map", "ch:put", "string.format", "http.get".
 local function documented(name)
   local object, separator, last = name:match "^(.-)([.:]?)([%a_][%w_]*)$"
+  if not object then return nil end -- the entry has no such name: `Connection:` in a table
   if separator == ":" then return object == "ch" and core.methods[last] or nil end
   if object == "" then return rawget(_G, last) end
   local loaded = package.loaded
