@@ -13,7 +13,7 @@
 
 enum {
   NS = 1000000000,
-  MOST_SHARE = 50 /* the handler takes one of so many parts of the time at most */
+  MOST_SHARE = 50 /* the handler takes at most a fiftieth of the time */
 };
 
 #ifndef sigev_notify_thread_id

@@ -1,4 +1,4 @@
-/* profile_timer.h: a signal for each so many ns of processor time that the calling thread uses. */
+/* profile_timer.h: a signal each time the calling thread has used a given processor time, in ns. */
 #ifndef RUNNEL_PROFILE_TIMER_H
 #define RUNNEL_PROFILE_TIMER_H
 

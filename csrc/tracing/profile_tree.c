@@ -16,7 +16,7 @@
 #include "lifetimes/root.h"
 
 enum {
-  SHOWN = 40,    /* of a deep stack the path has so many functions at its beginning and at its end */
+  SHOWN = 40,    /* functions of a deep stack that the path has at its beginning, and at its end */
   DEEPEST = 1000 /* of a deeper one only those at its end: lua_getstack takes time in proportion to the level */
 };
 
@@ -135,7 +135,7 @@ static void descend_stack(lua_State *L, const ProfileSample *s) {
     has_begun = true;
     if (is_c(&ar)) push_c_function(L, co, &ar);
     else push_lua_function(L, &ar);
-    if (lua_rawlen(L, -1) == 0) lua_pop(L, 1); /* a helper of Lua's, which nobody called by a name */
+    if (lua_rawlen(L, -1) == 0) lua_pop(L, 1); /* a function of Lua that was called without a name */
     else descend(L);
     if (level != inner || ar.currentline <= 0) continue;
     lua_pushfstring(L, "line %d", ar.currentline);

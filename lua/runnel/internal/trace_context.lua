@@ -15,7 +15,7 @@ local random = internal.seed -- seeded by a simulation, unlike math.random
 ---@field trace string the id of the trace: 32 hexadecimal digits
 ---@field span string the id of the operation: 16
 ---@field parent? string the id of the operation that asked for it; nil: it is the first of its trace
----@field flags string "01": somebody records the trace; "00": nobody does, or that is not known
+---@field flags string "01": the trace is recorded; "00": it is not, or that is not known
 ---@field state? string what other systems pass on with the trace: the header tracestate
 ---@field name? string of the operation, as in "GET /users"
 ---@field kind? "server"|"consumer" nil: begun by the program
@@ -58,7 +58,7 @@ local function parse(text)
   return trace, parent, tonumber(flags, 16) & 1 == 1 and "01" or "00"
 end
 
--- A random id of so many times 8 hexadecimal digits, not all of them 0.
+-- A random id of n times 8 hexadecimal digits, not all of them 0.
 local function new_id(n)
   local parts = {}
   for i = 1, n do parts[i] = ("%08x"):format(random()) end

@@ -138,7 +138,7 @@ end
 
 -- ---- workers ----
 
----Why nobody takes the jobs of a stage; nil if somebody may.
+---Why no worker takes the jobs of a stage; nil if one may.
 ---@param store runnel.store.Store
 ---@param name string
 ---@return string?

@@ -50,7 +50,7 @@ local function look_around(self)
   if next(gone) then self.gone(gone) end
 end
 
--- Sees whether the queue was paused, and whether somebody asks for a report.
+-- Sees whether the queue was paused, and whether a report is asked for.
 local function see(self, state)
   local is_paused = state.paused == 1
   if is_paused ~= self.is_paused then

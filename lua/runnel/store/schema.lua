@@ -73,7 +73,7 @@ local STREAMS <const> = [[
     tries integer,                         -- deliveries of a message at most
     delivered integer not null default 0,  -- how many messages were delivered
     paused integer not null default 0,     -- 1: nothing starts
-    asked integer not null default 0,      -- when somebody last asked for reports of its workers
+    asked integer not null default 0,      -- when reports of its workers were last asked for
     made integer not null,
     primary key(stream, name)) without rowid;
   create table runnel_delivery(            -- messages that were delivered, and are not done
