@@ -35,21 +35,33 @@ local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r"
 local function escape(c) return ESCAPES[c] or ("\\u%04x"):format(c:byte()) end
 local function quoted(text) return '"' .. text:gsub('[%c"\\\127]', escape) .. '"' end
 
--- The path of a value within the whole, for messages: `value.items[3]`.
-local function step(path, key)
-  if math.type(key) == "integer" then return ("%s[%d]"):format(path, key) end
-  return ("%s.%s"):format(path, tostring(key))
-end
+-- What a call of encode has at hand: the tables around the present value, and their number; for each of them the key
+-- of the field or element that is being encoded; what an error calls the whole value; and for a text of several lines
+-- the spaces of a level.
+---@class runnel.json.Encoder
+---@field inside table<table, true>
+---@field depth integer
+---@field keys table<integer, any>
+---@field name any
+---@field indent? string
 
--- Errors are tables with a message, so that they differ from bugs in this file.
-local function fail(path, problem) error({ message = ("%s: %s"):format(path, problem) }, 0) end
+-- Raises an error that names the present value by its path within the whole: `value.items[3]`. Errors are tables with a
+-- message, so that they differ from bugs in this file.
+local function fail(self, problem)
+  local path = { tostring(self.name) }
+  for i = 1, self.depth do
+    local key = self.keys[i]
+    path[i + 1] = (math.type(key) == "integer" and "[%d]" or ".%s"):format(key)
+  end
+  error({ message = ("%s: %s"):format(table.concat(path), problem) }, 0)
+end
 
 local FLOATS <const> = { "%.15g", "%.16g", "%.17g" }
 
 -- The shortest text that is read back as the same float.
-local function float(value, path)
+local function float(self, value)
   if value ~= value or value == math.huge or value == -math.huge then
-    fail(path, "JSON cannot represent this number")
+    fail(self, "JSON cannot represent this number")
   end
   local text
   for _, format in ipairs(FLOATS) do
@@ -67,64 +79,65 @@ local function is_array(value)
   return n > 0 and n == #value
 end
 
--- What a call of encode has at hand: the tables around the present value, and their number; and for a text of several
--- lines the spaces of a level.
----@class runnel.json.Encoder
----@field inside table<table, true>
----@field depth integer
----@field indent? string
-
 local encode_value
 
 -- The elements of an array as texts.
-local function encode_elements(self, value, path)
-  local parts = {}
-  for i = 1, #value do parts[i] = encode_value(self, value[i], step(path, i)) end
+local function encode_elements(self, value)
+  local parts, keys, depth = {}, self.keys, self.depth
+  for i = 1, #value do
+    keys[depth] = i
+    parts[i] = encode_value(self, value[i])
+  end
   return parts
 end
 
 -- The fields of an object as texts: with indent in the order of their names.
-local function encode_fields(self, value, path)
-  local parts, names, colon = {}, {}, self.indent and ": " or ":"
+local function encode_fields(self, value)
+  local parts, names, colon, keys, depth = {}, {}, self.indent and ": " or ":", self.keys, self.depth
   for key in pairs(value) do
-    if type(key) ~= "string" then fail(step(path, key), "in JSON, keys are strings, and lists have no gaps") end
-    if not utf8.len(key) then fail(step(path, ("%q"):format(key)), "in JSON, keys are UTF-8") end
+    keys[depth] = key
+    if type(key) ~= "string" then fail(self, "in JSON, keys are strings, and lists have no gaps") end
+    if not utf8.len(key) then
+      keys[depth] = ("%q"):format(key)
+      fail(self, "in JSON, keys are UTF-8")
+    end
     names[#names + 1] = key
   end
   if self.indent then table.sort(names) end
   for i, key in ipairs(names) do
-    parts[i] = quoted(key) .. colon .. encode_value(self, value[key], step(path, key))
+    keys[depth] = key
+    parts[i] = quoted(key) .. colon .. encode_value(self, value[key])
   end
   return parts
 end
 
-local function encode_table(self, value, path)
+local function encode_table(self, value)
   if value == json.null then return "null" end
-  if self.inside[value] then fail(path, "a table that contains itself cannot be sent") end
-  if self.depth == DEEPEST then fail(path, ("more than %d tables inside of each other"):format(DEEPEST)) end
+  if self.inside[value] then fail(self, "a table that contains itself cannot be sent") end
+  if self.depth == DEEPEST then fail(self, ("more than %d tables inside of each other"):format(DEEPEST)) end
   self.inside[value], self.depth = true, self.depth + 1
   local open, close, encode = "{", "}", encode_fields
   if is_array(value) then open, close, encode = "[", "]", encode_elements end
-  local parts = encode(self, value, path)
+  local parts = encode(self, value)
   self.inside[value], self.depth = nil, self.depth - 1
   if not self.indent or #parts == 0 then return open .. table.concat(parts, ",") .. close end
   local line = "\n" .. self.indent:rep(self.depth)
   return open .. line .. self.indent .. table.concat(parts, "," .. line .. self.indent) .. line .. close
 end
 
-function encode_value(self, value, path)
+function encode_value(self, value)
   local kind = type(value)
   if kind == "string" then
-    if not utf8.len(value) then fail(path, "in JSON, strings are UTF-8") end
+    if not utf8.len(value) then fail(self, "in JSON, strings are UTF-8") end
     return quoted(value)
   elseif kind == "number" then
-    return math.type(value) == "integer" and ("%d"):format(value) or float(value, path)
+    return math.type(value) == "integer" and ("%d"):format(value) or float(self, value)
   elseif kind == "boolean" then
     return tostring(value)
   elseif kind == "table" then
-    return encode_table(self, value, path)
+    return encode_table(self, value)
   end
-  return fail(path, kind == "nil" and "nil cannot be sent; json.null stands for null" or "a " .. kind ..
+  return fail(self, kind == "nil" and "nil cannot be sent; json.null stands for null" or "a " .. kind ..
     " cannot be sent")
 end
 
@@ -145,20 +158,23 @@ end
 ---Encodes a value, as a text in one line.
 ---@param value any nil, functions, userdata, coroutines, nan and infinity cannot be encoded, nor tables more than 100
 ---deep or with cycles
----@param opts? { indent?: integer, name?: string } `indent`: a line for each element, with so many spaces for each
----level, and fields in the order of their names. `name`: what an error calls the value; default "value"
+---@param opts? { indent?: integer, name?: string } `indent`: a line for each element, with this number of spaces
+---for each level, and fields in the order of their names. `name`: what an error calls the value; default "value"
 ---@return string? text nil if a part cannot be encoded
 ---@return string? problem which part, and why: `value.items[2]: a function cannot be sent`
 function json.encode(value, opts)
   local indent = opts ~= nil and indent_of(opts) or nil
   opts = opts or NO_OPTIONS
-  local ok, text = pcall(encode_value, { inside = {}, depth = 0, indent = indent }, value, opts.name or "value")
+  local self = { inside = {}, depth = 0, keys = {}, name = opts.name or "value", indent = indent }
+  local ok, text = pcall(encode_value, self, value)
   if ok then return text end
   if type(text) == "table" and text.message then return nil, text.message end
   error(text, 0)
 end
 
 -- ---- decode ----
+
+local byte, find, match = string.byte, string.find, string.match
 
 local NAMES = { ["true"] = true, ["false"] = false, null = json.null }
 local CHARACTERS = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t", ['"'] = '"', ["\\"] = "\\", ["/"] = "/" }
@@ -180,12 +196,11 @@ end
 
 -- Decodes the string whose first character is at `at`. Returns it and the position after its closing quote.
 local function decode_string(text, at)
-  local begin = at - 1
-  local stop = text:find('["\\%c]', at) or bad(begin, "a string without its end")
-  if text:byte(stop) == 34 then return text:sub(at, stop - 1), stop + 1 end
-  local parts = {}
+  local plain, after = match(text, '^([^"\\%c]*)"()', at) -- most strings
+  if plain then return plain, after end
+  local begin, parts = at - 1, {}
   while true do
-    stop = text:find('["\\%c]', at) or bad(begin, "a string without its end")
+    local stop = text:find('["\\%c]', at) or bad(begin, "a string without its end")
     parts[#parts + 1] = text:sub(at, stop - 1)
     local c = text:sub(stop, stop)
     if c == '"' then return table.concat(parts), stop + 1 end
@@ -206,6 +221,8 @@ end
 
 -- Decodes the number at `at`. Returns it and the position after it.
 local function decode_number(text, at)
+  local integer = match(text, "^%-?[1-9]%d*%f[^%d.eE+-]", at) -- most numbers
+  if integer and #integer < 19 then return tonumber(integer), at + #integer end
   local digits = text:match("^-?%d+%.?%d*[eE]?[+-]?%d*", at)
   local value = digits and not digits:find "^-?0%d" and not digits:find "%.$" and not digits:find "%.[eE]" and
     tonumber(digits)
@@ -214,55 +231,71 @@ local function decode_number(text, at)
   return value, at + #digits
 end
 
-local function skip(text, at) return (text:find("[^ \t\r\n]", at)) or #text + 1 end
+-- The position of the next character that is not a space: most often `at` itself.
+local function skip(text, at)
+  local c = byte(text, at)
+  return c and c > 32 and at or find(text, "[^ \t\r\n]", at) or #text + 1
+end
 
 local decode_value
 
 local function decode_array(text, at, depth)
-  local list = json.array {}
+  local list, n = json.array {}, 0
   at = skip(text, at)
-  if text:sub(at, at) == "]" then return list, at + 1 end
+  if byte(text, at) == 93 then return list, at + 1 end -- "]"
   while true do
-    list[#list + 1], at = decode_value(text, at, depth)
-    local c = text:sub(at, at)
-    if c == "]" then return list, at + 1 end
-    if c ~= "," then bad(at, "expected , or ]") end
+    n = n + 1
+    list[n], at = decode_value(text, at, depth)
+    local c = byte(text, at)
+    if c == 93 then return list, at + 1 end
+    if c ~= 44 then bad(at, "expected , or ]") end -- ","
     at = at + 1
   end
+end
+
+-- Decodes the key that begins at or after `at`. Returns it and the position after its colon.
+local function decode_key(text, at)
+  at = skip(text, at)
+  local key, after = match(text, '^"([^"\\%c]*)"[ \t\r\n]*:()', at) -- most keys
+  if key then return key, after end
+  if byte(text, at) ~= 34 then bad(at, "expected a key") end
+  key, at = decode_string(text, at + 1)
+  at = skip(text, at)
+  if byte(text, at) ~= 58 then bad(at, "expected :") end
+  return key, at + 1
 end
 
 local function decode_object(text, at, depth)
   local object = {}
   at = skip(text, at)
-  if text:sub(at, at) == "}" then return object, at + 1 end
+  if byte(text, at) == 125 then return object, at + 1 end -- "}"
   while true do
-    at = skip(text, at)
-    if text:sub(at, at) ~= '"' then bad(at, "expected a key") end
     local key
-    key, at = decode_string(text, at + 1)
-    at = skip(text, at)
-    if text:sub(at, at) ~= ":" then bad(at, "expected :") end
-    object[key], at = decode_value(text, at + 1, depth)
-    local c = text:sub(at, at)
-    if c == "}" then return object, at + 1 end
-    if c ~= "," then bad(at, "expected , or }") end
+    key, at = decode_key(text, at)
+    object[key], at = decode_value(text, at, depth)
+    local c = byte(text, at)
+    if c == 125 then return object, at + 1 end
+    if c ~= 44 then bad(at, "expected , or }") end -- ","
     at = at + 1
   end
 end
+
+local CONTAINERS <const> = { [91] = decode_array, [123] = decode_object } -- by "[" and "{"
 
 -- Decodes the value that begins at or after `at`. Returns it and the position of the next character that is not a
 -- space.
 function decode_value(text, at, depth)
   at = skip(text, at)
-  local c = text:sub(at, at)
+  local c = byte(text, at)
+  local container = CONTAINERS[c]
   local value
-  if c == '"' then
+  if c == 34 then
     value, at = decode_string(text, at + 1)
-  elseif c == "{" or c == "[" then
+  elseif container then
     if depth == DEEPEST then bad(at, "nested too deeply") end
-    value, at = (c == "{" and decode_object or decode_array)(text, at + 1, depth + 1)
+    value, at = container(text, at + 1, depth + 1)
   else
-    local word = text:match("^%a+", at)
+    local word = match(text, "^%a+", at)
     if word then
       value = NAMES[word]
       if value == nil then bad(at, "an unknown word") end
