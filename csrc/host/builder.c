@@ -7,15 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "capi/runnel.h"
 #include "host/bundle.h"
 
-/* record() -> the record of this executable, as it is in memory and in its file; and only its mark */
-static int builder_record(lua_State *L) {
+/* mark() -> the mark of this executable's record */
+static int builder_mark(lua_State *L) {
   BundleRecord r = bundle_record();
-  lua_pushlstring(L, (const char *)&r, sizeof r);
   lua_pushlstring(L, r.mark, sizeof r.mark);
-  return 2;
+  return 1;
 }
 
 /* sum(bytes) -> the checksum of a bundle */
@@ -26,7 +24,7 @@ static int builder_sum(lua_State *L) {
   return 1;
 }
 
-/* make_executable(path) -> true | nil, why not: permits to run the file to everybody who may read it */
+/* make_executable(path) -> true | nil, why not: whoever may read the file may then also run it */
 static int builder_make_executable(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   struct stat file;
@@ -74,11 +72,9 @@ static int builder_glob(lua_State *L) {
 
 int builder_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"glob", builder_glob}, {"kind", builder_kind},     {"make_executable", builder_make_executable},
-      {"sum", builder_sum},   {"record", builder_record}, {NULL, NULL},
+      {"glob", builder_glob}, {"kind", builder_kind}, {"make_executable", builder_make_executable},
+      {"sum", builder_sum},   {"mark", builder_mark}, {NULL, NULL},
   };
   luaL_newlib(L, functions);
-  lua_pushliteral(L, RUNNEL_VERSION);
-  lua_setfield(L, -2, "version");
   return 1;
 }

@@ -1,4 +1,4 @@
-/* builder.h: what `runnel build` needs of C (lua/runnel/host/build.lua): require "runnel.host.builder". */
+/* builder.h: the C functions that `runnel build` needs (lua/runnel/host/build.lua): require "runnel.host.builder". */
 #ifndef RUNNEL_HOST_BUILDER_H
 #define RUNNEL_HOST_BUILDER_H
 

@@ -1,8 +1,8 @@
 /* bundle.h: what `runnel build` has put behind the executable: a program with its modules and files.
 
    A program that was built is a copy of this executable with a bundle behind it. The bundle's place, size and checksum
-   are in a record inside the executable, which the build fills in (builder.c). So a program that was cut, or from which
-   a tool has removed what it does not know, knows that its bundle is missing.
+   are in a record inside the executable, which the build fills in (lua/runnel/host/build_bundle.lua). So a program that
+   was truncated or stripped reports that its bundle is missing.
 
    A bundle is a count, that many entries (eight numbers each, see bundle.c), and the bytes they point to. Only the
    executable that it was built with reads it, so there is no version of the format, and numbers are as in memory. */
@@ -17,7 +17,7 @@
 
 #include "librunnel/modules.h"
 
-/* What a part is. lua/runnel/host/build.lua has the same numbers. */
+/* What a part is. lua/runnel/host/build_bundle.lua has the same numbers. */
 typedef enum PartKind {
   PART_SCRIPT = 1, /* the program's script */
   PART_MODULE,     /* a Lua module */
@@ -59,14 +59,14 @@ typedef struct BundleRecord {
 /* The record of this executable. */
 BundleRecord bundle_record(void);
 
-/* A checksum. It differs for sure if all changes are within the same eight bytes. */
+/* A checksum. It always differs if all changes are within eight bytes whose place is a multiple of 8. */
 uint64_t bundle_sum(const unsigned char *bytes, size_t size);
 
 /* Finds and checks the bundle of this executable. Returns NULL and sets *bundle, to NULL if there is none; or returns
    why it cannot be used. */
 const char *bundle_open(Bundle **bundle);
 
-/* The next part of a kind from *i on, which is moved behind it; NULL if there is none. */
+/* The next part of a kind, from number *i on, or NULL. Sets *i to the number after it. */
 Part *bundle_next(const Bundle *b, PartKind kind, size_t *i);
 
 /* The part of a kind and a name, or NULL. */

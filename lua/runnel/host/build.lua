@@ -99,6 +99,7 @@ end
 local ORDER = { "script", "module", "c_module", "library", "file" }
 local WORDS = { script = "script", module = "Lua module", c_module = "C module", library = "shared library",
   file = "file" }
+local PLURALS = { module = "Lua modules", c_module = "C modules", library = "shared libraries", file = "files" }
 
 -- As in "2 C modules (runnel.sqlite.core, luv)".
 local function summary(list)
@@ -108,11 +109,10 @@ local function summary(list)
     for _, part in ipairs(list) do
       if part.kind == kind then names[#names + 1] = part.name end
     end
-    local plural = #names == 1 and "" or kind == "library" and "ies" or "s"
-    local word = plural == "ies" and "shared librar" or WORDS[kind]
+    local word = (#names == 1 and WORDS or PLURALS)[kind]
     local shown = table.concat(names, ", ", 1, math.min(#names, 8)) .. (#names > 8 and ", ..." or "")
     if kind == "script" then texts[1] = names[1]
-    elseif #names > 0 then texts[#texts + 1] = ("%d %s%s (%s)"):format(#names, word, plural, shown) end
+    elseif #names > 0 then texts[#texts + 1] = ("%d %s (%s)"):format(#names, word, shown) end
   end
   return table.concat(texts, ", ")
 end

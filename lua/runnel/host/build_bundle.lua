@@ -20,6 +20,7 @@ for name, number in pairs(bundle.KINDS) do KIND_NAMES[number] = name end
 ---@field path? string of a C module the path of its file
 
 local NUMBER, ENTRY, RECORD = "=I8", "=I8I8I8I8I8I8I8", "=c16I8I8i8"
+local MARK = builder.mark() -- the record begins with it
 local ALIGNMENT = 16 -- of the bundle in the file
 
 ---@param parts runnel.host.Part[]
@@ -46,10 +47,9 @@ end
 
 -- The only place of the record in an executable, or nil and why not.
 local function place_of_record(executable)
-  local _, mark = builder.record()
-  local at = executable:find(mark, 1, true)
+  local at = executable:find(MARK, 1, true)
   if not at then return nil, "it was not made by runnel build" end
-  if executable:find(mark, at + 1, true) then return nil, "it has more than one record" end
+  if executable:find(MARK, at + 1, true) then return nil, "it has more than one record" end
   return at
 end
 
@@ -85,9 +85,9 @@ end
 function bundle.write(path, executable, parts)
   local at, wrong = place_of_record(executable)
   if not at then return nil, wrong end
-  local bytes, _, mark = bundle.pack(parts), builder.record()
+  local bytes = bundle.pack(parts)
   local padding = ("\0"):rep(-#executable % ALIGNMENT)
-  local record = RECORD:pack(mark, #executable + #padding, #bytes, builder.sum(bytes))
+  local record = RECORD:pack(MARK, #executable + #padding, #bytes, builder.sum(bytes))
   local ok, why = write_executable(path,
     { executable:sub(1, at - 1), record, executable:sub(at + #record), padding, bytes })
   if not ok then return nil, why end

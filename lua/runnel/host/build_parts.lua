@@ -51,7 +51,7 @@ local function read(path)
   return file:read "a"
 end
 
--- The Lua code of a file as load takes it: without the mark of UTF-8, and the first line of a script is a comment.
+-- The Lua code of a file as load takes it: without the mark of UTF-8, and with a first line `#...` made a comment.
 local function code(path)
   local text = read(path):gsub("^\xEF\xBB\xBF", ""):gsub("^#", "--#", 1)
   local ok, wrong = load(text, "@" .. path)
@@ -80,12 +80,13 @@ function Collector:add(part)
   return part
 end
 
+-- Adds a note on what is not inside.
+function Collector:note(text, ...) self.notes[#self.notes + 1] = text:format(...) end
+
 -- Adds the shared object of a C module.
 function Collector:add_object(name, path, data)
   if self.is_static then
-    self.notes[#self.notes + 1] = ("the C module %s: this runnel is a static executable, which can load none")
-      :format(name)
-    return
+    return self:note("the C module %s: this runnel is a static executable, which can load none", name)
   end
   local opens = "luaopen_" .. name:gsub("^[^-]*%-", ""):gsub("%.", "_")
   local first = self.objects[path] -- another module in the same file, which is loaded once
@@ -133,20 +134,17 @@ end
 -- Adds what a Lua source requires.
 function Collector:add_required(path, text)
   if text:sub(1, 1) == "\27" then -- bytecode
-    self.notes[#self.notes + 1] = ("the modules that %s requires, which is bytecode"):format(path)
-    return
+    return self:note("the modules that %s requires, which is bytecode", path)
   end
   local found = scan.scan(text)
   for word in pairs(found.words) do self.words[word] = true end
   for _, module in ipairs(found.modules) do
     if not self:add_module(module.name) and module.sure then
-      self.notes[#self.notes + 1] = ("the module %s, which %s:%d requires: it was not found")
-        :format(module.name, path, module.line)
+      self:note("the module %s, which %s:%d requires: it was not found", module.name, path, module.line)
     end
   end
   for _, line in ipairs(found.computed) do
-    self.notes[#self.notes + 1] = ("the module that %s:%d requires, whose name is computed (--include adds it)")
-      :format(path, line)
+    self:note("the module that %s:%d requires, whose name is computed (--include adds it)", path, line)
   end
 end
 
@@ -171,8 +169,7 @@ function Collector:add_late()
     if uses(self.used, late[1]) and has_any(self.words, late[2]) then
       for i = 3, #late do
         if not self:add_module(late[i]) then
-          self.notes[#self.notes + 1] = ("the module %s, which %s may need: it is not installed here")
-            :format(late[i], late[1])
+          self:note("the module %s, which %s may need: it is not installed here", late[i], late[1])
         end
       end
     end
@@ -186,10 +183,8 @@ function Collector:add_files(pattern)
   if #paths == 0 then error("--file: there is no " .. pattern, 0) end
   for _, path in ipairs(paths) do
     if builder.kind(path) == "folder" then
-      local folder = path:gsub("/$", "")
-      if #builder.glob(folder:gsub("[%[%]*?\\]", "\\%0") .. "/*") > 0 then
-        self:add_files(folder:gsub("[%[%]*?\\]", "\\%0") .. "/*")
-      end
+      local below = path:gsub("/$", ""):gsub("[%[%]*?\\]", "\\%0") .. "/*"
+      if #builder.glob(below) > 0 then self:add_files(below) end
     elseif not self.files[path] then
       self.files[path] = true
       self:add { kind = "file", name = path:gsub("^%./", ""), data = read(path) }
