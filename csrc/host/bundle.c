@@ -36,7 +36,7 @@ uint64_t bundle_sum(const unsigned char *bytes, size_t size) {
   for (size_t i = 0; i < size; i += sizeof word) {
     word = 0;
     memcpy(&word, bytes + i, size - i < sizeof word ? size - i : sizeof word);
-    sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15); /* each step is a bijection of both */
+    sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15); /* a change of either changes the result */
     sum = sum << 29 | sum >> 35;
   }
   return sum;

@@ -28,8 +28,8 @@ static bool write_all(int fd, const unsigned char *bytes, size_t size) {
 }
 
 /* A file in memory with the part's bytes: its descriptor and its path; or -1 if the system has none, or no /proc.
-   The path has a number of slashes of its own: dlopen takes the same path for the same library, and descriptors are
-   used again. */
+   The paths of two parts differ in their number of slashes: descriptors are used again, and dlopen takes an equal path
+   for the library that it has loaded already. */
 static int in_memory(const Part *part, char path[PATH_BYTES]) {
 #ifdef __linux__
   int fd = memfd_create(part->module.name, MFD_CLOEXEC);
@@ -50,7 +50,8 @@ static int in_memory(const Part *part, char path[PATH_BYTES]) {
   return -1;
 }
 
-/* A new file in the folder for temporary files, which is to be removed. */
+/* A new file with the part's bytes in the folder for temporary files: its descriptor and its path; or -1. The caller
+   removes it. */
 static int on_disk(const Part *part, char path[PATH_BYTES]) {
   const char *folder = getenv("TMPDIR");
   if (!folder || !*folder || strlen(folder) > PATH_BYTES / 2) folder = "/tmp";
@@ -101,7 +102,7 @@ static int load_c_module(lua_State *L) {
   return 1;
 }
 
-/* ---- files, and what is not there ---- */
+/* ---- files, and modules that are not in the program ---- */
 
 /* (name) -> the bytes of a file, or nil. Upvalue: the Bundle. */
 static int get_file(lua_State *L) {

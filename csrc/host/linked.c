@@ -1,4 +1,4 @@
-/* linked.c: see linked.h. The Makefile defines which they are. */
+/* linked.c: see linked.h. The Makefile defines RUNNEL_LINKED_X for each module that is linked. */
 #include "host/linked.h"
 
 #include <lauxlib.h>

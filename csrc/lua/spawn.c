@@ -116,9 +116,10 @@ static bool keeps_status(void) {
   return sigaction(SIGCHLD, NULL, &now) == 0 && now.sa_handler != SIG_IGN && !(now.sa_flags & SA_NOCLDWAIT);
 }
 
-/* spawn(file, args, env, cwd, stdio, detached) -> child, pid, descriptor; or nil if libuv is to start it, or to say why
-   it cannot: then nothing has been started; or nil and an error. args: without the file. env: nil, or a list of "NAME=value". stdio: up to
-   three descriptors. detached: in a session of its own. */
+/* spawn(file, args, env, cwd, stdio, detached) -> child, pid, descriptor; or nil and an error; or nothing if no process
+   was started: then libuv starts it, or says why it cannot.
+   args: without the file. env: nil, or a list of "NAME=value". stdio: up to three descriptors. detached: in a session of
+   its own. */
 static int spawn_start(lua_State *L) {
   enum { FILE_NAME = 1, ARGS, ENV, CWD, STDIO, DETACHED };
   lua_settop(L, DETACHED);

@@ -35,9 +35,9 @@ static int digit_of(char c) {
   return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
-/* Each of these functions takes a character and returns the next state, or -1 if the character is wrong. */
-
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+/* Each of these functions takes a character and returns the next state, or -1 if the character is wrong. */
 
 static int size_digit(Chunks *chunks, char c) {
   int digit = digit_of(c);
@@ -51,7 +51,7 @@ static int size_digit(Chunks *chunks, char c) {
   return chunks->left >> 4 * MOST_DIGITS ? -1 : SIZE;
 }
 
-/* In, or directly behind, an extension's name, or its value. */
+/* In or behind an extension's name or its value. */
 static int extension_rest(int state, char c) {
   bool is_name = state == NAME_REST || state == NAME_BLANK;
   if (c == '\r' && state != NAME_BLANK && state != EXTENSION_BLANK) return SIZE_LF;
