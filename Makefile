@@ -456,7 +456,7 @@ lint-tree: lint-objects # no include and no call runs upward or in a circle; no 
 	@$(LUA) scripts/check_includes.lua csrc build/lint/gcc/obj build/lint/gcc-debug/obj
 	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude-dir=vendor --exclude=Makefile --exclude=rules --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
-	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1
+	@grep -rnIP --include='*.go' '\s$$' bench examples; test $$? -eq 1
 
 lint-shell:
 	shellcheck .ci/run tests/browser/check site/check/check site/check/lighthouse site/packages $(filter-out %.lua %.c,$(wildcard scripts/*))

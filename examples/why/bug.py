@@ -1,4 +1,4 @@
-# A bug: nobody says that there are no more values, so their reader waits for ever.
+# A bug: the end of the values is not announced, so their reader waits for ever.
 import asyncio
 
 

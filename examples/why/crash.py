@@ -1,4 +1,4 @@
-# A background job fails, and nobody waits for it.
+# A background job fails, and no code waits for its result.
 import asyncio
 
 
