@@ -129,7 +129,7 @@ void profile_stop(lua_State *L, Sched *S) {
   profile_timer_stop(&p->timer);
   atomic_store(&p->ticked, clock_ns());
   p->is_ahead = true;
-  profile_add_present(L, S, p);
+  profile_add_present(L, p);
   if (profile_active(S) == p) S->observer = p->inner;
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);

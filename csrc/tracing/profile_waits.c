@@ -99,7 +99,8 @@ static void add_waits(lua_State *L, Profile *p, const Alt *alt, Go *go) {
   }
 }
 
-void profile_add_present(lua_State *L, Sched *S, Profile *p) {
+void profile_add_present(lua_State *L, Profile *p) {
+  Sched *S = p->S;
   int list = lua_gettop(L) + 1;
   uint32_t n = root_push_list(L);
   for (uint32_t i = 1; i <= n && profile_active(S) == p; i++) {

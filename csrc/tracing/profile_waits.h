@@ -9,6 +9,6 @@
 void profile_choose_step(Profile *p);
 
 /* Records the present waits, at the end of the profile. */
-void profile_add_present(lua_State *L, Sched *S, Profile *p);
+void profile_add_present(lua_State *L, Profile *p);
 
 #endif
