@@ -145,14 +145,8 @@ describe("rn.leaks", function()
 end)
 
 describe("of the blocking kernels of GoBench, as parts of a program that goes on,", function()
-  local names, bugs = {}, {}
-  for _, file in ipairs { "cockroach", "etcd", "grpc", "kubernetes", "moby", "others" } do
-    for name, program in pairs(require("spec.support.goker." .. file)) do
-      names[#names + 1] = name
-      bugs[name] = program
-    end
-  end
-  table.sort(names)
+  local goker = require "spec.support.goker"
+  local names, bugs = goker.names, goker.bugs
 
   local function count()
     local n = 0

@@ -10,7 +10,7 @@
 #include "core/state.h"
 
 /* Pushes a list of the sites where go blocks were collected: tables with `count`, `started`, `where` and `operation`,
-   which are texts ("app.lua:3", "app.lua:5", "take"), and `example`, what the first one there waited for. May raise. */
+   which are texts ("app.lua:3", "app.lua:5", "take"), and `example`, the first wait there. May raise. */
 void leaks_push(lua_State *L, Sched *S);
 
 /* Sets up the counting; the scheduler's userdata is at SCHED_SELF. */

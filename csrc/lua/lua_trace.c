@@ -203,30 +203,22 @@ static int lua_on_error(lua_State *L) {
   return 0;
 }
 
-/* The go block's result channel that is argument i, or 0 for none. */
-static int check_go(lua_State *L, int i, const char *what) {
-  if (lua_isnoneornil(L, i)) return 0;
-  luaL_argcheck(L, chan_to_go(check_chan(L, i, what, "(..., block)")), i, "a go block expected");
-  return i;
-}
-
 /* context(block or nil) -> the context of the go block, or of the running code (context.h) */
 static int lua_context(lua_State *L) {
   const Sched *S = sched_self(L);
   lua_settop(L, 1);
-  int at = check_go(L, 1, "context");
-  if (S->tracer) context_push(L, S, at);
+  bool has_block = !lua_isnil(L, 1);
+  if (has_block) luaL_argcheck(L, chan_to_go(check_chan(L, 1, "context", "(block)")), 1, "a go block expected");
+  if (S->tracer) context_push(L, S, has_block ? 1 : 0);
   else lua_pushnil(L);
   return 1;
 }
 
-/* set_context(value, block or nil): sets it. */
+/* set_context(value): sets that of the running code. */
 static int lua_set_context(lua_State *L) {
   const Sched *S = sched_self(L);
-  lua_settop(L, 2);
-  int at = check_go(L, 2, "set_context");
-  lua_pushvalue(L, 1);
-  if (S->tracer) context_set(L, S, at);
+  lua_settop(L, 1);
+  if (S->tracer) context_set(L, S, 0);
   return 0;
 }
 

@@ -33,7 +33,7 @@ static void set_period(ProfileTimer *timer, int64_t ns) {
   (void)timer_settime(timer->timer, 0, &(struct itimerspec){period, period}, NULL); /* accepts every period */
 }
 
-/* To set a hook on a very deep stack takes long. It must not take all time. */
+/* Setting a hook on a very deep stack takes long: then signals come less often. */
 static void handle(int number, siginfo_t *info, void *context) {
   (void)number;
   (void)context;

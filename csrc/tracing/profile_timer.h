@@ -12,13 +12,13 @@ typedef int timer_t; /* never used: profile_timer_start fails */
 #endif
 
 typedef struct ProfileTimer {
-  void (*tick)(void *data, int64_t ns); /* what the signal's handler calls: so much time has been used since the last */
+  void (*tick)(void *data, int64_t ns); /* called by the signal's handler; ns that have been used since the last call */
   void *data;                           /* its argument */
   int64_t period;                       /* ns; the kernel sends a signal at its own ticks, 1 to 10 ms, at most */
-  int64_t used;                         /* what had been used when the last signal came, in ns */
-  int64_t present;                      /* the period now: longer while the handler takes long, in ns */
-  timer_t timer;                        /* the kernel's timer */
-  sigset_t mask;                        /* the signals that were blocked before */
+  int64_t used;                         /* the processor time when the last signal was handled, in ns */
+  int64_t present; /* the present period, in ns: longer than `period` while the handler takes long */
+  timer_t timer;   /* the kernel's timer */
+  sigset_t mask;   /* the signals that were blocked before */
 } ProfileTimer;
 
 /* Starts the timer for the calling thread; `tick`, `data` and `period` are set. Returns an error number; ENOSYS where

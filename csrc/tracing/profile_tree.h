@@ -22,7 +22,7 @@ typedef enum ProfileWhat { PROFILE_TAKE, PROFILE_PUT, PROFILE_SLEEP, PROFILE_ALT
 
 /* Who has woken it. */
 typedef enum ProfileWaker {
-  PROFILE_NOBODY, /* it still waits */
+  PROFILE_NOBODY, /* it still waits; or this is not known yet */
   PROFILE_GO,     /* a go block: `source` and `line` tell where its function begins, or `origin` */
   PROFILE_MAIN,   /* the main program */
   PROFILE_DRIVER, /* the driver: input and output, and timers */
@@ -54,8 +54,5 @@ typedef struct ProfileSample {
 /* The C function of PROFILE_HELP: (light userdata: a ProfileSample; the go block's userdata, or nil if it runs). Its
    upvalues are the scheduler and the profile. It may run finalizers. */
 int profile_tree_add(lua_State *L);
-
-/* Slots of the stack that a caller of it needs. */
-enum { PROFILE_SLOTS = 6 };
 
 #endif

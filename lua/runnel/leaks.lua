@@ -5,7 +5,7 @@ local check = require "runnel.internal.check"
 
 local leaks = {}
 
--- So many collections find all go blocks that nothing can wake: the first ones hand those that wait to their channels.
+-- How many collections find all go blocks that nothing can wake: the first ones only make waiting go blocks weak roots.
 local COLLECTIONS = 4
 
 ---Go blocks that one line has started, and that were collected while they waited in one line.
@@ -15,7 +15,7 @@ local COLLECTIONS = 4
 ---started the call, as in "pipe at app.lua:7"
 ---@field where string the line where they waited
 ---@field operation string what they waited in: "take", "put" or "alts"
----@field example string what the first go block that waited there for long waited for, as in "take on chan: jobs"
+---@field example string the first long wait there, as in "take on chan: jobs"
 
 ---The leaks so far: go blocks that waited on channels that nothing but waiting go blocks could reach, so that the
 ---collector has taken them. They are counted since the program has begun, the most frequent first.

@@ -659,10 +659,9 @@ function core.internal.trace.release(parts) end
 ---@return any value nil while contexts are not held
 function core.internal.trace.context(block) end
 
----Sets that value, for the go block and those that it starts from now on.
+---Sets that value of the running code, also for the go blocks that it starts from now on.
 ---@param value any
----@param block? runnel.Channel<any> default the running code
-function core.internal.trace.set_context(value, block) end
+function core.internal.trace.set_context(value) end
 
 ---Makes each put on the channel call f(v, waits); nil ends that.
 ---@param ch runnel.Channel<any>

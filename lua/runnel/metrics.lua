@@ -18,12 +18,12 @@ local metrics = {}
 ---@field channels table<string, runnel.ChannelMetrics> by name; in place of digits in a name there is a #
 ---@field flows table<string, table<string, runnel.StageMetrics>> the running flows, by name, and their stages, by name
 ---@field queues table<string, runnel.WorkerMetrics> the workers and durable stages of this program, by name
----@field errors integer errors that were reported: those that nobody took
+---@field errors integer errors that were reported, because the program did not take them
 ---@field memory integer bytes that Lua has in use
 ---@field cpu number ms of processor time that the process has used, with all its threads
 ---@field waited number ms that the loop has waited, because nothing was ready
----@field longest_turn number ms: the longest time since the call before in which the loop did not come round, because
----go blocks computed
+---@field longest_turn number ms: the longest time since the previous call in which the loop did not look at its
+---timers and drivers, because go blocks computed
 local Metrics = {}
 Metrics.__index = Metrics
 
@@ -57,10 +57,10 @@ Metrics.__index = Metrics
 
 -- ---- names ----
 
--- So many names of a kind are told apart; the numbers of later ones are added up under OTHER.
+-- The number of names of a kind that have numbers of their own; those of further names are added up under OTHER.
 local NAMES <const>, OTHER <const> = 200, "other"
 
--- As the monitor's page: names that differ only in digits are one. Digits after a colon are the number of a line.
+-- Names that differ only in digits are one, as on the monitor's page. Digits after a colon are the number of a line.
 local function keep_line(colon) return colon == "" and "#" or nil end
 local function fold(name) return (name:gsub("(:?)%d+", keep_line)) end
 

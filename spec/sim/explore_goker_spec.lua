@@ -3,14 +3,8 @@
 
 local sim = require "runnel.sim"
 
-local names, bugs = {}, {}
-for _, file in ipairs { "cockroach", "etcd", "grpc", "kubernetes", "moby", "others" } do
-  for name, program in pairs(require("spec.support.goker." .. file)) do
-    names[#names + 1] = name
-    bugs[name] = program
-  end
-end
-table.sort(names)
+local goker = require "spec.support.goker"
+local names, bugs = goker.names, goker.bugs
 
 -- The longest program ends within a hundred steps; but some loop until another go block stops them.
 local STEPS = 600

@@ -58,12 +58,14 @@ local function parse(text)
   return trace, parent, tonumber(flags, 16) & 1 == 1 and "01" or "00"
 end
 
--- A random id of n times 8 hexadecimal digits, not all of them 0.
-local function new_id(n)
+---A random id.
+---@param n integer how many times 8 hexadecimal digits it has, not all of them 0
+---@return string
+function contexts.new_id(n)
   local parts = {}
   for i = 1, n do parts[i] = ("%08x"):format(random()) end
   local id = table.concat(parts)
-  return id:find "[^0]" and id or new_id(n)
+  return id:find "[^0]" and id or contexts.new_id(n)
 end
 
 ---Begins an operation in the running code: that of a header, or the first one of a new trace.
@@ -76,8 +78,8 @@ function contexts.begin(traceparent, tracestate, name, kind)
   local state = trace and type(tracestate) == "string" and #tracestate <= LONGEST_STATE
     and not tracestate:find "[%c\127-\255]" and tracestate ~= "" and tracestate or nil
   local operation = {
-    trace = trace or new_id(4), span = new_id(2), parent = parent, flags = flags or contexts.record and "01" or "00",
-    state = state, name = name, kind = kind,
+    trace = trace or contexts.new_id(4), span = contexts.new_id(2), parent = parent, state = state, name = name,
+    kind = kind, flags = flags or contexts.record and "01" or "00",
   }
   recorder.set_context(operation)
   if contexts.record then contexts.record(operation) end

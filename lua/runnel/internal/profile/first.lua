@@ -22,6 +22,21 @@ local function function_of(path)
   return path[1]
 end
 
+-- The innermost line of a path, or nil.
+local function line_of(path)
+  for i = #path, 1, -1 do
+    local line = path[i].key:match "^line (%d+)$"
+    if line then return line end
+  end
+end
+
+-- What the wait at the end of a path is for, and what has ended it, or nil.
+local function wait_of(path)
+  local leaf = path[#path]
+  local by = leaf.key:match "^woken by (.*)"
+  return by and path[#path - 1].text or leaf.text, by
+end
+
 ---The functions in which Lua code ran, those of C that they call included, and the waits; the longest first.
 ---@param trees runnel.internal.profile.Trees
 ---@return { text: string, ns: integer, at: table<string, integer> }[] functions
@@ -43,11 +58,8 @@ function first.longest(trees)
   end)
   tree.walk(trees.waiting, function(path, node)
     if node.own == 0 then return end
-    local wait, line = node, nil
-    if node.key:find "^woken by " then wait = path[#path - 1] end
-    for i = #path, 1, -1 do line = line or path[i].key:match "^line %d+$" end
-    local name = ("%s, %s%s"):format(function_of(path).text, line and line .. ": " or "", wait.text)
-    add(waits, name, node.own)
+    local line, what = line_of(path), wait_of(path)
+    add(waits, ("%s, %s%s"):format(function_of(path).text, line and "line " .. line .. ": " or "", what), node.own)
   end)
   for _, list in ipairs { functions, waits } do
     table.sort(list, function(a, b)
@@ -76,16 +88,14 @@ local function about_functions(trees, functions)
   return text .. "."
 end
 
--- The longest wait below a node: the text of the line and the wait, and who has ended it.
+-- The longest wait below a node: its line, what it is for, and what has ended it.
 local function longest_wait(node)
   local best, found = -1, nil
   tree.walk({ kids = { node } }, function(path, leaf)
     if leaf.own <= best then return end
     best = leaf.own
-    local line
-    for i = #path, 1, -1 do line = line or path[i].key:match "^line (%d+)$" end
-    local by = leaf.key:match "^woken by (.*)"
-    found = { line = line, what = by and path[#path - 1].text or leaf.text, by = by }
+    local what, by = wait_of(path)
+    found = { line = line_of(path), what = what, by = by }
   end)
   return found
 end

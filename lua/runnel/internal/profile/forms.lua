@@ -7,7 +7,7 @@ local first = require "runnel.internal.profile.first"
 ---@type table<string, fun(trees: runnel.internal.profile.Trees): string> the ending of a file -> its text
 local forms = {}
 
--- Calls f(names, us, nodes) for each stack that has time of its own, in us; those of waits begin with "waiting".
+-- Calls f(names, us) for each stack that has time of its own; the names of a wait begin with "waiting".
 local function each_stack(trees, f)
   local function walk(root, prefix)
     tree.walk(root, function(path, node)

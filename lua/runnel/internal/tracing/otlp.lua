@@ -2,6 +2,7 @@
 ---below that of the go block that started it, and so is each operation (runnel.internal.trace_context), such as a
 ---request, whose span is below that of the program that sent it.
 
+local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
 local events = require "runnel.internal.tracing.trace_events"
 local quote = require "runnel.internal.tracing.quote"
@@ -218,7 +219,7 @@ local otlp = {}
 function otlp.write(file, parts, operations)
   local _, _, _, now = recorder.ring()
   local offset = recorder.unix() - (now or 0)
-  local trace = ("%08x%08x%08x%08x"):format(random(), random(), random(), random())
+  local trace = contexts.new_id(4)
   local records, overwritten = 0, 0
   file:setvbuf("full", 1 << 16)
   file:write '{"resourceSpans":['
