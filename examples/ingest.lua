@@ -3,9 +3,10 @@
 --     lua5.4 examples/ingest.lua DATABASE FILE...
 --     printf 'rain,3\nwind,9\nrain,x\n' >day.csv; lua5.4 examples/ingest.lua weather.db day.csv
 --
--- Each line is a name and a number. Lines that are not go to stderr. The rows of a file, and the fact that it is done,
--- are one transaction: so each file is stored exactly once, and a program that was killed is simply started again. A
--- file that cannot be read ends the program with status 1; those before it are in the database. Needs libsqlite3.
+-- Each line is a name and a number. Other lines are reported on stderr. The rows of a file, and the fact that it is
+-- done, are one transaction: so each file is stored exactly once, and a program that was killed is simply started
+-- again. A file that cannot be read ends the program with status 1; those before it are in the database. Needs
+-- libsqlite3.
 
 local USAGE = "usage: lua5.4 examples/ingest.lua DATABASE FILE...\n"
 local database = table.remove(arg, 1)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -26,15 +25,14 @@ static Editing *current; /* whose line output hides */
 
 static volatile sig_atomic_t resized, continued;
 
-/* libedit learns of a change later than the terminal, which has wrapped the line anew. */
-void drawing_size(int *rows, int *columns) {
-  struct winsize size;
-  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0;
-  *rows = known ? size.ws_row : 24;
-  *columns = known ? size.ws_col : 80;
-}
-
 void drawing_write(const char *text) { (void)output_write(STDOUT_FILENO, text, strlen(text)); }
+
+/* Writes bytes to the screen if they are complete, and frees them. */
+static bool write_and_free(Bytes *out, bool is_complete) {
+  if (is_complete) (void)output_write(STDOUT_FILENO, bytes_first(out), bytes_length(out));
+  bytes_free(out);
+  return is_complete;
+}
 
 static bool add_prompt(Picture *picture, const wchar_t *prompt) {
   for (const wchar_t *c = prompt; *c; c++) {
@@ -47,7 +45,7 @@ static bool add_prompt(Picture *picture, const wchar_t *prompt) {
 static bool compose(Editing *ed, const LineInfoW *line, const char *classes) {
   Picture *picture = &ed->picture;
   int rows, columns;
-  drawing_size(&rows, &columns);
+  output_size(&rows, &columns);
   picture_begin(picture, columns);
   bool is_good = add_prompt(picture, ed->prompt);
   size_t byte = 0;
@@ -66,7 +64,7 @@ static bool compose(Editing *ed, const LineInfoW *line, const char *classes) {
 static bool go_to_beginning(const Editing *ed, Bytes *out) {
   char text[16] = "\r";
   int rows, columns;
-  drawing_size(&rows, &columns);
+  output_size(&rows, &columns);
   int row = picture_row(&ed->picture, columns);
   if (row >= rows) row = rows - 1;
   if (row > 0) (void)snprintf(text, sizeof text, "\r\033[%dA", row);
@@ -77,7 +75,7 @@ static bool go_to_beginning(const Editing *ed, Bytes *out) {
 void drawing_draw(Editing *ed) {
   Bytes out = {0};
   int rows, columns;
-  drawing_size(&rows, &columns);
+  output_size(&rows, &columns);
   const LineInfoW *line = el_wline(ed->el);
   int top = lua_gettop(ed->L);
   const char *classes = NULL;
@@ -89,11 +87,8 @@ void drawing_draw(Editing *ed) {
   bool is_good = !ed->shown || go_to_beginning(ed, &out);
   is_good = is_good && compose(ed, line, size >= needed ? classes : NULL);
   lua_settop(ed->L, top);
-  if (is_good && picture_draw(&ed->picture, rows, ed->colours, &out)) {
-    (void)output_write(STDOUT_FILENO, bytes_first(&out), bytes_length(&out));
-    ed->shown = true;
-  }
-  bytes_free(&out);
+  is_good = is_good && picture_draw(&ed->picture, rows, ed->colours, &out);
+  if (write_and_free(&out, is_good)) ed->shown = true;
 }
 
 /* Takes the line off the screen; the cursor is then where the line began. */
@@ -102,16 +97,13 @@ static void hide(Editing *ed) {
   ed->shown = false;
   ed->hidden_at = clock_ns();
   Bytes out = {0};
-  if (go_to_beginning(ed, &out) && bytes_add(&out, "\033[J", 3)) {
-    (void)output_write(STDOUT_FILENO, bytes_first(&out), bytes_length(&out));
-  }
-  bytes_free(&out);
+  (void)write_and_free(&out, go_to_beginning(ed, &out) && bytes_add(&out, "\033[J", 3));
 }
 
 /* The callback of output_before. */
 static void hide_current(void) { hide(current); }
 
-/* Below the output. */
+/* The line begins below the output. */
 void drawing_show(Editing *ed) {
   if (ed->shown) return;
   output_fresh_line();
@@ -144,7 +136,7 @@ static bool size_is_known(Editing *ed) {
     return clock_ns() - ed->asked_at > ANSWER_NS;
   }
   ed->answers = true;
-  drawing_size(&rows, &columns);
+  output_size(&rows, &columns);
   if (width_answer() == columns || ++ed->times_asked >= ASK_AT_MOST) return true;
   ed->asked_at = 0;
   ed->resized_at = clock_ns(); /* the kernel will be informed */
@@ -187,13 +179,10 @@ void drawing_begin_row(void) {
   static const char blank = ' ', rest[] = "\r\033[K";
   Bytes out = {0};
   int rows, columns;
-  drawing_size(&rows, &columns);
+  output_size(&rows, &columns);
   bool is_good = true;
   for (int i = 1; i < columns && is_good; i++) is_good = bytes_add(&out, &blank, 1);
-  if (is_good && bytes_add(&out, rest, sizeof rest - 1)) {
-    (void)output_write(STDOUT_FILENO, bytes_first(&out), bytes_length(&out));
-  }
-  bytes_free(&out);
+  (void)write_and_free(&out, is_good && bytes_add(&out, rest, sizeof rest - 1));
 }
 
 /* ---- signals ---- */
@@ -216,7 +205,7 @@ static void restore_and_die(int signal_number) {
   (void)raise(signal_number);
 }
 
-/* Unless something else has caught it. */
+/* Installs a handler of a signal, unless that has a handler or is ignored. */
 static void catch_signal(int signal_number, void (*handler)(int)) {
   struct sigaction action = {.sa_handler = handler}, before;
   sigemptyset(&action.sa_mask);

@@ -15,9 +15,6 @@ enum { DRAWING_SETTLE_MS = 300 };
 /* Prepares for drawing the lines of an editor, and installs handlers of signals. */
 void drawing_open(Editing *ed);
 
-/* The present size of the screen. */
-void drawing_size(int *rows, int *columns);
-
 /* Moves the cursor to the beginning of a row, where it may not be after the echo of text typed ahead, or the output of
    another process. */
 void drawing_begin_row(void);

@@ -19,6 +19,11 @@ bool editing_call(lua_State *L, const char *name, char *text, char *second, int 
   return is_good;
 }
 
+const wchar_t *editing_begin_of_line(const LineInfoW *line, const wchar_t *at) {
+  while (at > line->buffer && at[-1] != L'\n') at--;
+  return at;
+}
+
 char *editing_text(const Editing *ed) {
   const LineInfoW *line = el_wline(ed->el);
   return utf8_from_wide(line->buffer, (size_t)(line->lastchar - line->buffer));

@@ -59,6 +59,9 @@ typedef struct Editing {
    of L; false if it raises, or memory has run out: then the stack is as before. */
 bool editing_call(lua_State *L, const char *name, char *text, char *second, int n);
 
+/* The beginning of the line of a chunk in which a place is. */
+const wchar_t *editing_begin_of_line(const LineInfoW *line, const wchar_t *at);
+
 /* The text of the line, and the part of it before the cursor. The caller frees it. NULL if memory runs out. */
 char *editing_text(const Editing *ed);
 char *editing_text_before(const Editing *ed);

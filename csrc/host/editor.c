@@ -38,8 +38,7 @@ static Editing ed;
 /* Whether libedit's search of the history is going on, which it shows in the last line. */
 static bool is_searching(void) {
   const LineInfoW *line = el_wline(ed.el);
-  const wchar_t *begin = line->lastchar;
-  while (begin > line->buffer && begin[-1] != L'\n') begin--;
+  const wchar_t *begin = editing_begin_of_line(line, line->lastchar);
   size_t length = (size_t)(line->lastchar - begin);
   return begin > line->buffer && length >= 4 && (!wmemcmp(begin, L"bck:", 4) || !wmemcmp(begin, L"fwd:", 4));
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "host/drawing.h"
+#include "host/output.h"
 #include "host/paste.h"
 #include "host/typed.h"
 #include "host/wait.h"
@@ -38,31 +39,36 @@ static void insert(EditLine *el, const char *text) {
 
 /* How many rows a text has on the screen. */
 static int rows_of(const char *text) {
-  int rows = 0, width, columns;
-  drawing_size(&width, &columns);
+  int rows_of_screen, columns;
+  output_size(&rows_of_screen, &columns);
   Picture picture = {0};
   picture_begin(&picture, columns);
   wchar_t *wide = utf8_to_wide(text);
   for (const wchar_t *c = wide; c && *c; c++) (void)picture_add(&picture, *c, PICTURE_PLAIN);
-  rows = picture_rows(&picture);
+  int rows = picture_rows(&picture);
   picture_free(&picture);
   free(wide);
   return rows;
+}
+
+/* The end of the line of a chunk in which a place is. */
+static const wchar_t *end_of_line(const LineInfoW *line, const wchar_t *at) {
+  while (at < line->lastchar && *at != L'\n') at++;
+  return at;
 }
 
 /* Moves the cursor, as the arrow keys do in a chunk of several lines: to the same column of the line above (-1) or
    below (1). False if there is none. */
 static bool move_line(EditLine *el, int direction) {
   const LineInfoW *line = el_wline(el);
-  const wchar_t *begin = line->cursor, *to;
-  while (begin > line->buffer && begin[-1] != L'\n') begin--;
+  const wchar_t *begin = editing_begin_of_line(line, line->cursor), *to;
   if (direction < 0) {
     if (begin == line->buffer) return false;
     const wchar_t *end = begin - 1;
-    for (to = end; to > line->buffer && to[-1] != L'\n';) to--;
+    to = editing_begin_of_line(line, end);
     for (ptrdiff_t n = line->cursor - begin; n > 0 && to < end; n--) to++;
   } else {
-    for (to = line->cursor; to < line->lastchar && *to != L'\n';) to++;
+    to = end_of_line(line, line->cursor);
     if (to == line->lastchar) return false;
     to++;
     for (ptrdiff_t n = line->cursor - begin; n > 0 && to < line->lastchar && *to != L'\n'; n--) to++;
@@ -111,8 +117,9 @@ static unsigned char end_line(EditLine *el) {
   return el_winsertstr(el, L"\n") == 0 ? CC_NEWLINE : CC_ERROR;
 }
 
-/* The arrows up and down: lines of the edited chunk, and then older and newer chunks. One that was just fetched is
-   passed at once. Above lines that were pasted as if they were typed are those of the chunk that were read before. */
+/* The arrows up and down: lines of the edited chunk, and then older and newer chunks. A chunk that was just fetched is
+   left at once. If the first lines of a chunk were pasted as if they were typed, they were read before this line: then
+   the arrow up asks for them. */
 
 static unsigned char up(EditLine *el, int c) {
   Editing *ed = editing_of(el);
@@ -131,8 +138,7 @@ static unsigned char down(EditLine *el, int c) {
 static unsigned char home(EditLine *el, int c) {
   (void)c;
   const LineInfoW *line = el_wline(el);
-  const wchar_t *to = line->cursor;
-  while (to > line->buffer && to[-1] != L'\n') to--;
+  const wchar_t *to = editing_begin_of_line(line, line->cursor);
   (void)el_cursor(el, (int)((to == line->cursor ? line->buffer : to) - line->cursor));
   return CC_CURSOR;
 }
@@ -140,8 +146,7 @@ static unsigned char home(EditLine *el, int c) {
 static unsigned char end(EditLine *el, int c) {
   (void)c;
   const LineInfoW *line = el_wline(el);
-  const wchar_t *to = line->cursor;
-  while (to < line->lastchar && *to != L'\n') to++;
+  const wchar_t *to = end_of_line(line, line->cursor);
   (void)el_cursor(el, (int)((to == line->cursor ? line->lastchar : to) - line->cursor));
   return CC_CURSOR;
 }
@@ -174,7 +179,7 @@ static unsigned char new_line(EditLine *el, int c) {
 /* Shows the beginning of the block in the line. */
 static void show_beginning(EditLine *el, const char *text) {
   int rows, columns;
-  drawing_size(&rows, &columns);
+  output_size(&rows, &columns);
   char *beginning = paste_beginning(text, columns);
   if (beginning) insert(el, beginning);
   free(beginning);
@@ -192,10 +197,10 @@ static unsigned char paste(EditLine *el, int c) {
   text[kept] = '\0';
   bool enter = kept < size;
   int rows, columns;
-  drawing_size(&rows, &columns);
+  output_size(&rows, &columns);
   if (kept > LONGEST_PASTE || rows_of(text) > rows - 2) {
     const LineInfoW *line = el_wline(el);
-    char *before = utf8_from_wide(line->buffer, (size_t)(line->cursor - line->buffer));
+    char *before = editing_text_before(ed);
     char *after = utf8_from_wide(line->cursor, (size_t)(line->lastchar - line->cursor));
     size_t room = before && after ? strlen(before) + kept + strlen(after) + 1 : 0;
     free(ed->block);
@@ -238,7 +243,7 @@ static unsigned char clear(EditLine *el, int c) {
 static void print_candidates(lua_State *L) {
   int rows_of_screen, columns;
   size_t widest = 1, n = lua_rawlen(L, -1), length;
-  drawing_size(&rows_of_screen, &columns);
+  output_size(&rows_of_screen, &columns);
   for (size_t i = 1; i <= n; i++, lua_pop(L, 1)) {
     lua_rawgeti(L, -1, (lua_Integer)i);
     if (lua_tolstring(L, -1, &length) && length > widest) widest = length;
@@ -304,8 +309,7 @@ void keys_move_closing(Editing *ed) {
   bool is_typed = length == ed->length + 1 && line->cursor > line->buffer && line->cursor[-1] == ed->key;
   ed->length = length;
   if (!is_typed || !wcschr(last, ed->key) || wait_pending() >= EDITING_PASTED) return;
-  const wchar_t *begin = line->cursor, *word;
-  while (begin > line->buffer && begin[-1] != L'\n') begin--;
+  const wchar_t *begin = editing_begin_of_line(line, line->cursor), *word;
   for (word = begin; word < line->cursor && *word == L' ';) word++;
   if (begin == line->buffer || line->cursor - word > LONGEST_CLOSING) return;
   int top = lua_gettop(ed->L);

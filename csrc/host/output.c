@@ -61,6 +61,13 @@ static void begin_output(void) {
   tail_lost = false;
 }
 
+void output_size(int *rows, int *columns) {
+  struct winsize size;
+  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0;
+  *rows = known ? size.ws_row : 24;
+  *columns = known ? size.ws_col : 80;
+}
+
 void output_before(void (*hide)(void)) { hide_line = hide; }
 
 void output_fresh_line(void) {

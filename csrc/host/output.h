@@ -15,6 +15,10 @@ void output_install(void);
 /* Writes all bytes to a descriptor, waiting while it is non-blocking and full. False if that fails. */
 bool output_write(int fd, const char *bytes, size_t size);
 
+/* The present size of the terminal at stdout; 24 rows and 80 columns if it is not known. The kernel is asked each time:
+   libedit learns of a change later than the terminal, which has wrapped the line anew by then. */
+void output_size(int *rows, int *columns);
+
 /* Sets the function to call before the next output, once; NULL for none. */
 void output_before(void (*hide)(void));
 

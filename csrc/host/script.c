@@ -18,10 +18,15 @@ static void push_module(lua_State *L, const char *name) {
   lua_call(L, 1, 1);
 }
 
+/* Requires a module and pushes one of its functions, above the module. */
+static void push_function(lua_State *L, const char *module, const char *name) {
+  push_module(L, module);
+  lua_getfield(L, -1, name);
+}
+
 /* Protected: () -> a list of all go blocks, as text. */
 static int list_blocks(lua_State *L) {
-  push_module(L, "runnel.host.blocks");
-  lua_getfield(L, -1, "all");
+  push_function(L, "runnel.host.blocks", "all");
   lua_call(L, 0, 1);
   return 1;
 }
@@ -124,8 +129,7 @@ static int run_file(lua_State *L, const Options *o, const char *path) {
 
 /* Protected: (path, records or nil) */
 static int start_trace(lua_State *L) {
-  push_module(L, "runnel");
-  lua_getfield(L, -1, "trace");
+  push_function(L, "runnel", "trace");
   lua_pushvalue(L, 1);
   lua_createtable(L, 0, 1);
   lua_pushvalue(L, 2);
@@ -134,23 +138,19 @@ static int start_trace(lua_State *L) {
   return 0;
 }
 
-/* Protected: (path) */
-static int start_profile(lua_State *L) {
-  push_module(L, "runnel.internal.profile.recorder");
-  lua_getfield(L, -1, "record");
+/* Calls a function of a module with the argument of a protected function, and returns no results from that. */
+static int call_with_argument(lua_State *L, const char *module, const char *name) {
+  push_function(L, module, name);
   lua_pushvalue(L, 1);
   lua_call(L, 1, 0);
   return 0;
 }
 
+/* Protected: (path) */
+static int start_profile(lua_State *L) { return call_with_argument(L, "runnel.internal.profile.recorder", "record"); }
+
 /* Protected: (port) */
-static int start_monitor(lua_State *L) {
-  push_module(L, "runnel.host.monitor");
-  lua_getfield(L, -1, "start");
-  lua_pushvalue(L, 1);
-  lua_call(L, 1, 0);
-  return 0;
-}
+static int start_monitor(lua_State *L) { return call_with_argument(L, "runnel.host.monitor", "start"); }
 
 bool script_watch(lua_State *L, const Options *o) {
   if (o->trace) {
@@ -246,8 +246,7 @@ bool script_run_bundle(lua_State *L, const Options *o, const Bundle *b) {
 
 /* () -> a text about the go blocks parked at the end, or nil */
 static int drain(lua_State *L) {
-  push_module(L, "runnel.host.blocks");
-  lua_getfield(L, -1, "drain");
+  push_function(L, "runnel.host.blocks", "drain");
   lua_call(L, 0, 1);
   return 1;
 }

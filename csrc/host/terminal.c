@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -204,10 +203,10 @@ static int term_paint(lua_State *L) {
 
 /* size() -> lines, columns */
 static int term_size(lua_State *L) {
-  struct winsize size;
-  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0;
-  lua_pushinteger(L, known ? size.ws_row : 24);
-  lua_pushinteger(L, known ? size.ws_col : 80);
+  int rows, columns;
+  output_size(&rows, &columns);
+  lua_pushinteger(L, rows);
+  lua_pushinteger(L, columns);
   return 2;
 }
 

@@ -1,6 +1,6 @@
--- Sends the mails of a folder, one file each, by a command that reads it, such as sendmail -t -i. Each is sent once,
--- but for one whose command runs while the program is killed; and tried again every hour for three days, also if the
--- program is started again meanwhile. Needs luv and libsqlite3.
+-- Sends the mails of a folder, one file each, by a command that reads it, such as sendmail -t -i. Each is sent once;
+-- only one whose command runs when the program is killed may be sent again. A mail that fails is tried again every hour
+-- for three days, also after a restart of the program. Needs luv and libsqlite3.
 --
 --     runnel examples/recipes/mailer.lua outbox mails.db sendmail -t -i
 
@@ -10,7 +10,7 @@ local uv = require "runnel.uv"
 local dir, store = arg[1], require("runnel.store").open(arg[2])
 local PAUSE <const>, LONGEST <const> = tonumber(os.getenv "PAUSE") or 3600, 3 * 24 * 3600 -- seconds
 local began = store:once("began", function() return os.time() end)
-local places = rn.chan(8) -- so many at a time
+local places = rn.chan(8) -- at most 8 at a time
 
 local function send(name)
   local since = began(name)

@@ -1,5 +1,6 @@
 -- Runs commands each night, one after the other, at the given time. After a crash or a restart it goes on with the
--- first command that has not ended; a night on which it was off is made up for. Needs luv and libsqlite3.
+-- first command that has not ended. If it was off last night, it runs the commands when it starts. Needs luv and
+-- libsqlite3.
 --
 --     runnel examples/recipes/nightly.lua 03:00 nights.db 'pg_dump shop >shop.sql' 'rsync shop.sql backup:'
 

@@ -83,9 +83,6 @@ local function interface(own, write, lines)
   local function say(text) write(text .. "\n") end
   return {
     session = own, style = pretty.style(COLUMNS), print = say, complain = say,
-    print_note = function(text)
-      if text then say(text) end
-    end,
     keys = "An empty line abandons what is incomplete.",
     call = function(f) return xpcall(f, traceback) end,
     size = function() return ROWS, COLUMNS end,
@@ -116,13 +113,15 @@ local function run_all(ui, texts)
     if not results[1] then
       entry.failed = true
       ui.print(results[2])
-      ui.print_note(hint.of_error(own, results[2]))
+      local question = hint.of_error(own, results[2])
+      if question then ui.print(question) end
     elseif results.n > 1 then
       local value = results[2]
       local is_function = results.n == 2 and type(value) == "function"
       ui.print(is_function and describe.func(own, value, text, COLUMNS)
         or pretty.values(ui.style, table.unpack(results, 2, results.n)))
-      ui.print_note(results.n == 2 and value == nil and hint.of_chunk(own, text) or nil)
+      local question = results.n == 2 and value == nil and hint.of_chunk(own, text)
+      if question then ui.print(question) end
       if chunk.has_value then own:keep(value) end
     end
   end

@@ -12,17 +12,12 @@ describe("the prompt #slow", function()
   end
 
   local dir, term
-  before_each(function() dir = process.directory() end)
-  after_each(function()
-    if term then term:close() end
-    term = nil
-    dir:remove()
-  end)
+  before_each(function() dir = terminal.begin() end)
+  after_each(terminal.finish)
 
   -- Starts the prompt.
   local function open(options, opts)
-    if term then term:close() end
-    term = terminal.runnel(dir, options, opts)
+    term = terminal.prompt(options, opts)
     return term
   end
 

@@ -16,16 +16,11 @@ describe("the prompt in a terminal #slow", function()
   end
 
   local dir, term
-  before_each(function() dir = process.directory() end)
-  after_each(function()
-    if term then term:close() end
-    term = nil
-    dir:remove()
-  end)
+  before_each(function() dir = terminal.begin() end)
+  after_each(terminal.finish)
 
   local function open(opts)
-    if term then term:close() end
-    term = terminal.runnel(dir, nil, opts)
+    term = terminal.prompt(nil, opts)
     return term
   end
 

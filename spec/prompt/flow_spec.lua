@@ -1,6 +1,5 @@
 -- The commands of a prompt for flows.
 
-local process = require "spec.support.process"
 local terminal = require "spec.support.terminal"
 
 -- These specs wait for a real terminal.
@@ -12,8 +11,8 @@ describe("flows at the prompt #slow", function()
 
   local dir, term
   before_each(function()
-    dir = process.directory()
-    term = terminal.runnel(dir)
+    dir = terminal.begin()
+    term = terminal.prompt()
     term:paste [[
 flow = require "runnel.flow"
 f = flow("job", {
@@ -25,10 +24,7 @@ f = flow("job", {
 ]]
     term:expect "%[2%]>$"
   end)
-  after_each(function()
-    term:close()
-    dir:remove()
-  end)
+  after_each(terminal.finish)
 
   it("are those that were started last, without a name", function()
     term:type ":pause pa"

@@ -1,6 +1,5 @@
 -- The prompt in a real terminal: chunks of several lines, colours while typing, and what it says about mistakes.
 
-local process = require "spec.support.process"
 local terminal = require "spec.support.terminal"
 
 -- These specs wait for a real terminal.
@@ -11,16 +10,11 @@ describe("at the prompt #slow", function()
   end
 
   local dir, term
-  before_each(function() dir = process.directory() end)
-  after_each(function()
-    if term then term:close() end
-    term = nil
-    dir:remove()
-  end)
+  before_each(function() dir = terminal.begin() end)
+  after_each(terminal.finish)
 
   local function open(opts)
-    if term then term:close() end
-    term = terminal.runnel(dir, nil, opts)
+    term = terminal.prompt(nil, opts)
     return term
   end
 

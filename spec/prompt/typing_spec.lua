@@ -130,9 +130,14 @@ describe("'did you mean' names", function()
     assert.is_nil(hint.nearest("nonsense", list))
   end)
 
+  -- What gives the hint for a message, in a session that has run some chunks.
+  local function hints_of(...)
+    local session = session_of(...)
+    return function(message) return hint.of_error(session, message) end
+  end
+
   it("a global or a local, if a call of an unknown one fails", function()
-    local session = session_of("local counter = 1", "jobs = rn.chan()", "conter()", "pritn(1)")
-    local function of(message) return hint.of_error(session, message) end
+    local of = hints_of("local counter = 1", "jobs = rn.chan()", "conter()", "pritn(1)")
     assert.equal("did you mean counter?", of "[3]:1: attempt to call a nil value (global 'conter')\nstack traceback:")
     assert.equal("did you mean print?", of "[4]:1: attempt to call a nil value (global 'pritn')")
     assert.is_nil(of "[4]:1: attempt to call a nil value (global 'nonsense')")
@@ -140,8 +145,7 @@ describe("'did you mean' names", function()
   end)
 
   it("a field or a method, of the value in the line of the error", function()
-    local session = session_of("jobs = rn.chan()", "x = 1\nrn.pmpa(1)", "jobs:clsoe()")
-    local function of(message) return hint.of_error(session, message) end
+    local of = hints_of("jobs = rn.chan()", "x = 1\nrn.pmpa(1)", "jobs:clsoe()")
     assert.equal("did you mean rn.pmap?", of "[2]:2: attempt to call a nil value (field 'pmpa')")
     assert.equal("did you mean jobs:close?", of "[3]:1: attempt to call a nil value (method 'clsoe')")
     assert.is_nil(of "[9]:1: attempt to call a nil value (field 'pmpa')")
@@ -158,11 +162,23 @@ describe("'did you mean' names", function()
   end)
 end)
 
+-- A part of the manual, for the specs that are run by an interpreter without it.
+package.preload["runnel.host.manual_tables"] = package.preload["runnel.host.manual_tables"] or function()
+  return { { calls = { "rn.pmap(n, f, from, [opts])" }, names = {}, text = "Calls f. More." },
+    { calls = { "Connection: a close" }, names = {}, text = "stays open" } }
+end
+
+describe("the names in the documentation", function()
+  it("are only those of values and methods, though other rows of tables begin like one", function()
+    local names = doc.names()
+    assert.is_true(#names > 150)
+    for _, name in ipairs(names) do assert.matches("[%w_]$", name) end
+    assert.same({}, doc.find "Connection")
+  end)
+end)
+
 describe("a function is shown", function()
   it("as the manual calls it, with the first sentence about it", function()
-    package.preload["runnel.host.manual_tables"] = package.preload["runnel.host.manual_tables"] or function()
-      return { { calls = { "rn.pmap(n, f, from, [opts])" }, names = {}, text = "Calls f. More." } }
-    end
     local session = session_of()
     if #doc.find "rn.pmap" > 0 then
       local text = describing.func(session, rn.pmap, "", 60)

@@ -20,6 +20,8 @@ local PATIENCE = 60000
 ---Whether terminals are available.
 terminal.available = os.execute "command -v tmux >/dev/null 2>&1" == true
 
+local opened = {} -- the terminals of a spec
+
 ---Starts a command in a terminal of its own. tmux runs in its control mode: it reads commands, answers each of them
 ---between the lines %begin and %end, and reports events in between, above all %output when a program has written. So a
 ---spec waits for the program's output without starting a process for each check of the screen.
@@ -203,6 +205,7 @@ function terminal.open(command, opts)
     os.remove(socket)
   end
 
+  opened[#opened + 1] = term
   return term
 end
 
@@ -217,6 +220,34 @@ function terminal.runnel(dir, arguments, opts)
   term.prompt = opts and opts.prompt or ">$"
   term:expect(term.prompt)
   return term
+end
+
+local directory -- of a spec
+
+---For before_each.
+---@return table directory of process.directory
+function terminal.begin()
+  directory = process.directory()
+  return directory
+end
+
+local function close_all()
+  for _, term in ipairs(opened) do term:close() end
+  opened = {}
+end
+
+---For after_each: closes the terminals, and removes the directory.
+function terminal.finish()
+  close_all()
+  directory:remove()
+end
+
+---Starts runnel in the directory of the spec, as terminal.runnel does, and closes the terminals before it.
+---@param arguments? string
+---@param opts? table
+function terminal.prompt(arguments, opts)
+  close_all()
+  return terminal.runnel(directory, arguments, opts)
 end
 
 return terminal

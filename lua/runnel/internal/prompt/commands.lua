@@ -17,7 +17,6 @@ local width = require "runnel.internal.prompt.width"
 ---@field style runnel.internal.prompt.Style
 ---@field print fun(text: string)
 ---@field complain fun(text: string) prints an error
----@field print_note? fun(text: string?) prints a remark, if there is one
 ---@field call fun(f: function): boolean, ... calls f. Returns true and its results, or false and the text to print
 ---@field size fun(): integer, integer rows and columns
 ---@field paint fun(lines: string[]|nil) shows lines instead of those shown before; nil: keeps them on the screen

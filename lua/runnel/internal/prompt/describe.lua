@@ -10,7 +10,6 @@ local describe = {}
 -- The value of a name of the documentation: "rn.pmap", "xf.map", "ch:put", "string.format", "http.get".
 local function documented(name)
   local object, separator, last = name:match "^(.-)([.:]?)([%a_][%w_]*)$"
-  if not object then return nil end -- the entry has no such name: `Connection:` in a table
   if separator == ":" then return object == "ch" and core.methods[last] or nil end
   if object == "" then return rawget(_G, last) end
   local loaded = package.loaded
@@ -34,8 +33,11 @@ function describe.name_of(f)
   return name and not name:find ":" and name:gsub("^xf%.", "rn.xf.") or nil
 end
 
--- The lines of the chunk or file in which a function is defined; nil if it cannot be read.
-local function lines_of(session, source)
+---The lines of the chunk or file in which a function is defined.
+---@param session runnel.internal.prompt.Session
+---@param source string as of debug.getinfo
+---@return string[]? lines nil if it cannot be read
+function describe.lines_of(session, source)
   local number, path = source:match "^=%[(%d+)%]$", source:match "^@(.*)$"
   local chunk = number and session.chunks[tonumber(number)]
   local text = chunk and chunk.text
@@ -51,11 +53,9 @@ local function lines_of(session, source)
   return lines
 end
 
-describe.lines_of = lines_of
-
 -- The first line of the comment above a function.
 local function comment(session, info)
-  local lines, first = lines_of(session, info.source), nil
+  local lines, first = describe.lines_of(session, info.source), nil
   for i = info.linedefined - 1, 1, -1 do
     local text = lines and lines[i] and lines[i]:match "^%s*%-%-%-?%s?(.*)$"
     if not text then break end
@@ -85,7 +85,7 @@ function describe.func(session, f, typed, columns)
   if entry then
     local calls = {}
     for _, call in ipairs(entry.calls) do
-      if call:match "^[%a_][%w_.:]*" == name then calls[#calls + 1] = call end
+      if doc.path_of(call) == name then calls[#calls + 1] = call end
     end
     local first = entry.text:match "^(.-%.)%s" or entry.text
     local more = first ~= entry.text and (" (%s? shows more)"):format(name) or ""

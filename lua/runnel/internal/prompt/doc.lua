@@ -37,12 +37,20 @@ local function referred()
   return reference
 end
 
+---The path at the beginning of a call: "rn.xf.map" of "rn.xf.map(f)". Nil if there is none: some rows of the manual's
+---tables begin with other text, such as the header `Connection: close`.
+---@param call string
+---@return string?
+function doc.path_of(call)
+  local path = call:match "^[%a_][%w_.:]*"
+  return path and path:find "[%w_]$" and path or nil
+end
+
 -- The prefix and the name of a call: "rn.xf", "map"; "", "print".
 local function parts(call)
-  local path = call:match "^[%a_][%w_.:]*"
+  local path = doc.path_of(call)
   if not path then return nil end
-  local prefix, name = path:match "^(.-)[.:]?([%a_][%w_]*)$"
-  return prefix, name
+  return path:match "^(.-)[.:]?([%a_][%w_]*)$"
 end
 
 -- Whether a call has that name, and that prefix if one is given.
@@ -122,7 +130,7 @@ function doc.names()
   for _, entries in ipairs { documented(), referred() } do
     for _, entry in ipairs(entries) do
       for _, call in ipairs(entry.calls) do
-        local path = call:match "^[%a_][%w_.:]*"
+        local path = doc.path_of(call)
         if path and not seen[path] then
           seen[path] = true
           list[#list + 1] = path

@@ -14,8 +14,8 @@ local SHOWN <const> = 60 -- bytes of what cannot be written
 ---@field variables table<any, string> the session's variables, by value
 ---@field defined table<string, boolean> the names that are defined, or are about to be
 ---@field done table<string, boolean> those that are defined
----@field forward string[] names that are used before they are defined
----@field parts string[] the definitions: each { name, text }
+---@field forward table names that are used before they are defined: a list, and true by name
+---@field parts table[] the definitions: each { name =, value = }, and of a function { parameters =, body = }
 ---@field missing string[] what must be filled in
 ---@field place string what is being written
 local Script = {}
@@ -178,8 +178,8 @@ function Script:stage(stage)
   self.place = "stage " .. stage.name
   if spec.kind == "channel" then return self:expression(spec.channel) end
   if spec.is_timed then return spec.is_timed end
-  local kind = (stage.is_step and spec.kind == "function") and "step" or spec.kind
-  if kind == "step" and not stage.is_step then kind = "function" end
+  local kind = spec.kind
+  if kind == "function" or kind == "step" then kind = stage.is_step and "step" or "function" end
   local what = self:expression(kind == "from" and spec.given.from or spec.f)
   local function option(name, value)
     if value ~= nil then options[#options + 1] = name .. " = " .. value end

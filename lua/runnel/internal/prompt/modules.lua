@@ -10,6 +10,11 @@ local function is_public(name)
     or name:find "^runnel%.driver%." ~= nil
 end
 
+local function exists(path)
+  local file = io.open(path)
+  return file ~= nil and file:close()
+end
+
 -- Calls add(name) for the modules in the directories of a path, as package.path, whose names begin with `start`.
 local function in_path(path, start, files, add)
   local above = start:match "^.*%." or ""
@@ -20,7 +25,7 @@ local function in_path(path, start, files, add)
       local name = file:match "^([%w_%-]+)/?$"
       if file:sub(-1) == "/" and name then
         if suffix:sub(1, 1) ~= "/" then add(above .. name .. ".")
-        elseif io.open(place .. name .. suffix) then add(above .. name) end
+        elseif exists(place .. name .. suffix) then add(above .. name) end
       elseif suffix:sub(1, 1) ~= "/" and #file > #suffix and file:sub(-#suffix) == suffix then
         name = file:sub(1, -#suffix - 1)
         if name:find "^[%w_%-]+$" then add(above .. name) end
