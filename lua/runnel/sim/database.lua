@@ -10,6 +10,7 @@ local current = require "runnel.internal.sim.current"
 local disks = require "runnel.sim.disk"
 local files = require "runnel.sim.files"
 local handles = require "runnel.sim.handle"
+local remove = require "runnel.sim.remove"
 
 local ops, O = files.ops, files.constants
 local absolute = disks.Disk.absolute
@@ -128,10 +129,7 @@ function calls.open(self, _, path, creates, is_readonly)
 end
 
 function calls.close(self, file)
-  local users = living(file.inode)
-  for i = #users, 1, -1 do
-    if users[i] == file then table.remove(users, i) end
-  end
+  remove(living(file.inode), file)
   self.open[file.fd] = nil
   return ops.close(self.host, file.fd)
 end

@@ -155,7 +155,7 @@ function World:elect(host, ms)
   local kept = found and self.nats_servers[found]
   if not kept then error("elect: a host with a NATS server, or its name, expected, got " .. tostring(host), 2) end
   check.ms(ms, 1, "elect: ms")
-  require("runnel.sim.nats.server").elect(kept, ms)
+  require("runnel.sim.nats.jetstream").elect(kept, ms)
 end
 
 ---ms since 1970, by the world's clock.
