@@ -34,7 +34,7 @@ local MESSAGE_SIZE <const> = 128
 ---@field status "connecting"|"connected"|"reconnecting"|"closed"
 ---@field subs table<string, runnel.sim.NatsSubscription>
 ---@field order string[] their ids
----@field pongs function[] what waits for an answer to a ping
+---@field pongs function[] called at the answers to pings, in this order
 ---@field outbox string[] messages that wait for a connection
 ---@field outbox_bytes integer about how many bytes they take
 ---@field beats runnel.sim.Beats
@@ -189,7 +189,7 @@ end
 
 function Connection:unbeat(beat) self.beats:remove(beat) end
 
----The beat ends after some ms. Here Lua always comes back in time.
+---The beat ends after some ms. Virtual time does not pass while Lua runs, so `alive` has nothing to do.
 function Connection:limit(beat, ms) beat.ends = core.now() + ms end -- luacheck: ignore 212
 
 function Connection:alive() end -- luacheck: ignore 212
