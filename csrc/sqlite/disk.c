@@ -2,8 +2,8 @@
    see database.h. The Lua thread.
 
    Each database on such a disk has a file system (sqlite3_vfs) of its own, which calls the function for everything but
-   shared memory. A call must not jump out of SQLite: an error of the function is an error of the disk for SQLite, and
-   the function's own business otherwise. */
+   shared memory. A call must not jump out of SQLite: SQLite sees an error of the function as an error of the disk. The
+   function itself keeps the error if it is needed later. */
 #include <lauxlib.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +45,8 @@ typedef struct Call {
   lua_Integer a, b;   /* depend on the operation */
   lua_Integer result; /* if it is a boolean: 0 or 1 */
   char *bytes;        /* to where a result that is a string is copied, with a zero byte; or NULL */
-  size_t room;        /* for the string; */
-  size_t got;         /* and its size */
+  size_t room;        /* how many bytes of the string there is room for */
+  size_t got;         /* how many were copied */
   Memory *memory;     /* the result of "memory", with a hold */
   bool is_full;       /* the error is that the disk is full */
 } Call;

@@ -1,5 +1,5 @@
 -- The protocols of conn:stage and conn:serve in a simulated world, while workers, submitters and the server crash: a
--- search finds nothing, but faults that are planted in the library.
+-- search finds nothing. It does find faults that are planted in the library.
 
 local nats_world = require "spec.support.nats_world"
 local rn = require "runnel"
@@ -12,8 +12,6 @@ local connect = nats_world.connect
 local take = nats_world.take
 local run = nats_world.run
 local new_world = nats_world.new_world
-local contents = nats_world.contents
-local wait_until_done = nats_world.wait_until_done
 local LONG = nats_world.LONG
 local SHORT = nats_world.SHORT
 
@@ -22,7 +20,7 @@ describe("in a simulated world with NATS, a search", function()
   before_each(stage.open)
   after_each(stage.close)
 
-  -- A durable stage on two hosts, which must store each result once. `faults`: also those of the worker's hosts.
+  -- A durable stage on two hosts, which must store each result once. `ms`: how long a call takes; nil: no time.
   local function stages(faults, ms)
     local world, over = new_world(faults)
     for i = 1, 2 do
@@ -39,23 +37,12 @@ describe("in a simulated world with NATS, a search", function()
         conn:drain()
       end, { restart = 100 })
     end
-    local result
-    world:host("client", function()
-      local conn = connect()
-      insist(conn.stream, conn, "from")
-      insist(conn.stream, conn, "to")
-      local sink = insist(conn.sink, conn, "from")
-      for i = 1, 2 do insist(sink.put, sink, "m" .. i, { id = tostring(i) }) end
-      wait_until_done(conn, "from", "to")
-      result = contents(conn, "to")
-      over:close()
-      conn:drain()
-    end)
+    local result = nats_world.add_client(world, over, "to")
     run(world)
-    nats_world.check_once(result)
+    nats_world.check_once(result())
   end
 
-  -- A remote stage with two workers. Each call has its result; without faults it runs once.
+  -- A remote stage with two workers. Each call has its result, and starts at most `most` times.
   local function jobs(faults, most, ms)
     local world, over = new_world(faults)
     local starts = {}
@@ -65,25 +52,11 @@ describe("in a simulated world with NATS, a search", function()
       if ms then rn.sleep(ms) end
       return 2 * n
     end
-    for i = 1, 2 do
-      world:host("worker" .. i, function()
-        local conn = connect()
-        local worker = insist(function()
-          local ok, found = pcall(conn.serve, conn, "double", 2, start_of)
-          return ok and found
-        end)
-        over:take()
-        worker:drain()
-        conn:drain()
-      end, { restart = 100 })
-    end
+    for i = 1, 2 do nats_world.add_worker(world, over, "worker" .. i, "double", 2, start_of) end
     world:host("client", function()
       if over:closed() then return end
       local conn = connect()
-      local double = insist(function()
-        local ok, found = pcall(conn.remote, conn, "double")
-        return ok and found
-      end)
+      local double = nats_world.remote(conn, "double")
       local one, two = rn.go(double, 1), rn.go(double, 2)
       local a, b = take(one), take(two)
       double:close()
@@ -109,27 +82,11 @@ describe("in a simulated world with NATS, a search", function()
   finds_nothing("conn:serve while the leader changes", function() jobs({ leader = 1, crash = 1 }, 6) end)
   finds_nothing("conn:serve while messages are late or lost", function() jobs({ delay = 1, silent = 1 }, 1000) end)
 
-  -- A worker, and a program with a remote stage, until `over` closes.
-  local function worker_of(world, over, f)
-    world:host("worker", function()
-      local conn = connect()
-      local worker = insist(function()
-        local ok, found = pcall(conn.serve, conn, "job", 1, f)
-        return ok and found
-      end)
-      over:take()
-      worker:drain()
-      conn:drain()
-    end, { restart = 100 })
-  end
-
-  local function submitter_of(world, over, opts, f)
+  -- Adds a host with a remote stage, where f(remote, conn) runs; it closes `over` at the end.
+  local function add_submitter(world, over, opts, f)
     world:host("client", function()
       local conn = connect()
-      local remote = insist(function()
-        local ok, found = pcall(conn.remote, conn, "job", opts)
-        return ok and found
-      end)
+      local remote = nats_world.remote(conn, "job", opts)
       f(remote, conn)
       remote:close()
       over:close()
@@ -139,11 +96,11 @@ describe("in a simulated world with NATS, a search", function()
 
   local function cancelled(faults)
     local world, over = new_world(faults)
-    worker_of(world, over, function(n)
+    nats_world.add_worker(world, over, "worker", "job", 1, function(n)
       rn.sleep(2000)
       return n
     end)
-    submitter_of(world, over, nil, function(remote, conn)
+    add_submitter(world, over, nil, function(remote, conn)
       local one, two = rn.go(remote, 1), rn.go(remote, 2)
       rn.sleep(sim.choose(3) * 400)
       rn.cancel(two, "it is not needed")
@@ -163,8 +120,8 @@ describe("in a simulated world with NATS, a search", function()
 
   local function letters(faults)
     local world, over = new_world(faults)
-    worker_of(world, over, function() error("it is broken", 0) end)
-    submitter_of(world, over, { tries = 2, retry = 100, traceback = false }, function(remote, conn)
+    nats_world.add_worker(world, over, "worker", "job", 1, function() error("it is broken", 0) end)
+    add_submitter(world, over, { tries = 2, retry = 100, traceback = false }, function(remote, conn)
       local ok, err = pcall(take, rn.go(remote, 1))
       if ok or err ~= "it is broken" then error("the error is " .. tostring(err), 0) end
       local n = insist(function() return (conn:dead "job":count()) end)

@@ -6,7 +6,7 @@ local sim = require "runnel.sim"
 
 describe("in a simulated world", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
-    local sqlite = require "runnel.sqlite"
+  local sqlite = require "runnel.sqlite"
   local stores = require "runnel.store"
 
   -- The search ends when all schedules have run, or the bug is found; this is for a machine that is very busy.

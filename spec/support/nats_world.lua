@@ -10,7 +10,7 @@ local nats, missing = nats_server.library()
 
 local nats_world = { nats = nats, missing = missing }
 
----The search ends when it has found a bug, s; a search without one takes less than SHORT.
+---How long a search may take, in s: one that finds a bug, and ends then; one that finds none.
 nats_world.LONG, nats_world.SHORT = 60, 0.1 * patience.factor()
 
 -- How long a program waits for what must come, ms.
@@ -61,8 +61,8 @@ local function counted(list)
   return table.concat(parts, ", ")
 end
 
----What is in a stream: how often there is each value.
-function nats_world.contents(conn, stream)
+-- What is in a stream: how often there is each value.
+local function contents(conn, stream)
   local messages = nats_world.insist(conn.source, conn, stream)
   local state, found = nats_world.insist(function() return nats_world.insist(conn.stream, conn, stream):state() end), {}
   for _ = 1, state.messages do
@@ -73,8 +73,8 @@ function nats_world.contents(conn, stream)
   return counted(found)
 end
 
----Waits until a consumer has finished with all messages of its stream.
-function nats_world.wait_until_done(conn, stream, consumer)
+-- Waits until a consumer has finished with all messages of its stream.
+local function wait_until_done(conn, stream, consumer)
   local jetstream = require "runnel.nats.internal.jetstream"
   for _ = 1, 1000 do
     local info = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(stream, consumer))
@@ -82,6 +82,46 @@ function nats_world.wait_until_done(conn, stream, consumer)
     rn.sleep(200)
   end
   error("it is not done", 0)
+end
+
+---Adds a host that puts two messages into the stream "from", waits until a consumer has finished with them, and closes
+---`over`. Returns a function with what the stream "to" has then.
+function nats_world.add_client(world, over, consumer)
+  local result
+  world:host("client", function()
+    local conn = nats_world.connect()
+    nats_world.insist(conn.stream, conn, "from")
+    nats_world.insist(conn.stream, conn, "to")
+    local sink = nats_world.insist(conn.sink, conn, "from")
+    for i = 1, 2 do nats_world.insist(sink.put, sink, "m" .. i, { id = tostring(i) }) end
+    wait_until_done(conn, "from", consumer)
+    result = contents(conn, "to")
+    over:close()
+    conn:drain()
+  end)
+  return function() return result end
+end
+
+---Adds a host with a worker of a remote stage, until `over` closes. `n`: how many jobs it does at the same time.
+function nats_world.add_worker(world, over, host, name, n, f)
+  world:host(host, function()
+    local conn = nats_world.connect()
+    local worker = nats_world.insist(function()
+      local ok, found = pcall(conn.serve, conn, name, n, f)
+      return ok and found
+    end)
+    over:take()
+    worker:drain()
+    conn:drain()
+  end, { restart = 100 })
+end
+
+---A remote stage, as soon as it can be made.
+function nats_world.remote(conn, name, opts)
+  return nats_world.insist(function()
+    local ok, found = pcall(conn.remote, conn, name, opts)
+    return ok and found
+  end)
 end
 
 ---Raises an error unless these are the results of two messages that were worked on, each once.

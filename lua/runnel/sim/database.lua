@@ -1,8 +1,8 @@
 ---The files of runnel.sqlite on the disk of a simulated host: what the file system of the C module (csrc/sqlite/disk.c)
 ---calls; and the locks of runnel.store.
 ---
----SQLite calls these functions from C, so they never park. If a fault ends the host in one of them, that ends the call,
----for SQLite by an error of the disk; from then on all of them fail. When the C function is back in Lua, the go block
+---SQLite calls these functions from C, so they never park. If a fault ends the host in one of them, SQLite gets an
+---error of the disk from this call and from all later ones. When the C function has returned to Lua, the go block
 ---stops (Connection:settle).
 
 local core = require "runnel.core"
@@ -10,6 +10,7 @@ local current = require "runnel.internal.sim.current"
 local disks = require "runnel.sim.disk"
 local files = require "runnel.sim.files"
 local handles = require "runnel.sim.handle"
+local remove = require "runnel.sim.remove"
 
 local ops, O = files.ops, files.constants
 local absolute = disks.Disk.absolute
@@ -128,10 +129,7 @@ function calls.open(self, _, path, creates, is_readonly)
 end
 
 function calls.close(self, file)
-  local users = living(file.inode)
-  for i = #users, 1, -1 do
-    if users[i] == file then table.remove(users, i) end
-  end
+  remove(living(file.inode), file)
   self.open[file.fd] = nil
   return ops.close(self.host, file.fd)
 end
@@ -249,7 +247,8 @@ end
 ---@class runnel.sim.Locks
 ---@field host runnel.sim.Host
 ---@field born integer
----@field list table<string, runnel.sim.Locks> who has which
+---@field list table<string, runnel.sim.Locks> the owner of each lock
+---@field is_closed? boolean
 local Locks = {}
 Locks.__index = Locks
 

@@ -125,7 +125,7 @@ function ops.write(host, fd, data, offset)
   return #data
 end
 
----Syncs a file, as fsync, which also tells it in the story.
+---Syncs a file. Returns its path; or nil, and the name of an error. (fsync also tells it in the story.)
 function files.sync(host, fd)
   local open = of_fd(host, fd)
   if not open then return nil, "EBADF" end

@@ -9,6 +9,7 @@ local network = require "runnel.sim.network"
 local new_beats = require "runnel.sim.nats.beats"
 local new_subscription = require "runnel.sim.nats.subscription"
 local protocol = require "runnel.sim.nats.protocol"
+local remove = require "runnel.sim.remove"
 local story = require "runnel.sim.nats.story"
 local timers = require "runnel.sim.timer"
 
@@ -33,8 +34,14 @@ local MESSAGE_SIZE <const> = 128
 ---@field status "connecting"|"connected"|"reconnecting"|"closed"
 ---@field subs table<string, runnel.sim.NatsSubscription>
 ---@field order string[] their ids
----@field pongs function[] what waits for an answer to a ping
+---@field pongs function[] called at the answers to pings, in this order
 ---@field outbox string[] messages that wait for a connection
+---@field outbox_bytes integer about how many bytes they take
+---@field beats runnel.sim.Beats
+---@field last_id integer of the newest subscription
+---@field server integer the index in settings.servers of the server that it tries or uses
+---@field tries integer attempts to connect since the connection was lost, or since the beginning
+---@field most integer the server's max_payload, bytes
 ---@field counts { received: integer, received_bytes: integer, sent: integer, sent_bytes: integer, reconnects: integer }
 local Connection = {}
 Connection.__index = Connection
@@ -165,9 +172,7 @@ end
 ---@param sub runnel.sim.NatsSubscription
 function Connection:forget(sub)
   self.subs[sub.id] = nil
-  for i, id in ipairs(self.order) do
-    if id == sub.id then table.remove(self.order, i) break end
-  end
+  remove(self.order, sub.id)
   if type(sub.taker) == "table" and self:lives() then self.host.subscriptions = self.host.subscriptions - 1 end
 end
 
@@ -184,7 +189,7 @@ end
 
 function Connection:unbeat(beat) self.beats:remove(beat) end
 
----The beat ends after some ms. Here Lua always comes back in time.
+---The beat ends after some ms. Virtual time does not pass while Lua runs, so `alive` has nothing to do.
 function Connection:limit(beat, ms) beat.ends = core.now() + ms end -- luacheck: ignore 212
 
 function Connection:alive() end -- luacheck: ignore 212

@@ -1,4 +1,4 @@
----A request that comes as bytes over a simulated connection: that of a WebSocket. It has the methods of the C module's
+---A request for a WebSocket, which comes as bytes over a simulated connection. It has the methods of the C module's
 ---request that runnel.http.request, runnel.http.answer and runnel.http.websocket.server call.
 
 local core = require "runnel.core"

@@ -128,7 +128,7 @@ local NATS_OPTIONS = { restart = true, max_payload = true }
 ---Adds a host on which a NATS server with JetStream runs: nats.connect(name) on other hosts connects to it. After a
 ---crash it has the streams that are files, but perhaps not the acknowledgements of the last 100 ms.
 ---@param name string
----@param opts? { restart?: number, max_payload?: integer } `restart`: as of World:host. `max_payload`: bytes of a
+---@param opts? { restart?: number, max_payload?: integer } `restart`: as for World:host. `max_payload`: bytes of a
 ---message, default 1048576
 ---@return runnel.sim.Host host
 function World:nats(name, opts)
@@ -155,7 +155,7 @@ function World:elect(host, ms)
   local kept = found and self.nats_servers[found]
   if not kept then error("elect: a host with a NATS server, or its name, expected, got " .. tostring(host), 2) end
   check.ms(ms, 1, "elect: ms")
-  require("runnel.sim.nats.server").elect(kept, ms)
+  require("runnel.sim.nats.jetstream").elect(kept, ms)
 end
 
 ---ms since 1970, by the world's clock.

@@ -44,7 +44,16 @@ local function stream_info(server, stream, more, rest)
     stream.stored_at and server:timestamp(stream.stored_at) or NO_TIME, #stream.consumers, more or "", rest or "")
 end
 
--- The settings of two streams differ.
+-- Returns a function that calls f(server, stream, body) with the stream of a name.
+local function with_stream(f)
+  return function(server, name, body)
+    local stream = server:stream(name)
+    if not stream then return no_stream() end
+    return f(server, stream, body)
+  end
+end
+
+-- Whether the settings of two streams differ.
 local function differ(a, b)
   for key, value in pairs(a) do
     local other = b[key]
@@ -82,9 +91,7 @@ local function create_stream(server, name, body)
   return stream_info(server, server:add_stream(config))
 end
 
-local function update_stream(server, name, body)
-  local found = server:stream(name)
-  if not found then return no_stream() end
+local update_stream = with_stream(function(server, found, body)
   local config = settings.stream(body)
   for _, key in ipairs { "storage", "retention" } do
     if config[key] ~= found.config[key] then
@@ -94,19 +101,15 @@ local function update_stream(server, name, body)
   if overlapping(server, config) then return refuse(400, 10065, "subjects overlap with an existing stream") end
   found:configure(config)
   return stream_info(server, found)
-end
+end)
 
-local function delete_stream(server, name)
-  local found = server:stream(name)
-  if not found then return no_stream() end
+local delete_stream = with_stream(function(server, found)
   for _, consumer in ipairs(found.consumers) do consumer:deleted(server) end
   server:remove_stream(found)
   return { success = true }
-end
+end)
 
-local function info_of_stream(server, name, body)
-  local found = server:stream(name)
-  if not found then return no_stream() end
+local info_of_stream = with_stream(function(server, found, body)
   found:expire()
   local filter = body.subjects_filter
   if not filter then return stream_info(server, found) end
@@ -120,17 +123,13 @@ local function info_of_stream(server, name, body)
   local more = next(subjects) and ',"subjects":' .. assert(json.encode(subjects)) or ""
   return stream_info(server, found, more, (',"total":%d,"offset":%d,"limit":%d'):format(#names, from,
     names[1] and SUBJECTS or 0))
-end
+end)
 
-local function purge_stream(server, name, body)
-  local found = server:stream(name)
-  if not found then return no_stream() end
+local purge_stream = with_stream(function(_, found, body)
   return { success = true, purged = found:purge(body.seq, body.filter) }
-end
+end)
 
-local function get_message(server, name, body)
-  local found = server:stream(name)
-  if not found then return no_stream() end
+local get_message = with_stream(function(server, found, body)
   found:expire()
   local message
   if body.last_by_subj then
@@ -145,16 +144,14 @@ local function get_message(server, name, body)
     subject = message.subject, seq = message.seq, data = message.body ~= "" and base64(message.body) or nil,
     hdrs = message.headers and base64(message.headers), time = server:timestamp(message.time),
   } }
-end
+end)
 
-local function delete_message(server, name, body)
-  local found = server:stream(name)
-  if not found then return no_stream() end
+local delete_message = with_stream(function(_, found, body)
   local message = found.messages[body.seq]
   if not message then return { error = streams.err(10043, body.seq) } end
   found:remove(message)
   return { success = true }
-end
+end)
 
 -- A page of a list, as JSON.
 local function page(list, field, from, f)
@@ -221,13 +218,11 @@ local function create_durable(server, names, body)
   return make_consumer(server, stream, name, config)
 end
 
-local function create_consumer(server, name, body)
-  local stream = server:stream(name)
-  if not stream then return no_stream() end
+local create_consumer = with_stream(function(server, stream, body)
   return make_consumer(server, stream, server:new_name(), settings.consumer(body.config or {}))
-end
+end)
 
--- Calls f(stream, consumer) with those of "STREAM.CONSUMER".
+-- Returns a function that calls f(server, stream, consumer, body) with those of "STREAM.CONSUMER".
 local function with_consumer(f)
   return function(server, names, body)
     local stream_name, name = names:match "^([^.]+)%.([^.]+)$"
@@ -247,12 +242,10 @@ local delete_consumer = with_consumer(function(server, stream, consumer)
   return { success = true }
 end)
 
-local function list_consumers(server, name, body)
-  local stream = server:stream(name)
-  if not stream then return no_stream() end
+local list_consumers = with_stream(function(server, stream, body)
   server:consumer(stream, "") -- removes those that are unused
   return page(stream.consumers, "consumers", body.offset or 0, function(consumer) return consumer:info() end)
-end
+end)
 
 -- ---- requests ----
 

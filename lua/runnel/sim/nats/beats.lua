@@ -1,6 +1,7 @@
 ---Beats of a simulated connection to NATS: messages that are sent periodically, as the thread of the C module does.
 
 local core = require "runnel.core"
+local remove = require "runnel.sim.remove"
 local timers = require "runnel.sim.timer"
 
 local now = core.now
@@ -20,7 +21,8 @@ local LOST <const> = 100
 ---@class runnel.sim.Beats
 ---@field client runnel.sim.NatsConnection
 ---@field list runnel.sim.Beat[]
----@field wakes_at number
+---@field wakes_at number when the timer is due; math.huge: it is not started
+---@field timer runnel.sim.Timer
 local Beats = {}
 Beats.__index = Beats
 
@@ -57,9 +59,7 @@ end
 
 ---@param beat runnel.sim.Beat
 function Beats:remove(beat)
-  for i, one in ipairs(self.list) do
-    if one == beat then table.remove(self.list, i) break end
-  end
+  remove(self.list, beat)
   if not self.list[1] then self:stop() end
 end
 

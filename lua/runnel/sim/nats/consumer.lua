@@ -3,6 +3,7 @@
 
 local json = require "runnel.json"
 local protocol = require "runnel.sim.nats.protocol"
+local remove = require "runnel.sim.remove"
 local streams = require "runnel.sim.nats.stream"
 
 local consumers = {}
@@ -30,6 +31,8 @@ local consumers = {}
 ---@field due integer[] messages to be delivered again
 ---@field is_due table<integer, true> the same
 ---@field used_at number when it was asked last
+---@field filter? string|fun(subject: string): boolean which messages it gets; nil: all
+---@field only? integer[] messages to be delivered before those from `state.next` on
 local Consumer = {}
 Consumer.__index = Consumer
 
@@ -100,7 +103,7 @@ end
 
 local function is_explicit(self) return self.config.ack_policy ~= "none" end
 
--- Messages whose time for an acknowledgement is over are to be delivered again.
+---Plans another delivery of messages that were not acknowledged in time.
 function Consumer:look()
   if self.state.npending == 0 then return end
   local now, wait, list = self.stream.clock(), self.config.ack_wait / 1e6, {}
@@ -114,9 +117,7 @@ end
 local function not_due(self, seq)
   if not self.is_due[seq] then return end
   self.is_due[seq] = nil
-  for i, one in ipairs(self.due) do
-    if one == seq then return table.remove(self.due, i) end
-  end
+  remove(self.due, seq)
 end
 
 local function forget_count(self, seq)
@@ -199,21 +200,26 @@ local function again(self)
   end
 end
 
+-- Whether it must wait for acknowledgements before it delivers further messages.
+local function is_held(self)
+  local most = self.config.max_ack_pending or 0
+  return is_explicit(self) and most > 0 and self.state.npending >= most
+end
+
 local function fresh(self)
-  local state, most = self.state, self.config.max_ack_pending or 0
-  if is_explicit(self) and most > 0 and state.npending >= most then return nil end
+  if is_held(self) then return nil end
   while self.only and self.only[1] do
     local message = self.stream.messages[table.remove(self.only, 1)]
     if message then return message end
   end
-  return self.stream:next(state.next, self.filter)
+  return self.stream:next(self.state.next, self.filter)
 end
 
 -- Whether there is a message to be delivered.
 local function has_one(self)
   if self.due[1] then return true end
-  local state, most = self.state, self.config.max_ack_pending or 0
-  if is_explicit(self) and most > 0 and state.npending >= most then return false end
+  if is_held(self) then return false end
+  local state = self.state
   if self.only and self.only[1] or self.stream:next(state.next, self.filter) then return true end
   state.next = math.max(state.next, self.stream.last + 1) -- the server has looked up to there
   return false
@@ -266,7 +272,7 @@ local function tell(server, pull)
     ("Nats-Pending-Messages: %d\r\nNats-Pending-Bytes: 0\r\n"):format(pull.left)), "")
 end
 
--- Ends the requests that have expired, and forgets those that nobody waits for.
+-- Ends the requests that have expired, and forgets those whose answers have no subscription.
 local function clean(self, server)
   local now, list = self.stream.clock(), {}
   for _, pull in ipairs(self.pulls) do
@@ -277,7 +283,7 @@ local function clean(self, server)
   self.pulls = list
 end
 
----Delivers what there is to those who wait, and sends heartbeats.
+---Delivers messages to the requests, and sends heartbeats.
 ---@param server runnel.sim.NatsServer
 function Consumer:serve(server)
   self.stream:expire()
@@ -348,7 +354,7 @@ end
 
 -- ---- what a server that was killed has ----
 
----Whether it has changed so late before a time that the server may not have written it.
+---Whether it changed so shortly before a time that the server may not have written it.
 ---@param time number
 ---@return boolean
 function Consumer:may_forget(time) return self.saved ~= nil and time - self.changed_at < streams.WRITTEN end

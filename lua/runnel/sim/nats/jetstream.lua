@@ -3,6 +3,7 @@
 local api = require "runnel.sim.nats.api"
 local consumers = require "runnel.sim.nats.consumer"
 local json = require "runnel.json"
+local remove = require "runnel.sim.remove"
 local streams = require "runnel.sim.nats.stream"
 
 local jetstream = {}
@@ -12,8 +13,8 @@ local ELECTION <const> = 5000
 local AT_JETSTREAM = { "leader" }
 
 ---@class runnel.sim.NatsServer
----@field kept table what is on its disk: the streams, how many names it has given, and `led_at`, when JetStream has a
----leader, ms since 1970
+---@field kept table what is on its disk: the streams, the number of names that it has given, and `led_at`, from when on
+---JetStream has a leader, ms since 1970
 ---@field streams runnel.sim.Stream[] sorted by name
 ---@field clock fun(): number ms since 1970
 ---@field timer runnel.sim.Timer serves the consumers
@@ -31,7 +32,7 @@ function Server:timestamp(ms) -- luacheck: ignore 212
   return ("%s.%09dZ"):format(os.date("!%Y-%m-%dT%H:%M:%S", s), (ms - s * 1000) * 1000000 // 1 | 0)
 end
 
----Arranges that consumers are served when it is time for it.
+---Starts the timer for the next time when a consumer is to be served.
 function Server:plan()
   local at = math.huge
   for _, stream in ipairs(self.streams) do
@@ -45,7 +46,7 @@ function Server:plan()
   end)
 end
 
----Serves all consumers for which somebody waits, and sends.
+---Serves all consumers that have a request for messages, and sends.
 function Server:serve()
   for _, stream in ipairs(self.streams) do
     for _, consumer in ipairs(stream.consumers) do
@@ -77,19 +78,10 @@ function Server:add_stream(config)
   return stream
 end
 
----Removes an element of a list.
----@param list any[]
----@param element any
-function jetstream.remove_from(list, element)
-  for i, one in ipairs(list) do
-    if one == element then return table.remove(list, i) end
-  end
-end
-
 ---@param stream runnel.sim.Stream
-function Server:remove_stream(stream) jetstream.remove_from(self.streams, stream) end
+function Server:remove_stream(stream) remove(self.streams, stream) end
 
----A consumer; nil if there is none. Those without a name that nobody has used for long are removed.
+---A consumer; nil if there is none. Removes those without a name that were not used for long.
 ---@param stream runnel.sim.Stream
 ---@param name string
 ---@return runnel.sim.Consumer?
@@ -120,7 +112,7 @@ end
 
 ---@param stream runnel.sim.Stream
 ---@param consumer runnel.sim.Consumer
-function Server:remove_consumer(stream, consumer) jetstream.remove_from(stream.consumers, consumer) end
+function Server:remove_consumer(stream, consumer) remove(stream.consumers, consumer) end
 
 ---A name for a consumer that has none.
 ---@return string
@@ -131,7 +123,7 @@ end
 
 -- ---- JetStream ----
 
----JetStream has no leader for some ms: it has forgotten who waits for messages, and answers nothing.
+---JetStream has no leader for some ms: it forgets the requests for messages, and answers nothing.
 ---@param kept table what the server keeps
 ---@param ms number
 function jetstream.elect(kept, ms)
@@ -211,10 +203,10 @@ end
 
 -- ---- after an end ----
 
----The server starts again. What it had written when it was ended: not the last acknowledgements, perhaps, nor what it
----removed for them.
+---The server starts again. By a choice, it had not written the last acknowledgements when it was ended, nor that it
+---removed messages for them.
 function Server:recover()
-  local ended_at, faults = self.kept.time(self.host.ended_at), self.world.faults
+  local ended_at, faults = self.world:time(self.host.ended_at), self.world.faults
   for i = #self.streams, 1, -1 do
     if self.streams[i].config.storage == "memory" then table.remove(self.streams, i) end
   end

@@ -6,11 +6,11 @@ local jetstream = require "runnel.sim.nats.jetstream"
 local json = require "runnel.json"
 local network = require "runnel.sim.network"
 local protocol = require "runnel.sim.nats.protocol"
+local remove = require "runnel.sim.remove"
 local story = require "runnel.sim.nats.story"
 local timers = require "runnel.sim.timer"
 
 local host_of = core.internal.host
-local remove_from = jetstream.remove_from
 
 local servers = {}
 
@@ -25,6 +25,7 @@ local SILENCE <const> = 240000
 ---@field subs table<string, table> subscriptions by id
 ---@field out string[] what is to be sent
 ---@field is_open boolean
+---@field is_quiet? boolean it does not get its own messages
 
 ---@class runnel.sim.NatsServer
 ---@field world runnel.sim.World
@@ -32,6 +33,7 @@ local SILENCE <const> = 240000
 ---@field clients runnel.sim.NatsClient[]
 ---@field exact table<string, table[]> subscriptions by subject
 ---@field wild table[] those to patterns
+---@field max_payload integer bytes
 local Server = {}
 Server.__index = Server
 for name, method in pairs(jetstream.methods) do Server[name] = method end
@@ -119,9 +121,9 @@ end
 local function unsubscribe(self, sub)
   if not sub then return end
   sub.client.subs[sub.id] = nil
-  if sub.matches then return remove_from(self.wild, sub) end
+  if sub.matches then return remove(self.wild, sub) end
   local list = self.exact[sub.subject]
-  remove_from(list, sub)
+  remove(list, sub)
   if #list == 0 then self.exact[sub.subject] = nil end
 end
 
@@ -143,7 +145,7 @@ local function leave(self, client)
   if not client.is_open then return end
   client.is_open = false
   if not client.socket.closing then client.socket:close() end
-  remove_from(self.clients, client)
+  remove(self.clients, client)
   for i = #self.wild, 1, -1 do
     if self.wild[i].client == client then table.remove(self.wild, i) end
   end
@@ -198,13 +200,8 @@ end
 ---@param world runnel.sim.World
 ---@return table kept
 function servers.disk(world)
-  return { world = world, streams = {}, names = 0, led_at = 0, time = function(ms) return world:time(ms) end }
+  return { world = world, streams = {}, names = 0, led_at = 0 }
 end
-
----JetStream has no leader for some ms: it has forgotten who waits for messages, and answers nothing.
----@param kept table of `disk`
----@param ms number
-servers.elect = jetstream.elect
 
 ---Starts the server of the host that runs.
 ---@param world runnel.sim.World

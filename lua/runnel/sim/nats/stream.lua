@@ -2,6 +2,7 @@
 
 local json = require "runnel.json"
 local protocol = require "runnel.sim.nats.protocol"
+local remove = require "runnel.sim.remove"
 
 local streams = {}
 
@@ -27,6 +28,7 @@ local streams = {}
 ---@field bytes integer
 ---@field ids table<string, { seq: integer, time: number }>
 ---@field consumers runnel.sim.Consumer[] in the order of their names
+---@field matchers (string|fun(subject: string): boolean)[] which subjects it stores
 ---@field stored_at? number when a message was stored last
 ---@field removed { time: number, message: runnel.sim.StreamMessage }[] what was acknowledged lately: a server that is
 ---killed may forget that
@@ -115,9 +117,7 @@ function Stream:remove(message)
   self.messages[seq] = nil
   self.count, self.bytes = self.count - 1, self.bytes - message.size
   local list = self.by_subject[message.subject]
-  for i, found in ipairs(list) do
-    if found == seq then table.remove(list, i) break end
-  end
+  remove(list, seq)
   if #list == 0 then self.by_subject[message.subject] = nil end
   while self.first <= self.last and not self.messages[self.first] do self.first = self.first + 1 end
 end
@@ -155,7 +155,7 @@ end
 ---After how many ms at most the server has written what was acknowledged.
 streams.WRITTEN = 100
 
----Whether it has removed messages so late before a time that the server may not have written it.
+---Whether it removed messages so shortly before a time that the server may not have written it.
 ---@param time number
 ---@return boolean
 function Stream:may_forget(time)
@@ -163,7 +163,7 @@ function Stream:may_forget(time)
   return latest ~= nil and time - latest.time < streams.WRITTEN
 end
 
----Brings the messages back that were removed so late before a time.
+---Brings the messages back that were removed so shortly before a time.
 ---@param time number
 function Stream:forget(time)
   for _, removal in ipairs(self.removed) do

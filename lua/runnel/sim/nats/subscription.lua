@@ -23,7 +23,7 @@ local put_while_open = internal.moving.put_while_open
 ---@field bytes integer their bytes
 ---@field delivered integer
 ---@field dropped integer
----@field is_full boolean it has told that messages were dropped
+---@field is_full boolean it has reported that messages were dropped
 ---@field is_open boolean
 ---@field timer? runnel.sim.Timer ends a drain
 ---@field is_feeding boolean a go block puts messages on the channel
