@@ -1,4 +1,4 @@
-// front.mjs: the top of the front page: what one gets, a program that runs as it is typed, how to install, three figures,
+// front.mjs: the top of the front page: what runnel offers, a program that runs as it is typed, how to install, three figures,
 // and where to go on. Below it the page is README.md.
 import { readFileSync } from "node:fs";
 import path from "node:path";
@@ -32,7 +32,7 @@ const DOORS = [
     'rn.pmap(128, conn:remote "resize", images)'],
 ];
 
-// Rows of the first table of docs/performance.md: what the figure says of runnel's value, and under which words.
+// The figures: a row of the first table of docs/performance.md, how runnel's value is shown, what it means, and the unit.
 const FIGURES = [
   ["chan(0), a message (ns)", (ns) => `${Math.round(ns)} ns`, "for a message from one go block to another", "ns"],
   ["spawn + take (ns)", (ns) => `${Math.round(ns)} ns`, "to start a go block and take its result", "ns"],

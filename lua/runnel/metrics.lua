@@ -197,9 +197,9 @@ local function read_queues()
   return rows
 end
 
----Returns numbers about what the program does now, and counters. The first call begins: call it once at the start of
----the program, so that all channels are counted. With more than 500 channels, other go blocks run meanwhile.
----@param on? boolean false ends it, and forgets the counters
+---Returns numbers about what the program does now, and counters. The first call starts counting: make it once at the
+---start of the program, so that all channels are counted. With more than 500 channels, other go blocks run meanwhile.
+---@param on? boolean false stops counting, and forgets the counters
 ---@return runnel.Metrics? numbers nil for false
 function metrics.metrics(on)
   if on ~= nil and type(on) ~= "boolean" then
