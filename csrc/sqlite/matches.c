@@ -8,7 +8,7 @@
 /* The length of the word at the beginning of a text. */
 static size_t word_length(const char *text) { return strcspn(text, "."); }
 
-/* The word after the one of this length; NULL if there is none. */
+/* What follows the first word, which has this length, and its dot; NULL if there is no dot. */
 static const char *after(const char *text, size_t length) { return text[length] ? text + length + 1 : NULL; }
 
 static bool matches(const char *subject, const char *pattern) {

@@ -3,7 +3,7 @@
 ---
 ---    local store = require("runnel.store").open "work.db"
 ---    local fetch = store:once("pages", http.get)
----for page in rn.pmap(64, fetch, urls) do ... end -- after a restart, it continues
+---    for page in rn.pmap(64, fetch, urls) do ... end -- after a restart, it continues
 
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"

@@ -2,16 +2,20 @@
 
 local process = require "spec.support.process"
 
-describe("examples/import.lua", function()
-  if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
-  local dir, program
-  before_each(function()
-    dir = process.directory()
-    local pwd = io.popen "pwd"
-    program = ("%s '%s/examples/import.lua'"):format(os.getenv "LUA" or "lua5.4", pwd:read "l")
-    pwd:close()
+local dir
+
+-- The specs of an example, which get the command that runs it. Each has a directory of its own.
+local function describe_example(file, specs)
+  describe(file, function()
+    if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
+    before_each(function() dir = process.directory() end)
+    after_each(function() dir:remove() end)
+    local pwd <close> = io.popen "pwd"
+    specs(("%s '%s/%s'"):format(os.getenv "LUA" or "lua5.4", pwd:read "l", file))
   end)
-  after_each(function() dir:remove() end)
+end
+
+describe_example("examples/import.lua", function(program)
 
   it("continues after it was killed, and charges no order twice, except those that were under way", function()
     local lines = {}
@@ -46,16 +50,8 @@ describe("examples/import.lua", function()
   end)
 end)
 
-describe("examples/ingest.lua", function()
-  if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
-  local dir, program
-  before_each(function()
-    dir = process.directory()
-    local pwd = io.popen "pwd"
-    program = ("%s '%s/examples/ingest.lua' w.db "):format(os.getenv "LUA" or "lua5.4", pwd:read "l")
-    pwd:close()
-  end)
-  after_each(function() dir:remove() end)
+describe_example("examples/ingest.lua", function(program)
+  program = program .. " w.db "
 
   it("stores each file once, also when it is started again after a file that could not be read", function()
     local many = {}

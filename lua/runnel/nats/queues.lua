@@ -17,9 +17,8 @@ local queues = {}
 local AT_ONCE <const> = 8
 
 ---@class runnel.nats.Queue: runnel.queue.Queue
----@field package conn runnel.nats.Connection
-local Queue = { __name = "queue" }
-Queue.__index = Queue
+---@field protected owner runnel.nats.Connection
+local Queue = shared.class {}
 
 -- ---- asking ----
 
@@ -124,7 +123,7 @@ end
 
 local function new_queue(conn, name, kind, info, consumer)
   return setmetatable({
-    conn = conn, name = name, kind = kind, stream = info.config.name, consumer = consumer, waiting = 0, running = 0,
+    owner = conn, name = name, kind = kind, stream = info.config.name, consumer = consumer, waiting = 0, running = 0,
     unused = age(info.state.last_ts) or age(info.created) or 0,
     redelivered = 0, given_up = 0, done = 0, paused = false, workers = {}, counted_at = core.now(),
   }, Queue)
@@ -199,47 +198,28 @@ end
 -- Changes settings of a queue's consumer, given in the server's words. True, or nil and the reason.
 local function change_consumer(queue, changes)
   local verb = ("%s.%s"):format(queue.stream, queue.consumer)
-  local info, err, code = jetstream.request(queue.conn, "CONSUMER.INFO." .. verb)
+  local info, err, code = jetstream.request(queue.owner, "CONSUMER.INFO." .. verb)
   if code == jetstream.NO_CONSUMER then
     return nil, ("the queue %q has no consumer yet: no worker has ever worked on it"):format(queue.name)
   end
   if not info then return nil, err end
   local config = info.config
   for key, value in pairs(changes) do config[key] = value end
-  local answer, why = jetstream.request(queue.conn, "CONSUMER.DURABLE.CREATE." .. verb,
+  local answer, why = jetstream.request(queue.owner, "CONSUMER.DURABLE.CREATE." .. verb,
     { stream_name = queue.stream, config = config })
   if not answer then return nil, why end
   return true
 end
 
-local function set_paused(queue, is_paused, ms)
-  if ms ~= nil then check.ms(ms, 1, (is_paused and "pause" or "resume") .. ": ms", 4) end
-  local ok, err = change_consumer(queue, { description = is_paused and who.PAUSED or "" })
-  if not ok then return nil, err end
-  queue.paused = is_paused
-  local answers, problem = ask_all(queue.conn, ms, { queue = queue.name, paused = is_paused })
-  if not answers then return nil, problem end
-  queue.workers = answers()[queue.name] or {}
-  return #queue.workers
+function Queue:store_paused(is_paused)
+  local ok, err = change_consumer(self, { description = is_paused and who.PAUSED or "" })
+  return ok, err
 end
 
----Pauses the queue: its workers, also new ones, start no more calls until `resume`. Running calls finish. Messages that
----a worker has not started wait in the worker.
----@param ms? number how long to wait for their answers (500)
----@return integer? workers how many have answered that they have paused
----@return string? err
-function Queue:pause(ms)
-  local workers, err = set_paused(self, true, ms)
-  return workers, err
-end
-
----Ends a pause.
----@param ms? number as for pause
----@return integer? workers how many have answered
----@return string? err
-function Queue:resume(ms)
-  local workers, err = set_paused(self, false, ms)
-  return workers, err
+function Queue:ask(ms)
+  local answers, err = ask_all(self.owner, ms, { queue = self.name, paused = self.paused })
+  if not answers then return nil, err end
+  return answers()
 end
 
 local JOBS = { replicas = true, max_age = true, ack_wait = true, max_jobs = true }
@@ -261,7 +241,7 @@ function Queue:change(opts)
   if opts[most] ~= nil then check.integer(opts[most], 1, "change: " .. most) end
   if opts.tries ~= nil then check.integer(opts.tries, 1, "change: tries") end
   if opts.replicas or opts.max_age then
-    local ok, err = jetstream.change_stream(self.conn, self.stream, {
+    local ok, err = jetstream.change_stream(self.owner, self.stream, {
       num_replicas = opts.replicas, max_age = opts.max_age and jetstream.ns(opts.max_age),
     })
     if not ok then return nil, err end
@@ -277,17 +257,10 @@ end
 function Queue:delete()
   local verb = self.kind == "jobs" and "STREAM.DELETE." .. self.stream
     or ("CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer)
-  local answer, err = jetstream.request(self.conn, verb)
+  local answer, err = jetstream.request(self.owner, verb)
   if not answer then return nil, err end
-  if self.kind == "jobs" then jetstream.request(self.conn, "STREAM.DELETE.KV_" .. names.bucket(self.name)) end
+  if self.kind == "jobs" then jetstream.request(self.owner, "STREAM.DELETE.KV_" .. names.bucket(self.name)) end
   return true
-end
-
----The dead letters of the queue (conn:dead).
-function Queue:dead() return self.conn:dead(self.kind == "jobs" and self.name or self.consumer) end
-
-function Queue:__tostring()
-  return ("queue: %s (%d waiting, %d running)"):format(self.name, self.waiting, self.running)
 end
 
 return queues

@@ -1,5 +1,7 @@
 ---What lists of queues have in common, wherever the queues are.
 
+local check = require "runnel.internal.check"
+
 local queues = {}
 
 ---A queue, as it was at the time of the query.
@@ -19,6 +21,12 @@ local queues = {}
 ---@field paused boolean
 ---@field workers runnel.queue.WorkerReport[]
 ---@field counted_at number when `done` was counted
+---@field protected owner any the connection or the store
+---@field protected store_paused fun(self, is_paused: boolean): true?, string? notes for all workers, also new ones,
+---whether the queue is paused
+---@field protected ask fun(self, ms?: number): table<string, runnel.queue.WorkerReport[]>?, string? tells workers to
+---see whether the queue is paused; returns reports by the names of queues
+local Queue = {}
 
 ---The state of a worker or a stage.
 ---@class runnel.queue.WorkerReport
@@ -84,5 +92,53 @@ function queues.find(list, name, owner)
     #all == 0 and owner .. " has none" or "there are: " .. table.concat(all, ", "))
 end
 
+-- ---- one queue ----
+
+local function set_paused(self, is_paused, ms)
+  if ms ~= nil then check.ms(ms, 1, (is_paused and "pause" or "resume") .. ": ms", 4) end
+  local ok, err = self:store_paused(is_paused)
+  if not ok then return nil, err end
+  self.paused = is_paused
+  local workers, problem = self:ask(ms)
+  if not workers then return nil, problem end
+  self.workers = workers[self.name] or {}
+  return #self.workers
+end
+
+---Pauses the queue: its workers, also new ones, start no more calls until `resume`. Running calls finish. Messages that
+---a worker has not started wait in the worker.
+---@param ms? number how long to wait for their answers (500)
+---@return integer? workers how many have answered that they have paused
+---@return string? err
+function Queue:pause(ms)
+  local workers, err = set_paused(self, true, ms)
+  return workers, err
+end
+
+---Ends a pause.
+---@param ms? number as for pause
+---@return integer? workers how many have answered
+---@return string? err
+function Queue:resume(ms)
+  local workers, err = set_paused(self, false, ms)
+  return workers, err
+end
+
+---The dead letters of the queue, as conn:dead and store:dead return them.
+---@return runnel.DeadLetters letters
+function Queue:dead() return self.owner:dead(self.kind == "jobs" and self.name or self.consumer) end
+
+function Queue:__tostring()
+  return ("queue: %s (%d waiting, %d running)"):format(self.name, self.waiting, self.running)
+end
+
+---Makes a class of queues of a table of methods, which has at least `store_paused` and `ask`.
+---@param class table
+---@return table class
+function queues.class(class)
+  class.__index, class.__name = class, "queue"
+  for name, method in pairs(Queue) do class[name] = method end
+  return class
+end
 
 return queues

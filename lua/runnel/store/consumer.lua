@@ -22,11 +22,9 @@ local TRIES_AGAIN <const> = 200
 -- The time that never comes.
 local NEVER <const> = math.maxinteger
 
-consumer.NEVER = NEVER
-
 -- ---- statements ----
 
--- Of those whose number is in each statement, ?1 is the stream, ?2 the consumer, and ?3 the holder.
+-- From ROOM to STATE, ?1 is the stream, ?2 the consumer, and ?3 the holder.
 
 local OPEN <const> = [[
 insert or ignore into runnel_consumer(stream, name, subject, next, since, max_pending, ack_wait, tries, made)
@@ -113,15 +111,8 @@ delete from runnel_worker where stream = ?1 and consumer = ?2 and holder = ?3]]
 local Consumer = {}
 Consumer.__index = Consumer
 
--- Why the consumer is not the one that the options ask for; or nil.
-local function difference(row, opts)
-  for option, column in pairs { subject = "subject", max_ack_pending = "max_pending", ack_wait = "ack_wait",
-    tries = "tries" } do
-    if opts[option] ~= nil and opts[option] ~= row[column] then
-      return ("%s is %s, not %s"):format(option, tostring(row[column] or "not set"), tostring(opts[option]))
-    end
-  end
-end
+-- The columns of options with other names.
+local COLUMNS <const> = { max_ack_pending = "max_pending" }
 
 ---Opens a consumer, and makes it first if it does not exist. Parks.
 ---@param store runnel.store.Store
@@ -140,8 +131,8 @@ function consumer.open(store, stream, name, opts)
   if not row.name then
     return nil, ("the stream %q is a work queue, and has a consumer already"):format(stream)
   end
-  local wrong = difference(row, { subject = opts.subject, max_ack_pending = opts.max_ack_pending, ack_wait = ack_wait,
-    tries = opts.tries })
+  local wrong = problems.difference(row, { subject = opts.subject, max_ack_pending = opts.max_ack_pending,
+    ack_wait = ack_wait, tries = opts.tries }, COLUMNS)
   if wrong then return nil, ("the consumer %q of %q exists with other settings: %s"):format(name, stream, wrong) end
   return setmetatable({
     store = store, stream = stream, name = name, made = row.stream_made, ack_wait = row.ack_wait, tries = row.tries,

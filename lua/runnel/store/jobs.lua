@@ -26,17 +26,12 @@ function jobs.stage_of(stream) return stream:sub(1, #PREFIX) == PREFIX and strea
 local SUBMITTERS <const> = "select distinct subject as name from runnel_message where stream = ? union "
   .. "select distinct submitter from runnel_result"
 
----The process of a submitter, which is the name of its lock.
----@param submitter string
----@return string
-function jobs.holder_of(submitter) return (submitter:gsub(":%d+$", "")) end
-
 ---Whether the process of a submitter has ended.
 ---@param store runnel.store.Store
 ---@param submitter string
 ---@return boolean
 function jobs.has_gone(store, submitter)
-  local holder, locks = jobs.holder_of(submitter), store.locks
+  local holder, locks = submitter:gsub(":%d+$", ""), store.locks -- the process, and the name of its lock
   if holder == store.holder or not locks or not locks:try(holder) then return false end
   locks:release(holder)
   return true
@@ -152,6 +147,5 @@ function jobs.why_idle(store, name)
   if row.workers > 0 then return nil end
   return ("no worker takes them; a worker is a program with store:serve(%q, ...)"):format(name)
 end
-
 
 return jobs

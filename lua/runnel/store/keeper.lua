@@ -28,12 +28,11 @@ insert into runnel_message(stream, seq, subject, form, value, bytes, made)
 local OUTCOME <const> = [[;
 insert into runnel_result(submitter, number, place, count, kind, form, value)
   select ?1, ?2, ?3, ?4, ?5, ?6, ?7 where changes() = 1]]
-local STARTS <const> = "select starts, changes from runnel_delivery where stream = ? and seq = ? and consumer = ?"
-local SET_STARTS <const> = "update runnel_delivery set starts = ?1, changes = changes + 1 "
-  .. "where stream = ?2 and seq = ?3 and consumer = ?4 and changes = coalesce(?5, changes) returning changes"
-
+local GET_STARTS <const> = "select starts, changes from runnel_delivery where stream = ? and seq = ? and consumer = ?"
+-- When a limit is over, the count is stored whatever others have stored.
 local LIMIT_STARTS <const> = "update runnel_delivery set starts = ?1, changes = changes + 1 "
   .. "where stream = ?2 and seq = ?3 and consumer = ?4"
+local SET_STARTS <const> = LIMIT_STARTS .. " and changes = coalesce(?5, changes) returning changes"
 
 -- A count of starts for the table.
 local function text_of(count)
@@ -172,7 +171,7 @@ function Keeper:store_outcome(job, rows)
   return true
 end
 
-function Keeper:back(message, ms) -- luacheck: no self
+function Keeper:back(message, ms)
   if answer(message) then self.consumer:back(message.sequence, ms, message.priority) end
 end
 
@@ -202,7 +201,7 @@ end
 
 function Keeper:starts(message)
   local consumer = self.consumer
-  local rows, problem = consumer.store:attempt("rows", STARTS, consumer.stream, message.sequence, consumer.name)
+  local rows, problem = consumer.store:attempt("rows", GET_STARTS, consumer.stream, message.sequence, consumer.name)
   if not rows then return nil, problem end
   local row = rows[1] or {}
   message.revision = row.changes

@@ -3,17 +3,17 @@
 local arguments = require "runnel.queue.bucket"
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
-local guard = require "runnel.internal.guard"
+local following = require "runnel.store.following"
+local problems = require "runnel.store.problems"
 local values = require "runnel.store.values"
 local wall = require "runnel.store.wall"
 
-local internal = core.internal
-local put_while_open = internal.moving.put_while_open
+local put_while_open = core.internal.moving.put_while_open
 
 local kv = {}
 
--- How often a watch looks for changes of other processes, in ms; and how many changes it reads at a time.
-local LOOKS_AGAIN <const>, BATCH <const> = 100, 256
+-- How many changes a watch reads at a time.
+local BATCH <const> = 256
 
 local MAKE <const> = [[
 insert or ignore into runnel_bucket(name, history, ttl, max_value) values (?, ?, ?, ?);
@@ -89,7 +89,7 @@ local function write_value(self, what, key, value, revision)
   if value == nil then error(what .. ": a value other than nil expected", 3) end
   local form, data = values.encode(value, "value")
   if not form then error(what .. ": " .. data, 3) end
-  if self.max_value and values.size(data) > self.max_value then return nil, "message size exceeds maximum allowed" end
+  if self.max_value and values.size(data) > self.max_value then return nil, problems.TOO_LARGE end
   return write(self, key, form, data, revision)
 end
 
@@ -187,14 +187,9 @@ local function follow(self, out, rows, at)
     if #more == 0 then
       local there = self.store:attempt("rows", "select 1 from runnel_bucket where name = ?", self.bucket.name)
       if there and not there[1] then error(("watch: the bucket %q was deleted"):format(self.bucket.name), 0) end
-      core.alts({ self.bell, core.timeout(LOOKS_AGAIN) }, { priority = true })
+      following.wait(self)
     end
   end
-end
-
-local function ended(out, reason, block)
-  internal.excuse(block, reason)
-  guard.close(out, reason)
 end
 
 ---Returns a channel of values and their changes: first the present values, unless updates_only; with history, all that
@@ -218,14 +213,8 @@ function Bucket:watch(pattern, opts)
     if rows[1] then at = math.max(at, rows[#rows].revision) end
   end
   local out = core.chan():name("watch " .. name)
-  local watch = { store = store, bucket = self, pattern = pattern, bell = core.chan(core.sliding_buffer(1)) }
-  function watch.hear() watch.bell:put(true) end
-  store:add_reader("$KV." .. name, watch)
-  internal.on_close(out, function()
-    store:forget_reader(watch)
-    watch.hear()
-  end)
-  guard.started(guard.go(ended, out, follow, watch, out, rows, at), "watch")
+  local watch = { store = store, bucket = self, pattern = pattern }
+  following.start(watch, "$KV." .. name, "watch", out, follow, rows, at)
   return out
 end
 
@@ -243,13 +232,8 @@ function kv.kv(store, name, opts)
   local wanted = { history = opts.history, ttl = opts.ttl and math.floor(opts.ttl), max_value = opts.max_value }
   local rows, err = store:attempt("last", MAKE, name, wanted.history or 1, wanted.ttl, wanted.max_value, name)
   if not rows then return nil, err end
-  for column, value in pairs(wanted) do
-    local there = rows[1][column]
-    if there ~= value then
-      return nil, ("bucket %q exists with other settings: %s is %s, not %s"):format(name, column,
-        tostring(there == nil and "not set" or there), tostring(value))
-    end
-  end
+  local difference = problems.difference(rows[1], wanted)
+  if difference then return nil, ("bucket %q exists with other settings: %s"):format(name, difference) end
   return setmetatable({ store = store, name = name, max_value = rows[1].max_value }, Bucket)
 end
 

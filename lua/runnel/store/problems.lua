@@ -1,10 +1,12 @@
----What errors of SQLite mean for streams.
+---What errors of SQLite mean for streams; and how settings differ.
 
 local problems = {}
 
 -- What the triggers (runnel.store.schema) raise when a stream is full.
 local FULL <const> = { ["maximum messages exceeded"] = true, ["maximum bytes exceeded"] = true }
-local TOO_LARGE <const> = "message size exceeds maximum allowed"
+
+---The same for a value that is too large.
+problems.TOO_LARGE = "message size exceeds maximum allowed"
 
 ---@param stream string
 ---@return string
@@ -18,11 +20,25 @@ function problems.of_put(problem, stream)
   for text in pairs(FULL) do
     if problem:find(text, 1, true) then return text, true end
   end
-  if problem:find(TOO_LARGE, 1, true) then return TOO_LARGE, false end
+  if problem:find(problems.TOO_LARGE, 1, true) then return problems.TOO_LARGE, false end
   if problem:find("NOT NULL constraint failed: runnel_message.seq", 1, true) then
     return problems.no_stream(stream), true
   end
   return problem, true
+end
+
+---How the settings of something that exists differ from those that a program gives; nil if they are the same.
+---@param row table<string, any> of its table
+---@param wanted table<string, any>
+---@param columns? table<string, string> the columns of the settings, if their names differ
+---@return string?
+function problems.difference(row, wanted, columns)
+  for option, value in pairs(wanted) do
+    local there = row[columns and columns[option] or option]
+    if there ~= value then
+      return ("%s is %s, not %s"):format(option, tostring(there == nil and "not set" or there), tostring(value))
+    end
+  end
 end
 
 return problems

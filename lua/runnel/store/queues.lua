@@ -43,19 +43,20 @@ local WORKERS <const> = "select w.holder, w.stream, w.consumer, w.report from ru
   .. "on c.stream = w.stream and c.name = w.consumer where w.report <> '{}' and w.told >= c.asked"
 
 ---@class runnel.store.Queue: runnel.queue.Queue
----@field package store runnel.store.Store
-local Queue = { __name = "queue" }
-Queue.__index = Queue
+---@field protected owner runnel.store.Store
+local Queue = shared.class {}
 
--- The name of a queue, and whether it is that of a remote stage.
+-- The name of a queue, and its kind.
 local function name_of(stream, consumer)
   local stage = consumer == jobs.CONSUMER and jobs.stage_of(stream)
-  return stage or stream .. "/" .. consumer, stage ~= nil and stage ~= false
+  if stage then return stage, "jobs" end
+  return stream .. "/" .. consumer, "messages"
 end
 
 -- Asks the workers for reports, and waits until all have told, for at most `ms`. Returns the reports by queue; or nil,
 -- err.
 local function ask(store, ms)
+  ms = ms or ANSWER
   local ok, err = store:attempt("exec", "update runnel_consumer set asked = max(asked + 1, ?)", wall())
   if not ok then return nil, err end
   for reader in pairs(store.readers) do reader:hear() end
@@ -82,11 +83,11 @@ local function ask(store, ms)
 end
 
 local function queue_of(store, row, workers)
-  local now, name, is_stage = wall(), name_of(row.stream, row.name)
+  local now, name, kind = wall(), name_of(row.stream, row.name)
   local new = row.new < COUNTED and row.new or row.last - row.next + 1
   local oldest = math.min(row.oldest_new or math.huge, row.oldest_delivered or math.huge)
   return setmetatable({
-    store = store, name = name, kind = is_stage and "jobs" or "messages", stream = row.stream, consumer = row.name,
+    owner = store, name = name, kind = kind, stream = row.stream, consumer = row.name,
     waiting = new + row.deliveries - row.running, running = row.running, redelivered = row.redelivered,
     given_up = row.given_up, done = math.max(0, row.delivered - row.deliveries),
     oldest = oldest < math.huge and math.max(0, now - oldest) or nil,
@@ -108,7 +109,7 @@ function queues.queues(store, ms)
     local ok, problem = pcall(consumers.take_back, store, row.stream, row.name)
     if not ok then return nil, tostring(problem) end
   end
-  local workers, why = ask(store, ms or ANSWER)
+  local workers, why = ask(store, ms)
   if not workers then return nil, why end
   rows, err = store:attempt("rows", LIST)
   if not rows then return nil, err end
@@ -131,7 +132,7 @@ end
 
 -- Changes a column of the consumer. True, or nil and the reason.
 local function change(queue, column, value)
-  local ok, err = queue.store:attempt("exec",
+  local ok, err = queue.owner:attempt("exec",
     ("update runnel_consumer set %s = ? where stream = ? and name = ?"):format(column), value, queue.stream,
     queue.consumer)
   if ok == 0 then return nil, "consumer not found" end
@@ -139,33 +140,13 @@ local function change(queue, column, value)
   return true
 end
 
-local function set_paused(queue, is_paused, ms)
-  if ms ~= nil then check.ms(ms, 1, (is_paused and "pause" or "resume") .. ": ms", 4) end
-  local ok, err = change(queue, "paused", is_paused and 1 or 0)
-  if not ok then return nil, err end
-  queue.paused = is_paused
-  local workers, problem = ask(queue.store, ms or ANSWER)
-  if not workers then return nil, problem end
-  queue.workers = workers[queue.name] or {}
-  return #queue.workers
+function Queue:store_paused(is_paused)
+  local ok, err = change(self, "paused", is_paused and 1 or 0)
+  return ok, err
 end
 
----Pauses the queue: its workers, also new ones, start no more calls until `resume`. Running calls finish. Messages that
----a worker has not started wait in the worker.
----@param ms? number how long to wait for their answers (500)
----@return integer? workers how many have answered that they have paused
----@return string? err
-function Queue:pause(ms)
-  local workers, err = set_paused(self, true, ms)
-  return workers, err
-end
-
----Ends a pause.
----@param ms? number as for pause
----@return integer? workers how many have answered
----@return string? err
-function Queue:resume(ms)
-  local workers, err = set_paused(self, false, ms)
+function Queue:ask(ms)
+  local workers, err = ask(self.owner, ms)
   return workers, err
 end
 
@@ -200,19 +181,12 @@ end
 ---@return true? ok, string? err
 function Queue:delete()
   if self.kind == "jobs" then
-    local found, problem = streams.open(self.store, self.stream)
+    local found, problem = streams.open(self.owner, self.stream)
     if not found then return nil, problem end
     return found:delete()
   end
-  local ok, err = streams.delete_consumer(self.store, self.stream, self.consumer)
+  local ok, err = streams.delete_consumer(self.owner, self.stream, self.consumer)
   return ok, err
-end
-
----The dead letters of the queue (store:dead).
-function Queue:dead() return self.store:dead(self.kind == "jobs" and self.name or self.consumer) end
-
-function Queue:__tostring()
-  return ("queue: %s (%d waiting, %d running)"):format(self.name, self.waiting, self.running)
 end
 
 return queues

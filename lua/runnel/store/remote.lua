@@ -3,10 +3,10 @@
 ---A job is a message of the work queue runnel-jobs-NAME; its subject is the submitter. A worker stores the outcome in
 ---runnel_result and ends the message in one transaction. The submitter looks for outcomes while it waits for some.
 
+local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local remotes = require "runnel.queue.remote"
-local check = require "runnel.internal.check"
 local jobs = require "runnel.store.jobs"
 local sink = require "runnel.store.sink"
 local values = require "runnel.store.values"
@@ -17,10 +17,10 @@ local tell_caller = remotes.tell_caller
 
 local remote = {}
 
--- How long it waits until it looks for outcomes again: at first after each job or outcome, and then. In ms.
+-- How long it waits until it looks for outcomes again, in ms: for BUSY ms after a job or an outcome, and later.
 local SOON <const>, LATER <const> = 5, 50
 
--- How long a job waits until it is said that there is no worker; and for how long it looks soon. In ms.
+-- After how long the program says that jobs wait and no worker takes them; and for how long it waits SOON. In ms.
 local IDLE <const>, BUSY <const> = 5000, 1000
 
 local FIND <const> = "select number, kind, form, value, count from runnel_result where submitter = ? "
@@ -128,7 +128,7 @@ local function look(self)
   return true
 end
 
--- Says on stderr, once, that jobs have waited for long and nobody takes them.
+-- Says on stderr, once, that jobs have waited for long and no worker takes them.
 local function tell_of_workers(self)
   local _, job = next(self.jobs)
   if self.has_told or not job or now() - job.since < IDLE then return end
@@ -160,7 +160,7 @@ local function died(self, reason, block)
   self:close(reason)
 end
 
----Messages have come.
+---Outcomes have come.
 function Remote:hear() self.bell:put(true) end
 
 ---Ends the remote stage. Jobs without a result are dropped: each call that waits for one raises the error.

@@ -4,6 +4,7 @@ local arguments = require "runnel.queue.source"
 local check = require "runnel.internal.check"
 local consumers = require "runnel.store.consumer"
 local core = require "runnel.core"
+local following = require "runnel.store.following"
 local guard = require "runnel.internal.guard"
 local messages = require "runnel.store.message"
 local problems = require "runnel.store.problems"
@@ -11,13 +12,10 @@ local reader = require "runnel.store.reader"
 local values = require "runnel.store.values"
 
 local internal = core.internal
-local alts, chan, timeout = core.alts, core.chan, core.timeout
+local chan = core.chan
 local put_while_open = internal.moving.put_while_open
 
 local source = {}
-
--- How often a source without a name looks for messages of other processes, in ms.
-local LOOKS_AGAIN <const> = 100
 
 -- Room for all messages that may come; a channel takes memory only for what is on it.
 local ROOM <const> = 1 << 20
@@ -91,15 +89,10 @@ local function read_all(self, out)
         if not there then error("source: " .. why, 0) end
         if not there[1] then error(("source: the stream %q was deleted"):format(self.stream), 0) end
       end
-      alts({ self.bell, timeout(LOOKS_AGAIN) }, { priority = true })
+      following.wait(self)
     end
     if out:closed() then return end
   end
-end
-
-local function ended(out, reason, block)
-  internal.excuse(block, reason)
-  guard.close(out, reason)
 end
 
 local function unnamed(store, stream, opts)
@@ -109,15 +102,8 @@ local function unnamed(store, stream, opts)
   local out = chan():name("source " .. stream)
   local self = {
     store = store, stream = stream, subject = opts.subject, buffer = opts.buffer or 64, first = rows[1].first,
-    bell = chan(core.sliding_buffer(1)),
   }
-  function self.hear() self.bell:put(true) end
-  store:add_reader(stream, self)
-  internal.on_close(out, function()
-    store:forget_reader(self)
-    self.bell:put(true)
-  end)
-  guard.started(guard.go(ended, out, read_all, self, out), "source")
+  following.start(self, stream, "source", out, read_all)
   return out
 end
 

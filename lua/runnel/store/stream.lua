@@ -79,17 +79,12 @@ function stream.stream(store, name, opts)
     wanted.retention or "limits", wanted.discard or "old", wanted.max_age, wanted.max_messages, wanted.max_bytes,
     wanted.max_message, wanted.duplicates or 120000, wanted.description, wall(), name)
   if not rows then return nil, err end
-  for column, value in pairs(wanted) do
-    local there = rows[1][column]
-    if there ~= value then
-      return nil, ("stream %q exists with other settings: %s is %s, not %s"):format(name, column,
-        tostring(there == nil and "not set" or there), tostring(value))
-    end
-  end
+  local difference = problems.difference(rows[1], wanted)
+  if difference then return nil, ("stream %q exists with other settings: %s"):format(name, difference) end
   return opened(store, rows[1])
 end
 
--- Runs a statement whose first values is the name of the stream. Returns its changes; nil, err without such a stream.
+-- Runs a statement that changes the row of the stream. Returns how many rows it has changed; nil, err if there is none.
 local function change(self, sql, ...)
   local ok, err = self.store:attempt("exec", sql, ...)
   if not ok then return nil, err end
