@@ -146,16 +146,22 @@ for _, at in ipairs(places) do
 
     it("gives back what nobody has taken when its channel closes", within(function(place)
       stored(place.owner, "orders", 1, 2, 3, 4, 5)
-      local source = assert(place.owner:source("orders", { name = "shop" }))
+      local wait = math.ceil(1000 * patience.factor())
+      local source = assert(place.owner:source("orders", { name = "shop", ack_wait = wait }))
       source:take():ack()
       source:close()
+      local closed_at, late = rn.now(), 0
       local other, seen = assert(place.open():source("orders", { name = "shop" })), {}
       while not (seen[2] and seen[3] and seen[4] and seen[5]) do
         local m = assert(take_within(other, 30000))
         seen[m.value] = true
+        if rn.now() - closed_at >= wait / 2 then late = late + 1 end
         m:ack()
       end
       assert.is_nil(seen[1])
+      -- nats-server 2.9.10 forgets a message that is given back while it has a request of the closed source: it comes
+      -- after ack_wait.
+      assert.is_true(late <= (at.name == "in a store" and 0 or 1), late)
       other:close()
     end))
 
