@@ -94,7 +94,7 @@ static bool some_can(const Alts *a) {
   return false;
 }
 
-/* ---- blocks of waiters: userdata of two sizes, of which the scheduler keeps some ---- */
+/* ---- blocks of waiters: userdata of two sizes; the scheduler keeps some ---- */
 
 static const int BLOCK_SIZES[SCHED_POOLS] = {8, 64};
 

@@ -1,4 +1,4 @@
-/* alts.h: alts: many operations, of which exactly one completes.
+/* alts.h: alts: exactly one of many operations completes.
 
    alts_try finds the operations that would complete at once and does one of them: each is equally likely, or with
    `priority` the first. Nothing is enqueued yet, so two operations of one alts cannot complete each other. If none

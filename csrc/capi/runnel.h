@@ -84,7 +84,7 @@ RUNNEL_API int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us);
 
 /* When to step again: *next_us is 0 if a go block is ready, else the microseconds to the next deadline, or -1 if there
    is none. Returns RUNNEL_OK; or RUNNEL_IDLE if there is no timer, no open port, and no event of a driver to come. Then
-   *next_us is -1, or the microseconds until a step will report an error that nobody has taken. Lua thread. */
+   *next_us is -1, or the microseconds until a step will report an error that was not taken. Lua thread. */
 RUNNEL_API int runnel_next(lua_State *L, int64_t *next_us);
 
 /* Sets *fd to a descriptor for the program's own poll. It is readable when it is time to step: messages have arrived at
@@ -144,8 +144,7 @@ typedef struct runnel_port runnel_port;
 enum {
   RUNNEL_LEAVE_OPEN = 0,    /* the channel stays as it is when the port closes */
   RUNNEL_CLOSE_CHANNEL = 1, /* once the port has closed and all messages are delivered, the channel is closed */
-  RUNNEL_QUIET = 2          /* the open port does not keep rn.run() from returning, unless somebody waits to take from
-                               the channel */
+  RUNNEL_QUIET = 2          /* does not keep rn.run() from returning, unless a take waits on the channel */
 };
 
 enum { RUNNEL_PORT_MAX = 0x7fffffff }; /* the highest limit */

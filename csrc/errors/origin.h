@@ -9,7 +9,7 @@
 
 #include "core/state.h"
 
-/* The highest number: there is room for so many texts. Calls beyond have no origin. */
+/* The highest number, and the limit of texts. Calls beyond have no origin. */
 enum { ORIGIN_MAX = (1 << 20) - 1 };
 
 /* Pushes and returns the prefix of the source names of the library's functions; nil and NULL if it is unknown. */

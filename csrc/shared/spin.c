@@ -5,7 +5,7 @@ enum {
   SHORTEST = 300, /* ns; a shorter look is not worth it */
   FEWEST = 16,    /* sleeps between two failed attempts, at first */
   MOST = 1024,    /* at most */
-  IN_TIME = 8     /* a long look is worth it after so many successful short looks in a row */
+  IN_TIME = 8     /* this many successful short looks in a row make a long one worth it */
 };
 
 /* Whether the pause is over; else counts one wait. */

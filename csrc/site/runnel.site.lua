@@ -27,7 +27,7 @@ table.insert(package.searchers, 2, function(name)
   return assert(load(text, "@" .. name:gsub("%.", "/") .. ".lua", "t")), "the site"
 end)
 
-local RUNS = "^%s*%[C%]: in %l+ 'xpcall'" -- the last line of a traceback that is of interest to nobody
+local RUNS = "^%s*%[C%]: in %l+ 'xpcall'" -- from this line on a traceback has only the site's own functions
 
 local function describe(err)
   local text = type(err) == "string" and err

@@ -32,7 +32,7 @@ NOINLINE static int64_t time_ahead(Profile *p) {
    when signals come, and while it waits. */
 static inline int64_t time_of(Profile *p) { return UNLIKELY(p->is_ahead) ? time_ahead(p) : p->S->world.looked; }
 
-/* Who runs: fills in who has woken the go block of a wait. */
+/* Fills in what has woken the go block of a wait: what runs now. */
 static void set_waker(const Sched *S, ProfileWait *w) {
   const Go *go = S->current;
   lua_Debug ar;

@@ -9,7 +9,7 @@
 
 /* The text of the header Date, made once a second. Begins as zeros. For one thread. */
 typedef struct ReplyDate {
-  time_t second; /* of which `text` is the date */
+  time_t second; /* the time of `text` */
   char text[32]; /* "Sun, 06 Nov 1994 08:49:37 GMT" */
 } ReplyDate;
 

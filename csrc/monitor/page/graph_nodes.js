@@ -78,7 +78,7 @@ export function build(model, groups) {
 
 // ---- where ----
 
-// Places the nodes, of which size(node) is { width, height }: from left to right ("LR"), or from top to bottom ("TB").
+// Places the nodes from left to right ("LR"), or from top to bottom ("TB"). size(node): its { width, height }.
 export function place(graph, rankdir, size) {
   const g = new window.dagre.graphlib.Graph();
   g.setGraph({ rankdir, nodesep: 14, ranksep: 30, marginx: 12, marginy: 12 });

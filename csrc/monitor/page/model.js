@@ -72,7 +72,7 @@ class Chan {
     Object.assign(this, { n: 1, first: id }); // the number of channels, and the first one
     Object.assign(this, { rate: null, before: null, last: null, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
     this.waits = 0; // how often puts have waited lately: 0 to 1
-    this.stage = undefined; // the state of the stage of a flow of which it is the input
+    this.stage = undefined; // the state of the stage of a flow whose input it is
   }
 
   // The common name of channels that are shown as one.
@@ -281,7 +281,7 @@ export class Model {
     }
   }
 
-  // The stage of which this is a go block's name, as "numbers.double at job.lua:3 -> chan: numbers.save".
+  // The stage that has a go block of this name, as "numbers.double at job.lua:3 -> chan: numbers.save".
   stageOfGo(name) { return this.stages.get(name.replace(/ at .*:\d+( -> chan: .*)?$/s, "")); }
 
   // The state of a stage: that of the channel which is its input. A source has none.

@@ -14,7 +14,7 @@ either, the environment says where and how to connect to a server: RUNNEL_NATS_U
   resume NAME               end the pause
   change NAME OPTION=N ...  change replicas, max_age, ack_wait, max_jobs; or ack_wait, max_ack_pending, tries
   delete NAME [--force]     delete a queue; with --force, also one that has messages
-  clean [DAYS]              delete remote stages that nobody has used for so many days (30)
+  clean [DAYS]              delete remote stages that were not used for DAYS days (30)
   dead NAME                 list the dead letters of a queue
   dead NAME NUMBER          show one, with its value
   replay NAME NUMBER|all    run it again, and drop it if that succeeds

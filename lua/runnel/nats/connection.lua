@@ -317,7 +317,7 @@ end
 ---@return any err
 function Conn:flush(ms)
   if ms ~= nil then check.ms(ms, 1, "flush") end
-  -- To this connection, since others may subscribe to all subjects. With no_echo, the server says that nobody answers.
+  -- To this connection, since others may subscribe to all subjects. With no_echo, the server answers that there are no responders.
   local message, err = ask(self, "flush", nil, "", ms or REQUEST_MS, nil, "raw")
   return message and true, err
 end

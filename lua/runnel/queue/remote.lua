@@ -73,7 +73,7 @@ end
 ---@field limit? number ms that one job may take. One that parks is then cancelled, and has failed. If Lua has not come
 ---back by then, since the job computes, the process says so on stderr and ends; by default there is no limit
 ---@field rate? integer|{ [1]: integer, [2]: number } how many jobs all workers of the stage may start in a second, or
----in so many ms: { jobs, ms }
+---{ jobs, ms }: that many in any `ms`
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the worker drains first
 ---@field storage? string as for conn:remote
 ---@field replicas? integer as for conn:remote

@@ -26,7 +26,7 @@ local stage = {}
 ---and has failed. If Lua has not come back by then, since the call computes, the process says so on stderr and ends; by
 ---default there is no limit
 ---@field rate? integer|{ [1]: integer, [2]: number } how many calls all processes of the stage may start in a second,
----or in so many ms: { calls, ms }
+---or { calls, ms }: that many in any `ms`
 ---@field dead? boolean false: messages that are given up do not become dead letters (conn:dead)
 ---@field ex_handler? fun(err: any, value: any): any called when the last try has failed; what it returns is the result
 ---@field encoding? "raw"|"msgpack"|"json" of the values; by default the connection's

@@ -1,4 +1,4 @@
----The faults of a simulated world: which of them happen where is a choice of the search, at most so many of each.
+---The faults of a simulated world: which of them happen where is a choice of the search, within a limit for each kind.
 
 local check = require "runnel.internal.check"
 local current = require "runnel.internal.sim.current"
@@ -17,7 +17,7 @@ local NAMES = {
 ---@field more integer how many more of all
 ---@field total integer how many of all there may be in one run
 ---@field places integer at how many places a fault could have happened so far
----@field odds integer? where faults are random, one comes once in so many places; nil: about as many as there may be
+---@field odds integer? where faults are random, one happens at one of this many places; nil: about as many as there may be
 ---@field happened integer how many there were
 local Faults = {}
 Faults.__index = Faults
@@ -40,7 +40,7 @@ end
 
 local UNSEARCHED_ODDS = 10
 
--- How seldom a fault is at a place where it is random: once in so many.
+-- A random fault happens at one of this many places.
 function Faults:chances()
   if self.odds then return self.odds end
   local places = current.seen and current.seen.places

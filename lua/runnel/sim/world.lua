@@ -96,8 +96,8 @@ local HOST_OPTIONS = { restart = true }
 ---Adds a host, and starts its program in a go block of it. What the program starts belongs to the host, too.
 ---@param name string other hosts connect to that name
 ---@param f fun() its program. World:run waits until it returns, unless it listens for connections
----@param opts? { restart?: number } `restart`: the host may be ended by the fault crash, and starts again so many ms
----later
+---@param opts? { restart?: number } `restart`: the fault crash may end the host, which starts again after that many
+---ms
 ---@return runnel.sim.Host host
 function World:host(name, f, opts)
   check.string(name, "the name of a host", "host")

@@ -32,7 +32,7 @@ local function with_steps(name, f)
   end
 end
 
--- The same in a transaction, at the end of which the results are stored.
+-- The same in a transaction, which stores the results at its end.
 local function with_tx(keeper, f, has_results)
   return function(value, message)
     local outcome

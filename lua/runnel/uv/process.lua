@@ -222,7 +222,7 @@ end
 
 -- Sends a signal to the process, or, if it is detached, to its process group. The group may outlive the process; as
 -- long as it does, the system does not use its number for another one. But a simulated world may use the numbers of an
--- earlier one, of which a finalizer may still run.
+-- earlier one, whose finalizers may still run.
 local function signal_to(self, signal)
   if self.world ~= loop.world() then return nil, "it has ended" end
   return uv.kill(self.detached and -self.pid or self.pid, signal)

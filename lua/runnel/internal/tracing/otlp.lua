@@ -195,7 +195,7 @@ end
 
 -- ---- all states ----
 
--- The operations of which there are records, by go block.
+-- The operations that were recorded, by go block.
 local function by_go(part, operations)
   local all = {}
   for _, one in ipairs(operations) do

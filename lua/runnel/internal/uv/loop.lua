@@ -218,7 +218,7 @@ local Turn = { __gc = function(self)
   uv.run "nowait"
 end }
 
----Calls a function in the loop's next turn, at the end of which all handles that are being closed now are freed.
+---Calls a function in the loop's next turn. At its end all handles that are being closed now are freed.
 ---@param f fun()
 function loop.after_turn(f)
   if current.world then return current.world:later(0, current.world:here(), f) end
