@@ -21,7 +21,8 @@ local pipeline = {}
 ---What it returns, if not nil, is put after the job's results. It may park. Without it the error handler (rn.on_error)
 ---gets the error
 
-local OPTIONS = { window = true, ex_handler = true }
+local UNORDERED_OPTIONS = { ex_handler = check.kinds.callable }
+local OPTIONS = { window = true, ex_handler = check.kinds.callable }
 
 ---Runs an asynchronous function over the values of a channel, at most n at a time, with the results in the order of the
 ---values. Source: core.async's pipeline-async, with exact parallelism.
@@ -46,7 +47,6 @@ function pipeline.pipeline_async(n, to, af, from, close, opts)
   check.options(opts, OPTIONS, "pipeline_async")
   local window = opts and opts.window or n
   check.integer(window, n, "pipeline_async: window")
-  check.callable_or_nil(opts and opts.ex_handler, "pipeline_async: ex_handler")
   return run("pipeline_async", n, to, af, from, close, window, opts and opts.ex_handler)
 end
 
@@ -66,8 +66,7 @@ function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
   check.callable(af, "pipeline_async_unordered: af")
   check.chan(from, "pipeline_async_unordered: from")
   check.close(close, "pipeline_async_unordered")
-  check.options(opts, { ex_handler = true }, "pipeline_async_unordered")
-  check.callable_or_nil(opts and opts.ex_handler, "pipeline_async_unordered: ex_handler")
+  check.options(opts, UNORDERED_OPTIONS, "pipeline_async_unordered")
   return run("pipeline_async_unordered", n, to, af, from, close, nil, opts and opts.ex_handler)
 end
 

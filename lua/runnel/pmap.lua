@@ -128,14 +128,11 @@ end
 
 -- ---- the public functions ----
 
-local function check_timeout(ms, what)
-  if type(ms) ~= "number" or ms ~= ms or ms < 0 or ms == math.huge then
-    error(("%s: timeout: a finite number of milliseconds of 0 or more expected, got %s"):format(what, tostring(ms)), 3)
-  end
-end
-
-local OPTIONS = { window = true, buffer = true, ex_handler = true, timeout = true, tries = true, retry = true }
-local UNORDERED_OPTIONS = { buffer = true, ex_handler = true, timeout = true, tries = true, retry = true }
+local UNORDERED_OPTIONS = {
+  buffer = true, ex_handler = check.kinds.callable, timeout = check.kinds.ms(0), tries = true, retry = true,
+}
+local OPTIONS = { window = true }
+for name, kind in pairs(UNORDERED_OPTIONS) do OPTIONS[name] = kind end
 
 -- Called by the public functions as a tail call, so that a failed check blames the line that called the public
 -- function.
@@ -154,8 +151,6 @@ local function checked(what, ordered, n, f, from, opts)
   opts = opts or {}
   local window = opts.window or (n < math.maxinteger // AHEAD and n * AHEAD or math.maxinteger)
   check.integer(window, n, what .. ": window")
-  check.callable_or_nil(opts.ex_handler, what .. ": ex_handler")
-  if opts.timeout ~= nil then check_timeout(opts.timeout, what) end
   local tries, retry = backoff.options(opts, what, opts.retry == nil and 1 or nil)
   local out = check.new_chan(opts.buffer, what .. ": buffer")
   local is_list = source ~= from and getmetatable(from) == nil

@@ -65,7 +65,7 @@ local function try(caller, timeout, f, ...)
   end
 end
 
-local OPTIONS = { tries = true, retry = true, timeout = true }
+local OPTIONS = { tries = true, retry = true, timeout = check.kinds.ms(0) }
 
 ---Calls a function until it succeeds, at most `tries` times, and returns its results; or raises its last error. It
 ---fails by raising an error, or by returning nil and one. The delay before the second try is `retry` ms, then it
@@ -84,7 +84,6 @@ function retry.retry(f, opts, ...)
   check.options(opts, OPTIONS, "retry")
   opts = opts or {}
   local timeout = opts.timeout
-  if timeout ~= nil then check.ms(timeout, 0, "retry: timeout") end
   local tries, first = backoff.options(opts, "retry")
   local caller = internal.self "retry" -- raises where parking is impossible
   for tried = 1, tries do

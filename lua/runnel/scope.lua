@@ -217,12 +217,7 @@ function Scope:__close()
   if self.living > 0 then cancel_all(self, "the go block that waited for the scope has ended") end
 end
 
-local function check_timeout(ms)
-  if ms == nil then return end
-  if type(ms) ~= "number" or ms ~= ms or ms < 0 or ms == math.huge then
-    error(("scope: timeout: a finite number of milliseconds of 0 or more expected, got %s"):format(tostring(ms)), 3)
-  end
-end
+local OPTIONS = { timeout = check.kinds.ms(0) }
 
 ---Runs a function and the go blocks that it starts with `s:go`, and returns when all of them have ended. The first
 ---error cancels the others and is raised when they have ended. Cancelling the go block that calls this cancels all of
@@ -233,9 +228,8 @@ end
 ---@return any ... what the body returns
 function scopes.scope(f, opts)
   check.callable(f, "scope")
-  check.options(opts, { timeout = true }, "scope")
+  check.options(opts, OPTIONS, "scope")
   local timeout = opts and opts.timeout
-  check_timeout(timeout)
   local caller = internal.self "scope"
   local s <close> = setmetatable({
     members = {}, started = 0, living = 0, over = false, caller = caller, idle = false, sleeps = false,

@@ -97,7 +97,8 @@ function sim.world(opts)
   return world
 end
 
-local OPTIONS = { seconds = true, steps = true, leaks = true, timers = true, schedule = true, full = true }
+local OPTIONS = { seconds = true, steps = true, leaks = check.kinds.boolean, timers = check.kinds.one_of { "any" },
+  schedule = true, full = check.kinds.boolean }
 
 -- The options of sim.explore, and the seconds; or raises at the caller's line.
 local function check_explore(opts)
@@ -118,9 +119,6 @@ local function check_explore(opts)
   if math.type(steps) ~= "integer" or steps < 1 or steps > MOST_NUMBERS then
     refuse("steps", "an integer of at least 1", opts.steps)
   end
-  if opts.leaks ~= nil and type(opts.leaks) ~= "boolean" then refuse("leaks", "true or false", opts.leaks) end
-  if opts.full ~= nil and type(opts.full) ~= "boolean" then refuse("full", "true or false", opts.full) end
-  if opts.timers ~= nil and opts.timers ~= "any" then refuse("timers", '"any"', opts.timers) end
   if opts.schedule ~= nil and (type(opts.schedule) ~= "string" or not explore.parse(opts.schedule)) then
     refuse("schedule", 'what a message of sim.explore ends with, as "2:51c0",', opts.schedule)
   end

@@ -323,9 +323,11 @@ Database.__close = Database.close
 
 -- ---- opening ----
 
-local OPTIONS = { readonly = true, create = true, busy_timeout = true, foreign_keys = true, wal = true,
-  synchronous = true }
-local SYNCHRONOUS = { off = true, normal = true, full = true, extra = true }
+local kinds = check.kinds
+local OPTIONS = {
+  readonly = kinds.boolean, create = kinds.boolean, busy_timeout = kinds.integer(0), foreign_keys = kinds.boolean,
+  wal = kinds.boolean, synchronous = kinds.one_of { "off", "normal", "full", "extra" },
+}
 
 ---@class runnel.sqlite.Options
 ---@field readonly? boolean open it for reading only
@@ -353,16 +355,8 @@ function sqlite.open(path, opts)
   if path:find("\0", 1, true) then error("open: the path has a zero byte", 2) end
   check.options(opts, OPTIONS, "open")
   opts = opts or {}
-  for _, name in ipairs { "readonly", "create", "foreign_keys", "wal" } do
-    check.boolean_or_nil(opts[name], "open: " .. name)
-  end
   local busy = opts.busy_timeout or 5000
   local synchronous = opts.synchronous or (opts.wal == false and "extra" or "full")
-  check.integer(busy, 0, "open: busy_timeout")
-  if not SYNCHRONOUS[synchronous] then
-    error(("open: synchronous: \"off\", \"normal\", \"full\" or \"extra\" expected, got %s")
-      :format(check.describe(synchronous)), 2)
-  end
   local pragmas = ("pragma foreign_keys = %s; pragma synchronous = %s;"):format(opts.foreign_keys ~= false, synchronous)
   -- SQLite detects only when it reads a file that it is not a database.
   local is_plain = opts.readonly or opts.wal == false

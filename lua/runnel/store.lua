@@ -83,8 +83,8 @@ function Store:once(name, f, opts)
   check_name(name, "once: name")
   check.callable(f, "once: f")
   if self.is_closed then error("once: the store is closed", 2) end
+  check.options(opts, once.OPTIONS, "once")
   opts = opts or {}
-  once.check(opts)
   local tries, pause = backoff.options(opts, "once", opts.retry == nil and 1 or nil)
   return once.new(self, name, f, opts, tries, pause)
 end

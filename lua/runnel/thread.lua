@@ -40,7 +40,7 @@ end
 ---@class runnel.ThreadsOptions
 ---@field n? integer how many jobs each thread runs at a time; default 1. Use more for jobs that wait
 
-local OPTIONS = { n = true }
+local OPTIONS = { n = check.kinds.integer(1) }
 
 ---Makes a pool of threads that call a function. Pass the pool in place of a function that is called for each value, for
 ---example to rn.pmap: the calls then run in the threads.
@@ -57,7 +57,6 @@ function thread.threads(k, f, opts)
   check.integer(k, 1, "threads: k")
   check.options(opts, OPTIONS, "threads")
   local n = opts and opts.n or 1
-  check.integer(n, 1, "threads: n")
   local what, where = start.describe(f)
   if not what then error("threads: " .. where, 2) end
   local made, why = pool.make(k, what, where, "threads", n)

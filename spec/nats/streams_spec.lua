@@ -42,7 +42,7 @@ describe("streams", function()
       raises("^stream: name: a name expected, got nothing", function() conn:stream() end)
       raises('^.*unknown option "size"', function() conn:stream("a", { size = 1 }) end)
       for name, wrong in pairs {
-        max_age = { "1 day", "a number of milliseconds expected, got \"1 day\"" },
+        max_age = { "1 day", "a number of milliseconds, at least 0, expected, got \"1 day\"" },
         storage = { "disk", '"file" or "memory" expected, got "disk"' },
         retention = { 7, '"limits" or "workqueue" or "interest" expected, got 7' },
         replicas = { "3", 'an integer of at least 1 expected, got "3"' },

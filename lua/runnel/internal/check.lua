@@ -111,9 +111,10 @@ end
 
 ---A string.
 ---@param expected string what the message calls it, as in "a path"
-function check.string(value, expected, what)
+---@param level? integer of the line for the error, if it is another one
+function check.string(value, expected, what, level)
   if type(value) ~= "string" then
-    error(("%s: %s expected, got %s"):format(what, expected, check.article(value)), CALLER)
+    error(("%s: %s expected, got %s"):format(what, expected, check.article(value)), level or CALLER)
   end
 end
 
@@ -153,8 +154,34 @@ function check.chans(value, what)
   end
 end
 
----A table of options with known names, or nil.
----@param known table<string, boolean> the valid names
+---The check of an option's value, which is not nil: raises an error that begins with `what`, at a level. `true`: all
+---values are right, or the caller checks them.
+---@alias runnel.internal.Kind true|fun(value: any, what: string, level: integer)
+
+---Kinds of options, for check.options.
+local kinds = { callable = check.callable_or_nil }
+check.kinds = kinds
+
+---An integer of at least `least`.
+function kinds.integer(least)
+  return function(value, what, level) check.integer(value, least, what, level + 1) end
+end
+
+---A finite number of milliseconds of at least `least`.
+function kinds.ms(least)
+  return function(value, what, level) check.ms(value, least, what, level + 1) end
+end
+
+---One of the values of a list.
+---@param list any[]
+function kinds.one_of(list)
+  return function(value, what, level) check.one_of(value, list, what, level + 1) end
+end
+
+kinds.boolean = kinds.one_of { true, false }
+
+---A table of options, or nil.
+---@param known table<string, runnel.internal.Kind> the valid names, each with the check of its value
 ---@param level? integer of the line for the error, if it is another one
 function check.options(value, known, what, level)
   level = level or CALLER
@@ -162,8 +189,10 @@ function check.options(value, known, what, level)
   if type(value) ~= "table" then
     error(what .. ": a table of options expected, got " .. check.article(value), level)
   end
-  for key in pairs(value) do
-    if not known[key] then error(("%s: %s"):format(what, check.unknown(key, known)), level) end
+  for key, option in pairs(value) do
+    local kind = known[key]
+    if not kind then error(("%s: %s"):format(what, check.unknown(key, known)), level) end
+    if kind ~= true then kind(option, what .. ": " .. key, level + 1) end
   end
 end
 

@@ -192,7 +192,8 @@ function Subscription:stats()
   return { delivered = delivered, dropped = dropped, pending = pending, pending_bytes = bytes }
 end
 
-local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = true, pending_bytes = true, encoding = true }
+local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = check.kinds.integer(1),
+  pending_bytes = check.kinds.integer(1), encoding = true }
 
 ---Messages to a subject, as a channel. Subjects may have wildcards: `*` for one part, `>` at the end for any number.
 ---Closing the channel ends the subscription. While the channel is full, the library keeps messages, up to `pending` of
@@ -211,8 +212,6 @@ function Conn:subscribe(subject, opts, take)
   if queue ~= nil and (type(queue) ~= "string" or queue == "" or queue:find "[%s%c]") then
     error("subscribe: queue: a name without spaces expected, got " .. check.describe(queue), 2)
   end
-  if opts.pending ~= nil then check.integer(opts.pending, 1, "subscribe: pending") end
-  if opts.pending_bytes ~= nil then check.integer(opts.pending_bytes, 1, "subscribe: pending_bytes") end
   local encoding = encoding_of(self, opts, "subscribe")
   local ch = check.new_chan(opts.buffer, "subscribe")
   ch:name("nats " .. subject)
@@ -317,7 +316,8 @@ end
 ---@return any err
 function Conn:flush(ms)
   if ms ~= nil then check.ms(ms, 1, "flush") end
-  -- To this connection, since others may subscribe to all subjects. With no_echo, the server answers that there are no responders.
+  -- To this connection, since others may subscribe to all subjects. With no_echo, the server answers that there is no
+  -- responder.
   local message, err = ask(self, "flush", nil, "", ms or REQUEST_MS, nil, "raw")
   return message and true, err
 end

@@ -222,8 +222,9 @@ function Queue:ask(ms)
   return answers()
 end
 
-local JOBS = { replicas = true, max_age = true, ack_wait = true, max_jobs = true }
-local MESSAGES = { ack_wait = true, max_ack_pending = true, tries = true }
+local COUNT <const>, MS <const> = check.kinds.integer(1), check.kinds.ms(10)
+local JOBS <const> = { replicas = COUNT, max_age = MS, ack_wait = MS, max_jobs = COUNT }
+local MESSAGES <const> = { ack_wait = MS, max_ack_pending = COUNT, tries = COUNT }
 
 ---Changes settings on the server. Programs with the old settings in their code then fail to start: change them as well.
 ---@param opts { replicas?: integer, max_age?: number, ack_wait?: number, max_jobs?: integer, max_ack_pending?: integer,
@@ -234,12 +235,7 @@ function Queue:change(opts)
   local is_jobs = self.kind == "jobs"
   check.table(opts, "change: options")
   check.options(opts, is_jobs and JOBS or MESSAGES, "change")
-  if opts.replicas ~= nil then check.integer(opts.replicas, 1, "change: replicas") end
-  if opts.max_age ~= nil then check.ms(opts.max_age, 10, "change: max_age") end
-  if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "change: ack_wait") end
   local most = is_jobs and "max_jobs" or "max_ack_pending"
-  if opts[most] ~= nil then check.integer(opts[most], 1, "change: " .. most) end
-  if opts.tries ~= nil then check.integer(opts.tries, 1, "change: tries") end
   if opts.replicas or opts.max_age then
     local ok, err = jetstream.change_stream(self.owner, self.stream, {
       num_replicas = opts.replicas, max_age = opts.max_age and jetstream.ns(opts.max_age),

@@ -33,8 +33,8 @@ function bucket.check_watch(pattern, opts)
   return pattern, opts.updates_only and "new" or opts.history and "all" or "last_per_subject"
 end
 
-local OPTIONS <const> = { history = true, ttl = true, replicas = true, storage = true, max_value = true,
-  encoding = true }
+local OPTIONS <const> = { history = true, ttl = check.kinds.ms(1), replicas = true, storage = true,
+  max_value = check.kinds.integer(1), encoding = true }
 
 ---Checks the arguments of conn:kv and store:kv, but for the encoding. An error is at the line that has called the
 ---caller.
@@ -48,8 +48,6 @@ function bucket.check(name, opts)
   if opts.history ~= nil and (math.type(opts.history) ~= "integer" or opts.history < 1 or opts.history > 64) then
     error("kv: history: an integer from 1 to 64 expected, got " .. tostring(opts.history), 3)
   end
-  if opts.ttl ~= nil then check.ms(opts.ttl, 1, "kv: ttl", 4) end
-  if opts.max_value ~= nil then check.integer(opts.max_value, 1, "kv: max_value", 4) end
   return opts
 end
 

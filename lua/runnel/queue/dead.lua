@@ -46,7 +46,7 @@ local Dead = {}
 
 function Dead:__tostring() return ("dead letters: %s.dead"):format(self.name) end
 
-local LIST_OPTIONS <const> = { after = true, limit = true }
+local LIST_OPTIONS <const> = { after = check.kinds.integer(0), limit = check.kinds.integer(1) }
 
 ---Lists dead letters, the oldest first, without their values.
 ---@param opts? { after?: integer, limit?: integer } `after`: only those with larger sequence numbers; `limit`: at most
@@ -55,10 +55,7 @@ local LIST_OPTIONS <const> = { after = true, limit = true }
 function Dead:list(opts)
   check.options(opts, LIST_OPTIONS, "list")
   opts = opts or {}
-  local after, most = opts.after or 0, opts.limit or 100
-  check.integer(after, 0, "list: after")
-  check.integer(most, 1, "list: limit")
-  local letters, err = self:read(after, most)
+  local letters, err = self:read(opts.after or 0, opts.limit or 100)
   return letters, err
 end
 

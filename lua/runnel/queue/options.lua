@@ -9,26 +9,28 @@ local check = require "runnel.internal.check"
 
 local options = {}
 
--- Checks the option `rate`: a number of calls a second, or { calls, ms }.
-local function check_rate(value, what, level)
-  local count, ms = value, 1000
-  if type(value) == "table" then count, ms = value[1], value[2] end
-  if math.type(count) ~= "integer" or count < 1 or type(ms) ~= "number" or not (ms >= 100 and ms < math.huge) then
-    error(("%s: rate: calls a second, or { calls, ms }, with at least 1 call and 100 ms expected, got %s")
-      :format(what, check.describe(value)), level + 1)
-  end
-  return { count, ms }
+-- The calls and the ms of the option `rate`: a number of calls a second, or { calls, ms }.
+local function rate_of(value)
+  if type(value) == "table" then return value[1], value[2] end
+  return value, 1000
 end
 
----Checks them.
----@param opts table
----@param what string the function that the program has called
----@param level integer of the program's line, as the caller of this function would give it to `error`
+local function check_rate(value, what, level)
+  local count, ms = rate_of(value)
+  if math.type(count) ~= "integer" or count < 1 or type(ms) ~= "number" or not (ms >= 100 and ms < math.huge) then
+    error(("%s: calls a second, or { calls, ms }, with at least 1 call and 100 ms expected, got %s")
+      :format(what, check.describe(value)), level)
+  end
+end
+
+---Their checks, for check.options.
+options.KINDS = { limit = check.kinds.ms(10), rate = check_rate, drain_on_term = check.kinds.boolean }
+
+---Reads them.
+---@param opts table which has been checked
 ---@return runnel.queue.Options
-function options.check(opts, what, level)
-  if opts.limit ~= nil then check.ms(opts.limit, 10, what .. ": limit", level + 2) end
-  local rate = opts.rate ~= nil and check_rate(opts.rate, what, level + 1) or nil
-  check.one_of(opts.drain_on_term, { true, false }, what .. ": drain_on_term", level + 2)
+function options.read(opts)
+  local rate = opts.rate ~= nil and { rate_of(opts.rate) } or nil
   return { rate = rate, limit = opts.limit, drains = opts.drain_on_term ~= false }
 end
 

@@ -6,9 +6,11 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local names = require "runnel.queue.names"
+local options = require "runnel.queue.options"
 local running = require "runnel.queue.running"
 
 local chan = core.chan
+local kinds = check.kinds
 local take, put = core.internal.moving.take, core.internal.moving.put
 
 local remote = {}
@@ -31,17 +33,10 @@ local remote = {}
 ---that still waits for it sends it again
 
 local REMOTE_OPTIONS <const> = {
-  encoding = true, starts = true, tries = true, retry = true, dead = true, traceback = true, storage = true,
-  replicas = true, max_age = true,
+  encoding = true, starts = kinds.integer(1), tries = true, retry = true, dead = kinds.boolean,
+  traceback = kinds.boolean, storage = kinds.one_of { "file", "memory" }, replicas = kinds.integer(1),
+  max_age = kinds.ms(10),
 }
-
-local function check_stream_options(opts, what)
-  check.one_of(opts.storage, { "file", "memory" }, what .. ": storage", 5)
-  if opts.max_age ~= nil then check.ms(opts.max_age, 10, what .. ": max_age", 5) end
-  if opts.replicas ~= nil and not (math.type(opts.replicas) == "integer" and opts.replicas >= 1) then
-    error(("%s: replicas: an integer of at least 1 expected, got %s"):format(what, check.describe(opts.replicas)), 4)
-  end
-end
 
 ---Checks the arguments of conn:remote, but for the encoding. An error is at the line that has called the caller.
 ---@param name any
@@ -53,11 +48,7 @@ function remote.check(name, opts)
   names.check_stage(name, "remote", level)
   check.options(opts, REMOTE_OPTIONS, "remote", level)
   opts = opts or {}
-  if opts.starts ~= nil then check.integer(opts.starts, 1, "remote: starts", level) end
-  check.one_of(opts.traceback, { true, false }, "remote: traceback", level)
-  check.one_of(opts.dead, { true, false }, "remote: dead", level)
   local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "remote", 1, level + 1)
-  check_stream_options(opts, "remote")
   return opts, {
     starts = opts.starts or running.STARTS, tries = tries, retry = retry, traceback = opts.traceback ~= false,
     has_letters = opts.dead ~= false,
@@ -80,9 +71,10 @@ end
 ---@field max_age? number as for conn:remote
 
 local SERVE_OPTIONS <const> = {
-  ack_wait = true, max_jobs = true, limit = true, rate = true, drain_on_term = true, storage = true, replicas = true,
-  max_age = true,
+  ack_wait = kinds.ms(10), max_jobs = kinds.integer(1), storage = REMOTE_OPTIONS.storage,
+  replicas = REMOTE_OPTIONS.replicas, max_age = REMOTE_OPTIONS.max_age,
 }
+for name, kind in pairs(options.KINDS) do SERVE_OPTIONS[name] = kind end
 
 ---Checks the arguments of conn:serve. An error is at the line that has called the caller.
 ---@param name any
@@ -100,11 +92,7 @@ function remote.check_serve(name, n, f, opts)
   f = require("runnel.queue.served")(f, "serve", level)
   check.callable(f, "serve: f", level)
   opts = opts or {}
-  if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "serve: ack_wait", level) end
-  if opts.max_jobs ~= nil then check.integer(opts.max_jobs, 1, "serve: max_jobs", level) end
-  local options = require("runnel.queue.options").check(opts, "serve", 3)
-  check_stream_options(opts, "serve")
-  return opts, f, options
+  return opts, f, options.read(opts)
 end
 
 -- ---- calls ----

@@ -131,7 +131,7 @@ function sink.class(store, has_priority)
   return class
 end
 
-local OPTIONS <const> = { subject = true, timeout = true, encoding = true }
+local OPTIONS <const> = { subject = true, timeout = check.kinds.ms(1), encoding = true }
 
 ---Checks the arguments of conn:sink and store:sink, but for the encoding.
 ---@param name any
@@ -140,9 +140,7 @@ function sink.check(name, opts)
   local level = 4
   names.check(name, "sink: stream", level)
   check.options(opts, OPTIONS, "sink", level)
-  if opts == nil then return end
-  if opts.timeout ~= nil then check.ms(opts.timeout, 1, "sink: timeout", level) end
-  if opts.subject ~= nil and type(opts.subject) ~= "string" then
+  if opts and opts.subject ~= nil and type(opts.subject) ~= "string" then
     error("sink: subject: a subject expected, got " .. check.article(opts.subject), 3)
   end
 end

@@ -3,6 +3,8 @@
 local check = require "runnel.internal.check"
 local names = require "runnel.queue.names"
 
+local integer, one_of = check.kinds.integer, check.kinds.one_of
+
 local source = {}
 
 ---@class runnel.queue.SourceOptions
@@ -19,12 +21,11 @@ local source = {}
 ---@field encoding? "raw"|"msgpack"|"json" of the values; by default the connection's
 
 local OPTIONS <const> = {
-  name = true, subject = true, from = true, ack = true, max_ack_pending = true, ack_wait = true, tries = true,
-  buffer = true, encoding = true,
+  name = true, subject = true, from = true, ack = one_of { "explicit", "taken" }, max_ack_pending = true,
+  ack_wait = true, tries = true, buffer = integer(1), encoding = true,
 }
 local NEED_NAME <const> = { "ack", "max_ack_pending", "ack_wait", "tries" }
 local FROM <const> = { all = true, new = true, last = true }
-local ACKS <const> = { explicit = true, taken = true }
 
 ---Checks the options of a consumer: subject, from; with a name also max_ack_pending, ack_wait and tries.
 ---@param opts table
@@ -33,10 +34,7 @@ local ACKS <const> = { explicit = true, taken = true }
 function source.check_consumer(opts, what, level)
   local function fail(format, ...) error(what .. ": " .. format:format(...), level + 2) end
   for _, option in ipairs { "max_ack_pending", "tries" } do
-    local value = opts[option]
-    if value ~= nil and (math.type(value) ~= "integer" or value < 1) then
-      fail("%s: an integer of at least 1 expected, got %s", option, tostring(value))
-    end
+    if opts[option] ~= nil then check.integer(opts[option], 1, what .. ": " .. option, level + 2) end
   end
   if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, what .. ": ack_wait", level + 2) end
   local subject = opts.subject
@@ -67,10 +65,6 @@ function source.check(stream, opts)
       end
     end
   end
-  if opts.ack ~= nil and not ACKS[opts.ack] then
-    error(('source: ack: "explicit" or "taken" expected, got %s'):format(check.describe(opts.ack)), 3)
-  end
-  if opts.buffer ~= nil then check.integer(opts.buffer, 1, "source: buffer", 4) end
   source.check_consumer(opts, "source", 3)
   return opts
 end

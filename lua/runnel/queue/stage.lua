@@ -9,6 +9,8 @@ local running = require "runnel.queue.running"
 local served = require "runnel.queue.served"
 local source = require "runnel.queue.source"
 
+local kinds = check.kinds
+
 local stage = {}
 
 ---@class runnel.queue.StageOptions
@@ -38,12 +40,13 @@ local stage = {}
 
 local OPTIONS <const> = {
   name = true, subject = true, to_subject = true, ack_wait = true, max_ack_pending = true, tries = true, retry = true,
-  starts = true, limit = true, rate = true, dead = true, ex_handler = true, encoding = true,
-  at_least_once = true, drain_on_term = true,
+  starts = kinds.integer(1), dead = kinds.boolean, ex_handler = kinds.callable, encoding = true,
+  at_least_once = kinds.boolean,
 }
+for name, kind in pairs(options.KINDS) do OPTIONS[name] = kind end
 
-local OPTIONS_OF_STORES <const> = { tx = true }
-for name in pairs(OPTIONS) do OPTIONS_OF_STORES[name] = true end
+local OPTIONS_OF_STORES <const> = { tx = kinds.boolean }
+for name, kind in pairs(OPTIONS) do OPTIONS_OF_STORES[name] = kind end
 
 ---A stage, as the program asks for it.
 ---@class runnel.queue.Stage
@@ -74,16 +77,11 @@ function stage.read(n, from, f, to, opts, of_store)
   local name = opts.name or to
   if name == nil then error("stage: a stage without a stream of results needs the option name", 3) end
   names.check(name, "stage: name", level)
-  check.callable_or_nil(opts.ex_handler, "stage: ex_handler", level)
-  if opts.starts ~= nil then check.integer(opts.starts, 1, "stage: starts", level) end
-  for _, option in ipairs { "at_least_once", "dead", "tx" } do
-    check.one_of(opts[option], { true, false }, "stage: " .. option, level)
-  end
   source.check_consumer({ subject = opts.subject, ack_wait = opts.ack_wait, max_ack_pending = opts.max_ack_pending },
     "stage", 3)
   local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "stage", 5, level + 1)
   return {
-    name = name, f = f, opts = opts, worker = options.check(opts, "stage", 3),
+    name = name, f = f, opts = opts, worker = options.read(opts),
     limits = { starts = opts.starts or running.STARTS, tries = tries, retry = retry },
   }
 end

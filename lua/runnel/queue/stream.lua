@@ -4,32 +4,24 @@ local check = require "runnel.internal.check"
 
 local stream = {}
 
--- Each returns whether a value is valid, and the description of valid values.
-local function is_ms(value)
-  return type(value) == "number" and value >= 0 and value < math.huge, "a number of milliseconds"
-end
-local function is_count(value) return math.type(value) == "integer" and value >= 1, "an integer of at least 1" end
-local function is_boolean(value) return type(value) == "boolean", "true or false" end
-local function is_string(value) return type(value) == "string", "a string" end
-local function is_subjects(value)
-  local is_list = type(value) == "table" and #value > 0
-  for _, subject in ipairs(is_list and value or {}) do is_list = is_list and type(subject) == "string" end
-  return is_list or type(value) == "string", "a subject, or a list of them,"
-end
-local function one_of(...)
-  local list = { ... }
-  return function(value)
-    local found = false
-    for _, one in ipairs(list) do found = found or value == one end
-    return found, '"' .. table.concat(list, '" or "') .. '"'
+local function check_subjects(value, what, level)
+  local is_right = type(value) == "string" or type(value) == "table" and #value > 0
+  for _, subject in ipairs(type(value) == "table" and value or {}) do
+    is_right = is_right and type(subject) == "string"
   end
+  if is_right then return end
+  error(("%s: a subject, or a list of them, expected, got %s"):format(what, check.describe(value)), level)
 end
 
+local function check_description(value, what, level) check.string(value, "a string", what, level + 1) end
+
+local count, ms, one_of = check.kinds.integer(1), check.kinds.ms(0), check.kinds.one_of
+
 local SETTINGS <const> = {
-  subjects = is_subjects, storage = one_of("file", "memory"), replicas = is_count,
-  retention = one_of("limits", "workqueue", "interest"), discard = one_of("old", "new"), max_messages = is_count,
-  max_bytes = is_count, max_message = is_count, max_age = is_ms, max_per_subject = is_count,
-  discard_per_subject = is_boolean, duplicates = is_ms, description = is_string,
+  subjects = check_subjects, storage = one_of { "file", "memory" }, replicas = count,
+  retention = one_of { "limits", "workqueue", "interest" }, discard = one_of { "old", "new" }, max_messages = count,
+  max_bytes = count, max_message = count, max_age = ms, max_per_subject = count,
+  discard_per_subject = check.kinds.boolean, duplicates = ms, description = check_description,
 }
 
 -- The settings that are times, in ms.
@@ -60,14 +52,8 @@ stream.TIMES = { max_age = true, duplicates = true }
 function stream.check(opts, what, level)
   check.options(opts, SETTINGS, what, level + 2)
   local settings = {}
-  for name, value in pairs(opts or {}) do
-    local ok, expected = SETTINGS[name](value)
-    if not ok then
-      error(("%s: %s: %s expected, got %s"):format(what, name, expected, check.describe(value)), level + 1)
-    end
-    if name == "subjects" and type(value) == "string" then value = { value } end
-    settings[name] = value
-  end
+  for name, value in pairs(opts or {}) do settings[name] = value end
+  if type(settings.subjects) == "string" then settings.subjects = { settings.subjects } end
   return settings
 end
 

@@ -39,7 +39,7 @@ local World = {}
 World.__index = World
 World.__name = "runnel.sim.world"
 
-local OPTIONS = { faults = true, latency = true, delays = true, rate = true }
+local OPTIONS = { faults = true, latency = check.kinds.ms(0), delays = true, rate = true }
 
 -- ---- what happens later ----
 
@@ -91,7 +91,7 @@ function World:moved(host, address)
   self.by_address[address] = host
 end
 
-local HOST_OPTIONS = { restart = true }
+local HOST_OPTIONS = { restart = check.kinds.ms(0) }
 
 ---Adds a host, and starts its program in a go block of it. What the program starts belongs to the host, too.
 ---@param name string other hosts connect to that name
@@ -103,11 +103,9 @@ function World:host(name, f, opts)
   check.string(name, "the name of a host", "host")
   check.callable(f, "host")
   check.options(opts, HOST_OPTIONS, "host")
-  local restart = opts and opts.restart
-  if restart ~= nil then check.ms(restart, 0, "host: restart") end
   if self.by_name[name] then error(("host: there is a host %q already"):format(name), 2) end
   local number = self:new_number(name)
-  local host = hosts.new(self, name, number, f, restart)
+  local host = hosts.new(self, name, number, f, opts and opts.restart)
   self.hosts[#self.hosts + 1], self.groups[number] = host, host
   self.by_name[name], self.by_address[host.address] = host, host
   return host
@@ -123,7 +121,7 @@ function World:program(name, f)
   self.programs[name] = f
 end
 
-local NATS_OPTIONS = { restart = true, max_payload = true }
+local NATS_OPTIONS = { restart = check.kinds.ms(0), max_payload = check.kinds.integer(1) }
 
 ---Adds a host on which a NATS server with JetStream runs: nats.connect(name) on other hosts connects to it. After a
 ---crash it has the streams that are files, but perhaps not the acknowledgements of the last 100 ms.
@@ -135,10 +133,8 @@ function World:nats(name, opts)
   check.string(name, "the name of a host", "nats")
   check.options(opts, NATS_OPTIONS, "nats")
   opts = opts or {}
-  if opts.restart ~= nil then check.ms(opts.restart, 0, "nats: restart") end
   if self.by_name[name] then error(("nats: there is a host %q already"):format(name), 2) end
   local max_payload = opts.max_payload or 1 << 20
-  check.integer(max_payload, 1, "nats: max_payload")
   local servers = require "runnel.sim.nats.server"
   local kept = servers.disk(self)
   local host = self:host(name, function() servers.start(self, kept, max_payload) end, { restart = opts.restart })
@@ -385,7 +381,6 @@ function world.new(opts)
     error("sim.world: it is for simulations: call it in the function of sim.run or sim.explore", 3)
   end
   if current.world then error("sim.world: this simulation has a world already", 3) end
-  if opts.latency ~= nil then check.ms(opts.latency, 0, "sim.world: latency", 4) end
   if opts.rate ~= nil and (type(opts.rate) ~= "number" or not (opts.rate > 0 and opts.rate <= 1)) then
     error("sim.world: rate: a number above 0 and up to 1 expected, got " .. check.describe(opts.rate), 3)
   end

@@ -16,6 +16,7 @@ local wall = require "runnel.store.wall"
 local internal = core.internal
 
 local chan, sleep, type = core.chan, core.sleep, type
+local kinds = check.kinds
 local take, is_cancelled = internal.moving.take, internal.is_cancelled
 local value_of = values.of
 
@@ -248,21 +249,13 @@ end
 
 -- ---- making it ----
 
-local OPTIONS = { key = true, errors = true, expires = true, tries = true, retry = true, timeout = true, tx = true }
-
 local once = {}
 
----Checks the options; errors are for the line that called the caller.
-function once.check(opts)
-  check.options(opts, OPTIONS, "once", 4)
-  check.boolean_or_nil(opts.errors, "once: errors", 4)
-  check.boolean_or_nil(opts.tx, "once: tx", 4)
-  if opts.key ~= nil and not check.is_callable(opts.key) then
-    error("once: key: a function expected, got " .. check.article(opts.key), 3)
-  end
-  if opts.expires ~= nil then check.integer(opts.expires, 1, "once: expires", 4) end
-  if opts.timeout ~= nil then check.ms(opts.timeout, 0, "once: timeout", 4) end
-end
+---The options of store:once, for check.options.
+once.OPTIONS = {
+  key = kinds.callable, errors = kinds.boolean, expires = kinds.integer(1), tries = true, retry = true,
+  timeout = kinds.ms(0), tx = kinds.boolean,
+}
 
 ---@param store runnel.store.Store
 ---@param name string

@@ -150,8 +150,12 @@ function Queue:ask(ms)
   return workers, err
 end
 
-local MESSAGES <const> = { ack_wait = "ack_wait", max_ack_pending = "max_pending", tries = "tries" }
-local JOBS <const> = { max_jobs = "max_pending" }
+local COUNT <const> = check.kinds.integer(1)
+local MESSAGES <const> = { ack_wait = check.kinds.ms(10), max_ack_pending = COUNT, tries = COUNT }
+local JOBS <const> = { max_jobs = COUNT }
+local COLUMNS <const> = {
+  ack_wait = "ack_wait", max_ack_pending = "max_pending", max_jobs = "max_pending", tries = "tries",
+}
 
 ---Changes settings of the consumer. Programs with the old settings in their code then fail to start: change them as
 ---well.
@@ -160,18 +164,10 @@ local JOBS <const> = { max_jobs = "max_pending" }
 ---@return true? ok, string? err
 function Queue:change(opts)
   check.table(opts, "change: options")
-  local columns = self.kind == "jobs" and JOBS or MESSAGES
-  check.options(opts, columns, "change")
-  if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "change: ack_wait") end
-  if opts.max_ack_pending ~= nil then check.integer(opts.max_ack_pending, 1, "change: max_ack_pending") end
-  if opts.tries ~= nil then check.integer(opts.tries, 1, "change: tries") end
-  if opts.max_jobs ~= nil then check.integer(opts.max_jobs, 1, "change: max_jobs") end
-  for option, column in pairs(columns) do
-    local value = opts[option]
-    if value ~= nil then
-      local ok, err = change(self, column, math.floor(value))
-      if not ok then return nil, err end
-    end
+  check.options(opts, self.kind == "jobs" and JOBS or MESSAGES, "change")
+  for option, value in pairs(opts) do
+    local ok, err = change(self, COLUMNS[option], math.floor(value))
+    if not ok then return nil, err end
   end
   return true
 end

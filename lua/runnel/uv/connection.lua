@@ -118,9 +118,8 @@ function Connection:tls_info() return self.session and self.session:info() or ni
 ---@return boolean ok if false, the connection is closed
 ---@return string? err
 function Connection:start_tls(tls, opts)
-  check.options(opts, { timeout = true }, "start_tls")
+  check.options(opts, { timeout = check.kinds.ms(0) }, "start_tls")
   local ms = opts and opts.timeout
-  if ms ~= nil then check.ms(ms, 0, "start_tls: timeout") end
   local is_server = type(tls) == "userdata" and require("runnel.tls").kind(tls) == "server"
   local context, err = connection.context(is_server and "server" or "client", tls, "start_tls")
   if self.session then error("start_tls: the connection has TLS already", 2) end

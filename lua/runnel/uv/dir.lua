@@ -50,7 +50,7 @@ local function run(out, dir, deep)
   if list_into(out, dir, deep, false) then out:close() end
 end
 
-local OPTIONS = { deep = true }
+local OPTIONS = { deep = check.kinds.boolean }
 
 ---@class runnel.uv.dir
 local directory = {}
@@ -64,9 +64,6 @@ function directory.list(dir, opts)
   check.string(dir, "a path", "list: dir")
   check.options(opts, OPTIONS, "list")
   local deep = opts and opts.deep
-  if deep ~= nil and type(deep) ~= "boolean" then
-    error("list: deep: true or false expected, got " .. check.describe(deep), 2)
-  end
   loop.check "list"
   local out = loop.chan(dir)
   guard.started(guard.go(guard.close, out, run, out, dir, deep), "uv.list")

@@ -93,7 +93,7 @@ local function read_into(out, where, size, emitter)
   out:close(err)
 end
 
-local LINES_OPTIONS = { max = true, pieces = true }
+local LINES_OPTIONS = { max = check.kinds.integer(1), pieces = check.kinds.integer(1) }
 
 ---@class runnel.uv.file
 local file = {}
@@ -120,7 +120,6 @@ function file.lines(where, opts)
   check_place(where, "lines")
   local max = lines.max(opts, "lines", LINES_OPTIONS)
   local pieces = opts and opts.pieces
-  if pieces ~= nil then check.integer(pieces, 1, "lines: pieces") end
   loop.check "lines"
   local out = pieces and loop.chan(where) or lines.chan(where)
   local function emitter(name)

@@ -158,6 +158,8 @@ local function follow_into(out, path, seen, last, max)
   out:close()
 end
 
+local OPTIONS = { last = check.kinds.integer(0), max = check.kinds.integer(1) }
+
 ---@class runnel.uv.follow
 local follow = {}
 
@@ -173,11 +175,8 @@ local follow = {}
 ---a regular file, or has a longer line. Close it to stop following.
 function follow.follow(path, opts)
   check.string(path, "a path", "follow")
-  check.options(opts, { last = true, max = true }, "follow")
-  local last = opts and opts.last
-  if last ~= nil then check.integer(last, 0, "follow: last") end
-  local max = opts and opts.max
-  if max ~= nil then check.integer(max, 1, "follow: max") end
+  check.options(opts, OPTIONS, "follow")
+  local last, max = opts and opts.last, opts and opts.max
   loop.check "follow"
   local out = lines.chan(path)
   -- Lines that are written after this stat are new.

@@ -292,13 +292,12 @@ end
 ---@field timeout? number with tls: how many ms a handshake may take, default 10000
 ---@field failed? fun(err: string) with tls: is called for each handshake that fails
 
+local LISTEN_OPTIONS = { failed = check.kinds.callable, mode = check.kinds.integer(0), timeout = check.kinds.ms(1),
+  tls = true }
+
 -- What the options say of TLS; nil if nothing. Or nil and an error.
 local function handshakes_of(opts)
   local ms, failed = opts and opts.timeout, opts and opts.failed
-  if ms ~= nil then check.ms(ms, 1, "listen: timeout", 4) end
-  if failed ~= nil and not check.is_callable(failed) then
-    error("listen: failed: a function expected, got " .. check.article(failed), 3)
-  end
   local tls = opts and opts.tls
   if tls then
     local context, err = connection.context("server", tls, "listen", 3)
@@ -319,9 +318,8 @@ end
 ---@return any port the port, or the path; or the error
 function socket.listen(host, port, opts)
   check_place(host, port, "listen")
-  check.options(opts, { failed = true, mode = true, timeout = true, tls = true }, "listen")
+  check.options(opts, LISTEN_OPTIONS, "listen")
   local mode = opts and opts.mode
-  if mode ~= nil then check.integer(mode, 0, "listen: mode") end
   loop.check "listen"
   local tls, problem = handshakes_of(opts)
   if problem then return nil, problem end

@@ -19,19 +19,17 @@ local BUFFERED = 128
 local MAX = 1024 * 1024
 
 -- The options of functions that return channels of lines, except uv.lines.
-local OPTIONS = { max = true }
+local OPTIONS = { max = check.kinds.integer(1) }
 
 ---Checks the options of a function that returns a channel of lines. Returns the limit of a line's bytes; nil for the
 ---default.
 ---@param opts? { max?: integer }
 ---@param what string that function
----@param known? table<string, boolean> the names of its options
+---@param known? table<string, runnel.internal.Kind> its options
 ---@return integer?
 function lines.max(opts, what, known)
   check.options(opts, known or OPTIONS, what, 4)
-  local max = opts and opts.max
-  if max ~= nil then check.integer(max, 1, what .. ": max", 4) end
-  return max
+  return opts and opts.max
 end
 
 ---Makes a channel for lines.
