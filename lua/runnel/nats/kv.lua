@@ -2,7 +2,6 @@
 ---for each key.
 
 local arguments = require "runnel.queue.bucket"
-local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
 local patience = require "runnel.nats.internal.patience"
 local outlet = require "runnel.nats.internal.outlet"
@@ -11,12 +10,9 @@ local values = require "runnel.nats.internal.values"
 
 local kv = {}
 
----A bucket.
----@class runnel.nats.Bucket
----@field name string
+---@class runnel.nats.Bucket: runnel.Bucket
 ---@field private conn runnel.nats.Connection
-local Bucket = { __name = "bucket" }
-Bucket.__index = Bucket
+local Bucket = arguments.class {}
 
 local DIGITS = {}
 for i, c in ipairs { ("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):byte(1, -1) } do
@@ -38,8 +34,7 @@ local function is_deletion(headers)
   return headers ~= nil and (headers:find "KV%-Operation: *DEL" or headers:find "KV%-Operation: *PURGE") ~= nil
 end
 
--- The last message of a key; nil if it has none, or nil and an error.
-local function last_message(self, key)
+function Bucket:last(key)
   local answer, err, code = jetstream.request(self.conn, "STREAM.MSG.GET." .. self.stream,
     { last_by_subj = self.prefix .. key })
   if answer then
@@ -53,33 +48,25 @@ local function last_message(self, key)
   return nil, err
 end
 
----The value of a key, and its revision; nil if the key has none; nil, nil, err if the request fails.
----@param key string
----@return any value, integer? revision, string? err
-function Bucket:get(key)
-  arguments.check_key(key, "get")
-  local message, err = last_message(self, key)
-  if not message or message.deleted then return nil, nil, err end
-  local value, problem = self.decode(message.data)
-  if value == nil and problem then return nil, nil, ("the value of %q: %s"):format(key, problem) end
-  return value, message.revision
-end
+function Bucket:value_of(last) return self.decode(last.data) end
 
----For the library: the same, but the revision is that of the deletion if the value was deleted, and 0 if there was
----none.
+---For the library: as `get`, but the revision is that of the deletion if the value was deleted, 0 if there was none.
 ---@param key string
 ---@return any value, integer? revision, string? err
 function Bucket:look(key)
-  local message, err = last_message(self, key)
+  local last, err = self:last(key)
   if err then return nil, nil, err end
-  if not message or message.deleted then return nil, message and message.revision or 0 end
-  return self.decode(message.data), message.revision
+  if not last or last.deleted then return nil, last and last.revision or 0 end
+  return self.decode(last.data), last.revision
 end
 
-local function write(self, key, value, headers, encoding)
+---Stores a value, as runnel.Bucket says; also returns the code of the server's error.
+function Bucket:write(_, key, value, revision)
+  local encoding, headers = self.encoding, {}
+  if value == nil then value, encoding, headers["KV-Operation"] = "", "raw", "DEL" end
+  if revision then headers["Nats-Expected-Last-Subject-Sequence"] = tostring(revision) end
   local sequence, err, code = jetstream.store(self.conn, self.prefix .. key, value, {
-    timeout = patience.kv_write, encoding = encoding or self.encoding, headers = headers, stream = self.stream,
-    level = 4,
+    timeout = patience.kv_write, encoding = encoding, headers = headers, stream = self.stream, level = 4,
   })
   if sequence then return sequence end
   if code == jetstream.WRONG_SEQUENCE then
@@ -87,66 +74,6 @@ local function write(self, key, value, headers, encoding)
     if err:find "revision 0$" then err = ("the key %q has no value"):format(key) end
   end
   return nil, err --[[@as string]], code
-end
-
----Sets a value. Returns its revision when the server has stored it; or nil, err.
----@param key string
----@param value any
----@return integer? revision, string? err
-function Bucket:put(key, value)
-  arguments.check_key(key, "put")
-  local revision, err = write(self, key, value)
-  return revision, err
-end
-
----Sets a value if the key still has this revision; 0: if the key has never had a value.
----@param key string
----@param value any
----@param revision integer
----@return integer? revision, string? err
-function Bucket:update(key, value, revision)
-  arguments.check_key(key, "update")
-  check.integer(revision, 0, "update: revision")
-  local new, err = write(self, key, value, { ["Nats-Expected-Last-Subject-Sequence"] = tostring(revision) })
-  return new, err
-end
-
----For the library: the same, with the code of the server's error.
----@param key string
----@param value any
----@param revision integer
----@return integer? revision, string? err, integer? code
-function Bucket:put_after(key, value, revision)
-  return write(self, key, value, { ["Nats-Expected-Last-Subject-Sequence"] = tostring(revision) })
-end
-
----Sets a value if the key has none.
----@param key string
----@param value any
----@return integer? revision, string? err
-function Bucket:create(key, value)
-  arguments.check_key(key, "create")
-  local message, err = last_message(self, key)
-  if err then return nil, err end
-  if message and not message.deleted then
-    return nil, ("the key %q has a value, of revision %d"):format(key, message.revision)
-  end
-  local revision, why = write(self, key, value,
-    { ["Nats-Expected-Last-Subject-Sequence"] = tostring(message and message.revision or 0) })
-  return revision, why
-end
-
----Deletes the value of a key; with a revision, only if the key still has it.
----@param key string
----@param revision? integer
----@return integer? revision of the deletion, string? err
-function Bucket:delete(key, revision)
-  arguments.check_key(key, "delete")
-  if revision ~= nil then check.integer(revision, 0, "delete: revision") end
-  local new, err = write(self, key, "", {
-    ["KV-Operation"] = "DEL", ["Nats-Expected-Last-Subject-Sequence"] = revision and tostring(revision),
-  }, "raw")
-  return new, err
 end
 
 -- ---- watching ----

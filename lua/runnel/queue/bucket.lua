@@ -1,19 +1,101 @@
----The arguments of buckets of keys and values.
+---What buckets of keys and values have in common, wherever they are. How a value is stored is the matter of the class.
 
 local check = require "runnel.internal.check"
 local names = require "runnel.queue.names"
 
 local bucket = {}
 
----Checks a key. An error is at the line that has called the caller.
----@param key any
----@param what string the method
-function bucket.check_key(key, what)
+---A bucket.
+---@class runnel.Bucket
+---@field name string
+---@field protected last fun(self, key: string): { revision: integer, deleted: boolean }?, string? the last value of a
+---key, or its deletion; nil if there is none; nil and the reason if the request fails
+---@field protected value_of fun(self, last: table): any, string? the value of what `last` has returned; or nil and why
+---it cannot be read
+---@field protected write fun(self, what: string, key: string, value: any, revision?: integer): integer?, string? stores
+---a value, or with nil a deletion, if the key still has the revision; 0: if it has none; nil: in any case. Returns the
+---new revision, or nil and the reason. Raises at the line that has called the caller, the method `what`
+local Bucket = {}
+
+-- Checks a key. An error is at the line that has called the caller.
+local function check_key(key, what)
   local is_key = type(key) == "string" and key:find "^[%w_=/.-]+$" and not ("." .. key .. "."):find("..", 1, true)
   if not is_key then
     error(("%s: a key of letters, digits, - _ = / and single dots expected, got %s")
       :format(what, check.describe(key)), 3)
   end
+end
+
+---The value of a key, and its revision; nil if the key has none; nil, nil, err if the request fails.
+---@param key string
+---@return any value, integer? revision, string? err
+function Bucket:get(key)
+  check_key(key, "get")
+  local last, err = self:last(key)
+  if not last or last.deleted then return nil, nil, err end
+  local value, problem = self:value_of(last)
+  if value == nil and problem then return nil, nil, ("the value of %q: %s"):format(key, problem) end
+  return value, last.revision
+end
+
+---Sets a value. Returns its revision when it is stored, or nil, err.
+---@param key string
+---@param value any
+---@return integer? revision, string? err
+function Bucket:put(key, value)
+  check_key(key, "put")
+  check.value(value, "put")
+  local revision, err = self:write("put", key, value)
+  return revision, err
+end
+
+---Sets a value if the key still has this revision; 0: if the key has never had a value.
+---@param key string
+---@param value any
+---@param revision integer
+---@return integer? revision, string? err
+function Bucket:update(key, value, revision)
+  check_key(key, "update")
+  check.value(value, "update")
+  check.integer(revision, 0, "update: revision")
+  local new, err = self:write("update", key, value, revision)
+  return new, err
+end
+
+---Sets a value if the key has none.
+---@param key string
+---@param value any
+---@return integer? revision, string? err
+function Bucket:create(key, value)
+  check_key(key, "create")
+  check.value(value, "create")
+  local last, err = self:last(key)
+  if err then return nil, err end
+  if last and not last.deleted then
+    return nil, ("the key %q has a value, of revision %d"):format(key, last.revision)
+  end
+  local revision, why = self:write("create", key, value, last and last.revision or 0)
+  return revision, why
+end
+
+---Deletes the value of a key; with a revision, only if the key still has it.
+---@param key string
+---@param revision? integer
+---@return integer? revision of the deletion, string? err
+function Bucket:delete(key, revision)
+  check_key(key, "delete")
+  if revision ~= nil then check.integer(revision, 0, "delete: revision") end
+  local new, err = self:write("delete", key, nil, revision)
+  return new, err
+end
+
+---Makes a class of buckets of a table of methods, which has at least `last`, `value_of` and `write`.
+---@param class table
+---@return table class
+function bucket.class(class)
+  class.__index, class.__name = class, "bucket"
+  for name, method in pairs(Bucket) do class[name] = method end
+  return class
 end
 
 local WATCH_OPTIONS <const> = { updates_only = true, history = true }

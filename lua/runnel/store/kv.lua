@@ -41,102 +41,42 @@ select revision, key, form, value, made from runnel_value v where bucket = ?1 an
 local NO_NEWER <const> = "and revision = (select max(revision) from runnel_value where bucket = ?1 and key = v.key)"
 local EACH <const>, PRESENT <const> = CHANGES:format "", CHANGES:format(NO_NEWER)
 
----A bucket.
----@class runnel.store.Bucket
----@field name string
+---@class runnel.store.Bucket: runnel.Bucket
 ---@field private store runnel.store.Store
 ---@field private max_value? integer
-local Bucket = { __name = "bucket" }
-Bucket.__index = Bucket
+local Bucket = arguments.class {}
 
 -- ---- values ----
 
--- The last row of a key; nil if there is none, or nil and the reason.
-local function last_of(self, key)
+function Bucket:last(key)
   local rows, err = self.store:attempt("rows", LAST, self.name, key, wall())
   if not rows then return nil, err end
-  if rows[1] then return rows[1] end
+  local row = rows[1]
+  if row then return { revision = row.revision, deleted = not row.form, form = row.form, value = row.value } end
   local there, why = self.store:attempt("rows", "select 1 from runnel_bucket where name = ?", self.name)
   if not there then return nil, why end
   if not there[1] then return nil, "bucket not found" end
 end
 
----The value of a key, and its revision; nil if the key has none; nil, nil, err if the request fails.
----@param key string
----@return any value, integer? revision, string? err
-function Bucket:get(key)
-  arguments.check_key(key, "get")
-  local row, err = last_of(self, key)
-  if not row or not row.form then return nil, nil, err end
-  return values.of(values.entry(row.form, row.value)), row.revision
-end
+function Bucket:value_of(last) return values.of(values.entry(last.form, last.value)) end -- luacheck: no self
 
--- Stores a value, or a deletion.
-local function write(self, key, form, data, revision)
+function Bucket:write(what, key, value, revision)
+  local form, data
+  if value ~= nil then
+    form, data = values.encode(value, "value")
+    if not form then error(what .. ": " .. data, 3) end
+    if self.max_value and values.size(data) > self.max_value then return nil, problems.TOO_LARGE end
+  end
   local rows, err = self.store:attempt("rows", STORE, self.name, key, form, data, wall(), revision)
   if not rows then return nil, err end
   if rows[1] then
     self.store:ring("$KV." .. self.name)
     return rows[1].revision
   end
-  local last, problem = last_of(self, key)
+  local last, problem = self:last(key)
   if problem then return nil, problem end
   if not last then return nil, ("the key %q has no value"):format(key) end
   return nil, ("the key %q has revision %d"):format(key, last.revision)
-end
-
-local function write_value(self, what, key, value, revision)
-  if value == nil then error(what .. ": a value other than nil expected", 3) end
-  local form, data = values.encode(value, "value")
-  if not form then error(what .. ": " .. data, 3) end
-  if self.max_value and values.size(data) > self.max_value then return nil, problems.TOO_LARGE end
-  return write(self, key, form, data, revision)
-end
-
----Sets a value. Returns its revision when it is on the disk; or nil, err.
----@param key string
----@param value any
----@return integer? revision, string? err
-function Bucket:put(key, value)
-  arguments.check_key(key, "put")
-  local revision, err = write_value(self, "put", key, value)
-  return revision, err
-end
-
----Sets a value if the key still has this revision; 0: if the key has never had a value.
----@param key string
----@param value any
----@param revision integer
----@return integer? revision, string? err
-function Bucket:update(key, value, revision)
-  arguments.check_key(key, "update")
-  check.integer(revision, 0, "update: revision")
-  local new, err = write_value(self, "update", key, value, revision)
-  return new, err
-end
-
----Sets a value if the key has none.
----@param key string
----@param value any
----@return integer? revision, string? err
-function Bucket:create(key, value)
-  arguments.check_key(key, "create")
-  local last, err = last_of(self, key)
-  if err then return nil, err end
-  if last and last.form then return nil, ("the key %q has a value, of revision %d"):format(key, last.revision) end
-  local revision, why = write_value(self, "create", key, value, last and last.revision or 0)
-  return revision, why
-end
-
----Deletes the value of a key; with a revision, only if the key still has it.
----@param key string
----@param revision? integer
----@return integer? revision of the deletion, string? err
-function Bucket:delete(key, revision)
-  arguments.check_key(key, "delete")
-  if revision ~= nil then check.integer(revision, 0, "delete: revision") end
-  local new, err = write(self, key, nil, nil, revision)
-  return new, err
 end
 
 ---The keys that have a value.

@@ -66,9 +66,8 @@ end
 function Counts:put(message, count)
   local bucket, err = self:open()
   if not bucket then return false, err end
-  local before, revision, why, code = message.revision
-  if before then revision, why, code = bucket:put_after(key(self, message), count, before)
-  else revision, why = bucket:put(key(self, message), count) end
+  local before = message.revision
+  local revision, why, code = bucket:write("put", key(self, message), count, before)
   message.revision = revision or before
   return revision ~= nil, why, code == jetstream.WRONG_SEQUENCE
 end
