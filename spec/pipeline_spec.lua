@@ -773,7 +773,7 @@ for variant, pipeline_async in pairs(variants) do
       assert.error_matches(function() pipeline_async(1, ch, af, ch, true, { widow = 3 }) end,
         name .. ': unknown option "widow"')
       assert.error_matches(function() pipeline_async(1, ch, af, ch, true, { ex_handler = 42 }) end,
-        name .. ": ex_handler: a function or nil expected, got a number")
+        name .. ": ex_handler: a function expected, got a number")
       local here = stage.here(1)
       local _, err = pcall(function() pipeline_async(0, ch, af, ch) end)
       assert.equal(here .. ": " .. name .. ": n: an integer of at least 1 expected, got 0", err)

@@ -855,7 +855,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       check("a table of options expected, got a number", 1, f, {}, 7)
       check('unknown option "windows"; known: buffer, ex_handler, retry, timeout, tries'
         .. (is_ordered and ", window" or ""), 1, f, {}, { windows = 7 })
-      check("ex_handler: a function or nil expected, got a string", 1, f, {}, { ex_handler = "x" })
+      check("ex_handler: a function expected, got a string", 1, f, {}, { ex_handler = "x" })
       check("timeout: a number of milliseconds, at least 0, expected, got -1", 1, f, {}, { timeout = -1 })
       check('timeout: a number of milliseconds, at least 0, expected, got "1"', 1, f, {}, { timeout = "1" })
       check("tries: an integer of at least 1 expected, got 0", 1, f, {}, { tries = 0 })

@@ -29,9 +29,11 @@ local raise = core.internal.raise
 
 local spec = {}
 
+local kinds = check.kinds
 local OPTIONS = {
-  step = true, source = true, from = true, n = true, ordered = true, tries = true, retry = true, timeout = true,
-  init = true, flush = true, stop = true, outs = true, input = true, buffer = true,
+  step = true, source = true, from = true, n = kinds.integer(1), ordered = kinds.boolean, tries = true, retry = true,
+  timeout = kinds.ms(0), init = kinds.callable, flush = kinds.callable, stop = kinds.callable, outs = true,
+  input = kinds.boolean, buffer = kinds.integer(0),
 }
 
 -- The options of sources and channels.
@@ -47,29 +49,33 @@ spec.timed = setmetatable({}, { __mode = "k" })
 
 -- The kind of a stage, and its function.
 local function kind_of(what, options)
-  local kinds = {}
+  local found = {}
   for _, name in ipairs { 1, "step", "source", "from" } do
-    if options[name] ~= nil then kinds[#kinds + 1] = name end
+    if options[name] ~= nil then found[#found + 1] = name end
   end
-  if #kinds == 0 then raise(what .. ": it does nothing: a function, `step`, `source` or `from` expected") end
-  if #kinds > 1 then
-    raise(("%s: one of a function, `step`, `source` and `from` expected, got %d of them"):format(what, #kinds))
+  if #found == 0 then raise(what .. ": it does nothing: a function, `step`, `source` or `from` expected") end
+  if #found > 1 then
+    raise(("%s: one of a function, `step`, `source` and `from` expected, got %d of them"):format(what, #found))
   end
-  return kinds[1], options[kinds[1]]
+  return found[1], options[found[1]]
 end
 
-local function check_function(what, name, value)
-  if type(value) ~= "function" and (not check.is_callable(value) or core.is_chan(value)) then
-    raise(("%s: %s: a function expected, got %s"):format(what, name, check.article(value)))
-  end
+-- Calls a check of runnel.internal.check or backoff; its error names the program's line.
+local function at_program(f, ...)
+  local ok, err = pcall(f, ...)
+  if not ok then raise((tostring(err):gsub("^[^%s]*:%d+: ", ""))) end
 end
 
-local function check_names(what, options)
-  for key in pairs(options) do
-    if key ~= 1 and not OPTIONS[key] then
+local function check_function(what, name, value) at_program(check.callable, value, what .. ": " .. name) end
+
+local function check_options(what, options)
+  for key, value in pairs(options) do
+    local kind = key == 1 or OPTIONS[key]
+    if not kind then
       raise(type(key) == "number" and what .. ": one function expected, got several"
         or ("%s: %s"):format(what, check.unknown(key, OPTIONS)))
     end
+    if kind ~= true then at_program(kind, value, what .. ": " .. key, 1) end
   end
 end
 
@@ -80,18 +86,6 @@ local function check_of_source(what, options, kind)
     if not allowed[key] then
       raise(("%s: %s: a stage with `%s` does not have that option"):format(what, tostring(key), kind))
     end
-  end
-end
-
-local function check_boolean(what, name, value)
-  if value ~= nil and type(value) ~= "boolean" then
-    raise(("%s: %s: true or false expected, got %s"):format(what, name, check.describe(value)))
-  end
-end
-
-local function check_integer(what, name, value, least)
-  if math.type(value) ~= "integer" or value < least then
-    raise(("%s: %s: an integer of at least %d expected, got %s"):format(what, name, least, check.describe(value)))
   end
 end
 
@@ -107,13 +101,6 @@ local function outputs(what, outs)
     set[name], set[#set + 1] = true, name
   end
   return set
-end
-
--- Calls a check of runnel.internal.check or backoff; its error names the program's line.
-local function at_program(f, ...)
-  local ok, err = pcall(f, ...)
-  if not ok then raise((tostring(err):gsub("^[^%s]*:%d+: ", ""))) end
-  return err
 end
 
 local function check_from(what, from)
@@ -136,22 +123,6 @@ end
 ---@field retry number
 ---@field is_timed string|nil the call of flow.batch or the like that has made it
 
-local function check_options(what, options, made)
-  made.n, made.buffer = options.n == nil and 1 or options.n, options.buffer == nil and BUFFER or options.buffer
-  check_integer(what, "n", made.n, 1)
-  check_integer(what, "buffer", made.buffer, 0)
-  for _, name in ipairs { "ordered", "input" } do check_boolean(what, name, options[name]) end
-  for _, name in ipairs { "init", "flush", "stop" } do
-    if options[name] ~= nil then check_function(what, name, options[name]) end
-  end
-  if options.timeout ~= nil then at_program(check.ms, options.timeout, 0, what .. ": timeout") end
-  made.tries, made.retry = 1, 0
-  at_program(function()
-    made.tries, made.retry = backoff.options(options, what, options.retry == nil and 1 or nil)
-  end)
-  made.outputs = outputs(what, options.outs)
-end
-
 ---Checks a stage.
 ---@param name any
 ---@param given any what the program says of it
@@ -170,15 +141,17 @@ function spec.stage(name, given)
   if type(given) ~= "table" then
     raise(("%s: a function, a table of options or a channel expected, got %s"):format(what, check.article(given)))
   end
-  check_names(what, given)
+  check_options(what, given)
   local kind, f = kind_of(what, given)
   if kind == "source" or kind == "from" then check_of_source(what, given, kind) end
   local made = {
     kind = kind == 1 and "function" or kind, ordered = given.ordered ~= false, timeout = given.timeout,
     init = given.init, flush = given.flush, stop = given.stop, input = given.input, is_timed = spec.timed[given],
-    given = given,
+    given = given, n = given.n or 1, buffer = given.buffer or BUFFER, outputs = outputs(what, given.outs),
   }
-  check_options(what, given, made)
+  at_program(function()
+    made.tries, made.retry = backoff.options(given, what, given.retry == nil and 1 or nil)
+  end)
   if kind == "from" then
     made.from = check_from(what, f)
   else

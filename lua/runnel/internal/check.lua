@@ -159,7 +159,7 @@ end
 ---@alias runnel.internal.Kind true|fun(value: any, what: string, level: integer)
 
 ---Kinds of options, for check.options.
-local kinds = { callable = check.callable_or_nil }
+local kinds = { callable = check.callable }
 check.kinds = kinds
 
 ---An integer of at least `least`.
