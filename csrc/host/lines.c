@@ -8,12 +8,6 @@
 #include "host/output.h"
 #include "host/wait.h"
 
-static void flush(void *ud, bool busy) {
-  (void)ud;
-  (void)busy;
-  (void)fflush(stdout);
-}
-
 /* Does not use a luaL_Buffer, which would be on the stack while wait_input uses it. */
 LineEnd lines_read(lua_State *L, const char *prompt) {
   char piece[BUFSIZ];
@@ -22,7 +16,7 @@ LineEnd lines_read(lua_State *L, const char *prompt) {
   (void)fputs(prompt, stdout);
   lua_pushliteral(L, "");
   for (;;) {
-    Waited waited = wait_input(L, -1, flush, NULL);
+    Waited waited = wait_input(L, -1, NULL, NULL);
     if (waited == WAITED_SIGNAL) continue;
     /* Input after Ctrl-C belongs to the next line. */
     int byte = wait_read_byte();

@@ -83,12 +83,6 @@ static int term_remember(lua_State *L) {
   return 0;
 }
 
-static void flush(void *ud, bool busy) {
-  (void)ud;
-  (void)busy;
-  (void)fflush(stdout);
-}
-
 /* key(ms) -> the byte of a key that was pressed within the time | nil | false (Ctrl-C, or the end of the input) */
 static int term_key(lua_State *L) {
   lua_Number ms = luaL_checknumber(L, 1);
@@ -102,7 +96,7 @@ static int term_key(lua_State *L) {
     (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
   }
   Waited waited;
-  do waited = wait_input(L, (int64_t)(ms * 1e6), flush, NULL);
+  do waited = wait_input(L, (int64_t)(ms * 1e6), NULL, NULL);
   while (waited == WAITED_SIGNAL);
   int byte = waited == WAITED_TIME ? -1 : wait_read_byte();
   if (is_terminal) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);

@@ -111,7 +111,8 @@ Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud) {
     ran = clock_ns();
     if (next < 0) next = INT64_MAX;
     if (next > end - ran) next = end > ran ? end - ran : 0; /* the go blocks may have taken longer */
-    idle(ud, next == 0);
+    if (idle) idle(ud, next == 0);
+    else (void)fflush(stdout);
     Waited waited = sleep_for(L, next);
     if (waited != WAITED_TIME) return waited;
     if (clock_ns() >= end) return WAITED_TIME;

@@ -14,7 +14,7 @@ typedef enum Waited {
   WAITED_SIGNAL     /* another signal; the caller can ignore it */
 } Waited;
 
-/* Called whenever go blocks have run. `busy`: more go blocks are ready. */
+/* Called whenever go blocks have run; NULL: flushes stdout. `busy`: more go blocks are ready. */
 typedef void (*IdleFunction)(void *ud, bool busy);
 
 /* Runs go blocks until standard input can be read, or for `ns`; forever if `ns` is negative. Never raises. */

@@ -2,6 +2,7 @@
 ---base units, and _total for what only grows.
 
 local json = require "runnel.json"
+local short = require "runnel.internal.short"
 
 local exposition = {}
 
@@ -9,13 +10,9 @@ local exposition = {}
 exposition.TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 local ESCAPES = { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }
-local function latin1(c) return utf8.char(c:byte()) end
 
--- The value of a label in quotes. It must be UTF-8.
-local function quoted(text)
-  if not utf8.len(text) then text = text:gsub("[\128-\255]", latin1) end
-  return '"' .. text:gsub('[\\"\n]', ESCAPES) .. '"'
-end
+-- The value of a label in quotes.
+local function quoted(text) return '"' .. short.utf8(text):gsub('[\\"\n]', ESCAPES) .. '"' end
 
 local function number(value) return assert(json.encode(value)) end
 

@@ -35,6 +35,13 @@ local function cut(text, longest)
   return #text <= longest and text or text:sub(1, utf8.offset(text, 0, longest + 1) - 1) .. "..."
 end
 
+local function latin1(c) return utf8.char(c:byte()) end
+
+---A text as UTF-8. One that is not UTF-8 counts as Latin-1.
+---@param text string
+---@return string
+function short.utf8(text) return utf8.len(text) and text or (text:gsub("[\128-\255]", latin1)) end
+
 ---The text from an object's own __tostring, or nil if it has none. An error there becomes part of the text.
 ---@param value table|userdata
 ---@return string?

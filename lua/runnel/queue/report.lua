@@ -8,16 +8,13 @@ local report = {}
 -- How many running calls are reported, and how many bytes of their values.
 local TOLD <const>, VALUE <const> = 32, 60
 
--- Text that JSON can hold: the bytes of a value need not be UTF-8.
-local function printable(text) return utf8.len(text) and text or (text:gsub("[\128-\255]", "?")) end
-
 ---A running call.
 ---@param value any
 ---@param ms number how long it has run
 ---@param deliveries integer
 ---@return table
 function report.call(value, ms, deliveries)
-  return { value = printable(short.value(value, VALUE)), ms = ms // 1 | 0, deliveries = deliveries }
+  return { value = short.utf8(short.value(value, VALUE)), ms = ms // 1 | 0, deliveries = deliveries }
 end
 
 ---Completes a worker's report from its counts. Lists the running calls, the longest first, up to a limit.

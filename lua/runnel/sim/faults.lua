@@ -17,7 +17,8 @@ local NAMES = {
 ---@field more integer how many more of all
 ---@field total integer how many of all there may be in one run
 ---@field places integer at how many places a fault could have happened so far
----@field odds integer? where faults are random, one happens at one of this many places; nil: about as many as there may be
+---@field odds integer? where faults are random, one happens at one of this many places; nil: so that about as many as
+---there may be happen
 ---@field happened integer how many there were
 local Faults = {}
 Faults.__index = Faults

@@ -14,9 +14,10 @@ Handle.__index = Handle
 
 ---A class of handles.
 ---@param name string
+---@param parent? table the class whose methods it has, too
 ---@return table class
-local function class(name)
-  local new = setmetatable({ __name = name }, { __index = Handle })
+local function class(name, parent)
+  local new = setmetatable({ __name = name }, { __index = parent or Handle })
   new.__index = new
   return new
 end

@@ -28,7 +28,7 @@ local AT_LOOK_UP_MOVED, AT_LOOK_UP = { "dns", "stale", "delay" }, { "dns", "dela
 ---@field tell? fun(data: string): string? what a story says of data that it sends; nil: the data itself
 ---@field on_cut? fun() is called when nothing may arrive any more; no function of luv sets it
 local Socket = handles.class "runnel.sim.socket"
-local Pipe = handles.class "runnel.sim.pipe"
+local Pipe = handles.class("runnel.sim.pipe", Socket)
 
 local network = {}
 
@@ -279,11 +279,7 @@ end
 -- ---- pipes: Unix sockets ----
 
 Pipe.is_pipe = true
-for _, name in ipairs { "listen", "accept", "read_start", "read_stop", "try_write", "write", "shutdown", "stopped",
-  "get_write_queue_size",
-  "crashed", "is_readable", "is_writable", "set_blocking" } do
-  Pipe[name] = Socket[name]
-end
+Pipe.nodelay = false -- only sockets of TCP have it
 
 function Pipe:bind(path)
   if self.path then return fail "EINVAL" end

@@ -23,7 +23,7 @@ local MODULES = {
   "runnel.internal.threads.pool", "runnel.internal.threads.pool_main", "runnel.internal.threads.start",
   "runnel.internal.threads.thread_function", "runnel.internal.threads.thread_main",
   "runnel.internal.threads.trace_threads",
-  "runnel.internal.tracing.graph", "runnel.internal.tracing.graph_forms", "runnel.internal.tracing.quote",
+  "runnel.internal.tracing.graph", "runnel.internal.tracing.graph_forms",
   "runnel.internal.tracing.recorder",
   "runnel.internal.tracing.trace_events", "runnel.internal.tracing.trace_parts",
   "runnel.internal.workers", "runnel.internal.workers.at_once", "runnel.internal.workers.early",

@@ -5,9 +5,8 @@
 local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
 local events = require "runnel.internal.tracing.trace_events"
-local quote = require "runnel.internal.tracing.quote"
 
-local recorder, random = core.internal.trace, core.internal.seed
+local quote, recorder, random = events.quote, core.internal.trace, core.internal.seed
 
 -- As in csrc/tracing/trace_state.h.
 local RUN, SPAWN, END, PUT, TAKE = 1, 3, 4, 6, 7

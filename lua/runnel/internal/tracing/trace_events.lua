@@ -4,7 +4,8 @@
 ---Events are pairs of B and E. (X events have a begin and a duration; rounded apart, they overlap.) The clock is read
 ---once per resume, so the events of one run are spread evenly over it: their order is exact, their times are not.
 
-local quote = require "runnel.internal.tracing.quote"
+local json = require "runnel.json"
+local short = require "runnel.internal.short"
 
 -- As in csrc/tracing/trace_state.h.
 local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
@@ -17,6 +18,13 @@ local DRIVER_TRACK = 0x7FFFFFFF
 -- ---- what is in the records ----
 
 local events = {}
+
+---A name as JSON.
+---@param text string
+---@return string
+function events.quote(text) return assert(json.encode(short.utf8(text))) end
+
+local quote = events.quote
 
 ---Surveys a part: which messages its records put and take, which go blocks run, all names, and how many values were put
 ---and taken before the first record.
