@@ -10,17 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cond.h"
+#include "kit/limit.h"
 #include "nats/conn.h"
 
 /* How long to wait before a due beat is tried again while the connection is lost, in ms. After an outage longer than
    ack_wait, the server delivers the message to another process unless a beat comes at once. */
 enum { LOST_MS = 100 };
-
-/* If the thread wakes this many ms too late, the process was halted, or the machine is very busy. */
-enum { HALTED_MS = 1000 };
 
 /* The limit of a beat. The strings are in the memory of the struct. */
 typedef struct Limit {
@@ -57,12 +54,6 @@ struct Beats {
   int64_t alive_at;      /* when Lua last said that it runs (conn_alive) */
 };
 
-/* How much longer than its limit Lua may be away, since a busy machine is not a reason to end a process. */
-static int64_t patience(const Limit *limit) {
-  int64_t ms = limit->ms / 4;
-  return ms < 100 ? 100 : ms > 2000 ? 2000 : ms;
-}
-
 static void beat_free(Beat *beat) {
   free(beat->limit);
   free(beat);
@@ -93,13 +84,8 @@ static bool publish_last(Beats *beats) {
 /* Ends the process: Lua has not run other code within the limit of a beat. */
 static _Noreturn void end_process(Beats *beats, const Limit *limit) {
   bool has_told = !atomic_load(&beats->conn->outbox.is_lost) && publish_last(beats);
-  static const char END[] = ", and Lua does not come back: this process ends";
-  static const char UNTOLD[] = "; the server has not answered, and gives its jobs to others after ack_wait";
-  (void)!write(STDERR_FILENO, limit->text, strlen(limit->text));
-  (void)!write(STDERR_FILENO, END, sizeof END - 1);
-  if (!has_told) (void)!write(STDERR_FILENO, UNTOLD, sizeof UNTOLD - 1);
-  (void)!write(STDERR_FILENO, "\n", 1);
-  _exit(EXIT_FAILURE);
+  limit_end_process(limit->text,
+                    has_told ? "" : "; the server has not answered, and gives its jobs to others after ack_wait");
 }
 
 /* Checks the limit of a beat. Returns the time of the next check, or INT64_MAX. */
@@ -108,8 +94,7 @@ static int64_t check_limit(Beats *beats, Beat *beat, int64_t now) {
   if (now < limit->began + limit->ms) return limit->began + limit->ms;
   limit->is_over = true;
   beat->due = INT64_MAX;
-  int64_t since = limit->began > beats->alive_at ? limit->began : beats->alive_at;
-  int64_t last = since + limit->ms + patience(limit);
+  int64_t last = limit_last(limit->began, limit->ms, beats->alive_at);
   if (now >= last) end_process(beats, limit);
   return last;
 }
@@ -152,7 +137,7 @@ static void *run(void *data) {
     (void)pthread_cond_timedwait(&beats->sooner, &beats->lock, &until);
     /* If this thread could not run for long, Lua could not either: the process was halted. */
     int64_t now = clock_ms();
-    if (now - beats->wakes_at > HALTED_MS) beats->alive_at = now;
+    if (now - beats->wakes_at > LIMIT_HALTED_MS) beats->alive_at = now;
   }
   (void)pthread_mutex_unlock(&beats->lock);
   nats_ReleaseThreadMemory();

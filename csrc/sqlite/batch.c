@@ -2,6 +2,7 @@
    works. */
 #include <poll.h>
 
+#include "kit/limit.h"
 #include "sqlite/database.h"
 
 static void tell(Database *db, Job *job) {
@@ -183,7 +184,7 @@ static int check_limits(Database *db) {
     run_statements(db, late, begin_batch);
     if (db->in_batch) (void)connection_do(db, "commit");
   }
-  limits_end_process(late);
+  limit_end_process(late->text, "");
 }
 
 void batch_close(Database *db) {

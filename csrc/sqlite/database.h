@@ -192,9 +192,6 @@ void limits_drop(Database *db);
    after how long to call it again, or -1. The thread that works. */
 Job *limits_late(Database *db, bool *has_failed, int *ms);
 
-/* Says what has happened, and ends the process. */
-_Noreturn void limits_end_process(const Job *limit);
-
 /* database:alive(): Lua runs. */
 int limits_alive(lua_State *L);
 

@@ -2,22 +2,11 @@
    computes blocks Lua; then the thread of the database stores that the call has failed, and ends the process.
 
    A limit is a job that runs only then. The Lua thread makes it and closes it; Database.limits has it meanwhile. */
-#include <stdlib.h>
-#include <unistd.h>
-
+#include "kit/limit.h"
 #include "sqlite/database.h"
-
-/* If the thread wakes this many ms too late, the process was halted, or the machine is very busy. */
-enum { HALTED_MS = 1000 };
 
 /* The longest time between two looks, in ms. */
 enum { LONGEST_MS = 60000 };
-
-/* How much longer than its limit Lua may be away, since a busy machine is not a reason to end a process. */
-static int64_t patience(const Job *limit) {
-  int64_t ms = limit->ms / 4;
-  return ms < 100 ? 100 : ms > 2000 ? 2000 : ms;
-}
 
 static bool is_over(const Job *limit, int64_t now) { return now >= limit->asked + limit->ms; }
 
@@ -34,11 +23,11 @@ Job *limits_late(Database *db, bool *has_failed, int *ms) {
   int64_t now = clock_ms(), next = INT64_MAX;
   Job *late = NULL;
   database_lock(db);
-  if (now - db->looks_at > HALTED_MS) atomic_store(&db->alive_at, now); /* Lua could not run either */
+  if (now - db->looks_at > LIMIT_HALTED_MS) atomic_store(&db->alive_at, now); /* Lua could not run either */
   for (Link *link = db->limits.first; link; link = list_next(&db->limits, link)) {
     Job *limit = CONTAINER_OF(link, Job, link);
-    int64_t alive = atomic_load(&db->alive_at), since = limit->asked > alive ? limit->asked : alive;
-    int64_t at = is_over(limit, now) ? since + limit->ms + patience(limit) : limit->asked + limit->ms;
+    int64_t at = is_over(limit, now) ? limit_last(limit->asked, limit->ms, atomic_load(&db->alive_at))
+                                     : limit->asked + limit->ms;
     if (now >= at) late = limit;
     if (at < next) next = at;
   }
@@ -48,13 +37,6 @@ Job *limits_late(Database *db, bool *has_failed, int *ms) {
   database_unlock(db);
   *ms = next == INT64_MAX ? -1 : next - now > LONGEST_MS ? LONGEST_MS : (int)(next - now);
   return late;
-}
-
-_Noreturn void limits_end_process(const Job *limit) {
-  static const char END[] = ", and Lua does not come back: this process ends\n";
-  (void)!write(STDERR_FILENO, limit->text, strlen(limit->text));
-  (void)!write(STDERR_FILENO, END, sizeof END - 1);
-  _exit(EXIT_FAILURE);
 }
 
 void limits_add(Database *db, Job *limit) {
