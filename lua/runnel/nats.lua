@@ -12,11 +12,12 @@ local lib = require "runnel.nats.internal.lib"
 local connection = require "runnel.nats.connection"
 local hand_back = require "runnel.queue.hand_back"
 
--- Modules of runnel.nats that add methods to connections.
-local PARTS = { "stages", "streams", "queues" }
-
-for _, part in ipairs(PARTS) do
+-- Methods of connections: all functions of some modules of runnel.nats, and of others the one that has its name.
+for _, part in ipairs { "stages", "queues" } do
   for name, method in pairs(require("runnel.nats." .. part)) do connection.methods[name] = method end
+end
+for _, name in ipairs { "stream", "source", "sink", "stage", "kv", "dead" } do
+  connection.methods[name] = require("runnel.nats." .. name)[name]
 end
 
 ---@class runnel.nats

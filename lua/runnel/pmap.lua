@@ -36,8 +36,6 @@ local CLOSED = "the result channel of this pmap was closed"
 -- The main function of a worker: only its jobs. (It is here so that a traceback names pmap.)
 local function work(worker, run) run(worker) end
 
-local function nothing() end
-
 -- Starts a pmap; `what` is the name of the function that the program called.
 local function start(what, n, f, from, never_waits, out, window, ex_handler, timeout, tries, retry)
   local source = core.is_chan(from) and from or nil
@@ -109,7 +107,7 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
 
   pool = workers.new {
     what = what, n = n, lazy = true, job = f, timed = "pmap: a job", from = from, never_waits = never_waits, to = out,
-    closes = out, window = window, tries = tries, retry = retry, timeout = timeout, main = work, emit = nothing,
+    closes = out, window = window, tries = tries, retry = retry, timeout = timeout, main = work, emit = guard.nothing,
     failed = failed, ended = ended,
   }
 

@@ -77,8 +77,6 @@ local function cancel_where_it_waits(stage)
   end
 end
 
-local function nothing() end
-
 ---Ends a source: cancels it where it waits, after a put that has begun.
 ---@param stage runnel.flow.Stage
 function ending.end_source(stage)
@@ -87,7 +85,7 @@ function ending.end_source(stage)
   stage:route()
   stage.pool:finish()
   for _, one in ipairs { table.unpack(stage.pool.workers) } do
-    if one.held then stage.pool:release(one, nothing) end -- it could put nothing if it was called again
+    if one.held then stage.pool:release(one, guard.nothing) end -- it could put nothing if it was called again
   end
   if not stage.input then guard.go(guard.nothing, nil, cancel_where_it_waits, stage) end
 end
@@ -133,7 +131,7 @@ local function stop_worker(flow, stage, one)
   if held then
     local value = worker.value(held.value)
     if value ~= nil then flow:lose(stage, { value = value, begun = true, error = held.err }) end
-    stage.pool:release(one, nothing)
+    stage.pool:release(one, guard.nothing)
   elseif one.block then
     local phase = stage.pool:state_of(one)
     local is_beginning = phase == "main" and not one.is_ready or phase == "take" and not stage.input

@@ -5,7 +5,7 @@ local dead = require "runnel.nats.dead"
 local draining = require "runnel.queue.draining"
 local firsts = require "runnel.nats.internal.firsts"
 local jetstream = require "runnel.nats.internal.jetstream"
-local label = require "runnel.nats.internal.label"
+local lib = require "runnel.nats.internal.lib"
 local reader = require "runnel.nats.internal.reader"
 local stream_message = require "runnel.nats.stream_message"
 local who = require "runnel.nats.internal.who"
@@ -104,7 +104,7 @@ function Keeper:forget_starts(message) self.starts_of:forget(message) end
 -- ---- dead letters and operators ----
 
 function Keeper:bury(letter)
-  letter.worker, letter.from, letter.encoding = label(), self.from, letter.encoding or self.encoding
+  letter.worker, letter.from, letter.encoding = lib.label(), self.from, letter.encoding or self.encoding
   return dead.store(self.engine.conn, letter, self.letters)
 end
 

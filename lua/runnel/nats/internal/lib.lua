@@ -19,4 +19,8 @@ for _, name in ipairs { "connect", "inbox", "process", "time" } do
   end
 end
 
+---Identifies this process in errors: its host and process id, as in "host:4711".
+---@return string
+function lib.label() return ("%s:%d"):format(lib.process()) end
+
 return lib

@@ -3,7 +3,7 @@
 ---server delivers the job again.
 
 local jobs = require "runnel.queue.jobs"
-local label = require "runnel.nats.internal.label"
+local lib = require "runnel.nats.internal.lib"
 local names = require "runnel.nats.internal.names"
 local patience = require "runnel.queue.patience"
 local stream_message = require "runnel.nats.stream_message"
@@ -139,7 +139,7 @@ local serve, class = {}, jobs.class(Task)
 ---@return runnel.nats.JobTask
 function serve.task(engine, name, f, who)
   local self = setmetatable({
-    engine = engine, name = name, f = f, label = who or label(), submitters = submitters.new(engine),
+    engine = engine, name = name, f = f, label = who or lib.label(), submitters = submitters.new(engine),
   }, class)
   self.cancellations = engine:subscribe(names.cancel(name), function(data) cancel(self, data) end)
   return self
