@@ -303,8 +303,8 @@ $(BUILD)/websocket_oom: $(BUILD)/tests/websocket_oom.o $(SCENARIOS) $(WEBSOCKET_
 $(BUILD)/websocket_fuzz: $(BUILD)/tests/websocket_fuzz.o $(filter-out %/module.o,$(WEBSOCKET_PARTS))
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(WEBSOCKET_LIBS)
 
-$(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
-	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \
+$(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(BUILD)/tests/memory.o $(CORE_TEST)
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer $(FAILING) -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \
 	  $(LUA_LIBS)
 
 $(BUILD)/fuzz_http: $(BUILD)/tests/fuzz_http.o $(BUILD)/obj/http/server/head.o $(BUILD)/obj/http/server/chunks.o

@@ -16,18 +16,10 @@
 #include <time.h>
 
 #include "invariants.h"
+#include "memory.h"
 
 int luaopen_runnel_core(lua_State *L);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* The memory of one state, and which allocation fails. */
-typedef struct Memory {
-  size_t used;       /* bytes in use */
-  uint64_t left;     /* growing allocations until one fails; 0: none fails */
-  bool repeating;    /* one has failed; the next one is Lua's second attempt, after a collection, if it has the same */
-  const void *block; /* block */
-  size_t size;       /* and size */
-} Memory;
 
 static int64_t time_ns; /* the virtual time; begins at 0 for each input */
 
@@ -70,34 +62,6 @@ int __wrap_fprintf(FILE *file, const char *format, ...) {
 
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* ---- memory ---- */
-
-static bool must_fail(Memory *m, const void *block, size_t size) {
-  if (m->repeating) {
-    m->repeating = false;
-    if (m->block == block && m->size == size) return true;
-  }
-  if (m->left == 0 || --m->left > 0) return false;
-  m->repeating = true;
-  m->block = block;
-  m->size = size;
-  return true;
-}
-
-static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
-  Memory *m = (Memory *)ud;
-  if (!block) old_size = 0; /* it is the type of the object then */
-  if (new_size == 0) {
-    free(block);
-    m->used -= old_size;
-    return NULL;
-  }
-  if (new_size > old_size && must_fail(m, block, new_size)) return NULL;
-  void *moved = realloc(block, new_size);
-  if (moved) m->used += new_size - old_size;
-  return moved;
-}
-
 /* ---- what tests/fuzz.lua calls ---- */
 
 /* broken(message): ends the process. */
@@ -124,9 +88,10 @@ static int t_advance(lua_State *L) {
 
 /* fail(n): the n-th allocation from now on fails; with 0 none does. */
 static int t_fail(lua_State *L) {
-  void *ud;
-  (void)lua_getallocf(L, &ud);
-  ((Memory *)ud)->left = (uint64_t)luaL_checkinteger(L, 1);
+  Memory *m = memory_of(L);
+  uint32_t n = (uint32_t)luaL_checkinteger(L, 1);
+  m->armed = n > 0;
+  m->first = m->asked + n;
   return 0;
 }
 
@@ -175,8 +140,8 @@ static int with_traceback(lua_State *L) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  Memory m = {0};
-  lua_State *L = lua_newstate(allocate, &m);
+  Memory m = {.count = 1};
+  lua_State *L = lua_newstate(memory_allocate, &m);
   if (!L) abort();
   time_ns = 0;
   lua_pushcfunction(L, with_traceback);

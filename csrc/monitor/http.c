@@ -138,19 +138,14 @@ static void get(Site *site, Conn *conn, Slice path, bool is_known) {
 
 /* ---- commands ---- */
 
-static int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  int letter = c | 32;
-  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
-}
-
 /* Decodes a field of a form into `to`, as a string; false if it is wrong, or longer than `room`. */
 static bool decode(Slice from, char *to, size_t room) {
   size_t n = 0;
   for (size_t i = 0; i < from.size; i++) {
     int c = from.at[i] == '+' ? ' ' : from.at[i];
     if (c == '%') {
-      int high = i + 2 < from.size ? digit_of(from.at[i + 1]) : -1, low = high >= 0 ? digit_of(from.at[i + 2]) : -1;
+      int high = i + 2 < from.size ? slice_digit(from.at[i + 1]) : -1,
+          low = high >= 0 ? slice_digit(from.at[i + 2]) : -1;
       if (low < 0) return false;
       c = high * 16 + low;
       i += 2;

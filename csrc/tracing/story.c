@@ -23,10 +23,7 @@ static void find_line(const Story *story, StoryEvent *event) {
 
 void story_add(Story *story, int kind, uint32_t go, uint16_t label, uint32_t chan, uint64_t seq, int what) {
   StoryEvent *events = (StoryEvent *)grow(story->events, &story->size, story->n + 1, sizeof *events);
-  if (!events) {
-    story->is_short = true; /* uncovered: only when memory runs out */
-    return;
-  }
+  if (!events) return; /* uncovered: only when memory runs out */
   story->events = events;
   StoryEvent *event = &story->events[story->n++];
   *event = (StoryEvent){.time = story->sched->world.clock.virtual_ns,

@@ -39,10 +39,9 @@ typedef struct Story {
   StoryEvent *events; /* in order */
   size_t n;           /* how many */
   size_t size;        /* the number that the memory has room for */
-  bool is_short;      /* there was no memory for more */
 } Story;
 
-/* Adds an event. Does not raise. */
+/* Adds an event, unless there is no memory for it. */
 void story_add(Story *story, int kind, uint32_t go, uint16_t label, uint32_t chan, uint64_t seq, int what);
 
 /* Frees the memory of a story, which may be empty. */

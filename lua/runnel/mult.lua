@@ -223,7 +223,7 @@ end
 function mult.tap(m, ch, close)
   check.object(m, Mult, "a mult", "tap")
   check.chan(ch, "tap: channel")
-  check.close(close, "tap")
+  check.boolean_or_nil(close, "tap: close")
   if ch == m.source then error("tap: the mult would feed its own source; tap another channel", 2) end
   if m.ended then
     if close ~= false then ends.close(ch, m.reason, m.unclaimed) end

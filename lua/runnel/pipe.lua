@@ -36,7 +36,7 @@ end
 function pipe.pipe(from, to, close)
   check.chan(from, "pipe: from")
   check.chan(to, "pipe: to")
-  check.close(close, "pipe")
+  check.boolean_or_nil(close, "pipe: close")
   guard.started(guard.go(guard.close, close ~= false and to, forward, from, to, close), "pipe")
   return to
 end

@@ -128,7 +128,7 @@ function pub.sub(p, topic, ch, close)
   check.object(p, Pub, "a pub", "sub")
   check.key(topic, "sub: topic")
   check.chan(ch, "sub: channel")
-  check.close(close, "sub")
+  check.boolean_or_nil(close, "sub: close")
   if ch == p.source then error("sub: the pub would feed its own source; subscribe another channel", 2) end
   if p.ended then
     if close ~= false then ends.close(ch, p.reason, p.unclaimed) end

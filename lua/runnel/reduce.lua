@@ -122,7 +122,7 @@ end
 ---ends the puts
 function reducers.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
-  check.close(close, "onto_chan")
+  check.boolean_or_nil(close, "onto_chan: close")
   local next_value = values_of(source, "onto_chan")
   local block = onto("onto_chan", ch, next_value, next_value ~= source, close)
   pcall(on_close, block, function() -- if memory has run out, closing it has no effect

@@ -270,18 +270,18 @@ describe("bad input", function()
   })
 
   it("to what closes its target, or not", each_raises {
-    "^pipe: close: true, false or nil expected, got a table$", function() rn.pipe(ch, rn.chan(), { close = false }) end,
-    "^pipeline: close: true, false", function() rn.pipeline(1, ch, rn.xf.dedupe(), ch, {}) end,
-    "^pipeline_async: close: true, false", function() rn.pipeline_async(1, ch, print, ch, { window = 3 }) end,
+    "^pipe: close: true or false expected, got a table$", function() rn.pipe(ch, rn.chan(), { close = false }) end,
+    "^pipeline: close: true or false", function() rn.pipeline(1, ch, rn.xf.dedupe(), ch, {}) end,
+    "^pipeline_async: close: true or false", function() rn.pipeline_async(1, ch, print, ch, { window = 3 }) end,
     "^pipeline_async_unordered: close: ", function() rn.pipeline_async_unordered(1, ch, print, ch, "no") end,
-    "^onto_chan: close: true, false", function() rn.onto_chan(ch, {}, "no") end,
+    "^onto_chan: close: true or false", function() rn.onto_chan(ch, {}, "no") end,
   })
 
   it("to tap and sub", stage.within(function()
     local source = rn.chan()
     local m, p = rn.mult(source), rn.pub(source, type)
-    raises("^tap: close: true, false or nil expected, got a table$", function() m:tap(rn.chan(), { close = false }) end)
-    raises("^sub: close: true, false or nil expected, got a number$", function() p:sub("string", rn.chan(), 0) end)
+    raises("^tap: close: true or false expected, got a table$", function() m:tap(rn.chan(), { close = false }) end)
+    raises("^sub: close: true or false expected, got a number$", function() p:sub("string", rn.chan(), 0) end)
     source:close()
   end))
 

@@ -182,7 +182,7 @@ local ch = rn.chan()
 rn.alts({ ch }, { prio = true })]], line = 3, says = "unknown option 'prio'; known: default, nowait, priority" },
   { "gives options of a pipeline in the place of close", [[
 rn.pipeline_async(2, rn.chan(), print, rn.chan(), { window = 4 })]], line = 2,
-    says = "close: true, false or nil expected, got a table" },
+    says = "close: true or false expected, got a table" },
   { "forgets the number of jobs", [[
 rn.pipeline_async(rn.chan(), print, rn.chan())]], line = 2, says = "n: an integer of at least 1 expected" },
   { "gives seconds with a unit to sleep", [[

@@ -29,18 +29,12 @@ enum {
 /* The largest number of hexadecimal digits in the size of a chunk. */
 enum { MOST_DIGITS = 15 };
 
-static int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  int letter = c | 32;
-  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
-}
-
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 /* Each of these functions takes a character and returns the next state, or -1 if the character is wrong. */
 
 static int size_digit(Chunks *chunks, char c) {
-  int digit = digit_of(c);
+  int digit = slice_digit(c);
   if (digit < 0) {
     if (!chunks->digits) return -1;
     chunks->digits = 0;

@@ -24,6 +24,13 @@ static inline Slice slice_trim(Slice slice) {
   return slice;
 }
 
+/* The value of a hexadecimal digit; -1 if it is none. */
+static inline int slice_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  int letter = c | 32;
+  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
 /* Whether `is_of` holds for each byte. */
 static inline bool slice_all(Slice slice, bool (*is_of)(unsigned char)) {
   for (size_t i = 0; i < slice.size; i++) {

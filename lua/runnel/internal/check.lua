@@ -101,14 +101,6 @@ function check.one_of(value, list, what, level)
   error(("%s: %s expected, got %s"):format(what, table.concat(names, " or "), check.describe(value)), level or CALLER)
 end
 
----A `close` argument: true, false or nil. Anything else may be an argument in the wrong place, such as a table of
----options.
-function check.close(value, what)
-  if value ~= nil and type(value) ~= "boolean" then
-    error(what .. ": close: true, false or nil expected, got " .. check.article(value), CALLER)
-  end
-end
-
 ---A string.
 ---@param expected string what the message calls it, as in "a path"
 ---@param level? integer of the line for the error, if it is another one
