@@ -21,7 +21,7 @@ typedef struct Go {
     };
   };
   uint32_t origin : 20; /* the line of the program that called the library, which started it; or 0 (origin.h) */
-  uint32_t host : 12;   /* its host in a simulated world, that of who started it; or 0 (sim/sim.h: sim_crash) */
+  uint32_t host : 12;   /* its host in a simulated world, inherited; or 0 (sim/sim.h: sim_crash) */
   uint32_t slot;        /* its index in the table of strong, or weak, roots (root_table.c); 0 after it has ended */
 } Go;
 

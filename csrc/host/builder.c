@@ -24,7 +24,7 @@ static int builder_sum(lua_State *L) {
   return 1;
 }
 
-/* make_executable(path) -> true | nil, why not: whoever may read the file may then also run it */
+/* make_executable(path) -> true | nil, why not: all users who can read the file can then also run it */
 static int builder_make_executable(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   struct stat file;

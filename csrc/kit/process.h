@@ -1,4 +1,4 @@
-/* process.h: how a program tells others who it is. */
+/* process.h: the name of the machine and of the process. */
 #ifndef RUNNEL_KIT_PROCESS_H
 #define RUNNEL_KIT_PROCESS_H
 

@@ -215,7 +215,7 @@ static void push_waker(lua_State *L, const ProfileWait *w) {
   }
 }
 
-/* Adds what was waited for, and who has ended the wait. */
+/* Adds what was waited for, and what has ended the wait. */
 static void descend_wait(lua_State *L, const ProfileSample *s) {
   static const char *const texts[] = {"take from ", "put on ", "", "alts: "};
   const ProfileWait *w = s->wait;

@@ -48,7 +48,7 @@ void profile_choose_step(Profile *p) {
   p->step = 1 + (int64_t)((uint64_t)most * random_below(&p->random, 1 << 16) >> 16);
 }
 
-/* Adds the length of a wait. Returns as how long it is to be recorded, or 0: not at all. */
+/* Adds the length of a wait. Returns the length to be recorded, or 0: it is not recorded. */
 static inline int64_t measure(Profile *p, int64_t since) {
   int64_t ns = time_of(p) - (since > p->began ? since : p->began);
   if (ns <= 0 || p->S->world.clock.is_virtual) return 0;
@@ -68,7 +68,7 @@ static void record(Profile *p, const Alt *alt, int64_t ns, ProfileWait wait) {
   wait.alt = alt;
   wait.id = alt == &p->S->outside ? 0 : CONTAINER_OF(alt, const Go, alt)->chan.id;
   wait.ns = ns;
-  if (!wait.waker && !(wait.chan->flags & CHAN_GO)) set_waker(p->S, &wait); /* a result's channel tells who */
+  if (!wait.waker && !(wait.chan->flags & CHAN_GO)) set_waker(p->S, &wait); /* the channel of a result tells it */
   if (p->nwaits == PROFILE_MOST_WAITS) p->nwaits = 0; /* those never ran: the program has closed them */
   p->list[p->nwaits++] = wait;
   p->observer.run = on_run;

@@ -129,7 +129,7 @@ static void add_edge(lua_State *L, Snapshot *s, uint64_t chan, uint32_t name, bo
 /* Fills in what an alt waits for, and adds its channels: nothing, if all of them are hidden. */
 static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const Alt *alt) {
   if (!alt->count || !alt_is_active(alt)) return;
-  for (uint32_t i = 0; i < alt->count; i++) { /* an allocation may end it: hence the question each time */
+  for (uint32_t i = 0; i < alt->count; i++) { /* an allocation may end it, which changes `count` */
     const Waiter *w = &alt_waiters(alt)[i];
     if (chan_is_hidden(w->chan)) continue;
     bool is_put = w->is_put;

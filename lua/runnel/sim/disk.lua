@@ -174,7 +174,7 @@ end
 ---@param inode runnel.sim.Inode
 ---@param pos integer
 ---@param data string
----@param path string for those who watch it
+---@param path string for its watches
 function Disk:write(inode, pos, data, path) change(self, inode, { pos = pos, data = data }, path) end
 
 ---Makes a file longer or shorter, in memory.
@@ -237,9 +237,9 @@ function Disk:crash()
   self.dirty, self.undo, self.watches = {}, {}, {}
 end
 
--- ---- who watches ----
+-- ---- watches ----
 
----Tells those who watch a path, or its folder, that it has changed.
+---Tells the watches of a path, and of its folder, that it has changed.
 ---@param path string
 ---@param what "change"|"rename"
 function Disk:tell(path, what)

@@ -27,7 +27,7 @@ local ACTIVE <const>, LOOKS_SOON <const> = 1000, 10
 ---@field silent? fun(why: string) no messages come for now
 ---@field over fun(reason: any, is_lost: boolean) nothing comes any more; `is_lost`: nothing can be answered either
 ---@field pause? fun(is_paused: boolean) the queue was paused or resumed
----@field report? fun(): table for whoever asks
+---@field report? fun(): table the state of the worker, for operators
 ---@field gone? fun(sequences: table<integer, boolean>) these messages were removed from the stream
 
 ---@class runnel.store.Reader: runnel.store.ReaderOptions
