@@ -14,7 +14,7 @@ local event_response = {}
 -- ms without an event after which a comment is sent.
 local PING <const> = 15000
 
-local OPTIONS = { headers = true, ping = true }
+local OPTIONS = { headers = check.kinds.table, ping = true }
 
 ---An event to send. At least one field.
 ---@class runnel.http.SentEvent
@@ -91,7 +91,6 @@ function event_response.new(req, source, opts)
   local ping, more = opts and opts.ping, opts and opts.headers
   if ping == nil then ping = PING end
   if ping then check.ms(ping, 1, "events: ping") end
-  if more ~= nil then check.table(more, "events: headers") end
   -- nginx does not wait for more of a response with the last of these headers.
   local headers = { ["Content-Type"] = event_stream.TYPE, ["Cache-Control"] = "no-cache", ["X-Accel-Buffering"] = "no" }
   for name, value in pairs(more or {}) do headers[name] = value end

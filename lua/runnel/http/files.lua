@@ -18,7 +18,9 @@ local files = {}
 -- Bytes of a piece. A file that is not longer is sent as a string.
 local PIECE <const> = 64 * 1024
 
-local OPTIONS = { dotfiles = true, headers = true, index = true, symlinks = true, types = true }
+local kinds = check.kinds
+local OPTIONS = { dotfiles = kinds.boolean, headers = kinds.table, index = true, symlinks = kinds.boolean,
+  types = kinds.table }
 
 ---The options of http.files.
 ---@class runnel.http.FilesOptions
@@ -198,10 +200,6 @@ function files.files(dir, opts)
   if opts.index and (type(opts.index) ~= "string" or opts.index:find "/") then
     error("files: index: the name of a file, or false, expected, got " .. check.describe(opts.index), 2)
   end
-  check.boolean_or_nil(opts.dotfiles, "files: dotfiles")
-  check.boolean_or_nil(opts.symlinks, "files: symlinks")
-  if opts.headers ~= nil then check.table(opts.headers, "files: headers") end
-  if opts.types ~= nil then check.table(opts.types, "files: types") end
   loop.check "files"
   local stat, err = uv.fs_stat(dir)
   if not stat then error("files: " .. loop.message(err, dir), 2) end

@@ -14,7 +14,7 @@ local now, random = core.now, internal.seed
 ---@class runnel.http.log
 local log = {}
 
-local OPTIONS = { behind_proxy = true, format = true, to = true }
+local OPTIONS = { behind_proxy = check.kinds.boolean, format = true, to = true }
 
 -- The pattern of an id that a proxy has set.
 local ID <const> = "^[%w._-]+$"
@@ -215,7 +215,6 @@ function log.log(f, opts)
   if not (check.is_callable(to) or core.is_chan(to) or io.type(to) == "file") then
     error("log: to: a function, an open file or a channel expected, got " .. check.describe(to), 2)
   end
-  check.boolean_or_nil(opts.behind_proxy, "log: behind_proxy")
   local self = { f = f, format = formats[format] or format, to = to, behind_proxy = opts.behind_proxy }
   return function(req) return handle(self, req) end
 end

@@ -31,16 +31,12 @@ local DEFAULTS <const> = {
   header_timeout = 10000, idle = 30000, min_rate = 500, timeout = 30000,
 }
 
--- The least values of integer options, and of options in ms.
-local INTEGERS <const> = {
-  max = 0, max_connections = 1, max_per_address = 1, max_header = 256, max_requests = 1, min_rate = 0, fd = 0,
+local kinds = check.kinds
+local OPTIONS <const> = {
+  host = true, reuseport = kinds.boolean, tls = true, max = kinds.integer(0), max_header = kinds.integer(256),
+  max_connections = kinds.integer(1), max_per_address = kinds.integer(1), max_requests = kinds.integer(1),
+  min_rate = kinds.integer(0), fd = kinds.integer(0), header_timeout = kinds.ms(1), idle = kinds.ms(1), timeout = true,
 }
-local TIMES <const> = { header_timeout = 1, idle = 1 }
-
-local OPTIONS = { host = true, timeout = true, reuseport = true, tls = true }
-for _, names in ipairs { INTEGERS, TIMES } do
-  for name in pairs(names) do OPTIONS[name] = true end
-end
 
 ---@class runnel.http.server
 local server = {}
@@ -190,13 +186,6 @@ local function read_options(port, opts)
   if type(settings.host) ~= "string" then
     error("serve: host: an address such as \"0.0.0.0\" expected, got " .. check.article(settings.host), 3)
   end
-  if type(settings.reuseport or false) ~= "boolean" then
-    error("serve: reuseport: a boolean expected, got " .. check.article(settings.reuseport), 3)
-  end
-  for name, least in pairs(INTEGERS) do
-    if opts and opts[name] ~= nil then check.integer(opts[name], least, "serve: " .. name, 4) end
-  end
-  for name, least in pairs(TIMES) do check.ms(settings[name], least, "serve: " .. name, 4) end
   if settings.timeout then check.ms(settings.timeout, 1, "serve: timeout", 4) end
   settings.timeout = settings.timeout or 0
   if not (opts and opts.header_timeout) then

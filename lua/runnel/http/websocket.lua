@@ -29,8 +29,8 @@ local KEY <const> = "dGhlIHNhbXBsZSBub25jZQ=="
 -- ms until the connection and its handshake are complete.
 local TIMEOUT <const> = 10000
 
-local OPTIONS = { timeout = true, origin = true, tls = true }
-for name in pairs(options.KNOWN) do OPTIONS[name] = true end
+local OPTIONS = { timeout = check.kinds.ms(0), origin = true, tls = true }
+for name, kind in pairs(options.KNOWN) do OPTIONS[name] = kind end
 
 ---@class runnel.http.websocket
 local websocket = {}
@@ -186,7 +186,6 @@ end
 local function check_options(opts, level)
   check.options(opts, OPTIONS, "websocket", level + 1)
   opts = opts or {}
-  if opts.timeout ~= nil then check.ms(opts.timeout, 0, "websocket: timeout", level + 1) end
   local origin = opts.origin
   if origin ~= nil and (type(origin) ~= "string" or origin:find "[^!-~]") then
     error("websocket: origin: a string such as \"https://example.org\" expected, got " .. check.describe(origin), level)

@@ -130,8 +130,9 @@ function check.ms(value, least, what, level)
 end
 
 ---A table.
-function check.table(value, what)
-  if type(value) ~= "table" then error(what .. ": a table expected, got " .. article(value, what), CALLER) end
+---@param level? integer of the line for the error, if it is another one
+function check.table(value, what, level)
+  if type(value) ~= "table" then error(what .. ": a table expected, got " .. article(value, what), level or CALLER) end
 end
 
 ---A list whose elements are channels.
@@ -151,7 +152,7 @@ end
 ---@alias runnel.internal.Kind true|fun(value: any, what: string, level: integer)
 
 ---Kinds of options, for check.options.
-local kinds = { callable = check.callable }
+local kinds = { callable = check.callable, table = check.table }
 check.kinds = kinds
 
 ---An integer of at least `least`.

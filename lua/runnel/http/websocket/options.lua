@@ -23,8 +23,10 @@ local options = {}
 ---@field protocols string[]
 ---@field headers { name: string, value: string }[] further headers, by name
 
----The names of the options.
-options.KNOWN = { max = true, ping = true, deflate = true, protocols = true, headers = true }
+---The options that both ends have, for check.options.
+options.KNOWN = {
+  max = true, ping = true, deflate = check.kinds.boolean, protocols = true, headers = check.kinds.table,
+}
 
 -- Headers of the handshake itself.
 local OWN = {
@@ -79,11 +81,7 @@ function options.read(opts, what, level)
   local max, ping = opts.max, opts.ping
   if max == math.huge then max = 1 << 53 elseif max ~= nil then check.integer(max, 1, what .. ": max", level + 1) end
   if ping then check.ms(ping, 1, what .. ": ping", level + 1) end
-  check.one_of(opts.deflate, { true, false }, what .. ": deflate", level + 1)
   options.check_list(opts.protocols, "names of subprotocols", handshake.is_token, what .. ": protocols", level + 1)
-  if opts.headers ~= nil and type(opts.headers) ~= "table" then
-    error(("%s: headers: a table expected, got %s"):format(what, check.article(opts.headers)), level)
-  end
   return {
     max = max or 1 << 20, ping = ping == nil and 20000 or ping, deflate = opts.deflate or false,
     protocols = opts.protocols or {}, headers = header_list(opts.headers or {}, what, level + 1),

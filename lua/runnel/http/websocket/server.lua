@@ -7,8 +7,8 @@ local guard = require "runnel.internal.guard"
 local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.websocket.options"
 
-local OPTIONS = { origins = true, keep = true }
-for name in pairs(options.KNOWN) do OPTIONS[name] = true end
+local OPTIONS = { origins = true, keep = check.kinds.boolean }
+for name, kind in pairs(options.KNOWN) do OPTIONS[name] = kind end
 
 local function is_origin(value)
   return type(value) == "string" and (value == "*" or value:find "^%a[%w+.-]*://[^/]+$" ~= nil)
@@ -20,7 +20,6 @@ local function read_options(opts, level)
   opts = opts or {}
   options.check_list(opts.origins, "origins such as \"https://example.org\", or \"*\" for any,", is_origin,
     "websocket: origins", level + 2)
-  check.one_of(opts.keep, { true, false }, "websocket: keep", level + 2)
   return opts, options.read(opts, "websocket", level + 1)
 end
 
