@@ -1,5 +1,6 @@
 ---The common part of the specs of runnel.uv, which use real processes, files and sockets and must leave none behind.
 
+local assert = require "luassert"
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 
@@ -107,6 +108,43 @@ end
 function uv_stage.contents(path)
   local file <close> = assert(io.open(path))
   return file:read "a"
+end
+
+-- ---- tests of connections with TLS and without ----
+
+---The two ends of a connection park the writer until the other end reads.
+function uv_stage.park_the_writer(a, b)
+  local written = 0
+  rn.go(function()
+    while a:write(("x"):rep(65536)) do written = written + 65536 end
+  end)
+  local at_first
+  repeat -- until it does not go on
+    at_first = written
+    rn.sleep(20)
+    assert.is_true(written < 1e9)
+  until written == at_first and written > 0
+  local got = 0
+  while got < at_first + 1000000 do got = got + #b:read():take() end
+  assert.is_true(written > at_first)
+  a:close()
+  b:close()
+end
+
+---One end of a connection reads no more while nothing is taken from it.
+function uv_stage.read_no_more(a, b)
+  local input = b:read()
+  local writer = rn.go(function() a:write(("x"):rep(16 * 1024 * 1024)) end)
+  rn.sleep(10)
+  collectgarbage()
+  local before = collectgarbage "count"
+  rn.sleep(20)
+  collectgarbage()
+  assert.is_true(collectgarbage "count" - before < 1000)
+  a:close()
+  writer:take()
+  assert.matches("^x+$", input:take())
+  b:close()
 end
 
 return uv_stage

@@ -82,40 +82,9 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    both("park the writer until the other end reads", function()
-      local a, b = pair()
-      local written = 0
-      rn.go(function()
-        while a:write(("x"):rep(65536)) do written = written + 65536 end
-      end)
-      local at_first
-      repeat -- until it does not go on
-        at_first = written
-        rn.sleep(20)
-        assert.is_true(written < 1e9)
-      until written == at_first and written > 0
-      local got = 0
-      while got < at_first + 1000000 do got = got + #b:read():take() end
-      assert.is_true(written > at_first)
-      a:close()
-      b:close()
-    end)
+    both("park the writer until the other end reads", function() uv_stage.park_the_writer(pair()) end)
 
-    it("read no more while nobody takes", function()
-      local a, b = pair()
-      local input = b:read()
-      local writer = rn.go(function() a:write(("x"):rep(16 * 1024 * 1024)) end)
-      rn.sleep(10)
-      collectgarbage()
-      local before = collectgarbage "count"
-      rn.sleep(20)
-      collectgarbage()
-      assert.is_true(collectgarbage "count" - before < 1000)
-      a:close()
-      writer:take()
-      assert.matches("^x+$", input:take())
-      b:close()
-    end)
+    it("read no more while nobody takes", function() uv_stage.read_no_more(pair()) end)
 
     it("write the data of several writers one after the other", function()
       local a, b = pair()
