@@ -44,7 +44,7 @@ describe("streams", function()
       for name, wrong in pairs {
         max_age = { "1 day", "a number of milliseconds, at least 0, expected, got \"1 day\"" },
         storage = { "disk", '"file" or "memory" expected, got "disk"' },
-        retention = { 7, '"limits" or "workqueue" or "interest" expected, got 7' },
+        retention = { 7, '"limits", "workqueue" or "interest" expected, got 7' },
         replicas = { "3", 'an integer of at least 1 expected, got "3"' },
         max_messages = { -5, "an integer of at least 1 expected, got %-5" },
         subjects = { { 7 }, "a subject, or a list of them, expected, got table" },

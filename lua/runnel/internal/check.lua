@@ -98,7 +98,9 @@ function check.one_of(value, list, what, level)
     if value == one then return end
     names[i] = check.describe(one)
   end
-  error(("%s: %s expected, got %s"):format(what, table.concat(names, " or "), check.describe(value)), level or CALLER)
+  local last = table.remove(names)
+  local others = names[1] and table.concat(names, ", ") .. " or " or ""
+  error(("%s: %s%s expected, got %s"):format(what, others, last, check.describe(value)), level or CALLER)
 end
 
 ---A string.

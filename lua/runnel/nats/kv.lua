@@ -154,8 +154,7 @@ end
 ---@return runnel.nats.Bucket? bucket, string? err
 function kv.kv(conn, name, opts)
   opts = arguments.check(name, opts)
-  local encoding = conn.encoding
-  if opts.encoding ~= nil then encoding = values.check(opts.encoding, "kv", 2) end
+  local encoding = opts.encoding or conn.encoding
   local self = setmetatable({
     conn = conn, name = name, stream = "KV_" .. name, prefix = "$KV." .. name .. ".", encoding = encoding,
     decode = values.encodings[encoding].decode,

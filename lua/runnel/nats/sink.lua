@@ -3,7 +3,6 @@
 local jetstream = require "runnel.nats.internal.jetstream"
 local sinks = require "runnel.queue.sink"
 local stream = require "runnel.nats.stream"
-local values = require "runnel.nats.internal.values"
 
 local sink = {}
 
@@ -30,7 +29,6 @@ end)
 function sink.sink(conn, name, opts)
   sinks.check(name, opts)
   opts = opts or {}
-  if opts.encoding ~= nil then values.check(opts.encoding, "sink", 2) end
   local found, err = stream.open(conn, name)
   if not found then return nil, "sink: " .. err end
   local self = sinks.new(Sink, conn, found, opts)

@@ -3,7 +3,6 @@
 local arguments = require "runnel.queue.source"
 local jetstream = require "runnel.nats.internal.jetstream"
 local outlet = require "runnel.nats.internal.outlet"
-local values = require "runnel.nats.internal.values"
 
 local source = {}
 
@@ -43,8 +42,7 @@ end
 ---@return runnel.Channel<runnel.nats.StreamMessage>? ch, string? err
 function source.source(conn, stream, opts)
   opts = arguments.check(stream, opts)
-  local encoding = conn.encoding
-  if opts.encoding ~= nil then encoding = values.check(opts.encoding, "source", 2) end
+  local encoding = opts.encoding or conn.encoding
   local config, defaults = source.settings(opts)
   local ch, err = outlet.open({
     conn = conn, stream = stream, name = opts.name, config = config, defaults = defaults, batch = opts.buffer or 64,

@@ -38,8 +38,7 @@ function stage.stage(conn, n, from, f, to, opts)
   local read = stage_arguments.read(n, from, f, to, opts)
   opts = read.opts
   local name = read.name
-  local encoding = conn.encoding
-  if opts.encoding ~= nil then encoding = values.check(opts.encoding, "stage", 2) end
+  local encoding = opts.encoding or conn.encoding
 
   local out, problem
   if to then

@@ -7,7 +7,6 @@ local names = require "runnel.nats.internal.names"
 local remotes = require "runnel.queue.remote"
 local serve = require "runnel.nats.internal.serve"
 local start_worker = require "runnel.nats.internal.start_worker"
-local values = require "runnel.nats.internal.values"
 
 ---@class runnel.nats_stages
 local stages = {}
@@ -26,7 +25,7 @@ local DAY <const> = 24 * 60 * 60 * 1000
 function stages.remote(conn, name, opts)
   local terms
   opts, terms = remotes.check(name, opts)
-  terms.encoding = opts.encoding == nil and "msgpack" or values.check(opts.encoding, "remote", 2)
+  terms.encoding = opts.encoding or "msgpack"
   local settings = { storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY }
   local stream = job_stream.new(conn, name, settings)
   local config, why = stream:make()

@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local names = require "runnel.queue.names"
+local options = require "runnel.queue.options"
 
 local bucket = {}
 
@@ -116,10 +117,9 @@ function bucket.check_watch(pattern, opts)
 end
 
 local OPTIONS <const> = { history = true, ttl = check.kinds.ms(1), replicas = true, storage = true,
-  max_value = check.kinds.integer(1), encoding = true }
+  max_value = check.kinds.integer(1), encoding = options.ENCODING }
 
----Checks the arguments of conn:kv and store:kv, but for the encoding. An error is at the line that has called the
----caller.
+---Checks the arguments of conn:kv and store:kv. An error is at the line that has called the caller.
 ---@param name any
 ---@param opts any
 ---@return table opts

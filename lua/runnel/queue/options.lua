@@ -1,4 +1,4 @@
----The options that workers of jobs and of streams have in common.
+---Options that several functions have: those of workers of jobs and of streams, and the encoding of values.
 
 local check = require "runnel.internal.check"
 
@@ -23,7 +23,10 @@ local function check_rate(value, what, level)
   end
 end
 
----Their checks, for check.options.
+---The check of the option `encoding`, for check.options. (A store keeps each value in a form of its own.)
+options.ENCODING = check.kinds.one_of { "raw", "msgpack", "json" }
+
+---The checks of the options of workers, for check.options.
 options.KINDS = { limit = check.kinds.ms(10), rate = check_rate, drain_on_term = check.kinds.boolean }
 
 ---Reads them.

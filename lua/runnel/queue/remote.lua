@@ -33,12 +33,12 @@ local remote = {}
 ---that still waits for it sends it again
 
 local REMOTE_OPTIONS <const> = {
-  encoding = true, starts = kinds.integer(1), tries = true, retry = true, dead = kinds.boolean,
+  encoding = options.ENCODING, starts = kinds.integer(1), tries = true, retry = true, dead = kinds.boolean,
   traceback = kinds.boolean, storage = kinds.one_of { "file", "memory" }, replicas = kinds.integer(1),
   max_age = kinds.ms(10),
 }
 
----Checks the arguments of conn:remote, but for the encoding. An error is at the line that has called the caller.
+---Checks the arguments of conn:remote. An error is at the line that has called the caller.
 ---@param name any
 ---@param opts any
 ---@return table opts

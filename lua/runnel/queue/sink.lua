@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local names = require "runnel.queue.names"
+local options = require "runnel.queue.options"
 
 local sink = {}
 
@@ -131,9 +132,9 @@ function sink.class(store, has_priority)
   return class
 end
 
-local OPTIONS <const> = { subject = true, timeout = check.kinds.ms(1), encoding = true }
+local OPTIONS <const> = { subject = true, timeout = check.kinds.ms(1), encoding = options.ENCODING }
 
----Checks the arguments of conn:sink and store:sink, but for the encoding.
+---Checks the arguments of conn:sink and store:sink.
 ---@param name any
 ---@param opts any
 function sink.check(name, opts)

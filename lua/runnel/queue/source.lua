@@ -2,8 +2,9 @@
 
 local check = require "runnel.internal.check"
 local names = require "runnel.queue.names"
+local options = require "runnel.queue.options"
 
-local integer, one_of = check.kinds.integer, check.kinds.one_of
+local kinds = check.kinds
 
 local source = {}
 
@@ -20,35 +21,31 @@ local source = {}
 ---@field buffer? integer how many messages may wait in this process for a taker (64)
 ---@field encoding? "raw"|"msgpack"|"json" of the values; by default the connection's
 
-local OPTIONS <const> = {
-  name = true, subject = true, from = true, ack = one_of { "explicit", "taken" }, max_ack_pending = true,
-  ack_wait = true, tries = true, buffer = integer(1), encoding = true,
-}
-local NEED_NAME <const> = { "ack", "max_ack_pending", "ack_wait", "tries" }
 local FROM <const> = { all = true, new = true, last = true }
 
----Checks the options of a consumer: subject, from; with a name also max_ack_pending, ack_wait and tries.
----@param opts table
----@param what string the function that the program has called
----@param level integer of the program's line, as the caller of this function would give it to `error`
-function source.check_consumer(opts, what, level)
-  local function fail(format, ...) error(what .. ": " .. format:format(...), level + 2) end
-  for _, option in ipairs { "max_ack_pending", "tries" } do
-    if opts[option] ~= nil then check.integer(opts[option], 1, what .. ": " .. option, level + 2) end
-  end
-  if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, what .. ": ack_wait", level + 2) end
-  local subject = opts.subject
-  if subject ~= nil and (type(subject) ~= "string" or subject == "" or subject:find "%s") then
-    fail("subject: a subject without spaces expected, got %s", check.describe(subject))
-  end
-  local from = opts.from
-  if from ~= nil and not FROM[from] and not (math.type(from) == "integer" and from >= 1) then
-    fail('from: "all", "new", "last" or a sequence number expected, got %s', check.describe(from))
+local function check_subject(value, what, level)
+  if type(value) ~= "string" or value == "" or value:find "%s" then
+    error(("%s: a subject without spaces expected, got %s"):format(what, check.describe(value)), level)
   end
 end
 
----Checks the arguments of conn:source and store:source, but for the encoding. An error is at the line that has called
----the caller.
+local function check_from(value, what, level)
+  if not FROM[value] and not (math.type(value) == "integer" and value >= 1) then
+    error(('%s: "all", "new", "last" or a sequence number expected, got %s'):format(what, check.describe(value)), level)
+  end
+end
+
+---The options that the consumers of named sources and of stages have, for check.options.
+source.CONSUMER = { subject = check_subject, max_ack_pending = kinds.integer(1), ack_wait = kinds.ms(10) }
+
+local OPTIONS <const> = {
+  name = true, from = check_from, ack = kinds.one_of { "explicit", "taken" }, tries = kinds.integer(1),
+  buffer = kinds.integer(1), encoding = options.ENCODING,
+}
+for name, kind in pairs(source.CONSUMER) do OPTIONS[name] = kind end
+local NEED_NAME <const> = { "ack", "max_ack_pending", "ack_wait", "tries" }
+
+---Checks the arguments of conn:source and store:source. An error is at the line that has called the caller.
 ---@param stream any
 ---@param opts any
 ---@return table opts
@@ -65,7 +62,6 @@ function source.check(stream, opts)
       end
     end
   end
-  source.check_consumer(opts, "source", 3)
   return opts
 end
 

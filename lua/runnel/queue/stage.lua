@@ -39,11 +39,12 @@ local stage = {}
 ---@field tx? boolean of a store only: the function gets a transaction as its last argument
 
 local OPTIONS <const> = {
-  name = true, subject = true, to_subject = true, ack_wait = true, max_ack_pending = true, tries = true, retry = true,
-  starts = kinds.integer(1), dead = kinds.boolean, ex_handler = kinds.callable, encoding = true,
-  at_least_once = kinds.boolean,
+  name = true, to_subject = true, tries = true, retry = true, starts = kinds.integer(1), dead = kinds.boolean,
+  ex_handler = kinds.callable, encoding = options.ENCODING, at_least_once = kinds.boolean,
 }
-for name, kind in pairs(options.KINDS) do OPTIONS[name] = kind end
+for _, more in ipairs { options.KINDS, source.CONSUMER } do
+  for name, kind in pairs(more) do OPTIONS[name] = kind end
+end
 
 local OPTIONS_OF_STORES <const> = { tx = kinds.boolean }
 for name, kind in pairs(OPTIONS) do OPTIONS_OF_STORES[name] = kind end
@@ -56,8 +57,7 @@ for name, kind in pairs(OPTIONS) do OPTIONS_OF_STORES[name] = kind end
 ---@field worker runnel.queue.Options
 ---@field limits runnel.queue.Limits
 
----Checks the arguments of conn:stage and store:stage, but for the encoding. An error is at the line that has called the
----caller.
+---Checks the arguments of conn:stage and store:stage. An error is at the line that has called the caller.
 ---@param n any
 ---@param from any
 ---@param f any
@@ -77,8 +77,6 @@ function stage.read(n, from, f, to, opts, of_store)
   local name = opts.name or to
   if name == nil then error("stage: a stage without a stream of results needs the option name", 3) end
   names.check(name, "stage: name", level)
-  source.check_consumer({ subject = opts.subject, ack_wait = opts.ack_wait, max_ack_pending = opts.max_ack_pending },
-    "stage", 3)
   local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "stage", 5, level + 1)
   return {
     name = name, f = f, opts = opts, worker = options.read(opts),

@@ -1,7 +1,6 @@
 ---store:kv: buckets of keys and values in a store.
 
 local arguments = require "runnel.queue.bucket"
-local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local following = require "runnel.store.following"
 local problems = require "runnel.store.problems"
@@ -168,7 +167,6 @@ end
 ---@return runnel.store.Bucket? bucket, string? err
 function kv.kv(store, name, opts)
   opts = arguments.check(name, opts)
-  check.one_of(opts.encoding, values.ENCODINGS, "kv: encoding")
   local wanted = { history = opts.history, ttl = opts.ttl and math.floor(opts.ttl), max_value = opts.max_value }
   local rows, err = store:attempt("last", MAKE, name, wanted.history or 1, wanted.ttl, wanted.max_value, name)
   if not rows then return nil, err end

@@ -3,7 +3,6 @@
 ---A job is a message of the work queue runnel-jobs-NAME; its subject is the submitter. A worker stores the outcome in
 ---runnel_result and ends the message in one transaction. The submitter looks for outcomes while it waits for some.
 
-local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local remotes = require "runnel.queue.remote"
@@ -188,9 +187,7 @@ end
 ---@param opts? runnel.RemoteOptions encoding, storage, replicas and max_age have no effect
 ---@return runnel.store.Remote remote
 function remote.remote(store, name, opts)
-  local terms
-  opts, terms = remotes.check(name, opts)
-  check.one_of(opts.encoding, values.ENCODINGS, "remote: encoding")
+  local _, terms = remotes.check(name, opts)
   local ok, why = jobs.prepare(store, name)
   if not ok then error("remote: " .. why, 2) end
   store.workers = store.workers + 1

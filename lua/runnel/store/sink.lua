@@ -1,6 +1,5 @@
 ---store:sink: stores values in a stream of a store.
 
-local check = require "runnel.internal.check"
 local json = require "runnel.json"
 local problems = require "runnel.store.problems"
 local sinks = require "runnel.queue.sink"
@@ -87,7 +86,6 @@ end, true)
 function sink.sink(store, name, opts)
   sinks.check(name, opts)
   opts = opts or {}
-  check.one_of(opts.encoding, values.ENCODINGS, "sink: encoding")
   local found, err = streams.open(store, name)
   if not found then return nil, "sink: " .. err end
   local self = sinks.new(Sink, store, found, opts)

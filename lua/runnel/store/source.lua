@@ -1,7 +1,6 @@
 ---store:source: the messages of a stream of a store as a channel.
 
 local arguments = require "runnel.queue.source"
-local check = require "runnel.internal.check"
 local consumers = require "runnel.store.consumer"
 local core = require "runnel.core"
 local following = require "runnel.store.following"
@@ -9,7 +8,6 @@ local guard = require "runnel.internal.guard"
 local messages = require "runnel.store.message"
 local problems = require "runnel.store.problems"
 local reader = require "runnel.store.reader"
-local values = require "runnel.store.values"
 
 local internal = core.internal
 local chan = core.chan
@@ -126,7 +124,6 @@ end
 ---@return runnel.Channel<runnel.store.Message>? ch, string? err
 function source.source(store, stream, opts)
   opts = arguments.check(stream, opts)
-  check.one_of(opts.encoding, values.ENCODINGS, "source: encoding")
   local ch, err = (opts.name and named or unnamed)(store, stream, opts)
   if not ch then return nil, "source: " .. err end
   return ch

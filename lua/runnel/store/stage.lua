@@ -2,13 +2,11 @@
 ---it does is runnel.queue; conn:stage of runnel.nats is the same with another keeper.
 
 local arguments = require "runnel.queue.stage"
-local check = require "runnel.internal.check"
 local consumers = require "runnel.store.consumer"
 local keepers = require "runnel.store.keeper"
 local rates = require "runnel.store.rate"
 local sinks = require "runnel.store.sink"
 local steps = require "runnel.store.steps"
-local values = require "runnel.store.values"
 local worker = require "runnel.queue.worker"
 
 local stage = {}
@@ -66,7 +64,6 @@ end
 function stage.stage(store, n, from, f, to, opts)
   local read = arguments.read(n, from, f, to, opts, true)
   opts = read.opts
-  check.one_of(opts.encoding, values.ENCODINGS, "stage: encoding")
   local out, problem, rate
   if to then
     out, problem = sinks.sink(store, to, { subject = opts.to_subject })

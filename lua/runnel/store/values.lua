@@ -155,7 +155,4 @@ function values.of_column(form, data)
   return data
 end
 
----The encodings of runnel.nats. A store accepts them and keeps each value in its own form.
-values.ENCODINGS = { "raw", "msgpack", "json" }
-
 return values
