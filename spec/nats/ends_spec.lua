@@ -160,9 +160,13 @@ describe("a program with connections to NATS", function()
         local conn <close> = assert(require("runnel.nats").connect(%q))
         local ch = conn:subscribe "driver"
         rn.go(function() for m in ch do m:respond(m.data) end end)
-        local before = rn.now()
-        for i = 1, 50 do assert(conn:request("driver", "x", 5000)) end
-        print(rn.now() - before < 5000)
+        local least = math.huge -- a busy machine may delay any of them
+        for i = 1, 50 do
+          local before = rn.now()
+          assert(conn:request("driver", "x", 50000))
+          least = math.min(least, rn.now() - before)
+        end
+        print(least < 50)
       ]]):format(path, driver, server.url))
       assert.same({ out = "true\n", err = "", status = 0 }, process.run(dir.path, limited(LUA)))
     end)
