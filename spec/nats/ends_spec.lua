@@ -155,20 +155,21 @@ describe("a program with connections to NATS", function()
       end
       dir:write("program.lua", ([[
         package.path = %q
+        -- The drivers of LuaSocket and Copas wait for 0.1 s at most: here a thousand times as long.
+        local has, socket = pcall(require, "socket")
+        if has then
+          local select = socket.select
+          function socket.select(reading, writing, s) return select(reading, writing, s and s * 1000) end
+        end
         local rn = require "runnel"
         rn.driver(require "runnel.driver.%s")
         local conn <close> = assert(require("runnel.nats").connect(%q))
         local ch = conn:subscribe "driver"
         rn.go(function() for m in ch do m:respond(m.data) end end)
-        local least = math.huge -- a busy machine may delay any of them
-        for i = 1, 50 do
-          local before = rn.now()
-          assert(conn:request("driver", "x", 50000))
-          least = math.min(least, rn.now() - before)
-        end
-        print(least < 50)
+        for i = 1, 50 do assert(conn:request("driver", "x", 20000)) end
+        print "done"
       ]]):format(path, driver, server.url))
-      assert.same({ out = "true\n", err = "", status = 0 }, process.run(dir.path, limited(LUA)))
+      assert.same({ out = "done\n", err = "", status = 0 }, process.run(dir.path, limited(LUA)))
     end)
   end
 
