@@ -1,6 +1,7 @@
 -- Hosts of a simulated world with connections to its NATS server: names, faults, the end, stories.
 
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -212,7 +213,7 @@ describe("runnel.nats in a simulated world", function()
         conn:drain()
       end)
       world:run()
-    end, { seconds = 0.5 })
+    end, { seconds = patience.seconds(1) })
     assert.same({ again = true, ["not again"] = true }, seen)
   end)
 

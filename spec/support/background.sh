@@ -17,14 +17,18 @@ start() {
   ) &
 }
 
+started=
 while read -r id; do
   [ "$id" != end ] || break
   start "$id"
+  started="$started $id/$!"
 done
 
-for file in "$dir"/*.pid; do
-  id=${file%.pid}
-  [ ! -e "$file" ] || [ -e "$id.status" ] || kill -KILL "$(cat "$file")" 2>/dev/null
+for one in $started; do
+  id=$dir/${one%/*}
+  # The last program may have no process id yet. It would run on, and `wait` would wait for it.
+  until [ -e "$id.pid" ] || ! kill -0 "${one#*/}" 2>/dev/null; do sleep 0.1; done
+  [ ! -e "$id.pid" ] || [ -e "$id.status" ] || kill -KILL "$(cat "$id.pid")" 2>/dev/null
 done
 wait
 rm -rf "$dir"
