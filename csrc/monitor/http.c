@@ -189,7 +189,8 @@ static const struct {
   const char *name;
   bool changes;
 } commands[] = {
-    {"values", false}, {"timeline", false},  {"queues", false},     {"flows", false},     {"kill", true},
+    {"values", false}, {"timeline", false},  {"queues", false},     {"flows", false},     {"leaks", false},
+    {"profile", false}, {"collect", true}, {"kill", true},
     {"inject", true},  {"flow_pause", true}, {"flow_resume", true}, {"flow_drain", true}, {"flow_inject", true},
 };
 

@@ -39,7 +39,9 @@ local OPTIONS <const> = {
 }
 
 ---@class runnel.http.server
-local server = {}
+---@field package opened integer how many servers were opened
+---@field living table<runnel.http.Server, integer> the open ones, but for those of simulated worlds; with numbers
+local server = { opened = 0, living = setmetatable({}, { __mode = "k" }) }
 
 ---The options of http.serve.
 ---@class runnel.http.ServeOptions
@@ -163,7 +165,7 @@ end
 function Server:close()
   local lib_server = self.core
   if not lib_server then return end
-  self.core = nil
+  self.core, server.living[self] = nil, nil
   lib_server:stop()
   self.drained:close()
   local running = self.running
@@ -176,6 +178,11 @@ end
 Server.__close = Server.close
 
 function Server:__tostring() return ("http server: %s%s"):format(self.url, self.core and "" or " (closed)") end
+
+---What an open server has counted (csrc/http/server/tally.h).
+---@param self runnel.http.Server
+---@return { statuses: table<integer, integer>, running: integer, seconds: number, times: number[][] }
+function server.tally(self) return self.core:tally() end
 
 -- Checks the options; returns the settings for the C module.
 local function read_options(port, opts)
@@ -241,6 +248,7 @@ function server.serve(port, f, opts)
   end
   if not lib_server then return nil, number end
   self.core, self.port = lib_server, number
+  if not current.world then server.opened, server.living[self] = server.opened + 1, server.opened + 1 end
   local host = settings.host
   if host:find(":", 1, true) then host = "[" .. host .. "]" end
   self.url = ("%s://%s:%d/"):format(context and "https" or "http", host, number)

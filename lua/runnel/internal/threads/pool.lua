@@ -69,6 +69,8 @@ Call.__index = Call
 ---@field package calls table<integer, runnel.PoolCall> the waiting calls
 ---@field package waiting integer how many they are
 ---@field package last integer the number of the last call
+---@field package failed integer calls whose function has raised
+---@field package where string what it calls, for messages
 ---@field package receiver? runnel.Channel<any> the receiver's result channel
 ---@field package ringer? runnel.Channel<any> the go block that rings the bell after LOOK ms
 ---@field package enough integer while more jobs than this are in the queue, answers need not ring
@@ -117,6 +119,7 @@ end
 -- Gives a call its answer.
 local function complete(pool, call, message)
   forget(pool, call)
+  if message[3] == true then pool.failed = pool.failed + 1 end
   if call.to then return answer_channel(call.to, message) end
   call.answer = message
   call.done:offer(true)
@@ -249,7 +252,11 @@ local function describe_job(pool, number)
   return ("job %d, value %s"):format(number, short.value(call.value, 60))
 end
 
-local pools = { patience = 5000 } -- ms after which a closing pool says what it waits for
+---@class runnel.internal.pools
+---@field patience number ms after which a closing pool says what it waits for
+---@field package made integer how many pools were made
+---@field living table<runnel.Pool, integer> those with threads, with their numbers
+local pools = { patience = 5000, made = 0, living = setmetatable({}, { __mode = "k" }) }
 
 -- Says after `patience` which jobs have not ended.
 local function report_slow(pool)
@@ -296,7 +303,9 @@ local function thread_ended(self, result, ready)
     self.jobs:close()
     ready:close(self.ended)
   end
-  if self.running == 0 then self.bell:close() end
+  if self.running > 0 then return end
+  self.bell:close()
+  pools.living[self] = nil
 end
 
 local function add_thread(self, result, block, cancels, ready)
@@ -307,6 +316,15 @@ local function add_thread(self, result, block, cancels, ready)
   internal.on_close(result, function()
     if ref[1] then thread_ended(ref[1], result, ready) end
   end)
+end
+
+---What a pool does, and its counters.
+---@param self runnel.Pool
+---@return { where: string, threads: integer, calls: integer, failed: integer, running: integer, waiting: integer }
+function pools.stats(self)
+  local queued = math.min(self.jobs:stats().count, self.waiting)
+  return { where = self.where, threads = self.running, calls = self.last, failed = self.failed,
+    running = self.waiting - queued, waiting = queued }
 end
 
 ---Makes a pool of k threads.
@@ -320,8 +338,8 @@ end
 function pools.make(k, what, where, caller, n)
   local self = setmetatable({
     jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), bell = core.shared_chan(1),
-    cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, receiver = nil, ringer = nil,
-    enough = k // 2, unused = {}, running = 0, caller = caller, ended = nil,
+    cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, failed = 0, receiver = nil,
+    ringer = nil, enough = k // 2, unused = {}, running = 0, caller = caller, where = where, ended = nil,
   }, Pool)
   self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))
   self.answers:name(start.name(("answers of %s %s"):format(caller, where)))
@@ -342,6 +360,8 @@ function pools.make(k, what, where, caller, n)
     local is_ready, err = ready:take()
     if is_ready ~= true then return not_ready(is_ready and is_ready[1] or err) end
   end
+  pools.made = pools.made + 1
+  pools.living[self] = pools.made
   return self
 end
 
