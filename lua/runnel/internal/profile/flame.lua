@@ -130,7 +130,7 @@ export function flame(box, data) {
   box.replaceChildren(element("h2", { textContent: data.sentence }),
     element("p", {}, `In ${time(data.elapsed)}: Lua code ran ${time(data.ran)}, the scheduler ${time(data.loop)}. `,
       key("ran"), " what ran, ", key("waited"), " what go blocks waited for, all of them added up; each with a scale of "
-      + `its own. Left out: less than ${share(1, data.parts)}.`),
+      + `its own. Left out: less than ${Number((100 / data.parts).toPrecision(1))} %.`),
     element("div", { className: "tools" }, search, all), about, frames);
   if (roots.length) show(roots[0]);
   else about.hidden = true;
