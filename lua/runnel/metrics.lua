@@ -219,7 +219,7 @@ local POOL <const> = { "calls", "failed", "threads", "running", "waiting" }
 local function read_pools()
   local rows = {}
   local pools = package.loaded["runnel.internal.threads.pool"]
-  for pool, id in pairs(pools and pools.living or {}) do
+  for id, pool in pairs(pools and pools.living or {}) do
     local stats = pools.stats(pool)
     local name = name_in(active.pools, fold(stats.where))
     local row = row_of(rows, name, POOL)
@@ -233,7 +233,7 @@ end
 local function read_http()
   local rows = {}
   local servers = package.loaded["runnel.http.server"]
-  for server, id in pairs(servers and servers.living or {}) do
+  for id, server in pairs(servers and servers.living or {}) do
     local name, tally = name_in(active.servers, tostring(server.port)), servers.tally(server)
     local row = rows[name] or { requests = {}, running = 0, seconds = 0, times = {} }
     rows[name], row.running = row, row.running + tally.running

@@ -40,8 +40,8 @@ local OPTIONS <const> = {
 
 ---@class runnel.http.server
 ---@field package opened integer how many servers were opened
----@field living table<runnel.http.Server, integer> the open ones, but for those of simulated worlds; with numbers
-local server = { opened = 0, living = setmetatable({}, { __mode = "k" }) }
+---@field living table<integer, runnel.http.Server> the open ones, by their numbers, but for those of simulated worlds
+local server = { opened = 0, living = setmetatable({}, { __mode = "v" }) }
 
 ---The options of http.serve.
 ---@class runnel.http.ServeOptions
@@ -67,6 +67,7 @@ local server = { opened = 0, living = setmetatable({}, { __mode = "k" }) }
 ---@class runnel.http.Server
 ---@field port integer the TCP port
 ---@field url string of its root, as in http://127.0.0.1:8080/
+---@field package number integer in the order in which they were opened
 ---@field private core any the server of the C module; nil once it is closed
 ---@field private handler fun(req: runnel.http.Request): integer, table?, any
 ---@field private running table<any, runnel.http.Request|false> requests whose go block runs
@@ -165,7 +166,7 @@ end
 function Server:close()
   local lib_server = self.core
   if not lib_server then return end
-  self.core, server.living[self] = nil, nil
+  self.core, server.living[self.number] = nil, nil
   lib_server:stop()
   self.drained:close()
   local running = self.running
@@ -238,7 +239,9 @@ function server.serve(port, f, opts)
     error("serve: a server needs real time, and this is a simulation: make a simulated world (sim.world) and call it "
       .. "on a host of that, or call the function of the server itself", 2)
   end
-  local self = setmetatable({ handler = f, running = {}, drained = chan(), timeout = settings.timeout }, Server)
+  server.opened = server.opened + 1
+  local self = setmetatable({ handler = f, running = {}, drained = chan(), timeout = settings.timeout,
+    number = server.opened }, Server)
   local lib_server, number
   if current.world then
     lib_server, number = require("runnel.sim.http").listen(settings.host, port, f, self.timeout, self.drained)
@@ -248,7 +251,7 @@ function server.serve(port, f, opts)
   end
   if not lib_server then return nil, number end
   self.core, self.port = lib_server, number
-  if not current.world then server.opened, server.living[self] = server.opened + 1, server.opened + 1 end
+  if not current.world then server.living[self.number] = self end
   local host = settings.host
   if host:find(":", 1, true) then host = "[" .. host .. "]" end
   self.url = ("%s://%s:%d/"):format(context and "https" or "http", host, number)

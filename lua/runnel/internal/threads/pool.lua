@@ -60,6 +60,7 @@ Call.__index = Call
 ---A pool of threads that call one function.
 ---@class runnel.Pool
 ---@operator call(any): any
+---@field number integer
 ---@field jobs runnel.Channel<table>
 ---@field answers runnel.Channel<table>
 ---@field bell runnel.Channel<true> has a value when there may be new answers; closed when no thread is left
@@ -255,8 +256,9 @@ end
 ---@class runnel.internal.pools
 ---@field patience number ms after which a closing pool says what it waits for
 ---@field package made integer how many pools were made
----@field living table<runnel.Pool, integer> those with threads, with their numbers
-local pools = { patience = 5000, made = 0, living = setmetatable({}, { __mode = "k" }) }
+---@field living table<integer, runnel.Pool> those with threads, by their numbers. Weak values: so none is in it that has
+---been finalized
+local pools = { patience = 5000, made = 0, living = setmetatable({}, { __mode = "v" }) }
 
 -- Says after `patience` which jobs have not ended.
 local function report_slow(pool)
@@ -305,7 +307,7 @@ local function thread_ended(self, result, ready)
   end
   if self.running > 0 then return end
   self.bell:close()
-  pools.living[self] = nil
+  pools.living[self.number] = nil
 end
 
 local function add_thread(self, result, block, cancels, ready)
@@ -336,8 +338,9 @@ end
 ---@return runnel.Pool?
 ---@return string? why that is impossible
 function pools.make(k, what, where, caller, n)
+  pools.made = pools.made + 1
   local self = setmetatable({
-    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), bell = core.shared_chan(1),
+    number = pools.made, jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), bell = core.shared_chan(1),
     cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, failed = 0, receiver = nil,
     ringer = nil, enough = k // 2, unused = {}, running = 0, caller = caller, where = where, ended = nil,
   }, Pool)
@@ -360,8 +363,7 @@ function pools.make(k, what, where, caller, n)
     local is_ready, err = ready:take()
     if is_ready ~= true then return not_ready(is_ready and is_ready[1] or err) end
   end
-  pools.made = pools.made + 1
-  pools.living[self] = pools.made
+  pools.living[self.number] = self
   return self
 end
 
