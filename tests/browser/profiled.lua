@@ -1,6 +1,6 @@
 -- For tests/browser/page.mjs: a program that computes and waits, and leaks go blocks. With a monitor of its own; the first
--- argument says whether it allows control. What it reads tells it what to do: "profile", to make a profile of its own for
--- a second; "end", to end.
+-- argument says whether it allows control. The lines that it reads tell it what to do: "profile", to make a profile of
+-- its own, until the next line; "end", to end.
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
@@ -34,8 +34,9 @@ local function ask()
 end
 for _ = 1, 5 do ask() end
 
-for line in uv.lines(0) do
-  if line == "profile" then rn.profile(function() rn.sleep(1000) end) end
+local lines = uv.lines(0)
+for line in lines do
+  if line == "profile" then rn.profile(function() lines:take() end) end
   if line == "end" then break end
 end
 os.exit(0, true)
