@@ -77,6 +77,8 @@ async function click(page, selector, text) {
     .dispatchEvent(new MouseEvent("click", { bubbles: true })), text);
 }
 
+const record = async (page) => (await page.waitForSelector("#record:not(:disabled)")).click();
+
 // What is too small to be read, or wider than the page.
 const narrow = (page) => page.evaluate(() => {
   const found = [], width = document.documentElement.scrollWidth;
@@ -392,7 +394,7 @@ const tests = {
     await page.click("#view-profile");
     await untilText(page, ".profile", "it costs nothing");
     await page.select(".profile select", "1");
-    await page.click("#record:not(:disabled)");
+    await record(page);
     await untilText(page, "#recording", "of 1 s. The program is up to 3 % slower meanwhile");
     assert.ok(await page.$("#record:disabled"));
     await shot(page, "recording");
@@ -483,7 +485,7 @@ const tests = {
     const page = await open(program.url);
     await page.click("#view-profile");
     await page.select(".profile select", "30");
-    await page.click("#record:not(:disabled)");
+    await record(page);
     await untilText(page, "#recording", "of 30 s");
     program.stdin.write("end\n");
     assert.equal(await ended(program), 0);
@@ -522,7 +524,7 @@ const tests = {
       if (views.includes("profile")) {
         await page.click("#view-profile");
         await page.select(".profile select", "1");
-        await page.click("#record:not(:disabled)");
+        await record(page);
         await page.waitForSelector(".flame .frames button");
         await page.click("#view-leaks");
         await (await page.waitForSelector("#collect")).click();
