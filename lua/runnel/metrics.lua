@@ -1,8 +1,8 @@
 ---rn.metrics: what a program's go blocks, channels, flows, queues, threads and HTTP servers do, in numbers.
 ---
----The core counts puts and takes of each channel in any case, and flows, workers and servers count what they do. So this module
----only reads counters, when it is asked. As long as it is on, the core keeps a list of all channels, and measures how
----long the loop computes at a time.
+---The core counts puts and takes of each channel in any case, and flows, workers, pools and servers count what they do.
+---So this module only reads counters, when it is asked. As long as it is on, the core keeps a list of all channels, and
+---measures how long the loop computes at a time.
 
 local core = require "runnel.core"
 local exposition = require "runnel.internal.metrics_text"

@@ -1,10 +1,11 @@
--- For tests/browser/page.mjs: a program that computes and waits, and leaks go blocks. With a monitor of its own; the first
--- argument says whether it allows control. The lines that it reads tell it what to do: "profile", to make a profile of
--- its own, until the next line; "end", to end.
+-- For tests/browser/page.mjs: a program that computes and waits, and leaks go blocks. With a monitor of its own; the
+-- first argument says whether it allows control. The lines that it reads tell it what to do: "profile", to make a
+-- profile of its own, until the next line; "end", to end.
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
-local m <close> = assert(require("runnel.monitor").listen(0, { control = arg[1] == "control", program = "profiled.lua" }))
+local options = { control = arg[1] == "control", program = "profiled.lua" }
+local m <close> = assert(require("runnel.monitor").listen(0, options))
 io.stderr:write("monitor: ", m.url, "\n")
 
 local jobs = rn.chan(4):name "jobs"

@@ -1,5 +1,5 @@
----The flame graph of a profile: a script, and the page around it that `--profile` and `p:write` make. The monitor's page
----has the same script: the build makes flame.js and flame.html of the fields `js` and `html`.
+---The flame graph of a profile: a script, and the page around it that `--profile` and `p:write` make. The page of the
+---monitor has the same script: the build makes flame.js and flame.html of the fields `js` and `html`.
 ---
 ---The data, which $DATA$ stands for in the page, are those of runnel.internal.profile.picture.
 
@@ -129,8 +129,8 @@ export function flame(box, data) {
   all.onclick = () => { zoomed = null; draw(); };
   box.replaceChildren(element("h2", { textContent: data.sentence }),
     element("p", {}, `In ${time(data.elapsed)}: Lua code ran ${time(data.ran)}, the scheduler ${time(data.loop)}. `,
-      key("ran"), " what ran, ", key("waited"), " what go blocks waited for, all of them added up; each with a scale of "
-      + `its own. Left out: less than ${Number((100 / data.parts).toPrecision(1))} %.`),
+      key("ran"), " what ran, ", key("waited"), " what go blocks waited for, all of them added up; each with a scale "
+      + `of its own. Left out: less than ${Number((100 / data.parts).toPrecision(1))} %.`),
     element("div", { className: "tools" }, search, all), about, frames);
   if (roots.length) show(roots[0]);
   else about.hidden = true;

@@ -256,8 +256,8 @@ end
 ---@class runnel.internal.pools
 ---@field patience number ms after which a closing pool says what it waits for
 ---@field package made integer how many pools were made
----@field living table<integer, runnel.Pool> those with threads, by their numbers. Weak values: so none is in it that has
----been finalized
+---@field living table<integer, runnel.Pool> those with threads, by their numbers. Its values are weak: none has been
+---finalized
 local pools = { patience = 5000, made = 0, living = setmetatable({}, { __mode = "v" }) }
 
 -- Says after `patience` which jobs have not ended.
@@ -340,7 +340,8 @@ end
 function pools.make(k, what, where, caller, n)
   pools.made = pools.made + 1
   local self = setmetatable({
-    number = pools.made, jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), bell = core.shared_chan(1),
+    number = pools.made,
+    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), bell = core.shared_chan(1),
     cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, failed = 0, receiver = nil,
     ringer = nil, enough = k // 2, unused = {}, running = 0, caller = caller, where = where, ended = nil,
   }, Pool)
