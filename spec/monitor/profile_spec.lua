@@ -128,10 +128,12 @@ describe("profiles in runnel.monitor", function()
   it("end when their time is up, even if no page is open any more, and with the monitor", function()
     local p = start(PROGRAM .. [[
       local profile = require("runnel.core").internal.profile
-      while not profile.passed() do rn.sleep(5) end
-      while profile.passed() do rn.sleep(5) end
-      print "over"
-      while not profile.passed() do rn.sleep(5) end
+      local limit = os.time() + 60
+      local function wait(f) while not f() and os.time() < limit do rn.sleep(5) end end
+      wait(profile.passed)
+      wait(function() return not profile.passed() end)
+      print(profile.passed() and "still" or "over")
+      wait(profile.passed)
       m:close()
       print(profile.passed() == nil)
       rn.exit(0)]])
