@@ -124,7 +124,7 @@ $(eval $(call c_module,SQLITE,sqlite/core.so,csrc/sqlite/*.c,sqlite3.h,-lsqlite3
 $(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c $(ENGINE) csrc/tracing/map.c,,,$(BUILD)/obj/monitor_assets.o))
 $(eval $(call c_module,WEBSOCKET,websocket/core.so,csrc/websocket/*.c,wslay/wslay.h zlib.h,-lwslay -lz))
 
-MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
+MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*)) lua/runnel/internal/profile/flame.lua
 OPTIONAL_MODULES = $(TLS_MODULE) $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_MODULE) $(SQLITE_MODULE) $(MONITOR_MODULE) $(WEBSOCKET_MODULE)
 
 # Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.

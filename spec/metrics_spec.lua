@@ -4,6 +4,7 @@ local flow = require "runnel.flow"
 local http = require "runnel.http"
 local memory = require "spec.support.memory_keeper"
 local messages = require "runnel.queue.messages"
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -12,6 +13,21 @@ local web = require "spec.support.web"
 local worker = require "runnel.queue.worker"
 
 local has_promtool = os.execute "command -v promtool >/dev/null 2>&1"
+
+-- Asserts that promtool finds nothing wrong with a text.
+local function assert_passes(text)
+  if not has_promtool then return pending "promtool is not installed (Debian: prometheus)" end
+  local path = os.tmpname()
+  local file <close> = assert(io.open(path, "w"))
+  file:write(text)
+  file:close()
+  local pipe = assert(io.popen(("promtool check metrics <%s 2>&1"):format(path)))
+  local said = pipe:read "a"
+  local ok = pipe:close()
+  os.remove(path)
+  assert.equal("", said)
+  assert.is_true(ok)
+end
 
 describe("rn.metrics", function()
   local is_warm = false
@@ -169,6 +185,56 @@ describe("rn.metrics", function()
     assert.equal(1, #reports)
   end)
 
+  it("has the pools of threads, by what they call, and counts the threads", function()
+    local function threads_of(numbers) return numbers.threads end
+    local before = threads_of(rn.metrics())
+    local stop = rn.shared_chan()
+    local function work(v)
+      if v == "bad" then error("no", 0) end
+      if type(v) ~= "string" then v:take() end
+      return v
+    end
+    local line = debug.getinfo(work, "S").linedefined
+    local pool <close> = rn.threads(2, work)
+    local _ <close> = setmetatable({}, { __close = function() stop:close() end }) -- before the pool
+    assert.equal("a", pool "a")
+    assert.is_false((pcall(pool, "bad")))
+    local calls = {}
+    for i = 1, 5 do calls[i] = rn.go(pool, stop) end
+    local row, numbers
+    assert.is_true(patience.wait_until(10000, function()
+      rn.sleep(1)
+      numbers = rn.metrics()
+      row = numbers.pools["spec/metrics_spec.lua:" .. line]
+      return row.waiting == 3
+    end))
+    assert.same({ calls = 7, failed = 1, threads = 2, running = 2, waiting = 3 }, row)
+    assert.equal(before + 2, numbers.threads)
+    stop:close()
+    for _, call in ipairs(calls) do call:take() end
+    pool:close()
+    assert.same({}, rn.metrics().pools)
+  end)
+
+  it("keeps no pool from being collected, and goes on counting with the next one of its name", function()
+    local function make() return rn.threads(1, function(v) return v end) end
+    local function calls()
+      local _, row = next(rn.metrics().pools)
+      return row and row.calls
+    end
+    local kept = setmetatable({ make() }, { __mode = "v" })
+    kept[1](1)
+    assert.equal(1, calls())
+    assert.is_true(patience.wait_until(10000, function()
+      collectgarbage()
+      rn.sleep(1)
+      return not calls() and kept[1] == nil
+    end))
+    local next_one <close> = make()
+    next_one(1)
+    assert.equal(2, calls())
+  end)
+
   it("counts reported errors", function()
     local before = rn.metrics().errors
     rn.go(function() error("lost", 0) end)
@@ -262,19 +328,7 @@ describe("rn.metrics", function()
       assert.matches("\nprocess_cpu_seconds_total %d+%.[%de-]+\n$", text)
     end)
 
-    it("passes promtool", function()
-      if not has_promtool then return pending "promtool is not installed (Debian: prometheus)" end
-      local path = os.tmpname()
-      local file <close> = assert(io.open(path, "w"))
-      file:write(everything())
-      file:close()
-      local pipe = assert(io.popen(("promtool check metrics <%s 2>&1"):format(path)))
-      local said = pipe:read "a"
-      local ok = pipe:close()
-      os.remove(path)
-      assert.equal("", said)
-      assert.is_true(ok)
-    end)
+    it("passes promtool", function() assert_passes(everything()) end)
   end)
 end)
 
@@ -292,5 +346,74 @@ describe("the text of rn.metrics", function()
     assert.equal(200, status)
     assert.matches("\nrunnel_go_blocks{state=\"running\"} 1\n", body)
     assert.matches("[Cc]ontent%-[Tt]ype: text/plain; version=0%.0%.4; charset=utf%-8", head)
+  end)
+
+  describe("of HTTP servers", function()
+    -- The numbers of a server once they fulfil a condition: its thread counts a request after its last byte was sent.
+    local function numbers_of(server, condition)
+      local row
+      assert.is_true(patience.wait_until(10000, function()
+        rn.sleep(1)
+        row = rn.metrics().http[tostring(server.port)]
+        return row and condition(row)
+      end))
+      return row
+    end
+
+    local function sum(requests)
+      local n = 0
+      for _, count in pairs(requests) do n = n + count end
+      return n
+    end
+
+    it("counts requests by status, those that it refuses too, and how long they take", function()
+      local gate = rn.chan()
+      local server = assert(http.serve(0, function(req)
+        if req.path == "/late" then gate:take() end
+        if req.path == "/bad" then error("no", 0) end
+        if req.path == "/slow" then rn.sleep(30) end
+        return req.path == "/none" and 404 or 200
+      end, { timeout = 100, max = 10 }))
+      for _, path in ipairs { "/", "/", "/none", "/slow" } do web.ask(server, "GET " .. path) end
+      web.ask(server, "GET /late") -- 503
+      web.ask(server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n")
+      web.ask(server, "what is this")
+      local row = numbers_of(server, function(row) return sum(row.requests) == 7 end)
+      assert.same({ [200] = 3, [400] = 1, [404] = 1, [413] = 1, [503] = 1 }, row.requests)
+      assert.equal(0, row.running)
+      assert.is_true(row.seconds >= 0.13 and row.seconds < 20)
+      local last = row.times[#row.times]
+      assert.same({ math.huge, 5 }, last) -- those that have reached the function
+      for i = 2, #row.times do assert.is_true(row.times[i][2] >= row.times[i - 1][2]) end
+      assert.is_true(row.times[5][1] == 0.025 and row.times[5][2] <= 3)
+      local text = rn.metrics():text()
+      local port = ('{port="%d"'):format(server.port)
+      local function has(lines) assert.truthy(text:find("\n" .. lines .. "\n", 1, true), lines) end
+      has("runnel_http_requests_total" .. port .. ',code="404"} 1')
+      has("runnel_http_requests_in_flight" .. port .. "} 0")
+      has("runnel_http_request_duration_seconds_bucket" .. port .. ',le="+Inf"} 5')
+      has("runnel_http_request_duration_seconds_count" .. port .. "} 5")
+      assert_passes(text)
+      server:close()
+      assert.same({}, rn.metrics().http)
+    end)
+
+    it("counts requests that run, and those whose client goes away", function()
+      local began, stopped = rn.chan(), rn.chan()
+      local server <close> = assert(http.serve(0, function()
+        local _ <close> = setmetatable({}, { __close = function() stopped:close() end })
+        began:close()
+        rn.chan():take()
+        return 200
+      end))
+      local client = assert(require("runnel.uv").connect("127.0.0.1", server.port))
+      client:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      began:take()
+      assert.equal(1, numbers_of(server, function(row) return row.running == 1 end).running)
+      client:close()
+      stopped:take()
+      local row = numbers_of(server, function(row) return row.running == 0 end)
+      assert.same({ [499] = 1 }, row.requests)
+    end)
   end)
 end)

@@ -301,6 +301,23 @@ describe("rn.profile", function()
       assert.is_true(profile.waited < 1e5)
     end)
 
+    it("has the real time that passed, if a simulation makes it", function()
+      local sim, profile = require "runnel.sim", nil
+      local began = rn.now()
+      sim.run(function() profile = rn.profile(function() rn.sleep(1e6) end) end)
+      assert.is_true(profile.elapsed > 0 and profile.elapsed <= rn.now() - began)
+    end)
+
+    it("has the waits of the library's go blocks below their names, not inside of the library", function()
+      local from = rn.chan():name "from"
+      rn.pmap(2, tostring, from)
+      local profile = rn.profile(function() rn.sleep(30) end)
+      from:close()
+      local text = profile:text()
+      assert.matches("pmap at " .. here:gsub("%p", "%%%0") .. ":%d+[^\n]*, take from from", text)
+      assert.not_matches("/runnel/", text)
+    end)
+
     it("names processes that a go block waits for", function()
       rn.driver(require "runnel.driver.luv")
       local uv = require "runnel.uv"

@@ -16,8 +16,16 @@ static int lua_stop(lua_State *L) {
   return 1;
 }
 
+/* passed() -> ns since the profile has begun; nil if there is none */
+static int lua_passed(lua_State *L) {
+  int64_t ns = profile_passed(sched_self(L));
+  if (ns < 0) return 0;
+  lua_pushinteger(L, ns);
+  return 1;
+}
+
 void lua_profile_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"start", lua_start}, {"stop", lua_stop}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"start", lua_start}, {"stop", lua_stop}, {"passed", lua_passed}, {NULL, NULL}};
   lua_newtable(L);
   module_register(L, functions);
   lua_setfield(L, -2, "profile");

@@ -40,14 +40,10 @@ void desk_free(Desk *desk) {
   *desk = (Desk){0};
 }
 
-static void wake(Desk *desk) {
+void desk_ask(Desk *desk, bool wants) {
+  if (wants) atomic_store(&desk->wants, true);
   if (!atomic_load(&desk->watch->asked)) desk->asked = clock_ns();
   desk->watch->ask(desk->watch);
-}
-
-void desk_ask(Desk *desk) {
-  atomic_store(&desk->wants, true);
-  wake(desk);
 }
 
 int64_t desk_late(Desk *desk, int64_t now) {
@@ -90,7 +86,7 @@ int64_t desk_command(Desk *desk, Command *command) {
     desk->ncommands++;
   }
   pthread_mutex_unlock(&desk->mutex);
-  if (number) wake(desk);
+  if (number) desk_ask(desk, false);
   else free(command);
   return number;
 }

@@ -51,6 +51,7 @@ typedef struct Desk {
   int64_t served;               /* when the scheduler last took its commands, in ns */
   int64_t asked;                /* when it was last asked to, in ns; the server's thread */
   atomic_bool wants;            /* a snapshot is wanted, else only the commands are to be taken */
+  atomic_bool reminds;          /* the scheduler is to be asked again soon, even if no page is open */
 } Desk;
 
 /* Returns false, with errno set, if the thread's wakeup cannot be made. */
@@ -59,8 +60,8 @@ void desk_free(Desk *desk);
 
 /* ---- the server's thread ---- */
 
-/* Asks the scheduler for a snapshot, and to take its commands. */
-void desk_ask(Desk *desk);
+/* Asks the scheduler to take its commands and, with `wants`, for a snapshot. */
+void desk_ask(Desk *desk, bool wants);
 
 /* How long the scheduler has been asked for something and has not come, in ns; 0: it need not come. */
 int64_t desk_late(Desk *desk, int64_t now);

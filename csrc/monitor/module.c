@@ -72,6 +72,12 @@ static int ask(lua_State *L) {
   return 0;
 }
 
+/* remind(server): the watcher is called again within a second, even if no page is open. */
+static int remind(lua_State *L) {
+  atomic_store(&running(L)->site.desk.reminds, true);
+  return 0;
+}
+
 /* command(server) -> number, what, id, type, text of the next command; or nothing */
 static int command(lua_State *L) {
   luaL_checkstack(L, 5, NULL);
@@ -101,8 +107,8 @@ static int result(lua_State *L) {
 
 int luaopen_runnel_monitor_core(lua_State *L) {
   static const luaL_Reg functions[] = {{"ask", ask},         {"command", command}, {"filling", filling},
-                                       {"publish", publish}, {"result", result},   {"start", start},
-                                       {"stop", stop},       {NULL, NULL}};
+                                       {"publish", publish}, {"remind", remind},   {"result", result},
+                                       {"start", start},     {"stop", stop},       {NULL, NULL}};
   luaL_checkversion(L);
   handle_open(L, &server_type, (const luaL_Reg[]){{NULL, NULL}});
   luaL_newlib(L, functions);

@@ -110,21 +110,25 @@ static void wait_for_news(Server *server, int ms) {
   (void)wakeup_consume(server->site.desk.thread.wakeup);
 }
 
-/* Asks for a snapshot when one is due; if the last one is missing, tells the pages. */
+/* Asks for a snapshot when one is due; if the last one is missing, tells the pages. Without pages asks for none, but
+   reminds the scheduler if it wants to be reminded. */
 static void ask_if_due(Server *server, int64_t now) {
   if (now < server->due && !server->site.has_new_page) return;
   server->site.has_new_page = false;
   Desk *desk = &server->site.desk;
   int64_t share = desk->shown->taken * SHARE, period = server->period * CLOCK_MS;
   server->due = now + period;
-  if (!server->site.pages) return;
+  if (!server->site.pages) {
+    if (atomic_exchange(&desk->reminds, false)) desk_ask(desk, false);
+    return;
+  }
   bool is_pending = atomic_load(&desk->wants) && atomic_load(&desk->watch->asked);
   if (is_sending(server, now) || is_pending) {
     feed_pages(server, now);
     return;
   }
   if (share > period) server->due = now + share;
-  desk_ask(desk);
+  desk_ask(desk, true);
 }
 
 /* Tells the pages that the program has ended, and gives them a moment to read that. */

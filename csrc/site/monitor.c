@@ -120,6 +120,12 @@ static int ask(lua_State *L) {
   return 0;
 }
 
+/* remind(server): see csrc/monitor/module.c. Here the watcher is called again in any case. */
+static int remind(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
 /* command(server) -> number, words... of the next command; or nothing */
 static int command(lua_State *L) {
   size_t length;
@@ -150,8 +156,8 @@ static int result(lua_State *L) {
 
 int site_monitor_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"ask", ask},         {"command", command}, {"filling", filling},
-                                       {"publish", publish}, {"result", result},   {"start", start},
-                                       {"stop", stop},       {NULL, NULL}};
+                                       {"publish", publish}, {"remind", remind},   {"result", result},
+                                       {"start", start},     {"stop", stop},       {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -97,8 +97,9 @@ void profile_start(lua_State *L, Sched *S, int namers) {
   lua_pop(L, 1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
   const Observer *inner = S->observer;
-  if (!S->world.clock.is_virtual) S->world.looked = clock_ns();
-  p->began = p->waits_since = S->world.looked;
+  p->began = clock_ns();
+  if (!S->world.clock.is_virtual) S->world.looked = p->began;
+  p->waits_since = S->world.looked;
   random_seed(&p->random, (uint64_t)p->began);
   profile_choose_step(p);
   p->timer = (ProfileTimer){.tick = on_tick, .data = p, .period = PERIOD};
@@ -111,6 +112,11 @@ void profile_start(lua_State *L, Sched *S, int namers) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
   if (error == ENOSYS) fail(L, "only Linux has a timer of a thread's processor time");
   fail(L, error == EBUSY ? "the program uses the signal SIGPROF for something else" : strerror(error));
+}
+
+int64_t profile_passed(const Sched *S) {
+  const Profile *p = profile_active(S);
+  return p ? clock_ns() - p->began : -1;
 }
 
 static void set_integer(lua_State *L, const char *name, int64_t n) {

@@ -28,4 +28,7 @@ void profile_start(lua_State *L, Sched *S, int namers);
    have passed. Nil without a profile. */
 void profile_stop(lua_State *L, Sched *S);
 
+/* How long there has been a profile, in ns; -1: there is none. */
+int64_t profile_passed(const Sched *S);
+
 #endif

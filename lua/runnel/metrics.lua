@@ -1,8 +1,8 @@
----rn.metrics: what a program's go blocks, channels, flows and queues do, in numbers.
+---rn.metrics: what a program's go blocks, channels, flows, queues, threads and HTTP servers do, in numbers.
 ---
----The core counts puts and takes of each channel in any case, and flows and workers count what they do. So this module
----only reads counters, when it is asked. As long as it is on, the core keeps a list of all channels, and measures how
----long the loop computes at a time.
+---The core counts puts and takes of each channel in any case, and flows, workers, pools and servers count what they do.
+---So this module only reads counters, when it is asked. As long as it is on, the core keeps a list of all channels, and
+---measures how long the loop computes at a time.
 
 local core = require "runnel.core"
 local exposition = require "runnel.internal.metrics_text"
@@ -18,6 +18,9 @@ local metrics = {}
 ---@field channels table<string, runnel.ChannelMetrics> by name; in place of digits in a name there is a #
 ---@field flows table<string, table<string, runnel.StageMetrics>> the running flows, by name, and their stages, by name
 ---@field queues table<string, runnel.WorkerMetrics> the workers and durable stages of this program, by name
+---@field pools table<string, runnel.PoolMetrics> the pools of threads, by the name of what they call
+---@field http table<string, runnel.HttpMetrics> the servers of http.serve, by their ports
+---@field threads integer threads that run, those of pools too
 ---@field errors integer errors that were reported, because the program did not take them
 ---@field memory integer bytes that Lua has in use
 ---@field cpu number ms of processor time that the process has used, with all its threads
@@ -54,6 +57,19 @@ Metrics.__index = Metrics
 ---@field running integer calls
 ---@field waiting integer messages here that have not started
 ---@field paused boolean
+
+---@class runnel.PoolMetrics
+---@field calls integer so far: a counter
+---@field failed integer calls whose function has raised: a counter
+---@field threads integer
+---@field running integer calls that a thread has taken
+---@field waiting integer calls that wait for a thread
+
+---@class runnel.HttpMetrics
+---@field requests table<integer, integer> requests that have ended, by status: counters. 499: the client went away
+---@field running integer requests that have begun, and have not ended
+---@field seconds number how long the requests took, all together: a counter
+---@field times number[][] counters: { seconds, how many requests took at most these }; the last with math.huge
 
 -- ---- names ----
 
@@ -104,7 +120,8 @@ local function begin()
   recorder.hold "l"
   internal.measure(true)
   local function names() return { known = {}, count = 0 } end
-  active = { channels = names(), flows = names(), stages = names(), queues = names(), counters = {} }
+  active = { channels = names(), flows = names(), stages = names(), queues = names(), pools = names(),
+    servers = names(), counters = {} }
 end
 
 local function stop()
@@ -197,6 +214,46 @@ local function read_queues()
   return rows
 end
 
+local POOL <const> = { "calls", "failed", "threads", "running", "waiting" }
+
+local function read_pools()
+  local rows = {}
+  local pools = package.loaded["runnel.internal.threads.pool"]
+  for id, pool in pairs(pools and pools.living or {}) do
+    local stats = pools.stats(pool)
+    local name = name_in(active.pools, fold(stats.where))
+    local row = row_of(rows, name, POOL)
+    row.threads, row.running = row.threads + stats.threads, row.running + stats.running
+    row.waiting = row.waiting + stats.waiting
+    for _, field in ipairs { "calls", "failed" } do count(row, field, "pool ", name, id, stats[field]) end
+  end
+  return rows
+end
+
+local function read_http()
+  local rows = {}
+  local servers = package.loaded["runnel.http.server"]
+  for id, server in pairs(servers and servers.living or {}) do
+    local name, tally = name_in(active.servers, tostring(server.port)), servers.tally(server)
+    local row = rows[name] or { requests = {}, running = 0, seconds = 0, times = {} }
+    rows[name], row.running = row, row.running + tally.running
+    for status, n in pairs(tally.statuses) do
+      count(row.requests, status, "requests ", name, id, n)
+    end
+    count(row, "seconds", "seconds ", name, id, tally.seconds)
+    for i, time in ipairs(tally.times) do
+      row.times[i] = { time[1], 0 }
+      count(row.times[i], 2, "times " .. i, name, id, time[2])
+    end
+  end
+  return rows
+end
+
+local function count_threads()
+  local start = package.loaded["runnel.internal.threads.start"]
+  return start and start.count() or 0
+end
+
 ---Returns numbers about what the program does now, and counters. The first call starts counting: make it once at the
 ---start of the program, so that all channels are counted. With more than 500 channels, other go blocks run meanwhile.
 ---@param on? boolean false stops counting, and forgets the counters
@@ -213,12 +270,14 @@ function metrics.metrics(on)
   local states, errors, waited, longest = internal.measured()
   states.dead = nil
   local numbers = setmetatable({
-    go_blocks = states, channels = read_channels(), flows = {}, queues = {}, errors = errors,
+    go_blocks = states, channels = read_channels(), flows = {}, queues = {}, pools = {}, http = {},
+    threads = count_threads(), errors = errors,
     memory = math.floor(collectgarbage "count" * 1024), cpu = os.clock() * 1000, waited = waited,
     longest_turn = longest,
   }, Metrics)
   if not active then return numbers end
   numbers.flows, numbers.queues = read_flows(), read_queues()
+  numbers.pools, numbers.http = read_pools(), read_http()
   for _, one in pairs(active.counters) do one:finish() end
   return numbers
 end

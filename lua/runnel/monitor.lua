@@ -91,6 +91,8 @@ end
 -- The most records for a page, and how many ms after the last request the ring is kept.
 local RECORDS, KEPT = 1500, 5000
 
+local LEAKS <const> = 200 -- rows
+
 -- The newest records of the trace's ring, as one text: the names of go blocks and channels, as "LABEL NAME" lines; an
 -- empty line; and the records in their order, as "KIND GO CHAN WHAT LABEL US SEQ" lines, where US is microseconds since
 -- the record before. Begins to record with the first call.
@@ -162,6 +164,30 @@ function commands.flows()
   return true, require("runnel.flow.view").flows()
 end
 
+-- The leaks that are known: how many they are, how many rows, and a row for each of the first ones, whose cells are
+-- separated by tabs.
+local function leaks_of(list)
+  local total, rows = 0, {}
+  for i, leak in ipairs(list) do
+    total = total + leak.count
+    local cells = { leak.count, leak.started, leak.where, leak.operation, leak.example }
+    for k, cell in ipairs(cells) do cells[k] = tostring(cell):gsub("%c", " ") end
+    if i <= LEAKS then rows[i] = table.concat(cells, "\t") end
+  end
+  return true, ("%d\t%d"):format(total, #list), table.unpack(rows)
+end
+
+function commands.leaks() return leaks_of(require("runnel.leaks").leaks()) end
+
+-- Collects all garbage first.
+function commands.collect() return leaks_of(require("runnel.leaks").leaks(true)) end
+
+-- Records a profile of some seconds, or says what there is.
+function commands.profile(self, known, _, seconds)
+  self.profile = self.profile or require("runnel.internal.profile.live").new()
+  return self.profile:answer(known, seconds)
+end
+
 -- The buttons of flows and their stages.
 for _, what in ipairs { "pause", "resume", "drain", "inject" } do
   commands["flow_" .. what] = function(_, id, kind, text)
@@ -187,7 +213,7 @@ local function report(self, number, ran, done, ...)
 end
 
 -- The read-only commands.
-local READS = { values = true, timeline = true, queues = true, flows = true }
+local READS = { values = true, timeline = true, queues = true, flows = true, leaks = true, profile = true }
 
 local function run_command(self, number, what, ...)
   if self.control or READS[what] then report(self, number, pcall(self.commands[what], self, ...))
@@ -204,6 +230,8 @@ local function serve(self)
   end
   while run(server_module.command(self.server)) do end
   if self.records and core.now() - self.asked > KEPT then release_ring(self) end
+  local is_profiled = self.profile and self.profile:look()
+  if self.records or is_profiled then server_module.remind(self.server) end
   local snapshot = server_module.filling(self.server)
   if not snapshot then return end
   if internal.snapshot(snapshot) then server_module.publish(self.server)
@@ -260,6 +288,7 @@ function Monitor:close()
   internal.watch(nil)
   internal.trace.release "le"
   release_ring(self)
+  if self.profile then self.profile:stop() end
   server_module.stop(self.server)
   self.server = nil
 end

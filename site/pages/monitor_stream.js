@@ -5,6 +5,9 @@ export const sendsCode = true;
 
 export const isFrame = true;
 
+// A web page has no timer of processor time.
+export const Profile = null, learn = null;
+
 export function shows(view) { parent.postMessage({ monitor: "view", view }, "*"); }
 
 // Without a message for so long, the program computes: the worker sends four in a second, or fewer if making one takes

@@ -167,6 +167,22 @@ describe("runnel.monitor", function()
     assert.same(expected, numbers)
   end)
 
+  it("records for the timeline until no page has asked for a while, even if none is open any more", function()
+    local p = start [[
+      local m, core = listen(0), require "runnel.core"
+      local trace, real, passed = core.internal.trace, core.now, 0
+      function core.now() return real() + passed end
+      local function records() return pcall(trace.ring) and trace.ring() ~= nil end
+      local limit = os.time() + 60
+      repeat rn.sleep(2) until records() or os.time() > limit
+      passed = 5001
+      repeat rn.sleep(2) until not records() or os.time() > limit
+      print(records() and "still" or "over")
+    ]]
+    assert.equal(202, (p:post("/timeline?", "id=")))
+    assert.equal("over\n", p:wait())
+  end)
+
   it("refuses more pages than it can feed, until one is closed", function()
     local p = start "local m = listen(0) rn.sleep(600000)"
     local script = ([[

@@ -1,6 +1,7 @@
 // page.mjs: the monitor's page in a browser. Run by tests/browser/check, from the top of the tree.
 import { execFileSync, spawn } from "node:child_process";
-import { createWriteStream, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createWriteStream, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { resolve } from "node:path";
 import assert from "node:assert/strict";
 import puppeteer from "puppeteer-core";
 
@@ -14,7 +15,7 @@ const running = new Set();
 
 // Starts a program, and resolves to it once its monitor has printed the URL.
 function start(...args) {
-  return new Promise((resolve, reject) => {
+  return new Promise((found, reject) => {
     const child = spawn(RUNNEL, args, { stdio: ["pipe", "ignore", "pipe"] });
     child.stdin.on("error", () => {}); // it may end before it has read everything
     child.errors = "";
@@ -22,7 +23,7 @@ function start(...args) {
     child.stderr.on("data", (text) => {
       child.errors += text;
       child.url ||= child.errors.match(/monitor: (http:\S+)\n/)?.[1];
-      if (child.url) resolve(child);
+      if (child.url) found(child);
     });
     child.on("exit", (status) => {
       running.delete(child);
@@ -75,6 +76,20 @@ async function click(page, selector, text) {
   await page.$$eval(selector, (all, t) => all.find((e) => e.textContent.includes(t))
     .dispatchEvent(new MouseEvent("click", { bubbles: true })), text);
 }
+
+const record = async (page) => (await page.waitForSelector("#record:not(:disabled)")).click();
+
+// What is too small to be read, or wider than the page.
+const narrow = (page) => page.evaluate(() => {
+  const found = [], width = document.documentElement.scrollWidth;
+  if (width > innerWidth) found.push(`the page is ${width} px wide`);
+  for (const e of document.querySelectorAll("body *")) {
+    const isText = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    const size = parseFloat(getComputedStyle(e).fontSize) * (e.getScreenCTM?.().a || 1);
+    if (isText && size < 9.99 && !["SCRIPT", "STYLE", "title"].includes(e.tagName)) found.push(`${size} px: ${e.textContent.trim()}`);
+  }
+  return found;
+});
 
 // ---- the tests ----
 
@@ -371,6 +386,168 @@ const tests = {
     await untilText(page, ".flow h2", "numbers");
     assert.deepEqual(await texts(page, ".flow button"), []);
     return page;
+  },
+
+  async "a profile is recorded, drawn, kept, shown on other pages, and saved as a page"() {
+    const program = await start("tests/browser/profiled.lua");
+    const page = await open(program.url);
+    await page.click("#view-profile");
+    await untilText(page, ".profile", "it costs nothing");
+    await page.select(".profile select", "1");
+    await record(page);
+    await untilText(page, "#recording", "of 1 s. The program is up to 3 % slower meanwhile");
+    assert.ok(await page.$("#record:disabled"));
+    await shot(page, "recording");
+    await untilText(page, ".flame h2", "Look first at");
+    await untilText(page, ".flame .ran", "resize (tests/browser/profiled.lua:");
+    await untilText(page, ".flame .waited", "put on answers");
+    await shot(page, "profile");
+    await click(page, ".flame .frames button", "worker *"); // zooms in on it
+    await untilText(page, ".flame .about", "of all that ran");
+    assert.equal(await page.$(".flame .frames .waited"), null);
+    await page.type(".flame input", "RESIZE");
+    await until(page, () => document.querySelectorAll(".flame .found").length > 0);
+    await click(page, ".flame .tools button", "Show all");
+    await until(page, () => document.querySelector(".flame .frames .waited"));
+
+    const other = await open(program.url, "dark");
+    await other.click("#view-profile");
+    const sentence = await page.$eval(".flame h2", (e) => e.textContent);
+    await untilText(other, ".flame h2", sentence);
+    await other.reload();
+    await other.click("#view-profile");
+    await untilText(other, ".flame h2", sentence);
+    assert.deepEqual(other.complaints, []);
+    await other.close();
+
+    const file = resolve(SHOTS, "profiled-profile.html");
+    rmSync(file, { force: true });
+    const session = await page.createCDPSession();
+    await session.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: resolve(SHOTS) });
+    await click(page, "#save", "save as a page");
+    for (let tries = 0; tries < 600 && !existsSync(file); tries++) await sleep(100);
+    const saved = await open(`file://${file}`);
+    await untilText(saved, ".flame h2", sentence);
+    await untilText(saved, ".flame .ran", "resize (");
+    await saved.close();
+    return page;
+  },
+
+  async "a page of a profile needs no network, and looks well at any width"() {
+    const file = resolve(SHOTS, "profile-page.html");
+    rmSync(file, { force: true });
+    execFileSync(RUNNEL, [`--profile=${file}`, "-e", `local rn = require "runnel"
+      local ch = rn.chan():name "<b>jobs</b>"
+      rn.go(function() for i = 1, 10 do rn.sleep(100) ch:put(i) end ch:close() end)
+      for _ in ch do local t = os.clock() repeat until os.clock() - t > 0.01 end`]);
+    for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
+      const page = await open(`file://${file}`, scheme);
+      await page.setViewport({ width, height: 800 });
+      await untilText(page, ".flame .ran", "os.clock");
+      await untilText(page, ".flame .waited", "take from <b>jobs</b>");
+      assert.deepEqual(await narrow(page), []);
+      await shot(page, `profile-page-${width}-${scheme}`);
+      assert.deepEqual(page.complaints, []);
+      await page.close();
+    }
+    return open("about:blank");
+  },
+
+  async "two pages see one recording; it gives way to the program's own, which both wait for"() {
+    const program = await start("tests/browser/profiled.lua");
+    const [a, b] = [await open(program.url), await open(program.url)];
+    for (const page of [a, b]) {
+      await page.bringToFront();
+      await page.click("#view-profile");
+      await page.waitForSelector("#record:not(:disabled)");
+    }
+    await b.select(".profile select", "30");
+    await b.click("#record");
+    for (const page of [b, a]) {
+      await page.bringToFront();
+      await untilText(page, "#recording", "of 30 s");
+      await page.waitForSelector("#record:disabled");
+    }
+    program.stdin.write("profile\n");
+    await untilText(a, ".profile", "The program makes a profile of its own");
+    await untilText(a, ".profile", "It ended early, because the program has begun a profile of its own");
+    await untilText(a, ".flame h2", "Look first at");
+    await a.waitForSelector("#record:disabled");
+    program.stdin.write("over\n");
+    await a.waitForSelector("#record:not(:disabled)");
+    assert.deepEqual(a.complaints, []);
+    await a.close();
+    return b;
+  },
+
+  async "a profile is incomplete if the program ends before, and the page says so"() {
+    const program = await start("tests/browser/profiled.lua");
+    const page = await open(program.url);
+    await page.click("#view-profile");
+    await page.select(".profile select", "30");
+    await record(page);
+    await untilText(page, "#recording", "of 30 s");
+    program.stdin.write("end\n");
+    assert.equal(await ended(program), 0);
+    await untilText(page, ".profile", "The program has ended before its profile was complete");
+    await page.waitForSelector("#record:disabled");
+    page.complaints = []; // of the connection
+    return page;
+  },
+
+  async "leaks are a table, which a page with control can bring up to date"() {
+    for (const control of ["control", ""]) {
+      const page = await open((await start("tests/browser/profiled.lua", control)).url);
+      await page.click("#view-leaks");
+      await untilText(page, ".leaks", "A leak is found in the third cycle of the collector");
+      assert.equal(await page.$("#collect") !== null, control === "control");
+      if (control) {
+        await page.click("#collect");
+        await untilText(page, "table.leaks td", "put on chan: answers");
+        const [n, started, where, example] = await texts(page, "table.leaks tbody td");
+        assert.deepEqual([n, started, example], ["10", where, "put on chan: answers"]);
+        assert.match(where, /^tests\/browser\/profiled\.lua:\d+$/);
+        await shot(page, "leaks");
+      }
+      assert.deepEqual(page.complaints, []);
+      await page.close();
+    }
+    return open("about:blank");
+  },
+
+  async "each tab at 1280 and 390 px, light and dark: nothing is wider than the page, no text smaller than 10 px"() {
+    const programs = [[["tests/browser/profiled.lua", "control"], ["graph", "chans", "gos", "timeline", "profile", "leaks", "queues"]],
+      [["tests/browser/flows.lua", "control"], ["graph", "flows"]]];
+    for (const [args, views] of programs) {
+      const page = await open((await start(...args)).url);
+      await untilText(page, ".graph .label", "");
+      if (views.includes("profile")) {
+        await page.click("#view-profile");
+        await page.select(".profile select", "1");
+        await record(page);
+        await page.waitForSelector(".flame .frames button");
+        await page.click("#view-leaks");
+        await (await page.waitForSelector("#collect")).click();
+        await page.waitForSelector("table.leaks");
+      }
+      for (const scheme of ["light", "dark"]) {
+        await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+        for (const width of [1280, 390]) {
+          await page.setViewport({ width, height: 800 });
+          for (const view of views) {
+            await page.click(`#view-${view}`);
+            await page.waitForSelector({ graph: ".graph .label", timeline: ".timeline rect", profile: ".flame .frames button", flows: ".flow table",
+              queues: ".calm" }[view] || "table tbody td");
+            await sleep(300); // for the layout, and for charts
+            assert.deepEqual(await narrow(page), [], `${view} at ${width} px`);
+            await shot(page, `tab-${view}-${width}-${scheme}`);
+          }
+        }
+      }
+      assert.deepEqual(page.complaints, []);
+      await page.close();
+    }
+    return open("about:blank");
   },
 
   async "the picture can be paused, and goes on"() {

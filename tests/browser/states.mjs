@@ -43,8 +43,8 @@ class Program {
 
 const hints = (model) => hintsOf(model, model.groups()).map((h) => h.text);
 const show = (model, messages) => { for (const message of messages) model.apply(message); };
-const flows = (...stages) => ["1000\t1", ["1\trunning\tf", ...stages.map(([name, state, error = ""]) =>
-  [name, state, 0, 1, 0, 4, 0, 0, "", "", "", error, ""].join("\t"))].join("\n")];
+const flows = (...stages) => ["1000\t1", ["1\trunning\tf", ...stages.map(([name, state, error = "", busy = 0]) =>
+  [name, state, busy, 1, 0, 4, 0, 0, "", "", "", error, ""].join("\t"))].join("\n")];
 
 const tests = {
   "a state is that of the stage, if it does not run; then full, closed, flowing or idle"() {
@@ -134,6 +134,29 @@ const tests = {
     assert.equal(chan("f.double").state, "paused");
     assert.deepEqual(hints(model), ["f.double is paused; 1 put waits there"]);
     assert.equal(model.stageState(model.stages.get("f.save")), chan("f.save").state);
+  },
+
+  "a source, which takes nothing, runs if it is busy, and else is idle"() {
+    const p = new Program(), model = new Model();
+    model.setFlows(flows(["count", "running", "", 1], ["rest", "running"], ["off", "paused", "", 1]));
+    show(model, p.picture(1000));
+    model.setFlows(["3000\t1", flows(["count", "running", "", 1], ["rest", "running"], ["off", "paused", "", 1])[1]]);
+    const states = ["count", "rest", "off"].map((name) => model.stageState(model.stages.get("f." + name)));
+    assert.deepEqual(states, ["running", "idle", "paused"]);
+  },
+
+  "a go block is no bottleneck of a channel on which nothing has moved for long"() {
+    const p = new Program(), model = new Model();
+    p.chans = { jobs: { limit: 1, count: 1, nputs: 2 } };
+    p.gos = [{ name: "putter", op: PUT, chan: "jobs", since: 1 }, { name: "taker" }];
+    p.edges = [["putter", "jobs", true], ["taker", "jobs", false]];
+    show(model, p.picture(0));
+    const says = () => hintsOf(model, new Map([...model.groups()].map(([name, g]) => [name, { ...g, states: {} }])))
+      .some((h) => h.text.includes("taker is the bottleneck"));
+    show(model, p.picture(20000));
+    assert.ok(says());
+    show(model, p.picture(20000));
+    assert.ok(!says());
   },
 
   "many channels of a pattern have one hint, and many names are folded"() {

@@ -178,6 +178,7 @@ static bool give(lua_State *L, Request *request, Reply *reply, const char *body,
   }
   if (is_wanted) {
     request->is_answered = true;
+    request->status = reply->status;
     request->is_done = rest == REST_NONE;
     request->closes = closes;
     request->upgrades = rest == REST_RAW;

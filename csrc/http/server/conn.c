@@ -58,11 +58,13 @@ void conn_linger(Conn *conn) {
 
 void conn_refuse(Conn *conn, unsigned status, const char *text, Ending ending) {
   bool has_begun = conn->is_answered, is_sent = conn->is_done && !conn_is_writing(conn);
+  bool is_users = conn->request;
   conn->keeps = false;
   conn_end_request(conn, ending);
   if (has_begun && is_sent) conn_linger(conn);
   else if (has_begun) conn_close(conn);
   if (has_begun) return;
+  if (!is_users && conn->hub->user->refused) conn->hub->user->refused(conn, status);
   Reply reply = {0};
   reply_begin(&reply, status, &conn->hub->date);
   reply_field(&reply, "Content-Type", "text/plain; charset=utf-8");

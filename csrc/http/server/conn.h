@@ -54,6 +54,9 @@ typedef struct ConnUser {
 
   /* Called last for each request, when it has ended. Afterwards conn->request is NULL. */
   void (*ended)(struct Conn *conn, Ending ending);
+
+  /* Called when the server itself has given a response with this status, without a request of the user's; may be NULL. */
+  void (*refused)(struct Conn *conn, unsigned status);
 } ConnUser;
 
 /* The limits of a server; times in ns. */

@@ -133,9 +133,19 @@ static int drain(lua_State *L) {
   return 0;
 }
 
+/* server:tally() -> see tally_push */
+static int tally(lua_State *L) {
+  Server *server = (Server *)handle_check(L, 1, SERVER_TYPE);
+  (void)pthread_mutex_lock(&server->lock);
+  Tally copy = server->tally;
+  (void)pthread_mutex_unlock(&server->lock);
+  tally_push(L, &copy);
+  return 1;
+}
+
 int luaopen_runnel_http_core(lua_State *L) {
   static const luaL_Reg functions[] = {{"start", start}, {NULL, NULL}};
-  static const luaL_Reg servers[] = {{"stop", stop}, {"drain", drain}, {NULL, NULL}};
+  static const luaL_Reg servers[] = {{"stop", stop}, {"drain", drain}, {"tally", tally}, {NULL, NULL}};
   luaL_checkversion(L);
   (void)runnel_get_functions(L);
   handle_open(L, &server_type, servers);

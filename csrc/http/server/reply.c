@@ -41,6 +41,7 @@ static void add(Reply *reply, const char *text) { reply_add(reply, text, strlen(
 
 void reply_begin(Reply *reply, unsigned status, ReplyDate *date) {
   char line[32];
+  reply->status = status;
   int size = snprintf(line, sizeof line, "HTTP/1.1 %u ", status);
   add(reply, line);
   const char *reason = strstr(reasons, line + size - 4); /* the status and a space */

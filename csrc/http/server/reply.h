@@ -15,8 +15,9 @@ typedef struct ReplyDate {
 
 /* A head that is being written. */
 typedef struct Reply {
-  Bytes bytes; /* what was written so far */
-  bool failed; /* there was not enough memory: a part is missing */
+  Bytes bytes;     /* what was written so far */
+  unsigned status; /* of the response */
+  bool failed;     /* there was not enough memory: a part is missing */
 } Reply;
 
 /* Writes the status line, and the header Date if `date` is not NULL. */

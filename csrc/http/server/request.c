@@ -69,6 +69,9 @@ static bool begin(Conn *conn, const Head *head) {
   memcpy(request->address, conn->peer.address, ADDRESS_SIZE);
   request->conn = conn;
   conn->request = request;
+  lock(server);
+  server->tally.running++;
+  unlock(server);
   tell(request, EVENT_NEW);
   return true;
 }
@@ -121,11 +124,19 @@ static void pull(Conn *conn) {
   unlock(request->server);
 }
 
+/* The status of a request that has ended: that of the response, if it has begun to be sent. */
+static unsigned status_of(const Conn *conn, const Request *request, Ending ending) {
+  static const unsigned statuses[] = {[END_COMPLETE] = 499, [END_GONE] = 499,     [END_SLOW] = 408,
+                                      [END_LATE] = 503,     [END_TOO_LONG] = 413, [END_WRONG] = 400};
+  return conn->is_answered ? request->status : statuses[ending];
+}
+
 static void end(Conn *conn, Ending ending) {
   static const Why reasons[] = {[END_COMPLETE] = WHY_GONE, [END_GONE] = WHY_GONE,         [END_SLOW] = WHY_SLOW,
                                 [END_LATE] = WHY_LATE,     [END_TOO_LONG] = WHY_TOO_LONG, [END_WRONG] = WHY_WRONG};
   Request *request = (Request *)conn->request;
   lock(request->server);
+  tally_ended(&request->server->tally, status_of(conn, request, ending), conn->hub->now - conn->since);
   request->conn = NULL;
   if (!request->why && (ending != END_COMPLETE || !request->is_done)) {
     request->why = reasons[ending];
@@ -135,4 +146,12 @@ static void end(Conn *conn, Ending ending) {
   handle_release(request);
 }
 
-const ConnUser request_user = {.begin = begin, .body = take_body, .whole = complete_body, .pull = pull, .ended = end};
+static void refused(Conn *conn, unsigned status) {
+  Server *server = (Server *)conn->hub->data;
+  lock(server);
+  tally_refused(&server->tally, status);
+  unlock(server);
+}
+
+const ConnUser request_user = {
+    .begin = begin, .body = take_body, .whole = complete_body, .pull = pull, .ended = end, .refused = refused};

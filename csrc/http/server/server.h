@@ -10,6 +10,7 @@
 
 #include "base/thread.h"
 #include "http/server/engine.h"
+#include "http/server/tally.h"
 #include "kit/events.h"
 
 /* How many bytes of a body are buffered in each direction, before the client or the go block must wait. */
@@ -48,6 +49,7 @@ typedef struct Server {
   pthread_mutex_t lock;       /* guards the rest, and parts of each Request */
   struct Request *resumed;    /* requests that Lua has changed: a list by Request.next_resumed, with a hold for each */
   bool drains;                /* the server is to drain */
+  Tally tally;                /* of its requests */
 } Server;
 
 typedef struct Request {
@@ -71,6 +73,7 @@ typedef struct Request {
   bool is_resumed;              /* it is in Server.resumed */
   bool has_continued;           /* a status of 100 was sent, or is not needed */
   bool is_answered;             /* there is a response */
+  unsigned status;              /* of the response */
   bool is_done;                 /* Lua has passed the whole response */
   bool is_cut;                  /* the response is incomplete */
   bool resets;                  /* only a reset of the connection shows the client that */

@@ -10,7 +10,8 @@ function busyHint({ busy, who, runs }) {
     text: `${name ? name + (runs ? ` #${runs}` : "") : "Lua"} has computed for ${duration(busy)} without parking` };
 }
 
-// A go block that is too slow: its input is full, and its outputs are not.
+// A go block that is too slow: its input is full, and its outputs are not. If nothing has moved for long, it may have
+// taken all that it wants.
 function bottlenecks(model, groups, ends) {
   const hints = [], inputs = new Map(), outputs = new Map();
   const add = (map, name, ch) => { if (!map.has(name)) map.set(name, []); map.get(name).push(ch); };
@@ -23,7 +24,7 @@ function bottlenecks(model, groups, ends) {
   for (const g of groups.values()) {
     const out = outputs.get(g.name) || [];
     const full = (inputs.get(g.name) || []).find((ch) => ch.n === 1 && ch.state === "full" && (ch.kind !== 0 ? ch.nputs : ch.nputs > g.n));
-    if (!full || g.states.idle === g.n || g.stage && model.stageState(g.stage) !== "full") continue;
+    if (!full || model.at - full.movedAt > LONGER || g.states.idle === g.n || g.stage && model.stageState(g.stage) !== "full") continue;
     if (!out.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) continue;
     const empty = out.find((ch) => ch.ntakes > 0 && ch.count === 0);
     hints.push({ level: "bad", go: g.name, text: `${g.name} is the bottleneck: its input ${full.label} is full` +

@@ -100,7 +100,7 @@ function parseFlows([first, ...texts]) {
   const flows = texts.map((text) => {
     const [head, ...rows] = text.split("\n").map((line) => line.split("\t"));
     return { id: head[0], state: head[1], name: head[2], stages: rows.map((c, i) => ({
-      id: `${head[0]}.${i + 1}`, name: c[0], state: c[1], busy: c[2], n: c[3], queue: Number(c[4]), room: Number(c[5]),
+      id: `${head[0]}.${i + 1}`, name: c[0], state: c[1], busy: Number(c[2]), n: c[3], queue: Number(c[4]), room: Number(c[5]),
       taken: Number(c[6]), errors: Number(c[7]), longest: Number(c[8]), doing: c[9], where: c[10], error: c[11], to: c[12] })) };
   });
   return { now, n, flows };
@@ -284,11 +284,12 @@ export class Model {
   // The stage that has a go block of this name, as "numbers.double at job.lua:3 -> chan: numbers.save".
   stageOfGo(name) { return this.stages.get(name.replace(/ at .*:\d+( -> chan: .*)?$/s, "")); }
 
-  // The state of a stage: that of the channel which is its input. A source has none.
+  // The state of a stage: that of the channel which is its input. A source has none: it runs, or is idle.
   stageState(stage) {
-    return stage.chan ? stage.chan.state
-      : stateOf({ stage: stage.state, nputs: Math.max(0, stage.queue - stage.room), count: stage.queue, limit: stage.room,
-        rate: stage.rate });
+    if (stage.chan) return stage.chan.state;
+    const state = stateOf({ stage: stage.state, nputs: Math.max(0, stage.queue - stage.room), count: stage.queue, limit: stage.room,
+      rate: stage.rate });
+    return (state === "idle" || state === "unknown") && stage.busy > 0 ? "running" : state;
   }
 
   // ---- go blocks ----

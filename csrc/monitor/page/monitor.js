@@ -1,12 +1,13 @@
 // monitor.js: the page.
 const { html, render, useEffect, useState } = window.htmPreact;
 import { Model, count, duration } from "./model.js";
-import { connect, isFrame, send, shows } from "./stream.js";
+import { Profile, connect, isFrame, learn, send, shows } from "./stream.js";
 import { Charts } from "./charts.js";
 import { Details, Hints } from "./details.js";
 import { Flows } from "./flows.js";
 import { Graph } from "./graph.js";
 import { hintsOf } from "./hints.js";
+import { Leaks } from "./leaks.js";
 import { Queues } from "./queues.js";
 import { Chans, Gos } from "./tables.js";
 import { Timeline } from "./timeline.js";
@@ -57,12 +58,14 @@ function Head({ paused, onPause }) {
 // ---- the page ----
 
 // A frame has no room for the charts beside the graph.
-const VIEWS = { graph: "graph", ...(isFrame && { charts: "charts" }), chans: "channels", gos: "go blocks", timeline: "timeline", flows: "flows", queues: "queues" };
+const VIEWS = { graph: "graph", ...(isFrame && { charts: "charts" }), chans: "channels", gos: "go blocks", timeline: "timeline",
+  ...(Profile && { profile: "profile" }), flows: "flows", queues: "queues", leaks: "leaks" };
 
 function App() {
   const [, redraw] = useState(0), [paused, setPaused] = useState(false), [view, setView] = useState("graph");
   const [selection, setSelection] = useState(null), [message, setMessage] = useState(null), [values, setValues] = useState(null);
   const [records, setRecords] = useState(null), [flows, setFlows] = useState("looking"), [queues, setQueues] = useState(null);
+  const [leaks, setLeaks] = useState(null), [profile, setProfile] = useState(null);
   const control = useState(() => ({ paused: false, waiting: new Map(), early: new Map() }))[0];
 
   const say = (ok, text) => {
@@ -92,6 +95,8 @@ function App() {
         if (ok) model.setFlows(lines);
       }
       else if (what === "queues") setQueues([ok, ...lines]);
+      else if (what === "leaks" || what === "collect") setLeaks([ok, ...lines]);
+      else if (what === "profile") setProfile((before) => learn(before, ok, lines));
       else {
         say(ok, lines[0]);
         if (what.startsWith("flow_")) command("flows", {}, true); // shows the change at once
@@ -129,6 +134,8 @@ function App() {
         ${view === "timeline" && html`<${Timeline} model=${model} command=${command} lines=${records} />`}
         ${view === "flows" && html`<${Flows} model=${model} command=${command} why=${flows} />`}
         ${view === "queues" && html`<${Queues} model=${model} command=${command} lines=${queues} />`}
+        ${view === "leaks" && html`<${Leaks} model=${model} command=${command} lines=${leaks} />`}
+        ${view === "profile" && html`<${Profile} model=${model} command=${command} known=${profile} paused=${paused} />`}
         ${view === "gos" && html`<${Gos} ...${shared} />`}
       </section>
       <aside>

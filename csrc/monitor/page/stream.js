@@ -7,6 +7,9 @@ export const sendsCode = false;
 // Whether the page is a small frame of another one.
 export const isFrame = false;
 
+// The view that records profiles; null: this page has none.
+export { Profile, learn } from "./profile.js";
+
 // Called with the view that the user has chosen.
 export function shows() {}
 

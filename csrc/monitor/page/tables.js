@@ -1,11 +1,11 @@
-// tables.js: the tables of channels and go blocks.
+// tables.js: tables that can be searched and sorted: those of channels and go blocks.
 const { html, useState } = window.htmPreact;
 import { duration, rateText } from "./model.js";
 
 const MOST = 200; // rows
 
 // columns: [{ title, value(row) to sort by, show(row), number: true if it is one }]
-function Table({ rows, columns, name, selected, onSelect, sortBy, empty }) {
+export function Table({ rows, columns, name, selected, onSelect, sortBy, empty }) {
   const [sort, setSort] = useState({ by: sortBy, down: columns[sortBy].number });
   const value = columns[sort.by].value;
   const sorted = rows.slice().sort((a, b) => {
@@ -26,7 +26,7 @@ function Table({ rows, columns, name, selected, onSelect, sortBy, empty }) {
     </tbody></table>`;
 }
 
-function Search({ text, onText, children }) {
+export function Search({ text, onText, children }) {
   return html`<div class="search">
     <input type="search" placeholder="search" value=${text} onInput=${(e) => onText(e.target.value)} aria-label="search" />
     ${children}</div>`;
@@ -35,7 +35,7 @@ function Search({ text, onText, children }) {
 // What the server leaves out.
 const more = (n, what) => n > 0 && html`<p class="left">${n.toLocaleString("en")} more ${what} are not shown.</p>`;
 
-const finds = (text, ...where) => !text || where.some((w) => w && w.toLowerCase().includes(text.toLowerCase()));
+export const finds = (text, ...where) => !text || where.some((w) => w && w.toLowerCase().includes(text.toLowerCase()));
 
 // ---- channels ----
 

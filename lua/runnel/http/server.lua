@@ -39,7 +39,9 @@ local OPTIONS <const> = {
 }
 
 ---@class runnel.http.server
-local server = {}
+---@field package opened integer how many servers were opened
+---@field living table<integer, runnel.http.Server> the open ones, by their numbers, but for those of simulated worlds
+local server = { opened = 0, living = setmetatable({}, { __mode = "v" }) }
 
 ---The options of http.serve.
 ---@class runnel.http.ServeOptions
@@ -65,6 +67,7 @@ local server = {}
 ---@class runnel.http.Server
 ---@field port integer the TCP port
 ---@field url string of its root, as in http://127.0.0.1:8080/
+---@field package number integer in the order in which they were opened
 ---@field private core any the server of the C module; nil once it is closed
 ---@field private handler fun(req: runnel.http.Request): integer, table?, any
 ---@field private running table<any, runnel.http.Request|false> requests whose go block runs
@@ -163,7 +166,7 @@ end
 function Server:close()
   local lib_server = self.core
   if not lib_server then return end
-  self.core = nil
+  self.core, server.living[self.number] = nil, nil
   lib_server:stop()
   self.drained:close()
   local running = self.running
@@ -176,6 +179,11 @@ end
 Server.__close = Server.close
 
 function Server:__tostring() return ("http server: %s%s"):format(self.url, self.core and "" or " (closed)") end
+
+---What an open server has counted (csrc/http/server/tally.h).
+---@param self runnel.http.Server
+---@return { statuses: table<integer, integer>, running: integer, seconds: number, times: number[][] }
+function server.tally(self) return self.core:tally() end
 
 -- Checks the options; returns the settings for the C module.
 local function read_options(port, opts)
@@ -231,7 +239,9 @@ function server.serve(port, f, opts)
     error("serve: a server needs real time, and this is a simulation: make a simulated world (sim.world) and call it "
       .. "on a host of that, or call the function of the server itself", 2)
   end
-  local self = setmetatable({ handler = f, running = {}, drained = chan(), timeout = settings.timeout }, Server)
+  server.opened = server.opened + 1
+  local self = setmetatable({ handler = f, running = {}, drained = chan(), timeout = settings.timeout,
+    number = server.opened }, Server)
   local lib_server, number
   if current.world then
     lib_server, number = require("runnel.sim.http").listen(settings.host, port, f, self.timeout, self.drained)
@@ -241,6 +251,7 @@ function server.serve(port, f, opts)
   end
   if not lib_server then return nil, number end
   self.core, self.port = lib_server, number
+  if not current.world then server.living[self.number] = self end
   local host = settings.host
   if host:find(":", 1, true) then host = "[" .. host .. "]" end
   self.url = ("%s://%s:%d/"):format(context and "https" or "http", host, number)

@@ -65,6 +65,34 @@ local function of_queue(field)
   return of_queues(function(row) return row[field] end)
 end
 
+local function of_pool(field)
+  return function(numbers, put)
+    for _, name in ipairs(keys(numbers.pools)) do put(numbers.pools[name][field], "pool", name) end
+  end
+end
+
+-- Calls f with each server's numbers and its label.
+local function of_servers(f)
+  return function(numbers, put)
+    for _, port in ipairs(keys(numbers.http)) do f(numbers.http[port], put, port) end
+  end
+end
+
+local requests = of_servers(function(row, put, port)
+  for _, status in ipairs(keys(row.requests)) do put(row.requests[status], "port", port, "code", tostring(status)) end
+end)
+
+local ENDING <const> = "" -- in place of a label: its value is the end of the sample's name
+
+local durations = of_servers(function(row, put, port)
+  for _, time in ipairs(row.times) do
+    local bound = time[1] == math.huge and "+Inf" or ("%g"):format(time[1])
+    put(time[2], ENDING, "_bucket", "port", port, "le", bound)
+  end
+  put(row.seconds, ENDING, "_sum", "port", port)
+  put(row.times[#row.times][2], ENDING, "_count", "port", port)
+end)
+
 local function go_blocks(numbers, put)
   for _, state in ipairs(keys(numbers.go_blocks)) do put(numbers.go_blocks[state], "state", state) end
 end
@@ -94,6 +122,17 @@ local FAMILIES = {
   { "runnel_queue_waiting", "gauge", "Messages that wait here for their start.", of_queue "waiting" },
   { "runnel_queue_paused", "gauge", "1 if an operator has paused the queue.",
     of_queues(function(row) return row.paused and 1 or 0 end) },
+  { "runnel_threads", "gauge", "Threads that run.", single(function(n) return n.threads end) },
+  { "runnel_pool_threads", "gauge", "Threads of pools.", of_pool "threads" },
+  { "runnel_pool_calls_total", "counter", "Calls of pools of threads.", of_pool "calls" },
+  { "runnel_pool_failed_calls_total", "counter", "Calls of pools whose function has raised.", of_pool "failed" },
+  { "runnel_pool_running_calls", "gauge", "Calls that a thread of a pool has taken.", of_pool "running" },
+  { "runnel_pool_waiting_calls", "gauge", "Calls that wait for a thread of a pool.", of_pool "waiting" },
+  { "runnel_http_requests_total", "counter", "Requests to HTTP servers that have ended, by status.", requests },
+  { "runnel_http_requests_in_flight", "gauge", "Requests to HTTP servers that have not ended.",
+    of_servers(function(row, put, port) put(row.running, "port", port) end) },
+  { "runnel_http_request_duration_seconds", "histogram",
+    "The time from the headers of a request to the end of its response.", durations },
   { "runnel_errors_total", "counter", "Errors that nobody took.", single(function(n) return n.errors end) },
   { "runnel_memory_bytes", "gauge", "Memory that Lua has in use.", single(function(n) return n.memory end) },
   { "runnel_loop_waited_seconds_total", "counter", "Time that the loop has waited, because nothing was ready.",
@@ -110,7 +149,7 @@ local function line(name, value, ...)
   local labels = {}
   for i = 1, select("#", ...), 2 do
     local key, text = select(i, ...)
-    labels[#labels + 1] = key .. "=" .. quoted(text)
+    if key == ENDING then name = name .. text else labels[#labels + 1] = key .. "=" .. quoted(text) end
   end
   local all = #labels > 0 and "{" .. table.concat(labels, ",") .. "}" or ""
   return ("%s%s %s"):format(name, all, number(value))

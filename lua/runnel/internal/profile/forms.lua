@@ -1,8 +1,10 @@
 ---The forms of a profile's file: folded stacks, speedscope's JSON, and a page.
 
-local json = require "runnel.json"
-local tree = require "runnel.internal.profile.tree"
 local first = require "runnel.internal.profile.first"
+local flame = require "runnel.internal.profile.flame"
+local json = require "runnel.json"
+local picture = require "runnel.internal.profile.picture"
+local tree = require "runnel.internal.profile.tree"
 
 ---@type table<string, fun(trees: runnel.internal.profile.Trees): string> the ending of a file -> its text
 local forms = {}
@@ -57,24 +59,10 @@ function forms.json(trees)
   return text or error(problem, 0)
 end
 
--- A node for the page: text, ns, and the children that are wide enough to be seen.
-local function page_node(node, least)
-  local list = json.array { node.text, node.ns }
-  for _, kid in ipairs(node.kids) do
-    if kid.ns >= least then list[#list + 1] = page_node(kid, least) end
-  end
-  return list
-end
-
 ---A page of its own: a flame graph, which needs no network.
 function forms.html(trees)
-  local data = { sentence = first.sentence(trees), elapsed = trees.elapsed, ran = trees.ran, loop = trees.loop,
-    running = page_node(trees.running, trees.running.ns // 5000),
-    waiting = page_node(trees.waiting, trees.waiting.ns // 5000) }
-  local text, problem = json.encode(data)
-  if not text then error(problem, 0) end
-  text = text:gsub("<", "\\u003c")
-  return (require("runnel.internal.profile.page"):gsub("%$DATA%$", (text:gsub("%%", "%%%%"))))
+  local text = picture.data(trees):gsub("%%", "%%%%")
+  return (flame.html:gsub("%$DATA%$", text))
 end
 
 return forms

@@ -60,8 +60,23 @@ function Profile:write(path)
   return nil, ("%s: %s"):format(path, problem or why)
 end
 
----Begins a profile. Raises if one is being made.
-function recorder.begin() core.internal.profile.start(namers) end
+-- Ends the profile that is being made, for another one; nil if that has to wait.
+local give_way
+
+---Begins a profile. Raises if one is being made that does not give way.
+---@param ends? fun() called when another profile is to begin: ends this one
+function recorder.begin(ends)
+  if give_way then give_way() end
+  core.internal.profile.start(namers)
+  give_way = ends
+end
+
+---How long the profile has been made that is being made.
+---@return number? ms nil if there is none
+function recorder.passed()
+  local ns = core.internal.profile.passed()
+  return ns and ns / 1e6
+end
 
 ---Waits, without a trace in the profile.
 ---@param ms number
@@ -73,6 +88,7 @@ end
 ---Ends the profile that is being made.
 ---@return runnel.Profile? profile nil if none was being made
 function recorder.finish()
+  give_way = nil
   local raw = core.internal.profile.stop()
   if not raw then return nil end
   local own = debug.getinfo(recorder.pause, "S")
@@ -106,7 +122,6 @@ function recorder.record(path)
   if not file then error("--profile: cannot write " .. tostring(err), 0) end
   file:close()
   require "runnel.internal.profile.forms" -- later the program may not be able to read files
-  require "runnel.internal.profile.page"
   whole = { path = path }
   recorder.begin()
   -- When the state closes, newer objects are finalized first: this one before the profile of the core.

@@ -60,6 +60,7 @@ Call.__index = Call
 ---A pool of threads that call one function.
 ---@class runnel.Pool
 ---@operator call(any): any
+---@field number integer
 ---@field jobs runnel.Channel<table>
 ---@field answers runnel.Channel<table>
 ---@field bell runnel.Channel<true> has a value when there may be new answers; closed when no thread is left
@@ -69,6 +70,8 @@ Call.__index = Call
 ---@field package calls table<integer, runnel.PoolCall> the waiting calls
 ---@field package waiting integer how many they are
 ---@field package last integer the number of the last call
+---@field package failed integer calls whose function has raised
+---@field package where string what it calls, for messages
 ---@field package receiver? runnel.Channel<any> the receiver's result channel
 ---@field package ringer? runnel.Channel<any> the go block that rings the bell after LOOK ms
 ---@field package enough integer while more jobs than this are in the queue, answers need not ring
@@ -117,6 +120,7 @@ end
 -- Gives a call its answer.
 local function complete(pool, call, message)
   forget(pool, call)
+  if message[3] == true then pool.failed = pool.failed + 1 end
   if call.to then return answer_channel(call.to, message) end
   call.answer = message
   call.done:offer(true)
@@ -249,7 +253,12 @@ local function describe_job(pool, number)
   return ("job %d, value %s"):format(number, short.value(call.value, 60))
 end
 
-local pools = { patience = 5000 } -- ms after which a closing pool says what it waits for
+---@class runnel.internal.pools
+---@field patience number ms after which a closing pool says what it waits for
+---@field package made integer how many pools were made
+---@field living table<integer, runnel.Pool> those with threads, by their numbers. Its values are weak: none has been
+---finalized
+local pools = { patience = 5000, made = 0, living = setmetatable({}, { __mode = "v" }) }
 
 -- Says after `patience` which jobs have not ended.
 local function report_slow(pool)
@@ -296,7 +305,9 @@ local function thread_ended(self, result, ready)
     self.jobs:close()
     ready:close(self.ended)
   end
-  if self.running == 0 then self.bell:close() end
+  if self.running > 0 then return end
+  self.bell:close()
+  pools.living[self.number] = nil
 end
 
 local function add_thread(self, result, block, cancels, ready)
@@ -309,6 +320,15 @@ local function add_thread(self, result, block, cancels, ready)
   end)
 end
 
+---What a pool does, and its counters.
+---@param self runnel.Pool
+---@return { where: string, threads: integer, calls: integer, failed: integer, running: integer, waiting: integer }
+function pools.stats(self)
+  local queued = math.min(self.jobs:stats().count, self.waiting)
+  return { where = self.where, threads = self.running, calls = self.last, failed = self.failed,
+    running = self.waiting - queued, waiting = queued }
+end
+
 ---Makes a pool of k threads.
 ---@param k integer
 ---@param what table what they call: start.describe has returned it
@@ -318,10 +338,12 @@ end
 ---@return runnel.Pool?
 ---@return string? why that is impossible
 function pools.make(k, what, where, caller, n)
+  pools.made = pools.made + 1
   local self = setmetatable({
+    number = pools.made,
     jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), bell = core.shared_chan(1),
-    cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, receiver = nil, ringer = nil,
-    enough = k // 2, unused = {}, running = 0, caller = caller, ended = nil,
+    cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, failed = 0, receiver = nil,
+    ringer = nil, enough = k // 2, unused = {}, running = 0, caller = caller, where = where, ended = nil,
   }, Pool)
   self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))
   self.answers:name(start.name(("answers of %s %s"):format(caller, where)))
@@ -342,6 +364,7 @@ function pools.make(k, what, where, caller, n)
     local is_ready, err = ready:take()
     if is_ready ~= true then return not_ready(is_ready and is_ready[1] or err) end
   end
+  pools.living[self.number] = self
   return self
 end
 

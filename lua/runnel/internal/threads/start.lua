@@ -107,6 +107,14 @@ function start.finish()
   end
 end
 
+---How many threads run that this state has started.
+---@return integer
+function start.count()
+  local n = 0
+  for _ in pairs(receivers) do n = n + 1 end
+  return n
+end
+
 ---A name for a channel, of limited length.
 ---@param name string
 ---@return string
