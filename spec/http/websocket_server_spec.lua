@@ -266,7 +266,8 @@ describe("req:websocket", function()
       local go_on, ended = rn.chan(), rn.chan(1)
       local server <close> = serve(function(conn)
         go_on:take()
-        repeat until not conn:write "x"
+        local message = ("x"):rep(1000) -- many of them fit into the buffers
+        repeat until not conn:write(message)
         wait_for(function() return conn.code end)
         ended:put(conn.code)
       end)

@@ -326,7 +326,7 @@ describe("a connection to NATS", function()
     end
 
     it("has sent what it published before", function()
-      start [[
+      local program = start [[
         local rn = require "runnel"
         local conn = assert(require("runnel.nats").connect(arg[1]))
         rn.go(function()
@@ -341,6 +341,8 @@ describe("a connection to NATS", function()
         end):take()
       ]]
       assert.equal("answer", conn:request("computes", "", 30000).data)
+      assert.is_nil(program:status()) -- it computes
+      program:signal "KILL"
     end)
 
     it("stays connected: the server's pings are answered", function()

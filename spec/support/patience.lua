@@ -46,11 +46,12 @@ end
 ---@param f fun(): any
 ---@return any
 function patience.wait_until(ms, f)
-  local is_over = patience.limit(ms)
+  local is_over, pause = patience.limit(ms), 1
   repeat
     local value = f()
     if value then return value end
-    rn.sleep(5)
+    rn.sleep(pause)
+    pause = math.min(1.5 * pause, 25) -- what is quick is seen soon, and what takes long costs little
   until is_over()
   return f()
 end
