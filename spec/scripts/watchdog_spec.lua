@@ -41,6 +41,23 @@ describe("scripts/watchdog #slow", function()
     assert.equal(0, result.status)
   end)
 
+  it("kills the programs for which a spec waits, also those that they have started; then the spec goes on", function()
+    local result = watched [[
+      begin "waits"
+      local program = io.popen "sh -c 'sh -c \"sleep 1000; echo\" & sleep 1000; echo'"
+      print(pcall(function()
+        local output = program:read "a"
+        return output
+      end))
+      begin "the next"
+      watchdog:close()
+      print "ended"
+    ]]
+    assert.matches("^false\t[^\n]*interrupted!\nended\n$", result.out)
+    assert.matches("\nIt does not stop, so the programs that it has started end here: waits\n$", result.err)
+    assert.equal(0, result.status)
+  end)
+
   it("kills the process if that does not end the spec", function()
     local result = watched [[
       begin "stubborn"

@@ -1,5 +1,5 @@
----Searches of specs: whether sim.explore finds a bug. The spec asks for the kind of the failure and not for its story, so
----the schedule is not made shorter, which takes longer than to find it.
+---Searches of specs: whether sim.explore finds a bug. The spec asks for the kind of the failure and not for its story,
+---so the schedule is not made shorter, which takes longer than to find it.
 
 local explore = require "runnel.internal.sim.explore"
 local long = require "spec.support.long"
@@ -24,7 +24,9 @@ function search.finds(pattern, test, opts)
   local ok, message = pcall(sim.explore, test, options)
   explore.shortening = before
   if ok then error("the search has found nothing: " .. tostring(message), 2) end
-  if not tostring(message):find(pattern) then error(("it has found, in place of %q: %s"):format(pattern, message), 2) end
+  if not tostring(message):find(pattern) then
+    error(("it has found, in place of %q: %s"):format(pattern, message), 2)
+  end
   return message
 end
 

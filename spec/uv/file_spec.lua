@@ -1,6 +1,7 @@
 -- uv.read, uv.lines, uv.write, uv.stdin: files, named pipes and descriptors.
 
 local background = require "spec.support.background"
+local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local both = require "spec.support.in_world"(it)
 local rn = require "runnel"
@@ -252,7 +253,7 @@ describe("runnel.uv", function()
     local lua = os.getenv "LUA" or "lua5.4"
     for _, source in ipairs { "printf 12345 |", "</dev/null", "<" .. uv_stage.path "1234567" } do
       local before, after = source:match "^(.*|)$" or "", source:match "^<.*" or ""
-      local pipe = io.popen(("%s %s %s %s 2>&1"):format(before, lua, path, after))
+      local pipe = io.popen(("%s %s%s %s %s 2>&1"):format(before, patience.timeout(), lua, path, after))
       assert.equal(({ ["printf 12345 |"] = "5\n", ["</dev/null"] = "0\n" })[source] or "7\n", pipe:read "a")
       pipe:close()
     end
@@ -269,7 +270,8 @@ describe("runnel.uv", function()
     ]]
     local lua = os.getenv "LUA" or "lua5.4"
     local wait = ("i=0; while [ -e %s ] && [ $i -lt 600 ]; do sleep 0.05; i=$((i + 1)); done"):format(path)
-    local pipe = io.popen(("{ echo a; %s; echo b; } | { %s %s; cat; } 2>&1"):format(wait, lua, path))
+    local pipe = io.popen(("{ echo a; %s; echo b; } | { %s%s %s; cat; } 2>&1"):format(wait, patience.timeout(), lua,
+      path))
     assert.equal("a;b\n", pipe:read "a")
     pipe:close()
   end)
@@ -361,7 +363,8 @@ describe("runnel.uv", function()
         print(result:take())
         os.exit(0)
       ]]):format(path))
-      local pipe = io.popen(("ulimit -f 64; %s %s 2>&1"):format(os.getenv "LUA" or "lua5.4", script))
+      local pipe = io.popen(("ulimit -f 64; %s%s %s 2>&1"):format(patience.timeout(), os.getenv "LUA" or "lua5.4",
+        script))
       assert.matches("nil\t.*EFBIG", pipe:read "a")
       pipe:close()
       local contents = uv_stage.contents(path)
