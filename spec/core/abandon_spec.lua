@@ -632,7 +632,8 @@ describe("abandoned go blocks", function()
       for i = 1, n do data[i] = { i } end
       local mode = collectgarbage "incremental"
       local _ <close> = setmetatable({}, { __close = function() collectgarbage(mode) end })
-      flat(long.times(75000, 1000000), function() rn.alts { rn.chan(), { rn.chan(), 1 } } end, 20000, 100000)()
+      flat(long.times(75000, 1000000), function() rn.alts { rn.chan(), { rn.chan(), 1 } } end, 20000,
+        long.times(50000, 100000))()
       assert.equal(n, #data) -- they are in use until here
     end)
   end)
