@@ -126,7 +126,7 @@ describe("a connection to NATS", function()
       local ch, sub = conn:subscribe("close", { encoding = "json" })
       for i = 1, 100 do conn:publish("close", tostring(i)) end
       conn:flush()
-      assert.is_true(background.wait_until(5000, function() return sub:stats().delivered == 100 end))
+      assert.is_true(background.wait_until(function() return sub:stats().delivered == 100 end))
       sub:close()
       sub:close()
       assert.same({ nil, "Invalid Subscription" }, { sub:drain() })
@@ -177,7 +177,7 @@ describe("a connection to NATS", function()
       local event = event_of(events, "dropped")
       assert.equal("slow", event.subject)
       assert.is_true(event.dropped > 0)
-      assert.is_true(background.wait_until(5000, function()
+      assert.is_true(background.wait_until(function()
         local stats = sub:stats()
         return stats.delivered + stats.dropped + stats.pending >= 5000
       end))
@@ -213,7 +213,7 @@ describe("a connection to NATS", function()
       assert.is_nil(reply)
       assert.is_true(rn.is_timeout(err))
       assert.matches("^the request had no reply after 30 ms$", tostring(err))
-      assert.is_truthy(background.wait_until(30000, function() return late end))
+      assert.is_truthy(background.wait_until(function() return late end))
       late:respond "too late"
       assert.is_true(conn:flush())
       assert.is_nil(next(conn.requests))
@@ -321,7 +321,7 @@ describe("a connection to NATS", function()
     local function start(text)
       local command = { os.getenv "LUA" or "lua5.4", server.set:write("computes.lua", text), server.url }
       local started = server.set:start(command)
-      assert(started:says("ready", 20000), started:output())
+      assert(started:says("ready"), started:output())
       return started
     end
 
@@ -426,7 +426,7 @@ describe("a connection to NATS", function()
       assert.is_true(conn:drain(10000))
       assert.is_nil(reason)
       assert.equal(1000, working:take())
-      assert.is_true(background.wait_until(5000, function() return #answers == 1000 end))
+      assert.is_true(background.wait_until(function() return #answers == 1000 end))
     end)
 
     it("drains no longer than it may", function()
@@ -658,10 +658,10 @@ describe("a connection to NATS", function()
         os.execute "sleep 60 & echo child $!; wait"
       ]])
       local program = server.set:start { os.getenv "LUA" or "lua5.4", path, server.url }
-      assert(program:says("child", 20000), program:output())
+      assert(program:says("child"), program:output())
       program:signal "KILL"
       program:wait()
-      assert.is_truthy(background.wait_until(20000, function()
+      assert.is_truthy(background.wait_until(function()
         local message, err = conn:request("parent", "", 100)
         return not message and tostring(err):find "no responders"
       end))

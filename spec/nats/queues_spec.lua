@@ -3,6 +3,7 @@
 local background = require "spec.support.background"
 local json = require "runnel.json"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local places = require "spec.support.places"
 local process = require "spec.support.process"
 local queue_view = require "runnel.queue.view"
@@ -38,7 +39,7 @@ describe("queues", function()
   end
 
   -- Waits for longer than a request for messages lasts: a message that the server has missed comes with the next one.
-  local function wait_for(condition) assert.is_truthy(background.wait_until(60000, condition), debug.traceback()) end
+  local wait_for = patience.wait_for
 
   -- Asks for a queue until this many of its workers have answered in time.
   local function queue_with(name, workers)
@@ -260,7 +261,7 @@ describe("queues", function()
     -- Runs the command until its output matches: on a busy machine workers may have answered too late. Its status.
     local function shows(pattern, ...)
       local words, status, text = { ... }, nil, nil
-      local is_shown = background.wait_until(60000, function()
+      local is_shown = background.wait_until(function()
         status, text = run(table.unpack(words))
         return text:find(pattern)
       end)

@@ -349,8 +349,8 @@ describe("a remote stage", function()
     error(("seed %d: %s\n%s"):format(seed, tostring(err or why), program.text(small)), 0)
   end)
 
-  -- Each fault is found by some case: today by the seed at the end, if that is not among the first. `long`: the case takes
-  -- more than half a second, since its jobs kill workers again and again.
+  -- Each fault is found by some case: today by the seed at the end, if that is not among the first. `long`: the case
+  -- takes more than half a second, since its jobs kill workers again and again.
   local FAULTS = {
     { "a job is not sent again", "nats.internal.upkeep", "self:send(job, true)", "" },
     { "a job that the stream does not deliver any more is left there", "nats.internal.upkeep",

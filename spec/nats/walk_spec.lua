@@ -86,7 +86,7 @@ describe("the operator's walk", function()
     local _ <close> = setmetatable({}, { __close = function()
       os.execute(("kill -KILL -%d 2>/dev/null"):format(walk.pid))
     end })
-    local status = walk:wait(110000)
+    local status = walk:wait()
     local out = walk:output()
     assert.equal(0, status, out) -- 137: it does not end, since a server is left
     assert.is_truthy(out:find("\n600\n600\n", 1, true), out)

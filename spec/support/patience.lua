@@ -6,6 +6,10 @@ local rn = require "runnel"
 
 local patience = {}
 
+---How long a spec waits for what must happen, in ms of an idle machine: much longer than anything takes that works, and
+---less than the watchdog allows a spec.
+patience.most = 60000
+
 local processors
 
 local function count_processors()
@@ -52,12 +56,12 @@ function patience.limit(ms)
   end
 end
 
----Waits until f returns a true value, and returns it; after ms, returns f's last result.
----@param ms number on an idle machine
+---Waits until f returns a true value, and returns it; after the limit, returns f's last result.
 ---@param f fun(): any
+---@param ms? number the limit, where f may also stay false; default `most`
 ---@return any
-function patience.wait_until(ms, f)
-  local is_over, pause = patience.limit(ms), 1
+function patience.wait_until(f, ms)
+  local is_over, pause = patience.limit(ms or patience.most), 1
   repeat
     local value = f()
     if value then return value end
@@ -66,5 +70,10 @@ function patience.wait_until(ms, f)
   until is_over()
   return f()
 end
+
+---The same, but raises an error after the limit, at the caller's line.
+---@param f fun(): any
+---@return any
+function patience.wait_for(f) return patience.wait_until(f) or error("it has not happened", 2) end
 
 return patience
