@@ -260,7 +260,10 @@ describe("queues", function()
       assert.same({ 1, "runnel queues: resize has 3 messages that are not done, and 1 worker, which would make it "
         .. "again: add --force to delete it all the same\n" }, { run("delete", "resize", server.url) })
       gate:close()
-      for _, name in ipairs { "a.png", "b", "c" } do assert.equal(name, results:take()) end
+      for _, name in ipairs { "a.png", "b", "c" } do
+        local result = rn.alts { results, rn.timeout(60000 * patience.factor()) }
+        assert.equal(name, result, tostring(worker))
+      end
       worker:stop()
       assert.same({ 0, "resize is deleted\n" }, { run("delete", "resize", "--force", server.url) })
       assert.same({ 0, "there are no queues\n" }, { run(server.url) })
