@@ -81,7 +81,7 @@ static int locks_close(lua_State *L) {
    that SQLite's write-ahead log needs, and may not see each other's locks. */
 static bool is_on_network(int fd) {
 #ifdef __linux__
-  static const uint32_t types[] = {0x6969 /* NFS */,        0x517B /* SMB */,  0xFF534D42 /* CIFS */,
+  static const uint32_t types[] = {0x6969 /* NFS */,       0x517B /* SMB */,     0xFF534D42 /* CIFS */,
                                    0xFE534D42 /* SMB 2 */, 0x5346414F /* AFS */, 0x00C36400 /* Ceph */};
   struct statfs info;
   if (fstatfs(fd, &info) != 0) return false;

@@ -1,6 +1,6 @@
--- What a store has beside store:once (spec/sim/world_store_spec.lua), on the disks of simulated hosts: sinks, stages, dead
--- letters, buckets and remote stages. A host may crash between any two writes, and a part of what was not synced may be
--- on its disk then (fault torn).
+-- What a store has beside store:once (spec/sim/world_store_spec.lua), on the disks of simulated hosts: sinks, stages,
+-- dead letters, buckets and remote stages. A host may crash between any two writes, and a part of what was not synced
+-- may be on its disk then (fault torn).
 
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
@@ -14,8 +14,8 @@ describe("a store in a simulated world", function()
 
   local LONG <const>, SHORT <const> = 300, 0.3 -- s of a search that ends by itself, and of another one
 
-  -- The bytes of a store that has the streams a and b, and the bucket "bucket": so the searches begin after the making of
-  -- tables, which is many writes.
+  -- The bytes of a store that has the streams a and b, and the bucket "bucket": so the searches begin after the making
+  -- of tables, which is many writes.
   local prepared
 
   local function prepare()

@@ -1,5 +1,5 @@
--- store:once where the file, the disk or the values are not as usual: each has its message, and nothing is lost. Streams:
--- spec/store/stream_adversity_spec.lua.
+-- store:once where the file, the disk or the values are not as usual: each has its message, and nothing is lost. For
+-- streams: spec/store/stream_adversity_spec.lua.
 
 local long = require "spec.support.long"
 local process = require "spec.support.process"

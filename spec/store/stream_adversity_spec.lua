@@ -1,5 +1,5 @@
--- Streams, stages, dead letters and buckets of a store where the file, the disk or the values are not as usual: each has
--- its message, and nothing is lost. store:once: spec/store/adversity_spec.lua.
+-- Streams, stages, dead letters and buckets of a store where the file, the disk or the values are not as usual: each
+-- has its message, and nothing is lost. store:once: spec/store/adversity_spec.lua.
 
 local background = require "spec.support.background"
 local long = require "spec.support.long"
@@ -57,7 +57,7 @@ describe("a stream of a store", function()
     return process.run(dir.path, ("%s %s program.lua"):format(before, os.getenv "LUA" or "lua5.4"))
   end
 
-  it("that is full refuses messages, and a stage waits with its results and dead letters until there is room", function()
+  it("that is full refuses messages, and its stage waits with results and dead letters until there is room", function()
     patience.scale(0.02)
     finally(function() patience.scale(1) end)
     local sink, count = stream "words"
@@ -253,7 +253,7 @@ describe("a stream of a store", function()
     stage:drain()
   end)
 
-  it("whose dead letters cannot be stored for a while loses none, and the caller of a job gets its error then", function()
+  it("whose dead letters cannot be stored for a while loses none; the caller of a job gets its error then", function()
     patience.scale(0.02)
     finally(function() patience.scale(1) end)
     local sink, count = stream "words"
@@ -303,7 +303,7 @@ describe("a stream of a store", function()
     assert.equal(0, made.status, made.err)
     local got = run("LD_PRELOAD=./nfs.so", "")
     assert.same({ "", 1 }, { got.out, got.status })
-    assert.matches("program.lua:2: open: work.db%-locks: it is on a network file system, .*: use a disk of this machine",
+    assert.matches("program.lua:2: open: work.db%-locks: it is on a network file system, .*: use a disk of this ",
       got.err)
   end)
 end)
