@@ -261,7 +261,7 @@ describe("a stream of a store", function()
     local worker = store:serve("flaky", 1, function()
       tries = tries + 1
       error("no", 0)
-    end)
+    end, { limit = 60000 })
     store.db:exec "create trigger full before insert on runnel_dead begin select raise(abort, 'no room'); end"
     local remote = store:remote("flaky", { tries = 2, retry = 1, traceback = false })
     local job = rn.go(pcall, remote, "a")
@@ -275,6 +275,7 @@ describe("a stream of a store", function()
         and has_reported "stage n: a dead letter cannot be stored for now: .*no room"
     end)
     assert.is_nil((job:poll()))
+    for _, call in pairs(worker.held) do assert.is_nil(call.message.limit) end -- this is no part of the call
     assert.same({ 0, 0 }, { worker:stats().given_up, stage:stats().given_up })
     store.db:exec "drop trigger full"
     assert.is_false(job:take())
