@@ -288,7 +288,7 @@ env: ## print the variables with which Lua uses this tree: eval "$(make -s env)"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 # Each of these installs NEEDED, then runs run-NAME.
-COMMANDS = demo demo-cluster bench bench-peers bench-io bench-programs bench-scale bench-cores bench-tracing bench-machines bench-host bench-port bench-web bench-store docs
+COMMANDS = demo demo-cluster bench bench-peers bench-io bench-programs bench-scale bench-cores bench-tracing bench-machines bench-host bench-port bench-web bench-store bench-queues docs
 .PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
 $(COMMANDS): NEEDED = run
 $(COMMANDS): %:
@@ -350,6 +350,11 @@ bench-store: ## measure runnel.sqlite and runnel.store on this disk; STORE=folde
 bench-store: NEEDED = sqlite
 run-bench-store: programs
 	$(LUA) bench/store.lua $(STORE)
+
+bench-queues: ## compare durable queues: a store, NATS, BullMQ, pg-boss; QUEUES='--quick store' runs a part
+bench-queues: NEEDED = queues
+run-bench-queues: programs
+	$(LUA) bench/queues.lua $(QUEUES)
 
 bench-programs: ## compare whole programs with Go, node, Python and others; PROGRAMS='--quick logs' runs a part
 bench-programs: NEEDED = programs

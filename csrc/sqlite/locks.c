@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/vfs.h>
+#endif
 
 #include "sqlite/database.h"
 
@@ -74,13 +77,34 @@ static int locks_close(lua_State *L) {
   return 0;
 }
 
+/* Whether a file is on a network file system, as far as the system says so. There, two machines do not share the memory
+   that SQLite's write-ahead log needs, and may not see each other's locks. */
+static bool is_on_network(int fd) {
+#ifdef __linux__
+  static const uint32_t types[] = {0x6969 /* NFS */,       0x517B /* SMB */,     0xFF534D42 /* CIFS */,
+                                   0xFE534D42 /* SMB 2 */, 0x5346414F /* AFS */, 0x00C36400 /* Ceph */};
+  struct statfs info;
+  if (fstatfs(fd, &info) != 0) return false;
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    if ((uint32_t)info.f_type == types[i]) return true;
+  }
+#else
+  (void)fd;
+#endif
+  return false;
+}
+
 int locks_new(lua_State *L) {
-  const char *path = luaL_checkstring(L, 1);
+  const char *path = luaL_checkstring(L, 1), *problem = NULL;
   Locks *locks = (Locks *)handle_new(L, &locks_type, sizeof *locks, 0);
   locks->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (locks->fd >= 0) return 1;
+  if (locks->fd < 0) problem = strerror(errno);
+  else if (is_on_network(locks->fd))
+    problem = "it is on a network file system, where processes of several machines would damage it: use a disk of this "
+              "machine, or runnel.nats for several machines";
+  if (!problem) return 1;
   lua_pushnil(L);
-  lua_pushstring(L, strerror(errno));
+  lua_pushstring(L, problem);
   return 2;
 }
 

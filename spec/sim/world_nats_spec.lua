@@ -171,6 +171,40 @@ describe("runnel.nats in a simulated world", function()
     assert.is_true(ended)
   end)
 
+  it("stores a dead letter when JetStream answers again, however long that takes, and gives the error then", function()
+    local tries, calls, reports = 0, nil, {}
+    local letters, elapsed = nil, nil
+    sim.run(function()
+      local world = sim.world()
+      rn.on_error(function(err) reports[#reports + 1] = tostring(err) end)
+      world:nats "server"
+      local worker = world:host("worker", function()
+        local conn = assert(nats.connect "nats://server")
+        conn:serve("flaky", 1, function()
+          tries = tries + 1
+          if tries == 2 then world:elect("server", 60000) end
+          error("no", 0)
+        end):wait()
+        conn:drain()
+      end)
+      world:host("client", function()
+        local conn <close> = assert(nats.connect "nats://server")
+        local flaky = conn:remote("flaky", { tries = 2, retry = 10, traceback = false })
+        local before = sim.elapsed()
+        calls = { pcall(flaky, "a") }
+        elapsed = sim.elapsed() - before
+        letters = conn:dead("flaky"):list()
+        flaky:close()
+        worker:signal "term"
+      end)
+      world:run()
+    end)
+    assert.same({ false, "no" }, calls)
+    assert.is_true(elapsed >= 60000 and elapsed < 90000, elapsed)
+    assert.same({ 1, "no", 2 }, { #letters, letters[1].error, tries })
+    assert.matches("serve flaky: a dead letter cannot be stored for now: JetStream has not answered", reports[1])
+  end)
+
   it("does not answer while JetStream has no leader, and stores later", function()
     local ok, elapsed, err = beside_server(function(world)
       local conn <close> = assert(nats.connect "nats://server")

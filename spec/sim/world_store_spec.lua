@@ -315,7 +315,7 @@ describe("in a simulated world", function()
             rn.sleep(5)
             rn.go(uv.run, { "get", "key" })
             if ms > 5 then rn.sleep(ms - 5) end
-            first.kill "kill"
+            first:kill "kill"
           end)
           world:run()
           assert.is_true(#results >= 1 and calls <= 2)

@@ -1,4 +1,5 @@
--- store:once where the file, the disk or the values are not as usual: each has its message, and nothing is lost.
+-- store:once where the file, the disk or the values are not as usual: each has its message, and nothing is lost. For
+-- streams: spec/store/stream_adversity_spec.lua.
 
 local long = require "spec.support.long"
 local process = require "spec.support.process"
@@ -110,6 +111,8 @@ describe("store:once", function()
 
   it("refuses a file that can only be read", function()
     counted("pages", tostring)(1)
+    assert(store:stream "words")
+    assert(assert(store:sink "words"):put "a message")
     store:close()
     -- Root may write to any file; so for root the folder is mounted without writing, in a namespace of its own.
     local mount = "unshare -rm sh -c 'mount --bind . . && mount -o remount,ro,bind . && cd . && exec \"$@\"' sh"
@@ -123,6 +126,9 @@ describe("store:once", function()
       got.err)
     open()
     assert.equal("1", counted("pages", print)(1))
+    local words = assert(store:source "words")
+    assert.equal("a message", words:take().value)
+    words:close()
   end)
 
   it("raises where the file is damaged, rather than to do again what was done; the rest can still be read", function()
@@ -148,7 +154,7 @@ describe("store:once", function()
       else
         assert.matches("^spec/store/adversity_spec.lua:%d+: ", result)
         assert.matches(result:find "once pages" and "once pages: rows: .*work.db: database disk image is malformed"
-          or "a value of the store is damaged: .*; store:forget it, to have it computed again$", result)
+          or "a value of the store is damaged: .*; remove it %(store:forget, if it is a result%)$", result)
         bad = bad + 1
       end
     end

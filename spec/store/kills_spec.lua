@@ -1,4 +1,4 @@
--- Processes that work on the streams of a store and are killed at random moments: every message has its result once.
+-- Processes that use a store and are killed at random moments: every message, job and key has its result once.
 
 local rn = require "runnel"
 local background = require "spec.support.background"
@@ -82,6 +82,127 @@ local function check(n, processes, kills)
   assert.same({ messages = 2 * n }, store.db:one "select messages from runnel_stream where name = 'c'")
   assert.same({ integrity_check = "ok" }, store.db:one "pragma integrity_check")
 end
+
+local WORKER <const> = [[
+  local rn = require "runnel"
+  local store = require("runnel.store").open(arg[1])
+  local worker = store:serve("square", 4, function(v)
+    rn.sleep(math.random() * 5)
+    return v * v, "and more"
+  end)
+  print "ready"
+  io.stdout:flush()
+  worker:wait()
+]]
+
+-- Has two workers do n jobs, and kills one of them `kills` times, at random moments. Each call has its result once.
+local function check_remote(n, kills)
+  local dir <close> = process.directory()
+  local set <close> = background.set()
+  local path = dir.path .. "/work.db"
+  local store <close> = stores.open(path)
+  local remote, script = store:remote("square", { starts = 100000 }), set:write("worker.lua", WORKER)
+  local workers = {}
+  local function start(i)
+    workers[i] = set:start { LUA, script, path }
+    assert(workers[i]:says "ready", workers[i]:output())
+  end
+  for i = 1, 2 do start(i) end
+  local list = {}
+  for i = 1, n do list[i] = i end
+  local results, is_over = rn.pmap(16, remote, list), false
+  local killing = rn.go(function()
+    for _ = 1, kills do
+      local i = math.random(2)
+      rn.sleep(math.random() * 60)
+      if is_over then break end
+      workers[i]:signal "KILL"
+      workers[i]:wait()
+      start(i)
+    end
+  end)
+  for i = 1, n do
+    local v, port = rn.alts { results, rn.timeout(120000) }
+    assert.equal(results, port, "results are missing")
+    assert.equal(i * i, v)
+  end
+  is_over = true
+  killing:take()
+  assert.is_nil((results:take()))
+  remote:close()
+  assert.is_truthy(background.wait_until(function()
+    local sql = "select (select count(*) from runnel_message) + (select count(*) from runnel_result) as left"
+    return store.db:one(sql).left == 0
+  end))
+  assert.same({ integrity_check = "ok" }, store.db:one "pragma integrity_check")
+end
+
+local ONCE <const> = [[
+  local rn = require "runnel"
+  local store = require("runnel.store").open(arg[1])
+  print "ready"
+  io.stdout:flush()
+  local pay = store:once("pay", function(i, tx)
+    tx:exec("insert into effects values (?)", i)
+    return { i }
+  end, { tx = true })
+  local double = store:once("double", function(i) return 2 * i end)
+  local list = {}
+  for i = 1, tonumber(arg[2]) do list[i] = i end
+  for v in rn.pmap_unordered(16, function(i) return pay(i)[1] + double(i) end, list) do assert(v % 3 == 0) end
+  print "done"
+]]
+
+-- Lets `processes` programs call functions of `once` with n keys. Kills them `kills` times in all, at random moments.
+local function check_once(n, processes, kills)
+  local dir <close> = process.directory()
+  local set <close> = background.set()
+  local path = dir.path .. "/work.db"
+  local store <close> = stores.open(path)
+  store.db:exec "create table effects(v unique)"
+  local script, programs = set:write("once.lua", ONCE), {}
+  local function start(i)
+    programs[i] = set:start { LUA, script, path, n }
+    assert(programs[i]:says "ready", programs[i]:output())
+  end
+  for i = 1, processes do start(i) end
+  for _ = 1, kills do
+    local i = math.random(processes)
+    rn.sleep(math.random() * 60)
+    programs[i]:signal "KILL"
+    programs[i]:wait()
+    start(i)
+  end
+  for _, program in ipairs(programs) do
+    assert.equal(0, program:wait(), program:output())
+    assert.equal("ready\ndone\n", program:output())
+  end
+  assert.same({ n = n, sum = n * (n + 1) // 2 }, store.db:one "select count(*) as n, sum(v) as sum from effects")
+  assert.same({ n = 2 * n }, store.db:one "select count(*) as n from runnel_once")
+  assert.same({ integrity_check = "ok" }, store.db:one "pragma integrity_check")
+end
+
+describe("calls of once", function()
+  it("lose nothing and do nothing twice when one of one or four processes is killed at random moments", function()
+    check_once(300, 1, 4)
+    check_once(600, 4, 8)
+  end)
+
+  it("lose nothing and do nothing twice after 1,000 kills #long", function()
+    check_once(20000, 1, 500)
+    check_once(20000, 4, 500)
+  end)
+end)
+
+describe("remote stages of a store", function()
+  it("have each result once when workers are killed at random moments", function()
+    check_remote(600, 6)
+  end)
+
+  it("have each result once after 1,000 kills of workers #long", function()
+    check_remote(120000, 1000)
+  end)
+end)
 
 describe("stages of a store", function()
   it("lose nothing and do nothing twice when one process is killed at random moments", function()

@@ -91,18 +91,19 @@ end
 ---@param letter runnel.DeadLetter
 ---@param settings { storage?: string, replicas?: integer } of the stream, if it does not exist yet
 ---@return boolean? stored, string? err
+---@return boolean? passes the same call may succeed later
 function dead.store(conn, letter, settings)
   local stream = names.dead_stream(letter.name)
-  local info, err = jetstream.ensure(conn, "STREAM.INFO." .. stream, "STREAM.CREATE." .. stream, {
+  local info, err, code = jetstream.ensure(conn, "STREAM.INFO." .. stream, "STREAM.CREATE." .. stream, {
     name = stream, subjects = { names.dead(letter.name) }, storage = settings.storage or "file", retention = "limits",
     num_replicas = settings.replicas or 1, discard = "old", duplicate_window = jetstream.ns(IDS_MS),
   })
-  if not info then return nil, err end
+  if not info then return nil, err, jetstream.may_pass(err, code) end
   local headers, body = encode(letter, conn.max_payload)
-  local sequence, why = jetstream.store(conn, names.dead(letter.name), body, {
+  local sequence, why, problem = jetstream.store(conn, names.dead(letter.name), body, {
     id = letter.id, timeout = patience.letter, encoding = "raw", headers = headers, stream = stream, level = 2,
   })
-  if not sequence then return nil, why --[[@as string]] end
+  if not sequence then return nil, why --[[@as string]], jetstream.may_pass(why, problem) end
   return true
 end
 

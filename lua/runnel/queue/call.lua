@@ -91,6 +91,7 @@ end
 -- delivered again.
 local function give_up(self, err, trace)
   local worker = self.worker
+  if worker.limit then worker.keeper:extend(self.message) end -- storing the dead letter is no part of the call
   local is_over = worker.task:give_up(self, err, trace)
   if is_over and self.is_counted then worker.keeper:forget_starts(self.message) end
   return is_over

@@ -81,13 +81,13 @@ end
 
 function Task:done(call, outcome) return finish(self, call.message, outcome) end
 
--- Stores the dead letter of a message. Returns false if that failed.
+-- Stores the dead letter of a message. Returns false if that is not possible.
 local function bury(self, call, err, trace)
   if not self.has_letters then return true end
-  local message, count, keeper = call.message, call.count, self.worker.keeper
-  local ok, why = keeper:bury {
+  local message, count, worker = call.message, call.count, self.worker
+  local ok, why = worker:bury {
     kind = "message", name = self.name, data = message.data, encoding = message.form, headers = message.headers,
-    id = keeper:id(message),
+    id = worker.keeper:id(message),
     error = internal.error_text(err), traceback = trace, starts = count.starts, raises = count.raises,
     since = message.time, subject = message.subject, position = message.sequence,
   }

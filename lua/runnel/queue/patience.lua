@@ -5,8 +5,8 @@ local waits = {
   given_back = 5000,    -- until a message that was handed back is delivered again
   alone_again = 500,    -- the same for a message that must wait while another one runs alone
   starts_again = 1000,  -- after the keeper has not said, or stored, how often a message was started
-  results_again = 200,  -- until results are stored again, while the keeper is full, or away
-  results_told = 5000,  -- until it reports that results cannot be stored: one attempt does not take longer
+  results_again = 200,  -- until results or dead letters are stored again, while the keeper is full, or away
+  results_told = 5000,  -- until it reports that they cannot be stored: one attempt to store results is not longer
 }
 
 ---@class runnel.queue.patience

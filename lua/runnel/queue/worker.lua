@@ -31,7 +31,7 @@ local now = core.now
 ---@field set_starts fun(self, message: any, count: runnel.queue.Count): boolean, string?, boolean?
 ---@field note_starts fun(self, message: any, count: runnel.queue.Count)
 ---@field forget_starts fun(self, message: any)
----@field bury fun(self, letter: runnel.DeadLetter): boolean?, string?
+---@field bury fun(self, letter: runnel.DeadLetter): boolean?, string?, boolean?
 ---@field watch fun(self, worker: runnel.Worker, ...: any)
 
 ---The functions that a worker passes to its keeper.
@@ -257,6 +257,27 @@ function Worker:tell(message, key)
   self.told[key] = true
   local where = self.task.what .. " " .. self.name
   internal.report(where .. ": " .. message, nil, where)
+end
+
+-- Key of a report: dead letters cannot be stored.
+local NOT_BURIED <const> = "a dead letter cannot be stored for now: "
+
+---Stores a dead letter. Tries again as long as that may succeed, so that what is given up is not lost. Parks.
+---@param letter runnel.DeadLetter
+---@return boolean stored
+---@return string? err why it never can be
+function Worker:bury(letter)
+  local since = now()
+  while true do
+    local ok, why, passes = self.keeper:bury(letter)
+    if ok then
+      self.told[NOT_BURIED] = nil -- the next time is reported as well
+      return true
+    end
+    if not passes then return false, why end
+    if now() - since >= patience.results_told then self:tell(NOT_BURIED .. tostring(why), NOT_BURIED) end
+    core.sleep(patience.results_again)
+  end
 end
 
 function Worker:__tostring() return ("%s: %s (%d/%d)"):format(self.kind, self.name, self.running.count, self.n) end

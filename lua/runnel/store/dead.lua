@@ -22,12 +22,13 @@ local FIND <const> = "select " .. FIELDS .. ", value, headers from runnel_dead w
 ---@param store runnel.store.Store
 ---@param letter runnel.DeadLetter whose encoding is the form of its value in the table
 ---@return boolean? stored, string? problem
+---@return boolean? passes the same call may succeed later
 function dead.store(store, letter)
   local ok, problem = store:attempt("exec", BURY, letter.name, letter.kind, letter.id, letter.error, letter.traceback,
     letter.starts, letter.raises, letter.since, wall(), ("%s:%d"):format(process()), letter.from, letter.subject,
     letter.position, letter.encoding, values.of_column(letter.encoding, letter.data), values.size(letter.data),
     letter.headers and json.encode(letter.headers) or nil, letter.is_async)
-  if not ok then return nil, problem end
+  if not ok then return nil, problem, not store.is_closed end
   return true
 end
 

@@ -156,6 +156,7 @@ end
 ---@param job { message: runnel.store.Message, submitter: string, number: integer }
 ---@param rows { [1]: string, [2]: string, [3]: any }[] kind, form and value of each part
 ---@return boolean stored
+---@return string? err
 function Keeper:store_outcome(job, rows)
   local all = table.pack(self.consumer:end_of(job.message.sequence))
   local texts, n, store = { all[1] }, all.n, self.consumer.store
@@ -165,7 +166,8 @@ function Keeper:store_outcome(job, rows)
     all[n + 5], all[n + 6], all[n + 7], n = row[1], row[2], row[3], n + 7
   end
   all[1] = table.concat(texts)
-  if not store:attempt("exec", table.unpack(all, 1, n)) then return false end
+  local ok, problem = store:attempt("exec", table.unpack(all, 1, n))
+  if not ok then return false, problem --[[@as string]] end
   answer(job.message)
   store:ring(job.submitter)
   return true

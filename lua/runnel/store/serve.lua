@@ -5,6 +5,7 @@ local core = require "runnel.core"
 local job_tasks = require "runnel.queue.jobs"
 local jobs = require "runnel.store.jobs"
 local keepers = require "runnel.store.keeper"
+local patience = require "runnel.queue.patience"
 local process = require "runnel.store.process"
 local rates = require "runnel.store.rate"
 local remotes = require "runnel.queue.remote"
@@ -12,8 +13,8 @@ local worker = require "runnel.queue.worker"
 
 local serve = {}
 
--- How long it waits until it stores an outcome again, in ms.
-local TRIES_AGAIN <const> = 200
+-- Key of a report: outcomes cannot be stored.
+local NOT_STORED <const> = "results cannot be stored for now: "
 
 ---@class runnel.store.JobTask: runnel.queue.JobTask
 ---@field store runnel.store.Store
@@ -41,10 +42,16 @@ end
 
 -- Stores an outcome and ends the job; repeats that until it succeeds, or the store is closed.
 local function store_outcome(self, job, rows)
-  local keeper = self.worker.keeper
-  while not keeper:store_outcome(job, rows) do
+  local own, since = self.worker, core.now()
+  while true do
+    local ok, why = own.keeper:store_outcome(job, rows)
+    if ok then
+      own.told[NOT_STORED] = nil -- the next time is reported as well
+      return
+    end
     if self.store.is_closed then error("the store is closed", 0) end
-    core.sleep(TRIES_AGAIN)
+    if core.now() - since >= patience.results_told then own:tell(NOT_STORED .. why, NOT_STORED) end
+    core.sleep(patience.results_again)
   end
 end
 

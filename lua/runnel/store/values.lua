@@ -64,7 +64,7 @@ end
 -- ---- reading ----
 
 local function damaged(problem)
-  internal.raise(("a value of the store is damaged: %s; store:forget it, to have it computed again"):format(problem))
+  internal.raise(("a value of the store is damaged: %s; remove it (store:forget, if it is a result)"):format(problem))
 end
 
 local function unpack(bytes)

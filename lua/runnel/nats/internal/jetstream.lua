@@ -174,6 +174,18 @@ local function try(conn, subject, value, ms, opts, level)
   error(message, level + 1)
 end
 
+-- Those that pass when an operator has made room.
+local NO_ROOM = { [jetstream.FULL] = true, [10047] = true }
+
+---Whether a request, or a message, that has failed may succeed later: the server was away, or has no room for now.
+---@param err any
+---@param code? integer of the server's error
+---@return boolean
+function jetstream.may_pass(err, code)
+  if not code then return not tostring(err):find("does not permit", 1, true) end
+  return code == jetstream.UNKNOWN or NO_LEADER[code] or PASSING[code] or NO_ROOM[code] or false
+end
+
 ---Stores a message, and returns when the stream has confirmed it. Tries again, with the same id, while the server does
 ---not answer, and after a reconnect; so the stream stores it once.
 ---@param conn runnel.nats.Connection

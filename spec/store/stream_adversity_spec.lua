@@ -1,0 +1,310 @@
+-- Streams, stages, dead letters and buckets of a store where the file, the disk or the values are not as usual: each
+-- has its message, and nothing is lost. store:once: spec/store/adversity_spec.lua.
+
+local background = require "spec.support.background"
+local long = require "spec.support.long"
+local patience = require "runnel.queue.patience"
+local process = require "spec.support.process"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+
+describe("a stream of a store", function()
+  if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+  local stores = require "runnel.store"
+  local dir, store, reports, handler
+
+  local function open(opts)
+    if store then store:close() end
+    store = stores.open(dir.path .. "/work.db", opts)
+    return store
+  end
+
+  before_each(function()
+    dir, reports = process.directory(), {}
+    handler = rn.on_error(function(err, _, where) reports[#reports + 1] = where .. ": " .. tostring(err) end)
+    open()
+  end)
+  after_each(function()
+    rn.on_error(handler)
+    store:close()
+    store = nil
+    dir:remove()
+  end)
+
+  local function wait_for(condition) assert.is_truthy(background.wait_until(condition), debug.traceback()) end
+
+  -- Makes a stream. Returns its sink, and a function that counts its messages.
+  local function stream(name)
+    assert(store:stream(name))
+    return assert(store:sink(name)), function() return assert(assert(store:stream(name)):state()).messages end
+  end
+
+  local function has_reported(pattern)
+    for _, text in ipairs(reports) do
+      if text:find(pattern) then return true end
+    end
+    return false
+  end
+
+  -- Runs a program on the file, with a shell's limits before it.
+  local function run(before, text)
+    dir:write("program.lua", [[
+      local rn = require "runnel"
+      local store = require("runnel.store").open("work.db", { synchronous = "off" })
+      assert(store:stream "words")
+      local sink = assert(store:sink "words")
+    ]] .. text)
+    return process.run(dir.path, ("%s %s program.lua"):format(before, os.getenv "LUA" or "lua5.4"))
+  end
+
+  it("that is full refuses messages, and its stage waits with results and dead letters until there is room", function()
+    patience.scale(0.02)
+    finally(function() patience.scale(1) end)
+    local sink, count = stream "words"
+    local _, results = stream "out"
+    local pages = store.db:one("pragma page_count").page_count
+    store.db:exec(("pragma max_page_count = %d"):format(pages + 20))
+    local n = 0
+    local ok, err
+    repeat
+      ok, err = sink:put(("%d "):format(n + 1):rep(1000))
+      if ok then n = n + 1 end
+    until not ok
+    assert.matches("work.db: database or disk is full", err)
+    assert.is_true(n > 3)
+    assert.equal(n, count())
+    local bucket, why = store:kv "bucket"
+    if bucket then ok, why = bucket:put("key", ("x"):rep(100000)) end
+    assert.is_falsy(bucket and ok)
+    assert.matches("full", why)
+    local calls = {}
+    local stage = assert(store:stage(2, "words", function(v)
+      local i = tonumber(v:match "%d+")
+      calls[i] = (calls[i] or 0) + 1
+      if i == 1 then error(v, 0) end
+      return v
+    end, "out", { tries = 1 }))
+    wait_for(function() return has_reported "for now: .*database or disk is full" end)
+    assert.is_true(stage:stats().done < n)
+    store.db:exec "pragma max_page_count = 100000"
+    wait_for(function() return stage:stats().done + stage:stats().given_up == n end)
+    assert.same({ n - 1, 1, n }, { results(), store:dead("out"):count(), count() })
+    for i = 2, n do assert.equal(1, calls[i]) end
+    stage:drain()
+  end)
+
+  it("keeps what was acknowledged when the disk is full, and takes more when there is room", function()
+    store:close()
+    local full = run("trap '' XFSZ; ulimit -f 600;", [[
+      local n = 0
+      while true do
+        local ok, err = sink:put(("x"):rep(10000))
+        if not ok then
+          print(n, (err:gsub("\n.*", "")))
+          break
+        end
+        n = n + 1
+      end
+    ]])
+    local n, err = full.out:match "^(%d+)\t(.*)\n$"
+    assert.is_truthy(n, full.out .. full.err)
+    assert.matches("work.db: di?sk? I/O error", err)
+    open()
+    assert.equal("ok", store.db:one("pragma integrity_check").integrity_check)
+    local sink, count = stream "words"
+    assert.equal(tonumber(n), count())
+    assert.same({ true, n + 1, false }, { sink:put "one more" })
+  end)
+
+  it("that is damaged says so, and does not lose what can still be read", function()
+    open { synchronous = "off" }
+    local sink, count = stream "words"
+    for i = 1, 100 do assert(sink:put(("x"):rep(3000) .. i)) end
+    store:close()
+    local file = assert(io.open(dir.path .. "/work.db", "r+b"))
+    file:seek("set", file:seek "end" // 2 // 4096 * 4096)
+    file:write(("\255"):rep(10 * 4096)) -- some of messages, and some that say where messages are
+    file:close()
+    open()
+    local words, good, bad = assert(store:source("words", { buffer = 1 })), 0, 0
+    for m in words do
+      local ok, value = pcall(function() return m.value end)
+      if ok then
+        assert.equal(("x"):rep(3000) .. m.sequence, value)
+        good = good + 1
+      else
+        assert.matches("a value of the store is damaged: .*; remove it", value)
+        bad = bad + 1
+      end
+    end
+    assert.matches("source: .*work.db: database disk image is malformed", (select(2, words:take())))
+    assert.is_true(good > 30 and good < 100, good)
+    local done = 0
+    local stage = assert(store:stage(1, "words", function(v, m)
+      assert(v == ("x"):rep(3000) .. m.sequence)
+      done = done + 1
+    end, nil, { name = "n", tries = 1 }))
+    wait_for(function() return has_reported "stage n: no messages for now: .*database disk image is malformed" end)
+    assert.is_true(done > 30, done)
+    assert.is_true(stage:stats().given_up >= bad)
+    assert.equal(100, count())
+  end)
+
+  it("gives up a message whose value is damaged, and keeps it as a dead letter", function()
+    local sink = stream "words"
+    for i = 1, 3 do assert(sink:put { i }) end
+    local bucket = assert(store:kv "bucket")
+    assert(bucket:put("key", { 1 }))
+    store.db:exec "update runnel_message set value = '[2' where seq = 2"
+    store.db:exec "update runnel_value set value = '[2'"
+    local sum = 0
+    local stage = assert(store:stage(1, "words", function(v) sum = sum + v[1] end, nil, { name = "n", tries = 1 }))
+    wait_for(function() return stage:stats().done == 2 and stage:stats().given_up == 1 end)
+    assert.equal(4, sum)
+    local letter = assert(store:dead("n"):list())[1]
+    assert.matches("a value of the store is damaged: .*; remove it", letter.error)
+    assert.same({ v = "[2" }, store.db:one "select value as v from runnel_dead")
+    raises("a value of the store is damaged: .*; remove it", function() bucket:get "key" end)
+    assert.is_true(bucket:put("key", 3) > 1)
+    assert.equal(3, bucket:get "key")
+  end)
+
+  it("carries many messages, with flat memory; and a bucket has many keys", function()
+    open { synchronous = "off" }
+    local n = long.times(2000, 1000000)
+    local sink = stream "words"
+    local _, results = stream "out"
+    local numbers = rn.chan()
+    rn.go(function()
+      for i = 1, n do numbers:put(i) end
+      numbers:close()
+    end)
+    collectgarbage()
+    local before = collectgarbage "count"
+    local filling, sum = sink:from(numbers, 128), 0
+    local stage = assert(store:stage(128, "words", function(v)
+      sum = sum + v
+      return v
+    end, "out"))
+    assert.equal(n, filling:take())
+    wait_for(function() return stage:stats().done == n end)
+    assert.same({ n, n * (n + 1) // 2 }, { results(), sum })
+    stage:drain()
+    collectgarbage()
+    assert.is_true(collectgarbage "count" - before < 10000) -- KB
+    local bucket, list = assert(store:kv "bucket"), {}
+    for i = 1, n // 4 do list[i] = i end
+    for _ in rn.pmap_unordered(128, function(i) return assert(bucket:put("key." .. i, i)) end, list) do end
+    assert.equal(n // 4, #assert(bucket:keys()))
+    local i = math.random(n // 4)
+    assert.equal(i, bucket:get("key." .. i))
+  end)
+
+  it("keeps values with zero bytes, and large ones, in messages, results, dead letters and buckets", function()
+    open { synchronous = "off" }
+    local text = ("a\0b\0\0"):rep(long.times(2, 100) * 200000)
+    local sink = stream "words"
+    stream "out"
+    assert(sink:put(text))
+    assert(sink:put { "bad", text })
+    local stage = assert(store:stage(1, "words", function(v)
+      if v[1] == "bad" then error("a\0b", 0) end
+      return { v, "\0" }
+    end, "out", { tries = 1 }))
+    wait_for(function() return stage:stats().done == 1 and stage:stats().given_up == 1 end)
+    stage:drain()
+    local bucket = assert(store:kv "bucket")
+    assert(bucket:put("key", text))
+    open()
+    local out = assert(store:source "out")
+    local value = out:take().value
+    out:close()
+    assert.is_true(value[1] == text and value[2] == "\0")
+    local letter = assert(store:dead("out"):get(1))
+    assert.is_true(letter.value[2] == text)
+    assert.equal("a\0b", letter.error)
+    assert.is_true(assert(store:kv "bucket"):get "key" == text)
+  end)
+
+  it("refuses values with cycles; a stage with such a result gives its message up", function()
+    local cycle = { {} }
+    cycle[1].back = cycle
+    local sink, count = stream "words"
+    local _, results = stream "out"
+    raises("put: value%[1%].back: a table that contains itself cannot be kept", function() sink:put(cycle) end)
+    raises("put: value%[1%].back: a table that contains itself cannot be kept", function()
+      assert(store:kv "bucket"):put("key", cycle)
+    end)
+    local worker = store:serve("cyclic", 1, function(v) return v == 1 and cycle or v end)
+    local remote = store:remote("cyclic", { traceback = false })
+    raises("remote cyclic: value%[1%].back: a table that contains itself cannot be kept", function() remote(cycle) end)
+    assert.matches("^serve cyclic: result%[1%].back: a table that contains itself cannot be kept",
+      (select(2, pcall(remote, 1))))
+    assert.equal(2, remote(2))
+    remote:close()
+    worker:drain()
+    for i = 1, 2 do assert(sink:put(i)) end
+    local stage = assert(store:stage(1, "words", function(v) return v == 1 and cycle or v end, "out", { tries = 1 }))
+    wait_for(function() return stage:stats().done == 1 and stage:stats().given_up == 1 end)
+    assert.same({ 2, 1 }, { count(), results() })
+    local letter = assert(store:dead("out"):get(1))
+    assert.equal(1, letter.value)
+    assert.matches("result%[1%].back: a table that contains itself cannot be kept", letter.error)
+    stage:drain()
+  end)
+
+  it("whose dead letters cannot be stored for a while loses none; the caller of a job gets its error then", function()
+    patience.scale(0.02)
+    finally(function() patience.scale(1) end)
+    local sink, count = stream "words"
+    local tries, calls = 0, 0
+    local worker = store:serve("flaky", 1, function()
+      tries = tries + 1
+      error("no", 0)
+    end, { limit = 60000 })
+    store.db:exec "create trigger full before insert on runnel_dead begin select raise(abort, 'no room'); end"
+    local remote = store:remote("flaky", { tries = 2, retry = 1, traceback = false })
+    local job = rn.go(pcall, remote, "a")
+    assert(sink:put "b")
+    local stage = assert(store:stage(1, "words", function()
+      calls = calls + 1
+      error("no", 0)
+    end, nil, { name = "n", tries = 1 }))
+    wait_for(function()
+      return has_reported "serve flaky: a dead letter cannot be stored for now: .*no room"
+        and has_reported "stage n: a dead letter cannot be stored for now: .*no room"
+    end)
+    assert.is_nil((job:poll()))
+    for _, call in pairs(worker.held) do assert.is_nil(call.message.limit) end -- this is no part of the call
+    assert.same({ 0, 0 }, { worker:stats().given_up, stage:stats().given_up })
+    store.db:exec "drop trigger full"
+    assert.is_false(job:take())
+    wait_for(function() return stage:stats().given_up == 1 end)
+    assert.same({ 2, 1, 1, 1, 1 }, { tries, calls, store:dead("flaky"):count(), store:dead("n"):count(), count() })
+    remote:close()
+    worker:drain()
+    stage:drain()
+  end)
+
+  it("is not opened on a network file system", function()
+    -- A library that is loaded before those of the system says that every file is on NFS.
+    local has_cc = background.has_command "cc" and process.run(dir.path, "uname").out == "Linux\n"
+    if not has_cc or os.getenv "LD_PRELOAD" then return pending "a library cannot be put before the system's" end
+    dir:write("nfs.c", [[
+      #include <string.h>
+      #include <sys/vfs.h>
+      int fstatfs(int fd, struct statfs *info) {
+        memset(info, 0, sizeof *info);
+        info->f_type = 0x6969;
+        return fd < 0;
+      }
+    ]])
+    store:close()
+    local made = process.run(dir.path, "cc -shared -fPIC -o nfs.so nfs.c")
+    assert.equal(0, made.status, made.err)
+    local got = run([[ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" LD_PRELOAD=./nfs.so]], "")
+    assert.same({ "", 1 }, { got.out, got.status })
+    assert.matches("program.lua:2: open: work.db%-locks: it is on a network file system, .*: use a disk of this ",
+      got.err)
+  end)
+end)
