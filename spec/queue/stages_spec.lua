@@ -142,8 +142,11 @@ for _, at in ipairs(places) do
       local function start()
         return assert(place.open():stage(2, "words", function(v) done[#done + 1] = v end, nil, { name = "n" }))
       end
-      local first = start()
-      local queue = assert(place.owner:queue "n")
+      local first, queue = start(), nil
+      wait_for(function() -- the server may learn a little later that it listens
+        queue = assert(place.owner:queue "n")
+        return #queue.workers == 1
+      end)
       assert.same({ "words/n", "messages", false, 0, 0 },
         { queue.name, queue.kind, queue.paused, queue.waiting, queue.running })
       assert.equal(1, queue:pause(places.answer()))

@@ -3,6 +3,7 @@
 ---find it.
 
 local rn = require "runnel"
+local long = require "spec.support.long"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -427,7 +428,7 @@ describe("in any order, with closes and cancels at any step,", function()
   table.sort(sorted)
   for _, name in ipairs(sorted) do
     it(name .. " does what it promises", function()
-      assert.is_true(sim.explore(function() programs[name](library) end, { seconds = 0.2 }).schedules > 0)
+      assert.is_true(sim.explore(function() programs[name](library) end, { seconds = long.times(0.1, 2) }).schedules > 0)
     end)
   end
 

@@ -92,6 +92,6 @@ function places.left(owner, name)
 end
 
 ---How long to wait for answers of workers, in ms.
-function places.answer() return math.ceil(200 * patience.factor()) end
+function places.answer() return math.ceil(300 * patience.factor()) end
 
 return places
