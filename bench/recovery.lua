@@ -61,7 +61,7 @@ local function run(server, conn, command_of, row)
     table.insert(lives[i], life)
     local program = workers[i]
     rn.go(function()
-      if program:says("ready", 60000) then life[1] = rn.now() - (start or rn.now()) end
+      if program:says("ready") then life[1] = rn.now() - (start or rn.now()) end
     end)
     return life
   end

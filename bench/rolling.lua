@@ -77,7 +77,7 @@ local function rolling(stops, show)
   local path = cluster.set:write("worker.lua", WORKER)
   for _ = 1, WORKERS do
     local worker = cluster.set:start { os.getenv "LUA" or "lua5.4", path, cluster.url }
-    assert(worker:says("ready", 60000), worker:output())
+    assert(worker:says("ready"), worker:output())
   end
   local conn <close> = assert(nats.connect(cluster.url))
   local number, times, answers, is_over = 0, {}, { stream = {}, consumer = {} }, false
@@ -92,7 +92,7 @@ local function rolling(stops, show)
   local all, apart = {}, {}
   for i = 1, stops do
     rn.sleep(SETTLES)
-    local leader = background.wait_until(120000, function() return leader_of(conn) end)
+    local leader = background.wait_until(function() return leader_of(conn) end)
     local server = cluster.servers[assert(leader, "the cluster has not recovered")]
     for _, list in pairs(answers) do table.move({}, 1, #list, 1, list) end
     times = { rn.now() }

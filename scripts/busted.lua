@@ -3,7 +3,8 @@
 local options = { "--ignore-lua", "--output=scripts/spec_report.lua" } -- override .busted
 table.move(arg, 1, #arg, #options + 1)
 table.move(options, 1, #options, 1, arg)
--- busted unloads the modules that a spec file has loaded. Without this, luv's loop would be collected and used again.
+-- busted unloads the modules that a spec file has loaded. Without this, luv's loop would be collected and used again by
+-- specs that use luv before runnel.driver.luv keeps it.
 local has_luv, luv = pcall(require, "luv")
 if has_luv then debug.getregistry()["luv, kept for all specs"] = luv end
 package.loaded.luv = nil

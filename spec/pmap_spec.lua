@@ -1,4 +1,5 @@
 local rn = require "runnel"
+local long = require "spec.support.long"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
@@ -725,7 +726,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
 
     describe("whose result channel is closed half way", function()
       it("cancels the running jobs, takes nothing more, and leaves no go block behind", function()
-        for at = 1, 60, 3 do
+        for at = 1, 60, long.times(12, 3) do
           stage.explore(function()
             local from, taken = endless()
             local job = jobs(function(v) return v * 7 % 5 * 3 end)

@@ -349,7 +349,7 @@ describe("runnel.sqlite", function()
       local before = descriptors()
       -- Of a file that is open elsewhere in the process SQLite may keep descriptors: each has a file of its own.
       for i = 1, 20 do sqlite.open(("%s/%d.db"):format(dir.path, i)):one("select ?", i) end
-      assert.is_true(patience.wait_until(10000, function() -- the scheduler drops the last messages of their ports
+      assert.is_true(patience.wait_until(function() -- the scheduler drops the last messages of their ports
         collectgarbage()
         return descriptors() <= before
       end))

@@ -372,7 +372,8 @@ describe("runnel.store", function()
         local rn = require "runnel"
         local store = require("runnel.store").open("work.db")
       ]]) .. text)
-      return io.popen(("cd '%s' && exec %s %s.lua 2>&1"):format(dir.path, os.getenv "LUA" or "lua5.4", name))
+      local lua = patience.timeout() .. (os.getenv "LUA" or "lua5.4")
+      return io.popen(("cd '%s' && exec %s %s.lua 2>&1"):format(dir.path, lua, name))
     end
 
     it("call once together", function()

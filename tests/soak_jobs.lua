@@ -81,7 +81,7 @@ end)
 -- Kills several workers, whose jobs are delivered again in any order; and the server, while some of these end. Then
 -- nothing for longer than the submitter waits until it looks at its old jobs.
 local kills, restarts = 0, 0
-background.wait_until(30000, function() return #workers == WORKERS end)
+background.wait_until(function() return #workers == WORKERS end)
 rn.sleep(2000)
 local start = rn.now()
 while rn.now() - start < seconds * 1000 do

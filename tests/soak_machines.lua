@@ -241,21 +241,21 @@ set:write("stop", "")
 fed = true
 feeder:take()
 local finishing = rn.now()
-assert(background.wait_until(240000, function() return last:status() end), "jobs do not end:\n" .. last:output())
+assert(background.wait_until(function() return last:status() end), "jobs do not end:\n" .. last:output())
 for line in last:output():gmatch "WRONG[^\n]*" do wrong[#wrong + 1] = line end
 print(last:output():match "submitted[^\n]*" or last:output())
 print(("%.1f s after the end"):format((rn.now() - finishing) / 1000))
 local submitted, came = last:output():match "submitted (%d+), came (%d+)"
 assert(submitted == came, "jobs have no result")
 programs.victim:signal "KILL"
-local done = background.wait_until(240000, function()
+local done = background.wait_until(function()
   read_letters()
   for i = 1, put do
     if not ends[i] then return rn.sleep(500) end
   end
   return true
 end)
-local is_empty = size > 1 or background.wait_until(90000, function()
+local is_empty = size > 1 or background.wait_until(function()
   local state = input:state()
   return state and state.messages == 0
 end)

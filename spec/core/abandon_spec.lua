@@ -627,13 +627,14 @@ describe("abandoned go blocks", function()
     -- Under Lua's incremental collector, which is what a program has that embeds Lua. Many wait to be collected: a
     -- collection begins when the heap has doubled. It is the last spec, since a heap that was large delays later
     -- collections.
-    it("beside 40 MB of other data #heavy", function()
-      local data = {}
-      for i = 1, 400000 do data[i] = { i } end
+    it("beside much other data #heavy", function()
+      local n, data = long.times(100000, 400000), {} -- 10 or 40 MB
+      for i = 1, n do data[i] = { i } end
       local mode = collectgarbage "incremental"
       local _ <close> = setmetatable({}, { __close = function() collectgarbage(mode) end })
-      flat(long.times(300000, 1000000), function() rn.alts { rn.chan(), { rn.chan(), 1 } } end, 20000, 100000)()
-      assert.equal(400000, #data) -- they are in use until here
+      flat(long.times(75000, 1000000), function() rn.alts { rn.chan(), { rn.chan(), 1 } } end, 20000,
+        long.times(50000, 100000))()
+      assert.equal(n, #data) -- they are in use until here
     end)
   end)
 end)

@@ -100,6 +100,30 @@ describe("runnel.driver.luv", function()
     assert.is_true(rn.now() - start < 30000)
   end)
 
+  it("keeps luv's loop for a program that loads runnel and luv again, as busted does", function()
+    local output, status = stage.script [[
+      for _ = 1, 20 do
+        local rn, driver = require "runnel", require "runnel.driver.luv"
+        rn.driver(driver)
+        local uv, ch = require "luv", rn.chan()
+        local timer = uv.new_timer()
+        timer:start(1, 0, function()
+          timer:close()
+          ch:put_async "fired"
+        end)
+        assert(ch:take() == "fired")
+        rn.driver(nil)
+        for name in pairs(package.loaded) do
+          if name:find "^runnel" or name == "luv" then package.loaded[name] = nil end
+        end
+        for _ = 1, 3 do collectgarbage() end
+        local others = {} -- use the memory that a collected loop would have had
+        for i = 1, 1000 do others[i] = ("x"):rep(800 + i) end
+      end
+    ]]
+    assert.same({ "", 0 }, { output, status })
+  end)
+
   it("carries bytes between a pipe of luv's and go blocks", function()
     local ends = uv.pipe({ nonblock = true }, { nonblock = true })
     local reader, writer = uv.new_pipe(), uv.new_pipe()

@@ -1,5 +1,7 @@
 -- Runs the examples, and the benchmark, as a person does: each in a process of its own.
 
+local commands = require "spec.support.shell"
+
 -- The interpreter that runs this, unless make says which.
 local function interpreter()
   if os.getenv "LUA" then return os.getenv "LUA" end
@@ -10,21 +12,7 @@ end
 
 local function quote(word) return "'" .. word:gsub("'", [['\'']]) .. "'" end
 
-local function contents(path)
-  local file <close> = assert(io.open(path))
-  return file:read "a"
-end
-
--- Runs a shell command; returns its output, what it wrote to stderr, and its exit status.
-local function shell(command)
-  local path = os.tmpname()
-  local pipe = assert(io.popen(("{ %s; } 2>%s"):format(command, quote(path))))
-  local output = pipe:read "a"
-  local _, _, status = pipe:close()
-  local errors = contents(path)
-  os.remove(path)
-  return output, errors, status
-end
+local contents, shell = commands.contents, commands.run
 
 -- Runs a script with arguments; returns the same.
 local function run(script, ...)

@@ -1,26 +1,10 @@
 -- Runs the examples of flows as a person does: each in a process of its own.
 
+local commands = require "spec.support.shell"
 local rn = require "runnel"
 local process = require "spec.support.process"
 
-local LUA = os.getenv "LUA" or "lua5.4"
-
-local function contents(path)
-  local file <close> = assert(io.open(path))
-  return file:read "a"
-end
-
--- Runs a shell command in which `lua` stands for the interpreter. Returns what it wrote to stdout and to stderr, and
--- its status.
-local function shell(command)
-  local errors = os.tmpname()
-  local pipe = assert(io.popen(("lua() { %s \"$@\"; }; { %s; } 2>%s"):format(LUA, command, errors)))
-  local output = pipe:read "a"
-  local _, _, status = pipe:close()
-  local complaints = contents(errors)
-  os.remove(errors)
-  return output, complaints, status
-end
+local contents, shell = commands.contents, commands.run
 
 local function assert_usage(command)
   local output, errors, status = shell(command)

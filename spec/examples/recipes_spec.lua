@@ -3,6 +3,7 @@
 local rn = require "runnel"
 local background = require "spec.support.background"
 local free_port = require "spec.support.free_port"
+local patience = require "spec.support.patience"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -58,15 +59,7 @@ describe("the recipes", function()
 
   local function serve(f) return kept(assert(http.serve(0, f))) end
 
-  local function wait_for(f)
-    local began = rn.now()
-    repeat
-      local found = f()
-      if found then return found end
-      rn.sleep(5)
-    until rn.now() - began > 20000
-    error("it has not happened", 2)
-  end
+  local wait_for = patience.wait_for
 
   if has_server and has_client then
     if has_sqlite then it("crawler: visits each page once, and lists the links that do not work", function()

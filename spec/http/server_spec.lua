@@ -1,5 +1,6 @@
 -- http.serve: what its function gets and returns, limits, clients that misbehave, and the end.
 
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
@@ -14,9 +15,6 @@ end
 local http = require "runnel.http"
 local uv = require "runnel.uv"
 local ask, exchange, wait_for = web.ask, web.exchange, web.wait_for
-
--- How long a spec waits for what must happen, in ms.
-local PATIENCE = 10000
 
 local is_warm = false
 
@@ -449,7 +447,7 @@ describe("http.serve", function()
       end)
       assert.match("^HTTP/1.1 408 ", (conn:read():take()))
       dripping:take()
-      assert.is_true(rn.now() - began < PATIENCE)
+      assert.is_true(rn.now() - began < patience.most)
       assert.match("hello$", exchange(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
     end)
 

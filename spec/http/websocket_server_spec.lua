@@ -16,12 +16,10 @@ if not (is_built and pcall(require, "luv")) then
 end
 
 local http = require "runnel.http"
+local wait_for = patience.wait_for
 local uv = require "runnel.uv"
 
 local KEY = "dGhlIHNhbXBsZSBub25jZQ=="
-
--- How long a spec waits for what must happen, in ms.
-local PATIENCE = 20000
 
 local is_warm = false
 
@@ -32,14 +30,6 @@ describe("req:websocket", function()
     uv_stage.open()
   end)
   after_each(uv_stage.close)
-
-  local function wait_for(f)
-    local began = rn.now()
-    while not f() do
-      assert(rn.now() - began < PATIENCE, "it has not happened")
-      rn.sleep(2)
-    end
-  end
 
   -- A server that calls f with each connection, after the handshake; without one it returns the refusal.
   local function serve(f, opts)
@@ -266,7 +256,8 @@ describe("req:websocket", function()
       local go_on, ended = rn.chan(), rn.chan(1)
       local server <close> = serve(function(conn)
         go_on:take()
-        repeat until not conn:write "x"
+        local message = ("x"):rep(1000) -- many of them fit into the buffers
+        repeat until not conn:write(message)
         wait_for(function() return conn.code end)
         ended:put(conn.code)
       end)
@@ -469,7 +460,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2] if sys.argv[2] != "none" else None))
         end
       end, { protocols = { "a", "b" }, deflate = true, max = 2000000 })
       for _, compression in ipairs { "none", "deflate" } do
-        local result = assert(uv.run { "/usr/bin/python3", "-c", CLIENT, url, compression, timeout = PATIENCE })
+        local result = assert(uv.run { "/usr/bin/python3", "-c", CLIENT, url, compression, timeout = patience.most })
         assert.same({ "ok", "" }, { result.stdout, result.stderr })
       end
     end)
@@ -550,7 +541,7 @@ socket.onclose = event => console.log(event.code, event.reason, next)
               conn:write(message)
             end
           end, { protocols = { "a", "b" }, deflate = deflate, max = 2000000 })
-          local result = assert(uv.run { "node", "-e", CLIENT, package, url, timeout = PATIENCE })
+          local result = assert(uv.run { "node", "-e", CLIENT, package, url, timeout = patience.most })
           assert.same({ "4001 as asked 14\n", "" }, { result.stdout, result.stderr })
         end
       end)

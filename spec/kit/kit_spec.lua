@@ -52,7 +52,7 @@ describe("a C module made of csrc/kit", function()
     end
     collectgarbage()
     assert.same({ closed + 10, 0 }, { kit.counts(), (select(3, kit.counts())) })
-    patience.wait_until(10000, function() -- the threads end, and the scheduler drops the last messages of their ports
+    patience.wait_until(function() -- the threads end, and the scheduler drops the last messages of their ports
       collectgarbage()
       return select(2, kit.counts()) == freed + 10
     end)

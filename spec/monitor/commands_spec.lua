@@ -203,7 +203,7 @@ describe("runnel.monitor", function()
     os.execute("kill " .. pid)
     holding:close()
     local function has_room() return #monitored.messages(p:events(2)) == 2 end
-    assert.is_true(patience.wait_until(10000, has_room)) -- the server has to notice that they are gone
+    assert.is_true(patience.wait_until(has_room)) -- the server has to notice that they are gone
   end)
 
   -- What the page's tab of queues shows.

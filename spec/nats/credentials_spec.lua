@@ -156,7 +156,7 @@ describe("a server that knows its clients", function()
     local report = rn.on_error(function() end)
     assert(orders:put "eggs")
     assert(orders:put "bad")
-    assert.is_true(background.wait_until(30000, function() return #done == 1 and invoices:stats().given_up == 1 end))
+    assert.is_true(background.wait_until(function() return #done == 1 and invoices:stats().given_up == 1 end))
     rn.on_error(report)
     local names = {}
     for i, queue in ipairs(assert(operator:queues())) do

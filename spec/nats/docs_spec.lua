@@ -47,7 +47,7 @@ describe("code about NATS", function()
     it("prints what it says: " .. page, function()
       local code = block_with(page, text)
       local program = start("program.lua", code)
-      assert.equal(0, program:wait(20000), program:output())
+      assert.equal(0, program:wait(), program:output())
       assert.not_equal("", expected(code))
       assert.equal(expected(code), program:output())
     end)
@@ -56,7 +56,7 @@ describe("code about NATS", function()
   -- Runs a pipeline over 1 to 5, and asserts on its results.
   local function assert_resizes(code)
     local program = start("program.lua", code)
-    assert.equal(0, program:wait(20000), program:output())
+    assert.equal(0, program:wait(), program:output())
     assert.equal("10 20 30 40 50 ", program:output())
   end
 
@@ -76,7 +76,7 @@ describe("code about NATS", function()
     end
     assert.equal(3, count)
     worker:signal "TERM"
-    assert.equal(0, worker:wait(20000), worker:output())
+    assert.equal(0, worker:wait(), worker:output())
   end)
 
   it("runs a worker and a pipeline: README.md", function()

@@ -26,7 +26,7 @@ describe("examples/cluster", function()
   -- A worker runs: stops it by SIGTERM, and returns what it has said.
   local function stop(worker)
     worker:signal "TERM"
-    assert.equal(0, worker:wait(20000), worker:output())
+    assert.equal(0, worker:wait(), worker:output())
     return worker:output()
   end
 
@@ -55,7 +55,7 @@ describe("examples/cluster", function()
     conn:serve("checksum", 1, print, { ack_wait = 60000, drain_on_term = false }):stop()
     local workers = {}
     for i = 1, 4 do workers[i] = start_worker("checksum", "2") end
-    for _, worker in ipairs(workers) do assert.is_true(worker:says("ready", 20000), worker:output()) end
+    for _, worker in ipairs(workers) do assert.is_true(worker:says("ready"), worker:output()) end
     assert.equal(here, run "machines")
     local done = 0
     for _, worker in ipairs(workers) do done = done + tonumber(stop(worker):match "(%d+) jobs done, 0 failed") end
@@ -76,7 +76,7 @@ describe("examples/cluster", function()
     assert.matches("cannot read x", err)
     stop(worker)
     local wrong = start_worker("checksum")
-    assert.equal(2, wrong:wait(20000))
+    assert.equal(2, wrong:wait())
     assert.matches("usage: worker.lua NAME N %[REPLICAS%]; RUNNEL_NATS_URL", wrong:output())
   end)
 
@@ -95,7 +95,7 @@ describe("examples/cluster", function()
       local worker = server.set:start {
         "env", "RUNNEL_NATS_URL=" .. server.url, "sh", "-c", ("cd '%s' && %s"):format(FOLDER, command),
       }
-      assert.is_true(worker:says("ready", 20000), worker:output())
+      assert.is_true(worker:says("ready"), worker:output())
       assert.matches("0 jobs done, 0 failed\n$", stop(worker))
     end
   end)

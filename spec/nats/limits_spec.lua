@@ -108,7 +108,7 @@ describe("with limits", function()
       local list = stage.report_texts(function()
         local old = conn:serve("both", 1, function() nats.hand_back "it is too old" end, { drain_on_term = false })
         local result = rn.go(conn:remote("both", { starts = 1 }), 1)
-        background.wait_until(30000, function() return old:stats().waiting + old:stats().running == 0 and
+        background.wait_until(function() return old:stats().waiting + old:stats().running == 0 and
           conn:dead("both"):count() == 0 end)
         rn.sleep(300)
         old:drain()

@@ -6,6 +6,7 @@ local json = require "runnel.json"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local waits = require "runnel.nats.internal.patience"
 
@@ -29,7 +30,7 @@ describe("operating", function()
     server:close()
   end)
 
-  local function wait_for(condition) assert.is_truthy(background.wait_until(60000, condition)) end
+  local wait_for = patience.wait_for
 
   -- Starts a Lua program, which gets the server's address.
   local function start(code, ...)
@@ -138,7 +139,7 @@ describe("operating", function()
       local cluster <close> = nats_server.cluster()
       local far <close> = connect(cluster.url)
       local function once_possible(f) -- the servers do not know each other at once
-        return assert(background.wait_until(60000, function()
+        return assert(background.wait_until(function()
           local ok, stage = pcall(f)
           return ok and stage
         end))
@@ -239,14 +240,14 @@ describe("operating", function()
     assert.is_true(alone:says("runnel: remote echo: jobs that wait: 2; no worker takes them; a worker is a program "
       .. 'with conn:serve("echo", ...)\n', 30000), alone:output())
     local worker = conn:serve("echo", 2, function(v) return v end, { drain_on_term = false })
-    assert.equal(0, alone:wait(30000), alone:output())
+    assert.equal(0, alone:wait(), alone:output())
     assert.matches("\n1\n2\n$", alone:output())
     assert(assert(conn:queue "echo"):pause())
     local second = run()
     local line = "runnel: remote echo: jobs that wait: 2; it is paused (runnel queues resume echo)\n"
-    assert.is_true(second:says(line, 30000), second:output())
+    assert.is_true(second:says(line), second:output())
     assert(assert(conn:queue "echo"):resume())
-    assert.equal(0, second:wait(30000), second:output())
+    assert.equal(0, second:wait(), second:output())
     worker:stop()
   end)
 

@@ -37,7 +37,7 @@ describe("after an outage longer than ack_wait", function()
         return v
       end)
       if i == 1 then put() end
-      background.wait_until(10000, function() return calls[1] == 1 end)
+      background.wait_until(function() return calls[1] == 1 end)
     end
     -- Without this state the server would deliver the thing as if for the first time.
     server:wait_until_written(stream, consumer, 1, 1)

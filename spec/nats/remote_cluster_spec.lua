@@ -17,7 +17,7 @@ describe("remote jobs in a cluster #slow", function()
     local other <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
     local settings = { replicas = 3, drain_on_term = false }
     -- At first not all servers of the cluster may know each other.
-    local worker <close> = background.wait_until(20000, function() -- luacheck: ignore 211
+    local worker <close> = background.wait_until(function() -- luacheck: ignore 211
       local ok, made = pcall(other.serve, other, "square", 8, function(v) return v * v end, settings)
       return ok and made
     end)

@@ -20,7 +20,7 @@ describe("remote jobs", function()
     for i = 1, 6 do jobs[i] = { i, gate } end
     local results = rn.pmap(6, conn:remote "gated", jobs)
     local function has_begun_three(program)
-      assert(background.wait_until(30000, function()
+      assert(background.wait_until(function()
         return select(2, program:output():gsub("begins", "")) == 3
       end), program:output())
     end
@@ -63,7 +63,7 @@ describe("remote jobs", function()
         print("ended: " .. done)
       ]])
       local program = server.set:start { LUA, server.set.dir .. "/threads.lua", server.url, server.set.dir }
-      assert(program:says("serves\nserves\nserves", 20000), program:output())
+      assert(program:says("serves\nserves\nserves"), program:output())
       drain_and_take_over(server, conn, program)
       assert.matches("ended: 3\n$", program:output())
     end))
@@ -115,12 +115,12 @@ describe("remote jobs", function()
     ]])
     local submitter = server.set:start { LUA, server.set.dir .. "/submitter.lua", server.url }
     assert(submitter:says "submits", submitter:output())
-    assert.is_true(background.wait_until(30000, function() return jobs_left(conn, "slow") > 0 end))
+    assert.is_true(background.wait_until(function() return jobs_left(conn, "slow") > 0 end))
     submitter:signal "KILL"
     submitter:wait()
     assert.is_true(jobs_left(conn, "slow") > 0)
     start_workers(server, 2, "slow", 5)
-    assert.equal(0, background.wait_until(30000, function() return jobs_left(conn, "slow") == 0 and 0 end))
+    assert.equal(0, background.wait_until(function() return jobs_left(conn, "slow") == 0 and 0 end))
   end))
 
   it("do not keep a program from ending at any moment", each_test(function(server, conn)
@@ -145,6 +145,6 @@ describe("remote jobs", function()
       assert.equal(0, program:wait(), program:output())
       assert.equal("exits\n", program:output())
     end
-    assert.equal(0, background.wait_until(30000, function() return jobs_left(conn, "square") == 0 and 0 end))
+    assert.equal(0, background.wait_until(function() return jobs_left(conn, "square") == 0 and 0 end))
   end))
 end)

@@ -98,7 +98,7 @@ describe("bad input for remote stages", function()
       local worker <close> = conn:serve("x", 1, same, { drain_on_term = false }) -- luacheck: ignore 211
       conn:publish("runnel.jobs.x.y.1", "hello")
       assert.equal(5, conn:remote "x"(5))
-      assert.equal(0, background.wait_until(10000, function() return jobs_left(conn, "x") == 0 and 0 end))
+      assert.equal(0, background.wait_until(function() return jobs_left(conn, "x") == 0 and 0 end))
     end)
     assert.equal(1, #reports)
     assert.equal("serve x: a message in its stream was removed: it is not a job", reports[1].err)

@@ -26,7 +26,7 @@ describe("a nats-server for specs", function()
 
   -- On a busy machine a server may close a connection before it has written to it.
   local function greeting(port)
-    return patience.wait_until(10000, function()
+    return patience.wait_until(function()
       local line = first_line(port, patience.seconds(5))
       return line ~= "" and line
     end)
@@ -88,7 +88,7 @@ describe("a nats-server for specs", function()
         os.execute "kill -KILL $PPID"']]
     local pid, dir = out:match "^(%d+)%s+(%S+)"
     assert.is_truthy(pid, out)
-    assert.is_truthy(background.wait_until(30000, function() return not exists(dir) end))
+    assert.is_truthy(background.wait_until(function() return not exists(dir) end))
     assert.is_nil((os.execute(("kill -0 %s 2>/dev/null"):format(pid))))
   end)
 

@@ -23,7 +23,7 @@ describe("streams", function()
       local cluster <close> = nats_server.cluster()
       local far <close> = connect(cluster.url)
       local stream, err
-      background.wait_until(30000, function()
+      background.wait_until(function()
         stream, err = far:stream("orders", { replicas = 3 })
         return stream
       end)

@@ -173,7 +173,7 @@ describe("streams", function()
           return { ok, is_duplicate }
         end)
       end
-      assert.is_true(background.wait_until(5000, function() return stream:state().messages == n + 1 end))
+      assert.is_true(background.wait_until(function() return stream:state().messages == n + 1 end))
       rn.sleep(100) -- for the answers to be lost
       proxy:flow()
       for i = 1, n do assert.same({ true, true }, (puts[i]:take())) end
@@ -263,7 +263,7 @@ describe("streams", function()
       local stage = assert(conn:stage(2, "words", function()
         os.execute "sleep 1.5" -- as if it computed
       end, nil, { name = "slow", ack_wait = 1000 }))
-      background.wait_until(20000, function() return stage:stats().done > 0 end)
+      background.wait_until(function() return stage:stats().done > 0 end)
       stage:drain()
       local progress = 0
       local answer = answers:take()
@@ -355,9 +355,9 @@ describe("streams", function()
       local results = assert(conn:source "done")
       for round, how in ipairs { "TERM", "drain" } do
         local worker = server.set:start { LUA, server.set.dir .. "/worker.lua", server.url, how }
-        assert(worker:says("two", 20000), worker:output())
+        assert(worker:says("two"), worker:output())
         if how == "TERM" then worker:signal "TERM" end
-        assert.equal(0, worker:wait(20000), worker:output())
+        assert.equal(0, worker:wait(), worker:output())
         assert.matches("ended: 2\n$", worker:output())
         for i = 2 * round - 1, 2 * round do assert.is_truthy(take_within(results, 5000), i) end
         assert.is_nil(take_within(results, 100))
@@ -381,14 +381,14 @@ describe("streams", function()
         stage:wait()]])
       local command = { "sh", "-c", 'trap "" TERM; exec "$@"', "sh", os.getenv "LUA" or "lua5.4", path, server.url }
       local worker = server.set:start(command)
-      assert(worker:says("ready", 20000), worker:output())
+      assert(worker:says("ready"), worker:output())
       worker:signal "TERM"
       rn.sleep(200)
       assert.is_nil(worker:status())
       assert(assert(conn:sink "orders"):put "a")
       local results = assert(conn:source "done")
       assert.equal("a", assert(take_within(results, 20000)).value)
-      assert.equal(0, worker:wait(20000), worker:output())
+      assert.equal(0, worker:wait(), worker:output())
       results:close()
     end)
 

@@ -110,13 +110,13 @@ local function process(queue, room)
   })
   self.keeper:fetch()
   function self.wait(n)
-    assert.is_truthy(background.wait_until(30000, function() return #self.messages >= n end), #self.messages)
+    assert.is_truthy(background.wait_until(function() return #self.messages >= n end), #self.messages)
     return self.messages[n]
   end
   return self
 end
 
-local function wait_for(condition) assert.is_truthy(background.wait_until(30000, condition)) end
+local wait_for = patience.wait_for
 
 for name, with in pairs {
   ["in memory"] = in_memory, ["in a stream of JetStream"] = in_jetstream, ["in a store"] = in_store,

@@ -54,6 +54,7 @@ describe(".ci/run", function()
     for commit, targets in pairs {
       ["000001"] = { "check-browser", "check-trace-viewers" },
       ["000007"] = { "check-model", "check-gc", "check-adversary" },
+      ["000009"] = { "check-differences" },
     } do
       run(GOOD, nil, commit .. "ff")
       local made = dir:read "made"

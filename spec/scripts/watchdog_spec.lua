@@ -41,6 +41,19 @@ describe("scripts/watchdog #slow", function()
     assert.equal(0, result.status)
   end)
 
+  it("kills the programs for which a spec waits, also those that they have started; then the spec goes on", function()
+    local result = watched [[
+      begin "waits"
+      print(os.execute "sh -c 'sh -c \"sleep 1000; echo\" & sleep 1000; echo'")
+      begin "the next"
+      watchdog:close()
+      print "ended"
+    ]]
+    assert.equal("nil\tsignal\t9\nended\n", result.out)
+    assert.matches("\nIt does not stop, so the programs that it has started end here: waits\n$", result.err)
+    assert.equal(0, result.status)
+  end)
+
   it("kills the process if that does not end the spec", function()
     local result = watched [[
       begin "stubborn"

@@ -1,4 +1,5 @@
 local core = require "runnel.core"
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -16,7 +17,8 @@ local function script(text, before)
   local file = assert(io.open(path, "w"))
   file:write(text)
   file:close()
-  local pipe = assert(io.popen(("%s %s %s 2>&1"):format(before or "", os.getenv "LUA" or "lua5.4", path)))
+  local pipe = assert(io.popen(("%s %s%s %s 2>&1"):format(before or "", patience.timeout(), os.getenv "LUA" or "lua5.4",
+    path)))
   local output = pipe:read "a"
   pipe:close()
   os.remove(path)

@@ -3,6 +3,7 @@
 
 local nats_world = require "spec.support.nats_world"
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
@@ -10,8 +11,6 @@ local nats, missing = nats_world.nats, nats_world.missing
 local insist = nats_world.insist
 local connect = nats_world.connect
 local new_world = nats_world.new_world
-local LONG = nats_world.LONG
-local SHORT = nats_world.SHORT
 
 describe("in a simulated world with NATS, a search", function()
   if not nats then return pending(missing) end
@@ -21,10 +20,8 @@ describe("in a simulated world with NATS, a search", function()
   -- `test(mended)` runs a program in a world and checks it.
   local function finds(what, pattern, test)
     it("finds " .. what, function()
-      local ok, err = pcall(sim.explore, function() test(false) end, { seconds = LONG })
-      assert.is_false(ok)
-      assert.matches(pattern, err)
-      sim.explore(function() test(true) end, { seconds = SHORT })
+      search.finds(pattern, function() test(false) end)
+      search.finds_nothing(function() test(true) end)
     end)
   end
 

@@ -3,6 +3,7 @@
 
 local nats_world = require "spec.support.nats_world"
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
@@ -12,8 +13,6 @@ local connect = nats_world.connect
 local take = nats_world.take
 local run = nats_world.run
 local new_world = nats_world.new_world
-local LONG = nats_world.LONG
-local SHORT = nats_world.SHORT
 
 describe("in a simulated world with NATS, a search", function()
   if not nats then return pending(missing) end
@@ -68,7 +67,7 @@ describe("in a simulated world with NATS, a search", function()
   end
 
   local function finds_nothing(what, test)
-    it("finds nothing in " .. what, function() sim.explore(test, { seconds = SHORT }) end)
+    it("finds nothing in " .. what, function() search.finds_nothing(test) end)
   end
 
   finds_nothing("conn:stage while hosts and the server crash", function() stages { crash = 2 } end)
@@ -146,11 +145,7 @@ describe("in a simulated world with NATS, a search", function()
 
   local function finds_planted(what, pattern, class, name, f, test)
     it("finds, planted in the library, " .. what, function()
-      with(class, name, f, function()
-        local ok, err = pcall(sim.explore, test, { seconds = LONG })
-        assert.is_false(ok)
-        assert.matches(pattern, err)
-      end)
+      with(class, name, f, function() search.finds(pattern, test) end)
     end)
   end
 

@@ -1,7 +1,7 @@
 -- Bugs of distributed programs, planted: sim.explore finds each of them within seconds, and none in the mended version.
 
-local patience = require "spec.support.patience"
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local uv_stage = require "spec.support.uv_stage"
 
@@ -13,16 +13,11 @@ describe("a search of a simulated world finds", function()
   before_each(uv_stage.open)
   after_each(uv_stage.close)
 
-  -- The search ends when it has found the bug; a search without one takes less than this, s.
-  local LONG, SHORT = 60, 0.1 * patience.factor()
-
   -- `test(mended)` runs a program in a world and checks it.
   local function finds(what, pattern, test)
     it(what, function()
-      local ok, err = pcall(sim.explore, function() test(false) end, { seconds = LONG })
-      assert.is_false(ok)
-      assert.matches(pattern, err)
-      sim.explore(function() test(true) end, { seconds = SHORT })
+      search.finds(pattern, function() test(false) end)
+      search.finds_nothing(function() test(true) end)
     end)
   end
 

@@ -1,6 +1,7 @@
 -- HTTP between the hosts of a simulated world.
 
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local uv_stage = require "spec.support.uv_stage"
 
@@ -156,11 +157,9 @@ describe("runnel.http in a simulated world", function()
       world:run()
       if sum ~= 5 then error("the sum is " .. sum, 0) end
     end
-    local ok, err = pcall(sim.explore, function() test(false) end, { seconds = 60 })
-    assert.is_false(ok)
-    assert.matches("the sum is 10", err)
-    assert.matches('client %-> bank: "POST /deposit 1 5', err)
-    sim.explore(function() test(true) end, { seconds = 0.1 })
+    local story = search.finds("the sum is 10", function() test(false) end)
+    assert.matches('client %-> bank: "POST /deposit 1 5', story)
+    search.finds_nothing(function() test(true) end)
   end)
 
   describe("WebSocket", function()
@@ -305,12 +304,10 @@ describe("runnel.http in a simulated world", function()
         world:run()
         if #got ~= 1 then error(("the server has got %d messages"):format(#got), 0) end
       end
-      local ok, err = pcall(sim.explore, function() test(false) end, { seconds = 60 })
-      assert.is_false(ok)
-      assert.matches("the server has got 0 messages", err)
-      local _, again = pcall(sim.explore, function() test(false) end, { seconds = 60 })
-      assert.equal(err, again)
-      sim.explore(function() test(true) end, { seconds = 0.1 })
+      local function wrong() test(false) end
+      local story = search.finds("the server has got 0 messages", wrong)
+      assert.equal(story, search.finds("", wrong))
+      search.finds_nothing(function() test(true) end)
     end)
   end)
 

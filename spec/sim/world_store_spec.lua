@@ -1,16 +1,13 @@
 -- runnel.sqlite and runnel.store on the disks of simulated hosts: a host may crash between any two writes.
 
-local patience = require "spec.support.patience"
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 
 describe("in a simulated world", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local sqlite = require "runnel.sqlite"
   local stores = require "runnel.store"
-
-  -- The search ends when all schedules have run, or the bug is found; this is for a machine that is very busy.
-  local LONG = 300
 
   -- Runs f(host, world) on a host, and returns what it returns.
   local function on_host(f, opts)
@@ -21,15 +18,6 @@ describe("in a simulated world", function()
       return table.unpack(result, 1, result.n)
     end, { leaks = true })
   end
-
-  local function finds(pattern, test)
-    local ok, err = pcall(sim.explore, test, { seconds = LONG })
-    assert.is_false(ok)
-    assert.matches(pattern, err)
-    return err
-  end
-
-  local function finds_nothing(test) assert.is_true(sim.explore(test, { seconds = LONG }).all) end
 
   local function fails(pattern, f, ...)
     local ok, err = pcall(f, ...)
@@ -217,27 +205,27 @@ describe("in a simulated world", function()
     end
 
     it("loses no transaction, and does none by half, if the host crashes between any two writes", function()
-      finds_nothing(transactions { crash = 1 })
-      finds_nothing(transactions({ crash = 1 }, { wal = false }))
+      search.all(transactions { crash = 1 })
+      search.all(transactions({ crash = 1 }, { wal = false }))
     end)
 
     it("nor if a crash leaves a part of what was written", function()
-      finds_nothing(transactions({ crash = 1, torn = 1 }, nil, 1))
+      search.all_if_long(transactions({ crash = 1, torn = 1 }, nil, 1))
     end)
 
     it("loses transactions if it is not synced: the search finds it", function()
-      local story = finds("lost", transactions({ crash = 1 }, { synchronous = "off" }, 1))
+      local story = search.finds("lost", transactions({ crash = 1 }, { synchronous = "off" }, 1))
       assert.matches("host: open /var/work.db\n", story)
       assert.matches("host: commit\n", story)
-      finds("lost", transactions { crash = 1, unsynced = 1 })
-      finds("lost", transactions({ crash = 1 }, { wal = false, synchronous = "full" })) -- see the manual
+      search.finds("lost", transactions { crash = 1, unsynced = 1 })
+      search.finds("lost", transactions({ crash = 1 }, { wal = false, synchronous = "full" })) -- see the manual
     end)
 
     it("gives the same story for a schedule, whatever the collector does", function()
       local test = transactions({ crash = 1 }, { synchronous = "off" }, 1)
-      local story = finds("lost", test)
+      local story = search.finds("lost", test)
       collectgarbage "generational"
-      local again = finds("lost", test)
+      local again = search.finds("lost", test)
       collectgarbage "incremental"
       assert.equal(story, again)
     end)
@@ -277,20 +265,20 @@ describe("in a simulated world", function()
     end
 
     it("has one result for each key, if the host crashes between any two writes", function()
-      finds_nothing(test { crash = 1 })
-      finds_nothing(test({ crash = 1, torn = 1 }, nil, false, 1))
+      search.all(test { crash = 1 })
+      search.all_if_long(test({ crash = 1, torn = 1 }, nil, false, 1))
     end)
 
     it("is found out if the result is told before it is stored", function()
-      finds("told, and lost", test({ crash = 1 }, nil, true))
+      search.finds("told, and lost", test({ crash = 1 }, nil, true))
     end)
 
     it("has another result later if the disk is not synced", function()
-      finds("another result", test({ crash = 1 }, { synchronous = "off" }))
+      search.finds("another result", test({ crash = 1 }, { synchronous = "off" }))
     end)
 
     it("does what it does in the transaction of its result exactly once", function()
-      finds_nothing(function()
+      search.all(function()
         local world = sim.world { faults = { crash = 1 } }
         world:host("host", function()
           local store <close> = stores.open "work.db"
@@ -340,7 +328,7 @@ describe("in a simulated world", function()
   describe("a stage of a store", function()
     it("loses no message and stores each result once, if the host crashes at any time", function()
       local sums = {}
-      sim.explore(function()
+      search.finds_nothing(function()
         local world = sim.world { faults = { crash = 1 } }
         world:host("host", function()
           local store = stores.open "work.db"
@@ -359,7 +347,7 @@ describe("in a simulated world", function()
           store:close()
         end, { restart = 10 })
         world:run()
-      end, { seconds = 0.5 * patience.factor() })
+      end)
       assert.is_true(#sums > 0)
       for _, sum in ipairs(sums) do assert.equal(2, sum) end
     end)

@@ -75,7 +75,7 @@ local function check(n, processes, kills)
     end
     return true
   end
-  assert.is_truthy(background.wait_until(30000, queues))
+  assert.is_truthy(background.wait_until(queues))
   assert.same({ n = 2 * n }, store.db:one "select count(*) as n from effects")
   assert.same({ n = 2 * n, last = 2 * n },
     store.db:one "select count(*) as n, max(seq) as last from runnel_message where stream = 'c'")

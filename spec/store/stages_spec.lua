@@ -16,7 +16,7 @@ end
 local stores = require "runnel.store"
 local dir, store
 
-local function wait_for(condition) assert.is_truthy(background.wait_until(30000, condition)) end
+local wait_for = patience.wait_for
 
 local function stored(name, ...)
   assert(store:stream(name))

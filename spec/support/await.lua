@@ -1,15 +1,13 @@
 ---Takes from a channel, and fails instead of waiting for ever.
 
+local patience = require "spec.support.patience"
 local rn = require "runnel"
-
--- ms; much more than anything takes that works.
-local PATIENCE <const> = 30000
 
 ---@param ch any
 ---@return any value
 ---@return any err
 local function await(ch)
-  local timer = rn.go(rn.sleep, PATIENCE)
+  local timer = rn.go(rn.sleep, patience.most)
   local value, port, err = rn.alts { ch, timer }
   rn.cancel(timer) -- a timeout would keep the spec running
   if port == timer then error(("nothing has come on %s"):format(ch), 2) end

@@ -3,7 +3,7 @@
 ---    local set <close> = background.set()
 ---    local server = set:start { "nats-server", "-p", "4333" }
 ---    server:signal "KILL"
----    server:wait(1000)
+---    server:wait()
 
 local patience = require "spec.support.patience"
 
@@ -45,7 +45,7 @@ function Set:start(command)
   self:write(self.count .. ".sh", "exec " .. table.concat(words, " ") .. "\n")
   self.keeper:write(self.count, "\n")
   self.keeper:flush()
-  program.pid = tonumber(background.wait_until(30000, function() return contents(program.path .. ".pid") end))
+  program.pid = tonumber(background.wait_until(function() return contents(program.path .. ".pid") end))
   return assert(program.pid and program, "the program did not start")
 end
 
@@ -76,14 +76,14 @@ function Program:signal(name)
   if not self:status() then os.execute(("kill -%s %d 2>/dev/null"):format(name, self.pid)) end
 end
 
----Waits until the program has ended, and returns its status; nil after ms.
-function Program:wait(ms)
-  return background.wait_until(ms or 30000, function() return self:status() end)
+---Waits until the program has ended, and returns its status; nil if it does not end.
+function Program:wait()
+  return background.wait_until(function() return self:status() end)
 end
 
----Waits until the output contains the text; false after ms, or if the program has ended without it.
-function Program:says(text, ms)
-  return background.wait_until(ms or 30000, function()
+---Waits until the output contains the text; false if that does not happen, or if the program has ended without it.
+function Program:says(text)
+  return background.wait_until(function()
     if self:output():find(text, 1, true) then return "yes" end
     return self:status() and "no"
   end) == "yes"

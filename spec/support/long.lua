@@ -7,12 +7,13 @@
 
 local long = {}
 
-local is_long = (os.getenv "RUNNEL_LONG" or "") ~= ""
+---Whether this is the long form.
+long.is_long = (os.getenv "RUNNEL_LONG" or "") ~= ""
 
 ---How often to do something.
 ---@param short integer
 ---@param often integer
 ---@return integer
-function long.times(short, often) return is_long and often or short end
+function long.times(short, often) return long.is_long and often or short end
 
 return long

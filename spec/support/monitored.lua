@@ -135,7 +135,7 @@ function Program:open_stream(pattern, first)
   local path = os.tmpname()
   local finish = self:stream(("tee %s <&3 | { sed -u '/%s/q'; rm %s; }"):format(path, pattern, path))
   local function has_come() return contents(path) == nil end
-  assert(patience.wait_until(60000, function() return has_come() or contents(path):find(first or "\ndata") end))
+  assert(patience.wait_until(function() return has_come() or contents(path):find(first or "\ndata") end))
   return finish, has_come
 end
 
@@ -171,7 +171,7 @@ function Program:close()
   if io.type(self.out) ~= "file" then return end
   if not has_ended(self.pid) then
     os.execute("kill -INT " .. self.pid)
-    if not patience.wait_until(5000, function() return has_ended(self.pid) end) then os.execute("kill " .. self.pid) end
+    if not patience.wait_until(function() return has_ended(self.pid) end) then os.execute("kill " .. self.pid) end
   end
   os.remove(self.sign)
   self.out:close()

@@ -139,7 +139,7 @@ end
 ---@param pending integer
 function Server:wait_until_written(stream, consumer, delivered, pending)
   local state
-  local is_written = background.wait_until(30000, function()
+  local is_written = background.wait_until(function()
     state = written(self, stream, consumer)
     return state and state.delivered == delivered and state.pending == pending
   end)
@@ -156,7 +156,7 @@ end
 ---since on a busy machine it could answer once more. (Without /proc this is unknown.)
 function Server:pause()
   self.program:signal "STOP"
-  background.wait_until(30000, function()
+  background.wait_until(function()
     local file <close> = io.open(("/proc/%d/stat"):format(self.program.pid))
     return not file or file:read("a"):match "^%d+ %b() T"
   end)
@@ -227,8 +227,8 @@ function nats_server.cluster(n, options)
 end
 
 ---Waits until JetStream has a leader; false if it does not get one.
-function Cluster:ready(ms)
-  return background.wait_until(ms or 60000, function()
+function Cluster:ready()
+  return background.wait_until(function()
     local led = false
     for _, server in ipairs(self.servers) do
       if not server:running() then return "no" end

@@ -2,16 +2,12 @@
 
 local guard = require "runnel.internal.guard"
 local nats_server = require "spec.support.nats_server"
-local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 
 local nats, missing = nats_server.library()
 
 local nats_world = { nats = nats, missing = missing }
-
----How long a search may take, in s: one that finds a bug, and ends then; one that finds none.
-nats_world.LONG, nats_world.SHORT = 60, 0.1 * patience.factor()
 
 -- How long a program waits for what must come, ms.
 local DEADLINE <const> = 120000

@@ -6,6 +6,10 @@ local rn = require "runnel"
 
 local patience = {}
 
+---How long a spec waits for what must happen, in ms of an idle machine: much longer than anything takes that works, and
+---less than the watchdog allows a spec.
+patience.most = 60000
+
 local processors
 
 local function count_processors()
@@ -30,6 +34,17 @@ end
 ---@return integer
 function patience.seconds(seconds) return math.ceil(seconds * patience.factor()) end
 
+local SPEC_LIMIT <const> = tonumber(os.getenv "SPEC_LIMIT" or 120)
+
+---The beginning of a shell command that a spec waits for: `timeout`, which kills it, with all that it has started, some
+---time before the watchdog would end the spec. Without a limit for specs, it has none either.
+---@param seconds? number on an idle machine
+---@return string
+function patience.timeout(seconds)
+  if SPEC_LIMIT == 0 then return "" end
+  return ("timeout -s KILL %d "):format(patience.seconds(seconds or math.max(1, SPEC_LIMIT - 20)))
+end
+
 ---A function that tells whether a limit that begins now has passed.
 ---@param ms number on an idle machine
 ---@return fun(): boolean
@@ -41,18 +56,24 @@ function patience.limit(ms)
   end
 end
 
----Waits until f returns a true value, and returns it; after ms, returns f's last result.
----@param ms number on an idle machine
+---Waits until f returns a true value, and returns it; after the limit, returns f's last result.
 ---@param f fun(): any
+---@param ms? number the limit, where f may also stay false; default `most`
 ---@return any
-function patience.wait_until(ms, f)
-  local is_over = patience.limit(ms)
+function patience.wait_until(f, ms)
+  local is_over, pause = patience.limit(ms or patience.most), 1
   repeat
     local value = f()
     if value then return value end
-    rn.sleep(5)
+    rn.sleep(pause)
+    pause = math.min(1.5 * pause, 25) -- what is quick is seen soon, and what takes long costs little
   until is_over()
   return f()
 end
+
+---The same, but raises an error after the limit, at the caller's line.
+---@param f fun(): any
+---@return any
+function patience.wait_for(f) return patience.wait_until(f) or error("it has not happened", 2) end
 
 return patience

@@ -75,9 +75,7 @@ local places = { { name = "on a nats-server", within = on_server }, { name = "in
 function places.take_within(ch, ms) return (rn.alts { ch, rn.timeout(ms) }) end
 
 ---Waits until a condition is true, and fails if it does not become so.
-function places.wait_for(condition)
-  if not background.wait_until(30000, condition) then error("it does not become true", 2) end
-end
+places.wait_for = patience.wait_for
 
 ---Makes a stream with values. Returns its sink and the stream.
 function places.stored(owner, name, ...)
@@ -94,6 +92,6 @@ function places.left(owner, name)
 end
 
 ---How long to wait for answers of workers, in ms.
-function places.answer() return math.ceil(300 * patience.factor()) end
+function places.answer() return math.ceil(200 * patience.factor()) end
 
 return places

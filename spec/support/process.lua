@@ -1,5 +1,7 @@
 ---Programs that specs start.
 
+local patience = require "spec.support.patience"
+
 local process = {}
 
 -- Whether the system shows a process's state as a file, which a shell reads without another process.
@@ -37,7 +39,7 @@ function process.directory()
   return setmetatable(dir, { __close = dir.remove })
 end
 
----Runs a shell command in a directory.
+---Runs a shell command in a directory. It is killed before the spec has reached its limit.
 ---@param path string the directory
 ---@param command string
 ---@param input? string what it reads; nothing by default
@@ -56,7 +58,7 @@ function process.run(path, command, input)
   file:write("cd '", path, "'\n", command, "\n")
   file:close()
   local err = path .. "/.stderr"
-  local pipe = assert(io.popen(("sh '%s' <'%s' 2>'%s'"):format(script, stdin, err)))
+  local pipe = assert(io.popen(("%ssh '%s' <'%s' 2>'%s'"):format(patience.timeout(), script, stdin, err)))
   local out = pipe:read "a"
   local _, _, status = pipe:close()
   local err_file = assert(io.open(err))

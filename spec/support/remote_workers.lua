@@ -133,7 +133,7 @@ end
 function remote_workers.start_workers(server, k, name, n)
   local list = {}
   for i = 1, k do list[i] = remote_workers.start_worker(server, name, n) end
-  for i = 1, k do assert(list[i]:says("serves", 20000), list[i]:output()) end
+  for i = 1, k do assert(list[i]:says("serves"), list[i]:output()) end
   return list
 end
 

@@ -12,13 +12,6 @@ function shell.contents(path)
   return file:read "a"
 end
 
--- A command ends before its spec reaches its time limit, because the watchdog interrupts only Lua: the process of the
--- spec would wait for the command when it ends. Without a limit for specs, commands have none either.
-local SPEC_LIMIT <const> = tonumber(os.getenv "SPEC_LIMIT" or 120)
-local function limit(seconds)
-  return SPEC_LIMIT == 0 and "" or ("timeout -k 1 %d "):format(patience.seconds(seconds))
-end
-
 ---Runs a shell command. In it, `lua` runs the interpreter and kills it after a minute; $LUA is the interpreter itself,
 ---for commands that need its process.
 ---@param command string
@@ -29,10 +22,10 @@ end
 function shell.run(command)
   local script, errors = os.tmpname(), os.tmpname()
   local file <close> = assert(io.open(script, "w"))
-  file:write(('LUA="%s"; lua() { %s$LUA "$@"; }\n%s\n'):format(LUA, limit(60), command))
+  file:write(('LUA="%s"; lua() { %s$LUA "$@"; }\n%s\n'):format(LUA, patience.timeout(60), command))
   file:close()
   local start = rn.now()
-  local pipe = assert(io.popen(("%ssh %s 2>%s"):format(limit(math.max(1, SPEC_LIMIT - 10)), script, errors)))
+  local pipe = assert(io.popen(("%ssh %s 2>%s"):format(patience.timeout(), script, errors)))
   local output = pipe:read "a"
   local _, _, status = pipe:close()
   local complaints = shell.contents(errors)

@@ -5,6 +5,7 @@
 
 local rn = require "runnel"
 local core = require "runnel.core"
+local patience = require "spec.support.patience"
 local remains = require "spec.support.remains"
 local process = require "spec.support.process"
 local sim = require "runnel.sim"
@@ -135,7 +136,7 @@ function stage.script(text)
   local file = assert(io.open(path, "w"))
   file:write(text)
   file:close()
-  local pipe = assert(io.popen(("%s %s 2>&1"):format(os.getenv "LUA" or "lua5.4", path)))
+  local pipe = assert(io.popen(("%s%s %s 2>&1"):format(patience.timeout(), os.getenv "LUA" or "lua5.4", path)))
   local output = pipe:read "a"
   local _, _, status = pipe:close()
   os.remove(path)

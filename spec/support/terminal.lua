@@ -14,9 +14,6 @@ local function capture(command)
   return text
 end
 
--- The limit in ms for a screen to look as expected: less than the watchdog's limit.
-local PATIENCE = 60000
-
 ---Whether terminals are available.
 terminal.available = os.execute "command -v tmux >/dev/null 2>&1" == true
 
@@ -130,7 +127,7 @@ function terminal.open(command, opts)
   -- Checks the screen after each event until f accepts it. If f never does, or the program has ended, raises an error
   -- with the expectation and the contents of the screen.
   local function wait_for(f, awaited, ...)
-    local is_over = patience.limit(PATIENCE)
+    local is_over = patience.limit(patience.most)
     while true do
       local screen = term:screen()
       if f(screen) then return screen end

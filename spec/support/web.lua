@@ -1,5 +1,6 @@
 ---Requests to a server of this process, by sockets, for specs that say each byte.
 
+local patience = require "spec.support.patience"
 local stage = require "spec.support.stage"
 
 local web = {}
@@ -28,16 +29,6 @@ function web.ask(server, first, rest)
   return tonumber(status), body, headers, answer
 end
 
----Waits until f returns a true value.
----@param f fun(): any
----@param ms? number how long; default 10000
-function web.wait_for(f, ms)
-  local rn = require "runnel"
-  local began = rn.now()
-  while not f() do
-    assert(rn.now() - began < (ms or 10000), "it has not happened")
-    rn.sleep(2)
-  end
-end
+web.wait_for = patience.wait_for
 
 return web

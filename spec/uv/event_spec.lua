@@ -1,6 +1,6 @@
 -- uv.signal, uv.watch, uv.ticker.
 
-local background = require "spec.support.background"
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -246,7 +246,7 @@ describe("runnel.uv", function()
       rn.step()
       local seen, n = {}, 0
       while true do
-        local change = background.wait_until(n < 3 and 30000 or 50, function() return changes:poll() end)
+        local change = patience.wait_until(function() return changes:poll() end, n >= 3 and 50 or nil)
         if not change then break end
         seen[change.name] = true
         n = n + 1
@@ -264,8 +264,8 @@ describe("runnel.uv", function()
       rn.sleep(20)
       local names, nameless = 0, 0
       while true do
-        local ms = names + nameless < 257 and 30000 or 50
-        local change = background.wait_until(ms, function() return changes:poll() end)
+        local ms = names + nameless >= 257 and 50 or nil
+        local change = patience.wait_until(function() return changes:poll() end, ms)
         if not change then break end
         if change.name then names = names + 1 else nameless = nameless + 1 end
       end
@@ -315,7 +315,7 @@ describe("runnel.uv", function()
     it("is collected once it is unreachable", function()
       local before = #stage.others()
       for _ = 1, 5 do uv.ticker(0.01) end
-      assert.is_true(background.wait_until(30000, function()
+      assert.is_true(patience.wait_until(function()
         collectgarbage()
         return #stage.others() == before
       end))

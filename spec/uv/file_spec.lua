@@ -1,6 +1,7 @@
 -- uv.read, uv.lines, uv.write, uv.stdin: files, named pipes and descriptors.
 
 local background = require "spec.support.background"
+local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local both = require "spec.support.in_world"(it)
 local rn = require "runnel"
@@ -170,17 +171,17 @@ describe("runnel.uv", function()
     it("end when the channel is closed while a put of them waits", function()
       local lines = uv.lines(uv_stage.path(("line\n"):rep(1000)))
       assert.equal("line", lines:take())
-      assert.is_true(background.wait_until(30000, function() return lines:stats().puts > 0 end))
+      assert.is_true(background.wait_until(function() return lines:stats().puts > 0 end))
       assert.equal(1, #stage.others())
       lines:close()
-      assert.is_true(background.wait_until(30000, function() return #stage.others() == 0 end))
+      assert.is_true(background.wait_until(function() return #stage.others() == 0 end))
     end)
 
     it("of a whole file end when the channel is closed while a put waits", function()
       local chunks = uv.read(uv_stage.path(("line\n"):rep(100000)))
-      assert.is_true(background.wait_until(30000, function() return chunks:stats().puts > 0 end))
+      assert.is_true(background.wait_until(function() return chunks:stats().puts > 0 end))
       chunks:close()
-      assert.is_true(background.wait_until(30000, function() return #stage.others() == 0 end))
+      assert.is_true(background.wait_until(function() return #stage.others() == 0 end))
     end)
 
     it("end when the channel is closed", function()
@@ -252,7 +253,7 @@ describe("runnel.uv", function()
     local lua = os.getenv "LUA" or "lua5.4"
     for _, source in ipairs { "printf 12345 |", "</dev/null", "<" .. uv_stage.path "1234567" } do
       local before, after = source:match "^(.*|)$" or "", source:match "^<.*" or ""
-      local pipe = io.popen(("%s %s %s %s 2>&1"):format(before, lua, path, after))
+      local pipe = io.popen(("%s %s%s %s %s 2>&1"):format(before, patience.timeout(), lua, path, after))
       assert.equal(({ ["printf 12345 |"] = "5\n", ["</dev/null"] = "0\n" })[source] or "7\n", pipe:read "a")
       pipe:close()
     end
@@ -269,7 +270,8 @@ describe("runnel.uv", function()
     ]]
     local lua = os.getenv "LUA" or "lua5.4"
     local wait = ("i=0; while [ -e %s ] && [ $i -lt 600 ]; do sleep 0.05; i=$((i + 1)); done"):format(path)
-    local pipe = io.popen(("{ echo a; %s; echo b; } | { %s %s; cat; } 2>&1"):format(wait, lua, path))
+    local pipe = io.popen(("{ echo a; %s; echo b; } | { %s%s %s; cat; } 2>&1"):format(wait, patience.timeout(), lua,
+      path))
     assert.equal("a;b\n", pipe:read "a")
     pipe:close()
   end)
@@ -361,7 +363,8 @@ describe("runnel.uv", function()
         print(result:take())
         os.exit(0)
       ]]):format(path))
-      local pipe = io.popen(("ulimit -f 64; %s %s 2>&1"):format(os.getenv "LUA" or "lua5.4", script))
+      local pipe = io.popen(("ulimit -f 64; %s%s %s 2>&1"):format(patience.timeout(), os.getenv "LUA" or "lua5.4",
+        script))
       assert.matches("nil\t.*EFBIG", pipe:read "a")
       pipe:close()
       local contents = uv_stage.contents(path)

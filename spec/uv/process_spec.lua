@@ -556,7 +556,7 @@ describe("uv.spawn", function()
       print(p.pid)
     ]]
     local pid = output:match "%d+"
-    assert.is_true(background.wait_until(30000, function()
+    assert.is_true(background.wait_until(function()
       local stat <close> = io.open(("/proc/%s/stat"):format(pid))
       return not stat or stat:read "a":find "%) Z" ~= nil
     end))

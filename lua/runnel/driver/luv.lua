@@ -16,6 +16,14 @@ local core = require "runnel.core"
 local need = require "runnel.internal.need"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 
+-- luv's table holds its loop. A program that forgets luv and loads it again, as busted does for each file of tests,
+-- gets another table, but the same loop, which must not have been collected.
+local KEPT <const> = "runnel: luv"
+if debug then
+  local registry = debug.getregistry()
+  registry[KEPT] = registry[KEPT] or uv
+end
+
 ---@class runnel.driver.luv: runnel.Driver
 ---@field luv boolean true: runnel.uv can use this driver, because it runs luv's loop
 local driver = { luv = true }

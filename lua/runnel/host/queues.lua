@@ -76,9 +76,12 @@ local function dead_of(conn, name) return conn:dead((name:gsub("%.dead$", ""):gs
 -- ---- commands ----
 
 local function show_all(conn)
-  must(conn:queues())
-  rn.sleep(SAMPLE_MS) -- the rate needs two samples
-  print_lines(view().queues(must(conn:queues()), true))
+  local list = must(conn:queues())
+  if #list > 0 then
+    rn.sleep(SAMPLE_MS) -- the rate needs two samples
+    list = must(conn:queues())
+  end
+  print_lines(view().queues(list, true))
 end
 
 local function watch(conn, seconds)

@@ -13,15 +13,16 @@ local FIRST, RANDOM, PRIORITIES = 0, 1, 2 -- Strategy in sim/explore.h
 -- strategy finds bugs for which the two others take a thousand times as long.
 local DEPTH_FIRST, OTHERS = 8, 4
 
--- Limits for shortening a failing schedule: ms, and runs.
-local SHORTENING, MOST_RUNS = 2000, 5000
+-- The limit for shortening a failing schedule: runs.
+local MOST_RUNS = 5000
 
 -- How many records the trace holds during a run. This is the minimum, so that the ring of another recording does not
 -- grow, which would empty it.
 local RING = 256
 
 ---@class runnel.internal.sim.explore
-local explore = {}
+---@field shortening number ms that shortening a failing schedule may take; specs change it
+local explore = { shortening = 2000 }
 
 ---@class runnel.internal.Search
 ---@field explorer any the core's
@@ -134,7 +135,7 @@ end
 
 -- Makes a failing schedule simpler while it leads to the same kind of failure.
 function Search:shorten(choices, kind)
-  local deadline, runs = now() + SHORTENING, 0
+  local deadline, runs = now() + explore.shortening, 0
   local best = trim(choices)
   local function may_go_on() return runs < MOST_RUNS and now() < deadline end
   local function try(candidate)

@@ -1,0 +1,48 @@
+---Searches of specs: whether sim.explore finds a bug. The spec asks for the kind of the failure and not for its story,
+---so the schedule is not made shorter, which takes longer than to find it.
+
+local explore = require "runnel.internal.sim.explore"
+local long = require "spec.support.long"
+local patience = require "spec.support.patience"
+local sim = require "runnel.sim"
+
+local search = {}
+
+-- How long a search may take, in s: one that finds a bug, and ends then; one that has none to find.
+local LONG <const>, SHORT <const> = 60, long.times(0.05, 2)
+
+---A search that must fail. Raises unless the message matches.
+---@param pattern string
+---@param test fun()
+---@param opts? table further options of sim.explore
+---@return string message
+function search.finds(pattern, test, opts)
+  local options = { seconds = LONG * patience.factor() }
+  for name, value in pairs(opts or {}) do options[name] = value end
+  local before = explore.shortening
+  explore.shortening = 0
+  local ok, message = pcall(sim.explore, test, options)
+  explore.shortening = before
+  if ok then error("the search has found nothing: " .. tostring(message), 2) end
+  if not tostring(message):find(pattern) then
+    error(("it has found, in place of %q: %s"):format(pattern, message), 2)
+  end
+  return message
+end
+
+---A search for a while that must find nothing.
+---@param test fun()
+function search.finds_nothing(test) sim.explore(test, { seconds = SHORT * patience.factor() }) end
+
+---A search of all schedules, none of which may fail.
+---@param test fun()
+function search.all(test)
+  local explored = sim.explore(test, { seconds = 5 * LONG })
+  if not explored.all then error("the time was not enough: " .. tostring(explored), 2) end
+end
+
+---A search of all schedules in the long form, else for a while, none of which may fail.
+---@param test fun()
+function search.all_if_long(test) return (long.is_long and search.all or search.finds_nothing)(test) end
+
+return search
