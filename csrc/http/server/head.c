@@ -36,6 +36,11 @@ static bool is_host(Slice host) {
 /* Whether a request may begin with this byte: the first one of a method or of an empty line. */
 static bool may_begin(char c) { return c == '\r' || head_is_token((unsigned char)c); }
 
+/* The result for a head that is longer than `max`. `begin`: where its first line begins. */
+static ptrdiff_t too_long(const char *bytes, size_t begin, size_t max) {
+  return memchr(bytes + begin, '\n', max - begin) ? -431 : -414;
+}
+
 ptrdiff_t head_find(const char *bytes, size_t size, size_t max, size_t *seen) {
   if (size && !may_begin(*bytes)) return -400;
   size_t begin = size >= 2 && bytes[0] == '\r' && bytes[1] == '\n' ? 2 : 0; /* one empty line is ignored */
@@ -43,14 +48,14 @@ ptrdiff_t head_find(const char *bytes, size_t size, size_t max, size_t *seen) {
     const char *end = *seen < size ? (const char *)memchr(bytes + *seen, '\n', size - *seen) : NULL;
     if (!end) break;
     size_t at = (size_t)(end - bytes), before = *seen;
-    if (at >= max) return -431;
+    if (at >= max) return too_long(bytes, begin, max);
     *seen = at + 1;
     if (at == 0 || end[-1] != '\r') return -400;
     bool is_empty = at == 1 || bytes[at - 2] == '\n';
     if (is_empty && before >= begin && *seen > 2) return *seen == begin + 2 ? -400 : (ptrdiff_t)*seen;
   }
   *seen = size;
-  return size > max ? -431 : 0;
+  return size > max ? too_long(bytes, begin, max) : 0;
 }
 
 /* ---- the first line ---- */
@@ -136,6 +141,19 @@ static bool has_word(Slice list, const char *word) {
   return false;
 }
 
+/* The last element of such a list. */
+static Slice last_word(Slice list) {
+  size_t at = list.size;
+  while (at > 0 && list.at[at - 1] != ',') at--;
+  return slice_trim((Slice){list.at + at, list.size - at});
+}
+
+/* The status for a request with this Transfer-Encoding, by RFC 9112, 6.1 and 6.3: 0 if it is accepted; 501 for an
+   unknown coding below chunked; 400 if the end of the body is unknown. */
+static int read_coding(Slice value) {
+  return slice_is(value, "chunked") ? 0 : slice_is(last_word(value), "chunked") ? 501 : 400;
+}
+
 /* The headers that decide where a request and its connection end. */
 typedef struct Borders {
   unsigned hosts, lengths, codings; /* how many there are of each */
@@ -155,7 +173,7 @@ static int read_border(Head *head, Borders *borders, const Field *field) {
   }
   if (slice_is(name, "Transfer-Encoding")) {
     borders->codings++;
-    return slice_is(value, "chunked") ? 0 : 501;
+    return read_coding(value);
   }
   if (slice_is(name, "Connection")) {
     borders->closes |= has_word(value, "close");
