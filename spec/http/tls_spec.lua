@@ -181,7 +181,8 @@ describe("the client of runnel.http with TLS", function()
       local folder <close> = tls.folder()
       local port, server <close> = serve(folder, "--no-tls") -- luacheck: ignore 211
       local url = ("http://127.0.0.1:%d/page"):format(port)
-      assert.equal("a page", assert(http.get(url, { http_version = "2-prior-knowledge", connect_timeout = CONNECT })).body)
+      local opts = { http_version = "2-prior-knowledge", connect_timeout = CONNECT }
+      assert.equal("a page", assert(http.get(url, opts)).body)
       local page, err = http.get(url, { http_version = "1.1", fresh_connect = true })
       assert.is_nil(page)
       assert.is_string(err)
