@@ -228,6 +228,7 @@ run-httpd-memory run-httpd-races: $(BUILD)/runner $(HTTPD_MODULE) $(HTTP_MODULE)
 	$(if $(HTTP_OOM),$(HTTP_OOM) tests/http_oom.lua $(if $(LONG),0,20))
 	$(BUILD)/httpd_oom $(if $(LONG),2000,300)
 	$(BUILD)/runner tests/httpd.lua $(if $(LONG),1000,40)
+	$(BUILD)/runner tests/http_gc.lua
 	$(if $(HTTP_MODULE),$(BUILD)/runner tests/http.lua $(if $(LONG),1000,40))
 
 .PHONY: check-tls
