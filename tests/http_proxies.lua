@@ -146,8 +146,8 @@ local function try(proxy)
     reached = reached + 1
     if not mark then return fail("it has not read %s %s", req.method, req.target) end
     if target and target:find "^%?" then target = "/" .. target end -- nginx writes the empty path of a URL so
-    -- If there is no host, Caddy sends one of its own, and it encodes letters of a host that are not ASCII.
-    local has_host = host == "" or host == req.headers.host or (host or ""):find "[\128-\255]"
+    -- If there is no host, Caddy sends one of its own; it drops brackets, and encodes letters that are not ASCII.
+    local has_host = host == "" or host == req.headers.host or (host or ""):find "[\128-\255%[]"
     local is_same = id and req.method == method and req.target == target and has_host
     if not is_same then fail("it has read %s, and not %s <%s> %s", mark, req.method, req.headers.host, req.target) end
     if seen[id or ""] then fail("a second request with the mark %s: %s %s", mark, req.method, req.target) end

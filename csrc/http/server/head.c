@@ -14,21 +14,33 @@ bool head_is_value(unsigned char c) { return (c >= ' ' && c != 127) || c == '\t'
 /* Visible ASCII characters, except `#`, which begins a fragment. */
 static bool is_of_target(unsigned char c) { return c > ' ' && c < 127 && c != '#'; }
 
-/* Characters of a host name, or of an address with a port. */
-static bool is_of_host(unsigned char c) { return c > ' ' && c < 127 && !strchr("\"#,/<>?@\\^`{|}", c); }
+/* Characters of a host name, or of an address of IPv4. */
+static bool is_of_host(unsigned char c) { return c > ' ' && c < 127 && !strchr("\"#,/:<>?@[\\]^`{|}", c); }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+static bool is_of_ipv6(char c) { return c != 0 && strchr("0123456789ABCDEFabcdef:.", c); }
+
+/* The size of the address of IPv6, with its brackets, at the beginning of a host; 0 if there is none. Of the address
+   only the characters are checked, and that it has two colons. */
+static size_t ipv6_size(Slice host) {
+  size_t at = 1, colons = 0;
+  if (host.size == 0 || *host.at != '[') return 0;
+  while (at < host.size && is_of_ipv6(host.at[at])) colons += host.at[at++] == ':';
+  return colons >= 2 && at < host.size && host.at[at] == ']' ? at + 1 : 0;
+}
+
 /* Whether it is a host, with a port or without one; the host may be empty. */
 static bool is_host(Slice host) {
-  bool is_bracketed = false, is_port = false;
-  for (size_t i = 0; i < host.size; i++) {
-    char c = host.at[i];
-    if (is_port ? !is_digit(c) : !is_of_host((unsigned char)c)) return false;
-    if (c == '[' || c == ']') is_bracketed = c == '[';
-    is_port = is_port || (c == ':' && !is_bracketed);
+  size_t at = ipv6_size(host);
+  if (!at) {
+    while (at < host.size && is_of_host((unsigned char)host.at[at])) at++;
   }
-  return true;
+  if (at == host.size) return true;
+  if (host.at[at] != ':') return false;
+  do at++;
+  while (at < host.size && is_digit(host.at[at]));
+  return at == host.size;
 }
 
 /* ---- where the head ends ---- */
@@ -87,11 +99,13 @@ static int read_version(Head *head, Slice version) {
   return version.at[5] == '1' ? 0 : 505;
 }
 
-/* Whether a target is a URL with a host. The host replaces that of the header Host, and must be as strict. */
+/* Whether a target is a URL with a host. The host replaces that of the header Host, and must be as strict. An @ in the
+   query of a URL without a path is refused, since HAProxy takes what is before it for a user. */
 static bool is_absolute(Slice target) {
   size_t at = begins_with(target, "http://") ? 7 : begins_with(target, "https://") ? 8 : 0, end = at;
   while (end < target.size && target.at[end] != '/' && target.at[end] != '?') end++;
-  return at > 0 && end > at && target.at[at] != ':' && is_host((Slice){target.at + at, end - at});
+  bool has_at = end < target.size && target.at[end] == '?' && memchr(target.at + end, '@', target.size - end);
+  return at > 0 && end > at && target.at[at] != ':' && !has_at && is_host((Slice){target.at + at, end - at});
 }
 
 static int read_first(Head *head, Slice line) {
