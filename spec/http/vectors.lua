@@ -205,7 +205,6 @@ return {
   { "expect",
     { "100-continue, and the body", "accept",
       POST .. "Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc", body = "abc" },
-    { "nothing", "accept", POST .. "Expect:\r\nContent-Length: 3\r\n\r\nabc", body = "abc" },
     { "another", "reject|accept", POST .. "Expect: 200-maybe\r\nContent-Length: 3\r\n\r\nabc" },
   },
   { "upgrade",

@@ -195,7 +195,7 @@ static int read_border(Head *head, Borders *borders, const Field *field) {
     borders->upgrades |= has_word(value, "upgrade");
   }
   if (slice_is(name, "Upgrade")) borders->has_protocol = value.size > 0;
-  if (slice_is(name, "Expect") && value.size) {
+  if (slice_is(name, "Expect")) {
     head->expects = !head->is_old;
     return slice_is(value, "100-continue") ? 0 : 417;
   }
