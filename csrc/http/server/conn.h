@@ -122,7 +122,7 @@ typedef struct Conn {
   bool is_answered;  /* there is a response */
   bool is_done;      /* the whole response is in `out` or has been sent */
   bool is_cut;       /* the response is incomplete: the connection ends with it */
-  bool resets;       /* only a reset of the connection shows the client that */
+  bool resets;       /* closing the connection resets it: no bytes are left to the system, and the client notices */
   bool keeps;        /* the connection stays open after this request */
   bool client_keeps; /* the client allows that */
   bool upgrades;     /* the response changes the protocol */

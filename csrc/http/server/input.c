@@ -2,7 +2,8 @@
 #include "http/server/input.h"
 
 static void refuse_head(Conn *conn, int status) {
-  const char *text = status == 431   ? "431: the headers are too long\n"
+  const char *text = status == 414   ? "414: the target is too long\n"
+                     : status == 431 ? "431: the headers are too long\n"
                      : status == 501 ? "501: the method or the transfer coding is not supported\n"
                      : status == 505 ? "505: this server speaks HTTP/1.1 only\n"
                      : status == 417 ? "417: the header Expect may only be 100-continue\n"
