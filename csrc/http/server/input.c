@@ -129,7 +129,9 @@ void input_take(Conn *conn) {
 }
 
 bool input_is_wanted(const Conn *conn) {
-  return conn->phase == PHASE_HEAD || (conn->phase != PHASE_WHOLE && bytes_length(&conn->in) == 0);
+  if (conn->phase == PHASE_HEAD) return true;
+  if (conn->phase == PHASE_RAW && conn->is_given) return false;
+  return conn->phase != PHASE_WHOLE && bytes_length(&conn->in) == 0;
 }
 
 /* Handles that the client has closed its sending side. */
