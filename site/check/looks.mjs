@@ -14,7 +14,7 @@ const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true };
 const BYTES_A_SECOND = 200000;
 
 // `site` is the server of the folder SITE; the other functions are those of pages.mjs.
-export function looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, playground, over }) {
+export function looks({ site, SITE, SHOTS, launch, open, until, monitor, choose, runs, playground, over }) {
   const pictureSays = (page) => page.$$eval("#picture .says", (all) => all.map((e) => e.textContent));
   const boxes = (page) => page.$$eval("#editor, #output, #monitor, #run", (all) => all.map((e) => {
     const { x, y, width, height } = e.getBoundingClientRect();
@@ -121,8 +121,7 @@ export function looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, p
         await page.click("#run");
         await frame.waitForSelector(".graph .chan.full", { timeout: 60000 });
         for (const view of ["graph", "charts", "chans", "gos", "timeline", "flows"]) {
-          await (await frame.$(`#view-${view}`)).click();
-          await frame.waitForSelector(`#view-${view}[aria-pressed="true"]`);
+          await choose(page, frame, view);
           assert.deepEqual(await frame.evaluate(faintTexts), [], `${view}, ${scheme}`);
         }
         await page.click("#stop");
@@ -191,7 +190,7 @@ export function looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, p
     async "charts span the program's life"() {
       const page = await playground(), frame = await monitor(page);
       await page.click("#run");
-      await (await frame.waitForSelector("#view-charts")).click();
+      await choose(page, frame, "charts");
       // How much of the width of the canvas, of the chart of go blocks, has its line or the area below it.
       await frame.waitForFunction(() => {
         const canvas = document.querySelector(".chart:nth-child(3) canvas");

@@ -76,6 +76,21 @@ async function showsDeadlock(page) {
 
 const monitor = async (page) => (await page.$("#monitor")).contentFrame();
 
+// Chooses a view of the monitor's page, when the picture of what will be does not cover that page any more. Not by the
+// mouse: hints may move the button meanwhile.
+async function choose(page, frame, view) {
+  await until(page, () => document.querySelector("#preview").hidden);
+  const button = `#view-${view}`;
+  await frame.waitForSelector(button, { timeout: 60000 });
+  const isSeen = await frame.$eval(button, (e) => {
+    const { x, y, width, height } = e.getBoundingClientRect();
+    e.click();
+    return document.elementFromPoint(x + width / 2, y + height / 2) === e;
+  });
+  assert.ok(isSeen, `${button} is covered`);
+  await frame.waitForSelector(`${button}[aria-pressed="true"]`, { timeout: 60000 });
+}
+
 // ---- the tests: each returns its page, which must have no complaints ----
 
 const tests = {
@@ -198,7 +213,7 @@ const tests = {
     await page.click("#run");
     const frame = await monitor(page);
     await frame.waitForFunction(() => /is the bottleneck/.test(document.querySelector(".hints")?.textContent), { timeout: 60000 });
-    await (await frame.$("#view-timeline")).click();
+    await choose(page, frame, "timeline");
     await frame.waitForSelector(".timeline .run", { timeout: 30000 });
     await page.screenshot({ path: `${SHOTS}/playground.png` });
     await page.click("#stop");
@@ -217,13 +232,13 @@ const tests = {
       print(select(2, w:take()))`);
     await page.click("#run");
     const frame = await monitor(page);
-    await (await frame.waitForSelector("#view-chans", { timeout: 20000 })).click();
+    await choose(page, frame, "chans");
     await frame.waitForFunction(() => [...document.querySelectorAll("table.chans tbody tr")].some((r) => r.textContent.includes("values")));
     await frame.$$eval("table.chans tbody tr", (rows) => rows.find((r) => r.textContent.includes("values")).click());
     await (await frame.waitForSelector(".inject input")).type("hello");
     await frame.$eval(".inject button", (button) => button.click());
     await until(page, () => document.querySelector("#output").textContent.includes("got hello"));
-    await (await frame.$("#view-gos")).click();
+    await choose(page, frame, "gos");
     await frame.$$eval("table.gos tbody tr", (rows) => rows.find((r) => r.textContent.includes("victim")).click());
     await frame.waitForSelector(".kill");
     await frame.$eval(".kill", (button) => button.click()); // not by the mouse: the page may draw it elsewhere meanwhile
@@ -250,7 +265,7 @@ const tests = {
       e.value = [...e.options].find((o) => o.textContent === text).value;
       e.dispatchEvent(new Event("change", { bubbles: true }));
     }, name);
-    await (await frame.waitForSelector("#view-flows")).click();
+    await choose(page, frame, "flows");
     await frame.waitForFunction(() => document.querySelector("tr.held")?.textContent.includes("attempt to perform arithmetic"));
     const replaced = async (code) => { // of the stage that holds
       await frame.$eval(".replace textarea", (e, text) => {
@@ -388,7 +403,7 @@ const tests = {
     const page = await playground("", { before: () => { delete WebAssembly.Suspending; } });
     await page.click("#run");
     const frame = await monitor(page);
-    await (await frame.waitForSelector("#view-timeline", { timeout: 20000 })).click();
+    await choose(page, frame, "timeline");
     await frame.waitForSelector(".timeline .run", { timeout: 30000 });
     await page.click("#stop");
     assert.match((await runs(page, "fetch 'x'"))[1], /has no Suspending/);
@@ -397,7 +412,7 @@ const tests = {
   },
 };
 
-Object.assign(tests, looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, playground, over }));
+Object.assign(tests, looks({ site, SITE, SHOTS, launch, open, until, monitor, choose, runs, playground, over }));
 
 let failed = 0;
 for (const [i, [name, test]] of Object.entries(tests).entries()) {
