@@ -658,7 +658,12 @@ describe("sim.world", function()
       current.notes = notes
       local log = sim.run(program, { seed = seed, shuffle = true })
       current.notes = nil
-      return table.concat(notes, "\n") .. "\n" .. tostring(log)
+      local lines = {}
+      for i, told in ipairs(notes) do
+        local to = told.to and told.to.name
+        lines[i] = ("%s %s %s %s %s"):format(told.from.name, to, told.what, told.arrives, told.fault)
+      end
+      return table.concat(lines, "\n") .. "\n" .. tostring(log)
     end
     for seed = 1, 2 do
       collectgarbage "stop"
@@ -714,6 +719,36 @@ describe("sim.world", function()
     assert.is_nil(text:find("runnel/", 1, true))
     local _, lines = text:gsub("\n", "")
     assert.is_true(lines < 40, text)
+  end)
+
+  it("keeps the last story as data too: hosts, and for each message from where to where it goes and when", function()
+    message(sim.explore, function()
+      local world = sim.world { faults = { reset = 1 } }
+      local bank = world:host("bank", serve(echo))
+      world:host("client", function()
+        for _ = 1, 2 do
+          if ask("bank", "5") then break end
+        end
+        bank:restart()
+        rn.chan():name "nothing":take()
+      end)
+      world:run()
+    end)
+    local told, lines = current.told, {}
+    assert.same({ "leak: the program of host client waits for ever in take", { "client", "bank" }, 0 },
+      { told.failure:match "^[^(]+%f[ (]", told.hosts, told.left_out })
+    for i, line in ipairs(told.lines) do
+      lines[i] = ("%g %s %s %s %s %s: %s"):format(line.at, line.from, line.to, line.arrives, line.fault, line.kind,
+        line.what)
+    end
+    local text = table.concat(lines, "\n")
+    assert.matches("0 client bank 1 nil connect: connects to port 80", text)
+    assert.matches('2 client bank 3 nil nil: "5\\n"', text, 1, true)
+    assert.matches("%d+ bank nil nil nil crash: crashes\n%d+ bank nil nil nil start: starts again", text)
+    assert.matches("\n%d+ client nil nil nil wait: world_spec.lua:%d+ waits for ever to take from nothing", text)
+    assert.is_nil(text:find("bank: ", 1, true))
+    pcall(sim.explore, function() error "no world" end)
+    assert.is_nil(current.told)
   end)
 
   it("tells only the end of a long story, unless all of it is asked for", function()

@@ -150,7 +150,8 @@ end
 ---connections are reset. A go block of the host that calls this never returns from it.
 function Host:crash()
   if not self.alive then return end
-  self.world:log("%s: crashes", self.name)
+  local told = self.world:log(self, nil, "crashes")
+  if told then told.kind = "crash" end
   local children = children_of(self)
   cut(self)
   self.listeners, self.sockets, self.children = {}, {}, {}
@@ -208,7 +209,8 @@ end
 ---Starts its program again; ends it first if it runs.
 function Host:restart()
   self:crash()
-  self.world:log("%s: starts again", self.name)
+  local told = self.world:log(self, nil, "starts again")
+  if told then told.kind = "start" end
   start(self)
 end
 

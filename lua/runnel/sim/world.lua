@@ -12,6 +12,16 @@ local internal = core.internal
 local go_feeding, sleep, host_of = internal.go_feeding, core.sleep, internal.host
 local note = internal.explore.note
 
+---A line of a story.
+---@class runnel.sim.Note
+---@field what string
+---@field from? runnel.sim.Host who does it, or sends it
+---@field to? runnel.sim.Host to whom it is sent
+---@field arrives? number when it arrives there, ms
+---@field more? string what else happens to it
+---@field fault? string the fault that this is
+---@field kind? "connect"|"reset"|"crash"|"start" what is not a message with data, or no message
+
 ---@class runnel.sim.World
 ---@field hosts runnel.sim.Host[] in the order in which they were made
 ---@field groups table<integer, runnel.sim.Host> hosts and processes, by the numbers of their go blocks
@@ -66,13 +76,38 @@ end
 -- ---- the story ----
 
 ---Adds a line to the story, if one is recorded.
+---@param told runnel.sim.Note
+---@return runnel.sim.Note? told nil: no story is recorded
+function World:tell(told) -- luacheck: ignore 212
+  local notes = current.notes
+  if not notes then return nil end
+  notes[#notes + 1] = told
+  note(#notes)
+  return told
+end
+
+---Adds what a host does.
+---@param host runnel.sim.Host
+---@param fault? string the fault that it is
 ---@param format string
 ---@param ... any
-function World:log(format, ...) -- luacheck: ignore 212
-  local notes = current.notes
-  if not notes then return end
-  notes[#notes + 1] = format:format(...)
-  note(#notes)
+---@return runnel.sim.Note? told nil: no story is recorded
+function World:log(host, fault, format, ...)
+  if not current.notes then return nil end
+  return self:tell { from = host, fault = fault, what = format:format(...) }
+end
+
+---Adds what a host sends to another one.
+---@param from runnel.sim.Host
+---@param to runnel.sim.Host
+---@param ms? number how long it takes; nil: it does not arrive
+---@param fault? string the fault that happens to it
+---@param format string
+---@param ... any
+---@return runnel.sim.Note? told nil: no story is recorded
+function World:log_message(from, to, ms, fault, format, ...)
+  if not current.notes then return nil end
+  return self:tell { from = from, to = to, arrives = ms and core.now() + ms, fault = fault, what = format:format(...) }
 end
 
 -- ---- hosts ----
@@ -210,7 +245,7 @@ end
 function World:partition(a, b)
   local x, y = check_hosts(self, a, b, "partition")
   self.cuts[pair(x, y)] = self.cuts[pair(x, y)] or core.chan()
-  self:log("%s and %s: cut off from each other", x.name, y.name)
+  self:tell { what = ("%s and %s: cut off from each other"):format(x.name, y.name) }
   for _, handle in ipairs(x.handles) do
     local stream = handle.stream
     if stream and stream.other.host == y then
@@ -232,7 +267,7 @@ function World:heal(a, b)
       if self.cuts[key] and (not x or key == pair(x, y)) then
         self.cuts[key]:close()
         self.cuts[key] = nil
-        self:log("%s and %s: connected again", self.hosts[i].name, self.hosts[k].name)
+        self:tell { what = ("%s and %s: connected again"):format(self.hosts[i].name, self.hosts[k].name) }
       end
     end
   end

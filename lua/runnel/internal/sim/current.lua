@@ -13,7 +13,8 @@ local internal = require "runnel.core".internal
 ---@class runnel.internal.sim.current
 ---@field world? runnel.sim.World
 ---@field luv? table the world's luv
----@field notes? string[] what the world tells for a story, while one is recorded
+---@field notes? runnel.sim.Note[] what the world tells for a story, while one is recorded
+---@field told? runnel.internal.Told the last story of a world; a page shows it as a picture
 ---@field seen? runnel.internal.FaultsSeen
 ---@field restore? fun() undoes what the world has replaced
 ---@field unwinds? boolean a library in C has called the world, so that no go block can wait

@@ -263,6 +263,8 @@ function Search:report(which, options)
   local text = kind == "deadlock" and "f waits for ever" or core.internal.error_text(err)
   if kind == "leak" then text = text:match "^leak: ([^\n]*)" end
   local first, rest = text:match "^([^\n]*)(.*)$"
+  if told.told then told.told.failure = ("%s: %s"):format(kind, first) end
+  current.told = told.told
   local schedule = format(trim(choices), hash)
   return ("sim.explore: %s: %s (%s)%s\n%s\n%sTo replay: %s"):format(kind, first,
     which or ("schedule %q"):format(schedule), rest, told.text,
