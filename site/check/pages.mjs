@@ -65,6 +65,7 @@ async function runs(page, program) {
 
 // Step 11 of the tour: who waits for whom for ever, and the bars until then.
 async function showsDeadlock(page) {
+  await page.waitForSelector(".story");
   const text = (cells) => cells.map((e) => e.textContent);
   assert.deepEqual(await page.$$eval(".story tr:first-child th", text), ["", "f", "a to b", "b to a"]);
   const ever = await page.$$eval(".story td.ever", text);
@@ -72,6 +73,21 @@ async function showsDeadlock(page) {
     "waits for ever to take from b", "waits for ever to take from a"]);
   assert.ok((await page.$$eval(".story td.deed", text)).some((deeds) => /starts a to b\n.*starts b to a/s.test(deeds)));
   assert.equal(await page.$$eval(".story td.take", (all) => all.length), 5); // f for four steps, "a to b" for one
+}
+
+// Step 13: the hosts, the messages, of which one is lost, and that the mended program has been searched.
+async function showsMessages(page) {
+  await page.waitForSelector(".sequence svg");
+  assert.match(await output(page), /error: the sum is 10 .*\nwith ids: all \d[\d,]* schedules of its go blocks\n/s);
+  assert.equal(await page.$eval(".sequence figcaption", (e) => e.textContent), "error: the sum is 10");
+  const heads = await page.$$eval(".sequence .host text", (all) => all.map((e) => e.textContent));
+  assert.deepEqual(heads, ["client", "bank", "client", "bank"]); // above and below
+  const messages = await page.$$eval(".sequence .message", (all) => all.filter((e) => e.querySelector("text")).map((e) =>
+    [e.querySelector("title").textContent, e.classList.contains("bad")]));
+  const lost = messages.filter(([, bad]) => bad);
+  assert.equal(lost.length, 1);
+  assert.match(lost[0][0], /^13 ms: "done" is lost: the connection is reset \(fault reset\)$/);
+  assert.equal(messages.filter(([title]) => /: "a17 5"$/.test(title)).length, 2);
 }
 
 const monitor = async (page) => (await page.$("#monitor")).contentFrame();
@@ -136,11 +152,12 @@ const tests = {
       await over(page);
       assert.equal(await status(page), step === 5 ? "1" : "0", `step ${step}: ${await output(page)}`);
       const frame = await monitor(page);
-      if (step !== 10 && step !== 5) await frame.waitForSelector(".graph .chan", { timeout: 30000 });
+      if (![5, 10, 13].includes(step)) await frame.waitForSelector(".graph .chan", { timeout: 30000 });
       if (step === 11) await showsDeadlock(page);
+      if (step === 13) await showsMessages(page);
       const next = await page.$(".dots a.next");
       if (!next) {
-        assert.equal(step, 12);
+        assert.equal(step, 13);
         return page;
       }
       await Promise.all([page.waitForNavigation(), next.click()]);
@@ -324,7 +341,8 @@ const tests = {
       ["local function f() return 1 + f() end f()", /stack overflow/],
       ["local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(1000) .. i end", /not enough memory/],
       ["local rn = require 'runnel' rn.threads(2, print)", /does not run in a web page, which has no threads/],
-      ["require 'runnel.uv'", /does not run in a web page/],
+      ["require 'luv'", /does not run in a web page, which has no files, sockets and processes/],
+      ["require 'runnel.uv'.connect('h', 1)", /^runnel: playground\.lua:1: connect: a web page has no files, sockets and processes/],
       ["local s = ('x'):rep(1e9)", /not enough memory/],
       ["fetch 'no-such-page':take() print(require 'runnel'.is_chan(fetch 'no-such-page'))", /status 404/],
     ]) {
