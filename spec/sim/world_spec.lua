@@ -191,6 +191,23 @@ describe("sim.world", function()
       assert.equal("hello!", answer)
     end)
 
+    it("have clocks of their own, which may be wrong", function()
+      local times = {}
+      run(function(world)
+        for name, skew in pairs { right = 0, fast = 90000, slow = -1500 } do
+          world:host(name, function()
+            rn.sleep(2000)
+            times[name] = { os.time(), os.date("!%Y-%m-%d %H:%M:%S") }
+          end, { skew = skew })
+        end
+        world:run()
+        times.world = { os.time(), os.date("!%Y-%m-%d %H:%M:%S") }
+      end)
+      local right = { 1700000002, "2023-11-14 22:13:22" }
+      assert.same({ right = right, world = right, fast = { 1700000092, "2023-11-14 22:14:52" },
+        slow = { 1700000000, "2023-11-14 22:13:20" } }, times)
+    end)
+
     it("have timers", function()
       local ticks = {}
       run(function(world)
@@ -599,6 +616,9 @@ describe("sim.world", function()
     it("wrong hosts", function()
       complains("host: the name of a host expected", function(world) world:host(1, print) end)
       complains("host: a function expected", function(world) world:host "a" end)
+      complains("host: skew: a number of milliseconds, at least %-1700000000000, expected, got true", function(world)
+        world:host("a", print, { skew = true })
+      end)
       complains('host: there is a host "a" already', function(world)
         world:host("a", function() end)
         world:host("a", function() end)

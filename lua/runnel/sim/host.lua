@@ -14,6 +14,7 @@ local internal = core.internal
 ---@field world runnel.sim.World
 ---@field f fun() its program
 ---@field restarts? number after how many ms it starts again, if the fault crash ends it; nil: that fault spares it
+---@field skew number by how many ms its clock is ahead
 ---@field born integer how often it has started: what belongs to an earlier start has no effect any more
 ---@field alive boolean
 ---@field main runnel.Channel<any> the result of its program
@@ -58,10 +59,11 @@ end
 ---@param number integer
 ---@param f fun()
 ---@param restarts? number
+---@param skew number
 ---@return runnel.sim.Host
-local function new(world, name, number, f, restarts)
+local function new(world, name, number, f, restarts, skew)
   local self = setmetatable({
-    world = world, name = name, number = number, f = f, restarts = restarts, born = 0, alive = false,
+    world = world, name = name, number = number, f = f, restarts = restarts, skew = skew, born = 0, alive = false,
     address = world:new_address(),
   }, Host)
   self.machine, self.disk, self.locks = self, disks.new(self), {}

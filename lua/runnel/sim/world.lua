@@ -6,23 +6,13 @@ local current = require "runnel.internal.sim.current"
 local faults = require "runnel.sim.faults"
 local guard = require "runnel.internal.guard"
 local hosts = require "runnel.sim.host"
+local stories = require "runnel.sim.story"
 local system = require "runnel.sim.system"
 
 local internal = core.internal
 local go_feeding, sleep, host_of = internal.go_feeding, core.sleep, internal.host
-local note = internal.explore.note
 
----A line of a story.
----@class runnel.sim.Note
----@field what string
----@field from? runnel.sim.Host who does it, or sends it
----@field to? runnel.sim.Host to whom it is sent
----@field arrives? number when it arrives there, ms
----@field more? string what else happens to it
----@field fault? string the fault that this is
----@field kind? "connect"|"reset"|"crash"|"start" what is not a message with data, or no message
-
----@class runnel.sim.World
+---@class runnel.sim.World: runnel.sim.Story
 ---@field hosts runnel.sim.Host[] in the order in which they were made
 ---@field groups table<integer, runnel.sim.Host> hosts and processes, by the numbers of their go blocks
 ---@field names string[] their names
@@ -48,6 +38,7 @@ local note = internal.explore.note
 local World = {}
 World.__index = World
 World.__name = "runnel.sim.world"
+for name, f in pairs(stories) do World[name] = f end
 
 local OPTIONS = { faults = true, latency = check.kinds.ms(0), delays = true, rate = true }
 
@@ -73,43 +64,6 @@ function World:later(ms, host, f, a, b) -- luacheck: ignore 212
   host_of(0, go_feeding(guard.nothing, nil, run, host, host and host.born, ms, f, a, b))
 end
 
--- ---- the story ----
-
----Adds a line to the story, if one is recorded.
----@param told runnel.sim.Note
----@return runnel.sim.Note? told nil: no story is recorded
-function World:tell(told) -- luacheck: ignore 212
-  local notes = current.notes
-  if not notes then return nil end
-  notes[#notes + 1] = told
-  note(#notes)
-  return told
-end
-
----Adds what a host does.
----@param host runnel.sim.Host
----@param fault? string the fault that it is
----@param format string
----@param ... any
----@return runnel.sim.Note? told nil: no story is recorded
-function World:log(host, fault, format, ...)
-  if not current.notes then return nil end
-  return self:tell { from = host, fault = fault, what = format:format(...) }
-end
-
----Adds what a host sends to another one.
----@param from runnel.sim.Host
----@param to runnel.sim.Host
----@param ms? number how long it takes; nil: it does not arrive
----@param fault? string the fault that happens to it
----@param format string
----@param ... any
----@return runnel.sim.Note? told nil: no story is recorded
-function World:log_message(from, to, ms, fault, format, ...)
-  if not current.notes then return nil end
-  return self:tell { from = from, to = to, arrives = ms and core.now() + ms, fault = fault, what = format:format(...) }
-end
-
 -- ---- hosts ----
 
 ---@return string
@@ -126,13 +80,13 @@ function World:moved(host, address)
   self.by_address[address] = host
 end
 
-local HOST_OPTIONS = { restart = check.kinds.ms(0) }
+local HOST_OPTIONS = { restart = check.kinds.ms(0), skew = check.kinds.ms(-system.BEGIN_MS) }
 
 ---Adds a host, and starts its program in a go block of it. What the program starts belongs to the host, too.
 ---@param name string other hosts connect to that name
 ---@param f fun() its program. World:run waits until it returns, unless it listens for connections
----@param opts? { restart?: number } `restart`: the fault crash may end the host, which starts again after that many
----ms
+---@param opts? { restart?: number, skew?: number } `restart`: the fault crash may end the host, which starts again after
+---that many ms. `skew`: by how many ms its clock (os.time, os.date) is ahead; negative: it is behind
 ---@return runnel.sim.Host host
 function World:host(name, f, opts)
   check.string(name, "the name of a host", "host")
@@ -140,7 +94,7 @@ function World:host(name, f, opts)
   check.options(opts, HOST_OPTIONS, "host")
   if self.by_name[name] then error(("host: there is a host %q already"):format(name), 2) end
   local number = self:new_number(name)
-  local host = hosts.new(self, name, number, f, opts and opts.restart)
+  local host = hosts.new(self, name, number, f, opts and opts.restart, opts and opts.skew or 0)
   self.hosts[#self.hosts + 1], self.groups[number] = host, host
   self.by_name[name], self.by_address[host.address] = host, host
   return host
@@ -189,7 +143,7 @@ function World:elect(host, ms)
   require("runnel.sim.nats.jetstream").elect(kept, ms)
 end
 
----ms since 1970, by the world's clock.
+---ms since 1970, by a clock without skew.
 ---@param now? number the time in ms; default: now
 ---@return number
 function World:time(now) return system.BEGIN_MS + (now or core.now()) - self.began end
