@@ -208,6 +208,52 @@ describe("sim.world", function()
         slow = { 1700000000, "2023-11-14 22:13:20" } }, times)
     end)
 
+    it("share modules, but for programs that are files: these have modules and globals of their own at each start",
+      function()
+        local dir <close> = process.directory()
+        dir:write("counter.lua", "local n = 0\nreturn function() n = n + 1 return n end")
+        dir:write("server.lua", [[
+          local count, rn = require "counter", require "runnel"
+          assert(count == require "counter")
+          starts = (starts or 0) + 1
+          for _ = 1, 2 do count() end
+          rn.go(function() rn.sleep(1) io.open("/counts", "a"):write(count(), " ", starts, " ", _G.starts, "\n") end)
+        ]])
+        local before = package.path
+        package.path = dir.path .. "/?.lua;" .. before
+        finally(function() package.path, package.loaded.counter = before, nil end)
+        local shared, counts = {}, {}
+        run(function(world)
+          for i = 1, 2 do world:host("shared " .. i, function() shared[i] = require "counter"() end) end
+          local one, two = world:host("one", dir.path .. "/server.lua"), world:host("two", dir.path .. "/server.lua")
+          world:run()
+          counts = { one:get "/counts", two:get "/counts" }
+          two:put("/counts", "")
+          two:restart()
+          world:run()
+          counts[3] = two:get "/counts"
+        end)
+        assert.same({ 1, 2 }, shared)
+        assert.same({ "3 1 1\n", "3 1 1\n", "3 1 1\n" }, counts)
+        assert.is_nil(rawget(_G, "starts"))
+      end)
+
+    it("name the file of their program in stories and errors", function()
+      local dir <close> = process.directory()
+      dir:write("bad.lua", "error 'no'")
+      dir:write("worse.lua", "local x = = 1")
+      assert.matches("error: bad: [^\n]*bad.lua:1: no", message(sim.explore, function()
+        local world = sim.world()
+        world:host("bad", dir.path .. "/bad.lua")
+        world:run()
+      end))
+      for file, problem in pairs { ["none.lua"] = "cannot open", ["worse.lua"] = "worse.lua:1: unexpected symbol" } do
+        local text = message(run, function(world) world:host("a", dir.path .. "/" .. file) end)
+        assert.matches("^spec/sim/world_spec.lua:%d+: ", text)
+        assert.is_truthy(text:find(problem, 1, true), text)
+      end
+    end)
+
     it("have timers", function()
       local ticks = {}
       run(function(world)

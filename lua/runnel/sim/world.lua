@@ -84,17 +84,18 @@ local HOST_OPTIONS = { restart = check.kinds.ms(0), skew = check.kinds.ms(-syste
 
 ---Adds a host, and starts its program in a go block of it. What the program starts belongs to the host, too.
 ---@param name string other hosts connect to that name
----@param f fun() its program. World:run waits until it returns, unless it listens for connections
+---@param f fun()|string its program, or the path of a Lua file, which is loaded anew at each start, with globals and
+---modules of its own. World:run waits until it returns, unless it listens for connections
 ---@param opts? { restart?: number, skew?: number } `restart`: the fault crash may end the host, which starts again after
 ---that many ms. `skew`: by how many ms its clock (os.time, os.date) is ahead; negative: it is behind
 ---@return runnel.sim.Host host
 function World:host(name, f, opts)
   check.string(name, "the name of a host", "host")
-  check.callable(f, "host")
+  if type(f) ~= "string" then check.callable(f, "host") end
   check.options(opts, HOST_OPTIONS, "host")
   if self.by_name[name] then error(("host: there is a host %q already"):format(name), 2) end
   local number = self:new_number(name)
-  local host = hosts.new(self, name, number, f, opts and opts.restart, opts and opts.skew or 0)
+  local host = hosts.new(self, name, number, f, opts and opts.restart, opts and opts.skew or 0, 3)
   self.hosts[#self.hosts + 1], self.groups[number] = host, host
   self.by_name[name], self.by_address[host.address] = host, host
   return host

@@ -7,6 +7,7 @@ local internal = require "runnel.core".internal
 ---@class runnel.internal.FaultsSeen
 ---@field asked table<string, true> the faults that the worlds were asked for
 ---@field possible table<string, true> those for which there was a place
+---@field parsed table<string, string> files of the hosts' programs, parsed (sim/program.lua)
 ---@field places? integer at how many places a fault could have happened in one run, at most; nil in sim.each_seed,
 ---where no run may depend on those before
 
@@ -59,7 +60,7 @@ end
 
 ---@param places? integer
 ---@return runnel.internal.FaultsSeen
-function current.new_seen(places) return { asked = {}, possible = {}, places = places } end
+function current.new_seen(places) return { asked = {}, possible = {}, parsed = {}, places = places } end
 
 ---The error for faults that were asked for and had no place in any run; nil if there are none.
 ---@param seen runnel.internal.FaultsSeen
