@@ -86,8 +86,8 @@ local HOST_OPTIONS = { restart = check.kinds.ms(0), skew = check.kinds.ms(-syste
 ---@param name string other hosts connect to that name
 ---@param f fun()|string its program, or the path of a Lua file, which is loaded anew at each start, with globals and
 ---modules of its own. World:run waits until it returns, unless it listens for connections
----@param opts? { restart?: number, skew?: number } `restart`: the fault crash may end the host, which starts again after
----that many ms. `skew`: by how many ms its clock (os.time, os.date) is ahead; negative: it is behind
+---@param opts? { restart?: number, skew?: number } `restart`: the fault crash may end the host, which starts again
+---after that many ms. `skew`: by how many ms its clock (os.time, os.date) is ahead; negative: it is behind
 ---@return runnel.sim.Host host
 function World:host(name, f, opts)
   check.string(name, "the name of a host", "host")
