@@ -86,7 +86,7 @@ async function showsMessages(page) {
     [e.querySelector("title").textContent, e.classList.contains("bad")]));
   const lost = messages.filter(([, bad]) => bad);
   assert.equal(lost.length, 1);
-  assert.match(lost[0][0], /^13 ms: "done" is lost: the connection is reset \(fault reset\)$/);
+  assert.match(lost[0][0], /^4 ms: "done" is lost: the connection is reset \(fault reset\)$/);
   assert.equal(messages.filter(([title]) => /: "a17 5"$/.test(title)).length, 2);
 }
 
