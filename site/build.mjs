@@ -1,5 +1,5 @@
-// build.mjs WORK OUT: writes the site to OUT. WORK has the module (runnel.js, runnel.wasm, modules.txt) and the packages of
-// npm. SITE_URL is the address that the site will have, if it is known. Fails if a link leads nowhere.
+// build.mjs WORK OUT: writes the site to OUT. WORK has the module (runnel.js, runnel.wasm, modules.txt, worlds.txt) and the
+// packages of npm. SITE_URL is the address that the site will have, if it is known. Fails if a link leads nowhere.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -203,7 +203,7 @@ build({ entryPoints: ["site.js", "front.js", "workbench.js", "search.js"].map((f
 css(path.join(HERE, "pages/site.css"), "assets/site.css");
 write("assets/worker.js", [path.join(WORK, "runnel.js"), path.join(HERE, "pages/program.js"), path.join(HERE, "pages/worker.js")].map((from) =>
   esbuild.transformSync(readFileSync(from, "utf8"), { minify: true }).code).join("\n"));
-for (const name of ["runnel.wasm", "modules.txt"]) copy(path.join(WORK, name), `assets/${name}`);
+for (const name of ["runnel.wasm", "modules.txt", "worlds.txt"]) copy(path.join(WORK, name), `assets/${name}`);
 for (const name of ["favicon.svg", "social.png"]) copy(path.join(HERE, "pictures", name), `assets/${name}`);
 
 const MONITOR = "csrc/monitor/page";

@@ -13,7 +13,7 @@ site: ## write the documentation, with snippets that run in the browser, into bu
 	@scripts/lua_source $(SITE_WORK)/lua
 	@site/packages $(SITE_WORK)
 	$(THEN) run-site
-run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt
+run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.txt
 	@RUNNEL_VERSION='$(VERSION)' SITE_URL='$(SITE_URL)' node site/build.mjs $(SITE_WORK) $(SITE)
 
 # ---- the module: Lua and the core in WebAssembly ----
@@ -30,12 +30,17 @@ WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WOR
 WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls internal/tls uv uv/% internal/uv/% \
                  prompt internal/prompt/% internal/need sim/% driver/% meta all file thread internal/threads/% \
                  metrics internal/metrics_text traceparent internal/trace_context internal/tracing/otlp \
-                 internal/sim/explore_world_story profile internal/profile/%
+                 $(WASM_STORY) profile internal/profile/%
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES))) \
                  lua/runnel/internal/prompt/width.lua
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
 WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,alt monitor pipe pipeline reduce \
                  $(addprefix internal/,check ends entries errors/deadlock errors/reports guard jobs short))
+# Simulated worlds, and runnel.uv on top of them. A program that uses them loads worlds.txt.
+WASM_STORY     = internal/sim/explore_world_story
+WASM_NO_WORLD  = internal/uv/real sim/database sim/http sim/upgrade sim/nats sim/nats/% sim/remove
+WASM_WORLD     = $(filter-out $(WASM_NO_WORLD:%=lua/runnel/%.lua),$(filter $(patsubst %,lua/runnel/%.lua,$(WASM_STORY) uv uv/% \
+                 internal/uv/% sim/%),$(LUA_FILES))) csrc/site/runnel.internal.uv.real.lua csrc/site/runnel.site.story.lua
 WASM_HOST      = lua/runnel/host/blocks.lua csrc/site/runnel.site.lua
 
 # longjmp by WebAssembly's own exceptions: no JavaScript is on the stack, so that a program can be suspended, and a yield
@@ -77,9 +82,11 @@ $(SITE_WORK)/modules.c: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WA
 	$(Q)$(LUA) scripts/embed.lua --bare runnel_modules librunnel/modules.h $(WASM_LUA_FIRST) > $@.new
 	@mv $@.new $@
 
-$(SITE_WORK)/modules.txt: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WASM_LUA_FILES)
+$(SITE_WORK)/modules.txt: $(filter-out $(WASM_LUA_FIRST),$(WASM_LUA_FILES)) csrc/site/runnel.site.not_here.lua
+$(SITE_WORK)/worlds.txt: $(WASM_WORLD)
+$(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.txt: scripts/embed.lua scripts/bare_lua.lua site/site.mk
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua --text $(filter-out $(WASM_LUA_FIRST),$(WASM_LUA_FILES)) > $@.new
+	$(Q)$(LUA) scripts/embed.lua --text $(filter lua/% csrc/%,$^) > $@.new
 	@mv $@.new $@
 
 $(SITE_WORK)/host_modules.c: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WASM_HOST)

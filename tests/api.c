@@ -257,6 +257,105 @@ static void tasks_run_before_the_wait(void) {
   lua_close(L);
 }
 
+/* ---- readers ---- */
+
+typedef struct Reading {
+  int fd;            /* a pipe's end */
+  int calls;         /* how often `ready` was called */
+  bool reads;        /* `ready` reads a byte */
+  runnel_port *port; /* `ready` posts to it; or NULL */
+} Reading;
+
+static void note_reading(void *data) {
+  Reading *reading = (Reading *)data;
+  char byte;
+  reading->calls++;
+  if (reading->reads) CHECK(read(reading->fd, &byte, 1) == 1);
+  if (reading->port) OK(runnel_post_integer(reading->port, reading->calls));
+}
+
+static bool is_readable(int fd) {
+  struct pollfd polled = {.fd = fd, .events = POLLIN};
+  return poll(&polled, 1, 0) == 1;
+}
+
+static void readers_are_called_in_steps(void) {
+  lua_State *L = open_state();
+  int ends[2], fd;
+  int64_t next;
+  runnel_reader *reader = NULL;
+  CHECK(pipe(ends) == 0);
+  Reading reading = {.fd = ends[0]};
+  IS(RUNNEL_BAD_ARGUMENT, runnel_reader_open(L, NULL, &reading, &reader));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_reader_open(L, note_reading, &reading, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_reader_watch(NULL, ends[0]));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_reader_close(NULL));
+  OK(runnel_fd(L, &fd));
+  int code = runnel_reader_open(L, note_reading, &reading, &reader);
+  if (code == RUNNEL_IDLE) { /* not on Linux */
+    lua_close(L);
+    return;
+  }
+  OK(code);
+  IS(RUNNEL_RAISED, runnel_reader_watch(reader, 1000000));
+  OK(runnel_reader_watch(reader, ends[0]));
+  (void)runnel_step(L, 1, &next);
+  CHECK(reading.calls == 0 && !is_readable(fd));
+  CHECK(write(ends[1], "ab", 2) == 2);
+  CHECK(is_readable(fd)); /* the descriptor that a host got before there was a reader */
+  (void)runnel_step(L, 1, &next);
+  CHECK(reading.calls == 1 && is_readable(fd)); /* it has read nothing */
+  reading.reads = true;
+  for (int i = 2; i <= 4; i++) {
+    (void)runnel_step(L, 1, &next);
+    CHECK(reading.calls == (i < 3 ? i : 3));
+  }
+  CHECK(!is_readable(fd));
+  CHECK(write(ends[1], "c", 1) == 1);
+  OK(runnel_reader_watch(reader, -1));
+  CHECK(!is_readable(fd));
+  (void)runnel_step(L, 1, &next);
+  CHECK(reading.calls == 3);
+  OK(runnel_reader_watch(reader, ends[0]));
+  (void)runnel_step(L, 1, &next);
+  CHECK(reading.calls == 4);
+  OK(runnel_reader_close(reader));
+  CHECK(write(ends[1], "d", 1) == 1);
+  (void)runnel_step(L, 1, &next);
+  CHECK(reading.calls == 4 && !is_readable(fd));
+  (void)close(ends[0]);
+  (void)close(ends[1]);
+  lua_close(L);
+}
+
+static void readers_end_a_wait_and_post(void) {
+  lua_State *L = open_state();
+  int ends[2];
+  runnel_chan *ch = NULL;
+  runnel_reader *reader = NULL;
+  CHECK(pipe(ends) == 0);
+  Reading reading = {.fd = ends[0], .reads = true};
+  if (runnel_reader_open(L, note_reading, &reading, &reader) != RUNNEL_OK) {
+    lua_close(L);
+    return;
+  }
+  OK(runnel_reader_watch(reader, ends[0]));
+  OK(runnel_chan_new(L, RUNNEL_FIXED, 0, &ch));
+  OK(runnel_port_open(L, ch, 2, RUNNEL_LEAVE_OPEN, &reading.port));
+  OK(runnel_chan_push(L, ch));
+  lua_setglobal(L, "ch");
+  CHECK(write(ends[1], "ab", 2) == 2);
+  lua(L, "assert(ch:take() == 1 and ch:take() == 2)"); /* else it would wait for ever */
+  CHECK(reading.calls == 2);
+  OK(runnel_chan_release(L, ch));
+  lua_close(L);
+  OK(runnel_reader_watch(reader, -1));
+  OK(runnel_reader_close(reader)); /* also when the state is closed */
+  OK(runnel_port_release(reading.port));
+  (void)close(ends[0]);
+  (void)close(ends[1]);
+}
+
 static void codes_have_texts(void) {
   for (int code = RUNNEL_FOREIGN; code <= RUNNEL_CLOSED; code++) {
     for (int other = RUNNEL_FOREIGN; other < code; other++) {
@@ -1604,6 +1703,8 @@ static const Test TESTS[] = {
     TEST(open_refuses),
     TEST(functions_for_modules),
     TEST(tasks_run_before_the_wait),
+    TEST(readers_are_called_in_steps),
+    TEST(readers_end_a_wait_and_post),
     TEST(codes_have_texts),
     TEST(chan_values),
     TEST(chan_closing),

@@ -15,7 +15,7 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
 CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts differences embed fuzz gc host model nats-memory \
-         nats-races httpd-memory httpd-races sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
+         nats-races httpd-memory httpd-races proxies sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
          shared-races soak soak-machines specs-long spin threads \
          tls-memory tls-races valgrind websocket
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
@@ -199,6 +199,12 @@ check-differences: BUILT  =
 run-differences: programs
 	$(RUNNEL) tests/http_differences.lua $(if $(LONG),600,60) $(SEED)
 
+check-proxies: ## requests that nginx, HAProxy or Caddy in front of http.serve has not read as it does; LONG=1: 10 minutes of random ones; SEED=n
+check-proxies: NEEDED = proxies
+check-proxies: BUILT  =
+run-proxies: programs
+	$(RUNNEL) tests/http_proxies.lua $(if $(LONG),600,60) $(SEED)
+
 # Failing allocations with the thread sanitizer take a quarter of an hour, so only the long form has them.
 .PHONY: check-sqlite
 check-sqlite: check-sqlite-memory check-sqlite-races ## databases of runnel.sqlite used in every way, with sanitizers
@@ -222,6 +228,7 @@ run-httpd-memory run-httpd-races: $(BUILD)/runner $(HTTPD_MODULE) $(HTTP_MODULE)
 	$(if $(HTTP_OOM),$(HTTP_OOM) tests/http_oom.lua $(if $(LONG),0,20))
 	$(BUILD)/httpd_oom $(if $(LONG),2000,300)
 	$(BUILD)/runner tests/httpd.lua $(if $(LONG),1000,40)
+	$(BUILD)/runner tests/http_gc.lua
 	$(if $(HTTP_MODULE),$(BUILD)/runner tests/http.lua $(if $(LONG),1000,40))
 
 .PHONY: check-tls
@@ -345,9 +352,9 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 # ---- together, and outside the tree ----
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
-              check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-websocket check-tls \
-              check-spin check-soak check-soak-machines check-api check-host check-embed check-install check-static check-analyzer \
-              check-differences
+              check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-proxies check-differences \
+              check-websocket check-tls check-spin check-soak check-soak-machines check-api check-host check-embed \
+              check-install check-static check-analyzer
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)

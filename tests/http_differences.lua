@@ -16,12 +16,10 @@ local uv = require "runnel.uv"
 
 local seconds, seed = tonumber(arg[1]) or 60, math.tointeger(tonumber(arg[2])) or os.time()
 math.randomseed(seed)
-local random = math.random
 print(("seed %d, %d s"):format(seed, seconds))
 
 local AT_ONCE <const> = 40 -- how many requests are on their way
 local PATIENCE <const> = 250 -- ms that a server may take to answer; longer to confirm a difference
-local LONGEST <const> = 400 -- bytes of a request
 
 -- ---- the servers ----
 
@@ -140,49 +138,7 @@ end
 
 -- ---- requests ----
 
-local bases = {}
-for _, group in ipairs(dofile "spec/http/vectors.lua") do
-  for i = 2, #group do
-    if #group[i][3] <= LONGEST then bases[#bases + 1] = group[i][3] end
-  end
-end
-
-local WORDS <const> = {
-  "\r\n", "\n", "\r", "\t", " ", "\0", "\11", "\12", "\127", "\160", "\233", ",", ";", ":", "\"", "\\", "/", "?", "#",
-  "%", "@", "[", "]", "0", "3", "a", "-", "+", "_", "0x", "chunked", "close", "keep-alive", "gzip", "identity", "x:80",
-  "X-A: a\r\n", "Content-Length: 3\r\n", "Content-Length: 0\r\n", "Content-Length: 3, 3\r\n", "Host: x\r\n",
-  "Host: y\r\n", "Transfer-Encoding: chunked\r\n", "Transfer-Encoding: gzip\r\n", "Connection: close\r\n",
-  "Connection: keep-alive\r\n",
-  "Connection: upgrade\r\n", "Upgrade: a\r\n", "Expect: 100-continue\r\n", "Trailer: X-A\r\n", "Content-Length", "X-A",
-  "HTTP/1.0", "HTTP/1.1", "HTTP/2.0", "GET ", "HEAD ", "POST ", "CONNECT ", "OPTIONS ", "PRI ", "get ", "http://x",
-  "https://x/", "//x/", "*", "3\r\nabc\r\n", "0\r\n\r\n", "0\r\n", ";a=b", ";a=\"b;c\"", "\r\n ", "\r\n\t", "\r\n\r\n",
-}
-
-local function change(bytes)
-  local at, n, what = random(#bytes + 1), random(random(2) == 1 and 2 or 12), random(7)
-  local before, behind = bytes:sub(1, at - 1), bytes:sub(at)
-  if what == 1 then return before .. string.char(random(0, 255)) .. behind:sub(2) end
-  if what == 2 then return before .. behind:sub(n + 1) end
-  if what == 3 then return before .. behind:sub(1, n) .. behind end
-  if what == 4 then return before .. WORDS[random(#WORDS)] .. behind:sub(n + 1) end
-  if what == 5 then -- a line moves
-    local lines = {}
-    for line in bytes:gmatch "[^\n]*\n?" do lines[#lines + 1] = line end
-    table.insert(lines, random(#lines), table.remove(lines, random(#lines)))
-    return table.concat(lines)
-  end
-  if what == 6 then -- the end of another request
-    local other = bases[random(#bases)]
-    return before .. other:sub(random(#other))
-  end
-  return before .. WORDS[random(#WORDS)] .. behind
-end
-
-local function make()
-  local bytes = bases[random(#bases)]
-  for _ = 1, random(3) do bytes = change(bytes) end
-  return bytes:sub(1, LONGEST)
-end
+local changes = dofile "tests/http_changes.lua"
 
 -- Removes parts of a request while the kind of difference stays the same, but not its method, since Node knows only
 -- some methods.
@@ -243,7 +199,7 @@ end
 
 local function run()
   while rn.now() < deadline do
-    local bytes = make()
+    local bytes = changes.random()
     requests = requests + 1
     local kind = compare(ports, bytes, PATIENCE)
     if kind and compare(ports, bytes, PATIENCE * 4) == kind then note(kind, bytes) end

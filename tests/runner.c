@@ -10,6 +10,8 @@
      limit(s)        ends the process unless it is called again within s seconds;
      memory(n)       limits the state to n bytes more than now; without n, lifts the limit;
      fail(k, seed)   makes one allocation in k fail, at random; without k, none;
+     collect(is)     if `is` is true, collects all garbage before each instruction of Lua, also in coroutines that are
+                     made from now on;
      command         is the shell command that runs the script without arguments.
    When the script has ended, the state is closed with everything that is still parked; then every tracked value must
    have been finalized once, and all memory freed. */
@@ -82,6 +84,18 @@ static int t_fail(lua_State *L) {
   return 0;
 }
 
+/* A hook. */
+static void collect_all(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  (void)lua_gc(L, LUA_GCCOLLECT);
+}
+
+/* collect(is) */
+static int t_collect(lua_State *L) {
+  lua_sethook(L, lua_toboolean(L, 1) ? collect_all : NULL, LUA_MASKCOUNT, 1);
+  return 0;
+}
+
 /* __gc of a tracked value: calls its function. */
 static int finalized(lua_State *L) {
   Track *track = track_of(L);
@@ -124,8 +138,9 @@ static void open_all(lua_State *L, char **argv) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_runnel_core);
   lua_setfield(L, -2, "runnel.core");
-  static const luaL_Reg functions[] = {{"bytes", t_bytes}, {"fail", t_fail},     {"invariants", invariants_check},
-                                       {"limit", t_limit}, {"memory", t_memory}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"bytes", t_bytes}, {"collect", t_collect}, {"fail", t_fail}, {"invariants", invariants_check},
+      {"limit", t_limit}, {"memory", t_memory},   {NULL, NULL}};
   luaL_newlib(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, finalized);

@@ -26,28 +26,28 @@ void driver_check_hook(lua_State *L) {
 enum { MAX_WAIT_NO_WAKEUP_MS = 10 }; /* the longest wait in a driver that does not watch the wakeup */
 
 /* Sleeps until `fd` or `other` (unless negative) is readable, or the wakeup is signalled. Blocks signals between the
-   check of the debug hook and the sleep: a signal in between would not end the sleep. */
-static void sleep_ns(lua_State *L, const Sched *S, int fd, int other, int64_t ns) {
+   check of the debug hook and the sleep: a signal in between would not end the sleep. Returns as sleep_on. */
+static bool sleep_ns(lua_State *L, const Sched *S, int fd, int other, int64_t ns) {
   const int fds[SLEEP_FDS] = {fd, other, sched_wakeup_fd(S), S->input_is_watched ? STDIN_FILENO : -1};
   sigset_t old;
   signals_block(&old);
-  if (!lua_gethookmask(L)) sleep_on(fds, ns, &old);
+  bool is_over = lua_gethookmask(L) || sleep_on(fds, ns, &old);
   signals_restore(&old);
+  return is_over;
 }
 
 bool driver_wait_readable(lua_State *L, Sched *S, int fd, int other, int64_t ns) {
-  World *w = &S->world;
   S->wakeup_is_watched = true;
-  if (S->stop || w->ready.first) return false;
-  Timer *first = heap_first(&w->heap);
+  if (S->stop || S->world.ready.first) return false;
+  Timer *first = heap_first(&S->world.heap);
   if (first) {
-    int64_t left = first->deadline - clock_now(&w->clock);
+    int64_t left = first->deadline - clock_now(&S->world.clock);
     if (left <= 0) return false;
     if (ns < 0 || left < ns) ns = left;
   }
-  if (ns != 0) sleep_ns(L, S, fd, other, ns);
+  bool is_over = ns == 0 || sleep_ns(L, S, fd, other, ns);
   driver_check_hook(L);
-  return true;
+  return is_over;
 }
 
 /* Waits in the driver on top of L, and pops it. */
@@ -69,7 +69,7 @@ void driver_wait(lua_State *L, Sched *S, int64_t ns) {
   }
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
     lua_pop(L, 1);
-    if (ns != 0) sleep_ns(L, S, -1, -1, ns);
+    if (ns != 0) (void)sleep_ns(L, S, -1, -1, ns);
   } else {
     wait_in(L, S, ns);
   }

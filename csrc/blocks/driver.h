@@ -25,8 +25,8 @@ bool driver_has_news(const Sched *S);
 void driver_wait(lua_State *L, Sched *S, int64_t ns);
 
 /* For drivers in Lua over an event loop with a descriptor: waits until `fd` or `other` (unless negative) is readable,
-   another thread has news, the next deadline is due, or `ns` have passed, unless negative. Returns false at once if a
-   go block is ready or a deadline is due. Raises what a debug hook raises. */
+   another thread has news, the next deadline is due, or `ns` have passed, unless negative. Returns false if only another
+   thread has news; and at once if a go block is ready or a deadline is due. Raises what a debug hook raises. */
 bool driver_wait_readable(lua_State *L, Sched *S, int fd, int other, int64_t ns);
 
 /* Whether the driver's own events may arrive. May raise what the driver raises. */

@@ -163,9 +163,9 @@ int runnel_next(lua_State *L, int64_t *next_us) {
 }
 
 static int fd(lua_State *L, Sched *S, Call *call) {
-  const Wakeup *wakeup = sched_wakeup(L, S);
+  Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) return api_code(call, RUNNEL_NO_MEMORY);
-  *call->fd = wakeup_fd(wakeup);
+  *call->fd = wakeup_lasting_fd(wakeup);
   return 0;
 }
 

@@ -20,22 +20,23 @@ typedef int (*Body)(lua_State *L, Sched *S, Call *call);
 enum { API_VALUES = 2, API_MESSAGE = -1 };
 
 struct Call {
-  Body body;            /* does the work */
-  int code;             /* what the API function returns; RUNNEL_OK at first */
-  runnel_chan *chan;    /* the channel to work on */
-  runnel_chan **hold;   /* where a new hold goes, or NULL */
-  Message value;        /* a value to put that is not on the stack */
-  int64_t resumes;      /* most go blocks that a step resumes */
-  int64_t ns;           /* for how long it resumes them */
-  int64_t *next_us;     /* where the time of the next step goes, or NULL */
-  size_t size;          /* size of a buffer, or limit of a port */
-  int option;           /* kind of a buffer, how a port ends, or number of arguments */
-  const char *text;     /* why a channel is closed, or NULL */
-  int *fd;              /* where the descriptor goes */
-  Port **port;          /* where the port goes */
-  SharedChan *shared;   /* the shared channel to push */
-  runnel_shared **held; /* where a reference to a shared channel goes */
-  runnel_task *task;    /* the task to put off */
+  Body body;             /* does the work */
+  int code;              /* what the API function returns; RUNNEL_OK at first */
+  runnel_chan *chan;     /* the channel to work on */
+  runnel_chan **hold;    /* where a new hold goes, or NULL */
+  Message value;         /* a value to put that is not on the stack */
+  int64_t resumes;       /* most go blocks that a step resumes */
+  int64_t ns;            /* for how long it resumes them */
+  int64_t *next_us;      /* where the time of the next step goes, or NULL */
+  size_t size;           /* size of a buffer, or limit of a port */
+  int option;            /* kind of a buffer, how a port ends, or number of arguments */
+  const char *text;      /* why a channel is closed, or NULL */
+  int *fd;               /* where the descriptor goes */
+  Port **port;           /* where the port goes */
+  SharedChan *shared;    /* the shared channel to push */
+  runnel_shared **held;  /* where a reference to a shared channel goes */
+  runnel_task *task;     /* the task to put off */
+  runnel_reader *reader; /* the reader to begin */
 };
 
 /* Makes the call with the `n` values on top of the stack, which are popped, and returns its code. Pushes its results if

@@ -35,6 +35,9 @@ static const runnel_functions functions = {
     .shared_put_bytes = runnel_shared_put_bytes,
     .task_add = runnel_task_add,
     .task_cancel = runnel_task_cancel,
+    .reader_open = runnel_reader_open,
+    .reader_watch = runnel_reader_watch,
+    .reader_close = runnel_reader_close,
 };
 
 void functions_open(lua_State *L) {

@@ -207,6 +207,25 @@ RUNNEL_API int runnel_task_add(lua_State *L, runnel_task *task);
 /* The task is not run, unless it is added again. Before lua_close has returned; Lua thread. */
 RUNNEL_API int runnel_task_cancel(runnel_task *task);
 
+/* ---- readers ----
+
+   A reader calls a function of a module in the Lua thread while a descriptor, such as a socket, can be read and the
+   scheduler has nothing else to do. So what comes need not pass through another thread. */
+typedef struct runnel_reader runnel_reader;
+
+/* Makes a reader, which waits for no descriptor yet. `ready` is called in the Lua thread, and must use no lua_State; it
+   may post to ports. RUNNEL_IDLE if there can be no readers: on systems other than Linux. Lua thread. */
+RUNNEL_API int runnel_reader_open(lua_State *L, void (*ready)(void *data), void *data, runnel_reader **reader);
+
+/* Makes it wait for a descriptor, or for none: -1. Call it before the previous descriptor is closed. RUNNEL_RAISED if
+   the system refuses the descriptor. Any thread, but not two at a time; in another one than the Lua thread, `ready` may
+   still be called once afterwards. */
+RUNNEL_API int runnel_reader_watch(runnel_reader *reader, int fd);
+
+/* Ends it; the descriptor must still be open. Lua thread; or any thread, once the Lua thread has made it wait for none,
+   even if the lua_State is closed already. */
+RUNNEL_API int runnel_reader_close(runnel_reader *reader);
+
 /* ---- shared channels ----
 
    Several states, and C code in any thread, can use a shared channel (rn.shared_chan). A runnel_shared is a reference
@@ -291,6 +310,9 @@ typedef struct runnel_functions {
   int (*shared_put_bytes)(runnel_shared *shared, const void *bytes, size_t size, int64_t us);
   int (*task_add)(lua_State *L, runnel_task *task);
   int (*task_cancel)(runnel_task *task);
+  int (*reader_open)(lua_State *L, void (*ready)(void *data), void *data, runnel_reader **reader);
+  int (*reader_watch)(runnel_reader *reader, int fd);
+  int (*reader_close)(runnel_reader *reader);
 } runnel_functions;
 
 /* The registry key of the table, a light userdata. */

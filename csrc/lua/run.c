@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <math.h>
 
+#include "base/wakeup.h"
 #include "blocks/driver.h"
 #include "blocks/sched.h"
 #include "core/sched_wakeup.h"
@@ -90,8 +91,9 @@ static int core_wait_readable(lua_State *L) {
 /* wakeup_fd() -> a descriptor that is readable when another thread has completed work for the scheduler; for hosts that
    poll between two steps. */
 static int core_wakeup_fd(lua_State *L) {
-  if (!sched_wakeup(L, sched_self(L))) return luaL_error(L, "not enough memory");
-  lua_pushinteger(L, sched_wakeup_fd(sched_self(L)));
+  Wakeup *wakeup = sched_wakeup(L, sched_self(L));
+  if (!wakeup) return luaL_error(L, "not enough memory");
+  lua_pushinteger(L, wakeup_lasting_fd(wakeup));
   return 1;
 }
 

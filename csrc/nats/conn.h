@@ -74,9 +74,9 @@ typedef struct Io {
   int64_t silence;           /* ms of silence after which the connection is lost; set before the thread starts */
   atomic_llong heard;        /* when the last bytes arrived, or it was made; in ms of the monotonic clock */
   size_t unsent;             /* bytes published since the last write, about; used in the Lua thread */
-  _Atomic(pthread_t) lua;    /* the Lua thread, at its last write */
-  atomic_bool lua_writes;    /* the Lua thread is writing */
-  bool blocks_signals;       /* it has blocked its signals for the write; this and the next field: Lua thread */
+  _Atomic(pthread_t) lua;    /* the Lua thread, when it last read or wrote */
+  atomic_bool lua_writes;    /* the Lua thread is reading or writing */
+  bool blocks_signals;       /* it has blocked its signals for that; this and the next field: Lua thread */
   sigset_t signals;          /* the signals that were blocked before */
   runnel_task task;          /* writes when the Lua thread has nothing else to do */
   natsConnection *nc;        /* set by libnats, before `fd` */
@@ -88,6 +88,9 @@ typedef struct Io {
   atomic_bool wants_write;   /* libnats has bytes to write */
   atomic_bool must_write;    /* write them at once */
   atomic_bool is_full;       /* the network accepts nothing for now */
+  runnel_reader *reader;     /* reads in the Lua thread: see thread.c. NULL: not on this system */
+  atomic_bool is_new;        /* no bytes have arrived on this socket yet */
+  atomic_bool has_read;      /* the Lua thread has read since the thread looked last */
 } Io;
 
 typedef struct Conn {
@@ -159,6 +162,9 @@ void io_free(Io *io);
 /* Runs the thread of a Conn, `data`, which connects, and then reads and writes: see thread.c. */
 void *thread_run(void *data);
 
+/* The ready of Io.reader of a Conn, `data`: reads in place of its thread, in the Lua thread. */
+void thread_read(void *data);
+
 /* Writes libnats' bytes, as far as the network accepts them. With Io.lock. */
 void io_write_some(Io *io);
 
@@ -175,6 +181,15 @@ size_t io_finish(Conn *conn);
 
 /* The run of Io.task. */
 void io_write_published(void *data);
+
+/* Reads, in the Lua thread; false if the connection's thread does. */
+bool io_read(Io *io);
+
+/* Makes the Lua thread read, or not; returns whether it does. In the connection's thread, or when that has ended. */
+bool io_let_lua_read(Conn *conn, bool lets);
+
+/* Whether the socket has no TLS, by the first bytes that have arrived on it. In the connection's thread. */
+bool io_is_plain(Io *io);
 
 /* Must be called before and after a publish in the Lua thread. io_published writes the bytes, or arranges that they are
    written soon; an error if the network has not accepted enough for too long. */
@@ -246,8 +261,8 @@ Sub *sub_find(const Conn *conn, const void *subscription);
 /* How many messages the subscription has lost. */
 int64_t sub_dropped(Sub *sub);
 
-/* Takes the messages of direct subscriptions, in the connection's thread. Returns whether it must be called again
-   soon. */
+/* Takes the messages of direct subscriptions, in the thread that has read them. Returns whether the connection's thread
+   must call it again soon. */
 bool sub_take_all(Conn *conn);
 
 /* Destroys the messages that Lua has taken over. */

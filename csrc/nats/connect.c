@@ -24,6 +24,7 @@ static void free_conn(void *object) {
   events_free(&conn->events);
   natsOptions_Destroy(conn->options);
   outbox_free(&conn->outbox);
+  if (conn->io.reader) (void)conn->rn->reader_close(conn->io.reader);
   io_free(&conn->io);
   (void)pthread_mutex_destroy(&conn->direct_lock);
   (void)pthread_mutex_destroy(&conn->lock);
@@ -59,6 +60,7 @@ static size_t close_conn(lua_State *L, Conn *conn) {
     natsConnection_Destroy(conn->nc);
     conn->nc = NULL;
   }
+  (void)io_let_lua_read(conn, false);
   conn_close_events(conn);
   handle_forget(L, conn);
   return left;
@@ -133,6 +135,7 @@ int conn_connect(lua_State *L) {
   io_set_options(conn);
   int code = conn_open_events(L, conn, 2);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
+  (void)rn->reader_open(L, thread_read, conn, &conn->io.reader); /* or the connection's thread reads always */
   handle_keep(L, conn);
 
   stay_loaded();

@@ -1,5 +1,5 @@
-/* io.c: writes to the network, by the Lua thread and by the connection's thread (thread.c); and libnats' callbacks for
-   that. */
+/* io.c: writes to the network, by the Lua thread and by the connection's thread (thread.c); reads in the Lua thread; and
+   libnats' callbacks for that. */
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -18,8 +18,10 @@ enum { WAIT_MS = 2 };
    has more than the second number. */
 enum { WRITE_SIZE = 32 * 1024, BACKLOG = 1024 * 1024 };
 
-static void set_fd(Io *io, int fd) {
+static void set_fd(Conn *conn, int fd) {
+  Io *io = &conn->io;
   (void)pthread_mutex_lock(&io->fd_lock);
+  if (io->reader) (void)conn->rn->reader_watch(io->reader, -1);
   atomic_store(&io->fd, fd);
   (void)pthread_mutex_unlock(&io->fd_lock);
 }
@@ -48,20 +50,21 @@ static natsStatus on_attach(void **data, void *loop, natsConnection *nc, natsSoc
   atomic_store(&io->wants_write, false);
   atomic_store(&io->is_full, false);
   atomic_store(&io->heard, clock_ms());
+  atomic_store(&io->is_new, true);
   /* A child process that outlives this one would keep the connection open, and with it the requests for messages: the
      server would deliver messages to a process that has ended. */
   (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-  set_fd(io, fd);
+  set_fd(conn, fd);
   thread_wake(&io->thread);
   return NATS_OK;
 }
 
 /* The socket is about to be closed. (libnats never asks to add reading: attaching does that.) If the Lua thread has
-   found the connection lost, by a write, libnats then starts a thread in it, which must get no signals. */
+   found the connection lost, libnats then starts a thread in it, which must get no signals. */
 static natsStatus on_read(void *data, bool add) {
   Io *io = &((Conn *)data)->io;
   if (add) return NATS_OK; /* uncovered: see above */
-  set_fd(io, -1);
+  set_fd((Conn *)data, -1);
   if (!atomic_load(&io->lua_writes) || !pthread_equal(pthread_self(), atomic_load(&io->lua))) return NATS_OK;
   if (io->blocks_signals) return NATS_OK; /* seldom covered: it was about to be closed before */
   signals_block(&io->signals);
@@ -101,6 +104,18 @@ void io_write_some(Io *io) {
   atomic_store(&io->is_full, atomic_load(&io->wants_write));
 }
 
+/* In the Lua thread, before and after a call of libnats that may find the connection lost. */
+static void begin_call(Io *io) {
+  atomic_store(&io->lua, pthread_self());
+  atomic_store(&io->lua_writes, true);
+}
+
+static void end_call(Io *io) {
+  atomic_store(&io->lua_writes, false);
+  if (io->blocks_signals) signals_restore(&io->signals);
+  io->blocks_signals = false;
+}
+
 /* In the Lua thread: writes; or leaves that to the connection's thread, if it is reading or writing now, and returns
    false. With TLS that thread may hold the lock until more bytes arrive; without TLS, waiting for the lock would cost
    more than the write. */
@@ -108,12 +123,9 @@ static bool write_now(Io *io) {
   io->unsent = 0;
   atomic_store(&io->must_write, true);
   if (pthread_mutex_trylock(&io->lock) != 0) return false; /* it checks must_write afterwards */
-  atomic_store(&io->lua, pthread_self());
-  atomic_store(&io->lua_writes, true);
+  begin_call(io);
   io_write_some(io);
-  atomic_store(&io->lua_writes, false);
-  if (io->blocks_signals) signals_restore(&io->signals);
-  io->blocks_signals = false;
+  end_call(io);
   bool is_full = atomic_load(&io->is_full);
   (void)pthread_mutex_unlock(&io->lock);
   if (is_full) thread_wake(&io->thread); /* it waits until there is room */
@@ -199,6 +211,35 @@ size_t io_finish(Conn *conn) {
   int64_t rest = until - clock_ms();
   if (natsConnection_FlushTimeout(conn->nc, rest > 0 ? rest : 1) == NATS_OK) return 0;
   return atomic_load(&io->fd) >= 0 ? count_unsent(conn) : left;
+}
+
+/* ---- reading ---- */
+
+bool io_is_plain(Io *io) {
+  char first = 0;
+  return recv(atomic_load(&io->fd), &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1 &&
+         first >= ' '; /* TLS begins with 20 to 23 */
+}
+
+bool io_let_lua_read(Conn *conn, bool lets) {
+  Io *io = &conn->io;
+  if (!io->reader) return false;
+  (void)pthread_mutex_lock(&io->fd_lock);
+  int fd = lets ? atomic_load(&io->fd) : -1;
+  bool reads = conn->rn->reader_watch(io->reader, fd) == RUNNEL_OK && fd >= 0;
+  (void)pthread_mutex_unlock(&io->fd_lock);
+  return reads;
+}
+
+bool io_read(Io *io) {
+  if (pthread_mutex_trylock(&io->lock) != 0) return false; /* the connection's thread reads */
+  begin_call(io);
+  if (atomic_load(&io->fd) >= 0) natsConnection_ProcessReadEvent(io->nc);
+  end_call(io);
+  (void)pthread_mutex_unlock(&io->lock);
+  atomic_store(&io->heard, clock_ms());
+  atomic_store(&io->has_read, true);
+  return true;
 }
 
 void io_set_options(Conn *conn) {

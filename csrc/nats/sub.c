@@ -2,9 +2,9 @@
    other. While the port is full that thread waits, and libnats keeps arriving messages up to the limits of the
    subscription, and drops and counts the rest.
 
-   Direct subscriptions have no thread: the connection's thread (io.c) takes their messages as soon as it has read them.
-   That saves a thread switch for each batch of messages. But libnats does not pass them the server's answer that a
-   subject has no subscription as a message, so that its subject is unknown. */
+   Direct subscriptions have no thread: the thread that has read their messages (thread.c) takes them at once. That saves
+   a thread switch for each batch of messages. But libnats does not pass them the server's answer that a subject has no
+   subscription as a message, so that its subject is unknown. */
 #include <stdlib.h>
 
 #include "nats/conn.h"

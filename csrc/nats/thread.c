@@ -6,7 +6,11 @@
    The Lua thread publishes to libnats' buffer. While messages arrive, it writes the buffer when it has run all ready go
    blocks: one system call for all their messages. If a go block computes for longer, this thread writes, since it
    checks every few ms (Io.ticks) while messages arrive. While none arrive, the Lua thread writes each message at
-   once. */
+   once.
+
+   While messages arrive, the Lua thread also reads, whenever it has nothing else to do (Io.reader): that saves a switch
+   between threads for each message. This thread then only looks every few ms, and reads what the Lua thread has left.
+   With TLS this thread reads everything, since libnats may wait for the rest of a record. */
 #include <limits.h>
 #include <poll.h>
 
@@ -33,16 +37,27 @@ static int patience(Io *io, bool must_look) {
   return left < 1 ? 1 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
+void thread_read(void *data) {
+  Conn *conn = (Conn *)data;
+  if (io_read(&conn->io) && sub_take_all(conn)) thread_wake(&conn->io.thread);
+}
+
 static void read_and_write(Conn *conn) {
   Io *io = &conn->io;
-  int64_t unwritten = 0, full = 0; /* since when there has been something to write; and the network was full */
+  int64_t unwritten = 0, full = 0;         /* since when there has been something to write; and the network was full */
+  bool is_plain = false, has_more = false; /* there is no TLS; the Lua thread may have left more bytes */
   while (!thread_ends(&io->thread)) {
     bool ticks = atomic_load(&io->ticks), is_full = atomic_load(&io->is_full);
+    is_plain = is_plain && !atomic_load(&io->is_new);
+    bool lua_reads = io_let_lua_read(conn, ticks && is_plain && !is_full);
     struct pollfd fds[2] = {{.fd = wakeup_fd(io->thread.wakeup), .events = POLLIN},
                             {.fd = atomic_load(&io->fd), .events = (short)(POLLIN | (is_full ? POLLOUT : 0))}};
-    int n = poll(fds, 2, patience(io, ticks || is_full));
+    int n = has_more ? 0 : poll(fds, lua_reads ? 1 : 2, patience(io, ticks || is_full));
+    if (lua_reads && n == 0) n = poll(fds, 2, 0);
     (void)wakeup_consume(io->thread.wakeup);
     bool has_input = n > 0 && fds[1].revents & ~POLLOUT;
+    has_more = has_input && lua_reads;
+    if (has_input && atomic_exchange(&io->is_new, false)) is_plain = io_is_plain(io);
     if (n > 0 && fds[1].revents) {
       atomic_store(&io->heard, clock_ms()); /* accepting bytes again is a sign of life, too */
       (void)pthread_mutex_lock(&io->lock);
@@ -70,7 +85,7 @@ static void read_and_write(Conn *conn) {
     }
     if (must_look) {
       atomic_store(&io->ticks, true);
-    } else if (n == 0 && !wants_write) {
+    } else if (n == 0 && !wants_write && !atomic_exchange(&io->has_read, false)) {
       atomic_store(&io->ticks, false);
       if (atomic_load(&io->wants_write)) atomic_store(&io->ticks, true); /* it was published before */
     }

@@ -19,6 +19,9 @@ extern double page_number(const char *text, char **end);
 /* Sends the monitor's page a message: JSON. */
 extern void page_message(const char *json, size_t length);
 
+/* Gives the page the story of a simulated world, which it draws: JSON. */
+extern void page_story(const char *json, size_t length);
+
 /* The monitor's page's next command: its number and its words, each ended by a zero. From malloc; NULL if there is none. */
 extern char *page_command(size_t *length);
 

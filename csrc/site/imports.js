@@ -18,6 +18,7 @@ mergeInto(LibraryManager.library, {
     return number;
   },
   page_message: function (json, length) { Module["message"](UTF8ToString(json, length)); },
+  page_story: function (json, length) { Module["story"](UTF8ToString(json, length)); },
   $giveBytes__deps: ["malloc"],
   $giveBytes: function (bytes, length) {
     var at = _malloc(bytes.length + 1);

@@ -160,9 +160,17 @@ static int module_text(lua_State *L) {
   return 1;
 }
 
+/* story(json): the page draws the story of a simulated world (lua/runnel/internal/sim/explore_world_story.lua) */
+static int story(lua_State *L) {
+  size_t length;
+  const char *json = luaL_checklstring(L, 1, &length);
+  page_story(json, length);
+  return 0;
+}
+
 static int open_site(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"fetch", fetch}, {"module_text", module_text}, {"reaches", reaches}, {NULL, NULL}};
+      {"fetch", fetch}, {"module_text", module_text}, {"reaches", reaches}, {"story", story}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

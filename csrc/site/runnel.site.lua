@@ -3,27 +3,11 @@
 local core = require "runnel.core"
 local site = require "runnel.site.core"
 
--- Modules that need what a page has not.
-local NOT_HERE = {
-  ["runnel.file"] = "files", ["runnel.http"] = "sockets", ["runnel.metrics"] = "sockets", ["runnel.nats"] = "sockets",
-  ["runnel.prompt"] = "a terminal",
-  ["runnel.sqlite"] = "files", ["runnel.store"] = "files", ["runnel.thread"] = "threads", ["runnel.tls"] = "sockets",
-  ["runnel.profile"] = "timer of processor time",
-  ["runnel.sim.world"] = "sockets", ["runnel.traceparent"] = "sockets", ["runnel.uv"] = "files, sockets and processes",
-  ["runnel.internal.threads.module_job"] = "threads", -- a pipeline that is given a module's name
-}
-
-for name, what in pairs(NOT_HERE) do
-  package.preload[name] = function()
-    error(("%s does not run in a web page, which has no %s; it does in the executable (make, then build/bin/runnel)")
-      :format(name, what), 3)
-  end
-end
-
 -- The library's modules that are not in the page's module: the page loads their text when the first one is needed.
 table.insert(package.searchers, 2, function(name)
-  local text = name:find "^runnel%." and site.module_text(name)
-  if not text then return nil end
+  if not name:find "^runnel%." and name ~= "luv" then return nil end
+  local text = site.module_text(name)
+  if not text then return require "runnel.site.not_here"(name) end
   return assert(load(text, "@" .. name:gsub("%.", "/") .. ".lua", "t")), "the site"
 end)
 
@@ -105,6 +89,8 @@ return function(code, name, monitored)
   local chunk, why = load(code, "@" .. name, "t")
   local ok, err = false, why
   if chunk then ok, err = xpcall(run, describe, chunk) end
+  local current = package.loaded["runnel.internal.sim.current"]
+  if current and current.told then require "runnel.site.story"(current.told) end
   core.internal.report_unhandled(true)
   if not ok then complain(err) end
   if m then

@@ -203,12 +203,12 @@ function core.each_line(text) end
 ---@param fd integer
 ---@param ms? number wait for at most so long
 ---@param other? integer another descriptor; either ends the wait
----@return boolean waited
+---@return boolean may_have_events false: a descriptor is not readable; go blocks have something to do
 function core.wait_readable(fd, ms, other) end
 
 ---For a program with an event loop of its own that calls rn.step(): a descriptor that becomes readable when another
----thread has completed an operation on a shared channel, a thread has ended, or a C module has posted a message. Then
----call rn.step(), which makes it unreadable again. Only watch it. It stays open.
+---thread has completed an operation on a shared channel, a thread has ended, or a C module has posted a message or can
+---read. Then call rn.step(), which makes it unreadable again. Only watch it. It stays open.
 ---@return integer fd
 function core.wakeup_fd() end
 

@@ -14,7 +14,7 @@ const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true };
 const BYTES_A_SECOND = 200000;
 
 // `site` is the server of the folder SITE; the other functions are those of pages.mjs.
-export function looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, playground, over }) {
+export function looks({ site, SITE, SHOTS, launch, open, until, monitor, choose, runs, playground, over }) {
   const pictureSays = (page) => page.$$eval("#picture .says", (all) => all.map((e) => e.textContent));
   const boxes = (page) => page.$$eval("#editor, #output, #monitor, #run", (all) => all.map((e) => {
     const { x, y, width, height } = e.getBoundingClientRect();
@@ -121,8 +121,7 @@ export function looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, p
         await page.click("#run");
         await frame.waitForSelector(".graph .chan.full", { timeout: 60000 });
         for (const view of ["graph", "charts", "chans", "gos", "timeline", "flows"]) {
-          await (await frame.$(`#view-${view}`)).click();
-          await frame.waitForSelector(`#view-${view}[aria-pressed="true"]`);
+          await choose(page, frame, view);
           assert.deepEqual(await frame.evaluate(faintTexts), [], `${view}, ${scheme}`);
         }
         await page.click("#stop");
@@ -188,10 +187,47 @@ export function looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, p
       return page;
     },
 
+    async "the story of a world is a sequence diagram, which can be read on a phone, in both themes"() {
+      for (const scheme of ["light", "dark"]) {
+        const page = await playground("", { scheme, ...PHONE });
+        const titles = await page.$$eval("#example option", (all) => all.map((o) => o.textContent));
+        await page.select("#example", String(titles.findIndex((t) => /crash/.test(t)) - 1));
+        await page.click("#run");
+        await over(page);
+        await page.waitForSelector(".sequence svg", { timeout: 60000 });
+        const drawn = () => page.$eval(".sequence svg", (svg) => {
+          const middle = (e) => { const { x, width } = e.getBBox(); return Math.round(x + width / 2); };
+          const texts = [...svg.querySelectorAll("text")], columns = {};
+          for (const head of svg.querySelectorAll(".host")) (columns[head.querySelector("text").textContent] ||= []).push(middle(head.querySelector("rect")));
+          return { columns, wide: svg.clientWidth - svg.parentElement.clientWidth, is: svg.clientWidth,
+            small: texts.filter((e) => parseFloat(getComputedStyle(e).fontSize) < 12).length,
+            outside: texts.filter((e) => { const { x, width } = e.getBBox(); return x < 0 || x + width > svg.clientWidth; }).map((e) => e.textContent),
+            at: [...svg.querySelectorAll(".event")].map((e) => [e.querySelector("title").textContent, middle(e.querySelector("rect")), e.classList.contains("bad")]),
+            ways: [...svg.querySelectorAll(".message")].filter((e) => e.querySelector("path")).map((e) =>
+              [e.querySelector("title").textContent, ...e.querySelector(".way").getAttribute("d").match(/[\d.]+/g).map((n) => Math.round(n))]) };
+        });
+        const it = await drawn(), [phone, server, laptop] = ["phone", "server", "laptop"].map((name) => it.columns[name][0]);
+        assert.deepEqual([it.wide <= 0, it.small, it.outside], [true, 0, []]);
+        assert.equal(new Set([phone, server, laptop]).size, 3);
+        const crash = it.at.filter(([title]) => /ms: crashes$/.test(title));
+        assert.deepEqual(crash.map(([, x, bad]) => [x, bad]), [[server, true]]);
+        const ways = (text) => it.ways.filter(([title]) => title.includes(text));
+        assert.deepEqual(ways("milk").map(([, x1, , x2]) => [x1, x2]), [[phone, server]]);
+        assert.ok(ways("milk").every(([, , y1, , y2]) => y2 > y1), "it arrives later");
+        assert.deepEqual(ways("connects").map(([, x1, , x2]) => [x1, x2]).sort(), [[phone, server], [laptop, server]].sort());
+        assert.deepEqual([await page.evaluate(faintTexts), await page.evaluate(cutOff)], [[], []], scheme);
+        await (await page.$(".sequence")).screenshot({ path: `${SHOTS}/story-${scheme}.png` });
+        await page.setViewport({ ...PHONE, width: 780 });
+        await until(page, (before) => document.querySelector(".sequence svg").clientWidth > before, it.is);
+        assert.deepEqual(page.complaints, []);
+        await page.close();
+      }
+    },
+
     async "charts span the program's life"() {
       const page = await playground(), frame = await monitor(page);
       await page.click("#run");
-      await (await frame.waitForSelector("#view-charts")).click();
+      await choose(page, frame, "charts");
       // How much of the width of the canvas, of the chart of go blocks, has its line or the area below it.
       await frame.waitForFunction(() => {
         const canvas = document.querySelector(".chart:nth-child(3) canvas");

@@ -7,11 +7,12 @@ import { Worker } from "node:worker_threads";
 export async function load(folder) {
   const module = await WebAssembly.compile(await readFile(`${folder}/runnel.wasm`));
   const runner = new URL("../pages/program.js", import.meta.url).pathname;
-  const others = await readFile(`${folder}/modules.txt`, "utf8");
-  return { module, others, runner, glue: resolve(folder, "runnel.js") };
+  const texts = {};
+  for (const name of ["modules.txt", "worlds.txt"]) texts[name] = await readFile(`${folder}/${name}`, "utf8");
+  return { module, texts, runner, glue: resolve(folder, "runnel.js") };
 }
 
-// Runs a program. Resolves to { out, err, status, messages, ms }, where status is "stopped" if it took longer than `limit` ms,
+// Runs a program. Resolves to { out, err, status, messages, story, ms }, where status is "stopped" if it took longer than `limit` ms,
 // or has sent as many messages to the monitor as `enough`, and "printed" if it was stopped since its output matches `until`.
 export function run(engine, code, { name = "program.lua", monitored = false, limit = 30000, enough = Infinity, until } = {}) {
   return new Promise((done) => {
@@ -33,6 +34,7 @@ export function run(engine, code, { name = "program.lua", monitored = false, lim
       if (what.out) result.out += what.out;
       if (until?.test(result.out)) { result.status = "printed"; return end(); }
       if (what.err) result.err += what.err;
+      if (what.story) result.story = JSON.parse(what.story);
       if (what.message && result.messages.push(JSON.parse(what.message)) >= enough) return end();
       if ("ended" in what) { result.status = what.ended; end(); }
     });

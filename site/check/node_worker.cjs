@@ -5,5 +5,5 @@ globalThis.location = { href: __filename };
 globalThis.importScripts = () => {};
 const create = require(workerData.glue);
 require(workerData.runner);
-const { module: compiled, others, program } = workerData;
-globalThis.runProgram(create, compiled, () => others, program, (what) => parentPort.postMessage(what));
+const { module: compiled, texts, program } = workerData;
+globalThis.runProgram(create, compiled, (file) => texts[file], program, (what) => parentPort.postMessage(what));

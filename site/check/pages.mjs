@@ -65,6 +65,7 @@ async function runs(page, program) {
 
 // Step 11 of the tour: who waits for whom for ever, and the bars until then.
 async function showsDeadlock(page) {
+  await page.waitForSelector(".story");
   const text = (cells) => cells.map((e) => e.textContent);
   assert.deepEqual(await page.$$eval(".story tr:first-child th", text), ["", "f", "a to b", "b to a"]);
   const ever = await page.$$eval(".story td.ever", text);
@@ -74,7 +75,37 @@ async function showsDeadlock(page) {
   assert.equal(await page.$$eval(".story td.take", (all) => all.length), 5); // f for four steps, "a to b" for one
 }
 
+// Step 13: the hosts, the messages, of which one is lost, and that the mended program has been searched.
+async function showsMessages(page) {
+  await page.waitForSelector(".sequence svg");
+  assert.match(await output(page), /error: the sum is 10 .*\nwith ids: all \d[\d,]* schedules of its go blocks\n/s);
+  assert.equal(await page.$eval(".sequence figcaption", (e) => e.textContent), "error: the sum is 10");
+  const heads = await page.$$eval(".sequence .host text", (all) => all.map((e) => e.textContent));
+  assert.deepEqual(heads, ["client", "bank", "client", "bank"]); // above and below
+  const messages = await page.$$eval(".sequence .message", (all) => all.filter((e) => e.querySelector("text")).map((e) =>
+    [e.querySelector("title").textContent, e.classList.contains("bad")]));
+  const lost = messages.filter(([, bad]) => bad);
+  assert.equal(lost.length, 1);
+  assert.match(lost[0][0], /^4 ms: "done" is lost: the connection is reset \(fault reset\)$/);
+  assert.equal(messages.filter(([title]) => /: "a17 5"$/.test(title)).length, 2);
+}
+
 const monitor = async (page) => (await page.$("#monitor")).contentFrame();
+
+// Chooses a view of the monitor's page, when the picture of what will be does not cover that page any more. Not by the
+// mouse: hints may move the button meanwhile.
+async function choose(page, frame, view) {
+  await until(page, () => document.querySelector("#preview").hidden);
+  const button = `#view-${view}`;
+  await frame.waitForSelector(button, { timeout: 60000 });
+  const isSeen = await frame.$eval(button, (e) => {
+    const { x, y, width, height } = e.getBoundingClientRect();
+    e.click();
+    return document.elementFromPoint(x + width / 2, y + height / 2) === e;
+  });
+  assert.ok(isSeen, `${button} is covered`);
+  await frame.waitForSelector(`${button}[aria-pressed="true"]`, { timeout: 60000 });
+}
 
 // ---- the tests: each returns its page, which must have no complaints ----
 
@@ -121,11 +152,12 @@ const tests = {
       await over(page);
       assert.equal(await status(page), step === 5 ? "1" : "0", `step ${step}: ${await output(page)}`);
       const frame = await monitor(page);
-      if (step !== 10 && step !== 5) await frame.waitForSelector(".graph .chan", { timeout: 30000 });
+      if (![5, 10, 13].includes(step)) await frame.waitForSelector(".graph .chan", { timeout: 30000 });
       if (step === 11) await showsDeadlock(page);
+      if (step === 13) await showsMessages(page);
       const next = await page.$(".dots a.next");
       if (!next) {
-        assert.equal(step, 12);
+        assert.equal(step, 13);
         return page;
       }
       await Promise.all([page.waitForNavigation(), next.click()]);
@@ -198,7 +230,7 @@ const tests = {
     await page.click("#run");
     const frame = await monitor(page);
     await frame.waitForFunction(() => /is the bottleneck/.test(document.querySelector(".hints")?.textContent), { timeout: 60000 });
-    await (await frame.$("#view-timeline")).click();
+    await choose(page, frame, "timeline");
     await frame.waitForSelector(".timeline .run", { timeout: 30000 });
     await page.screenshot({ path: `${SHOTS}/playground.png` });
     await page.click("#stop");
@@ -217,13 +249,13 @@ const tests = {
       print(select(2, w:take()))`);
     await page.click("#run");
     const frame = await monitor(page);
-    await (await frame.waitForSelector("#view-chans", { timeout: 20000 })).click();
+    await choose(page, frame, "chans");
     await frame.waitForFunction(() => [...document.querySelectorAll("table.chans tbody tr")].some((r) => r.textContent.includes("values")));
     await frame.$$eval("table.chans tbody tr", (rows) => rows.find((r) => r.textContent.includes("values")).click());
     await (await frame.waitForSelector(".inject input")).type("hello");
     await frame.$eval(".inject button", (button) => button.click());
     await until(page, () => document.querySelector("#output").textContent.includes("got hello"));
-    await (await frame.$("#view-gos")).click();
+    await choose(page, frame, "gos");
     await frame.$$eval("table.gos tbody tr", (rows) => rows.find((r) => r.textContent.includes("victim")).click());
     await frame.waitForSelector(".kill");
     await frame.$eval(".kill", (button) => button.click()); // not by the mouse: the page may draw it elsewhere meanwhile
@@ -250,7 +282,7 @@ const tests = {
       e.value = [...e.options].find((o) => o.textContent === text).value;
       e.dispatchEvent(new Event("change", { bubbles: true }));
     }, name);
-    await (await frame.waitForSelector("#view-flows")).click();
+    await choose(page, frame, "flows");
     await frame.waitForFunction(() => document.querySelector("tr.held")?.textContent.includes("attempt to perform arithmetic"));
     const replaced = async (code) => { // of the stage that holds
       await frame.$eval(".replace textarea", (e, text) => {
@@ -309,7 +341,8 @@ const tests = {
       ["local function f() return 1 + f() end f()", /stack overflow/],
       ["local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(1000) .. i end", /not enough memory/],
       ["local rn = require 'runnel' rn.threads(2, print)", /does not run in a web page, which has no threads/],
-      ["require 'runnel.uv'", /does not run in a web page/],
+      ["require 'luv'", /does not run in a web page, which has no files, sockets and processes/],
+      ["require 'runnel.uv'.connect('h', 1)", /^runnel: playground\.lua:1: connect: a web page has no files, sockets and processes/],
       ["local s = ('x'):rep(1e9)", /not enough memory/],
       ["fetch 'no-such-page':take() print(require 'runnel'.is_chan(fetch 'no-such-page'))", /status 404/],
     ]) {
@@ -388,7 +421,7 @@ const tests = {
     const page = await playground("", { before: () => { delete WebAssembly.Suspending; } });
     await page.click("#run");
     const frame = await monitor(page);
-    await (await frame.waitForSelector("#view-timeline", { timeout: 20000 })).click();
+    await choose(page, frame, "timeline");
     await frame.waitForSelector(".timeline .run", { timeout: 30000 });
     await page.click("#stop");
     assert.match((await runs(page, "fetch 'x'"))[1], /has no Suspending/);
@@ -397,7 +430,7 @@ const tests = {
   },
 };
 
-Object.assign(tests, looks({ site, SITE, SHOTS, launch, open, until, monitor, runs, playground, over }));
+Object.assign(tests, looks({ site, SITE, SHOTS, launch, open, until, monitor, choose, runs, playground, over }));
 
 let failed = 0;
 for (const [i, [name, test]] of Object.entries(tests).entries()) {

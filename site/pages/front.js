@@ -6,7 +6,7 @@ import { Output } from "./output.js";
 import { functionsOf, graphOf, picture, placesOf, refresh, shapeOf } from "./picture.js";
 
 const QUIET = 350; // ms without a key, after which the program runs
-const SETTLED = 1000; // ms after which a picture has no place for what the program does not use
+const SETTLED = 1000; // ms of a run after which a picture has no place for what the program does not use
 
 const $ = (id) => document.getElementById(id);
 const live = $("live"), name = live.dataset.name, output = new Output($("output"));
@@ -49,7 +49,8 @@ const say = (text) => { $("state").textContent = text; };
 function run() {
   clearTimeout(timer);
   if (running) running.stop();
-  const model = new Model(), code = editor.get(), began = performance.now();
+  const model = new Model(), code = editor.get();
+  let began = Infinity; // when the program began: the module may be loaded before
   model.called = functionsOf(code, name);
   let isFresh = true; // the output of the last run stays until there is some
   const add = (kind, text) => {
@@ -59,7 +60,10 @@ function run() {
   };
   const program = start({ code, name, monitored: true }, (what) => {
     if (program !== running) return; // an earlier one
-    if (what.began) say("running");
+    if (what.began) {
+      began = performance.now();
+      say("running");
+    }
     if (what.out) add("out", what.out);
     if (what.err) add("err", what.err);
     if (what.message) {

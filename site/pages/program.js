@@ -48,6 +48,9 @@ class Output {
   }
 }
 
+// The files with the Lua modules that are not in WebAssembly: what few programs need, and simulated worlds with runnel.uv.
+const OTHERS = ["modules.txt", "worlds.txt"];
+
 // The modules in the text that scripts/embed.lua --text writes: a Map from their names to their code.
 function readModules(text) {
   return new Map(text.split("\x01").slice(1).map((one) => {
@@ -58,12 +61,12 @@ function readModules(text) {
 
 // Runs a program: { code, name, monitored, suspends, base }, where `suspends` says that it is to be suspended while it
 // waits, so that it hears the page, and `base` is what the URLs are relative to that it fetches. `create` is the function
-// of runnel.js, `module` the compiled WebAssembly, `loadOthers` returns the text of the Lua modules that are not in it, and
-// `post` gets what comes of it: { began }, { out }, { err }, { message } for the monitor's page, and { ended: status }.
+// of runnel.js, `module` the compiled WebAssembly, `loadText` returns the text of a file of OTHERS, and `post` gets what
+// comes of it: { began }, { out }, { err }, { message } for the monitor's page, { story } of a simulated world, and
+// { ended: status }.
 // The returned object has hear(words): a command for the program, of which the first word is its number.
-globalThis.runProgram = function (create, module, loadOthers, program, post) {
-  const suspends = program.suspends;
-  let others = null;
+globalThis.runProgram = function (create, module, loadText, program, post) {
+  const suspends = program.suspends, others = new Map(); // others: the modules of the files that are loaded
   const output = new Output(post), commands = [], fetched = [];
   let wake = null, timelines = 0;
   const stir = () => { if (wake) wake(); };
@@ -89,6 +92,7 @@ globalThis.runProgram = function (create, module, loadOthers, program, post) {
       reaches: suspends,
       sleep: suspends ? new WebAssembly.Suspending(sleep) : sleep,
       message(json) { post({ message: json }); },
+      story(json) { post({ story: json }); },
       // A worker that blocks hears nothing, so that it sends the timeline unasked, once a second.
       command() {
         if (suspends) return commands.length ? words(commands.shift()) : null;
@@ -111,13 +115,16 @@ globalThis.runProgram = function (create, module, loadOthers, program, post) {
       },
       fetched() { return fetched.shift(); },
       other(name) {
-        try {
-          others ||= readModules(loadOthers());
-        } catch (err) {
-          return new TextEncoder().encode(`error(${JSON.stringify(`${name}: ${err.message}`)}, 0)`);
+        for (const file of OTHERS) {
+          try {
+            if (!others.has(file)) others.set(file, readModules(loadText(file)));
+          } catch (err) {
+            return new TextEncoder().encode(`error(${JSON.stringify(`${name}: ${err.message}`)}, 0)`);
+          }
+          const code = others.get(file).get(name);
+          if (code !== undefined) return new TextEncoder().encode(code);
         }
-        const code = others.get(name);
-        return code === undefined ? null : new TextEncoder().encode(code);
+        return null;
       },
       instantiateWasm(imports, receive) {
         WebAssembly.instantiate(module, imports).then((instance) => receive(instance, module));

@@ -1,14 +1,17 @@
-// story.js: the story of sim.explore (lua/runnel/internal/sim/explore_story.lua) as a timeline, from top to bottom: a
-// row for each step, and a column for each go block, with what it does in its steps and what it waits for between them.
+// story.js: the story of sim.explore (lua/runnel/internal/sim/explore_story.lua) as a picture. That of a simulated world is
+// a sequence diagram (sequence.js). Any other is a timeline, from top to bottom: a row for each step, and a column for each
+// go block, with what it does in its steps and what it waits for between them.
 //
-// It is no use of the monitor's timeline, whose axis is the time: in a simulation most steps take none.
+// The timeline is not the monitor's, whose axis is the time: in a simulation most steps take none.
+
+import { sequence } from "./sequence.js";
 
 const TIME = /^  at (.+):$/, STEP = /^ *(\d+) ([* ]) (.+?) {2,}(\S.*)$/, MORE = /^ {8,}(\S.*)$/;
 const END = /^ {6}(.+?) {2,}(waits for ever.*)$/;
 
 // The steps in a text: { steps: [{ n, time, marked, who, deeds }], ends: Map of who to what it waits for }; null without a
 // story.
-export function readStory(text) {
+function readStory(text) {
   const steps = [], ends = new Map();
   let inside = false, ending = false, time = "";
   for (const line of text.split("\n")) {
@@ -50,7 +53,7 @@ function row(cells) {
 }
 
 // The timeline of a story, of a program in the file `name`.
-export function showStory({ steps, ends }, name) {
+function timeline({ steps, ends }, name) {
   const short = (deed) => deed.replaceAll(`(${name}:`, "(line ");
   const who = [...new Set([...steps.map((s) => s.who), ...ends.keys()])], states = new Map();
   const table = cell("table", "", "story");
@@ -72,4 +75,12 @@ export function showStory({ steps, ends }, name) {
   const around = cell("div", "", "table");
   around.append(table);
   return around;
+}
+
+// The picture of a story: `told`, the data of a simulated world's story, or null; `text`, what the program `name` has
+// printed. null if there is no story.
+export function pictureOf(told, text, name) {
+  if (told) return sequence(told);
+  const story = readStory(text);
+  return story && timeline(story, name);
 }

@@ -3,8 +3,6 @@ import { makeEditor } from "./editor.js";
 import { load, reaches, start } from "./engine.js";
 import { Output } from "./output.js";
 import { functionsOf } from "./picture.js";
-import { pack, unpack } from "./share.js";
-import { readStory, showStory } from "./story.js";
 
 const $ = (id) => document.getElementById(id);
 const NOT_REACHED = "this browser cannot reach a program while it runs: its WebAssembly has no Suspending" +
@@ -12,7 +10,7 @@ const NOT_REACHED = "this browser cannot reach a program while it runs: its WebA
 
 const bench = $("workbench"), name = bench.dataset.name;
 const output = new Output($("output")), editor = makeEditor($("editor"), run);
-let running = null, commands = 0;
+let running = null, runs = 0, commands = 0, told = null; // told: the story of a simulated world
 
 function say(text, bad) {
   $("state").textContent = text;
@@ -78,16 +76,23 @@ function ended(status) {
   if (status === "stopped") say("stopped");
   else if (status === 0) say("ended");
   else say(`ended with status ${status}`, true);
-  const story = readStory(output.out + "\n" + output.err);
-  if (!story) return;
-  bench.dataset.view = "wide"; // it has a column for each go block
-  const table = showStory(story, name);
-  $("output").append(table);
-  $("output").scrollTop = table.offsetTop - $("output").offsetTop - 10;
+  if (told || /sim\.explore: /.test(output.out + output.err)) showStory();
+}
+
+// Below the output comes the picture of a story that sim.explore has told.
+async function showStory() {
+  const number = runs, { pictureOf } = await import("./story.js");
+  const picture = pictureOf(told, output.out + "\n" + output.err, name);
+  if (!picture || number !== runs) return;
+  bench.dataset.view = "wide"; // it has a column for each go block, or for each host
+  $("output").append(picture);
+  $("output").scrollTop = picture.offsetTop - $("output").offsetTop - 10;
 }
 
 function run() {
   if (running) running.stop();
+  runs++;
+  told = null;
   output.clear();
   delete bench.dataset.status;
   $("stop").disabled = false;
@@ -103,6 +108,7 @@ function run() {
     }
     if (what.out) output.add("out", what.out);
     if (what.err) output.add("err", what.err);
+    if (what.story) told = JSON.parse(what.story);
     if (what.message) {
       tell({ monitor: "message", json: what.message });
       $("preview").hidden = true;
@@ -117,7 +123,7 @@ function run() {
 async function share() {
   try {
     const url = new URL(bench.dataset.playground, location.href);
-    url.hash = "code=" + await pack(editor.get());
+    url.hash = "code=" + await (await import("./share.js")).pack(editor.get());
     if (bench.dataset.kind === "playground") history.replaceState(null, "", url);
     $("link").value = url.href;
     $("link").hidden = false;
@@ -133,7 +139,7 @@ async function shared() {
   const packed = location.hash.startsWith("#code=") && location.hash.slice("#code=".length);
   if (!packed) return null;
   try {
-    return await unpack(packed);
+    return await (await import("./share.js")).unpack(packed);
   } catch {
     say("the link is damaged: no program can be read from it; this is the first example", true);
     return null;

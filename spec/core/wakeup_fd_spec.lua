@@ -55,6 +55,40 @@ describe("wakeup_fd", function()
     assert.equal(40, got[20])
   end)
 
+  it("ends wait_readable, which is false then; true when the driver's descriptor is readable or time is up", function()
+    local results, done = {}, rn.chan(1)
+    local event = uv.new_async(function() done:offer(true) end)
+    rn.driver {
+      wait = function(_, ms)
+        local may_have_events = core.wait_readable(uv.backend_fd(), ms)
+        results[#results + 1] = may_have_events
+        if may_have_events then uv.run "nowait" end
+      end,
+      alive = function() return true end,
+    }
+    rn.sleep(1)
+    assert.is_true(results[1])
+    event:send()
+    assert.is_true(done:take())
+    assert.is_true(results[#results])
+    local from, to, began = rn.shared_chan(), rn.shared_chan(), rn.now()
+    local thread = rn.thread(function(input, output)
+      for value in input do
+        require("runnel").sleep(5)
+        output:put(value)
+      end
+    end, from, to)
+    repeat -- it need not wait if the thread is fast, or this one is slow
+      assert(rn.now() - began < 20000, "no wait was ended by the thread alone")
+      from:put(true)
+      assert.is_true(to:take())
+    until results[#results] == false
+    from:close()
+    thread:take()
+    event:close()
+    uv.run "nowait"
+  end)
+
   it("is the same descriptor each time, and is not readable after a step", function()
     local fd = core.wakeup_fd()
     assert.equal(fd, core.wakeup_fd())

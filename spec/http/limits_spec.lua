@@ -87,7 +87,7 @@ describe("limits of http.serve", function()
     assert.match("^HTTP/1.1 200 .*22000$", (conn:read():take()))
   end)
 
-  it("hold for clients that do not read", function()
+  it("hold for clients that do not read: the connection is reset, so that the system keeps nothing for them", function()
     local ended
     local server <close> = serve(function()
       local ch = rn.chan()
@@ -97,8 +97,11 @@ describe("limits of http.serve", function()
       end)
       return 200, nil, ch
     end, { idle = 100 })
-    local conn <close> = connect(server, GET) -- luacheck: ignore 211
+    local conn <close> = connect(server, GET)
     wait_for(function() return ended end)
+    local piece, err
+    repeat piece, err = conn:read():take() until not piece
+    assert.match("ECONNRESET", err)
   end)
 
   it("do not count the time in which the program does not read or write #slow", function()

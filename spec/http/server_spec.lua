@@ -358,12 +358,25 @@ describe("http.serve", function()
       for i = 1, 400 do lines[i] = ("X-%d: %s\r\n"):format(i, ("x"):rep(50)) end
       assert.equal(431, (ask(server, "GET /", table.concat(lines) .. "\r\n")))
       assert.equal(431, (ask(server, "GET /", table.concat(lines, "", 1, 300) .. "\r\n")))
-      assert.match("^HTTP/1.1 4[13][14]", exchange(server, "GET /" .. ("x"):rep(200000)))
+      for _, before in ipairs { "", "\r\n" } do
+        assert.match("^HTTP/1.1 414 ", exchange(server, before .. "GET /" .. ("x"):rep(200000)))
+        assert.match("^HTTP/1.1 414 ", exchange(server, ("%sGET /%s HTTP/1.1\r\nHost: x\r\n\r\n")
+          :format(before, ("x"):rep(20000))))
+      end
       local conn <close> = assert(uv.connect("127.0.0.1", server.port))
       conn:write "GET / HTTP/1.1\r\nHost: x\r\n"
       local sent = 0
       while sent < 100 << 20 and conn:write("X: " .. ("x"):rep(65536) .. "\r\n") do sent = sent + 65536 end
       assert.is_true(sent < 10 << 20, sent)
+    end)
+
+    it("get 501 for a transfer coding below chunked, 400 for one that hides the end of the body", function()
+      local server <close> = serve(hello)
+      for value, status in pairs { ["gzip, chunked"] = 501, ["x ,\tCHUNKED"] = 501, gzip = 400, ["chunked, gzip"] = 400,
+        [","] = 400, [""] = 400 } do
+        local rest = ("Transfer-Encoding: %s\r\n\r\n0\r\n\r\n"):format(value)
+        assert.equal(status, (ask(server, "POST /", rest)), value)
+      end
     end)
 
     it("get 413 for a body that is too long, known before or not", function()

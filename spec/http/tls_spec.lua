@@ -2,6 +2,10 @@
 
 local rn = require "runnel"
 local http_stage = require "spec.support.http_stage"
+local patience = require "spec.support.patience"
+
+-- The limit for a connection, in ms. The default is short for TLS under valgrind on a busy machine.
+local CONNECT <const> = 300000
 
 describe("the client of runnel.http with TLS", function()
   if http_stage.missing then return pending(http_stage.missing) end
@@ -22,6 +26,7 @@ describe("the client of runnel.http with TLS", function()
 
     local function get(opts)
       opts.cainfo, opts.forbid_reuse, opts.fresh_connect = path .. "/ca", true, true
+      opts.connect_timeout = CONNECT
       return http.get(url, opts)
     end
 
@@ -46,17 +51,21 @@ describe("the client of runnel.http with TLS", function()
   it("wants a TLS that is new enough, and the right public key", function()
     local folder <close> = tls.folder()
     local port, server <close> = tls.serve(tls.s_server(folder, "-tls1_2")) -- luacheck: ignore 211
-    local url, ca = ("https://localhost:%d/"):format(port), folder.path .. "/ca"
+    local url = ("https://localhost:%d/"):format(port)
+    local function get(opts)
+      opts.cainfo, opts.connect_timeout = folder.path .. "/ca", CONNECT
+      return http.get(url, opts)
+    end
     local pipe = assert(io.popen(("openssl x509 -in %s/cert -pubkey -noout | openssl pkey -pubin -outform der | " ..
       "openssl dgst -sha256 -binary | openssl base64"):format(folder.path)))
     local key = "sha256//" .. pipe:read "l"
     pipe:close()
-    assert.equal(200, assert(http.get(url, { cainfo = ca, sslversion = "1.2", pinnedpublickey = key })).status)
-    local page, err = http.get(url, { cainfo = ca, sslversion = "1.3", fresh_connect = true })
+    assert.equal(200, assert(get { sslversion = "1.2", pinnedpublickey = key }).status)
+    local page, err = get { sslversion = "1.3", fresh_connect = true }
     assert.is_nil(page)
     assert.matches("SSL", err)
     local other = "sha256//" .. ("A"):rep(43) .. "="
-    page, err = http.get(url, { cainfo = ca, pinnedpublickey = other, fresh_connect = true })
+    page, err = get { pinnedpublickey = other, fresh_connect = true }
     assert.is_nil(page)
     assert.matches("public key", err)
   end)
@@ -94,7 +103,8 @@ describe("the client of runnel.http with TLS", function()
       up:take()
     end)
 
-    local url, opts = ("https://localhost:%d/"):format(relay), { cainfo = folder.path .. "/ca" }
+    local url = ("https://localhost:%d/"):format(relay)
+    local opts = { cainfo = folder.path .. "/ca", connect_timeout = CONNECT }
     passes_alerts = true
     local page = assert(http.get(url, opts))
     assert.is_nil(page.headers["content-length"])
@@ -133,20 +143,20 @@ describe("the client of runnel.http with TLS", function()
       local port, server <close>, requests = serve(folder) -- luacheck: ignore 211
       local urls, total = {}, 0
       for i = 1, 100 do urls[i] = ("https://localhost:%d/%s"):format(port, i % 10 == 0 and "long" or "page") end
-      local function get(url) return http.get(url, { cainfo = folder.path .. "/ca" }) end
+      local opts = { cainfo = folder.path .. "/ca", connect_timeout = CONNECT }
+      local function get(url) return http.get(url, opts) end
       for page in rn.pmap(16, get, urls) do
         total = total + 1
         assert.equal(total % 10 == 0 and 1000000 or 6, #page.body)
       end
       assert.equal(100, total)
       local connections
-      for _ = 1, 200 do
+      patience.wait_until(10000, function() -- until the server has written about all
         local sum = 0
         connections = 0
         for _, n in pairs(requests) do connections, sum = connections + 1, sum + n end
-        if sum == 100 then break end -- else not all has been written yet
-        rn.sleep(10)
-      end
+        return sum == 100
+      end)
       assert.is_true(connections > 1 and connections <= 17, connections .. " connections")
     end)
 
@@ -154,7 +164,7 @@ describe("the client of runnel.http with TLS", function()
       local folder <close> = tls.folder()
       local port, server <close> = serve(folder) -- luacheck: ignore 211
       local url = ("https://localhost:%d/long"):format(port)
-      local opts = { cainfo = folder.path .. "/ca", connect_timeout = 60000 }
+      local opts = { cainfo = folder.path .. "/ca", connect_timeout = CONNECT }
       local waiting = http.stream(url, opts)
       assert.is_string(waiting:take())
       local blocks = {}
@@ -171,7 +181,8 @@ describe("the client of runnel.http with TLS", function()
       local folder <close> = tls.folder()
       local port, server <close> = serve(folder, "--no-tls") -- luacheck: ignore 211
       local url = ("http://127.0.0.1:%d/page"):format(port)
-      assert.equal("a page", assert(http.get(url, { http_version = "2-prior-knowledge" })).body)
+      local opts = { http_version = "2-prior-knowledge", connect_timeout = CONNECT }
+      assert.equal("a page", assert(http.get(url, opts)).body)
       local page, err = http.get(url, { http_version = "1.1", fresh_connect = true })
       assert.is_nil(page)
       assert.is_string(err)

@@ -266,6 +266,29 @@ describe("req:websocket", function()
       assert.equal(1006, ended:take())
     end)
 
+    it("gets what a client has sent before it resets the connection", function()
+      local has_reset, got, all = rn.chan(), {}, {}
+      local server <close> = serve(function(conn, req)
+        got.first = conn:read():take() -- from then on the Lua thread reads
+        has_reset:take()
+        repeat require("luv").sleep(1) until req.core:why() -- computes, so that only the server's thread sees it
+        for message in conn:read() do got[#got + 1] = message end
+        got.ended = true
+      end)
+      local conn = ask(server)
+      conn:write(frames.frame(frames.TEXT, "hello"))
+      wait_for(function() return got.first end)
+      for i = 1, 5 do all[i] = frames.frame(frames.TEXT, "message " .. i) end
+      conn:write(table.concat(all))
+      local handle = conn.handle
+      conn.handle = nil
+      handle:close_reset()
+      has_reset:put(true)
+      wait_for(function() return got.ended end)
+      assert.same({ "message 1", "message 2", "message 3", "message 4", "message 5", first = "hello",
+        ended = true }, got)
+    end)
+
     both("stops a client whose messages are not taken, and a function whose client reads nothing", function()
       local go_on, done = rn.chan(), rn.chan(1)
       local sent = 0

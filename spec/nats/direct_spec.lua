@@ -65,6 +65,19 @@ describe("a subscription with a function", function()
     }, got)
   end)
 
+  it("gets messages that arrive while the program computes, although the Lua thread has read those before", function()
+    local got = 0
+    local _, sub = conn:subscribe("talk", nil, function() got = got + 1 end)
+    for i = 1, 100 do
+      conn:publish("talk", "")
+      assert.is_true(background.wait_until(20000, function() return got == i end))
+    end
+    for _ = 1, 1000 do conn:publish("talk", "") end
+    compute_until(function() return sub:stats().delivered == 1100 end)
+    assert.equal(100, got)
+    assert.is_true(background.wait_until(20000, function() return got == 1100 end))
+  end)
+
   it("gets all messages in order, also when too many arrive while the program computes", function()
     local got = {}
     overfill(function(data) got[#got + 1] = data end)

@@ -191,6 +191,69 @@ describe("sim.world", function()
       assert.equal("hello!", answer)
     end)
 
+    it("have clocks of their own, which may be wrong", function()
+      local times = {}
+      run(function(world)
+        for name, skew in pairs { right = 0, fast = 90000, slow = -1500 } do
+          world:host(name, function()
+            rn.sleep(2000)
+            times[name] = { os.time(), os.date("!%Y-%m-%d %H:%M:%S") }
+          end, { skew = skew })
+        end
+        world:run()
+        times.world = { os.time(), os.date("!%Y-%m-%d %H:%M:%S") }
+      end)
+      local right = { 1700000002, "2023-11-14 22:13:22" }
+      assert.same({ right = right, world = right, fast = { 1700000092, "2023-11-14 22:14:52" },
+        slow = { 1700000000, "2023-11-14 22:13:20" } }, times)
+    end)
+
+    it("share modules, but for programs that are files: these have modules and globals of their own at each start",
+      function()
+        local dir <close> = process.directory()
+        dir:write("counter.lua", "local n = 0\nreturn function() n = n + 1 return n end")
+        dir:write("server.lua", [[
+          local count, rn = require "counter", require "runnel"
+          assert(count == require "counter")
+          starts = (starts or 0) + 1
+          for _ = 1, 2 do count() end
+          rn.go(function() rn.sleep(1) io.open("/counts", "a"):write(count(), " ", starts, " ", _G.starts, "\n") end)
+        ]])
+        local before = package.path
+        package.path = dir.path .. "/?.lua;" .. before
+        finally(function() package.path, package.loaded.counter = before, nil end)
+        local shared, counts = {}, {}
+        run(function(world)
+          for i = 1, 2 do world:host("shared " .. i, function() shared[i] = require "counter"() end) end
+          local one, two = world:host("one", dir.path .. "/server.lua"), world:host("two", dir.path .. "/server.lua")
+          world:run()
+          counts = { one:get "/counts", two:get "/counts" }
+          two:put("/counts", "")
+          two:restart()
+          world:run()
+          counts[3] = two:get "/counts"
+        end)
+        assert.same({ 1, 2 }, shared)
+        assert.same({ "3 1 1\n", "3 1 1\n", "3 1 1\n" }, counts)
+        assert.is_nil(rawget(_G, "starts"))
+      end)
+
+    it("name the file of their program in stories and errors", function()
+      local dir <close> = process.directory()
+      dir:write("bad.lua", "error 'no'")
+      dir:write("worse.lua", "local x = = 1")
+      assert.matches("error: bad: [^\n]*bad.lua:1: no", message(sim.explore, function()
+        local world = sim.world()
+        world:host("bad", dir.path .. "/bad.lua")
+        world:run()
+      end))
+      for file, problem in pairs { ["none.lua"] = "cannot open", ["worse.lua"] = "worse.lua:1: unexpected symbol" } do
+        local text = message(run, function(world) world:host("a", dir.path .. "/" .. file) end)
+        assert.matches("^spec/sim/world_spec.lua:%d+: ", text)
+        assert.is_truthy(text:find(problem, 1, true), text)
+      end
+    end)
+
     it("have timers", function()
       local ticks = {}
       run(function(world)
@@ -599,6 +662,9 @@ describe("sim.world", function()
     it("wrong hosts", function()
       complains("host: the name of a host expected", function(world) world:host(1, print) end)
       complains("host: a function expected", function(world) world:host "a" end)
+      complains("host: skew: a number of milliseconds, at least %-1700000000000, expected, got true", function(world)
+        world:host("a", print, { skew = true })
+      end)
       complains('host: there is a host "a" already', function(world)
         world:host("a", function() end)
         world:host("a", function() end)
@@ -658,7 +724,12 @@ describe("sim.world", function()
       current.notes = notes
       local log = sim.run(program, { seed = seed, shuffle = true })
       current.notes = nil
-      return table.concat(notes, "\n") .. "\n" .. tostring(log)
+      local lines = {}
+      for i, told in ipairs(notes) do
+        local to = told.to and told.to.name
+        lines[i] = ("%s %s %s %s %s"):format(told.from.name, to, told.what, told.arrives, told.fault)
+      end
+      return table.concat(lines, "\n") .. "\n" .. tostring(log)
     end
     for seed = 1, 2 do
       collectgarbage "stop"
@@ -714,6 +785,36 @@ describe("sim.world", function()
     assert.is_nil(text:find("runnel/", 1, true))
     local _, lines = text:gsub("\n", "")
     assert.is_true(lines < 40, text)
+  end)
+
+  it("keeps the last story as data too: hosts, and for each message from where to where it goes and when", function()
+    message(sim.explore, function()
+      local world = sim.world { faults = { reset = 1 } }
+      local bank = world:host("bank", serve(echo))
+      world:host("client", function()
+        for _ = 1, 2 do
+          if ask("bank", "5") then break end
+        end
+        bank:restart()
+        rn.chan():name "nothing":take()
+      end)
+      world:run()
+    end)
+    local told, lines = current.told, {}
+    assert.same({ "leak: the program of host client waits for ever in take", { "client", "bank" }, 0 },
+      { told.failure:match "^[^(]+%f[ (]", told.hosts, told.left_out })
+    for i, line in ipairs(told.lines) do
+      lines[i] = ("%g %s %s %s %s %s: %s"):format(line.at, line.from, line.to, line.arrives, line.fault, line.kind,
+        line.what)
+    end
+    local text = table.concat(lines, "\n")
+    assert.matches("0 client bank 1 nil connect: connects to port 80", text)
+    assert.matches('2 client bank 3 nil nil: "5\\n"', text, 1, true)
+    assert.matches("%d+ bank nil nil nil crash: crashes\n%d+ bank nil nil nil start: starts again", text)
+    assert.matches("\n%d+ client nil nil nil wait: world_spec.lua:%d+ waits for ever to take from nothing", text)
+    assert.is_nil(text:find("bank: ", 1, true))
+    pcall(sim.explore, function() error "no world" end)
+    assert.is_nil(current.told)
   end)
 
   it("tells only the end of a long story, unless all of it is asked for", function()

@@ -25,7 +25,8 @@ function uv_stage.open()
   stage.open()
   rn.driver(require "runnel.driver.luv")
   files = {}
-  if not warm then -- opens the descriptors that the loop itself needs
+  if not warm then -- opens the descriptors that the loop and the scheduler need
+    require("runnel.core").wakeup_fd()
     require("runnel.uv").spawn { "true" }
     require("runnel.uv").watch("/"):close()
     rn.run()

@@ -88,7 +88,7 @@ static void make_multi(Loop *loop) {
   (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERFUNCTION, on_timer);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERDATA, (void *)loop);
   /* Each transfer has a connection to itself, with HTTP/2, too. When several share one, libcurl 7.88 forgets to pass on
-     data for some of them, and later releases stop all of them for a paused one. */
+     data for some of them. libcurl 8.14 does not; but count_bytes needs a socket for each transfer. */
   (void)curl_multi_setopt(loop->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS);
 }

@@ -147,6 +147,7 @@ void advance_timer(Conn *conn) {
   bool is_late = conn->request && !conn->is_answered && limits->request && now >= conn->since + limits->request;
   bool has_gone = may_be_gone(conn) && now >= conn->since + GRACE;
   bool reads_nothing = pace_is_over(&conn->writing, now) && !reads_slowly(conn);
+  if (reads_nothing) conn->resets = true; /* otherwise the system would keep the rest until the client has read it */
   if (is_over && conn->phase == PHASE_HEAD && !conn_is_idle(conn))
     conn_refuse(conn, 408, "408: the headers did not arrive in time\n", END_GONE);
   else if (is_over || has_gone || reads_nothing) conn_close(conn);

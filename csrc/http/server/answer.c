@@ -1,5 +1,6 @@
 /* answer.c: the methods of a request, which read its body and give it a response; see server.h. In the Lua thread. */
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "http/server/server.h"
 
@@ -63,6 +64,37 @@ static bool send_continue(Request *request) {
   return request->has_continued;
 }
 
+/* The most bytes that are received at a time. */
+enum { DIRECT_BLOCK = 16 * 1024 };
+
+/* Makes the reader wait for the socket, or for nothing. With the lock. */
+static bool watch(Request *request, bool is_on) {
+  return request->server->rn->reader_watch(request->reader, is_on ? request->conn->wire.fd : -1) == RUNNEL_OK;
+}
+
+/* The ready of Request.reader: more bytes of another protocol have arrived, or their end. */
+static void note_bytes(void *data) {
+  Request *request = (Request *)data;
+  lock(request);
+  request->is_dry = false;
+  bool tells = request->wants_body;
+  if (tells) events_add(&request->server->events, request, EVENT_BODY);
+  else if (request->conn) (void)watch(request, false); /* until a go block waits again */
+  request->wants_body = false;
+  (void)pthread_mutex_unlock(&request->server->lock);
+  if (tells) (void)events_post(&request->server->events);
+}
+
+bool request_receive(Request *request) {
+  char block[DIRECT_BLOCK];
+  if (!request->is_direct || !request->conn || request->is_whole) return true;
+  ssize_t n = request->is_dry ? -1 : recv(request->conn->wire.fd, block, sizeof block, MSG_DONTWAIT);
+  request->is_dry = n < DIRECT_BLOCK;
+  request->is_whole = n == 0;
+  if (n == 0) (void)watch(request, false);
+  return n < 0 ? watch(request, true) : n == 0 || bytes_add(&request->in, block, (size_t)n);
+}
+
 /* The result of read_body if there are no bytes. Call it with the lock, which this releases. */
 static int read_nothing(lua_State *L, Request *request) {
   bool is_end = request->is_whole && !request->why, had_continued = request->has_continued;
@@ -83,6 +115,11 @@ static int read_body(lua_State *L) {
   size_t max = (size_t)luaL_checkinteger(L, 2);
   lock(request);
   size_t size = bytes_length(&request->in); /* it can only grow until Lua takes bytes */
+  if (!size && !request_receive(request)) {
+    unlock(L, request, false);
+    return luaL_error(L, "not enough memory");
+  }
+  size = bytes_length(&request->in);
   if (!size) return read_nothing(L, request);
   unlock(L, request, false);
   if (size > max) size = max;
@@ -257,6 +294,7 @@ static int upgrade(lua_State *L) {
   if (!add_headers(L, 2, request, &reply)) return refused(&reply);
   reply_field(&reply, "Connection", "Upgrade");
   request->promised = UINT64_MAX;
+  if (!request->reader) (void)request->server->rn->reader_open(L, note_bytes, request, &request->reader);
   if (!give(L, request, &reply, "", 0, REST_RAW)) return luaL_error(L, "not enough memory");
   lua_pushboolean(L, true);
   return 1;

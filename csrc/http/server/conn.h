@@ -48,8 +48,8 @@ typedef struct ConnUser {
   void (*whole)(struct Conn *conn);
 
   /* Called when the client can take more. Puts the next bytes of the response, if there are any, into conn->out, which
-     is empty; sets is_answered, is_done, is_cut, keeps and upgrades (below). Call `advance` when there is more, so that
-     the connection calls this again. */
+     is empty; sets is_answered, is_done, is_cut, keeps, upgrades and is_given (below). Call `advance` when there is
+     more, so that the connection calls this again. */
   void (*pull)(struct Conn *conn);
 
   /* Called last for each request, when it has ended. Afterwards conn->request is NULL. */
@@ -122,11 +122,12 @@ typedef struct Conn {
   bool is_answered;  /* there is a response */
   bool is_done;      /* the whole response is in `out` or has been sent */
   bool is_cut;       /* the response is incomplete: the connection ends with it */
-  bool resets;       /* only a reset of the connection shows the client that */
+  bool resets;       /* closing the connection resets it: no bytes are left to the system, and the client notices */
   bool keeps;        /* the connection stays open after this request */
   bool client_keeps; /* the client allows that */
   bool upgrades;     /* the response changes the protocol */
   bool is_raw;       /* the protocol has changed */
+  bool is_given;     /* and the user reads from the socket itself */
   size_t seen;       /* how many bytes of the head head_find has read */
   Chunks chunks;     /* of a body in chunks */
   uint64_t left;     /* bytes of the body that have not arrived; PHASE_LINGER: how many more bytes to drop */

@@ -14,27 +14,44 @@ bool head_is_value(unsigned char c) { return (c >= ' ' && c != 127) || c == '\t'
 /* Visible ASCII characters, except `#`, which begins a fragment. */
 static bool is_of_target(unsigned char c) { return c > ' ' && c < 127 && c != '#'; }
 
-/* Characters of a host name, or of an address with a port. */
-static bool is_of_host(unsigned char c) { return c > ' ' && c < 127 && !strchr("\"#,/<>?@\\^`{|}", c); }
+/* Characters of a host name, or of an address of IPv4. */
+static bool is_of_host(unsigned char c) { return c > ' ' && c < 127 && !strchr("\"#,/:<>?@[\\]^`{|}", c); }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+static bool is_of_ipv6(char c) { return c != 0 && strchr("0123456789ABCDEFabcdef:.", c); }
+
+/* The size of the address of IPv6, with its brackets, at the beginning of a host; 0 if there is none. Of the address
+   only the characters are checked, and that it has two colons. */
+static size_t ipv6_size(Slice host) {
+  size_t at = 1, colons = 0;
+  if (host.size == 0 || *host.at != '[') return 0;
+  while (at < host.size && is_of_ipv6(host.at[at])) colons += host.at[at++] == ':';
+  return colons >= 2 && at < host.size && host.at[at] == ']' ? at + 1 : 0;
+}
+
 /* Whether it is a host, with a port or without one; the host may be empty. */
 static bool is_host(Slice host) {
-  bool is_bracketed = false, is_port = false;
-  for (size_t i = 0; i < host.size; i++) {
-    char c = host.at[i];
-    if (is_port ? !is_digit(c) : !is_of_host((unsigned char)c)) return false;
-    if (c == '[' || c == ']') is_bracketed = c == '[';
-    is_port = is_port || (c == ':' && !is_bracketed);
+  size_t at = ipv6_size(host);
+  if (!at) {
+    while (at < host.size && is_of_host((unsigned char)host.at[at])) at++;
   }
-  return true;
+  if (at == host.size) return true;
+  if (host.at[at] != ':') return false;
+  do at++;
+  while (at < host.size && is_digit(host.at[at]));
+  return at == host.size;
 }
 
 /* ---- where the head ends ---- */
 
 /* Whether a request may begin with this byte: the first one of a method or of an empty line. */
 static bool may_begin(char c) { return c == '\r' || head_is_token((unsigned char)c); }
+
+/* The result for a head that is longer than `max`. `begin`: where its first line begins. */
+static ptrdiff_t too_long(const char *bytes, size_t begin, size_t max) {
+  return memchr(bytes + begin, '\n', max - begin) ? -431 : -414;
+}
 
 ptrdiff_t head_find(const char *bytes, size_t size, size_t max, size_t *seen) {
   if (size && !may_begin(*bytes)) return -400;
@@ -43,14 +60,14 @@ ptrdiff_t head_find(const char *bytes, size_t size, size_t max, size_t *seen) {
     const char *end = *seen < size ? (const char *)memchr(bytes + *seen, '\n', size - *seen) : NULL;
     if (!end) break;
     size_t at = (size_t)(end - bytes), before = *seen;
-    if (at >= max) return -431;
+    if (at >= max) return too_long(bytes, begin, max);
     *seen = at + 1;
     if (at == 0 || end[-1] != '\r') return -400;
     bool is_empty = at == 1 || bytes[at - 2] == '\n';
     if (is_empty && before >= begin && *seen > 2) return *seen == begin + 2 ? -400 : (ptrdiff_t)*seen;
   }
   *seen = size;
-  return size > max ? -431 : 0;
+  return size > max ? too_long(bytes, begin, max) : 0;
 }
 
 /* ---- the first line ---- */
@@ -82,11 +99,13 @@ static int read_version(Head *head, Slice version) {
   return version.at[5] == '1' ? 0 : 505;
 }
 
-/* Whether a target is a URL with a host. The host replaces that of the header Host, and must be as strict. */
+/* Whether a target is a URL with a host. The host replaces that of the header Host, and must be as strict. An @ in the
+   query of a URL without a path is refused, since HAProxy takes what is before it for a user. */
 static bool is_absolute(Slice target) {
   size_t at = begins_with(target, "http://") ? 7 : begins_with(target, "https://") ? 8 : 0, end = at;
   while (end < target.size && target.at[end] != '/' && target.at[end] != '?') end++;
-  return at > 0 && end > at && target.at[at] != ':' && is_host((Slice){target.at + at, end - at});
+  bool has_at = end < target.size && target.at[end] == '?' && memchr(target.at + end, '@', target.size - end);
+  return at > 0 && end > at && target.at[at] != ':' && !has_at && is_host((Slice){target.at + at, end - at});
 }
 
 static int read_first(Head *head, Slice line) {
@@ -136,6 +155,19 @@ static bool has_word(Slice list, const char *word) {
   return false;
 }
 
+/* The last element of such a list. */
+static Slice last_word(Slice list) {
+  size_t at = list.size;
+  while (at > 0 && list.at[at - 1] != ',') at--;
+  return slice_trim((Slice){list.at + at, list.size - at});
+}
+
+/* The status for a request with this Transfer-Encoding, by RFC 9112, 6.1 and 6.3: 0 if it is accepted; 501 for an
+   unknown coding below chunked; 400 if the end of the body is unknown. */
+static int read_coding(Slice value) {
+  return slice_is(value, "chunked") ? 0 : slice_is(last_word(value), "chunked") ? 501 : 400;
+}
+
 /* The headers that decide where a request and its connection end. */
 typedef struct Borders {
   unsigned hosts, lengths, codings; /* how many there are of each */
@@ -155,7 +187,7 @@ static int read_border(Head *head, Borders *borders, const Field *field) {
   }
   if (slice_is(name, "Transfer-Encoding")) {
     borders->codings++;
-    return slice_is(value, "chunked") ? 0 : 501;
+    return read_coding(value);
   }
   if (slice_is(name, "Connection")) {
     borders->closes |= has_word(value, "close");

@@ -36,8 +36,8 @@ bool head_is_token(unsigned char c);
 bool head_is_value(unsigned char c);
 
 /* Looks for the end of a head in the first bytes of a request. Returns the size of the head with its empty line, 0 if
-   more bytes are needed, or minus a status: 400, or 431 if it is longer than `max`. *seen is 0 at first; between calls
-   it holds how many bytes were read. */
+   more bytes are needed, or minus a status: 400; or, if it is longer than `max`, 414 if already its first line is, and
+   else 431. *seen is 0 at first; between calls it holds how many bytes were read. `max` is at least 2. */
 ptrdiff_t head_find(const char *bytes, size_t size, size_t max, size_t *seen);
 
 /* Reads a whole head; `size` is the result of head_find. Returns 0, or the status for the client. */

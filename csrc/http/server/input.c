@@ -2,7 +2,8 @@
 #include "http/server/input.h"
 
 static void refuse_head(Conn *conn, int status) {
-  const char *text = status == 431   ? "431: the headers are too long\n"
+  const char *text = status == 414   ? "414: the target is too long\n"
+                     : status == 431 ? "431: the headers are too long\n"
                      : status == 501 ? "501: the method or the transfer coding is not supported\n"
                      : status == 505 ? "505: this server speaks HTTP/1.1 only\n"
                      : status == 417 ? "417: the header Expect may only be 100-continue\n"
@@ -128,7 +129,9 @@ void input_take(Conn *conn) {
 }
 
 bool input_is_wanted(const Conn *conn) {
-  return conn->phase == PHASE_HEAD || (conn->phase != PHASE_WHOLE && bytes_length(&conn->in) == 0);
+  if (conn->phase == PHASE_HEAD) return true;
+  if (conn->phase == PHASE_RAW && conn->is_given) return false;
+  return conn->phase != PHASE_WHOLE && bytes_length(&conn->in) == 0;
 }
 
 /* Handles that the client has closed its sending side. */

@@ -16,6 +16,7 @@ static const char reasons[] =
     "Redirect\n"
     "400 Bad Request\n401 Unauthorized\n403 Forbidden\n404 Not Found\n405 Method Not Allowed\n406 Not Acceptable\n"
     "408 Request Timeout\n409 Conflict\n410 Gone\n412 Precondition Failed\n413 Content Too Large\n"
+    "414 URI Too Long\n"
     "415 Unsupported Media Type\n416 Range Not Satisfiable\n417 Expectation Failed\n422 Unprocessable Content\n"
     "426 Upgrade Required\n429 Too Many Requests\n431 Request Header Fields Too Large\n500 Internal Server Error\n"
     "501 Not Implemented\n502 Bad Gateway\n503 Service Unavailable\n504 Gateway Timeout\n"

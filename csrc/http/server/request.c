@@ -26,6 +26,8 @@ static void close_request(lua_State *L, void *object) {
     request->is_done = request->is_cut = true;
     request_resume(request);
   }
+  if (request->reader) (void)server->rn->reader_close(request->reader);
+  request->reader = NULL;
   unlock(server);
   if (is_left) thread_wake(&server->thread);
 }
@@ -119,6 +121,10 @@ static void pull(Conn *conn) {
   if (request->has_continued) conn->expects = false;
   conn->upgrades = request->upgrades;
   request->is_free = request->upgrades && bytes_length(&conn->out) == 0 && !conn->wire.tls;
+  if (!request->is_direct && conn->is_raw && !conn->wire.tls && bytes_length(&conn->in) == 0)
+    request->is_direct =
+        request->reader && request->server->rn->reader_watch(request->reader, conn->wire.fd) == RUNNEL_OK;
+  conn->is_given = request->is_direct;
   if (request->wants_room) tell(request, EVENT_ROOM);
   request->wants_room = false;
   unlock(request->server);
@@ -131,12 +137,21 @@ static unsigned status_of(const Conn *conn, const Request *request, Ending endin
   return conn->is_answered ? request->status : statuses[ending];
 }
 
+/* The connection ends: receives what Lua has not, at most the window. With the lock. */
+static void receive_rest(Request *request) {
+  if (!request->is_direct) return;
+  request->is_dry = request->is_whole;
+  while (!request->is_dry && bytes_length(&request->in) < BODY_WINDOW && request_receive(request)) continue;
+  (void)request->server->rn->reader_watch(request->reader, -1);
+}
+
 static void end(Conn *conn, Ending ending) {
   static const Why reasons[] = {[END_COMPLETE] = WHY_GONE, [END_GONE] = WHY_GONE,         [END_SLOW] = WHY_SLOW,
                                 [END_LATE] = WHY_LATE,     [END_TOO_LONG] = WHY_TOO_LONG, [END_WRONG] = WHY_WRONG};
   Request *request = (Request *)conn->request;
   lock(request->server);
   tally_ended(&request->server->tally, status_of(conn, request, ending), conn->hub->now - conn->since);
+  receive_rest(request);
   request->conn = NULL;
   if (!request->why && (ending != END_COMPLETE || !request->is_done)) {
     request->why = reasons[ending];

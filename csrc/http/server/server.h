@@ -79,14 +79,18 @@ typedef struct Request {
   bool resets;                  /* only a reset of the connection shows the client that */
   bool closes;                  /* the connection ends after the response */
   bool upgrades;                /* the response changes the protocol */
-  bool is_free;    /* the protocol has changed, and Lua may send: the connection has nothing to send, and no TLS */
-  bool is_whole;   /* the whole body has arrived */
-  bool wants_body; /* a go block waits for the body */
-  bool wants_room; /* a go block waits until it can write */
-  Why why;         /* why the server has ended it */
-  Bytes in;        /* bytes of the request's body that Lua has not taken */
-  Bytes out;       /* bytes of the response that the connection has not taken */
-  char text[];     /* method, then name and value of each header, then the target, each ended by a zero */
+  bool is_free;   /* the protocol has changed, and Lua may send: the connection has nothing to send, and no TLS */
+  bool is_direct; /* the protocol has changed, and Lua receives from the socket itself */
+  bool is_dry;    /* it has received all bytes that there were */
+  runnel_reader *reader; /* notes that more have arrived; NULL before an upgrade, or if there can be none. The thread
+                            uses it after the upgrade */
+  bool is_whole;         /* the whole body has arrived */
+  bool wants_body;       /* a go block waits for the body */
+  bool wants_room;       /* a go block waits until it can write */
+  Why why;               /* why the server has ended it */
+  Bytes in;              /* bytes of the request's body that Lua has not taken */
+  Bytes out;             /* bytes of the response that the connection has not taken */
+  char text[];           /* method, then name and value of each header, then the target, each ended by a zero */
 } Request;
 
 /* ---- thread.c ---- */
@@ -112,6 +116,10 @@ extern const HandleType request_type;
 
 /* Makes the thread look at a request that Lua has changed. With the lock. */
 void request_resume(Request *request);
+
+/* If Lua receives from the socket of the request itself: receives bytes of another protocol. False if there is no memory.
+   With the lock, so that the connection stays open; any thread. */
+bool request_receive(Request *request);
 
 /* The methods of a request. */
 extern const luaL_Reg answer_methods[];

@@ -91,7 +91,8 @@ local function write(self, entry)
   if core.is_chan(to) then
     to:put(line)
   elseif io.type(to) then
-    to:write(line .. "\n")
+    to:write(line, "\n")
+    to:flush()
   else
     to(line)
   end

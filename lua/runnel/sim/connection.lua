@@ -1,11 +1,8 @@
 ---The two ends of a simulated connection: what each end has got and not read, and what it has to send.
 
 local check = require "runnel.internal.check"
-local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
 local wires = require "runnel.sim.wire"
-
-local now = core.now
 
 -- How many bytes are under way, or have arrived and were not read, at most; and how many a read gets.
 local WINDOW, READ = 128 * 1024, 64 * 1024
@@ -62,14 +59,15 @@ local function shown(data)
   return #data > SHOWN and ("%s, %d bytes"):format(text, #data) or text
 end
 
--- `data`: what is sent; nil: the end. `ms`: how long it takes; nil: it does not arrive.
-local function log_message(from, data, ms, more)
+-- `data`: what is sent; nil: the end. `ms`: how long it takes; nil: it does not arrive. `more`: what else happens.
+local function log_message(from, data, ms, fault, more)
   if not current.notes then return end
   local tell = data and from.handle and from.handle.tell
   local text = tell and tell(data)
-  if tell and not text and not more then return end
-  from.world:log("%s -> %s: %s%s%s", from.host.name, from.other.host.name, text or data and shown(data) or "the end",
-    ms and (" (arrives at %.14g ms)"):format(now() + ms) or "", more or "")
+  if tell and not text and not fault then return end
+  local told = from.world:log_message(from.host, from.other.host, ms, fault, "%s",
+    text or data and shown(data) or "the end")
+  if told then told.more = more end
 end
 
 -- ---- reading ----
@@ -175,22 +173,22 @@ local function send(self, data)
   local fault = faults.more > 0 and faults:choose(self.is_local and AT_LOCAL_DATA or AT_DATA)
   if fault == "short" and #data > 1 then
     local n = faults:way(2) == 1 and 1 or #data - 1
-    log_message(self, data:sub(1, n), ms, "; the rest comes later (fault short)")
+    log_message(self, data:sub(1, n), ms, fault, "; the rest comes later")
     wire:send(ms, get_data, data:sub(1, n))
     data, ms = data:sub(n + 1), ms + 1
     log_message(self, data, ms)
   elseif fault == "delay" then
     ms = ms + world.delays[faults:way(#world.delays)]
-    log_message(self, data, ms, " (fault delay)")
+    log_message(self, data, ms, fault)
   elseif fault == "silent" then
     wire.silent, other.wire.silent = true, true
     self:cut()
     other:cut()
-    log_message(self, data, ms, ", but nothing arrives from now on (fault silent)")
+    log_message(self, data, nil, fault, ": nothing arrives from now on")
   elseif fault == "reset" then
     local is_lost = faults:way(2) == 1
-    if is_lost then log_message(self, data, nil, " is lost: the connection is reset (fault reset)")
-    else log_message(self, data, ms, ", and then the connection is reset (fault reset)") end
+    if is_lost then log_message(self, data, nil, fault, " is lost: the connection is reset")
+    else log_message(self, data, ms, fault, ", and then the connection is reset") end
     if not is_lost then wire:send(ms, get_data, data) end
     self:break_both(ms)
     return
@@ -298,7 +296,9 @@ function End:close()
   fail_writes(self, "ECANCELED")
   if self.broken then return end
   if has_unread then
-    self.world:log("%s -> %s: a reset, because it closes and has not read all", self.host.name, self.other.host.name)
+    local told = self.world:log_message(self.host, self.other.host,
+      self.world:time_between(self.host, self.other.host), nil, "a reset, because it closes and has not read all")
+    if told then told.kind = "reset" end
     self:reset()
   elseif not self.shut then
     end_writing(self)

@@ -220,7 +220,7 @@ function Connection:begin(what, sql)
   end
   if not sql or not current.notes then return end
   local text = what == "open" and "open " .. self.path or sql:gsub("%s+", " "):gsub("^ ", "")
-  self.world:log("%s: %s", self.host.name, #text > SHOWN and text:sub(1, SHOWN) .. "..." or text)
+  self.world:log(self.host, nil, "%s", #text > SHOWN and text:sub(1, SHOWN) .. "..." or text)
 end
 
 ---Call it after a function of the C module: never returns if the host has ended meanwhile.

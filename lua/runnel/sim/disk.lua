@@ -226,7 +226,7 @@ function Disk:crash()
       self.names[path] = before or nil
     end
   elseif current.notes then
-    world:log("%s: of what was not synced, names survive%s (fault torn)", self.host.name,
+    world:log(self.host, "torn", "of what was not synced, names survive%s",
       way == 2 and " and data is lost" or ", and data in part")
   end
   for _, inode in ipairs(dirty) do

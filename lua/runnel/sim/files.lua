@@ -52,7 +52,7 @@ files.ops = ops
 
 local function may_fail(host, faults, what)
   local fault = host.world.faults:choose(faults)
-  if fault then host.world:log("%s: %s: fault %s", host.name, what, fault) end
+  if fault then host.world:log(host, fault, "%s", what) end
   if fault == "short" then return nil, true end
   return fault and fault:upper()
 end
@@ -140,7 +140,7 @@ end
 function ops.fsync(host, fd)
   local path, err = files.sync(host, fd)
   if not path then return nil, err end
-  host.world:log("%s: syncs %s", host.name, path)
+  host.world:log(host, nil, "syncs %s", path)
   return true
 end
 
@@ -223,7 +223,7 @@ function ops.rename(host, from, to)
   if other and other.kind == "directory" and #disk:list(b) > 0 then return nil, "ENOTEMPTY" end
   host.world:may_crash(host)
   disk:move(a, b)
-  host.world:log("%s: renames %s to %s", host.name, from, to)
+  host.world:log(host, nil, "renames %s to %s", from, to)
   host.world:may_crash(host)
   return true
 end

@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local disks = require "runnel.sim.disk"
+local programs = require "runnel.sim.program"
 local signals = require "runnel.sim.signal"
 
 local internal = core.internal
@@ -12,8 +13,9 @@ local internal = core.internal
 ---@field address string as "10.0.0.1"
 ---@field number integer of its go blocks (core.internal.host)
 ---@field world runnel.sim.World
----@field f fun() its program
+---@field f fun()|string its program, or the path of its file
 ---@field restarts? number after how many ms it starts again, if the fault crash ends it; nil: that fault spares it
+---@field skew number by how many ms its clock is ahead
 ---@field born integer how often it has started: what belongs to an earlier start has no effect any more
 ---@field alive boolean
 ---@field main runnel.Channel<any> the result of its program
@@ -38,13 +40,14 @@ Host.__name = "runnel.sim.host"
 local FIRST_PORT = 49152
 
 ---Starts the program, in a go block of this host.
-local function start(self)
+local function start(self, level)
+  local f = type(self.f) == "string" and programs.load(self.f, level + 1) or self.f --[[@as fun()]]
   self.born, self.alive = self.born + 1, true
   self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
   self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}
   self.subscriptions = 0
   local before = internal.host(self.number)
-  local main = core.go(self.f)
+  local main = core.go(f)
   internal.host(before)
   self.main = main
   local born = self.born
@@ -56,16 +59,18 @@ end
 ---@param world runnel.sim.World
 ---@param name string
 ---@param number integer
----@param f fun()
+---@param f fun()|string
 ---@param restarts? number
+---@param skew number
+---@param level integer of error, for a file that cannot be loaded
 ---@return runnel.sim.Host
-local function new(world, name, number, f, restarts)
+local function new(world, name, number, f, restarts, skew, level)
   local self = setmetatable({
-    world = world, name = name, number = number, f = f, restarts = restarts, born = 0, alive = false,
+    world = world, name = name, number = number, f = f, restarts = restarts, skew = skew, born = 0, alive = false,
     address = world:new_address(),
   }, Host)
   self.machine, self.disk, self.locks = self, disks.new(self), {}
-  start(self)
+  start(self, level + 1)
   return self
 end
 
@@ -150,7 +155,8 @@ end
 ---connections are reset. A go block of the host that calls this never returns from it.
 function Host:crash()
   if not self.alive then return end
-  self.world:log("%s: crashes", self.name)
+  local told = self.world:log(self, nil, "crashes")
+  if told then told.kind = "crash" end
   local children = children_of(self)
   cut(self)
   self.listeners, self.sockets, self.children = {}, {}, {}
@@ -208,8 +214,9 @@ end
 ---Starts its program again; ends it first if it runs.
 function Host:restart()
   self:crash()
-  self.world:log("%s: starts again", self.name)
-  start(self)
+  local told = self.world:log(self, nil, "starts again")
+  if told then told.kind = "start" end
+  start(self, 3)
 end
 
 ---Gives the host another address. Names are looked up as the new one from now on; connections stay.

@@ -128,12 +128,11 @@ local function arrive(self, host, listener, on_connect)
   local ms = world:time_between(host, from)
   local fault = listener and from.machine ~= host.machine and world.faults:choose(AT_CONNECT)
   if not listener or listener.closing or fault == "refuse" then
-    world:log("%s -> %s: refuses the connection (arrives at %.14g ms)%s", host.name, from.name, core.now() + ms,
-      fault and " (fault refuse)" or "")
+    world:log_message(host, from, ms, fault and "refuse", "refuses the connection")
     return world:later(ms, from, function() answer(self, nil, on_connect, "ECONNREFUSED") end)
   end
   if fault == "silent" then
-    world:log("%s: nothing answers %s (fault silent)", host.name, from.name)
+    world:log(host, fault, "nothing answers %s", from.name)
     return world:later(NO_ANSWER, from, function() answer(self, nil, on_connect, "ETIMEDOUT") end)
   end
   local near, far = connections.connect(world, from, host)
@@ -142,11 +141,11 @@ local function arrive(self, host, listener, on_connect)
   if fault == "delay" then ms = ms + world.delays[world.faults:way(#world.delays)] end
   listener.pending[#listener.pending + 1] = far
   if fault == "reset" then
-    world:log("%s: the connection of %s is reset at once (fault reset)", host.name, from.name)
+    world:log(host, fault, "the connection of %s is reset at once", from.name)
     near:reset()
     world:later(ms, from, function() answer(self, nil, on_connect, "ECONNRESET") end)
   else
-    world:log("%s: accepts the connection of %s%s", host.name, from.name, fault and " (fault delay)" or "")
+    world:log(host, fault, "accepts the connection of %s", from.name)
     far.wire:send(ms, function() answer(self, near, on_connect) end)
   end
   tell(listener)
@@ -176,7 +175,7 @@ local function request(self, host, port, on_connect)
   end
   world:may_crash(host)
   if not host.alive then
-    world:log("%s: is down and refuses the connection of %s", host.name, self.host.name)
+    world:log(host, nil, "is down and refuses the connection of %s", self.host.name)
     return self:later(world:time_between(self.host, host), function() answer(self, nil, on_connect, "ECONNREFUSED") end)
   end
   core.internal.host(host.number)
@@ -192,7 +191,7 @@ function Socket:connect(ip, port, on_connect)
   if self.stream then return fail "EISCONN" end
   if ip:find(":", 1, true) then return fail "ENETUNREACH" end
   if world.faults:choose(AT_SOCKET) then
-    world:log("%s: too many open files (fault emfile)", self.host.name)
+    world:log(self.host, "emfile", "too many open files")
     return fail "EMFILE"
   end
   self.connecting = true
@@ -202,8 +201,10 @@ function Socket:connect(ip, port, on_connect)
   if not host then
     self:later(NO_HOST, function() answer(self, nil, on_connect, "EHOSTUNREACH") end)
   else
-    world:log("%s -> %s: connects to port %d", self.host.name, host.name, port)
-    world:later(world:time_between(self.host, host), nil, function() request(self, host, port, on_connect) end)
+    local ms = world:time_between(self.host, host)
+    local told = world:log_message(self.host, host, ms, nil, "connects to port %d", port)
+    if told then told.kind = "connect" end
+    world:later(ms, nil, function() request(self, host, port, on_connect) end)
   end
   return {}
 end
@@ -347,7 +348,7 @@ function network.getaddrinfo(name, _, _, done)
   if name == "localhost" then ip = "127.0.0.1" elseif name:find "^%d+%.%d+%.%d+%.%d+$" then ip = name end
   if not ip then fault = world.faults:choose(host and host.old_address and AT_LOOK_UP_MOVED or AT_LOOK_UP) end
   local ms = fault == "delay" and world.delays[world.faults:way(#world.delays)] or 0
-  if fault then world:log("%s: looks up %s (fault %s)", from.name, name, fault) end
+  if fault then world:log(from, fault, "looks up %s", name) end
   world:later(ms, from, function()
     if fault == "dns" then return done "EAI_AGAIN" end
     local addr = ip or host and (fault == "stale" and host.old_address or host.address)

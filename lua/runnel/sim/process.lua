@@ -43,7 +43,7 @@ function Handle:kill(signal) return processes.kill(self.pid, signal) end
 local function exit(self, status)
   if not self.alive then return end
   local world, code, signal = self.world, status.code, status.signal
-  world:log("%s: ends with %s", self.name, signal > 0 and "signal " .. signal or "status " .. code)
+  world:log(self, nil, "ends with %s", signal > 0 and "signal " .. signal or "status " .. code)
   self.parent.children[self.pid] = nil
   self:kill()
   world:free_number(self.number)
@@ -149,7 +149,7 @@ function processes.spawn(file, options, on_exit)
   }, { __index = parent })
   world.groups[number] = self
   parent.children[self.pid] = self
-  world:log("%s: starts %s", parent.name, table.concat({ file, table.unpack(options.args or {}) }, " "))
+  world:log(parent, nil, "starts %s", table.concat({ file, table.unpack(options.args or {}) }, " "))
   local handle = handles.new(Handle)
   handle.pid = self.pid
   local args = table.move(options.args or {}, 1, #(options.args or {}), 1, {})

@@ -49,13 +49,15 @@ function system.replace()
   local a, b = math.random(0), math.random(0)
   math.randomseed(internal.seed())
   names = 0
-  local began, time = core.now(), os.time
+  local began, time, date = core.now(), os.time, os.date
   current.world.began = began
   local restore_os = replace(os, {
     time = function(t)
       if t ~= nil then return time(t) end
-      return math.tointeger(BEGIN + (core.now() - began) // 1000)
+      local host = current.world and current.world:here()
+      return math.tointeger(BEGIN + (core.now() - began + (host and host.skew or 0)) // 1000)
     end,
+    date = function(format, t) return date(format, t or os.time()) end,
     clock = function() return (core.now() - began) / 1000 end,
     remove = on_hosts(simulated.remove, os.remove), rename = on_hosts(simulated.rename, os.rename),
     tmpname = on_hosts(tmpname, os.tmpname),

@@ -6,13 +6,13 @@ local current = require "runnel.internal.sim.current"
 local faults = require "runnel.sim.faults"
 local guard = require "runnel.internal.guard"
 local hosts = require "runnel.sim.host"
+local stories = require "runnel.sim.story"
 local system = require "runnel.sim.system"
 
 local internal = core.internal
 local go_feeding, sleep, host_of = internal.go_feeding, core.sleep, internal.host
-local note = internal.explore.note
 
----@class runnel.sim.World
+---@class runnel.sim.World: runnel.sim.Story
 ---@field hosts runnel.sim.Host[] in the order in which they were made
 ---@field groups table<integer, runnel.sim.Host> hosts and processes, by the numbers of their go blocks
 ---@field names string[] their names
@@ -38,6 +38,7 @@ local note = internal.explore.note
 local World = {}
 World.__index = World
 World.__name = "runnel.sim.world"
+for name, f in pairs(stories) do World[name] = f end
 
 local OPTIONS = { faults = true, latency = check.kinds.ms(0), delays = true, rate = true }
 
@@ -63,18 +64,6 @@ function World:later(ms, host, f, a, b) -- luacheck: ignore 212
   host_of(0, go_feeding(guard.nothing, nil, run, host, host and host.born, ms, f, a, b))
 end
 
--- ---- the story ----
-
----Adds a line to the story, if one is recorded.
----@param format string
----@param ... any
-function World:log(format, ...) -- luacheck: ignore 212
-  local notes = current.notes
-  if not notes then return end
-  notes[#notes + 1] = format:format(...)
-  note(#notes)
-end
-
 -- ---- hosts ----
 
 ---@return string
@@ -91,21 +80,22 @@ function World:moved(host, address)
   self.by_address[address] = host
 end
 
-local HOST_OPTIONS = { restart = check.kinds.ms(0) }
+local HOST_OPTIONS = { restart = check.kinds.ms(0), skew = check.kinds.ms(-system.BEGIN_MS) }
 
 ---Adds a host, and starts its program in a go block of it. What the program starts belongs to the host, too.
 ---@param name string other hosts connect to that name
----@param f fun() its program. World:run waits until it returns, unless it listens for connections
----@param opts? { restart?: number } `restart`: the fault crash may end the host, which starts again after that many
----ms
+---@param f fun()|string its program, or the path of a Lua file, which is loaded anew at each start, with globals and
+---modules of its own. World:run waits until it returns, unless it listens for connections
+---@param opts? { restart?: number, skew?: number } `restart`: the fault crash may end the host, which starts again
+---after that many ms. `skew`: by how many ms its clock (os.time, os.date) is ahead; negative: it is behind
 ---@return runnel.sim.Host host
 function World:host(name, f, opts)
   check.string(name, "the name of a host", "host")
-  check.callable(f, "host")
+  if type(f) ~= "string" then check.callable(f, "host") end
   check.options(opts, HOST_OPTIONS, "host")
   if self.by_name[name] then error(("host: there is a host %q already"):format(name), 2) end
   local number = self:new_number(name)
-  local host = hosts.new(self, name, number, f, opts and opts.restart)
+  local host = hosts.new(self, name, number, f, opts and opts.restart, opts and opts.skew or 0, 3)
   self.hosts[#self.hosts + 1], self.groups[number] = host, host
   self.by_name[name], self.by_address[host.address] = host, host
   return host
@@ -154,7 +144,7 @@ function World:elect(host, ms)
   require("runnel.sim.nats.jetstream").elect(kept, ms)
 end
 
----ms since 1970, by the world's clock.
+---ms since 1970, by a clock without skew.
 ---@param now? number the time in ms; default: now
 ---@return number
 function World:time(now) return system.BEGIN_MS + (now or core.now()) - self.began end
@@ -210,7 +200,7 @@ end
 function World:partition(a, b)
   local x, y = check_hosts(self, a, b, "partition")
   self.cuts[pair(x, y)] = self.cuts[pair(x, y)] or core.chan()
-  self:log("%s and %s: cut off from each other", x.name, y.name)
+  self:tell { what = ("%s and %s: cut off from each other"):format(x.name, y.name) }
   for _, handle in ipairs(x.handles) do
     local stream = handle.stream
     if stream and stream.other.host == y then
@@ -232,7 +222,7 @@ function World:heal(a, b)
       if self.cuts[key] and (not x or key == pair(x, y)) then
         self.cuts[key]:close()
         self.cuts[key] = nil
-        self:log("%s and %s: connected again", self.hosts[i].name, self.hosts[k].name)
+        self:tell { what = ("%s and %s: connected again"):format(self.hosts[i].name, self.hosts[k].name) }
       end
     end
   end

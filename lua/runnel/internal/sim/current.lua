@@ -7,13 +7,15 @@ local internal = require "runnel.core".internal
 ---@class runnel.internal.FaultsSeen
 ---@field asked table<string, true> the faults that the worlds were asked for
 ---@field possible table<string, true> those for which there was a place
+---@field parsed table<string, string> files of the hosts' programs, parsed (sim/program.lua)
 ---@field places? integer at how many places a fault could have happened in one run, at most; nil in sim.each_seed,
 ---where no run may depend on those before
 
 ---@class runnel.internal.sim.current
 ---@field world? runnel.sim.World
 ---@field luv? table the world's luv
----@field notes? string[] what the world tells for a story, while one is recorded
+---@field notes? runnel.sim.Note[] what the world tells for a story, while one is recorded
+---@field told? runnel.internal.Told the last story of a world; a page shows it as a picture
 ---@field seen? runnel.internal.FaultsSeen
 ---@field restore? fun() undoes what the world has replaced
 ---@field unwinds? boolean a library in C has called the world, so that no go block can wait
@@ -58,7 +60,7 @@ end
 
 ---@param places? integer
 ---@return runnel.internal.FaultsSeen
-function current.new_seen(places) return { asked = {}, possible = {}, places = places } end
+function current.new_seen(places) return { asked = {}, possible = {}, parsed = {}, places = places } end
 
 ---The error for faults that were asked for and had no place in any run; nil if there are none.
 ---@param seen runnel.internal.FaultsSeen

@@ -40,6 +40,8 @@ Search.__index = Search
 local NotTheSame = {}
 NotTheSame.__index = NotTheSame
 
+local CAUSES = "; likely causes: pairs over a table with objects as keys, state outside of f, or the clock"
+
 local function not_the_same(...)
   local message = "sim.explore: f is not the same in every run: " .. string.format(...)
   error(setmetatable({ message = message }, NotTheSame), 0)
@@ -67,7 +69,7 @@ function Search:run(prefix, strategy, seed, changes)
     prefix, strategy, seed, changes)
   self.elapsed = elapsed
   if is_interrupt(err) then error(err, 0) end
-  if at then not_the_same("at choice %d there %s, before %s", at, found, before:match "%d+") end
+  if at then not_the_same("at choice %d there %s, before %s%s", at, found, before:match "%d+", CAUSES) end
   if ok == nil then return "long" end
   if self.heard then return "error", self.heard.err end
   if ok then return nil end
@@ -264,6 +266,8 @@ function Search:report(which, options)
   local text = kind == "deadlock" and "f waits for ever" or core.internal.error_text(err)
   if kind == "leak" then text = text:match "^leak: ([^\n]*)" end
   local first, rest = text:match "^([^\n]*)(.*)$"
+  if told.told then told.told.failure = ("%s: %s"):format(kind, first) end
+  current.told = told.told
   local schedule = format(trim(choices), hash)
   return ("sim.explore: %s: %s (%s)%s\n%s\n%sTo replay: %s"):format(kind, first,
     which or ("schedule %q"):format(schedule), rest, told.text,
@@ -275,7 +279,7 @@ function Search:fail(kind, number, options)
   explorer.repeat_last(self.explorer)
   local again = self:run("script", FIRST)
   if again ~= kind then
-    not_the_same("schedule %d fails (%s), and then does not", number, kind)
+    not_the_same("schedule %d fails (%s), and then does not%s", number, kind, CAUSES)
   end
   local choices = explorer.made(self.explorer)
   local before = table.move(choices, 1, #choices, 1, {})

@@ -188,17 +188,18 @@ end
 
 ---@param event fun(i: integer): integer?, number?, integer?, integer?, integer?, integer?, integer?, string?
 ---@param kind string of failure
----@param notes string[] what a simulated world has told
+---@param notes runnel.sim.Note[] what a simulated world has told
 ---@param full? boolean all of it
----@return { text: string, has_marks: boolean }
+---@return { text: string, has_marks: boolean, told?: runnel.internal.Told } `told`: of a simulated world
 function story.tell(event, kind, notes, full)
   local found = survey(event)
   local steps, waits, holds = steps_of(event, found, kind)
   local lines, width, has_marks = lines_of(steps, full)
+  local told
   if #notes > 0 then
     width = 0
     local world_story = require "runnel.internal.sim.explore_world_story" -- the site leaves it out
-    lines, has_marks = world_story.tell(event, found, notes, deed, full)
+    lines, has_marks, told = world_story.tell(event, found, notes, deed, full)
     for id in pairs(waits) do
       if found.librarys[id] then waits[id] = nil else width = math.max(width, #(found.gos[id] or "a callback")) end
     end
@@ -209,11 +210,12 @@ function story.tell(event, kind, notes, full)
     table.sort(ids)
     if #ids > 0 then lines[#lines + 1] = "At the end:" end
     for _, id in ipairs(ids) do
-      lines[#lines + 1] = ("      %-" .. math.max(1, width) .. "s  %s"):format(found.gos[id] or "a callback",
-        last_wait(found, waits, holds, id))
+      local who, text = found.gos[id] or "a callback", last_wait(found, waits, holds, id)
+      lines[#lines + 1] = ("      %-" .. math.max(1, width) .. "s  %s"):format(who, text)
+      if told then told:add_wait(who, text) end
     end
   end
-  return { text = table.concat(lines, "\n"), has_marks = has_marks }
+  return { text = table.concat(lines, "\n"), has_marks = has_marks, told = told }
 end
 
 return story

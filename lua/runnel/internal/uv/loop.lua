@@ -1,32 +1,15 @@
----The base of all modules of runnel.uv: luv, its loop as the scheduler's driver, and a safe way to close handles.
+---The base of all modules of runnel.uv: the real luv or that of a simulated world, and a safe way to close handles.
 
 local core = require "runnel.core"
 local internal = core.internal
-local need = require "runnel.internal.need"
 local current = require "runnel.internal.sim.current"
-local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
-local driver = require "runnel.driver.luv"
+local real = require "runnel.internal.uv.real"
+local uv = real.luv
 
 ---@class runnel.uv.loop
 ---@field uv any luv
 ---@field over boolean the Lua state is closing: callbacks must do nothing
 local loop = { over = false }
-
--- Raises an error if a driver is set that does not run luv's loop. One that does says so with the field `luv = true`.
-local function check_driver(what, level)
-  local set = internal.current_driver()
-  if not set or set.luv then return end
-  local name = "another driver"
-  for module, value in pairs(package.loaded) do
-    if rawequal(value, set) then name = module:gsub("^runnel%.driver%.", "") end
-  end
-  error(("%s needs the driver luv, and %s is set: call rn.driver(require \"runnel.driver.luv\") or, to have both, "
-    .. "let that driver's wait(ms) run luv's loop, too, and set its field luv = true"):format(what, name), level)
-end
-
--- Requiring this module sets the driver, unless one is set already.
-check_driver("runnel.uv", 0)
-if not internal.current_driver() then core.driver(driver) end
 
 ---Raises an error if the loop cannot deliver events: in a simulation without a world, outside the hosts of a world, and
 ---under another driver. The error's level is the line that called the caller of this function.
@@ -37,7 +20,7 @@ function loop.check(what)
     error(what .. ": this go block belongs to no host of the simulated world: start it in the function of "
       .. "world:host(name, f)", 3)
   end
-  check_driver(what .. ": runnel.uv", 4)
+  real.check(what, 4)
   if internal.is_simulation() then
     error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): make a simulated "
       .. "world (sim.world) and call it on a host of that, call it outside the simulation, or use channels of your own "

@@ -184,7 +184,7 @@ local function look_for_workers(self)
   if why and self.reason == nil and not self.told.workers then
     self.told.workers = true
     local text = ("remote %s: jobs that wait: %d; %s"):format(self.name, self:stats().waiting, why)
-    if current.world then return current.world:log("%s", text) end
+    if current.world then return current.world:tell { what = text } end
     io.stderr:write("runnel: ", text, "\n")
   end
 end

@@ -127,7 +127,7 @@ end
 ---@param kept table what the server keeps
 ---@param ms number
 function jetstream.elect(kept, ms)
-  kept.world:log("JetStream has no leader for %.14g ms", ms)
+  kept.world:tell { what = ("JetStream has no leader for %.14g ms"):format(ms) }
   kept.led_at = kept.world:time() + ms
   for _, stream in ipairs(kept.streams) do
     for _, consumer in ipairs(stream.consumers) do consumer.pulls = {} end
@@ -212,7 +212,7 @@ function Server:recover()
   end
   for _, stream in ipairs(self.streams) do
     if stream:may_forget(ended_at) and faults:way(2) == 2 then
-      self.world:log("%s: has not written that it has removed the last messages of %s", self.host.name, stream.name)
+      self.world:log(self.host, nil, "has not written that it has removed the last messages of %s", stream.name)
       stream:forget(ended_at)
     end
     for i = #stream.consumers, 1, -1 do
@@ -221,7 +221,7 @@ function Server:recover()
         table.remove(stream.consumers, i)
       else
         if consumer:may_forget(ended_at) and faults:way(2) == 2 then
-          self.world:log("%s: has not written the last acknowledgements of %s/%s", self.host.name, stream.name,
+          self.world:log(self.host, nil, "has not written the last acknowledgements of %s/%s", stream.name,
             consumer.name)
           consumer:forget()
         end

@@ -1,0 +1,38 @@
+/* capi/api_reader.c: readers in the C API; see runnel.h. */
+#include <stdlib.h>
+
+#include "base/wakeup.h"
+#include "capi/api.h"
+#include "core/sched_wakeup.h"
+
+static int open_reader(lua_State *L, Sched *S, Call *call) {
+  Wakeup *wakeup = sched_wakeup(L, S);
+  if (!wakeup) return api_code(call, RUNNEL_NO_MEMORY);
+  if (!wakeup_reads(wakeup)) return api_code(call, RUNNEL_IDLE);
+  call->reader->wakeup = wakeup_hold(wakeup);
+  return 0;
+}
+
+int runnel_reader_open(lua_State *L, void (*ready)(void *data), void *data, runnel_reader **reader) {
+  if (!ready || !reader) return RUNNEL_BAD_ARGUMENT;
+  Reader *made = (Reader *)malloc(sizeof *made);
+  if (!made) return RUNNEL_NO_MEMORY;
+  *made = (Reader){.ready = ready, .data = data, .fd = -1};
+  int code = api_call(L, 0, &(Call){.body = open_reader, .reader = made});
+  if (code == RUNNEL_OK) *reader = made;
+  else free(made);
+  return code;
+}
+
+int runnel_reader_watch(runnel_reader *reader, int fd) {
+  if (!reader) return RUNNEL_BAD_ARGUMENT;
+  return reader_watch(reader, fd) ? RUNNEL_OK : RUNNEL_RAISED;
+}
+
+int runnel_reader_close(runnel_reader *reader) {
+  if (!reader) return RUNNEL_BAD_ARGUMENT;
+  (void)reader_watch(reader, -1);
+  wakeup_release(reader->wakeup);
+  free(reader);
+  return RUNNEL_OK;
+}
