@@ -151,7 +151,7 @@ describe("the client of runnel.http with TLS", function()
       end
       assert.equal(100, total)
       local connections
-      patience.wait_until(10000, function() -- until the server has written about all
+      patience.wait_until(function() -- until the server has written about all
         local sum = 0
         connections = 0
         for _, n in pairs(requests) do connections, sum = connections + 1, sum + n end
