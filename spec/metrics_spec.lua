@@ -202,7 +202,7 @@ describe("rn.metrics", function()
     local calls = {}
     for i = 1, 5 do calls[i] = rn.go(pool, stop) end
     local row, numbers
-    assert.is_true(patience.wait_until(10000, function()
+    assert.is_true(patience.wait_until(function()
       rn.sleep(1)
       numbers = rn.metrics()
       row = numbers.pools["spec/metrics_spec.lua:" .. line]
@@ -225,7 +225,7 @@ describe("rn.metrics", function()
     local kept = setmetatable({ make() }, { __mode = "v" })
     kept[1](1)
     assert.equal(1, calls())
-    assert.is_true(patience.wait_until(10000, function()
+    assert.is_true(patience.wait_until(function()
       collectgarbage()
       rn.sleep(1)
       return not calls() and kept[1] == nil
@@ -352,7 +352,7 @@ describe("the text of rn.metrics", function()
     -- The numbers of a server once they fulfil a condition: its thread counts a request after its last byte was sent.
     local function numbers_of(server, condition)
       local row
-      assert.is_true(patience.wait_until(10000, function()
+      assert.is_true(patience.wait_until(function()
         rn.sleep(1)
         row = rn.metrics().http[tostring(server.port)]
         return row and condition(row)

@@ -31,7 +31,7 @@ describe("profiles in runnel.monitor", function()
       local file <close> = assert(io.open(path))
       return file:read "a"
     end
-    assert(patience.wait_until(60000, function() return text():find "\ndata" end)) -- later ones have results
+    assert(patience.wait_until(function() return text():find "\ndata" end)) -- later ones have results
     function page.close()
       finish()
       os.remove(path)
@@ -48,7 +48,7 @@ describe("profiles in runnel.monitor", function()
     end
     -- Waits for the answer to the nth command.
     function page.answer(n)
-      assert(patience.wait_until(60000, function() return #page.answers() >= n end))
+      assert(patience.wait_until(function() return #page.answers() >= n end))
       return page.answers()[n]
     end
     local count = 0
@@ -60,7 +60,7 @@ describe("profiles in runnel.monitor", function()
     -- Asks until the answer fulfils a condition.
     function page.ask_until(condition)
       local answer
-      assert(patience.wait_until(60000, function()
+      assert(patience.wait_until(function()
         answer = page.ask("", "")
         return condition(answer.head)
       end))

@@ -4,7 +4,6 @@
 local background = require "spec.support.background"
 local json = require "runnel.json"
 local nats_server = require "spec.support.nats_server"
-local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local patience = require "spec.support.patience"
 local rn = require "runnel"

@@ -34,18 +34,18 @@ describe("a crawl with store:once", function()
     local script = set:write("crawl.lua", CRAWL)
     local command = { os.getenv "LUA" or "lua5.4", script, server.url, n, set.dir .. "/crawl.db" }
     local crawl = set:start(command)
-    assert.is_truthy(background.wait_until(60000, function() return total > n // 2 end), crawl:output())
+    assert.is_truthy(background.wait_until(function() return total > n // 2 end), crawl:output())
     crawl:signal "KILL"
     crawl:wait()
     local before = total
     assert.is_true(before < n)
     crawl = set:start(command)
-    assert.equal(0, crawl:wait(120000), crawl:output())
+    assert.equal(0, crawl:wait(), crawl:output())
     assert.equal(bytes .. "\n", crawl:output())
     for i = 1, n do assert.is_true(asked[i] == 1 or asked[i] == 2) end
     assert.is_true(total <= n + 64, total - n)
     crawl = set:start(command)
-    assert.equal(0, crawl:wait(120000), crawl:output())
+    assert.equal(0, crawl:wait(), crawl:output())
     assert.equal(bytes .. "\n", crawl:output())
     assert.is_true(total <= n + 64) -- the third time it asks for nothing
     rn.yield()

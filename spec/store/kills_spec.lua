@@ -130,7 +130,7 @@ local function check_remote(n, kills)
   killing:take()
   assert.is_nil((results:take()))
   remote:close()
-  assert.is_truthy(background.wait_until(30000, function()
+  assert.is_truthy(background.wait_until(function()
     local sql = "select (select count(*) from runnel_message) + (select count(*) from runnel_result) as left"
     return store.db:one(sql).left == 0
   end))
@@ -174,7 +174,7 @@ local function check_once(n, processes, kills)
     start(i)
   end
   for _, program in ipairs(programs) do
-    assert.equal(0, program:wait(120000), program:output())
+    assert.equal(0, program:wait(), program:output())
     assert.equal("ready\ndone\n", program:output())
   end
   assert.same({ n = n, sum = n * (n + 1) // 2 }, store.db:one "select count(*) as n, sum(v) as sum from effects")

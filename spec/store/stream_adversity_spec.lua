@@ -31,7 +31,7 @@ describe("a stream of a store", function()
     dir:remove()
   end)
 
-  local function wait_for(condition) assert.is_truthy(background.wait_until(30000, condition), debug.traceback()) end
+  local function wait_for(condition) assert.is_truthy(background.wait_until(condition), debug.traceback()) end
 
   -- Makes a stream. Returns its sink, and a function that counts its messages.
   local function stream(name)
