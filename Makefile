@@ -229,17 +229,27 @@ $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o 
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(COUNTED) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) $(SYSTEM_LIBS)
 
 # An executable that needs no other file, not even the C library, and so do the programs that it builds. C modules are
-# linked into it, if their libraries are there as archives; it can load no others.
+# linked into it, if their libraries are there as archives; it can load no others. libcurl and libnats are those that
+# scripts/static_libraries builds.
 static_part = $(if $(and $($(1)_MODULE),$(or $(if $(2),,yes),$(call all_of,$(2),$(call archives,$(2))))),$(1))
 STATIC_PARTS   = $(call static_part,HTTPD) $(call static_part,MONITOR) $(call static_part,SQLITE,sqlite3) \
-                 $(call static_part,TLS,ssl crypto) $(call static_part,WEBSOCKET,wslay z)
+                 $(call static_part,TLS,ssl crypto) $(call static_part,WEBSOCKET,wslay z) \
+                 $(if $(call built,curl),$(call static_part,HTTP,nghttp2 ssl crypto z)) \
+                 $(if $(call built,nats),$(call static_part,NATS,ssl crypto))
+STATIC_FOLDER  = $(BUILD)/static/libraries
+built          = $(wildcard $(STATIC_FOLDER)/lib$(1).a)
 with_uv        = $(call all_of,lua$(LUA_VERSION)-luv $(1),$(call archives,lua$(LUA_VERSION)-luv $(1)))
 STATIC_LUV     = $(or $(call with_uv,uv),$(call with_uv,uv_a))
 STATIC_OBJECTS = $(STATIC_PARTS:%=$(BUILD)/static/%.o)
-STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 ssl crypto wslay z) $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS)
+STATIC_LIBS    = $(STATIC_LUV) $(call built,curl) $(call built,nats) $(call archives,sqlite3 nghttp2 ssl crypto wslay z) $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS)
 .PHONY: static
 static: $(BUILD)/bin/runnel-static ## build an executable that needs not even the C library: build/bin/runnel-static
 	@echo 'built: $< (linked into it: $(if $(STATIC_LUV),luv )$(STATIC_PARTS))'
+
+.PHONY: static-libraries
+static-libraries: ## build libcurl and libnats as archives, with which make static links runnel.http's client and runnel.nats
+	$(SETUP) static
+	@scripts/static_libraries $(STATIC_FOLDER)
 
 # Each module is one object, whose functions other modules do not see: some have the same names.
 define static_object
@@ -248,7 +258,7 @@ $(BUILD)/static/$(1).o: $$($(1)_OBJECTS)
 	$$(Q)$$(CC) $$(CFLAGS) $$(if $$(LTO),-flinker-output=nolto-rel) -r -o $$@ $$^
 	$$(Q)objcopy --localize-hidden $$@
 endef
-$(foreach part,HTTPD MONITOR SQLITE TLS WEBSOCKET,$(eval $(call static_object,$(part))))
+$(foreach part,HTTP HTTPD MONITOR NATS SQLITE TLS WEBSOCKET,$(eval $(call static_object,$(part))))
 
 $(BUILD)/static/linked.o: csrc/host/linked.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)

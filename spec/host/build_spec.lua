@@ -221,10 +221,11 @@ describe("runnel build", function()
 
   it("gives the program the options that it is built with, before its own arguments", function()
     write { ["main.lua"] = "print(...)" }
-    build "main.lua -o app --trace --version='main 1.2'"
+    build "main.lua -o app --trace --profile --version='main 1.2'"
     assert.equal("main 1.2\n", run("./app --version").out)
-    assert.equal("a\t--trace=x\n", run("./app --trace=out.json a --trace=x").out)
+    assert.equal("a\t--trace=x\n", run("./app --trace=out.json --profile=out.html a --trace=x").out)
     assert.matches("traceEvents", dir:read "out.json")
+    assert.matches("^<!DOCTYPE html>", dir:read "out.html")
     assert.equal("--monitor\n", run("./app --monitor").out)
     local wrong = run "./app --trace"
     assert.equal("./app: '--trace' needs the path of a file, as in --trace=out.json\n", wrong.err)

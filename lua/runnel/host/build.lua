@@ -16,6 +16,7 @@ Writes one executable with the script, the modules that it requires, and Lua and
   --version TEXT       what the program's option --version prints
   --monitor            the program takes the option --monitor[=PORT] of runnel, before its own arguments
   --trace              the program takes the options --trace=FILE and --trace-records=N of runnel
+  --profile            the program takes the option --profile=FILE of runnel
   --list PROGRAM       list what is in an executable that runnel build has written
   -h, --help           show this
 ]]
@@ -35,11 +36,11 @@ end
 
 local LISTS = { ["--include"] = "include", ["--exclude"] = "exclude", ["--file"] = "files" } -- several words each
 local VALUES = { ["-o"] = "output", ["--version"] = "version", ["--list"] = "list" } -- one word each
-local FLAGS = { ["--libraries"] = "libraries", ["--monitor"] = "monitor", ["--trace"] = "trace", ["--help"] = "help",
-  ["-h"] = "help" }
+local FLAGS = { ["--libraries"] = "libraries", ["--monitor"] = "monitor", ["--trace"] = "trace",
+  ["--profile"] = "profile", ["--help"] = "help", ["-h"] = "help" }
 
--- Options of runnel that a program takes: by the option of build.
-local PROGRAM_OPTIONS = { monitor = { "monitor" }, trace = { "trace", "trace-records" } }
+-- The options of runnel that a program takes, each behind the option of build that gives it these.
+local PROGRAM_OPTIONS = { { "monitor", "monitor" }, { "trace", "trace", "trace-records" }, { "profile", "profile" } }
 
 local function is_option(word) return word:find "^%-." ~= nil end
 
@@ -154,9 +155,9 @@ local function build(o)
   if not executable then fail("%s", none) end
   local ok, collected = pcall(parts.collect, o.script, o.include, o.exclude, o.files, executable)
   if not ok then fail("%s", tostring(collected)) end
-  for option, names in pairs(PROGRAM_OPTIONS) do
-    if o[option] then
-      for _, name in ipairs(names) do collected:add { kind = "option", name = name } end
+  for _, names in ipairs(PROGRAM_OPTIONS) do
+    if o[names[1]] then
+      for i = 2, #names do collected:add { kind = "option", name = names[i] } end
     end
   end
   if o.version then
