@@ -248,6 +248,25 @@ describe("runnel build", function()
       .. "option +%-%-version\nversion +main 1\n$", build "--list app")
   end)
 
+  it("puts another runnel into a program that was built", function()
+    write { ["main.lua"] = "print(require 'one', ...)", ["one.lua"] = "return 1" }
+    build "main.lua -o app --trace"
+    run "rm main.lua one.lua"
+    assert.matches("^new: %d[^\n]*, with what is in app\n$", build "--relink app -o new")
+    assert.equal("1\ta\n", run("./new --trace=out.json a").out)
+    assert.equal("", run("cmp app new").out) -- it is the same runnel
+    run "head -c -1 app >damaged"
+    for arguments, message in pairs {
+      ["damaged -o new"] = "damaged: it is damaged",
+      ["nope -o new"] = "nope: No such file",
+      ["app"] = "which file is to be written%?",
+      ["app main.lua -o new"] = "%-%-relink takes no script, and no option but %-o",
+      ["app -o new --trace"] = "%-%-relink takes no script, and no option but %-o",
+    } do
+      assert.matches("^runnel build: " .. message, run(("%s build --relink %s"):format(runnel, arguments)).err)
+    end
+  end)
+
   describe("makes a program that finds damage when it starts:", function()
     local size
     before_each(function()

@@ -217,8 +217,7 @@ function parts.collect(script, include, exclude, files, executable)
   local text = code(script)
   local path, cpath = paths_of(text, script:match "^(.*/)" or "")
   local self = setmetatable({ parts = {}, notes = {}, path = path, cpath = cpath, seen = {}, excluded = {}, used = {},
-    words = {}, files = {}, objects = {},
-    is_static = #(elf.needs(executable) or { libraries = {} }).libraries == 0 }, Collector)
+    words = {}, files = {}, objects = {}, is_static = elf.is_static(executable) }, Collector)
   for _, name in ipairs(exclude) do self.excluded[name] = true end
   self:add { kind = "script", name = script, detail = "@" .. script, data = text }
   self:add_required(script, text)
