@@ -255,9 +255,9 @@ describe("runnel build", function()
     assert.matches("^new: %d[^\n]*, with what is in app\n$", build "--relink app -o new")
     assert.equal("1\ta\n", run("./new --trace=out.json a").out)
     assert.equal("", run("cmp app new").out) -- it is the same runnel
-    run "head -c -1 app >damaged"
+    run "head -c -1 app >cut"
     for arguments, message in pairs {
-      ["damaged -o new"] = "damaged: it is damaged",
+      ["cut -o new"] = "cut: it is damaged",
       ["nope -o new"] = "nope: No such file",
       ["app"] = "which file is to be written%?",
       ["app main.lua -o new"] = "%-%-relink takes no script, and no option but %-o",
