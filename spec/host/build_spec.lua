@@ -232,6 +232,17 @@ describe("runnel build", function()
     assert.equal(2, wrong.status)
   end)
 
+  it("writes the same bytes each time", function()
+    write { ["main.lua"] = "require 'one' require 'two'", ["one.lua"] = "", ["two.lua"] = "" }
+    run "mkdir -p many; touch many/c many/a many/b"
+    local arguments = "main.lua --trace --monitor --profile --version 1 --file many -o "
+    build(arguments .. "app")
+    for i = 1, 4 do
+      build(arguments .. i)
+      assert.equal("", run("cmp app " .. i).out)
+    end
+  end)
+
   it("gives it the monitor", function()
     if not pcall(require, "runnel.http.core") then return pending "the monitor is not there" end
     write { ["main.lua"] = "print(...)" }
