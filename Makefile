@@ -79,10 +79,10 @@ MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'l
 
 # The executable is one file: Lua and libedit are linked into it, if the system has them as archives. C modules find
 # Lua's functions in it (HOST_LDFLAGS). Without libedit the prompt has no line editor.
-archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(LIBRARY_PATHS)))))
+archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(STATIC_FOLDER) $(LIBRARY_PATHS)))))
 all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
 STATIC_FOLDER   = $(BUILD)/static/libraries
-LIBRARY_PATHS  := $(STATIC_FOLDER) $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
+LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
 HOST_LUA_LIBS  ?= $(or $(if $(LUA_CHOSEN),,$(call archives,lua$(LUA_VERSION))),$(LUA_LIBS)) -lm
 EDIT_PARTS      = edit bsd md tinfo
 EDIT           := $(call has,histedit.h)
@@ -260,7 +260,13 @@ $(BUILD)/static/$(1).o: $$($(1)_OBJECTS)
 endef
 $(foreach part,HTTP HTTPD MONITOR NATS SQLITE TLS WEBSOCKET,$(eval $(call static_object,$(part))))
 
-$(BUILD)/static/linked.o: csrc/host/linked.c Makefile $(LUA_KIND)
+STATIC_KIND = $(BUILD)/static/with-$(subst $() ,-,$(strip $(if $(STATIC_LUV),luv) $(STATIC_PARTS)))
+$(STATIC_KIND): # linked.o is built again when there are other archives
+	@mkdir -p $(@D)
+	@rm -f $(@D)/with-*
+	@touch $@
+
+$(BUILD)/static/linked.o: csrc/host/linked.c Makefile $(LUA_KIND) $(STATIC_KIND)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(STATIC_PARTS:%=-DRUNNEL_LINKED_%) $(if $(STATIC_LUV),-DRUNNEL_LINKED_LUV) $(CFLAGS) -c -o $@ $<
 

@@ -1,5 +1,7 @@
 -- What the Makefile would do, as `make -n` prints it.
 
+local process = require "spec.support.process"
+
 describe("the Makefile", function()
   -- The commands for some files, none of which exists, with these variables and targets of make.
   local function commands(files, variables)
@@ -60,6 +62,23 @@ describe("the Makefile", function()
       end
     end)
   end
+
+  it("links into a static executable the C modules whose libraries are there as archives", function()
+    local dir <close> = process.directory()
+    local function linked()
+      local parts = {}
+      local printed = commands("static/linked.o", "FOUND=yes CC=true STATIC_FOLDER=" .. dir.path)
+      for part in printed:gmatch "%-DRUNNEL_LINKED_(%u+)" do parts[part] = true end
+      return { parts.HTTPD, parts.NATS, parts.HTTP }
+    end
+    assert.same({ true }, linked()) -- it needs no library
+    for _, name in ipairs { "psl", "idn2", "unistring", "nghttp2", "ssl", "crypto", "z", "nats" } do
+      dir:write("lib" .. name .. ".a", "")
+    end
+    assert.same({ true, true }, linked())
+    dir:write("libcurl.a", "")
+    assert.same({ true, true, true }, linked())
+  end)
 
   it("builds one C module for a rock that needs a library", function()
     local modules = { ["runnel-http"] = "http/curl", ["runnel-nats"] = "nats/core", ["runnel-tls"] = "tls/core",
