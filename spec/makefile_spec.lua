@@ -63,21 +63,25 @@ describe("the Makefile", function()
     end)
   end
 
-  it("links into a static executable the C modules whose libraries are there as archives", function()
-    local dir <close> = process.directory()
+  it("links into a static executable what there are archives of, but not the system's libcurl", function()
+    local system <close> = process.directory()
+    local own <close> = process.directory()
     local function linked()
       local parts = {}
-      local printed = commands("static/linked.o", "FOUND=yes CC=true STATIC_FOLDER=" .. dir.path)
-      for part in printed:gmatch "%-DRUNNEL_LINKED_(%u+)" do parts[part] = true end
-      return { parts.HTTPD, parts.NATS, parts.HTTP }
+      local printed = commands("static/linked.o",
+        ("FOUND=yes CC=true STATIC_FOLDER=%s LIBRARY_PATHS=%s"):format(own.path, system.path))
+      for part in printed:gmatch "%-DRUNNEL_LINKED_(%u+)" do parts[#parts + 1] = part end
+      table.sort(parts)
+      return table.concat(parts, " ")
     end
-    assert.same({ true }, linked()) -- it needs no library
-    for _, name in ipairs { "psl", "idn2", "unistring", "nghttp2", "ssl", "crypto", "z", "nats" } do
-      dir:write("lib" .. name .. ".a", "")
+    assert.equal("HTTPD MONITOR", linked()) -- these need no library
+    for _, name in ipairs { "curl", "psl", "idn2", "unistring", "nghttp2", "ssl", "crypto", "z" } do
+      system:write("lib" .. name .. ".a", "")
     end
-    assert.same({ true, true }, linked())
-    dir:write("libcurl.a", "")
-    assert.same({ true, true, true }, linked())
+    own:write("libnats.a", "")
+    assert.equal("HTTPD MONITOR NATS TLS", linked())
+    own:write("libcurl.a", "")
+    assert.equal("HTTP HTTPD MONITOR NATS TLS", linked())
   end)
 
   it("builds one C module for a rock that needs a library", function()
