@@ -79,8 +79,9 @@ MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'l
 
 # The executable is one file: Lua and libedit are linked into it, if the system has them as archives. C modules find
 # Lua's functions in it (HOST_LDFLAGS). Without libedit the prompt has no line editor.
-archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(LIBRARY_PATHS)))))
+archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(STATIC_FOLDER) $(LIBRARY_PATHS)))))
 all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
+STATIC_FOLDER   = $(BUILD)/static/libraries
 LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
 HOST_LUA_LIBS  ?= $(or $(if $(LUA_CHOSEN),,$(call archives,lua$(LUA_VERSION))),$(LUA_LIBS)) -lm
 EDIT_PARTS      = edit bsd md tinfo
@@ -229,17 +230,26 @@ $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o 
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(COUNTED) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) $(SYSTEM_LIBS)
 
 # An executable that needs no other file, not even the C library, and so do the programs that it builds. C modules are
-# linked into it, if their libraries are there as archives; it can load no others.
+# linked into it, if their libraries are there as archives; it can load no others. Debian's libcurl.a cannot be linked
+# (docs/manual/build.md), but that which scripts/static_libraries builds.
 static_part = $(if $(and $($(1)_MODULE),$(or $(if $(2),,yes),$(call all_of,$(2),$(call archives,$(2))))),$(1))
 STATIC_PARTS   = $(call static_part,HTTPD) $(call static_part,MONITOR) $(call static_part,SQLITE,sqlite3) \
-                 $(call static_part,TLS,ssl crypto) $(call static_part,WEBSOCKET,wslay z)
+                 $(call static_part,TLS,ssl crypto) $(call static_part,WEBSOCKET,wslay z) \
+                 $(call static_part,NATS,nats ssl crypto) \
+                 $(if $(wildcard $(STATIC_FOLDER)/libcurl.a),$(call static_part,HTTP,$(CURL_AND_NEEDS)))
+CURL_AND_NEEDS = curl psl idn2 unistring nghttp2 ssl crypto z
 with_uv        = $(call all_of,lua$(LUA_VERSION)-luv $(1),$(call archives,lua$(LUA_VERSION)-luv $(1)))
 STATIC_LUV     = $(or $(call with_uv,uv),$(call with_uv,uv_a))
 STATIC_OBJECTS = $(STATIC_PARTS:%=$(BUILD)/static/%.o)
-STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 ssl crypto wslay z) $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS)
+STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 nats wslay $(CURL_AND_NEEDS)) $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS)
 .PHONY: static
 static: $(BUILD)/bin/runnel-static ## build an executable that needs not even the C library: build/bin/runnel-static
 	@echo 'built: $< (linked into it: $(if $(STATIC_LUV),luv )$(STATIC_PARTS))'
+
+.PHONY: static-libraries
+static-libraries: ## build libcurl, libnats and libwslay as archives, for make static
+	$(SETUP) static
+	@scripts/static_libraries $(STATIC_FOLDER)
 
 # Each module is one object, whose functions other modules do not see: some have the same names.
 define static_object
@@ -248,9 +258,15 @@ $(BUILD)/static/$(1).o: $$($(1)_OBJECTS)
 	$$(Q)$$(CC) $$(CFLAGS) $$(if $$(LTO),-flinker-output=nolto-rel) -r -o $$@ $$^
 	$$(Q)objcopy --localize-hidden $$@
 endef
-$(foreach part,HTTPD MONITOR SQLITE TLS WEBSOCKET,$(eval $(call static_object,$(part))))
+$(foreach part,HTTP HTTPD MONITOR NATS SQLITE TLS WEBSOCKET,$(eval $(call static_object,$(part))))
 
-$(BUILD)/static/linked.o: csrc/host/linked.c Makefile $(LUA_KIND)
+STATIC_KIND = $(BUILD)/static/with-$(subst $() ,-,$(strip $(if $(STATIC_LUV),luv) $(STATIC_PARTS)))
+$(STATIC_KIND): # linked.o is built again when there are other archives
+	@mkdir -p $(@D)
+	@rm -f $(@D)/with-*
+	@touch $@
+
+$(BUILD)/static/linked.o: csrc/host/linked.c Makefile $(LUA_KIND) $(STATIC_KIND)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(STATIC_PARTS:%=-DRUNNEL_LINKED_%) $(if $(STATIC_LUV),-DRUNNEL_LINKED_LUV) $(CFLAGS) -c -o $@ $<
 

@@ -81,7 +81,7 @@ export function frontHtml({ picture, places, shape, link, measured }) {
 <dl>${INSTALL.map(([system, line]) => `<div><dt>${system}</dt><dd><pre><code>${escape(line)}</code></pre><button class="copy">copy</button></dd></div>`)
     .join("\n")}</dl>
 <p class="note">Tested on Debian 12, 13 and unstable; not yet on Fedora and macOS. For Lua 5.5 add <code>LUA=lua5.5</code> to
-each make. HTTP, TLS, NATS and SQLite need a library each: <a href="#install">more about installing</a>.</p>
+each make. <code>make deb</code> makes Debian's packages. HTTP, TLS, NATS and SQLite need a library each: <a href="#install">more about installing</a>.</p>
 </section>
 <section class="figures">
 <h2>What it costs</h2>

@@ -10,7 +10,7 @@ SITE_WORK = build/site-work
 site: ## write the documentation, with snippets that run in the browser, into build/site
 	$(SETUP) site
 	+@$(MAKE) --no-print-directory docs
-	@scripts/lua_source $(SITE_WORK)/lua
+	@scripts/debian_source liblua5.4-dev $(SITE_WORK)/lua
 	@site/packages $(SITE_WORK)
 	$(THEN) run-site
 run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.txt
@@ -26,7 +26,7 @@ WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task lua/pac
                  tracing/profile_tree tracing/profile_waits
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
-WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/src/l*.c))))
+WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/source/src/l*.c))))
 WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls internal/tls uv uv/% internal/uv/% \
                  prompt internal/prompt/% internal/need sim/% driver/% meta all file thread internal/threads/% \
                  metrics internal/metrics_text traceparent internal/trace_context internal/tracing/otlp \
@@ -48,7 +48,7 @@ WASM_HOST      = lua/runnel/host/blocks.lua csrc/site/runnel.site.lua
 # acorn, which emcc runs in node, is where Debian has modules of node.
 EMCC = NODE_PATH=/usr/share/nodejs emcc
 EMCC_CFLAGS = -Oz -flto -fwasm-exceptions -sSUPPORT_LONGJMP=wasm
-WASM_CFLAGS = -std=gnu11 -iquote csrc -I$(SITE_WORK)/lua/src -I$(SITE_WORK)/include $(WARNINGS) $(EMCC_CFLAGS)
+WASM_CFLAGS = -std=gnu11 -iquote csrc -I$(SITE_WORK)/lua/source/src -I$(SITE_WORK)/include $(WARNINGS) $(EMCC_CFLAGS)
 WASM_MEMORY = 268435456
 EMCC_LDFLAGS = $(EMCC_CFLAGS) --js-library csrc/site/imports.js -sMODULARIZE=1 -sEXPORT_NAME=Runnel \
   -sALLOW_MEMORY_GROWTH=1 -sMALLOC=emmalloc -sMAXIMUM_MEMORY=$(WASM_MEMORY) -sTOTAL_STACK=1MB -sENVIRONMENT=worker \
@@ -65,7 +65,7 @@ $(DEB_HEADER):
 	@mkdir -p $(@D)
 	@echo '#define DEB_HOST_MULTIARCH "wasm32"' > $@
 
-$(SITE_WORK)/obj/lua54/%.o: $(SITE_WORK)/lua/src/%.c site/site.mk | $(DEB_HEADER)
+$(SITE_WORK)/obj/lua54/%.o: $(SITE_WORK)/lua/source/src/%.c site/site.mk | $(DEB_HEADER)
 	@mkdir -p $(@D)
 	$(Q)$(EMCC) -std=gnu99 -I$(SITE_WORK)/include $(EMCC_CFLAGS) -c -o $@ $<
 

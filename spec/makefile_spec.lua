@@ -1,5 +1,7 @@
 -- What the Makefile would do, as `make -n` prints it.
 
+local process = require "spec.support.process"
+
 describe("the Makefile", function()
   -- The commands for some files, none of which exists, with these variables and targets of make.
   local function commands(files, variables)
@@ -60,6 +62,27 @@ describe("the Makefile", function()
       end
     end)
   end
+
+  it("links into a static executable what there are archives of, but not the system's libcurl", function()
+    local system <close> = process.directory()
+    local own <close> = process.directory()
+    local function linked()
+      local parts = {}
+      local printed = commands("static/linked.o",
+        ("FOUND=yes CC=true STATIC_FOLDER=%s LIBRARY_PATHS=%s"):format(own.path, system.path))
+      for part in printed:gmatch "%-DRUNNEL_LINKED_(%u+)" do parts[#parts + 1] = part end
+      table.sort(parts)
+      return table.concat(parts, " ")
+    end
+    assert.equal("HTTPD MONITOR", linked()) -- these need no library
+    for _, name in ipairs { "curl", "psl", "idn2", "unistring", "nghttp2", "ssl", "crypto", "z" } do
+      system:write("lib" .. name .. ".a", "")
+    end
+    own:write("libnats.a", "")
+    assert.equal("HTTPD MONITOR NATS TLS", linked())
+    own:write("libcurl.a", "")
+    assert.equal("HTTP HTTPD MONITOR NATS TLS", linked())
+  end)
 
   it("builds one C module for a rock that needs a library", function()
     local modules = { ["runnel-http"] = "http/curl", ["runnel-nats"] = "nats/core", ["runnel-tls"] = "tls/core",

@@ -319,6 +319,7 @@ describe("rn.profile", function()
     end)
 
     it("names processes that a go block waits for", function()
+      if not pcall(require, "luv") then return pending "luv is not installed" end
       rn.driver(require "runnel.driver.luv")
       local uv = require "runnel.uv"
       local profile = rn.profile(function()

@@ -382,6 +382,11 @@ check-deb: ## build, check, install, upgrade and purge Debian's packages in mini
 	$(SETUP) fresh
 	@scripts/check_deb $(SUITE)
 
+.PHONY: check-container
+check-container: ## build the image of packaging/Containerfile by buildah, and use it; as root
+	$(SETUP) container
+	@scripts/check_container
+
 # Finds dependencies that the packages on this machine hide. SUITE names releases of Debian, such as bookworm trixie.
 .PHONY: check-fresh
 check-fresh: ## demo, tests and installation in a minimal Debian root, by chroot; as root

@@ -5,7 +5,9 @@
 
 int luaopen_luv(lua_State *L);
 int luaopen_runnel_http_core(lua_State *L);
+int luaopen_runnel_http_curl(lua_State *L);
 int luaopen_runnel_monitor_core(lua_State *L);
+int luaopen_runnel_nats_core(lua_State *L);
 int luaopen_runnel_sqlite_core(lua_State *L);
 int luaopen_runnel_tls_core(lua_State *L);
 int luaopen_runnel_websocket_core(lua_State *L);
@@ -15,11 +17,17 @@ void linked_preload(lua_State *L) {
 #ifdef RUNNEL_LINKED_LUV
       {"luv", luaopen_luv},
 #endif
+#ifdef RUNNEL_LINKED_HTTP
+      {"runnel.http.curl", luaopen_runnel_http_curl},
+#endif
 #ifdef RUNNEL_LINKED_HTTPD
       {"runnel.http.core", luaopen_runnel_http_core},
 #endif
 #ifdef RUNNEL_LINKED_MONITOR
       {"runnel.monitor.core", luaopen_runnel_monitor_core},
+#endif
+#ifdef RUNNEL_LINKED_NATS
+      {"runnel.nats.core", luaopen_runnel_nats_core},
 #endif
 #ifdef RUNNEL_LINKED_SQLITE
       {"runnel.sqlite.core", luaopen_runnel_sqlite_core},

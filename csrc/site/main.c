@@ -125,7 +125,7 @@ static void take_fetched(void) {
 /* ---- waiting ---- */
 
 /* Replaces base/sleep.c. There are no descriptors to wait for. */
-void sleep_on(const int fds[SLEEP_FDS], int64_t ns, const sigset_t *blocked) {
+bool sleep_on(const int fds[SLEEP_FDS], int64_t ns, const sigset_t *blocked) {
   (void)fds, (void)blocked;
   double ms = ns < 0 ? 1e9 : (double)ns / 1e6;
   int64_t left = site_monitor_left();
@@ -133,6 +133,7 @@ void sleep_on(const int fds[SLEEP_FDS], int64_t ns, const sigset_t *blocked) {
   (void)fflush(stdout); /* an incomplete line */
   if (ms > 0) page_sleep(ms);
   take_fetched();
+  return true;
 }
 
 /* ---- reading numbers ---- */

@@ -64,6 +64,7 @@ describe("docs/guarantees.md", function()
   end)
 
   it("names specs that exist", function()
+    if not pcall(require, "luv") then return pending "luv is not installed: spec files that need it have no names" end
     assert.is_true(#titles > 80, #titles)
     local all, missing = all_titles(), {}
     for _, item in ipairs(titles) do

@@ -6,6 +6,7 @@ local snippets = require "spec.support.snippets"
 for _, path in ipairs(pages.of "docs") do
   describe("the code in " .. path, function()
     for _, snippet in ipairs(snippets.of(path)) do
+      local it = snippets.can_run(snippet) and it or pending
       it("prints what is said at " .. snippet.name, function()
         assert.are.same(snippet.expected, snippets.run(snippet))
       end)

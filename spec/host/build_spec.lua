@@ -221,14 +221,26 @@ describe("runnel build", function()
 
   it("gives the program the options that it is built with, before its own arguments", function()
     write { ["main.lua"] = "print(...)" }
-    build "main.lua -o app --trace --version='main 1.2'"
+    build "main.lua -o app --trace --profile --version='main 1.2'"
     assert.equal("main 1.2\n", run("./app --version").out)
-    assert.equal("a\t--trace=x\n", run("./app --trace=out.json a --trace=x").out)
+    assert.equal("a\t--trace=x\n", run("./app --trace=out.json --profile=out.html a --trace=x").out)
     assert.matches("traceEvents", dir:read "out.json")
+    assert.matches("^<!DOCTYPE html>", dir:read "out.html")
     assert.equal("--monitor\n", run("./app --monitor").out)
     local wrong = run "./app --trace"
     assert.equal("./app: '--trace' needs the path of a file, as in --trace=out.json\n", wrong.err)
     assert.equal(2, wrong.status)
+  end)
+
+  it("writes the same bytes each time", function()
+    write { ["main.lua"] = "require 'one' require 'two'", ["one.lua"] = "", ["two.lua"] = "" }
+    run "mkdir -p many; touch many/c many/a many/b"
+    local arguments = "main.lua --trace --monitor --profile --version 1 --file many -o "
+    build(arguments .. "app")
+    for i = 1, 4 do
+      build(arguments .. i)
+      assert.equal("", run("cmp app " .. i).out)
+    end
   end)
 
   it("gives it the monitor", function()
@@ -245,6 +257,25 @@ describe("runnel build", function()
     build "main.lua -o app --file a.txt --version 'main 1'"
     assert.matches("^script +main%.lua +13 bytes\nLua module +one +0 bytes\nfile +a%.txt +5 bytes\n"
       .. "option +%-%-version\nversion +main 1\n$", build "--list app")
+  end)
+
+  it("puts another runnel into a program that was built", function()
+    write { ["main.lua"] = "print(require 'one', ...)", ["one.lua"] = "return 1" }
+    build "main.lua -o app --trace"
+    run "rm main.lua one.lua"
+    assert.matches("^new: %d[^\n]*, with what is in app\n$", build "--relink app -o new")
+    assert.equal("1\ta\n", run("./new --trace=out.json a").out)
+    assert.equal("", run("cmp app new").out) -- it is the same runnel
+    run "head -c -1 app >cut"
+    for arguments, message in pairs {
+      ["cut -o new"] = "cut: it is damaged",
+      ["nope -o new"] = "nope: No such file",
+      ["app"] = "which file is to be written%?",
+      ["app main.lua -o new"] = "%-%-relink takes no script, and no option but %-o",
+      ["app -o new --trace"] = "%-%-relink takes no script, and no option but %-o",
+    } do
+      assert.matches("^runnel build: " .. message, run(("%s build --relink %s"):format(runnel, arguments)).err)
+    end
   end)
 
   describe("makes a program that finds damage when it starts:", function()

@@ -181,7 +181,7 @@ describe("the prompt #slow", function()
     it("and shows their errors with the traceback", function()
       open()
       term:enter "rn.go(function() local function f() error 'oops' end f() end)"
-      term:expect("runnel: error in %[%d+%]:1: %[%d+%]:1: oops\nstack traceback:\n +%[C%]: in function 'error'\n"
+      term:expect("runnel: error in %[%d+%]:1: %[%d+%]:1: oops\nstack traceback:\n +%[C%]: in %a+ 'error'\n"
         .. " +%[%d+%]:1: in %a+ 'f'\n.*\n%[%d+%]>$")
       term:enter "'alive'"
       term:expect '\n"alive"\n%[%d+%]>$'

@@ -142,10 +142,10 @@ describe("at the prompt #slow", function()
       term:press "Enter"
       term:enter "error 'oops'"
       term:expect "in main chunk\n%[3%]>$"
-      assert.matches("\27%[31m%[2%]:1: oops\n\27%[90mstack traceback:", term:screen(true))
+      assert.matches("\27%[31m%[2%]:1: oops[\27%[39m]*\n *\27%[90mstack traceback:", term:screen(true))
       term:enter "rn.go(function() error 'late' end) return"
       term:expect "late\nstack traceback:.*\n%[4%]>$"
-      assert.matches("\27%[31mrunnel: error in %[3%]:1: %[3%]:1: late\n", term:screen(true))
+      assert.matches("\27%[31mrunnel: error in %[3%]:1: %[3%]:1: late[\27%[39m]*\n", term:screen(true))
       term:type ":ps"
       term:expect ":ps$"
       assert.matches("\27%[1m:ps", term:screen(true))

@@ -71,9 +71,10 @@ end
 ---@param pid string as in "$pid"
 ---@return string command
 function process.until_it_sleeps(pid)
-  local read_state = has_proc and [[state=; { read -r _ _ state _ <"/proc/%s/stat"; } 2>/dev/null]]
+  local read_state = has_proc and [[{ read -r _ _ state _ <"/proc/%s/stat"; } 2>/dev/null]]
     or "state=$(ps -o stat= -p %s)"
-  return ("while %s; case $state in S* | Z* | '') false ;; esac; do sleep 0.01; done"):format(read_state:format(pid))
+  return ([[while state=; [ -n "%s" ] && %s; case $state in S* | Z* | '') false ;; esac; do sleep 0.01; done]])
+    :format(pid, read_state:format(pid))
 end
 
 ---A command for a program's os.execute: sends the program SIGINT when it sleeps, or, if it computes, at once after the

@@ -41,6 +41,21 @@ function snippets.of(path)
   return list
 end
 
+-- Whether the code uses what needs luv.
+local function uses_luv(code)
+  return code:find('require "runnel.uv"', 1, true) or code:find("http.files", 1, true)
+    or code:find("http.websocket", 1, true)
+end
+
+local has_luv = pcall(require, "luv")
+
+---Whether what a snippet needs is installed.
+---@param snippet { code: string }
+---@return boolean
+function snippets.can_run(snippet)
+  return has_luv or not (uses_luv(snippet.code) or snippet.code:find('require "luv"', 1, true))
+end
+
 ---Runs a snippet; an error in it is raised.
 ---@param snippet { path: string, line: integer, code: string }
 ---@return string[] lines what it printed
@@ -58,9 +73,7 @@ function snippets.run(snippet)
   rn.on_error(handler)
   rn.driver(driver)
   -- runnel.uv, http.files and http.websocket set their driver only once, when they are loaded.
-  local uses_luv = snippet.code:find('require "runnel.uv"', 1, true) or snippet.code:find("http.files", 1, true)
-    or snippet.code:find("http.websocket", 1, true)
-  if package.loaded["runnel.internal.uv.loop"] and uses_luv then
+  if package.loaded["runnel.internal.uv.loop"] and uses_luv(snippet.code) then
     rn.driver(require "runnel.driver.luv")
   end
   local ok, err = xpcall(chunk, debug.traceback)

@@ -2,11 +2,13 @@
 
 local builder = require "runnel.host.builder"
 local bundle = require "runnel.host.build_bundle"
+local elf = require "runnel.host.build_elf"
 local parts = require "runnel.host.build_parts"
 
 local USAGE = [[
 usage: runnel build SCRIPT [OPTIONS]
        runnel build --list PROGRAM
+       runnel build --relink PROGRAM -o FILE
 Writes one executable with the script, the modules that it requires, and Lua and runnel. Options:
   -o FILE              the executable; without it the script's name without .lua, in this folder
   --include MODULE...  put further modules inside: those whose names are computed
@@ -16,7 +18,9 @@ Writes one executable with the script, the modules that it requires, and Lua and
   --version TEXT       what the program's option --version prints
   --monitor            the program takes the option --monitor[=PORT] of runnel, before its own arguments
   --trace              the program takes the options --trace=FILE and --trace-records=N of runnel
+  --profile            the program takes the option --profile=FILE of runnel
   --list PROGRAM       list what is in an executable that runnel build has written
+  --relink PROGRAM     write such an executable with this runnel, in place of the runnel that is in it
   -h, --help           show this
 ]]
 
@@ -34,12 +38,13 @@ end
 -- ---- the command line ----
 
 local LISTS = { ["--include"] = "include", ["--exclude"] = "exclude", ["--file"] = "files" } -- several words each
-local VALUES = { ["-o"] = "output", ["--version"] = "version", ["--list"] = "list" } -- one word each
-local FLAGS = { ["--libraries"] = "libraries", ["--monitor"] = "monitor", ["--trace"] = "trace", ["--help"] = "help",
-  ["-h"] = "help" }
+local VALUES = { ["-o"] = "output", ["--version"] = "version", ["--list"] = "list",
+  ["--relink"] = "relink" } -- one word each
+local FLAGS = { ["--libraries"] = "libraries", ["--monitor"] = "monitor", ["--trace"] = "trace",
+  ["--profile"] = "profile", ["--help"] = "help", ["-h"] = "help" }
 
--- Options of runnel that a program takes: by the option of build.
-local PROGRAM_OPTIONS = { monitor = { "monitor" }, trace = { "trace", "trace-records" } }
+-- The options of runnel that a program takes, each behind the option of build that gives it these.
+local PROGRAM_OPTIONS = { { "monitor", "monitor" }, { "trace", "trace", "trace-records" }, { "profile", "profile" } }
 
 local function is_option(word) return word:find "^%-." ~= nil end
 
@@ -134,10 +139,19 @@ local function report(name, size, collected, needed, has_libraries)
   for _, note in ipairs(collected.notes) do print("not inside: " .. note) end
 end
 
+-- The bytes of an executable that runnel build has written, and of its bundle.
+local function read_program(path)
+  local file <close>, missing = io.open(path, "rb")
+  if not file then fail("%s", missing) end
+  local program = file:read "a" or ""
+  local bytes, why = bundle.bytes(program)
+  if not bytes then fail("%s: %s", path, why) end
+  return program, bytes
+end
+
 local function list(path)
-  local found, why = bundle.read(path)
-  if not found then fail("%s: %s", path, why) end
-  for _, part in ipairs(found) do
+  local _, bytes = read_program(path)
+  for _, part in ipairs(bundle.unpack(bytes)) do
     local text = part.name
     if part.kind == "option" then text = "--" .. text end
     if WORDS[part.kind] then text = ("%-40s %8d bytes"):format(text, #part.data) end
@@ -147,16 +161,41 @@ end
 
 -- ---- building ----
 
+-- The executable that runs.
+local function own_executable()
+  local executable, none = bundle.executable()
+  if not executable then fail("%s", none) end
+  return executable
+end
+
+local function relink(o)
+  for name, value in pairs(o) do
+    local is_given = type(value) ~= "table" or #value > 0
+    if is_given and name ~= "relink" and name ~= "output" then
+      wrong_usage "--relink takes no script, and no option but -o"
+    end
+  end
+  if not o.output then wrong_usage "which file is to be written? Give it as -o FILE" end
+  local executable, program, bytes = own_executable(), read_program(o.relink)
+  local was_static, is_static = elf.is_static(program), elf.is_static(executable)
+  if was_static ~= is_static then
+    fail("%s is %s static executable, and this runnel is %s: C modules of the program could not be loaded", o.relink,
+      was_static and "a" or "no", is_static and "one" or "none")
+  end
+  local size, why = bundle.write(output_of(o), executable, bytes)
+  if not size then fail("%s cannot be written: %s", o.output, why) end
+  print(("%s: %s, with what is in %s"):format(o.output, size_of(size), o.relink))
+end
+
 local function build(o)
   local output = output_of(o)
   if o.monitor then table.insert(o.include, "runnel.monitor") end
-  local executable, none = bundle.executable()
-  if not executable then fail("%s", none) end
+  local executable = own_executable()
   local ok, collected = pcall(parts.collect, o.script, o.include, o.exclude, o.files, executable)
   if not ok then fail("%s", tostring(collected)) end
-  for option, names in pairs(PROGRAM_OPTIONS) do
-    if o[option] then
-      for _, name in ipairs(names) do collected:add { kind = "option", name = name } end
+  for _, names in ipairs(PROGRAM_OPTIONS) do
+    if o[names[1]] then
+      for i = 2, #names do collected:add { kind = "option", name = names[i] } end
     end
   end
   if o.version then
@@ -167,7 +206,7 @@ local function build(o)
     local well, why = pcall(parts.add_libraries, collected)
     if not well then fail("%s", tostring(why)) end
   end
-  local size, why = bundle.write(output, executable, collected.parts)
+  local size, why = bundle.write(output, executable, bundle.pack(collected.parts))
   if not size then fail("%s cannot be written: %s", output, why) end
   report(output, size, collected, parts.needed(executable, collected), o.libraries)
 end
@@ -177,6 +216,7 @@ return function(...)
   local o = read_options { ... }
   if o.help then return io.write(USAGE) end
   if o.list then return list(o.list) end
+  if o.relink then return relink(o) end
   if not o.script then wrong_usage("which script?") end
   build(o)
 end

@@ -79,13 +79,12 @@ end
 ---Writes an executable with a bundle.
 ---@param path string
 ---@param executable string bundle.executable()
----@param parts runnel.host.Part[]
----@return integer? bytes how large the file is; nil if it cannot be written
+---@param bytes string bundle.pack(parts), or bundle.bytes(program)
+---@return integer? size how large the file is; nil if it cannot be written
 ---@return string? why
-function bundle.write(path, executable, parts)
+function bundle.write(path, executable, bytes)
   local at, wrong = place_of_record(executable)
   if not at then return nil, wrong end
-  local bytes = bundle.pack(parts)
   local padding = ("\0"):rep(-#executable % ALIGNMENT)
   local record = RECORD:pack(MARK, #executable + #padding, #bytes, builder.sum(bytes))
   local ok, why = write_executable(path,
@@ -94,20 +93,24 @@ function bundle.write(path, executable, parts)
   return #executable + #padding + #bytes
 end
 
----The parts of an executable that runnel build has written, or nil and why there are none.
----@param path string
----@return runnel.host.Part[]? parts
+---The bundle of an executable that runnel build has written, or nil and why there is none.
+---@param executable string its bytes
+---@return string? bytes
 ---@return string? why
-function bundle.read(path)
-  local file <close>, missing = io.open(path, "rb")
-  local executable = file and file:read "a"
-  if not executable then return nil, missing or "it cannot be read" end
+function bundle.bytes(executable)
   local at, why = place_of_record(executable)
   if not at then return nil, why end
   local _, offset, size, sum = RECORD:unpack(executable, at)
   if offset == 0 then return nil, "it is runnel, without a program" end
   local bytes = executable:sub(offset + 1, offset + size)
   if #bytes < size or builder.sum(bytes) ~= sum then return nil, "it is damaged" end
+  return bytes
+end
+
+---The parts of a bundle.
+---@param bytes string
+---@return runnel.host.Part[]
+function bundle.unpack(bytes)
   local parts = {}
   for i = 1, (NUMBER:unpack(bytes)) do
     local kind, name, detail, data, length =

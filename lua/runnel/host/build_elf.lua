@@ -100,4 +100,12 @@ function elf.needs(bytes)
   return needs
 end
 
+---Whether an executable needs no shared library.
+---@param bytes string the whole file
+---@return boolean
+function elf.is_static(bytes)
+  local needs = elf.needs(bytes)
+  return not needs or #needs.libraries == 0
+end
+
 return elf

@@ -6,25 +6,25 @@ local scan = require "runnel.host.build_scan"
 
 local parts = {}
 
--- Modules that parts of runnel load when they are first used: the part; the words with which a program uses it, if not
--- every program that requires the part does; and the modules.
+-- Modules that parts of runnel load when they are first used: the part; the words with which a program uses it, or false
+-- if every program that requires the part does; and the modules.
 local LOADED_LATE = {
   { "runnel.http", { "close_idle", "cookies", "fake", "get", "request", "stream" }, "runnel.http.curl" },
   { "runnel.http", { "serve" }, "runnel.http.core" },
   { "runnel.http", { "websocket" }, "runnel.websocket.core", "runnel.tls.core", "luv" },
   { "runnel.http", { "tls" }, "runnel.tls.core" },
   { "runnel.uv", { "tls" }, "runnel.tls.core" },
-  { "runnel.tls", nil, "runnel.tls.core" },
-  { "runnel.uv", nil, "luv" },
-  { "runnel.prompt", nil, "luv" },
-  { "runnel.nats", nil, "runnel.nats.core" },
-  { "runnel.sqlite", nil, "runnel.sqlite.core" },
-  { "runnel.store", nil, "runnel.sqlite.core" },
-  { "runnel.monitor", nil, "runnel.monitor.core" },
-  { "runnel.driver.luv", nil, "luv" },
-  { "runnel.driver.cqueues", nil, "cqueues" },
-  { "runnel.driver.copas", nil, "copas" },
-  { "runnel.driver.luasocket", nil, "socket" },
+  { "runnel.tls", false, "runnel.tls.core" },
+  { "runnel.uv", false, "luv" },
+  { "runnel.prompt", false, "luv" },
+  { "runnel.nats", false, "runnel.nats.core" },
+  { "runnel.sqlite", false, "runnel.sqlite.core" },
+  { "runnel.store", false, "runnel.sqlite.core" },
+  { "runnel.monitor", false, "runnel.monitor.core" },
+  { "runnel.driver.luv", false, "luv" },
+  { "runnel.driver.cqueues", false, "cqueues" },
+  { "runnel.driver.copas", false, "copas" },
+  { "runnel.driver.luasocket", false, "socket" },
 }
 
 -- What every state has.
@@ -160,7 +160,7 @@ local function has_any(words, list)
   for _, word in ipairs(list or {}) do
     if words[word] then return true end
   end
-  return list == nil
+  return not list
 end
 
 -- Adds what the used parts of runnel load late.
@@ -217,8 +217,7 @@ function parts.collect(script, include, exclude, files, executable)
   local text = code(script)
   local path, cpath = paths_of(text, script:match "^(.*/)" or "")
   local self = setmetatable({ parts = {}, notes = {}, path = path, cpath = cpath, seen = {}, excluded = {}, used = {},
-    words = {}, files = {}, objects = {},
-    is_static = #(elf.needs(executable) or { libraries = {} }).libraries == 0 }, Collector)
+    words = {}, files = {}, objects = {}, is_static = elf.is_static(executable) }, Collector)
   for _, name in ipairs(exclude) do self.excluded[name] = true end
   self:add { kind = "script", name = script, detail = "@" .. script, data = text }
   self:add_required(script, text)

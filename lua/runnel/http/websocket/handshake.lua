@@ -19,8 +19,8 @@ function handshake.is_token(value) return type(value) == "string" and value:find
 ---@return string[]
 function handshake.list(value)
   local elements = {}
-  for element in (value or ""):gmatch "[^,]+" do
-    element = element:match "^[ \t]*(.-)[ \t]*$"
+  for text in (value or ""):gmatch "[^,]+" do
+    local element = text:match "^[ \t]*(.-)[ \t]*$"
     if element ~= "" then elements[#elements + 1] = element end
   end
   return elements
