@@ -6,8 +6,8 @@ local scan = require "runnel.host.build_scan"
 
 local parts = {}
 
--- Modules that parts of runnel load when they are first used: the part; the words with which a program uses it, or false
--- if every program that requires the part does; and the modules.
+-- Modules that parts of runnel load when they are first used: the part; the words with which a program uses it, or
+-- false if every program that requires the part does; and the modules.
 local LOADED_LATE = {
   { "runnel.http", { "close_idle", "cookies", "fake", "get", "request", "stream" }, "runnel.http.curl" },
   { "runnel.http", { "serve" }, "runnel.http.core" },
