@@ -184,12 +184,16 @@ describe("queues", function()
     wait_for(function() return assert(conn:queue "count").running >= 1 end) -- 2.9.10 may count one too many
     assert.is_true(stage:drain(30000))
     assert.equal(0, stage:stats().done)
-    -- A paused worker gets the job by a request that it has made before. It would not make another one, so on a busy
-    -- machine this one must not be taken for lost.
+    -- A paused worker gets the job by a request that it has made before. It would not make another one, so the server
+    -- must have this one, and on a busy machine it must not be taken for lost.
     local silence = waits.reader_silence
     waits.reader_silence = 60000
     finally(function() waits.reader_silence = silence end)
     local worker = serve(1)
+    wait_for(function()
+      local info = assert(conn:request("$JS.API.CONSUMER.INFO.runnel-jobs-resize.workers", ""))
+      return (json.decode(info.data).num_waiting or 0) >= 1
+    end)
     assert(assert(conn:queue "resize"):pause())
     local result = rn.pmap(1, conn:remote "resize", { "quick" })
     wait_for(function() return worker:stats().waiting == 1 end)
