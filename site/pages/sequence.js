@@ -147,8 +147,7 @@ export function sequence(told) {
   box.className = "table";
   caption.textContent = told.failure;
   element.append(Object.assign(document.createElement("style"), { textContent: STYLE }), caption, box);
-  let last = 640; // until it is in a page
-  box.innerHTML = draw(told, last);
+  let last; // nothing is drawn before it is in a page
   new ResizeObserver(() => {
     const room = Math.floor(element.clientWidth);
     if (!room || room === last) return;
