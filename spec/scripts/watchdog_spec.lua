@@ -50,7 +50,7 @@ describe("scripts/watchdog #slow", function()
       print "ended"
     ]]
     assert.matches("^nil\t%a+\t%d+\nended\n$", result.out) -- a shell is killed, or reports that
-    assert.matches("\nIt does not stop, so the programs that it has started end here: waits\n$", result.err)
+    assert.matches("\nIt does not stop, so the programs that it has started end here: waits\n", result.err)
     assert.equal(0, result.status)
   end)
 
