@@ -25,7 +25,15 @@ static void note_turn(Watch *watch, int64_t now) {
   watch->turned = now;
 }
 
-/* Calls the watcher if another thread has asked for it. An error of it is dropped. */
+/* Whether the error on top of L is that of Ctrl-C, which a hook raises in whatever runs. */
+static bool is_interrupt(lua_State *L) {
+  static const char text[] = "interrupted!";
+  size_t size, end = sizeof text - 1;
+  const char *err = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &size) : NULL;
+  return err && size >= end && memcmp(err + size - end, text, end) == 0;
+}
+
+/* Calls the watcher if another thread has asked for it. An error of it is dropped, but that of Ctrl-C is raised. */
 static void poll_watch(lua_State *L, Sched *S) {
   if (S->watch->is_measured && !S->world.clock.is_virtual) note_turn(S->watch, S->world.looked);
   if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
@@ -36,8 +44,11 @@ static void poll_watch(lua_State *L, Sched *S) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_WATCH);
   lua_getiuservalue(L, -1, WATCHER);
   lua_replace(L, -2);
-  if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
+  int status = lua_pcall(L, 0, 0, 0);
   S->inside = outer;
+  if (status == LUA_OK) return;
+  if (is_interrupt(L)) lua_error(L);
+  lua_pop(L, 1);
 }
 
 static void wait_begins(Sched *S) {

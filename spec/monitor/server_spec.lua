@@ -178,6 +178,16 @@ describe("runnel.monitor", function()
     closed()
   end)
 
+  it("does not swallow Ctrl-C, which may come while it takes a picture", function()
+    local p = start([[
+      local m, filling = listen(0), server_module.filling
+      function server_module.filling() server_module.filling = filling; error("interrupted!", 0) end
+      print(pcall(function() for _ = 1, 500 do rn.sleep(20) end end))
+    ]])
+    p:stream "cat <&3"
+    assert.equal("false\tinterrupted!\n", p:wait())
+  end)
+
   it("does not keep a program running, and does not hide a deadlock", function()
     local p = start [[
       local m = listen(0)
