@@ -33,7 +33,15 @@ static bool is_interrupt(lua_State *L) {
   return err && size >= end && memcmp(err + size - end, text, end) == 0;
 }
 
-/* Calls the watcher if another thread has asked for it. An error of it is dropped, but that of Ctrl-C is raised. */
+/* A hook: raises that error again, once. */
+static void interrupt_again(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  luaL_error(L, "interrupted!");
+}
+
+/* Calls the watcher if another thread has asked for it. An error of it is dropped, but Ctrl-C is meant for the program:
+   it comes again there, as if it had come a little later. */
 static void poll_watch(lua_State *L, Sched *S) {
   if (S->watch->is_measured && !S->world.clock.is_virtual) note_turn(S->watch, S->world.looked);
   if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
@@ -47,7 +55,7 @@ static void poll_watch(lua_State *L, Sched *S) {
   int status = lua_pcall(L, 0, 0, 0);
   S->inside = outer;
   if (status == LUA_OK) return;
-  if (is_interrupt(L)) lua_error(L);
+  if (is_interrupt(L)) lua_sethook(L, interrupt_again, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
   lua_pop(L, 1);
 }
 
