@@ -55,7 +55,8 @@ static void poll_watch(lua_State *L, Sched *S) {
   int status = lua_pcall(L, 0, 0, 0);
   S->inside = outer;
   if (status == LUA_OK) return;
-  if (is_interrupt(L)) lua_sethook(L, interrupt_again, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+  /* Not at a return: the loop may be about to return what the main program waits for, and would report the error. */
+  if (is_interrupt(L)) lua_sethook(L, interrupt_again, LUA_MASKCALL | LUA_MASKCOUNT, 1);
   lua_pop(L, 1);
 }
 
