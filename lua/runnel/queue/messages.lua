@@ -59,24 +59,16 @@ end
 -- Stores the results, and ends the message; retries until that succeeds. The ids are made from the message, so that the
 -- same work done again stores nothing twice. Returns nil and the reason if it can never succeed.
 local function finish(self, message, outcome)
-  local results, worker, since = {}, self.worker, core.now()
+  local results, worker = {}, self.worker
   for i = 1, self.has_results and outcome.n or 0 do
     if outcome[i] ~= nil then
       results[#results + 1] = { value = outcome[i], id = ("%s.%d"):format(worker.keeper:id(message), i) }
     end
   end
-  while true do
-    local ok, duplicates, passes = worker.keeper:done(message, results)
-    if ok then
-      worker.counts.duplicates = worker.counts.duplicates + duplicates
-      worker.told[NOT_STORED] = nil -- the next time is reported as well
-      return true
-    end
-    local err = duplicates
-    if not passes then return nil, err end
-    if core.now() - since >= patience.results_told then worker:tell(NOT_STORED .. err, NOT_STORED) end
-    core.sleep(patience.results_again)
-  end
+  local ok, duplicates = worker:store(NOT_STORED, "done", message, results)
+  if not ok then return nil, duplicates end
+  worker.counts.duplicates = worker.counts.duplicates + duplicates
+  return true
 end
 
 function Task:done(call, outcome) return finish(self, call.message, outcome) end

@@ -262,23 +262,32 @@ end
 -- Key of a report: dead letters cannot be stored.
 local NOT_BURIED <const> = "a dead letter cannot be stored for now: "
 
----Stores a dead letter. Tries again as long as that may succeed, so that what is given up is not lost. Parks.
----@param letter runnel.DeadLetter
----@return boolean stored
----@return string? err why it never can be
-function Worker:bury(letter)
-  local since = now()
+---Stores something, with a method of the keeper that returns a true value; or a false one, the reason, and whether the
+---same call may succeed later. Calls it again as long as it may, and reports that after a while. Parks.
+---@param problem string the beginning of the report, as in "results cannot be stored for now: "
+---@param method string
+---@param ... any its arguments
+---@return any stored
+---@return any result what the method has returned second: if nothing was stored, why it never can be
+function Worker:store(problem, method, ...)
+  local since, keeper = now(), self.keeper
   while true do
-    local ok, why, passes = self.keeper:bury(letter)
-    if ok then
-      self.told[NOT_BURIED] = nil -- the next time is reported as well
-      return true
+    local stored, result, passes = keeper[method](keeper, ...)
+    if stored then
+      self.told[problem] = nil -- the next time is reported as well
+      return stored, result
     end
-    if not passes then return false, why end
-    if now() - since >= patience.results_told then self:tell(NOT_BURIED .. tostring(why), NOT_BURIED) end
+    if not passes then return stored, result end
+    if now() - since >= patience.results_told then self:tell(problem .. tostring(result), problem) end
     core.sleep(patience.results_again)
   end
 end
+
+---Stores a dead letter, as `store` does, so that what is given up is not lost. Parks.
+---@param letter runnel.DeadLetter
+---@return boolean? stored
+---@return string? err why it never can be
+function Worker:bury(letter) return self:store(NOT_BURIED, "bury", letter) end
 
 function Worker:__tostring() return ("%s: %s (%d/%d)"):format(self.kind, self.name, self.running.count, self.n) end
 

@@ -157,6 +157,7 @@ end
 ---@param rows { [1]: string, [2]: string, [3]: any }[] kind, form and value of each part
 ---@return boolean stored
 ---@return string? err
+---@return boolean? passes the same call may succeed later
 function Keeper:store_outcome(job, rows)
   local all = table.pack(self.consumer:end_of(job.message.sequence))
   local texts, n, store = { all[1] }, all.n, self.consumer.store
@@ -167,7 +168,7 @@ function Keeper:store_outcome(job, rows)
   end
   all[1] = table.concat(texts)
   local ok, problem = store:attempt("exec", table.unpack(all, 1, n))
-  if not ok then return false, problem --[[@as string]] end
+  if not ok then return false, problem --[[@as string]], not store.is_closed end
   answer(job.message)
   store:ring(job.submitter)
   return true

@@ -1,11 +1,9 @@
 ---store:serve: workers of remote stages whose jobs are in a store (runnel.store.remote).
 
 local consumers = require "runnel.store.consumer"
-local core = require "runnel.core"
 local job_tasks = require "runnel.queue.jobs"
 local jobs = require "runnel.store.jobs"
 local keepers = require "runnel.store.keeper"
-local patience = require "runnel.queue.patience"
 local process = require "runnel.store.process"
 local rates = require "runnel.store.rate"
 local remotes = require "runnel.queue.remote"
@@ -42,17 +40,7 @@ end
 
 -- Stores an outcome and ends the job; repeats that until it succeeds, or the store is closed.
 local function store_outcome(self, job, rows)
-  local own, since = self.worker, core.now()
-  while true do
-    local ok, why = own.keeper:store_outcome(job, rows)
-    if ok then
-      own.told[NOT_STORED] = nil -- the next time is reported as well
-      return
-    end
-    if self.store.is_closed then error("the store is closed", 0) end
-    if core.now() - since >= patience.results_told then own:tell(NOT_STORED .. why, NOT_STORED) end
-    core.sleep(patience.results_again)
-  end
+  if not self.worker:store(NOT_STORED, "store_outcome", job, rows) then error("the store is closed", 0) end
 end
 
 function Task:done(job, outcome)
