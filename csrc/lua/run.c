@@ -80,7 +80,7 @@ static int check_fd(lua_State *L, int at) {
   return (int)fd;
 }
 
-/* wait_readable(fd, ms or nil, another fd or nil) -> whether it has waited; for drivers */
+/* wait_readable(fd, ms or nil, another fd or nil) -> whether a descriptor may be readable; for drivers (driver.h) */
 static int core_wait_readable(lua_State *L) {
   int fd = check_fd(L, 1), other = lua_isnoneornil(L, 3) ? -1 : check_fd(L, 3);
   int64_t ns = lua_isnoneornil(L, 2) ? -1 : check_ms(L, 2, "wait_readable");

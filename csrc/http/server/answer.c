@@ -114,12 +114,11 @@ static int read_body(lua_State *L) {
   Request *request = request_at(L);
   size_t max = (size_t)luaL_checkinteger(L, 2);
   lock(request);
-  size_t size = bytes_length(&request->in); /* it can only grow until Lua takes bytes */
-  if (!size && !request_receive(request)) {
+  if (bytes_length(&request->in) == 0 && !request_receive(request)) {
     unlock(L, request, false);
     return luaL_error(L, "not enough memory");
   }
-  size = bytes_length(&request->in);
+  size_t size = bytes_length(&request->in); /* it can only grow until Lua takes bytes */
   if (!size) return read_nothing(L, request);
   unlock(L, request, false);
   if (size > max) size = max;

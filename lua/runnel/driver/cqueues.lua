@@ -47,8 +47,8 @@ function driver:wait(ms)
   local left = run(self.controller)
   if beside then left = sooner(left, beside.turn(ms ~= 0)) end
   if ms == 0 or not ms and was_alive and not self:alive() then return end -- the last thread or handle has just ended
-  local waited = core.wait_readable(self.controller:pollfd(), sooner(left, ms), beside and beside.descriptor())
-  if not waited then return end
+  local may_have_events = core.wait_readable(self.controller:pollfd(), sooner(left, ms), beside and beside.descriptor())
+  if not may_have_events then return end
   run(self.controller)
   if beside then beside.turn(false) end
 end

@@ -111,6 +111,8 @@ end
 ---@return runnel.uv.TlsInfo? info nil without TLS
 function Connection:tls_info() return self.session and self.session:info() or nil end
 
+local START_TLS_OPTIONS = { timeout = check.kinds.ms(0) }
+
 ---Begins TLS on a connection that has none; parks until the handshake is complete. Both ends must have agreed on that,
 ---as with STARTTLS in SMTP, and all earlier input must have been taken.
 ---@param tls true|runnel.tls.ClientOptions|runnel.tls.Context as for connect; or a context of a server
@@ -118,7 +120,7 @@ function Connection:tls_info() return self.session and self.session:info() or ni
 ---@return boolean ok if false, the connection is closed
 ---@return string? err
 function Connection:start_tls(tls, opts)
-  check.options(opts, { timeout = check.kinds.ms(0) }, "start_tls")
+  check.options(opts, START_TLS_OPTIONS, "start_tls")
   local ms = opts and opts.timeout
   local is_server = type(tls) == "userdata" and require("runnel.tls").kind(tls) == "server"
   local context, err = connection.context(is_server and "server" or "client", tls, "start_tls")
