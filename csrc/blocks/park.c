@@ -105,7 +105,7 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   alt_stop_waiting(S, alt);
   alt->flags = ALT_BARE;
   if (!is_done) return status == LUA_OK ? inspect_raise_deadlock(L, op->name) : lua_error(L);
-  if (status != LUA_OK) {
+  if (status != LUA_OK && !error_defer_interrupt(L)) {
     /* The operation completed before something else failed: report that error and return the results. */
     lua_pushnil(L);
     lua_pushnil(L); /* the scheduler's own error, not a go block's */

@@ -190,6 +190,23 @@ void error_report_of(lua_State *L, int at) {
   error_report(L);
 }
 
+/* A hook: raises the error of Ctrl-C again, once. */
+static void interrupt_again(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  luaL_error(L, "interrupted!");
+}
+
+bool error_defer_interrupt(lua_State *L) {
+  static const char text[] = "interrupted!"; /* behind the position, if the hook has added one */
+  size_t size, end = sizeof text - 1;
+  const char *err = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &size) : NULL;
+  bool is_interrupt = err && size >= end && memcmp(err + size - end, text, end) == 0;
+  /* Not at a return: that of the loop would raise it where it cannot go to the program. */
+  if (is_interrupt) lua_sethook(L, interrupt_again, LUA_MASKCALL | LUA_MASKCOUNT, 1);
+  return is_interrupt;
+}
+
 bool error_pcall(lua_State *L, int nargs, int nresults, const char *inside) {
   int base = lua_gettop(L) - nargs;
   lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);

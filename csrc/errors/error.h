@@ -29,6 +29,10 @@ void error_set_elsewhere(lua_State *L);
    nil, and where it happened: the name of a go block, or a channel, or nil for the scheduler itself. Never raises. */
 void error_report(lua_State *L);
 
+/* If the error on top of L is that of Ctrl-C, "interrupted!", makes a hook raise it again, as soon as the program that
+   runs on L goes on, or the scheduler there checks for hooks. Returns whether it is. */
+bool error_defer_interrupt(lua_State *L);
+
 /* Calls the function below the `nargs` arguments on top of L, protected. They are replaced by its `nresults` results, or
    by its error, whose traceback is kept (error_push_traceback). The function cannot wait; error messages say that it is
    `inside`. Returns whether there was no error. */

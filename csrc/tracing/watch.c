@@ -11,6 +11,7 @@
 #include "core/observe.h"
 #include "core/sched_wakeup.h"
 #include "core/setup.h"
+#include "errors/error.h"
 
 enum { WATCHER = 1 }; /* user value of a Watch: the function that the loop calls, or nil */
 
@@ -25,23 +26,7 @@ static void note_turn(Watch *watch, int64_t now) {
   watch->turned = now;
 }
 
-/* Whether the error on top of L is that of Ctrl-C, which a hook raises in whatever runs. */
-static bool is_interrupt(lua_State *L) {
-  static const char text[] = "interrupted!";
-  size_t size, end = sizeof text - 1;
-  const char *err = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &size) : NULL;
-  return err && size >= end && memcmp(err + size - end, text, end) == 0;
-}
-
-/* A hook: raises that error again, once. */
-static void interrupt_again(lua_State *L, lua_Debug *ar) {
-  (void)ar;
-  lua_sethook(L, NULL, 0, 0);
-  luaL_error(L, "interrupted!");
-}
-
-/* Calls the watcher if another thread has asked for it. An error of it is dropped, but Ctrl-C is meant for the program:
-   it comes again there, as if it had come a little later. */
+/* Calls the watcher if another thread has asked for it. An error of it is dropped, but for Ctrl-C. */
 static void poll_watch(lua_State *L, Sched *S) {
   if (S->watch->is_measured && !S->world.clock.is_virtual) note_turn(S->watch, S->world.looked);
   if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
@@ -55,8 +40,7 @@ static void poll_watch(lua_State *L, Sched *S) {
   int status = lua_pcall(L, 0, 0, 0);
   S->inside = outer;
   if (status == LUA_OK) return;
-  /* Not at a return: the loop may be about to return what the main program waits for, and would report the error. */
-  if (is_interrupt(L)) lua_sethook(L, interrupt_again, LUA_MASKCALL | LUA_MASKCOUNT, 1);
+  (void)error_defer_interrupt(L);
   lua_pop(L, 1);
 }
 

@@ -250,6 +250,21 @@ describe("driver", function()
     assert.equal("driver failed", heard[1].err)
   end)
 
+  it("that completes the operation, and is then interrupted by Ctrl-C, does not hide that from the program", function()
+    local ch = rn.chan()
+    rn.driver(fake { function()
+      ch:put_async(1)
+      error("interrupted!", 0) -- as the hook of lua5.4 does
+    end })
+    local ok, err = pcall(function()
+      ch:take()
+      return "went on"
+    end)
+    assert.is_false(ok)
+    assert.matches("interrupted!$", err)
+    assert.is_nil((debug.gethook()))
+  end)
+
   it("that raises when it is asked whether it is alive ends the wait", function()
     rn.driver { wait = function() end, alive = function() error "not sure" end }
     assert.error_matches(function() rn.chan():take() end, "not sure")
