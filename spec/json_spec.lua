@@ -179,7 +179,7 @@ describe("JSON", function()
     local deep = {}
     for _ = 1, 99 do deep = { deep } end
     assert.truthy(json.decode(assert(json.encode(deep))))
-    refused({ deep }, "value" .. ("[1]"):rep(100) .. ": more than 100 tables inside of each other")
+    refused({ deep }, "value" .. ("[1]"):rep(100) .. ": more than 100 nested tables")
   end)
 
   it("raises at the caller's line if it is called wrongly", function()

@@ -26,7 +26,7 @@ local Array = { __name = "json.array" }
 ---@return T
 function json.array(list) return setmetatable(list, Array) end
 
--- The most tables inside of each other, in texts and in values.
+-- How deep tables may be nested, in texts and in values.
 local DEEPEST <const> = 100
 
 -- ---- encode ----
@@ -35,9 +35,9 @@ local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r"
 local function escape(c) return ESCAPES[c] or ("\\u%04x"):format(c:byte()) end
 local function quoted(text) return '"' .. text:gsub('[%c"\\\127]', escape) .. '"' end
 
--- What a call of encode has at hand: the tables around the present value, and their number; for each of them the key
--- of the field or element that is being encoded; what an error calls the whole value; and for a text of several lines
--- the spaces of a level.
+-- The state of a call of encode: the tables around the present value, and their number; for each of them the key of the
+-- field or element that is being encoded; what an error calls the whole value; and, for a text of several lines, the
+-- spaces of a level.
 ---@class runnel.json.Encoder
 ---@field inside table<table, true>
 ---@field depth integer
@@ -114,7 +114,7 @@ end
 local function encode_table(self, value)
   if value == json.null then return "null" end
   if self.inside[value] then fail(self, "a table that contains itself cannot be sent") end
-  if self.depth == DEEPEST then fail(self, ("more than %d tables inside of each other"):format(DEEPEST)) end
+  if self.depth == DEEPEST then fail(self, ("more than %d nested tables"):format(DEEPEST)) end
   self.inside[value], self.depth = true, self.depth + 1
   local open, close, encode = "{", "}", encode_fields
   if is_array(value) then open, close, encode = "[", "]", encode_elements end
@@ -325,7 +325,7 @@ end
 
 ---Decodes a text. null gives `json.null`; arrays are marked as by json.array. A number without fraction and exponent
 ---gives an integer, if that has room for it; others give floats. Of fields with the same name the last one stays.
----@param text string one value: UTF-8, without comments, at most 100 arrays and objects inside of each other
+---@param text string one value: UTF-8, without comments, arrays and objects nested at most 100 deep
 ---@return any value nil if the text is not JSON
 ---@return string? problem what is wrong with it, and where: `not JSON: expected , or ] at byte 4`
 function json.decode(text)

@@ -91,7 +91,7 @@ describe("profiles in runnel.monitor", function()
     assert.matches("take from jobs", json.encode(done.data.waiting))
     assert.is_nil(page.ask("1", "").data) -- the page has it
     local again = page.ask("1", "2")
-    assert.same({ false, "a profile is of 1, 5 or 30 seconds" }, { again.ok, again.head })
+    assert.same({ false, "a profile takes 1, 5 or 30 seconds" }, { again.ok, again.head })
     p:close()
     page.close()
   end)

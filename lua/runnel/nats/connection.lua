@@ -316,8 +316,8 @@ end
 ---@return any err
 function Conn:flush(ms)
   if ms ~= nil then check.ms(ms, 1, "flush") end
-  -- To this connection, since others may subscribe to all subjects. With no_echo, the server answers that there is no
-  -- responder.
+  -- The message goes to this connection itself, since any other subject may have subscribers, which do not answer. With
+  -- no_echo, the server answers that there is no responder.
   local message, err = ask(self, "flush", nil, "", ms or REQUEST_MS, nil, "raw")
   return message and true, err
 end

@@ -1,4 +1,4 @@
----What buckets of keys and values have in common, wherever they are. How a value is stored is the matter of the class.
+---What buckets of keys and values have in common, wherever they are. The class decides how a value is stored.
 
 local check = require "runnel.internal.check"
 local names = require "runnel.queue.names"

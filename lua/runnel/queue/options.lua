@@ -29,7 +29,7 @@ options.ENCODING = check.kinds.one_of { "raw", "msgpack", "json" }
 ---The checks of the options of workers, for check.options.
 options.KINDS = { limit = check.kinds.ms(10), rate = check_rate, drain_on_term = check.kinds.boolean }
 
----Reads them.
+---Reads the options of workers.
 ---@param opts table which has been checked
 ---@return runnel.queue.Options
 function options.read(opts)

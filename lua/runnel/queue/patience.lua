@@ -6,7 +6,7 @@ local waits = {
   alone_again = 500,    -- the same for a message that must wait while another one runs alone
   starts_again = 1000,  -- after the keeper has not said, or stored, how often a message was started
   results_again = 200,  -- until results or dead letters are stored again, while the keeper is full, or away
-  results_told = 5000,  -- until it reports that they cannot be stored: one attempt to store results is not longer
+  results_told = 5000,  -- until it reports that they cannot be stored; one attempt to store results takes no longer
 }
 
 ---@class runnel.queue.patience

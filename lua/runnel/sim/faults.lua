@@ -17,8 +17,8 @@ local NAMES = {
 ---@field more integer how many more of all
 ---@field total integer how many of all there may be in one run
 ---@field places integer at how many places a fault could have happened so far
----@field odds integer? where faults are random, one happens at one of this many places; nil: so that about as many as
----there may be happen
+---@field odds integer? where faults are random, one happens at one in this many places; nil: the number is chosen so
+---that about as many happen as the limits allow
 ---@field happened integer how many there were
 local Faults = {}
 Faults.__index = Faults
@@ -41,7 +41,7 @@ end
 
 local UNSEARCHED_ODDS = 10
 
--- A random fault happens at one of this many places.
+-- A random fault happens at one in this many places.
 function Faults:chances()
   if self.odds then return self.odds end
   local places = current.seen and current.seen.places

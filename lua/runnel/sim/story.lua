@@ -1,4 +1,4 @@
----What a simulated world tells for a story, if one is recorded: the methods of a world for that.
+---The methods with which a simulated world notes what happens, if a story is recorded.
 
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
@@ -8,12 +8,12 @@ local note = core.internal.explore.note
 ---A line of a story.
 ---@class runnel.sim.Note
 ---@field what string
----@field from? runnel.sim.Host who does it, or sends it
----@field to? runnel.sim.Host to whom it is sent
+---@field from? runnel.sim.Host the host that does it, or sends it
+---@field to? runnel.sim.Host the host to which it is sent
 ---@field arrives? number when it arrives there, ms
 ---@field more? string what else happens to it
 ---@field fault? string the fault that this is
----@field kind? "connect"|"reset"|"crash"|"start" what is not a message with data, or no message
+---@field kind? "connect"|"reset"|"crash"|"start" nil: a message with data, or anything else that a host does
 
 ---@class runnel.sim.Story
 local Story = {}

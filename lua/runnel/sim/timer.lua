@@ -10,8 +10,8 @@ local internal = core.internal
 ---@field block? runnel.Channel<any> the go block that sleeps until it is due
 local Timer = handles.class "runnel.sim.timer"
 
--- The shortest time of a timer, in ms. A rest of less, from rounding, would not move the clock, and whoever starts the
--- timer again for that rest would do so for ever.
+-- The shortest time of a timer, in ms. A shorter rest, which rounding leaves, would not move the clock: code that
+-- starts the timer again for that rest would do so for ever.
 local SHORTEST <const> = 0.001
 
 local function run(self, ms, again, f)

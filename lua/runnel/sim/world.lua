@@ -85,7 +85,8 @@ local HOST_OPTIONS = { restart = check.kinds.ms(0), skew = check.kinds.ms(-syste
 ---Adds a host, and starts its program in a go block of it. What the program starts belongs to the host, too.
 ---@param name string other hosts connect to that name
 ---@param f fun()|string its program, or the path of a Lua file, which is loaded anew at each start, with globals and
----modules of its own. World:run waits until it returns, unless it listens for connections
+---modules of its own. World:run waits until it returns, unless it listens for connections or subscribes to
+---messages of NATS
 ---@param opts? { restart?: number, skew?: number } `restart`: the fault crash may end the host, which starts again
 ---after that many ms. `skew`: by how many ms its clock (os.time, os.date) is ahead; negative: it is behind
 ---@return runnel.sim.Host host
@@ -294,8 +295,8 @@ local function stuck(self)
 end
 
 ---Waits until nothing is ready and no timer is pending on any host. By then the program of each host must have
----returned, unless the host listens for connections, and so serves others, or has crashed. An error of a program is
----raised.
+---returned, unless the host has crashed, or serves others: it listens for connections, or subscribes to messages of
+---NATS. An error of a program is raised.
 ---@param ms? number wait for this time instead, and do not ask whether the programs have returned; for programs that
 ---go on for ever, such as one with a ticker
 function World:run(ms)

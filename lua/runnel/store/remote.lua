@@ -16,10 +16,11 @@ local tell_caller = remotes.tell_caller
 
 local remote = {}
 
--- How long it waits until it looks for outcomes again, in ms: for BUSY ms after a job or an outcome, and later.
+-- How long it waits until it looks for outcomes again, in ms: SOON until BUSY ms after the last job or outcome, LATER
+-- then.
 local SOON <const>, LATER <const> = 5, 50
 
--- After how long the program says that jobs wait and no worker takes them; and for how long it waits SOON. In ms.
+-- In ms: after how long the program reports that jobs wait and no worker takes them; and for how long it waits SOON.
 local IDLE <const>, BUSY <const> = 5000, 1000
 
 local FIND <const> = "select number, kind, form, value, count from runnel_result where submitter = ? "

@@ -17,7 +17,7 @@ end
 -- Places in the library begin with this.
 local LIBRARY <const> = debug.getinfo(1, "S").short_src:match "^(.*)internal/profile/first%.lua$" or "runnel/"
 
--- The innermost node of a path that is a function of Lua, but for the library's: the go block, if it runs no others.
+-- The innermost node of a path that is a Lua function outside the library; if there is none, the go block.
 local function function_of(path)
   for i = #path, 1, -1 do
     local key = path[i].key

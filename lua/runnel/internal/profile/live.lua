@@ -10,7 +10,7 @@ local SECONDS <const> = { ["1"] = 1, ["5"] = 5, ["30"] = 30 }
 local MOST <const> = 128 * 1024 -- bytes of the flame graph's data
 
 ---@class runnel.internal.profile.Live
----@field seconds? integer a profile of so many seconds is being recorded
+---@field seconds? integer the length of the profile that is being recorded
 ---@field number integer of the last profile; 0: there is none
 ---@field data? string its flame graph, as JSON
 ---@field at? string when it was complete: the time of day
@@ -58,7 +58,7 @@ end
 ---program makes a profile of its own; `problem`; and `number`, `at` and `note` of the last profile. The second result
 ---is the data of that profile's flame graph, if the page does not have it.
 ---@param known string the number of the profile that the page has
----@param wanted string for so many seconds a profile is to be recorded; "": none
+---@param wanted string the length, in seconds, of a profile to record; "": none
 ---@return boolean ok
 ---@return string text
 ---@return string? data
@@ -66,7 +66,7 @@ function Live:answer(known, wanted)
   self:look()
   if wanted ~= "" then
     local seconds = SECONDS[wanted]
-    if not seconds then return false, "a profile is of 1, 5 or 30 seconds" end
+    if not seconds then return false, "a profile takes 1, 5 or 30 seconds" end
     if not self.seconds then self:begin(seconds) end
   end
   local passed = recorder.passed()

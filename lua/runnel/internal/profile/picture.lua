@@ -5,7 +5,7 @@ local json = require "runnel.json"
 
 local picture = {}
 
--- What is less than the total divided by this is left out.
+-- Nodes with less than the total divided by this are left out.
 local PARTS <const> = 5000
 
 -- A node: its text, its ns, and its children.
@@ -27,9 +27,9 @@ local function encode(trees, parts)
 end
 
 ---The data as JSON: `sentence`; `elapsed`, `ran` and `loop` in ns; `running` and `waiting`, trees of [text, ns,
----children...]; and `parts`: what is less than the total of its tree divided by this is left out.
+---children...]; and `parts`: nodes with less than the total of their tree divided by this are left out.
 ---@param trees runnel.internal.profile.Trees
----@param most? integer bytes: if there is more, more is left out
+---@param most? integer the most bytes of the text: of a longer one more nodes are left out
 ---@return string
 function picture.data(trees, most)
   local parts = PARTS

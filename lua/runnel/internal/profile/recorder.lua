@@ -60,7 +60,7 @@ function Profile:write(path)
   return nil, ("%s: %s"):format(path, problem or why)
 end
 
--- Ends the profile that is being made, for another one; nil if that has to wait.
+-- Ends the profile that is being made, so that another one can begin; nil if it does not give way.
 local give_way
 
 ---Begins a profile. Raises if one is being made that does not give way.
@@ -71,7 +71,7 @@ function recorder.begin(ends)
   give_way = ends
 end
 
----How long the profile has been made that is being made.
+---How much time has passed since the present profile began.
 ---@return number? ms nil if there is none
 function recorder.passed()
   local ns = core.internal.profile.passed()

@@ -10,7 +10,7 @@
 
 local tree = {}
 
-local ALIKE = 5 -- children whose names differ only in numbers, from which on they become one
+local ALIKE = 5 -- this many children, or more, whose names differ only in numbers become one
 
 -- Whether the name of a node is a place, whose number is that of a line.
 local function is_place(key) return key:find ":%d+$" or key:find "^line %d+$" or key:find "^woken by " end

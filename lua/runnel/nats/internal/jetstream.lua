@@ -174,7 +174,7 @@ local function try(conn, subject, value, ms, opts, level)
   error(message, level + 1)
 end
 
--- Those that pass when an operator has made room.
+-- Codes that pass when an operator has made room.
 local NO_ROOM = { [jetstream.FULL] = true, [10047] = true }
 
 ---Whether a request, or a message, that has failed may succeed later: the server was away, or has no room for now.
