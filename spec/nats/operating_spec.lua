@@ -237,7 +237,7 @@ describe("operating", function()
     end
     local alone = run()
     assert.is_true(alone:says("runnel: remote echo: jobs that wait: 2; no worker takes them; a worker is a program "
-      .. 'with conn:serve("echo", ...)\n', 30000), alone:output())
+      .. 'with conn:serve("echo", ...)\n'), alone:output())
     local worker = conn:serve("echo", 2, function(v) return v end, { drain_on_term = false })
     assert.equal(0, alone:wait(), alone:output())
     assert.matches("\n1\n2\n$", alone:output())
