@@ -2,7 +2,6 @@
 
 local patience = require "spec.support.patience"
 local rn = require "runnel"
-local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
 
 describe("a subscription with a function", function()
@@ -55,7 +54,7 @@ describe("a subscription with a function", function()
     conn:publish("parts", "has a status", { headers = { Status = "404" } })
     conn:publish("parts", "", { headers = { Status = "408", ["Nats-Pending-Messages"] = "7" } })
     conn:publish("nobody", "", { reply = "parts" })
-    assert.is_true(background.wait_until(function() return #got == 5 end))
+    assert.is_true(patience.wait_until(function() return #got == 5 end))
     assert.same({
       { "plain", nil, nil, "parts", n = 4 },
       { "asks", "to.me", nil, "parts", n = 4 },
@@ -70,18 +69,18 @@ describe("a subscription with a function", function()
     local _, sub = conn:subscribe("talk", nil, function() got = got + 1 end)
     for i = 1, 100 do
       conn:publish("talk", "")
-      assert.is_true(background.wait_until(function() return got == i end))
+      assert.is_true(patience.wait_until(function() return got == i end))
     end
     for _ = 1, 1000 do conn:publish("talk", "") end
     compute_until(function() return sub:stats().delivered == 1100 end)
     assert.equal(100, got)
-    assert.is_true(background.wait_until(function() return got == 1100 end))
+    assert.is_true(patience.wait_until(function() return got == 1100 end))
   end)
 
   it("gets all messages in order, also when too many arrive while the program computes", function()
     local got = {}
     overfill(function(data) got[#got + 1] = data end)
-    assert.is_true(background.wait_until(function() return #got == MANY end), #got .. " messages")
+    assert.is_true(patience.wait_until(function() return #got == MANY end), #got .. " messages")
     for i = 1, MANY do assert.equal(tostring(i), got[i]) end
   end)
 
@@ -127,7 +126,7 @@ describe("a subscription with a function", function()
     end)
     conn:publish("errors", "wrong")
     conn:publish("errors", "right")
-    background.wait_until(function() return got[1] end)
+    patience.wait_until(function() return got[1] end)
     rn.on_error(before)
     assert.same({ "right" }, got)
     assert.same({ "refused" }, reported)

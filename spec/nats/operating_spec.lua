@@ -1,7 +1,6 @@
 -- What an operator meets, over real servers: finished messages that take places, settings that differ, jobs of programs
 -- that have gone, stages without workers, elections.
 
-local background = require "spec.support.background"
 local json = require "runnel.json"
 local nats_server = require "spec.support.nats_server"
 local raises = require "spec.support.raises"
@@ -138,7 +137,7 @@ describe("operating", function()
       local cluster <close> = nats_server.cluster()
       local far <close> = connect(cluster.url)
       local function once_possible(f) -- the servers do not know each other at once
-        return assert(background.wait_until(function()
+        return assert(patience.wait_until(function()
           local ok, stage = pcall(f)
           return ok and stage
         end))

@@ -1,6 +1,5 @@
 -- conn:queues and `runnel queues`, over real servers: what waits and runs, who works on it; pausing, changing.
 
-local background = require "spec.support.background"
 local json = require "runnel.json"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
@@ -265,7 +264,7 @@ describe("queues", function()
     -- Runs the command until its output matches: on a busy machine workers may have answered too late. Its status.
     local function shows(pattern, ...)
       local words, status, text = { ... }, nil, nil
-      local is_shown = background.wait_until(function()
+      local is_shown = patience.wait_until(function()
         status, text = run(table.unpack(words))
         return text:find(pattern)
       end)

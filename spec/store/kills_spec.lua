@@ -2,6 +2,7 @@
 
 local rn = require "runnel"
 local background = require "spec.support.background"
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 
 if not pcall(require, "runnel.sqlite") then
@@ -81,7 +82,7 @@ local function check(n, processes, kills)
     end
     return true
   end
-  assert.is_truthy(background.wait_until(queues))
+  assert.is_truthy(patience.wait_until(queues))
   assert.same({ n = 2 * n }, store.db:one "select count(*) as n from effects")
   assert.same({ n = 2 * n, last = 2 * n },
     store.db:one "select count(*) as n, max(seq) as last from runnel_message where stream = 'c'")
@@ -126,7 +127,7 @@ local function check_remote(n, kills)
   killing:take()
   assert.is_nil((results:take()))
   remote:close()
-  assert.is_truthy(background.wait_until(function()
+  assert.is_truthy(patience.wait_until(function()
     local sql = "select (select count(*) from runnel_message) + (select count(*) from runnel_result) as left"
     return store.db:one(sql).left == 0
   end))

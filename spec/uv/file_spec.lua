@@ -1,6 +1,5 @@
 -- uv.read, uv.lines, uv.write, uv.stdin: files, named pipes and descriptors.
 
-local background = require "spec.support.background"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local both = require "spec.support.in_world"(it)
@@ -171,17 +170,17 @@ describe("runnel.uv", function()
     it("end when the channel is closed while a put of them waits", function()
       local lines = uv.lines(uv_stage.path(("line\n"):rep(1000)))
       assert.equal("line", lines:take())
-      assert.is_true(background.wait_until(function() return lines:stats().puts > 0 end))
+      assert.is_true(patience.wait_until(function() return lines:stats().puts > 0 end))
       assert.equal(1, #stage.others())
       lines:close()
-      assert.is_true(background.wait_until(function() return #stage.others() == 0 end))
+      assert.is_true(patience.wait_until(function() return #stage.others() == 0 end))
     end)
 
     it("of a whole file end when the channel is closed while a put waits", function()
       local chunks = uv.read(uv_stage.path(("line\n"):rep(100000)))
-      assert.is_true(background.wait_until(function() return chunks:stats().puts > 0 end))
+      assert.is_true(patience.wait_until(function() return chunks:stats().puts > 0 end))
       chunks:close()
-      assert.is_true(background.wait_until(function() return #stage.others() == 0 end))
+      assert.is_true(patience.wait_until(function() return #stage.others() == 0 end))
     end)
 
     it("end when the channel is closed", function()
