@@ -18,14 +18,6 @@ describe("a subscription with a function", function()
   before_each(function() conn = assert(nats.connect(server.url)) end)
   after_each(function() conn:close() end)
 
-  -- Computes, so that no message gets to Lua, until f returns true.
-  local function compute_until(f)
-    local is_over = patience.limit(patience.most)
-    repeat
-      assert(not is_over(), "it has not happened")
-    until f()
-  end
-
   -- Nothing is put on the channel of such a subscription.
   local function assert_closes(ch)
     local value, port = rn.alts { ch, rn.timeout(20000) }
@@ -38,7 +30,7 @@ describe("a subscription with a function", function()
     local ch, sub = conn:subscribe("many", nil, take)
     for i = 1, MANY do assert(conn:publish("many", tostring(i))) end
     local delivered, since = 0, rn.now()
-    compute_until(function()
+    patience.compute_until(function()
       local stats = sub:stats()
       if stats.delivered > delivered then delivered, since = stats.delivered, rn.now() end
       return stats.pending > 0 and rn.now() - since > 50
@@ -72,7 +64,7 @@ describe("a subscription with a function", function()
       assert.is_true(patience.wait_until(function() return got == i end))
     end
     for _ = 1, 1000 do conn:publish("talk", "") end
-    compute_until(function() return sub:stats().delivered == 1100 end)
+    patience.compute_until(function() return sub:stats().delivered == 1100 end)
     assert.equal(100, got)
     assert.is_true(patience.wait_until(function() return got == 1100 end))
   end)
@@ -110,7 +102,7 @@ describe("a subscription with a function", function()
     local got = 0
     local ch, sub = conn:subscribe("many", { pending = 100 }, function() got = got + 1 end)
     for i = 1, MANY do assert(conn:publish("many", tostring(i))) end
-    compute_until(function() return sub:stats().dropped > 0 end)
+    patience.compute_until(function() return sub:stats().dropped > 0 end)
     assert(conn:flush())
     sub:drain()
     assert_closes(ch)

@@ -1,6 +1,7 @@
 -- Processes that use a store and are killed at random moments: every message, job and key has its result once.
 
 local rn = require "runnel"
+local await = require "spec.support.await"
 local background = require "spec.support.background"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
@@ -69,9 +70,7 @@ local function check(n, processes, kills)
   assert.equal(n, filling:take())
   local out, seen, sum = assert(store:source "c"), {}, 0
   for _ = 1, 2 * n do
-    local m, port = rn.alts { out, rn.timeout(120000) }
-    assert.equal(out, port, "results are missing")
-    local v = m.value[1]
+    local v = await(out).value[1]
     assert.is_nil(seen[v], "a result came twice")
     seen[v], sum = true, sum + 1
   end
@@ -119,9 +118,7 @@ local function check_remote(n, kills)
     end
   end)
   for i = 1, n do
-    local v, port = rn.alts { results, rn.timeout(120000) }
-    assert.equal(results, port, "results are missing")
-    assert.equal(i * i, v)
+    assert.equal(i * i, (await(results)))
   end
   is_over = true
   killing:take()
