@@ -2,9 +2,7 @@
 
 local commands = require "spec.support.shell"
 
-local function quote(word) return "'" .. word:gsub("'", [['\'']]) .. "'" end
-
-local contents, shell = commands.contents, commands.run
+local contents, quote, shell = commands.contents, commands.quote, commands.run
 
 -- Runs a script with arguments; returns the same.
 local function run(script, ...)

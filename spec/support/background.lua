@@ -6,6 +6,7 @@
 ---    server:wait()
 
 local patience = require "spec.support.patience"
+local quote = require("spec.support.shell").quote
 
 local background = {}
 
@@ -13,8 +14,6 @@ local Set, Program = {}, {}
 Set.__index, Program.__index = Set, Program
 
 local SCRIPT = debug.getinfo(1, "S").source:match "^@(.*)%.lua$" .. ".sh"
-
-local function quote(word) return "'" .. tostring(word):gsub("'", "'\\''") .. "'" end
 
 local function contents(path)
   local file <close> = io.open(path)
