@@ -37,8 +37,8 @@ describe("operating", function()
   end
 
   describe("work queues", function()
-    -- A message that is redelivered since this machine is busy may count as redelivered for ever in nats-server 2.9.10,
-    -- and nothing is removed then.
+    -- No message may be redelivered because the machine is busy: nats-server 2.9.10 may count it as redelivered for
+    -- ever, and removes nothing then.
     local ACK_WAIT = 1000 * patience.seconds(1)
 
     -- Stores values, all at the same time.

@@ -140,7 +140,7 @@ for _, at in ipairs(places) do
       assert.equal(1, take_within(results, 30000))
       assert.equal(2, take_within(results, 30000))
       local block = rn.go(remote, 3)
-      wait_for(function() return last == 3 end) -- a job that is only here, but not started, would be given back
+      wait_for(function() return last == 3 end) -- a job that has come but not started would be given back
       assert.is_true(worker:drain(30000))
       assert.equal(3, (take_within(block, 30000)))
       assert.is_true(worker:wait())
