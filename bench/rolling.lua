@@ -5,8 +5,8 @@
 
 local rn = require "runnel"
 local nats = require "runnel.nats"
-local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 
 local WORKERS <const>, AT_ONCE <const>, DOWN <const>, SETTLES <const>, SILENCE <const> = 4, 64, 2500, 1500, 150
 local STREAM <const>, CONSUMER <const> = "runnel-jobs-rolling", "workers"
@@ -92,7 +92,7 @@ local function rolling(stops, show)
   local all, apart = {}, {}
   for i = 1, stops do
     rn.sleep(SETTLES)
-    local leader = background.wait_until(function() return leader_of(conn) end)
+    local leader = patience.wait_until(function() return leader_of(conn) end)
     local server = cluster.servers[assert(leader, "the cluster has not recovered")]
     for _, list in pairs(answers) do table.move({}, 1, #list, 1, list) end
     times = { rn.now() }

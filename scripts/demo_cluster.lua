@@ -58,7 +58,7 @@ if count == 0 then fail("there are no files in " .. folder) end
 
 local submitter = set:start { "sh", "-c", 'list=$0; exec "$@" <"$list"', list, "env",
   "RUNNEL_NATS_URL=" .. url, LUA, PROGRAM, "run", "files", size > 1 and "3" or "1" }
-assert(submitter:says("ready", 30000), submitter:output())
+assert(submitter:says "ready", submitter:output())
 local workers = {}
 local function start_worker(i)
   workers[i] = set:start { "env", "RUNNEL_NATS_URL=" .. url, LUA, PROGRAM, "work", "files", "8" }

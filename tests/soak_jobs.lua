@@ -7,9 +7,9 @@
 --   lua5.4 tests/soak_jobs.lua [SECONDS] [SEED]     by default 60 s
 
 local rn = require "runnel"
-local background = require "spec.support.background"
 local nats = require "runnel.nats"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local decode = require("runnel.nats.internal.values").encodings.msgpack.decode
 
 local seconds, seed = tonumber(arg[1]) or 60, math.tointeger(tonumber(arg[2])) or 0
@@ -81,7 +81,7 @@ end)
 -- Kills several workers, whose jobs are delivered again in any order; and the server, while some of these end. Then
 -- nothing for longer than the submitter waits until it looks at its old jobs.
 local kills, restarts = 0, 0
-background.wait_until(function() return #workers == WORKERS end)
+patience.wait_until(function() return #workers == WORKERS end)
 rn.sleep(2000)
 local start = rn.now()
 while rn.now() - start < seconds * 1000 do

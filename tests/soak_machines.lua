@@ -10,9 +10,9 @@
 --   lua5.4 tests/soak_machines.lua [SECONDS] [SEED] [SERVERS]     by default 20 s, one server
 
 local rn = require "runnel"
-local background = require "spec.support.background"
 local nats = require "runnel.nats"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 
 local seconds, seed = tonumber(arg[1]) or 20, math.tointeger(tonumber(arg[2])) or 0
 if seed == 0 then seed = os.time() end
@@ -241,21 +241,21 @@ set:write("stop", "")
 fed = true
 feeder:take()
 local finishing = rn.now()
-assert(background.wait_until(function() return last:status() end), "jobs do not end:\n" .. last:output())
+assert(patience.wait_until(function() return last:status() end), "jobs do not end:\n" .. last:output())
 for line in last:output():gmatch "WRONG[^\n]*" do wrong[#wrong + 1] = line end
 print(last:output():match "submitted[^\n]*" or last:output())
 print(("%.1f s after the end"):format((rn.now() - finishing) / 1000))
 local submitted, came = last:output():match "submitted (%d+), came (%d+)"
 assert(submitted == came, "jobs have no result")
 programs.victim:signal "KILL"
-local done = background.wait_until(function()
+local done = patience.wait_until(function()
   read_letters()
   for i = 1, put do
     if not ends[i] then return rn.sleep(500) end
   end
   return true
 end)
-local is_empty = size > 1 or background.wait_until(function()
+local is_empty = size > 1 or patience.wait_until(function()
   local state = input:state()
   return state and state.messages == 0
 end)

@@ -2,21 +2,11 @@
 
 local commands = require "spec.support.shell"
 
--- The interpreter that runs this, unless make says which.
-local function interpreter()
-  if os.getenv "LUA" then return os.getenv "LUA" end
-  local i = 0
-  while arg[i - 1] do i = i - 1 end
-  return arg[i]
-end
-
-local function quote(word) return "'" .. word:gsub("'", [['\'']]) .. "'" end
-
-local contents, shell = commands.contents, commands.run
+local contents, quote, shell = commands.contents, commands.quote, commands.run
 
 -- Runs a script with arguments; returns the same.
 local function run(script, ...)
-  local words = { quote(interpreter()), script }
+  local words = { "lua", script }
   for _, word in ipairs { ... } do words[#words + 1] = quote(word) end
   return shell(table.concat(words, " "))
 end

@@ -4,7 +4,7 @@ local process = require "spec.support.process"
 
 local dir
 
--- The specs of an example, which get the command that runs it. Each has a directory of its own.
+-- Calls `specs` with the command that runs an example. Each spec has a directory of its own.
 local function describe_example(file, specs)
   describe(file, function()
     if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
@@ -16,7 +16,6 @@ local function describe_example(file, specs)
 end
 
 describe_example("examples/import.lua", function(program)
-
   it("continues after it was killed, and charges no order twice, except those that were under way", function()
     local lines = {}
     for i = 1, 300 do lines[i] = i .. ",500\n" end

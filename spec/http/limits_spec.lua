@@ -14,7 +14,7 @@ local patience = require "spec.support.patience"
 local uv_stage = require "spec.support.uv_stage"
 local web = require "spec.support.web"
 
-local ask, exchange, wait_for = web.ask, web.exchange, web.wait_for
+local ask, exchange, wait_for = web.ask, web.exchange, patience.wait_for
 local is_warm = false
 
 local function open()

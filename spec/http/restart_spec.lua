@@ -8,10 +8,10 @@ end
 local http = require "runnel.http"
 local long = require "spec.support.long"
 local rn = require "runnel"
+local patience = require "spec.support.patience"
 local shell = require "spec.support.shell"
 local uv = require "runnel.uv"
 local uv_stage = require "spec.support.uv_stage"
-local web = require "spec.support.web"
 
 local is_warm = false
 
@@ -54,7 +54,7 @@ describe("http.serve is replaced", function()
     end
     local rounds, each = long.times(2, 20), long.times(300, 500)
     for round = 1, rounds do
-      web.wait_for(function() return answered > round * each end)
+      patience.wait_for(function() return answered > round * each end)
       local next_server = assert(http.serve(port, answer, { reuseport = true }))
       assert.is_true(server:drain())
       server = next_server

@@ -14,7 +14,7 @@ end
 
 local http = require "runnel.http"
 local uv = require "runnel.uv"
-local ask, exchange, wait_for = web.ask, web.exchange, web.wait_for
+local ask, exchange, wait_for = web.ask, web.exchange, patience.wait_for
 
 local is_warm = false
 

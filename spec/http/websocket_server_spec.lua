@@ -271,7 +271,7 @@ describe("req:websocket", function()
       local server <close> = serve(function(conn, req)
         got.first = conn:read():take() -- from then on the Lua thread reads
         has_reset:take()
-        repeat require("luv").sleep(1) until req.core:why() -- computes, so that only the server's thread sees it
+        patience.compute_until(function() return req.core:why() end) -- so only the server's thread sees it
         for message in conn:read() do got[#got + 1] = message end
         got.ended = true
       end)

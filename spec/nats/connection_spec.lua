@@ -1,7 +1,6 @@
 -- nats.connect and the methods of a connection, with real servers.
 
 local rn = require "runnel"
-local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
@@ -126,7 +125,7 @@ describe("a connection to NATS", function()
       local ch, sub = conn:subscribe("close", { encoding = "json" })
       for i = 1, 100 do conn:publish("close", tostring(i)) end
       conn:flush()
-      assert.is_true(background.wait_until(function() return sub:stats().delivered == 100 end))
+      assert.is_true(patience.wait_until(function() return sub:stats().delivered == 100 end))
       sub:close()
       sub:close()
       assert.same({ nil, "Invalid Subscription" }, { sub:drain() })
@@ -177,7 +176,7 @@ describe("a connection to NATS", function()
       local event = event_of(events, "dropped")
       assert.equal("slow", event.subject)
       assert.is_true(event.dropped > 0)
-      assert.is_true(background.wait_until(function()
+      assert.is_true(patience.wait_until(function()
         local stats = sub:stats()
         return stats.delivered + stats.dropped + stats.pending >= 5000
       end))
@@ -213,7 +212,7 @@ describe("a connection to NATS", function()
       assert.is_nil(reply)
       assert.is_true(rn.is_timeout(err))
       assert.matches("^the request had no reply after 30 ms$", tostring(err))
-      assert.is_truthy(background.wait_until(function() return late end))
+      assert.is_truthy(patience.wait_until(function() return late end))
       late:respond "too late"
       assert.is_true(conn:flush())
       assert.is_nil(next(conn.requests))
@@ -426,7 +425,7 @@ describe("a connection to NATS", function()
       assert.is_true(conn:drain(10000))
       assert.is_nil(reason)
       assert.equal(1000, working:take())
-      assert.is_true(background.wait_until(function() return #answers == 1000 end))
+      assert.is_true(patience.wait_until(function() return #answers == 1000 end))
     end)
 
     it("drains no longer than it may", function()
@@ -661,7 +660,7 @@ describe("a connection to NATS", function()
       assert(program:says("child"), program:output())
       program:signal "KILL"
       program:wait()
-      assert.is_truthy(background.wait_until(function()
+      assert.is_truthy(patience.wait_until(function()
         local message, err = conn:request("parent", "", 100)
         return not message and tostring(err):find "no responders"
       end))

@@ -103,7 +103,7 @@ describe("a consumer", function()
     local b <close> = assert(nats.connect(server.url))
     for i = 1, long.times(40, 150) do -- nats-server 2.9.10 fails once in about 100 times
       local name = "s" .. i
-      -- nats-server 2.15 fails if it still removes the folder of the stream before.
+      -- nats-server 2.15 answers with an error while it removes the folder of the stream before.
       local made = rn.go(function()
         local reply
         repeat

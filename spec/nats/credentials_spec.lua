@@ -1,11 +1,11 @@
 -- Who may connect to a server, and what they may do: passwords, tokens, NKeys, files of credentials, certificates.
 
-local background = require "spec.support.background"
 local long = require "spec.support.long"
 local rn = require "runnel"
 local nats_server = require "spec.support.nats_server"
 local nkeys = require "spec.support.nkeys"
 local pages = require "spec.support.pages"
+local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 
@@ -156,7 +156,7 @@ describe("a server that knows its clients", function()
     local report = rn.on_error(function() end)
     assert(orders:put "eggs")
     assert(orders:put "bad")
-    assert.is_true(background.wait_until(function() return #done == 1 and invoices:stats().given_up == 1 end))
+    assert.is_true(patience.wait_until(function() return #done == 1 and invoices:stats().given_up == 1 end))
     rn.on_error(report)
     local names = {}
     for i, queue in ipairs(assert(operator:queues())) do

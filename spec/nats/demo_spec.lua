@@ -2,6 +2,7 @@
 
 local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 
 local nats, missing = nats_server.library()
@@ -61,7 +62,7 @@ describe("the demo of a cluster", function()
         assert.matches("\ninterrupted\n$", demo:output())
         assert.not_matches("traceback", demo:output())
       end
-      assert.is_truthy(background.wait_until(function() return left() == "" end), signal)
+      assert.is_truthy(patience.wait_until(function() return left() == "" end), signal)
       -- The brackets keep pgrep from finding its shell.
       local pipe <close> = assert(io.popen("pgrep -f '" .. set.dir .. "/[t]mp'"))
       assert.equal("", pipe:read "a")

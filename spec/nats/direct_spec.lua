@@ -2,7 +2,6 @@
 
 local patience = require "spec.support.patience"
 local rn = require "runnel"
-local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
 
 describe("a subscription with a function", function()
@@ -19,14 +18,6 @@ describe("a subscription with a function", function()
   before_each(function() conn = assert(nats.connect(server.url)) end)
   after_each(function() conn:close() end)
 
-  -- Computes, so that no message gets to Lua, until f returns true.
-  local function compute_until(f)
-    local is_over = patience.limit(patience.most)
-    repeat
-      assert(not is_over(), "it has not happened")
-    until f()
-  end
-
   -- Nothing is put on the channel of such a subscription.
   local function assert_closes(ch)
     local value, port = rn.alts { ch, rn.timeout(20000) }
@@ -39,7 +30,7 @@ describe("a subscription with a function", function()
     local ch, sub = conn:subscribe("many", nil, take)
     for i = 1, MANY do assert(conn:publish("many", tostring(i))) end
     local delivered, since = 0, rn.now()
-    compute_until(function()
+    patience.compute_until(function()
       local stats = sub:stats()
       if stats.delivered > delivered then delivered, since = stats.delivered, rn.now() end
       return stats.pending > 0 and rn.now() - since > 50
@@ -55,7 +46,7 @@ describe("a subscription with a function", function()
     conn:publish("parts", "has a status", { headers = { Status = "404" } })
     conn:publish("parts", "", { headers = { Status = "408", ["Nats-Pending-Messages"] = "7" } })
     conn:publish("nobody", "", { reply = "parts" })
-    assert.is_true(background.wait_until(function() return #got == 5 end))
+    assert.is_true(patience.wait_until(function() return #got == 5 end))
     assert.same({
       { "plain", nil, nil, "parts", n = 4 },
       { "asks", "to.me", nil, "parts", n = 4 },
@@ -70,18 +61,18 @@ describe("a subscription with a function", function()
     local _, sub = conn:subscribe("talk", nil, function() got = got + 1 end)
     for i = 1, 100 do
       conn:publish("talk", "")
-      assert.is_true(background.wait_until(function() return got == i end))
+      assert.is_true(patience.wait_until(function() return got == i end))
     end
     for _ = 1, 1000 do conn:publish("talk", "") end
-    compute_until(function() return sub:stats().delivered == 1100 end)
+    patience.compute_until(function() return sub:stats().delivered == 1100 end)
     assert.equal(100, got)
-    assert.is_true(background.wait_until(function() return got == 1100 end))
+    assert.is_true(patience.wait_until(function() return got == 1100 end))
   end)
 
   it("gets all messages in order, also when too many arrive while the program computes", function()
     local got = {}
     overfill(function(data) got[#got + 1] = data end)
-    assert.is_true(background.wait_until(function() return #got == MANY end), #got .. " messages")
+    assert.is_true(patience.wait_until(function() return #got == MANY end), #got .. " messages")
     for i = 1, MANY do assert.equal(tostring(i), got[i]) end
   end)
 
@@ -111,7 +102,7 @@ describe("a subscription with a function", function()
     local got = 0
     local ch, sub = conn:subscribe("many", { pending = 100 }, function() got = got + 1 end)
     for i = 1, MANY do assert(conn:publish("many", tostring(i))) end
-    compute_until(function() return sub:stats().dropped > 0 end)
+    patience.compute_until(function() return sub:stats().dropped > 0 end)
     assert(conn:flush())
     sub:drain()
     assert_closes(ch)
@@ -127,7 +118,7 @@ describe("a subscription with a function", function()
     end)
     conn:publish("errors", "wrong")
     conn:publish("errors", "right")
-    background.wait_until(function() return got[1] end)
+    patience.wait_until(function() return got[1] end)
     rn.on_error(before)
     assert.same({ "right" }, got)
     assert.same({ "refused" }, reported)

@@ -1,8 +1,8 @@
 -- What ends or delays single jobs of remote stages: limits, tries, starts, jobs that are handed back, rates, and the
 -- dead letters of what was given up.
 local rn = require "runnel"
-local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local restarted = require "spec.support.restarted"
 local stage = require "spec.support.stage"
@@ -108,7 +108,7 @@ describe("with limits", function()
       local list = stage.report_texts(function()
         local old = conn:serve("both", 1, function() nats.hand_back "it is too old" end, { drain_on_term = false })
         local result = rn.go(conn:remote("both", { starts = 1 }), 1)
-        background.wait_until(function() return old:stats().waiting + old:stats().running == 0 and
+        patience.wait_until(function() return old:stats().waiting + old:stats().running == 0 and
           conn:dead("both"):count() == 0 end)
         rn.sleep(300)
         old:drain()

@@ -2,9 +2,9 @@
 -- with the state of a consumer before they write it anew; a server that is killed then delivers all messages of the
 -- stream again, as for the first time. The specs empty that file.
 local rn = require "runnel"
-local background = require "spec.support.background"
 local jetstream = require "runnel.nats.internal.jetstream"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local stage = require "spec.support.stage"
 
 local nats, missing = nats_server.library()
@@ -35,7 +35,7 @@ describe("a stage whose server has lost what was acknowledged", function()
   local function left() return assert(conn:stream "in"):state().messages end
 
   local function wait_for(s, done, given_up)
-    background.wait_until(function() return s:stats().done == done and s:stats().given_up == given_up end)
+    patience.wait_until(function() return s:stats().done == done and s:stats().given_up == given_up end)
   end
 
   -- Stores five values and "poison", and starts a stage; returns it when all of them are done or given up.
@@ -95,7 +95,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     local s
     stage.report_texts(function()
       s = start "workqueue"
-      background.wait_until(function() return left() == 0 end)
+      patience.wait_until(function() return left() == 0 end)
       lose_state()
       assert(conn:sink "in"):put "last"
       wait_for(s, 6, 1)
@@ -113,17 +113,17 @@ describe("a stage whose server has lost what was acknowledged", function()
       over:take()
     end, nil, { name = "out", ack_wait = 1000 }))
     for i = 1, 2 do assert(sink:put(i)) end
-    background.wait_until(function() return calls == 2 end)
+    patience.wait_until(function() return calls == 2 end)
     server:wait_until_written("in", "out", 2, 2)
     for _, name in ipairs { "msgs", "obs" } do server:keep("in", name) end
     over:close()
-    background.wait_until(function() return left() == 0 end)
+    patience.wait_until(function() return left() == 0 end)
     server:kill()
     for _, name in ipairs { "msgs", "obs" } do server:bring_back("in", name) end
     server:start()
     assert(sink:put(3))
     wait_for(s, 3, 0)
-    background.wait_until(function() return left() == 0 end)
+    patience.wait_until(function() return left() == 0 end)
     assert.same({ 3, 3, 0 }, { calls, s:stats().done, left() })
     s:drain()
   end)
@@ -139,7 +139,7 @@ describe("a stage whose server has lost what was acknowledged", function()
       local m = source:take()
       if m.value > 1 then m:ack() end
     end
-    background.wait_until(function() return left() == 1 end)
+    patience.wait_until(function() return left() == 1 end)
     server:wait_until_written("in", "out", 5, 1)
     before:close()
     server:kill()
@@ -147,7 +147,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     server:start()
     local s = assert(conn:stage(2, "in", function() end, nil, { name = "out", ack_wait = 1000 }))
     wait_for(s, 1, 0)
-    background.wait_until(function() return left() == 0 end)
+    patience.wait_until(function() return left() == 0 end)
     assert.same({ 1, 0 }, { s:stats().done, left() })
     s:drain()
   end)
@@ -160,7 +160,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     local source = assert(conn:source("in", { name = "out", buffer = 1, ack_wait = ack_wait }))
     local messages = {}
     for i = 1, 5 do messages[i] = source:take() end
-    background.wait_until(function() -- the source has got the next two, and asks for no more
+    patience.wait_until(function() -- the source has got the next two, and asks for no more
       return assert(jetstream.request(conn, "CONSUMER.INFO.in.out")).delivered.consumer_seq == 7
     end)
     lose_state()

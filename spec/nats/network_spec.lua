@@ -1,6 +1,5 @@
 -- Connections to NATS when the network accepts no bytes, and when they have ended before the program knows it.
 
-local background = require "spec.support.background"
 local rn = require "runnel"
 local nats_server = require "spec.support.nats_server"
 local options = require "runnel.nats.internal.options"
@@ -231,7 +230,7 @@ describe("a connection to a server that fails", function()
     assert.is_nil(reason)
     assert.is_nil((ended:take()))
     assert.is_nil((direct:take()))
-    assert.is_true(background.wait_until(function() return reason ~= nil end))
+    assert.is_true(patience.wait_until(function() return reason ~= nil end))
     assert.is_string(reason)
     assert.not_equal("none", reason)
   end)

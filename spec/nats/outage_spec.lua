@@ -1,9 +1,9 @@
 -- A server that is away for longer than ack_wait. When it comes back, it would give the jobs and the messages on which
 -- processes work to whoever asks first.
 local rn = require "runnel"
-local background = require "spec.support.background"
 local names = require "runnel.nats.internal.names"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 
 local nats, missing = nats_server.library()
 if not nats then
@@ -37,7 +37,7 @@ describe("after an outage longer than ack_wait", function()
         return v
       end)
       if i == 1 then put() end
-      background.wait_until(function() return calls[1] == 1 end)
+      patience.wait_until(function() return calls[1] == 1 end)
     end
     -- Without this state the server would deliver the thing as if for the first time.
     server:wait_until_written(stream, consumer, 1, 1)

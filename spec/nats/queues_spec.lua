@@ -1,6 +1,5 @@
 -- conn:queues and `runnel queues`, over real servers: what waits and runs, who works on it; pausing, changing.
 
-local background = require "spec.support.background"
 local json = require "runnel.json"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
@@ -38,7 +37,6 @@ describe("queues", function()
     end, opts or { drain_on_term = false })
   end
 
-  -- Waits for longer than a request for messages lasts: a message that the server has missed comes with the next one.
   local wait_for = patience.wait_for
 
   -- Asks for a queue until this many of its workers have answered in time.
@@ -184,8 +182,8 @@ describe("queues", function()
     wait_for(function() return assert(conn:queue "count").running >= 1 end) -- 2.9.10 may count one too many
     assert.is_true(stage:drain(30000))
     assert.equal(0, stage:stats().done)
-    -- A paused worker gets the job by a request that it has made before. It would not make another one, so the server
-    -- must have this one, and on a busy machine it must not be taken for lost.
+    -- A paused worker makes no requests, so it gets the job by one that it has made before. The server must have that
+    -- one, and on a busy machine the worker must not take it for lost.
     local silence = waits.reader_silence
     waits.reader_silence = 60000
     finally(function() waits.reader_silence = silence end)
@@ -253,7 +251,7 @@ describe("queues", function()
   end)
 
   describe("of `runnel queues`", function()
-    -- How long it waits for the answers of workers.
+    -- The command waits for answers of workers for 150 ms.
     local INIT <const> = "LUA_INIT=require('runnel.nats.internal.patience').workers_answer = 150"
 
     -- Runs the command while go blocks of this process run. Returns its status and output.
@@ -265,7 +263,7 @@ describe("queues", function()
     -- Runs the command until its output matches: on a busy machine workers may have answered too late. Its status.
     local function shows(pattern, ...)
       local words, status, text = { ... }, nil, nil
-      local is_shown = background.wait_until(function()
+      local is_shown = patience.wait_until(function()
         status, text = run(table.unpack(words))
         return text:find(pattern)
       end)

@@ -1,8 +1,8 @@
 -- Remote stages over a cluster of servers, one of which is killed.
 
 local rn = require "runnel"
-local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 
 local nats, missing = nats_server.library()
 if not nats then
@@ -17,7 +17,7 @@ describe("remote jobs in a cluster #slow", function()
     local other <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
     local settings = { replicas = 3, drain_on_term = false }
     -- At first not all servers of the cluster may know each other.
-    local worker <close> = background.wait_until(function() -- luacheck: ignore 211
+    local worker <close> = patience.wait_until(function() -- luacheck: ignore 211
       local ok, made = pcall(other.serve, other, "square", 8, function(v) return v * v end, settings)
       return ok and made
     end)

@@ -1,7 +1,7 @@
 -- Remote stages when workers are drained and programs end.
 local rn = require "runnel"
-local background = require "spec.support.background"
 local long = require "spec.support.long"
+local patience = require "spec.support.patience"
 local remote_workers = require "spec.support.remote_workers"
 local stage = require "spec.support.stage"
 
@@ -20,7 +20,7 @@ describe("remote jobs", function()
     for i = 1, 6 do jobs[i] = { i, gate } end
     local results = rn.pmap(6, conn:remote "gated", jobs)
     local function has_begun_three(program)
-      assert(background.wait_until(function()
+      assert(patience.wait_until(function()
         return select(2, program:output():gsub("begins", "")) == 3
       end), program:output())
     end
@@ -115,12 +115,12 @@ describe("remote jobs", function()
     ]])
     local submitter = server.set:start { LUA, server.set.dir .. "/submitter.lua", server.url }
     assert(submitter:says "submits", submitter:output())
-    assert.is_true(background.wait_until(function() return jobs_left(conn, "slow") > 0 end))
+    assert.is_true(patience.wait_until(function() return jobs_left(conn, "slow") > 0 end))
     submitter:signal "KILL"
     submitter:wait()
     assert.is_true(jobs_left(conn, "slow") > 0)
     start_workers(server, 2, "slow", 5)
-    assert.equal(0, background.wait_until(function() return jobs_left(conn, "slow") == 0 and 0 end))
+    assert.equal(0, patience.wait_until(function() return jobs_left(conn, "slow") == 0 and 0 end))
   end))
 
   it("do not keep a program from ending at any moment", each_test(function(server, conn)
@@ -145,6 +145,6 @@ describe("remote jobs", function()
       assert.equal(0, program:wait(), program:output())
       assert.equal("exits\n", program:output())
     end
-    assert.equal(0, background.wait_until(function() return jobs_left(conn, "square") == 0 and 0 end))
+    assert.equal(0, patience.wait_until(function() return jobs_left(conn, "square") == 0 and 0 end))
   end))
 end)

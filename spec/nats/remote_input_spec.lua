@@ -1,7 +1,7 @@
 -- Bad input for remote stages.
 local rn = require "runnel"
-local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local remote_workers = require "spec.support.remote_workers"
 local stage = require "spec.support.stage"
 
@@ -98,7 +98,7 @@ describe("bad input for remote stages", function()
       local worker <close> = conn:serve("x", 1, same, { drain_on_term = false }) -- luacheck: ignore 211
       conn:publish("runnel.jobs.x.y.1", "hello")
       assert.equal(5, conn:remote "x"(5))
-      assert.equal(0, background.wait_until(function() return jobs_left(conn, "x") == 0 and 0 end))
+      assert.equal(0, patience.wait_until(function() return jobs_left(conn, "x") == 0 and 0 end))
     end)
     assert.equal(1, #reports)
     assert.equal("serve x: a message in its stream was removed: it is not a job", reports[1].err)

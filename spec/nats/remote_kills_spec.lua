@@ -1,8 +1,8 @@
 -- Remote stages while workers, the server and the network fail.
 local rn = require "runnel"
-local background = require "spec.support.background"
 local long = require "spec.support.long"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local remote_workers = require "spec.support.remote_workers"
 local stage = require "spec.support.stage"
 
@@ -46,7 +46,7 @@ describe("remote jobs", function()
     over = true
     killer:take()
     assert.equal(JOBS, n)
-    assert.equal(0, background.wait_until(function() return jobs_left(conn, "square") == 0 and 0 end))
+    assert.equal(0, patience.wait_until(function() return jobs_left(conn, "square") == 0 and 0 end))
     stop()
   end))
 
@@ -55,7 +55,7 @@ describe("remote jobs", function()
     for i = 1, 8 do jobs[i] = { i, gate } end
     local results = rn.pmap(8, conn:remote "gated", jobs)
     local function has_begun_all(program)
-      assert(background.wait_until(function()
+      assert(patience.wait_until(function()
         return select(2, program:output():gsub("begins", "")) == 8
       end), program:output())
     end

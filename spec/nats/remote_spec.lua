@@ -1,6 +1,6 @@
 -- Remote stages over real servers, with workers in processes of their own.
 local rn = require "runnel"
-local background = require "spec.support.background"
+local patience = require "spec.support.patience"
 local remote_workers = require "spec.support.remote_workers"
 local stage = require "spec.support.stage"
 
@@ -116,7 +116,7 @@ describe("remote jobs", function()
   it("that wait for a worker are not taken for ones that the stream will not deliver", each_test(function(_, conn)
     local job = conn:remote "x"
     rn.go(pcall, job, 5)
-    background.wait_until(function() return jobs_left(conn, "x") == 1 end)
+    patience.wait_until(function() return jobs_left(conn, "x") == 1 end)
     local stream = job.stream
     assert.is_false(stream:is_stuck(job:subject(job.jobs["1"]))) -- there is no consumer
     assert.is_false(stream:is_stuck "runnel.jobs.x.nothing")
@@ -126,7 +126,7 @@ describe("remote jobs", function()
   it("that run are not sent again, although the server's floor has passed them", each_test(function(_, conn)
     local job = conn:remote "x"
     rn.go(pcall, job, 5)
-    background.wait_until(function() return jobs_left(conn, "x") == 1 end)
+    patience.wait_until(function() return jobs_left(conn, "x") == 1 end)
     local info = {}
     function conn.request(self, subject, ...)
       if subject ~= "$JS.API.CONSUMER.INFO.runnel-jobs-x.workers" then

@@ -88,7 +88,7 @@ describe("a nats-server for specs", function()
         os.execute "kill -KILL $PPID"']]
     local pid, dir = out:match "^(%d+)%s+(%S+)"
     assert.is_truthy(pid, out)
-    assert.is_truthy(background.wait_until(function() return not exists(dir) end))
+    assert.is_truthy(patience.wait_until(function() return not exists(dir) end))
     assert.is_nil((os.execute(("kill -0 %s 2>/dev/null"):format(pid))))
   end)
 

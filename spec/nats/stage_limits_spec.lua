@@ -1,7 +1,6 @@
 -- What ends or delays single messages of durable stages: limits, tries, starts, delays, and the dead letters of what
 -- was given up.
 local rn = require "runnel"
-local background = require "spec.support.background"
 local counts = require "runnel.nats.internal.counts"
 local jetstream = require "runnel.nats.internal.jetstream"
 local nats_server = require "spec.support.nats_server"
@@ -52,9 +51,9 @@ describe("with limits", function()
         if calls == 1 then over:take() end
         return v
       end, "out", { ack_wait = 300 }))
-      assert.is_truthy(background.wait_until(function() return calls == 1 end))
+      assert.is_truthy(patience.wait_until(function() return calls == 1 end))
       proxy:stall()
-      assert.is_truthy(background.wait_until(function()
+      assert.is_truthy(patience.wait_until(function()
         local info = conn:request("$JS.API.CONSUMER.INFO.words.out", "", 5000, { encoding = "raw" })
         return info and info.data:find '"num_redelivered":1'
       end))
@@ -63,7 +62,7 @@ describe("with limits", function()
       rn.sleep(200) -- the message would have been started again
       assert.equal(1, calls)
       over:close()
-      assert.is_truthy(background.wait_until(function()
+      assert.is_truthy(patience.wait_until(function()
         local info = conn:request("$JS.API.CONSUMER.INFO.words.out", "", 5000, { encoding = "raw" })
         return info and info.data:find '"num_ack_pending":0'
       end))
@@ -100,7 +99,7 @@ describe("with limits", function()
         seen[m.value] = true
       end
       local dead = conn:dead "out"
-      assert.equal(1, background.wait_until(function() return dead:count() == 1 and 1 end))
+      assert.equal(1, patience.wait_until(function() return dead:count() == 1 and 1 end))
       kept.stop()
       -- One more if the server has forgotten the first start, which is not counted in the bucket; and a message that it
       -- delivers to a process twice at once begins twice.
@@ -134,12 +133,12 @@ describe("with limits", function()
       local function delivered()
         return assert(jetstream.request(conn, "CONSUMER.INFO.words.n")).delivered.stream_seq
       end
-      assert.is_truthy(background.wait_until(function() return alone end))
+      assert.is_truthy(patience.wait_until(function() return alone end))
       rn.sleep(4 * of_workers.alone_again) -- others would be delivered, and given back, several times
       assert.equal(alone, calls)
       assert.is_true(delivered() < 60, delivered())
       over:close()
-      assert.is_truthy(background.wait_until(function() return s:stats().done == 60 end))
+      assert.is_truthy(patience.wait_until(function() return s:stats().done == 60 end))
       s:drain()
     end)
 
@@ -189,7 +188,7 @@ describe("with limits", function()
         end, nil, { name = "n", encoding = "msgpack", limit = %d, tries = 2, retry = 20, ack_wait = 500 })):wait()
       ]]):format(limit))
       local dead = conn:dead "n"
-      background.wait_until(function() return dead:count() == 2 and kept.output():find "ends fine" end)
+      patience.wait_until(function() return dead:count() == 2 and kept.output():find "ends fine" end)
       kept.stop()
       local letters = {}
       for i, letter in ipairs(assert(dead:list())) do
@@ -218,7 +217,7 @@ describe("with limits", function()
       end, "out", { name = "n", limit = limit, tries = 1, ack_wait = 20 * limit }))
       local results <close> = assert(conn:source "out")
       assert.equal("a!", results:take().value)
-      background.wait_until(function() return s:stats().done == 1 end)
+      patience.wait_until(function() return s:stats().done == 1 end)
       assert.same({ 1, 1, 0, 0 }, { calls, s:stats().done, s:stats().failed, s:stats().given_up })
       assert.equal(0, conn:dead("n"):count())
       s:drain()

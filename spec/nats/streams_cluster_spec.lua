@@ -1,8 +1,8 @@
 -- Streams of JetStream in a cluster of servers, one of which is killed.
 
 local rn = require "runnel"
-local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 
 local nats, missing = nats_server.library()
 if not nats then
@@ -23,7 +23,7 @@ describe("streams", function()
       local cluster <close> = nats_server.cluster()
       local far <close> = connect(cluster.url)
       local stream, err
-      background.wait_until(function()
+      patience.wait_until(function()
         stream, err = far:stream("orders", { replicas = 3 })
         return stream
       end)

@@ -1,9 +1,9 @@
 -- Streams of JetStream over real servers: conn:stream, conn:source, conn:sink, conn:stage, conn:kv.
 
 local rn = require "runnel"
-local background = require "spec.support.background"
 local long = require "spec.support.long"
 local nats_server = require "spec.support.nats_server"
+local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 
 local nats, missing = nats_server.library()
@@ -173,7 +173,7 @@ describe("streams", function()
           return { ok, is_duplicate }
         end)
       end
-      assert.is_true(background.wait_until(function() return stream:state().messages == n + 1 end))
+      assert.is_true(patience.wait_until(function() return stream:state().messages == n + 1 end))
       rn.sleep(100) -- for the answers to be lost
       proxy:flow()
       for i = 1, n do assert.same({ true, true }, (puts[i]:take())) end
@@ -263,7 +263,7 @@ describe("streams", function()
       local stage = assert(conn:stage(2, "words", function()
         os.execute "sleep 1.5" -- as if it computed
       end, nil, { name = "slow", ack_wait = 1000 }))
-      background.wait_until(function() return stage:stats().done > 0 end)
+      patience.wait_until(function() return stage:stats().done > 0 end)
       stage:drain()
       local progress = 0
       local answer = answers:take()

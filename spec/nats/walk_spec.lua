@@ -26,9 +26,9 @@ describe("the operator's walk", function()
     return table.concat(lines, "\n") .. "\n"
   end
 
-  -- The walk with one server in place of three, which elect no leader: that takes half as long. Programs cannot start
-  -- while it is away, so the walk waits until the workers say that they are ready, or connected again, N times so far:
-  -- `back N`.
+  -- The walk with one server in place of three. It takes half as long, since no leader is elected. Programs cannot
+  -- start while the server is away, so the walk waits for it by `back N`: until the workers have said N times in all
+  -- that they are ready or connected again.
   local function with_one_server(text)
     local count = 0
     local function replace(what, by)

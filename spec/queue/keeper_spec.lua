@@ -1,6 +1,5 @@
 -- What every keeper of messages promises (docs/architecture.md, "Queues"): a stream of
 -- JetStream, a queue in a store, and one in memory.
-local background = require "spec.support.background"
 local memory = require "spec.support.memory_keeper"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
@@ -110,7 +109,7 @@ local function process(queue, room)
   })
   self.keeper:fetch()
   function self.wait(n)
-    assert.is_truthy(background.wait_until(function() return #self.messages >= n end), #self.messages)
+    assert.is_truthy(patience.wait_until(function() return #self.messages >= n end), #self.messages)
     return self.messages[n]
   end
   return self

@@ -1,11 +1,12 @@
 -- Remote stages and their workers: what is the same on a nats-server and in a store.
 
 local rn = require "runnel"
+local patience = require "spec.support.patience"
 local places = require "spec.support.places"
 local raises = require "spec.support.raises"
 local reported = require "spec.support.stage"
 
-local left, take_within, wait_for = places.left, places.take_within, places.wait_for
+local left, take_within, wait_for = places.left, places.take_within, patience.wait_for
 
 for _, at in ipairs(places) do
   local within = at.within
@@ -139,7 +140,7 @@ for _, at in ipairs(places) do
       assert.equal(1, take_within(results, 30000))
       assert.equal(2, take_within(results, 30000))
       local block = rn.go(remote, 3)
-      wait_for(function() return last == 3 end) -- a job that is only here, but not started, would be given back
+      wait_for(function() return last == 3 end) -- a job that has come but not started would be given back
       assert.is_true(worker:drain(30000))
       assert.equal(3, (take_within(block, 30000)))
       assert.is_true(worker:wait())

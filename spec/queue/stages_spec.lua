@@ -1,11 +1,12 @@
 -- Durable stages and their dead letters: what is the same on a nats-server and in a store.
 
 local rn = require "runnel"
+local patience = require "spec.support.patience"
 local places = require "spec.support.places"
 local raises = require "spec.support.raises"
 local reported = require "spec.support.stage"
 
-local left, stored, take_within, wait_for = places.left, places.stored, places.take_within, places.wait_for
+local left, stored, take_within, wait_for = places.left, places.stored, places.take_within, patience.wait_for
 
 for _, at in ipairs(places) do
   local within = at.within

@@ -49,8 +49,8 @@ describe("scripts/watchdog #slow", function()
       watchdog:close()
       print "ended"
     ]]
-    assert.matches("^nil\t%a+\t%d+\nended\n$", result.out) -- a shell is killed, or reports that
-    assert.matches("\nIt does not stop, so the programs that it has started end here: waits\n", result.err)
+    assert.equal("nil\tsignal\t9\nended\n", result.out)
+    assert.matches("\nIt does not stop, so the programs that it has started end here: waits\n$", result.err)
     assert.equal(0, result.status)
   end)
 

@@ -1,5 +1,4 @@
 local core = require "runnel.core"
-local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -9,20 +8,6 @@ local function message(f, options)
   local ok, err = pcall(sim.explore, f, options)
   assert.is_false(ok)
   return err
-end
-
--- Runs a script in a process of its own, with this before the interpreter's name. Returns its output.
-local function script(text, before)
-  local path = os.tmpname()
-  local file = assert(io.open(path, "w"))
-  file:write(text)
-  file:close()
-  local pipe = assert(io.popen(("%s %s%s %s 2>&1"):format(before or "", patience.timeout(), os.getenv "LUA" or "lua5.4",
-    path)))
-  local output = pipe:read "a"
-  pipe:close()
-  os.remove(path)
-  return output
 end
 
 -- After etcd's issue 6857: a node that has stopped is asked for its status.
@@ -426,14 +411,14 @@ At the end:
           if log[1] == 3 then ch:take() end
         end
         print(select(2, pcall(sim.explore, f, { schedule = %s })))]]
-      local first = script(program:format(3, "nil"))
+      local first = stage.script(program:format(3, "nil"))
       local found = first:match 'schedule = "([^"]+)"'
-      local again = script(program:format(3, ("%q"):format(found)))
+      local again = stage.script(program:format(3, ("%q"):format(found)))
       assert.matches("^sim.explore: deadlock: f waits for ever", again)
       local function steps(text) return (text:match("\n.*"):gsub("lua_%w+", "")) end
       assert.equal(steps(first), steps(again))
       assert.matches("f is not the same in every run: it makes other choices than when schedule \"" .. found,
-        script(program:format(4, ("%q"):format(found))))
+        (stage.script(program:format(4, ("%q"):format(found)))))
     end)
 
     it("has no more choices once it is shortened, and the same kind of failure", function()
@@ -482,10 +467,11 @@ At the end:
       local program = [[
         local rn, sim = require "runnel", require "runnel.sim"
         print(sim.explore(function() for _ = 1, 9 do rn.go(function() rn.yield() end) end end, { seconds = %s }))]]
-      assert.equal("1 schedule of its go blocks, not all\n", script(program:format "0"))
-      assert.equal("1 schedule of its go blocks, not all\n", script(program:format "1000", "RUNNEL_EXPLORE_SECONDS=0"))
+      local one = "1 schedule of its go blocks, not all\n"
+      assert.equal(one, (stage.script(program:format "0")))
+      assert.equal(one, (stage.script(program:format "1000", "RUNNEL_EXPLORE_SECONDS=0")))
       assert.matches("sim.explore: RUNNEL_EXPLORE_SECONDS: a number expected, got \"soon\"",
-        script(program:format "1", "RUNNEL_EXPLORE_SECONDS=soon"))
+        (stage.script(program:format "1", "RUNNEL_EXPLORE_SECONDS=soon")))
     end)
 
     it("steps: longer runs are given up, and then it is never all", function()

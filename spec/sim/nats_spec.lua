@@ -345,7 +345,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     local one = pull(conn, "s", { batch = 2, expires = 20000 * MS })
     local two = pull(conn, "s", { batch = 2, expires = 20000 * MS })
     conn:flush()
-    for i = 1, 4 do -- the next one only then: a message says how many more there are
+    for i = 1, 4 do -- one after the other: a message says how many more there are
       store(conn, "a", "text " .. i)
       log(shown((i % 2 == 1 and one or two)()))
     end

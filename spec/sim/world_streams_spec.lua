@@ -4,6 +4,7 @@
 
 local process = require "spec.support.process"
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 
 describe("a store in a simulated world", function()
@@ -11,24 +12,21 @@ describe("a store in a simulated world", function()
   local sqlite = require "runnel.sqlite"
   local stores = require "runnel.store"
 
-  local LONG <const> = 300 -- s; a search ends by itself, this is for a machine that is very busy
-
-  -- The bytes of a store that has the streams a and b, and the bucket "bucket": so the searches begin after the making
-  -- of tables, which is many writes.
+  -- The bytes of a store that has the streams a and b, and the bucket "bucket". Each run begins with it, since
+  -- the tables are made by many writes.
   local prepared
 
-  local function prepare()
+  setup(function()
     local dir <close> = process.directory()
     local store = stores.open(dir.path .. "/work.db")
     for _, name in ipairs { "a", "b" } do assert(store:stream(name)) end
     assert(store:kv "bucket")
     store:close()
     prepared = dir:read "work.db"
-  end
+  end)
 
   -- A run: a host calls f(store, seen), again after each crash. `seen` is what the world has been told.
   local function run_of(faults, f, opts, rate)
-    if not prepared then prepare() end
     return function()
       local world, seen = sim.world { faults = faults, rate = rate }, {}
       rn.on_error(function() end) -- of messages that are given up
@@ -42,11 +40,8 @@ describe("a store in a simulated world", function()
     end
   end
 
-  -- Searches all schedules.
-  local function finds_nothing(...) assert.is_true(sim.explore(run_of(...), { seconds = LONG }).all) end
-
-  -- Runs it many times, each with a crash somewhere, once in 1 / `rate` places: there are too many schedules with go
-  -- blocks and torn writes for a search of all.
+  -- Runs it many times, with a crash at a random place: each place has one with the probability `rate`. With go blocks
+  -- or torn writes, there are too many schedules for a search of all.
   local function is_right(f, rate)
     local starts = 0
     local run = run_of({ crash = 1, torn = 1 }, function(...)
@@ -64,12 +59,6 @@ describe("a store in a simulated world", function()
       if rn.now() > limit then error("missing: " .. what, 0) end
       rn.sleep(10)
     end
-  end
-
-  local function finds(pattern, ...)
-    local ok, err = pcall(sim.explore, run_of(...), { seconds = LONG })
-    assert.is_false(ok)
-    assert.matches(pattern, err)
   end
 
   local function expect(wanted, found, what)
@@ -101,12 +90,12 @@ describe("a store in a simulated world", function()
   end
 
   it("keeps each message that a sink has acknowledged, once, if the host crashes between any two writes", function()
-    finds_nothing(CRASH, put(2))
+    search.all(run_of(CRASH, put(2)))
     is_right(put(2), 0.05)
   end)
 
   it("loses messages if the disk is not synced: the search finds it", function()
-    finds("lost", CRASH, put(2), { synchronous = "off" })
+    search.finds("lost", run_of(CRASH, put(2), { synchronous = "off" }))
   end)
 
   -- Counts to n in a bucket.
@@ -127,9 +116,9 @@ describe("a store in a simulated world", function()
   end
 
   it("keeps each value of a bucket, and its revision", function()
-    finds_nothing(CRASH, write(2))
+    search.all(run_of(CRASH, write(2)))
     is_right(write(2), 0.05)
-    finds("lost", CRASH, write(2), { synchronous = "off" })
+    search.finds("lost", run_of(CRASH, write(2), { synchronous = "off" }))
   end)
 
   -- Moves a message through a stage. The second one is given up.
@@ -158,7 +147,6 @@ describe("a store in a simulated world", function()
   it("has them, too, if two processes work and one of them is killed", function()
     if not pcall(require, "luv") then return pending "luv is not installed" end
     local uv = require "runnel.uv"
-    if not prepared then prepare() end
     for ms = 0, 60, 5 do
       sim.run(function()
         local world, calls = sim.world(), 0
@@ -215,7 +203,6 @@ describe("a store in a simulated world", function()
   end)
 
   it("that another program holds for a minute stores all later: results, dead letters, and outcomes of jobs", function()
-    if not prepared then prepare() end
     local reports, put_error, kv_error = {}, nil, nil
     local host
     sim.run(function()

@@ -2,7 +2,7 @@
 
 local background = require "spec.support.background"
 local long = require "spec.support.long"
-local rn = require "runnel"
+local patience = require "spec.support.patience"
 
 describe("a crawl with store:once", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
@@ -34,7 +34,7 @@ describe("a crawl with store:once", function()
     local script = set:write("crawl.lua", CRAWL)
     local command = { os.getenv "LUA" or "lua5.4", script, server.url, n, set.dir .. "/crawl.db" }
     local crawl = set:start(command)
-    assert.is_truthy(background.wait_until(function() return total > n // 2 end), crawl:output())
+    assert.is_truthy(patience.wait_until(function() return total > n // 2 end), crawl:output())
     crawl:signal "KILL"
     crawl:wait()
     local before = total
@@ -48,6 +48,5 @@ describe("a crawl with store:once", function()
     assert.equal(0, crawl:wait(), crawl:output())
     assert.equal(bytes .. "\n", crawl:output())
     assert.is_true(total <= n + 64) -- the third time it asks for nothing
-    rn.yield()
   end)
 end)

@@ -1,7 +1,9 @@
 -- Processes that use a store and are killed at random moments: every message, job and key has its result once.
 
 local rn = require "runnel"
+local await = require "spec.support.await"
 local background = require "spec.support.background"
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 
 if not pcall(require, "runnel.sqlite") then
@@ -11,6 +13,24 @@ end
 
 local stores = require "runnel.store"
 local LUA = os.getenv "LUA" or "lua5.4"
+
+-- Starts n times a program, which gets these arguments and says that it is ready. Returns the programs, and a function
+-- that kills one of them at a random moment and starts it again.
+local function start(set, n, text, ...)
+  local programs, command = {}, { LUA, set:write("program.lua", text), ... }
+  local function start_one(i)
+    programs[i] = set:start(command)
+    assert(programs[i]:says "ready", programs[i]:output())
+  end
+  for i = 1, n do start_one(i) end
+  return programs, function()
+    local i = math.random(n)
+    rn.sleep(math.random() * 60)
+    programs[i]:signal "KILL"
+    programs[i]:wait()
+    start_one(i)
+  end
+end
 
 -- Moves messages from `a` through `b` to `c`; the second stage has effects in the same transaction. Some fail at first.
 local PROGRAM <const> = [[
@@ -42,29 +62,15 @@ local function check(n, processes, kills)
   local store <close> = stores.open(path)
   store.db:exec "create table effects(v unique)" -- so that an effect that happens twice is an error
   for _, name in ipairs { "a", "b", "c" } do assert(store:stream(name)) end
-  local sink, script = assert(store:sink "a"), set:write("program.lua", PROGRAM)
-  local list = {}
+  local sink, list = assert(store:sink "a"), {}
   for i = 1, n do list[i] = i end
   local filling = sink:from(rn.to_chan(list), 32)
-  local programs = {}
-  local function start(i)
-    programs[i] = set:start { LUA, script, path }
-    assert(programs[i]:says "ready", programs[i]:output())
-  end
-  for i = 1, processes do start(i) end
-  for _ = 1, kills do
-    local i = math.random(processes)
-    rn.sleep(math.random() * 60)
-    programs[i]:signal "KILL"
-    programs[i]:wait()
-    start(i)
-  end
+  local _, kill_one = start(set, processes, PROGRAM, path)
+  for _ = 1, kills do kill_one() end
   assert.equal(n, filling:take())
   local out, seen, sum = assert(store:source "c"), {}, 0
   for _ = 1, 2 * n do
-    local m, port = rn.alts { out, rn.timeout(120000) }
-    assert.equal(out, port, "results are missing")
-    local v = m.value[1]
+    local v = await(out).value[1]
     assert.is_nil(seen[v], "a result came twice")
     seen[v], sum = true, sum + 1
   end
@@ -75,7 +81,7 @@ local function check(n, processes, kills)
     end
     return true
   end
-  assert.is_truthy(background.wait_until(queues))
+  assert.is_truthy(patience.wait_until(queues))
   assert.same({ n = 2 * n }, store.db:one "select count(*) as n from effects")
   assert.same({ n = 2 * n, last = 2 * n },
     store.db:one "select count(*) as n, max(seq) as last from runnel_message where stream = 'c'")
@@ -101,36 +107,24 @@ local function check_remote(n, kills)
   local set <close> = background.set()
   local path = dir.path .. "/work.db"
   local store <close> = stores.open(path)
-  local remote, script = store:remote("square", { starts = 100000 }), set:write("worker.lua", WORKER)
-  local workers = {}
-  local function start(i)
-    workers[i] = set:start { LUA, script, path }
-    assert(workers[i]:says "ready", workers[i]:output())
-  end
-  for i = 1, 2 do start(i) end
-  local list = {}
+  local remote, list = store:remote("square", { starts = 100000 }), {}
+  local _, kill_one = start(set, 2, WORKER, path)
   for i = 1, n do list[i] = i end
   local results, is_over = rn.pmap(16, remote, list), false
   local killing = rn.go(function()
     for _ = 1, kills do
-      local i = math.random(2)
-      rn.sleep(math.random() * 60)
       if is_over then break end
-      workers[i]:signal "KILL"
-      workers[i]:wait()
-      start(i)
+      kill_one()
     end
   end)
   for i = 1, n do
-    local v, port = rn.alts { results, rn.timeout(120000) }
-    assert.equal(results, port, "results are missing")
-    assert.equal(i * i, v)
+    assert.equal(i * i, (await(results)))
   end
   is_over = true
   killing:take()
   assert.is_nil((results:take()))
   remote:close()
-  assert.is_truthy(background.wait_until(function()
+  assert.is_truthy(patience.wait_until(function()
     local sql = "select (select count(*) from runnel_message) + (select count(*) from runnel_result) as left"
     return store.db:one(sql).left == 0
   end))
@@ -160,19 +154,8 @@ local function check_once(n, processes, kills)
   local path = dir.path .. "/work.db"
   local store <close> = stores.open(path)
   store.db:exec "create table effects(v unique)"
-  local script, programs = set:write("once.lua", ONCE), {}
-  local function start(i)
-    programs[i] = set:start { LUA, script, path, n }
-    assert(programs[i]:says "ready", programs[i]:output())
-  end
-  for i = 1, processes do start(i) end
-  for _ = 1, kills do
-    local i = math.random(processes)
-    rn.sleep(math.random() * 60)
-    programs[i]:signal "KILL"
-    programs[i]:wait()
-    start(i)
-  end
+  local programs, kill_one = start(set, processes, ONCE, path, n)
+  for _ = 1, kills do kill_one() end
   for _, program in ipairs(programs) do
     assert.equal(0, program:wait(), program:output())
     assert.equal("ready\ndone\n", program:output())

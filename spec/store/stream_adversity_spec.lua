@@ -1,12 +1,16 @@
 -- Streams, stages, dead letters and buckets of a store where the file, the disk or the values are not as usual: each
 -- has its message, and nothing is lost. store:once: spec/store/adversity_spec.lua.
 
+local adversity = require "spec.support.adversity"
 local background = require "spec.support.background"
 local long = require "spec.support.long"
-local patience = require "runnel.queue.patience"
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
+local waits = require "runnel.queue.patience"
+
+local wait_for = patience.wait_for
 
 describe("a stream of a store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
@@ -31,8 +35,6 @@ describe("a stream of a store", function()
     dir:remove()
   end)
 
-  local function wait_for(condition) assert.is_truthy(background.wait_until(condition), debug.traceback()) end
-
   -- Makes a stream. Returns its sink, and a function that counts its messages.
   local function stream(name)
     assert(store:stream(name))
@@ -46,20 +48,9 @@ describe("a stream of a store", function()
     return false
   end
 
-  -- Runs a program on the file, with a shell's limits before it.
-  local function run(before, text)
-    dir:write("program.lua", [[
-      local rn = require "runnel"
-      local store = require("runnel.store").open("work.db", { synchronous = "off" })
-      assert(store:stream "words")
-      local sink = assert(store:sink "words")
-    ]] .. text)
-    return process.run(dir.path, ("%s %s program.lua"):format(before, os.getenv "LUA" or "lua5.4"))
-  end
-
   it("that is full refuses messages, and its stage waits with results and dead letters until there is room", function()
-    patience.scale(0.02)
-    finally(function() patience.scale(1) end)
+    waits.scale(0.02)
+    finally(function() waits.scale(1) end)
     local sink, count = stream "words"
     local _, results = stream "out"
     local pages = store.db:one("pragma page_count").page_count
@@ -95,24 +86,17 @@ describe("a stream of a store", function()
 
   it("keeps what was acknowledged when the disk is full, and takes more when there is room", function()
     store:close()
-    local full = run("trap '' XFSZ; ulimit -f 600;", [[
-      local n = 0
-      while true do
-        local ok, err = sink:put(("x"):rep(10000))
-        if not ok then
-          print(n, (err:gsub("\n.*", "")))
-          break
-        end
-        n = n + 1
-      end
+    local n, err = adversity.fill(dir, 600, [[
+      local store = require("runnel.store").open("work.db", { synchronous = "off" })
+      assert(store:stream "words")
+      local sink = assert(store:sink "words")
+      local function step() assert(sink:put(("x"):rep(10000))) end
     ]])
-    local n, err = full.out:match "^(%d+)\t(.*)\n$"
-    assert.is_truthy(n, full.out .. full.err)
     assert.matches("work.db: di?sk? I/O error", err)
     open()
     assert.equal("ok", store.db:one("pragma integrity_check").integrity_check)
     local sink, count = stream "words"
-    assert.equal(tonumber(n), count())
+    assert.equal(n, count())
     assert.same({ true, n + 1, false }, { sink:put "one more" })
   end)
 
@@ -121,10 +105,7 @@ describe("a stream of a store", function()
     local sink, count = stream "words"
     for i = 1, 100 do assert(sink:put(("x"):rep(3000) .. i)) end
     store:close()
-    local file = assert(io.open(dir.path .. "/work.db", "r+b"))
-    file:seek("set", file:seek "end" // 2 // 4096 * 4096)
-    file:write(("\255"):rep(10 * 4096)) -- some of messages, and some that say where messages are
-    file:close()
+    adversity.overwrite(dir, 10) -- some pages of messages, and some that say where messages are
     open()
     local words, good, bad = assert(store:source("words", { buffer = 1 })), 0, 0
     for m in words do
@@ -254,8 +235,8 @@ describe("a stream of a store", function()
   end)
 
   it("whose dead letters cannot be stored for a while loses none; the caller of a job gets its error then", function()
-    patience.scale(0.02)
-    finally(function() patience.scale(1) end)
+    waits.scale(0.02)
+    finally(function() waits.scale(1) end)
     local sink, count = stream "words"
     local tries, calls = 0, 0
     local worker = store:serve("flaky", 1, function()
@@ -302,9 +283,10 @@ describe("a stream of a store", function()
     store:close()
     local made = process.run(dir.path, "cc -shared -fPIC -o nfs.so nfs.c")
     assert.equal(0, made.status, made.err)
-    local got = run([[ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" LD_PRELOAD=./nfs.so]], "")
+    local got = adversity.run(dir, [[require("runnel.store").open "work.db"]],
+      [[ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" LD_PRELOAD=./nfs.so]])
     assert.same({ "", 1 }, { got.out, got.status })
-    assert.matches("program.lua:2: open: work.db%-locks: it is on a network file system, .*: use a disk of this ",
+    assert.matches("program.lua:1: open: work.db%-locks: it is on a network file system, .*: use a disk of this ",
       got.err)
   end)
 end)

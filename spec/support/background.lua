@@ -6,6 +6,7 @@
 ---    server:wait()
 
 local patience = require "spec.support.patience"
+local quote = require("spec.support.shell").quote
 
 local background = {}
 
@@ -14,14 +15,10 @@ Set.__index, Program.__index = Set, Program
 
 local SCRIPT = debug.getinfo(1, "S").source:match "^@(.*)%.lua$" .. ".sh"
 
-local function quote(word) return "'" .. tostring(word):gsub("'", "'\\''") .. "'" end
-
 local function contents(path)
   local file <close> = io.open(path)
   return file and file:read "a"
 end
-
-background.wait_until = patience.wait_until
 
 ---Whether the system has a command.
 ---@param name string
@@ -45,7 +42,7 @@ function Set:start(command)
   self:write(self.count .. ".sh", "exec " .. table.concat(words, " ") .. "\n")
   self.keeper:write(self.count, "\n")
   self.keeper:flush()
-  program.pid = tonumber(background.wait_until(function() return contents(program.path .. ".pid") end))
+  program.pid = tonumber(patience.wait_until(function() return contents(program.path .. ".pid") end))
   return assert(program.pid and program, "the program did not start")
 end
 
@@ -78,12 +75,12 @@ end
 
 ---Waits until the program has ended, and returns its status; nil if it does not end.
 function Program:wait()
-  return background.wait_until(function() return self:status() end)
+  return patience.wait_until(function() return self:status() end)
 end
 
 ---Waits until the output contains the text; false if that does not happen, or if the program has ended without it.
 function Program:says(text)
-  return background.wait_until(function()
+  return patience.wait_until(function()
     if self:output():find(text, 1, true) then return "yes" end
     return self:status() and "no"
   end) == "yes"

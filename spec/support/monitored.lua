@@ -3,12 +3,11 @@
 
 local json = require "dkjson"
 local patience = require "spec.support.patience"
+local quote = require("spec.support.shell").quote
 
 local monitored = {}
 
-local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
-
--- Runs a bash script with TARGET, the address, for at most some seconds; returns its output.
+-- Runs a bash script, with a connection to the port as descriptor 3, for at most some seconds. Returns its output.
 local function bash(port, seconds, script)
   local command = ("exec 3<>/dev/tcp/127.0.0.1/%d && %s"):format(port, script)
   local limited = ("timeout %d bash -c %s 2>&1"):format(patience.seconds(seconds), quote(command))

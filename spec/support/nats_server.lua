@@ -8,6 +8,7 @@
 
 local background = require "spec.support.background"
 local free_port = require "spec.support.free_port"
+local patience = require "spec.support.patience"
 
 local nats_server = {}
 
@@ -139,7 +140,7 @@ end
 ---@param pending integer
 function Server:wait_until_written(stream, consumer, delivered, pending)
   local state
-  local is_written = background.wait_until(function()
+  local is_written = patience.wait_until(function()
     state = written(self, stream, consumer)
     return state and state.delivered == delivered and state.pending == pending
   end)
@@ -156,7 +157,7 @@ end
 ---since on a busy machine it could answer once more. (Without /proc this is unknown.)
 function Server:pause()
   self.program:signal "STOP"
-  background.wait_until(function()
+  patience.wait_until(function()
     local file <close> = io.open(("/proc/%d/stat"):format(self.program.pid))
     return not file or file:read("a"):match "^%d+ %b() T"
   end)
@@ -228,7 +229,7 @@ end
 
 ---Waits until JetStream has a leader; false if it does not get one.
 function Cluster:ready()
-  return background.wait_until(function()
+  return patience.wait_until(function()
     local led = false
     for _, server in ipairs(self.servers) do
       if not server:running() then return "no" end

@@ -112,7 +112,7 @@ function nats_world.add_worker(world, over, host, name, n, f)
   end, { restart = 100 })
 end
 
----A remote stage, as soon as it can be made.
+---Makes a remote stage; tries again until that succeeds.
 function nats_world.remote(conn, name, opts)
   return nats_world.insist(function()
     local ok, found = pcall(conn.remote, conn, name, opts)

@@ -37,7 +37,7 @@ function patience.seconds(seconds) return math.ceil(seconds * patience.factor())
 local SPEC_LIMIT <const> = tonumber(os.getenv "SPEC_LIMIT" or 120)
 
 ---The beginning of a shell command that a spec waits for: `timeout`, which kills it, with all that it has started, some
----time before the watchdog would end the spec. Without a limit for specs, it has none either.
+---time before the watchdog would end the spec. If specs have no limit, the command has none either.
 ---@param seconds? number on an idle machine
 ---@return string
 function patience.timeout(seconds)
@@ -58,7 +58,7 @@ end
 
 ---Waits until f returns a true value, and returns it; after the limit, returns f's last result.
 ---@param f fun(): any
----@param ms? number the limit, where f may also stay false; default `most`
+---@param ms? number the limit, if f need not become true; default `most`
 ---@return any
 function patience.wait_until(f, ms)
   local is_over, pause = patience.limit(ms or patience.most), 1
@@ -75,5 +75,14 @@ end
 ---@param f fun(): any
 ---@return any
 function patience.wait_for(f) return patience.wait_until(f) or error("it has not happened", 2) end
+
+---The same, but lets no go block run meanwhile, as if the program computed.
+---@param f fun(): any
+function patience.compute_until(f)
+  local is_over = patience.limit(patience.most)
+  while not f() do
+    if is_over() then error("it has not happened", 2) end
+  end
+end
 
 return patience

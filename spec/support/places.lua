@@ -74,9 +74,6 @@ local places = { { name = "on a nats-server", within = on_server }, { name = "in
 ---Takes from a channel for at most ms.
 function places.take_within(ch, ms) return (rn.alts { ch, rn.timeout(ms) }) end
 
----Waits until a condition is true, and fails if it does not become so.
-places.wait_for = patience.wait_for
-
 ---Makes a stream with values. Returns its sink and the stream.
 function places.stored(owner, name, ...)
   local stream = assert(owner:stream(name))

@@ -1,5 +1,5 @@
----Searches of specs: whether sim.explore finds a bug. The spec asks for the kind of the failure and not for its story,
----so the schedule is not made shorter, which takes longer than to find it.
+---Searches with sim.explore, for specs. A spec checks which failure is found, and not how short its story is: the
+---schedule is not made shorter, since that takes longer than the search.
 
 local explore = require "runnel.internal.sim.explore"
 local long = require "spec.support.long"
@@ -8,7 +8,7 @@ local sim = require "runnel.sim"
 
 local search = {}
 
--- How long a search may take, in s: one that finds a bug, and ends then; one that has none to find.
+-- The limits of searches, in s: of one that ends when it finds a bug; of one that must find nothing.
 local LONG <const>, SHORT <const> = 60, long.times(0.05, 2)
 
 ---A search that must fail. Raises unless the message matches.
@@ -33,6 +33,16 @@ end
 ---A search for a while that must find nothing.
 ---@param test fun()
 function search.finds_nothing(test) sim.explore(test, { seconds = SHORT * patience.factor() }) end
+
+---Searches that must find a bug in test(false), and nothing in test(true), the program without the bug.
+---@param pattern string
+---@param test fun(is_mended: boolean)
+---@return string message
+function search.finds_bug(pattern, test)
+  local message = search.finds(pattern, function() test(false) end)
+  search.finds_nothing(function() test(true) end)
+  return message
+end
 
 ---A search of all schedules, none of which may fail.
 ---@param test fun()

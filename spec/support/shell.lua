@@ -12,6 +12,11 @@ function shell.contents(path)
   return file:read "a"
 end
 
+---A word of a shell command.
+---@param word string|number
+---@return string
+function shell.quote(word) return "'" .. tostring(word):gsub("'", "'\\''") .. "'" end
+
 ---Runs a shell command. In it, `lua` runs the interpreter and kills it after a minute; $LUA is the interpreter itself,
 ---for commands that need its process.
 ---@param command string

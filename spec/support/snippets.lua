@@ -41,8 +41,8 @@ function snippets.of(path)
   return list
 end
 
--- Whether the code uses what needs luv.
-local function uses_luv(code)
+-- Whether the code loads a module that sets luv's driver.
+local function sets_driver(code)
   return code:find('require "runnel.uv"', 1, true) or code:find("http.files", 1, true)
     or code:find("http.websocket", 1, true)
 end
@@ -53,7 +53,7 @@ local has_luv = pcall(require, "luv")
 ---@param snippet { code: string }
 ---@return boolean
 function snippets.can_run(snippet)
-  return has_luv or not (uses_luv(snippet.code) or snippet.code:find('require "luv"', 1, true))
+  return has_luv or not (sets_driver(snippet.code) or snippet.code:find('require "luv"', 1, true))
 end
 
 ---Runs a snippet; an error in it is raised.
@@ -73,7 +73,7 @@ function snippets.run(snippet)
   rn.on_error(handler)
   rn.driver(driver)
   -- runnel.uv, http.files and http.websocket set their driver only once, when they are loaded.
-  if package.loaded["runnel.internal.uv.loop"] and uses_luv(snippet.code) then
+  if package.loaded["runnel.internal.uv.loop"] and sets_driver(snippet.code) then
     rn.driver(require "runnel.driver.luv")
   end
   local ok, err = xpcall(chunk, debug.traceback)

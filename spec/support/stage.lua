@@ -129,14 +129,16 @@ end
 
 ---Runs a script in an interpreter of its own.
 ---@param text string
+---@param prefix? string what is in the shell's command before the interpreter, such as "ulimit -n 64;"
 ---@return string output of both kinds
 ---@return integer status
-function stage.script(text)
+function stage.script(text, prefix)
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))
   file:write(text)
   file:close()
-  local pipe = assert(io.popen(("%s%s %s 2>&1"):format(patience.timeout(), os.getenv "LUA" or "lua5.4", path)))
+  local pipe = assert(io.popen(("%s %s%s %s 2>&1"):format(prefix or "", patience.timeout(), os.getenv "LUA" or "lua5.4",
+    path)))
   local output = pipe:read "a"
   local _, _, status = pipe:close()
   os.remove(path)

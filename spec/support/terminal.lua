@@ -2,10 +2,9 @@
 
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
+local quote = require("spec.support.shell").quote
 
 local terminal = {}
-
-local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
 local function capture(command)
   local pipe = assert(io.popen(command))

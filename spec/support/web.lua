@@ -1,6 +1,5 @@
 ---Requests to a server of this process, by sockets, for specs that say each byte.
 
-local patience = require "spec.support.patience"
 local stage = require "spec.support.stage"
 
 local web = {}
@@ -28,7 +27,5 @@ function web.ask(server, first, rest)
   local status, headers, body = answer:match "^HTTP/1.1 (%d+) [^\r]*\r\n(.-\r\n)\r\n(.*)$"
   return tonumber(status), body, headers, answer
 end
-
-web.wait_for = patience.wait_for
 
 return web

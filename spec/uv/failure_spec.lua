@@ -1,7 +1,6 @@
 -- Failures of processes, files and sockets: each ends with a reason, leaves no descriptor open, and does not hang. More
 -- of them are in the specs of the parts.
 
-local patience = require "spec.support.patience"
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -14,13 +13,7 @@ describe("runnel.uv", function()
   after_each(uv_stage.close)
 
   -- Runs a script with at most 64 descriptors; returns its output.
-  local function with_few_descriptors(script)
-    local path = uv_stage.path(script)
-    local pipe = io.popen(("ulimit -n 64; %s%s %s 2>&1"):format(patience.timeout(), os.getenv "LUA" or "lua5.4", path))
-    local output = pipe:read "a"
-    pipe:close()
-    return output
-  end
+  local function with_few_descriptors(script) return (stage.script(script, "ulimit -n 64;")) end
 
   describe("without descriptors", function()
     local HOARD = [[

@@ -1,6 +1,6 @@
 -- uv.spawn: processes, their input and output, their end.
 
-local background = require "spec.support.background"
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local rn = require "runnel"
 local shell_command = require "spec.support.shell"
@@ -556,7 +556,7 @@ describe("uv.spawn", function()
       print(p.pid)
     ]]
     local pid = output:match "%d+"
-    assert.is_true(background.wait_until(function()
+    assert.is_true(patience.wait_until(function()
       local stat <close> = io.open(("/proc/%s/stat"):format(pid))
       return not stat or stat:read "a":find "%) Z" ~= nil
     end))

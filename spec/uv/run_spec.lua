@@ -1,6 +1,6 @@
 -- uv.run: processes from beginning to end.
 
-local background = require "spec.support.background"
+local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local rn = require "runnel"
 local stage = require "spec.support.stage"
@@ -76,7 +76,7 @@ describe("uv.run", function()
         return shell(("echo %d >>%s; until [ -e %s ]; do sleep 0.05; done; echo %d"):format(i, begun, go_on, i)).stdout
       end)
     end
-    local all_begun = background.wait_until(function()
+    local all_begun = patience.wait_until(function()
       return select(2, uv_stage.contents(begun):gsub("\n", "")) == 20
     end)
     io.open(go_on, "w"):close()
@@ -129,7 +129,7 @@ describe("uv.run", function()
         { timeout = timeout, detached = true })
       assert.equal(("sh: it has not ended within %d ms"):format(timeout), err)
     end
-    assert.is_true(background.wait_until(function() return not is_running(path) end))
+    assert.is_true(patience.wait_until(function() return not is_running(path) end))
   end)
 
   it("stops a process that writes more than the limit", function()
@@ -196,7 +196,7 @@ describe("uv.run", function()
         end
       ]]):format(path) .. rest)
       assert.is_not_equal("", uv_stage.contents(path))
-      if background.wait_until(function() return not is_running(path) end) then return end
+      if patience.wait_until(function() return not is_running(path) end) then return end
       os.execute("kill " .. uv_stage.contents(path))
       error("it is still there after: " .. rest, 2)
     end
