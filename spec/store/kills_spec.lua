@@ -1,7 +1,6 @@
 -- Processes that use a store and are killed at random moments: every message, job and key has its result once.
 
 local rn = require "runnel"
-local await = require "spec.support.await"
 local background = require "spec.support.background"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
@@ -70,7 +69,9 @@ local function check(n, processes, kills)
   assert.equal(n, filling:take())
   local out, seen, sum = assert(store:source "c"), {}, 0
   for _ = 1, 2 * n do
-    local v = await(out).value[1]
+    local m, port = rn.alts { out, rn.timeout(120000) }
+    assert.equal(out, port, "results are missing")
+    local v = m.value[1]
     assert.is_nil(seen[v], "a result came twice")
     seen[v], sum = true, sum + 1
   end
@@ -118,7 +119,9 @@ local function check_remote(n, kills)
     end
   end)
   for i = 1, n do
-    assert.equal(i * i, (await(results)))
+    local v, port = rn.alts { results, rn.timeout(120000) }
+    assert.equal(results, port, "results are missing")
+    assert.equal(i * i, v)
   end
   is_over = true
   killing:take()

@@ -7,7 +7,7 @@ local rn = require "runnel"
 ---@return any value
 ---@return any err
 local function await(ch)
-  local timer = rn.go(rn.sleep, patience.most * patience.factor())
+  local timer = rn.go(rn.sleep, patience.most)
   local value, port, err = rn.alts { ch, timer }
   rn.cancel(timer) -- a timeout would keep the spec running
   if port == timer then error(("nothing has come on %s"):format(ch), 2) end
