@@ -202,6 +202,8 @@ run-differences: programs
 check-proxies: ## requests that nginx, HAProxy or Caddy in front of http.serve has not read as it does; LONG=1: 10 minutes of random ones; SEED=n
 check-proxies: NEEDED = proxies
 check-proxies: BUILT  =
+# Debian has nginx and HAProxy there, which is not in the PATH of an ordinary user.
+check-proxies run-proxies: export PATH := $(PATH):/usr/sbin
 run-proxies: programs
 	$(RUNNEL) tests/http_proxies.lua $(if $(LONG),600,60) $(SEED)
 
