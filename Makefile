@@ -229,9 +229,9 @@ $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o 
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(COUNTED) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) $(SYSTEM_LIBS)
 
-# An executable that needs no other file, not even the C library, and so do the programs that it builds. C modules are
-# linked into it, if their libraries are there as archives; it can load no others. Debian's libcurl.a cannot be linked
-# (docs/manual/build.md), but that which scripts/static_libraries builds.
+# An executable that needs no other file, not even the C library; nor do the programs that it builds. C modules are
+# linked into it, if their libraries are there as archives; it can load no others. Of libcurl it must be the archive that
+# scripts/static_libraries builds: Debian's cannot be linked (docs/manual/build.md).
 static_part = $(if $(and $($(1)_MODULE),$(or $(if $(2),,yes),$(call all_of,$(2),$(call archives,$(2))))),$(1))
 STATIC_PARTS   = $(call static_part,HTTPD) $(call static_part,MONITOR) $(call static_part,SQLITE,sqlite3) \
                  $(call static_part,TLS,ssl crypto) $(call static_part,WEBSOCKET,wslay z) \

@@ -10,8 +10,8 @@
 -- server, but not a power cut.
 --
 -- In each round they take turns. The table shows the best of the rounds: the time of a message, and its CPU time in the
--- program and the server together; the ratios are to the store with the same settings. It also says which of them are
--- not installed (scripts/setup queues; BullMQ and pg-boss come from npm).
+-- program and the server together; the ratios are to the first one with the same settings. Before that it says which of
+-- them are not installed (scripts/setup queues; BullMQ and pg-boss come from npm).
 
 package.path = "bench/?.lua;" .. package.path
 local background = require "spec.support.background"
@@ -159,25 +159,21 @@ local function play(peer, setting, best)
   add(best, put, work, put_cpu + work_cpu, put + work)
 end
 
-local rows = {}
-for _, group in ipairs { "disk", "system" } do
-  for _, peer in ipairs(PEERS) do
-    local is_asked = next(asked) == nil or asked[peer.name]
-    if is_asked and peer[group] then rows[#rows + 1] = { peer = peer, group = group, best = {} } end
+local peers, rows = {}, {}
+for _, peer in ipairs(PEERS) do
+  if next(asked) == nil or asked[peer.name] then
+    local missing = peer.missing()
+    if missing then io.stderr:write(("without %s: %s\n"):format(peer.title, missing))
+    else peers[#peers + 1] = peer end
   end
 end
-local told = {}
-for round = 1, ROUNDS do
-  for _, row in ipairs(rows) do
-    local peer = row.peer
-    if round == 1 then row.missing = peer.missing() end
-    if not row.missing then
-      play(peer, peer[row.group], row.best)
-    elseif not told[peer] then
-      told[peer] = true
-      io.stderr:write(("without %s: %s\n"):format(peer.title, row.missing))
-    end
+for _, group in ipairs { "disk", "system" } do
+  for _, peer in ipairs(peers) do
+    if peer[group] then rows[#rows + 1] = { peer = peer, group = group, best = {} } end
   end
+end
+for _ = 1, ROUNDS do
+  for _, row in ipairs(rows) do play(row.peer, row.peer[row.group], row.best) end
 end
 
 -- ---- the table ----
@@ -186,14 +182,12 @@ local GROUPS <const> = { disk = "on the disk", system = "in the system" }
 local lines, reference = { { "", "what is stored is", "put", "work", "CPU", "ratio of time", "of CPU" } }, {}
 for _, row in ipairs(rows) do
   local best, peer = row.best, row.peer
-  if best[1] then
-    reference[row.group] = reference[row.group] or best
-    local to = reference[row.group]
-    lines[#lines + 1] = {
-      peer.title, ("%s: %s"):format(GROUPS[row.group], peer.setting:format(peer[row.group])),
-      ("%.0f us"):format(best[1]), ("%.0f us"):format(best[2]), ("%.0f us"):format(best[3]),
-      ("%.1f"):format(best[4] / to[4]), ("%.1f"):format(best[3] / to[3]),
-    }
-  end
+  reference[row.group] = reference[row.group] or best
+  local to = reference[row.group]
+  lines[#lines + 1] = {
+    peer.title, ("%s: %s"):format(GROUPS[row.group], peer.setting:format(peer[row.group])),
+    ("%.0f us"):format(best[1]), ("%.0f us"):format(best[2]), ("%.0f us"):format(best[3]),
+    ("%.1f"):format(best[4] / to[4]), ("%.1f"):format(best[3] / to[3]),
+  }
 end
 print(markdown(lines))

@@ -318,6 +318,22 @@ describe("rn.profile", function()
       assert.not_matches("/runnel/", text)
     end)
 
+    it("knows the library also where its path is long", function()
+      local dir <close> = process.directory()
+      dir:write("script.lua", [[
+        local rn = require "runnel"
+        local from = rn.chan():name "from"
+        rn.pmap(2, tostring, from)
+        print(rn.profile(function() rn.sleep(30) end):text())
+      ]])
+      local result = process.run(dir.path, ([[
+        folder=$(printf '%%050d' 0)
+        ln -s '%s/lua' "$folder"
+        LUA_PATH="$PWD/$folder/?.lua;;" %s script.lua]]):format(os.getenv "PWD", os.getenv "LUA" or "lua5.4"))
+      assert.matches("pmap at script%.lua:3[^\n]*, take from from", result.out)
+      assert.not_matches("/runnel/", result.out)
+    end)
+
     it("names processes that a go block waits for", function()
       if not pcall(require, "luv") then return pending "luv is not installed" end
       rn.driver(require "runnel.driver.luv")

@@ -1,7 +1,8 @@
 ## Checks
 
 # A release runs all checks. CI (.ci/run) runs the specs, plain and with gcc's sanitizers, check-oom, and in turn most of the
-# others; not valgrind, coverage, asserts, soaks, specs-long and analyzer. LONG=1 runs the long form of a check.
+# others; not valgrind, coverage, asserts, soaks, specs-long, analyzer, static and proxies. LONG=1 runs the long form of a
+# check.
 
 # The programs in tests/ are linked with the core, and built with its assertions and with sanitizers.
 TEST_CFLAGS = -O1 -DRUNNEL_DEBUG -g -fno-omit-frame-pointer
@@ -202,6 +203,8 @@ run-differences: programs
 check-proxies: ## requests that nginx, HAProxy or Caddy in front of http.serve has not read as it does; LONG=1: 10 minutes of random ones; SEED=n
 check-proxies: NEEDED = proxies
 check-proxies: BUILT  =
+# Debian has nginx and HAProxy there, which is not in the PATH of an ordinary user.
+check-proxies run-proxies: export PATH := $(PATH):/usr/sbin
 run-proxies: programs
 	$(RUNNEL) tests/http_proxies.lua $(if $(LONG),600,60) $(SEED)
 
@@ -352,9 +355,9 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 # ---- together, and outside the tree ----
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
-              check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-proxies check-differences \
-              check-websocket check-tls check-spin check-soak check-soak-machines check-api check-host check-embed \
-              check-install check-static check-analyzer
+              check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
+              check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-api check-host \
+              check-embed check-install check-static check-analyzer
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)

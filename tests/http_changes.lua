@@ -1,11 +1,18 @@
--- Random changes of the requests in spec/http/vectors.lua, for programs that send them to servers. The caller seeds
--- math.random.
+-- Random changes of the requests in spec/http/vectors.lua, for programs that send them to servers. Such a program's
+-- arguments are the seconds for which it sends them, by default 60, and the seed of math.random.
 
 local changes = {}
 
 local random = math.random
 
 local LONGEST <const> = 400 -- bytes of a changed request
+
+---@type number
+changes.seconds = tonumber(arg[1]) or 60
+
+local seed = math.tointeger(tonumber(arg[2])) or os.time()
+math.randomseed(seed)
+print(("seed %d, %d s"):format(seed, changes.seconds))
 
 ---All requests, without their names.
 ---@type string[]

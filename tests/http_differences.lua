@@ -1,7 +1,7 @@
 -- Which requests http.serve, Node's server and Go's server read differently. The requests are random changes of the
 -- vectors of spec/http/vectors.lua.
 --
---   build/bin/runnel tests/http_differences.lua [SECONDS] [SEED]     by default 60 s
+--   build/bin/runnel tests/http_differences.lua [SECONDS] [SEED]     see tests/http_changes.lua
 --
 -- Prints the kinds of difference with the shortest requests of each. The manual says which of the three is right
 -- (docs/manual/http-server.md). It is a failure only if http.serve and another server both accept the same bytes, but
@@ -14,9 +14,8 @@ local http = require "runnel.http"
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
-local seconds, seed = tonumber(arg[1]) or 60, math.tointeger(tonumber(arg[2])) or os.time()
-math.randomseed(seed)
-print(("seed %d, %d s"):format(seed, seconds))
+local background = require "spec.support.background"
+local changes = dofile "tests/http_changes.lua"
 
 local AT_ONCE <const> = 40 -- how many requests are on their way
 local PATIENCE <const> = 250 -- ms that a server may take to answer; longer to confirm a difference
@@ -73,17 +72,11 @@ func main() {
 
 local function hex(s) return (s:gsub(".", function(c) return ("%02x"):format(c:byte()) end)) end
 
-local function write(path, text)
-  local file = assert(io.open(path, "w"))
-  file:write(text)
-  file:close()
-end
-
 -- Starts a server, which prints its port.
-local function start(...)
-  local process = uv.spawn { stdout = "lines", ... }
-  local port = process.stdout:take()
-  return math.tointeger(tonumber(port or error((...) .. ": it does not start", 0))), process
+local function start(set, ...)
+  local program = set:start { ... }
+  assert(program:says "\n", program:output())
+  return math.tointeger(tonumber((program:output():match "^%d+")))
 end
 
 -- ---- asking them ----
@@ -136,10 +129,6 @@ local function compare(ports, bytes, patience)
   return differs and table.concat(words, ", ") or nil
 end
 
--- ---- requests ----
-
-local changes = dofile "tests/http_changes.lua"
-
 -- Removes parts of a request while the kind of difference stays the same, but not its method, since Node knows only
 -- some methods.
 local function shorten(bytes, kind, ports)
@@ -165,15 +154,11 @@ for _, name in ipairs { "node", "go" } do
   end
 end
 
-local folder = os.tmpname()
-os.remove(folder)
-assert(os.execute("mkdir " .. folder))
-write(folder .. "/server.js", NODE)
-write(folder .. "/server.go", GO)
-local built = uv.run { "go", "build", "-o", folder .. "/server", folder .. "/server.go", stderr = "stdout" }
+local set <close> = background.set()
+local built = uv.run { "go", "build", "-o", set.dir .. "/server", set:write("server.go", GO), stderr = "stdout" }
 assert(built.code == 0, built.stdout)
-local node_port, node = start("node", folder .. "/server.js")
-local go_port, go = start(folder .. "/server")
+local node_port = start(set, "node", set:write("server.js", NODE))
+local go_port = start(set, set.dir .. "/server")
 rn.on_error(function() end) -- bodies that are cut
 local server = assert(http.serve(0, function(req)
   local body = req:body()
@@ -185,7 +170,7 @@ local versions = uv.run { "node", "--version" }.stdout .. uv.run { "go", "versio
 print((versions:gsub("\n", " ")))
 
 local kinds, requests = {}, 0
-local deadline = rn.now() + seconds * 1000
+local deadline = rn.now() + changes.seconds * 1000
 
 -- Counts a difference. Shortening takes long, so it is done for the first ones of a kind, and for some later ones.
 local function note(kind, bytes)
@@ -209,9 +194,6 @@ end
 local blocks = {}
 for i = 1, AT_ONCE do blocks[i] = rn.go(run) end
 for _, block in ipairs(blocks) do block:take() end
-node:stop()
-go:stop()
-os.execute("rm -r " .. folder)
 
 print(("%d requests"):format(requests))
 local failed = false
@@ -225,4 +207,4 @@ for kind, found in pairs(kinds) do
     print((("  %4d  %q"):format(found.shown[short], short):gsub("\\\n", "\\n")))
   end
 end
-os.exit(not failed)
+os.exit(not failed, true)

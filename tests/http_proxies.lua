@@ -1,7 +1,7 @@
 -- Whether a client can make a proxy in front of http.serve pass on a request that the proxy has not read as one: nginx,
 -- HAProxy and Caddy, each if it is installed.
 --
---   build/bin/runnel tests/http_proxies.lua [SECONDS] [SEED]     by default 60 s for random requests
+--   build/bin/runnel tests/http_proxies.lua [SECONDS] [SEED]     for random requests; see tests/http_changes.lua
 --
 -- Each proxy adds a header to a request, with a number, the method, the target and the host that it has read. It keeps
 -- its connection to the server for further requests. It gets the requests of spec/http/vectors.lua, then random changes
@@ -13,12 +13,9 @@ local http = require "runnel.http"
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
+local background = require "spec.support.background"
 local changes = dofile "tests/http_changes.lua"
-local free_port = dofile "spec/support/free_port.lua"
-
-local seconds, seed = tonumber(arg[1]) or 60, math.tointeger(tonumber(arg[2])) or os.time()
-math.randomseed(seed)
-print(("seed %d, %d s"):format(seed, seconds))
+local free_port = require "spec.support.free_port"
 
 local PATIENCE <const> = 300 -- ms without an answer after which a request counts as incomplete
 
@@ -77,7 +74,7 @@ listen here
   },
   {
     name = "Caddy", version = { "caddy", "version" },
-    command = { "caddy", "run", "--config", "$FOLDER/Caddy", "--adapter", "caddyfile" },
+    command = { "env", "HOME=$FOLDER", "caddy", "run", "--config", "$FOLDER/Caddy", "--adapter", "caddyfile" },
     config = [[
 {
   admin off
@@ -93,30 +90,20 @@ http://:$PORT {
   },
 }
 
-local folder = os.tmpname()
-os.remove(folder)
-assert(os.execute("mkdir " .. folder))
+local set <close> = background.set()
 
 -- Starts a proxy in front of the server, and waits until it listens.
 local function start(proxy, server)
   local port = free_port()
-  local values = { PORT = port, SERVER = server.port, FOLDER = folder }
+  local values = { PORT = port, SERVER = server.port, FOLDER = set.dir }
   local function fill(text) return (text:gsub("%$(%u+)", values)) end
-  local file <close> = assert(io.open(folder .. "/" .. proxy.name, "w"))
-  file:write(fill(proxy.config))
-  file:close()
-  local command = { stdout = false, stderr = false, env = { HOME = folder } }
+  set:write(proxy.name, fill(proxy.config))
+  local command = {}
   for i, word in ipairs(proxy.command) do command[i] = fill(word) end
-  local process = assert(uv.spawn(command))
-  for _ = 1, 600 do
-    local conn = uv.connect("127.0.0.1", port)
-    if conn then
-      conn:close()
-      return port, process
-    end
-    rn.sleep(50)
-  end
-  error(proxy.name .. " does not listen")
+  local program = set:start(command)
+  local conn <close> = background.wait_until(function() return uv.connect("127.0.0.1", port) end)
+  assert(conn, proxy.name .. " does not listen: " .. program:output())
+  return port
 end
 
 -- Sends bytes on a connection of their own, and waits until they are answered.
@@ -167,7 +154,7 @@ local function try(proxy)
     local body = req:body()
     return 200, nil, req.path:find "^/plain/" and req.path or body
   end, { max_requests = 1000000 }))
-  local port, process = start(proxy, server)
+  local port = start(proxy, server)
   local count = 0
   local function try_one()
     count = count + 1
@@ -183,12 +170,11 @@ local function try(proxy)
     bytes = vector
     try_one()
   end
-  local deadline = rn.now() + seconds * 1000
+  local deadline = rn.now() + changes.seconds * 1000
   while rn.now() < deadline do
     bytes = changes.random()
     try_one()
   end
-  process:stop()
   print(("%s: %d vectors, %d random requests; %d requests have reached the server; %d failures"):format(proxy.name,
     #changes.vectors, count - #changes.vectors, reached - count, failures))
   assert(reached > 1.05 * count, "hardly any request has reached the server")
@@ -208,5 +194,4 @@ for _, proxy in ipairs(PROXIES) do
 end
 local failures = 0
 for _, one in ipairs(running) do failures = failures + assert(one:take()) end
-os.execute("rm -r " .. folder)
-os.exit(failures == 0 and #running > 0)
+os.exit(failures == 0 and #running > 0, true)

@@ -96,6 +96,13 @@ lua_State *memory_open(Memory *m, const luaL_Reg *modules) {
   return L;
 }
 
+static void collect_all(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  (void)lua_gc(L, LUA_GCCOLLECT);
+}
+
+void memory_collect(lua_State *L, bool is) { lua_sethook(L, is ? collect_all : NULL, LUA_MASKCOUNT, 1); }
+
 void memory_close(lua_State *L) {
   const Memory *m = memory_of(L);
   lua_close(L);

@@ -52,6 +52,9 @@ Memory *memory_of(lua_State *L);
 /* Makes a state with Lua's libraries, in which `require` finds these modules. */
 lua_State *memory_open(Memory *m, const luaL_Reg *modules);
 
+/* Collects all garbage before each instruction of Lua, also in coroutines that are made from now on; or no longer. */
+void memory_collect(lua_State *L, bool is);
+
 /* Closes a state, and dies if not all of its memory is free then. */
 void memory_close(lua_State *L);
 

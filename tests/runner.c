@@ -84,15 +84,9 @@ static int t_fail(lua_State *L) {
   return 0;
 }
 
-/* A hook. */
-static void collect_all(lua_State *L, lua_Debug *ar) {
-  (void)ar;
-  (void)lua_gc(L, LUA_GCCOLLECT);
-}
-
 /* collect(is) */
 static int t_collect(lua_State *L) {
-  lua_sethook(L, lua_toboolean(L, 1) ? collect_all : NULL, LUA_MASKCOUNT, 1);
+  memory_collect(L, lua_toboolean(L, 1));
   return 0;
 }
 

@@ -28,11 +28,6 @@ static int count_descriptors(void) {
   return count;
 }
 
-static void collect(lua_State *L, lua_Debug *ar) {
-  (void)ar;
-  (void)lua_gc(L, LUA_GCCOLLECT);
-}
-
 /* The allocations of all threads count together. */
 static void attempt(void *data) {
   Run *run = (Run *)data;
@@ -48,7 +43,7 @@ static void attempt(void *data) {
   run->exists = status == LUA_OK && !lua_isnil(L, -2);
   if (run->exists) {
     memory_now(&run->memory, PATIENCE, "%s: %s", s->program, lua_tostring(L, -2));
-    if (run->collects) lua_sethook(L, collect, LUA_MASKCOUNT, 1);
+    memory_collect(L, run->collects);
     status = lua_pcall(L, 0, 0, 0);
   }
   run->memory.armed = false;

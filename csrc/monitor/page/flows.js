@@ -1,8 +1,9 @@
 // flows.js: the flows of the program by stage, with buttons where control is on.
 const { html, useState } = window.htmPreact;
-import { count, duration, short } from "./model.js";
+import { duration, short } from "./model.js";
 import { Inject } from "./details.js";
 import { sendsCode } from "./stream.js";
+import { more } from "./tables.js";
 
 const COLUMNS = ["stage", "state", "", "busy", "queue", "taken", "per second", "errors", "longest step", "to"];
 const NUMBERS = new Set(["busy", "queue", "taken", "per second", "errors"]);
@@ -78,5 +79,5 @@ export function Flows({ model, command, why }) {
   if (!n) return html`<p class="calm">no flow runs</p>`;
   return html`<div class="flows">${flows.map((f) => html`
       <${Flow} key=${f.id} flow=${f} model=${model} command=${command} />`)}
-    ${n > flows.length && html`<p class="left">${count(n - flows.length, "more flow")} not shown</p>`}</div>`;
+    ${more(n - flows.length, "flow")}</div>`;
 }

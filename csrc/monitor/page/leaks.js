@@ -1,7 +1,7 @@
 // leaks.js: go blocks that the collector has taken while they waited, by the line that started them.
 const { html, useEffect, useState } = window.htmPreact;
 import { count } from "./model.js";
-import { Search, Table, finds } from "./tables.js";
+import { Search, Table, finds, more } from "./tables.js";
 
 const COLUMNS = [
   { title: "number", value: (l) => l.n, number: true, show: (l) => l.n.toLocaleString("en") },
@@ -32,5 +32,5 @@ export function Leaks({ model, command, lines }) {
     ${kinds > 0 && html`<${Search} text=${text} onText=${setText} />
       <${Table} name="leaks" rows=${rows.filter((l) => finds(text, l.started, l.where, l.example))} columns=${COLUMNS} sortBy=${0}
         empty="no leak" selected=${() => false} onSelect=${() => {}} />`}
-    ${kinds > rows.length && html`<p class="left">${count(kinds - rows.length, "more line")} not shown</p>`}</div>`;
+    ${more(kinds - rows.length, "line")}</div>`;
 }

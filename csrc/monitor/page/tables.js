@@ -1,6 +1,6 @@
 // tables.js: tables that can be searched and sorted: those of channels and go blocks.
 const { html, useState } = window.htmPreact;
-import { duration, rateText } from "./model.js";
+import { count, duration, rateText } from "./model.js";
 
 const MOST = 200; // rows
 
@@ -32,8 +32,8 @@ export function Search({ text, onText, children }) {
     ${children}</div>`;
 }
 
-// What the server leaves out.
-const more = (n, what) => n > 0 && html`<p class="left">${n.toLocaleString("en")} more ${what} are not shown.</p>`;
+// How many more there are than the server sends.
+export const more = (n, what) => n > 0 && html`<p class="left">${count(n, `more ${what}`)} not shown</p>`;
 
 export const finds = (text, ...where) => !text || where.some((w) => w && w.toLowerCase().includes(text.toLowerCase()));
 
@@ -63,7 +63,7 @@ export function Chans({ model, selection, onSelect }) {
     <//>
     <${Table} name="chans" rows=${rows} columns=${CHAN_COLUMNS} sortBy=${5} empty="no channel"
       selected=${(c) => selection && selection.chan === c.id} onSelect=${(c) => onSelect({ chan: c.id })} />
-    ${more(model.summary.more_chans, "channels")}`;
+    ${more(model.summary.more_chans, "channel")}`;
 }
 
 // ---- go blocks ----
@@ -100,5 +100,5 @@ export function Gos({ model, groups, selection, onSelect }) {
     <${Table} key=${fold} name="gos" rows=${rows} columns=${fold ? folded : single} sortBy=${fold ? 1 : 5} empty="no go block"
       selected=${(g) => selection && (fold ? selection.go === g.name : selection.row === g.id)}
       onSelect=${(g) => onSelect(fold ? { go: g.name } : { go: g.name, row: g.id })} />
-    ${more(model.summary.more, "go blocks")}`;
+    ${more(model.summary.more, "go block")}`;
 }

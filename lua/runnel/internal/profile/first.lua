@@ -14,15 +14,22 @@ function first.time(ns)
   return ("%.0f us"):format(ns / 1e3)
 end
 
--- Places in the library begin with this.
-local LIBRARY <const> = debug.getinfo(1, "S").short_src:match "^(.*)internal/profile/first%.lua$" or "runnel/"
+-- The library's folder; it ends in "runnel/".
+local LIBRARY <const> = debug.getinfo(1, "S").source:match "^@(.*)internal/profile/first%.lua$" or "runnel/"
+
+-- Whether a place is in the library. Lua shortens a long path to "..." and its end.
+local function is_library(place)
+  local rest = place:match "^%.%.%.(.*runnel/)"
+  if rest then return LIBRARY:sub(-#rest) == rest end
+  return place:sub(1, #LIBRARY) == LIBRARY
+end
 
 -- The innermost node of a path that is a Lua function outside the library; if there is none, the go block.
 local function function_of(path)
   for i = #path, 1, -1 do
     local key = path[i].key
     local is_function = key:find ":%d+$" and not key:find "^woken by "
-    if is_function and key:sub(1, #LIBRARY) ~= LIBRARY then return path[i] end
+    if is_function and not is_library(key) then return path[i] end
   end
   return path[1]
 end
