@@ -2,6 +2,7 @@
 --
 -- 1. An include never runs upward in the order of the folders below, nor does a call.
 -- 2. The files include and call each other without a circle. A header and its source count as one file, X.h and X.c.
+-- 3. No module defines a name that the core defines, too: programs that link both, such as tests, could not be made.
 --
 -- A call is a symbol that one object file needs and another one defines: a function, or data such as a table of
 -- functions. OBJECTS are directories of object files, FOLDER/X.o, whose symbols `nm` lists; without them only includes
@@ -12,6 +13,8 @@ local ORDER = {
   "lua", "librunnel", "kit", "nats", "tls", "websocket", "sqlite", "http/client", "http/server", "monitor",
   "host", "site",
 }
+
+local FIRST_OF_MODULES = "kit" -- the folders before it are the core
 
 -- Files that count as one: the parts of a shared channel, whose values may be shared channels; the parts of its
 -- handles, whose values may be handles; and what a debug build asserts of a channel.
@@ -72,6 +75,15 @@ if #names == 0 then complain("%s: there are no sources", root) end
 
 -- ---- calls ----
 
+-- Complains of a name that both the core and a module define. `homes`: the files that define it, by their folders.
+local function check_homes(symbol, homes)
+  local of_core, of_module
+  for folder, home in pairs(homes) do
+    if level[folder] < level[FIRST_OF_MODULES] then of_core = home else of_module = home end
+  end
+  if of_core and of_module then complain("%s defines %s, as %s of the core does", of_module, symbol, of_core) end
+end
+
 -- Adds the calls between the object files of a directory. Object files whose source is gone do not count. Modules may
 -- define the same name: each calls its own.
 local function add_calls(objects)
@@ -91,6 +103,7 @@ local function add_calls(objects)
       end
     end
   end
+  for symbol, homes in pairs(defined) do check_homes(symbol, homes) end
   if count == 0 then complain("%s: no symbols; are there object files, without link-time optimisation?", objects) end
   for _, call in ipairs(needed) do
     local from, symbol = call[1], call[2]

@@ -5,7 +5,7 @@
 
 #include "lua/check.h"
 #include "lua/module.h"
-#include "tracing/context.h"
+#include "tracing/trace_context.h"
 #include "tracing/trace_copy.h"
 #include "tracing/trace_list.h"
 #include "tracing/trace_record.h"
@@ -203,13 +203,13 @@ static int lua_on_error(lua_State *L) {
   return 0;
 }
 
-/* context(block or nil) -> the context of the go block, or of the running code (context.h) */
+/* context(block or nil) -> the context of the go block, or of the running code (trace_context.h) */
 static int lua_context(lua_State *L) {
   const Sched *S = sched_self(L);
   lua_settop(L, 1);
   bool has_block = !lua_isnil(L, 1);
   if (has_block) luaL_argcheck(L, chan_to_go(check_chan(L, 1, "context", "(block)")), 1, "a go block expected");
-  if (S->tracer) context_push(L, S, has_block ? 1 : 0);
+  if (S->tracer) trace_context_push(L, S, has_block ? 1 : 0);
   else lua_pushnil(L);
   return 1;
 }
@@ -218,7 +218,7 @@ static int lua_context(lua_State *L) {
 static int lua_set_context(lua_State *L) {
   const Sched *S = sched_self(L);
   lua_settop(L, 1);
-  if (S->tracer) context_set(L, S, 0);
+  if (S->tracer) trace_context_set(L, S, 0);
   return 0;
 }
 

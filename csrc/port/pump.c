@@ -10,7 +10,7 @@
 #include "channels/chan.h"
 #include "core/sched_wakeup.h"
 #include "errors/error.h"
-#include "tracing/context.h"
+#include "tracing/trace_context.h"
 
 /* Messages that a pump delivers before it lets other go blocks run. */
 enum { BURST = 256 };
@@ -301,7 +301,7 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
   int go = lua_gettop(L);
   if (S->tracer) { /* it lives on when the operation has ended in which it is made */
     lua_pushnil(L);
-    context_set(L, S, go);
+    trace_context_set(L, S, go);
   }
   prepare(L, pump->go->alt.co);
   lua_pushliteral(L, "a port to ");

@@ -1,12 +1,12 @@
 /* context_pass.c: see context_pass.h. */
 #include "tracing/context_pass.h"
 
-#include "tracing/context.h"
+#include "tracing/trace_context.h"
 #include "tracing/trace_help.h"
 
 void context_pass(lua_State *L, const Sched *S, int at) {
   if (!lua_checkstack(L, TRACE_STACK)) return;
-  context_push(L, S, 0);
+  trace_context_push(L, S, 0);
   bool has_one = !lua_isnil(L, -1);
   lua_pop(L, 1);
   if (!has_one) return;

@@ -6,7 +6,7 @@
    - the list of all channels, to which it refers weakly;
    - the edges: how many values the go blocks of each name have put on, and taken from, each channel;
    - the ring: the last records of what has happened, of a fixed size and a fixed number;
-   - the contexts: values that go blocks pass on to those that they start (context.h).
+   - the contexts: values that go blocks pass on to those that they start (trace_context.h).
 
    The core calls it as its observer (observe.h). While the ring is held, it reads the clock once for each resume:
    records of one run of a go block have the same time, and their order is exact. Without the ring it reads no clock and

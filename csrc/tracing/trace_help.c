@@ -1,7 +1,7 @@
 /* trace_help.c: see trace_help.h. */
 #include "tracing/trace_help.h"
 
-#include "tracing/context.h"
+#include "tracing/trace_context.h"
 #include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
 #include "tracing/trace_list.h"
@@ -27,8 +27,8 @@ int trace_help(lua_State *L) {
     trace_copy_make(L, t, trace_now(sched_self(L)));
     break;
   case TRACE_PASS_CONTEXT:
-    context_push(L, sched_self(L), 0);
-    context_set(L, sched_self(L), 2);
+    trace_context_push(L, sched_self(L), 0);
+    trace_context_set(L, sched_self(L), 2);
     break;
   }
   return 0;

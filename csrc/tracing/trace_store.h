@@ -16,7 +16,7 @@ enum {
   TRACE_COPY_AT,     /* userdata: the copy of the ring for an error (trace_copy.h); */
   TRACE_COPY_FOR,    /* the record of that error (unhandled.c); and */
   TRACE_ON_ERROR,    /* the function for unhandled errors */
-  TRACE_CONTEXTS_AT, /* weak table: go block -> its context (context.h) */
+  TRACE_CONTEXTS_AT, /* weak table: go block -> its context (trace_context.h) */
   TRACE_NUSER = TRACE_CONTEXTS_AT
 };
 

@@ -3,9 +3,9 @@
 
 #include "core/setup.h"
 #include "lifetimes/root.h"
-#include "tracing/context.h"
 #include "tracing/context_pass.h"
 #include "tracing/trace.h"
+#include "tracing/trace_context.h"
 #include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
 #include "tracing/trace_help.h"
@@ -95,7 +95,7 @@ void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records) {
   bool is_new = parts & TRACE_LIST && !t->holds[0];
   if (is_new) trace_list_open(L);
   if (parts & TRACE_EDGES) trace_edges_open(L, t);
-  if (parts & TRACE_CONTEXTS && !t->holds[3]) context_open(L);
+  if (parts & TRACE_CONTEXTS && !t->holds[3]) trace_context_open(L);
   const TraceRecord *ring = t->ring;
   if (parts & TRACE_RING) open_ring(L, t, records);
   bool is_new_ring = t->ring != ring;
@@ -117,7 +117,7 @@ void trace_release(lua_State *L, Sched *S, unsigned parts) {
   if (!t->holds[2] && t->ring) close_ring(L, t);
   if (!t->holds[1] && t->edges) trace_edges_close(L, t);
   if (!t->holds[0]) trace_list_close(L, t);
-  if (!t->holds[3]) context_close(L);
+  if (!t->holds[3]) trace_context_close(L);
 }
 
 void trace_tap(lua_State *L, Sched *S, int at) {

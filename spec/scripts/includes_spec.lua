@@ -68,4 +68,19 @@ describe("scripts/check_includes.lua", function()
     assert.matches("^csrc/base/a.c:1: core/b.h is above base, and must not be included there\n", err)
     assert.equal(1, status)
   end)
+
+  it("finds a name that a module defines, though the core does", function()
+    local err, status = check {
+      ["base/a.c"] = "void open_it(void) { }\n",
+      ["tls/b.c"] = "void open_it(void) { }\n",
+    }
+    assert.same({ "tls/b defines open_it, as base/a of the core does\n", 1 }, { err, status })
+  end)
+
+  it("accepts a name that two modules define, which are never linked together", function()
+    assert.same({ "", 0 }, { check {
+      ["nats/a.c"] = "void open_it(void) { }\n",
+      ["tls/b.c"] = "void open_it(void) { }\n",
+    } })
+  end)
 end)

@@ -1,5 +1,5 @@
-/* context.c: see context.h. */
-#include "tracing/context.h"
+/* trace_context.c: see trace_context.h. */
+#include "tracing/trace_context.h"
 
 #include "core/setup.h"
 #include "lifetimes/root.h"
@@ -12,7 +12,7 @@ static void push_key(lua_State *L, const Sched *S, int at) {
   else lua_pushinteger(L, 0);
 }
 
-void context_push(lua_State *L, const Sched *S, int at) {
+void trace_context_push(lua_State *L, const Sched *S, int at) {
   int top = lua_gettop(L);
   trace_fetch(L, TRACE_CONTEXTS_AT);
   if (lua_istable(L, -1)) {
@@ -25,7 +25,7 @@ void context_push(lua_State *L, const Sched *S, int at) {
   lua_settop(L, top + 1);
 }
 
-void context_set(lua_State *L, const Sched *S, int at) {
+void trace_context_set(lua_State *L, const Sched *S, int at) {
   int value = lua_gettop(L);
   trace_fetch(L, TRACE_CONTEXTS_AT);
   if (lua_istable(L, -1)) {
@@ -36,12 +36,12 @@ void context_set(lua_State *L, const Sched *S, int at) {
   lua_settop(L, value - 1);
 }
 
-void context_open(lua_State *L) {
+void trace_context_open(lua_State *L) {
   setup_push_weak(L, "k");
   trace_store(L, TRACE_CONTEXTS_AT);
 }
 
-void context_close(lua_State *L) {
+void trace_context_close(lua_State *L) {
   lua_pushnil(L);
   trace_store(L, TRACE_CONTEXTS_AT);
 }
