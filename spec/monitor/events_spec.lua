@@ -88,8 +88,9 @@ describe("runnel.monitor", function()
 
   it("sends any name as a text in one line", function()
     local p = start [[
-      local m = listen(0)
       rn.go(function() rn.rename '</script><b>"x"\\\n\r\1' rn.chan():name "a\n\ndata: {}":take() end)
+      rn.yield()
+      local m = listen(0)
       rn.sleep(600000)
     ]]
     local text = p:events(2)

@@ -71,18 +71,26 @@ describe("streams", function()
       local overlap = '{"error":{"code":400,"err_code":10065,"description":"subjects overlap"}}'
       local made = [[{"created":"now","config":{"name":"orders","subjects":["orders"],"num_replicas":1,
         "retention":"%s","discard":"%s","discard_new_per_subject":true,"max_msgs_per_subject":1},"state":{}}]]
-      local answers
+      local others -- what the server has once the library has tried to make a stream
+      local is_made
       rn.go(function()
-        for message in other:subscribe "$JS.API.>" do message:respond(table.remove(answers, 1)) end
+        for message in other:subscribe "$JS.API.STREAM.>" do
+          if message.subject:find(".CREATE.", 1, true) then
+            is_made = true
+            message:respond(overlap)
+          else
+            message:respond(is_made and others or absent)
+          end
+        end
       end)
       rn.yield()
-      answers = { absent, overlap, made:format("limits", "old") }
+      is_made, others = false, made:format("limits", "old")
       assert.equal("orders", assert(other:stream "orders").name)
-      answers = { absent, overlap, absent }
+      is_made, others = false, absent
       assert.same({ nil, 'stream "orders": subjects overlap' }, { other:stream "orders" })
-      answers = { absent, overlap, (made:format("workqueue", "new"):gsub('%["orders"%]', '["runnel.jobs.x.>"]')) }
+      is_made, others = false, (made:format("workqueue", "new"):gsub('%["orders"%]', '["runnel.jobs.x.>"]'))
       other:remote "x"
-      assert.equal(0, #answers)
+      assert.is_true(is_made)
     end)
 
     it("says that a server has no JetStream", function()
