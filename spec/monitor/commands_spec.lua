@@ -115,7 +115,7 @@ describe("runnel.monitor", function()
       rn.go(function() rn.sleep(600000) end)
       block:take()
     ]]
-    local rows, texts = monitored.rows_of(monitored.messages(p:events(2)))
+    local rows, texts = monitored.rows_of(monitored.messages(p:events_until '"waiter"'))
     local id_of = {}
     for id, row in pairs(rows[0]) do id_of[texts[row[3]]] = id end
     for _, row in pairs(rows[2]) do
