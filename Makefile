@@ -87,8 +87,8 @@ HOST_LUA_LIBS  ?= $(or $(if $(LUA_CHOSEN),,$(call archives,lua$(LUA_VERSION))),$
 EDIT_PARTS      = edit bsd md tinfo
 EDIT           := $(call has,histedit.h)
 HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,$(EDIT_PARTS))),-ledit))
-EDITOR          = $(patsubst %,csrc/host/%.c,editing typed drawing keys editor)
-HOST_SOURCES    = $(filter-out $(if $(EDIT),,$(EDITOR)),$(wildcard csrc/host/*.c))
+EDITOR          = $(patsubst %,csrc/host/prompt/%.c,editing typed drawing keys editor)
+HOST_SOURCES    = $(filter-out $(if $(EDIT),,$(EDITOR)),$(wildcard csrc/host/*.c csrc/host/*/*.c))
 HOST_OBJECTS    = $(HOST_SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 HOST_LUA_FILES  = $(sort $(wildcard lua/runnel/host/*.lua))
 HOST_CPPFLAGS   = -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)

@@ -11,7 +11,7 @@
 local ORDER = {
   "base", "shared", "core", "lifetimes", "errors", "channels", "states", "blocks", "sim", "tracing", "port", "capi",
   "lua", "librunnel", "kit", "nats", "tls", "websocket", "sqlite", "http/client", "http/server", "monitor",
-  "host", "site",
+  "host/bundle", "host/runtime", "host/prompt", "host", "site",
 }
 
 local FIRST_OF_MODULES = "kit" -- the folders before it are the core

@@ -19,7 +19,7 @@ run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.tx
 # ---- the module: Lua and the core in WebAssembly ----
 
 # What a page has no use for, or cannot do. csrc/site/runnel.site.lua says so when a program asks for it.
-WASM_OTHERS    = host/inspect monitor/feed monitor/summary monitor/text monitor/view
+WASM_OTHERS    = host/runtime/inspect monitor/feed monitor/summary monitor/text monitor/view
 # What csrc/site/main.c does in its own way, what only C modules and C programs use, and threads.
 WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task lua/packing lua/pool lua/lua_thread \
                  lua/lua_profile tracing/profile tracing/profile_state tracing/profile_timer \

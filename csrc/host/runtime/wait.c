@@ -1,5 +1,5 @@
 /* wait.c: see wait.h. */
-#include "host/wait.h"
+#include "host/runtime/wait.h"
 
 #include <errno.h>
 #include <lauxlib.h>
@@ -15,8 +15,8 @@
 #include "blocks/sched.h"
 #include "core/sched_wakeup.h"
 #include "errors/unhandled.h"
-#include "host/core.h"
-#include "host/interrupt.h"
+#include "host/runtime/core.h"
+#include "host/runtime/interrupt.h"
 
 /* How long go blocks run between checks for input; how long a driver that cannot watch the input may wait. */
 static const int64_t RUN_NS = 2 * CLOCK_MS, SLICE_NS = 5 * CLOCK_MS;

@@ -1,15 +1,15 @@
 /* keys.c: see keys.h. */
-#include "host/keys.h"
+#include "host/prompt/keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/drawing.h"
-#include "host/output.h"
-#include "host/paste.h"
-#include "host/typed.h"
-#include "host/wait.h"
+#include "host/prompt/drawing.h"
+#include "host/prompt/output.h"
+#include "host/prompt/paste.h"
+#include "host/prompt/typed.h"
+#include "host/runtime/wait.h"
 
 /* A paste that is larger than this, or higher than the screen, is not put into the line but is the whole chunk. */
 enum { LONGEST_PASTE = 4096 };

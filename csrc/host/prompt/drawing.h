@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "host/editing.h"
+#include "host/prompt/editing.h"
 
 /* How long the size of the screen must be unchanged before the line is drawn again. A terminal that is being resized by
    hand wraps the line anew many times a second, and tmux gives programs the new size up to 250 ms later. */

@@ -5,7 +5,7 @@
 
    libedit asks for a key through read_key, which waits in wait_input and so lets go blocks run, in the middle of a
    search or of a key that sends several bytes, too. What they print hides the line; drawing_redraw shows it again. */
-#include "host/editor.h"
+#include "host/prompt/editor.h"
 
 #include <histedit.h>
 #include <langinfo.h>
@@ -19,15 +19,15 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "host/drawing.h"
-#include "host/editing.h"
-#include "host/keys.h"
-#include "host/output.h"
-#include "host/paste.h"
-#include "host/typed.h"
-#include "host/utf8.h"
-#include "host/wait.h"
-#include "host/width.h"
+#include "host/prompt/drawing.h"
+#include "host/prompt/editing.h"
+#include "host/prompt/keys.h"
+#include "host/prompt/output.h"
+#include "host/prompt/paste.h"
+#include "host/prompt/typed.h"
+#include "host/prompt/utf8.h"
+#include "host/prompt/width.h"
+#include "host/runtime/wait.h"
 
 enum { HISTORY = 1000 };
 

@@ -1,14 +1,14 @@
 /* typed.c: see typed.h. */
-#include "host/typed.h"
+#include "host/prompt/typed.h"
 
 #include <stdint.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "host/drawing.h"
-#include "host/interrupt.h"
-#include "host/wait.h"
-#include "host/width.h"
+#include "host/prompt/drawing.h"
+#include "host/prompt/width.h"
+#include "host/runtime/interrupt.h"
+#include "host/runtime/wait.h"
 
 int typed_next_byte(void *ud) {
   Editing *ed = (Editing *)ud;

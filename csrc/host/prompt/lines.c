@@ -1,12 +1,12 @@
 /* lines.c: see lines.h. */
-#include "host/lines.h"
+#include "host/prompt/lines.h"
 
 #include <lauxlib.h>
 #include <stdio.h>
 
-#include "host/interrupt.h"
-#include "host/output.h"
-#include "host/wait.h"
+#include "host/prompt/output.h"
+#include "host/runtime/interrupt.h"
+#include "host/runtime/wait.h"
 
 /* Does not use a luaL_Buffer, which would be on the stack while wait_input uses it. */
 LineEnd lines_read(lua_State *L, const char *prompt) {

@@ -1,11 +1,11 @@
 /* width.c: see width.h. */
-#include "host/width.h"
+#include "host/prompt/width.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "host/output.h"
+#include "host/prompt/output.h"
 
 enum { ESCAPE = '\033', LONGEST = 16, KEYS = 512 };
 

@@ -1,5 +1,5 @@
 /* paste.c: see paste.h. */
-#include "host/paste.h"
+#include "host/prompt/paste.h"
 
 #include <stdio.h>
 

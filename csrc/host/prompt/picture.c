@@ -1,11 +1,11 @@
 /* picture.c: see picture.h. */
-#include "host/picture.h"
+#include "host/prompt/picture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/grow.h"
-#include "host/utf8.h"
+#include "host/prompt/utf8.h"
 
 enum { TAB = 8, FIRST_WIDE = 0x80 };
 

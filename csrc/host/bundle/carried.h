@@ -4,7 +4,7 @@
 
 #include <lua.h>
 
-#include "host/bundle.h"
+#include "host/bundle/bundle.h"
 
 /* Puts the bundle's modules into package.preload, which threads inherit, and makes package.path and package.cpath
    empty: modules that are not inside are not found. C modules are loaded from memory. May raise. */

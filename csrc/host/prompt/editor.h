@@ -7,7 +7,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
-#include "host/lines.h"
+#include "host/prompt/lines.h"
 
 /* What to edit. */
 typedef struct EditorLine {

@@ -1,5 +1,5 @@
 /* bundle.c: see bundle.h. */
-#include "host/bundle.h"
+#include "host/bundle/bundle.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

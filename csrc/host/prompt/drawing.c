@@ -1,5 +1,5 @@
 /* drawing.c: see drawing.h. */
-#include "host/drawing.h"
+#include "host/prompt/drawing.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -9,9 +9,9 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "host/output.h"
-#include "host/paste.h"
-#include "host/width.h"
+#include "host/prompt/output.h"
+#include "host/prompt/paste.h"
+#include "host/prompt/width.h"
 
 /* How long the terminal may take to report its width, and how often it is asked while that differs from the
    kernel's. */

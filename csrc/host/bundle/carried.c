@@ -1,5 +1,5 @@
 /* carried.c: see carried.h. */
-#include "host/carried.h"
+#include "host/bundle/carried.h"
 
 #include <dlfcn.h>
 #include <errno.h>

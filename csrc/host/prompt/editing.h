@@ -10,8 +10,8 @@
 #include <termios.h>
 #include <wchar.h>
 
-#include "host/picture.h"
-#include "host/utf8.h"
+#include "host/prompt/picture.h"
+#include "host/prompt/utf8.h"
 
 enum { EDITING_LONGEST_PROMPT = 64 };
 

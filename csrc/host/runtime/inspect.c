@@ -1,11 +1,11 @@
 /* inspect.c: see inspect.h. */
-#include "host/inspect.h"
+#include "host/runtime/inspect.h"
 
 #include <lauxlib.h>
 
 #include "blocks/driver.h"
 #include "errors/inspect.h"
-#include "host/core.h"
+#include "host/runtime/core.h"
 #include "states/shared_wait.h"
 
 /* Protected, with the scheduler: () -> whether the driver itself has pending events. */

@@ -1,5 +1,5 @@
 /* builder.c: see builder.h. */
-#include "host/builder.h"
+#include "host/bundle/builder.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/bundle.h"
+#include "host/bundle/bundle.h"
 
 /* mark() -> the mark of this executable's record */
 static int builder_mark(lua_State *L) {

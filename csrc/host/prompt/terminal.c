@@ -1,5 +1,5 @@
 /* terminal.c: see terminal.h. */
-#include "host/terminal.h"
+#include "host/prompt/terminal.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -12,11 +12,11 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "host/editor.h"
-#include "host/interrupt.h"
-#include "host/output.h"
-#include "host/script.h"
-#include "host/wait.h"
+#include "host/prompt/editor.h"
+#include "host/prompt/output.h"
+#include "host/runtime/call.h"
+#include "host/runtime/interrupt.h"
+#include "host/runtime/wait.h"
 
 /* The registry key of whether lines are edited. */
 #define EDITS_KEY "runnel.host.edits"
@@ -115,7 +115,7 @@ static int term_more(lua_State *L) {
 /* run(f, ...) -> true, results | false, message with traceback: calls f; Ctrl-C interrupts it. */
 static int term_run(lua_State *L) {
   luaL_checkany(L, 1);
-  int status = script_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  int status = call_run(L, lua_gettop(L) - 1, LUA_MULTRET);
   luaL_checkstack(L, 1, "too many results");
   if (interrupt_came() && isatty(STDIN_FILENO)) (void)fputs("\n", stdout); /* after the terminal's ^C */
   lua_pushboolean(L, status == LUA_OK);
@@ -126,7 +126,7 @@ static int term_run(lua_State *L) {
 /* describe(f): sets f(err), which returns the text of an error that is a table */
 static int term_describe(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
-  lua_setfield(L, LUA_REGISTRYINDEX, SCRIPT_DESCRIBE_KEY);
+  lua_setfield(L, LUA_REGISTRYINDEX, CALL_DESCRIBE_KEY);
   return 0;
 }
 

@@ -5,9 +5,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
-#include "host/options.h"
-
-/* Runs the prompt until its input ends. Returns whether the prompt itself did not fail. */
-bool prompt_run(lua_State *L, const Options *o);
+/* Runs the prompt until its input ends; its messages begin with `program`. Returns whether it did not fail itself. */
+bool prompt_run(lua_State *L, const char *program);
 
 #endif

@@ -1,5 +1,5 @@
 /* utf8.c: see utf8.h. */
-#include "host/utf8.h"
+#include "host/prompt/utf8.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

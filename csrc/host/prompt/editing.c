@@ -1,5 +1,5 @@
 /* editing.c: see editing.h. */
-#include "host/editing.h"
+#include "host/prompt/editing.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* core.c: see core.h. */
-#include "host/core.h"
+#include "host/runtime/core.h"
 
 #include <lauxlib.h>
 #include <lualib.h>

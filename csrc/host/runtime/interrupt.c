@@ -1,5 +1,5 @@
 /* interrupt.c: see interrupt.h. */
-#include "host/interrupt.h"
+#include "host/runtime/interrupt.h"
 
 #include <lauxlib.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "blocks/driver.h"
-#include "host/core.h"
+#include "host/runtime/core.h"
 
 enum { ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, PATIENCE = 1000000 };
 

@@ -2,7 +2,7 @@
 #ifndef RUNNEL_HOST_TYPED_H
 #define RUNNEL_HOST_TYPED_H
 
-#include "host/editing.h"
+#include "host/prompt/editing.h"
 
 /* The next byte; or -1 at the end of the input, or after Ctrl-C. Go blocks run meanwhile. `ud` is an Editing. */
 int typed_next_byte(void *ud);

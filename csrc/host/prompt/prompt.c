@@ -1,13 +1,13 @@
 /* prompt.c: see prompt.h. */
-#include "host/prompt.h"
+#include "host/prompt/prompt.h"
 
 #include <lauxlib.h>
 #include <locale.h>
 #include <stdio.h>
 
-#include "host/editor.h"
-#include "host/interrupt.h"
-#include "host/script.h"
+#include "host/prompt/editor.h"
+#include "host/runtime/call.h"
+#include "host/runtime/interrupt.h"
 
 /* Protected: (program's name) */
 static int start(lua_State *L) {
@@ -19,14 +19,14 @@ static int start(lua_State *L) {
   return 0;
 }
 
-bool prompt_run(lua_State *L, const Options *o) {
+bool prompt_run(lua_State *L, const char *program) {
   (void)setlocale(LC_CTYPE, ""); /* wcwidth needs it */
   interrupt_catch(NULL); /* between reading and running, Ctrl-C must not end the session; it ends commands as :watch */
   lua_pushcfunction(L, start);
-  lua_pushstring(L, o->program);
+  lua_pushstring(L, program);
   int status = lua_pcall(L, 1, 0, 0);
   editor_close();
-  if (status != LUA_OK) script_complain(o->program, lua_tostring(L, -1));
+  if (status != LUA_OK) call_complain(program, lua_tostring(L, -1));
   lua_settop(L, 0);
   (void)fflush(stdout);
   return status == LUA_OK;

@@ -2,7 +2,7 @@
 #ifndef RUNNEL_HOST_KEYS_H
 #define RUNNEL_HOST_KEYS_H
 
-#include "host/editing.h"
+#include "host/prompt/editing.h"
 
 /* Binds the keys. The user's .editrc may bind others. */
 void keys_bind(EditLine *el);

@@ -1,5 +1,5 @@
 /* output.c: see output.h. */
-#include "host/output.h"
+#include "host/prompt/output.h"
 
 #include <errno.h>
 #include <poll.h>
