@@ -68,7 +68,7 @@ endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/librunnel), the
 # executable csrc/host.
-MODULE_FOLDERS  = base shared core lifetimes errors channels states blocks sim tracing port capi lua
+MODULE_FOLDERS  = base shared core lifetimes errors channels states blocks sim profile tracing port capi lua
 LIBRARY_FOLDERS = librunnel
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
@@ -122,7 +122,7 @@ $(eval $(call c_module,NATS,nats/core.so,csrc/nats/*.c,nats/nats.h,-lnats))
 $(eval $(call c_module,HTTP,http/curl.so,csrc/http/client/*.c,curl/curl.h zlib.h,-lcurl -lz))
 $(eval $(call c_module,HTTPD,http/core.so,csrc/http/server/*.c))
 $(eval $(call c_module,SQLITE,sqlite/core.so,csrc/sqlite/*.c,sqlite3.h,-lsqlite3))
-$(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c $(ENGINE) csrc/tracing/map.c,,,$(BUILD)/obj/monitor_assets.o))
+$(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c $(ENGINE),,,$(BUILD)/obj/monitor_assets.o))
 $(eval $(call c_module,WEBSOCKET,websocket/core.so,csrc/websocket/*.c,wslay/wslay.h zlib.h,-lwslay -lz))
 
 MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*)) lua/runnel/internal/profile/flame.lua

@@ -1,5 +1,5 @@
 /* lua/lua_profile.c: core.internal.profile, for lua/runnel/profile.lua. */
-#include "tracing/profile.h"
+#include "profile/profile.h"
 
 #include "lua/module.h"
 

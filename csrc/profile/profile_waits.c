@@ -1,5 +1,5 @@
 /* profile_waits.c: see profile_waits.h. */
-#include "tracing/profile_waits.h"
+#include "profile/profile_waits.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): declares SIGEV_THREAD_ID */
 #endif
-#include "tracing/profile_timer.h"
+#include "profile/profile_timer.h"
 
 #include <errno.h>
 

@@ -2,7 +2,7 @@
    each as the place where it begins; behind the innermost function of the program the line that runs or waits in it; and
    of a wait what it is for, and who has ended it. Neither the channel's number nor the go block's is in it: so ten
    thousand go blocks of one line have one path. */
-#include "tracing/profile_tree.h"
+#include "profile/profile_tree.h"
 
 #include <lauxlib.h>
 #include <stdint.h>

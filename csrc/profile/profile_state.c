@@ -1,5 +1,5 @@
 /* profile_state.c: see profile_state.h. */
-#include "tracing/profile_state.h"
+#include "profile/profile_state.h"
 
 const char profile_key = 0;
 

@@ -2,7 +2,7 @@
 #ifndef RUNNEL_PROFILE_WAITS_H
 #define RUNNEL_PROFILE_WAITS_H
 
-#include "tracing/profile_state.h"
+#include "profile/profile_state.h"
 
 /* Chooses the next step. They differ, since waits may repeat in a rhythm: with equal steps always the same would be
    recorded. */

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 
 #include "core/observe.h"
-#include "tracing/profile_timer.h"
-#include "tracing/profile_tree.h"
+#include "profile/profile_timer.h"
+#include "profile/profile_tree.h"
 
 enum { PROFILE_MOST_WAITS = 64 }; /* waits whose go blocks have been woken, but have not run */
 

@@ -1,5 +1,5 @@
 /* profile.c: see profile.h. */
-#include "tracing/profile.h"
+#include "profile/profile.h"
 
 #include <errno.h>
 #include <lauxlib.h>
@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "channels/chan.h"
 #include "core/setup.h"
-#include "tracing/profile_waits.h"
+#include "profile/profile_waits.h"
 
 enum {
   PERIOD = 1000000, /* ns of processor time between two samples of what runs */
