@@ -10,8 +10,8 @@
 
 local ORDER = {
   "base", "shared", "core", "lifetimes", "errors", "channels", "states", "blocks", "sim", "profile", "tracing", "port",
-  "capi", "lua", "librunnel", "kit", "nats", "tls", "websocket", "sqlite", "http/client", "http/server", "monitor",
-  "host/bundle", "host/runtime", "host/prompt", "host", "site",
+  "capi", "lua", "lua/internal", "lua/state", "librunnel", "kit", "nats", "tls", "websocket", "sqlite", "http/client",
+  "http/server", "monitor", "host/bundle", "host/runtime", "host/prompt", "host", "site",
 }
 
 local FIRST_OF_MODULES = "kit" -- the folders before it are the core

@@ -887,7 +887,7 @@ function core.internal.moving.is_plain(ch) end
 ---@return any err
 function core.internal.moving.alts(ops, opts) end
 
----The work of a worker of runnel.internal.workers for each value (lua/worker.c).
+---The work of a worker of runnel.internal.workers for each value (lua/internal/worker.c).
 core.internal.worker = {}
 
 ---Makes a worker, and returns its exchange function. That puts the result on `to`, unless it is nil, and takes the next

@@ -87,7 +87,7 @@ function bytecode.modules()
   return promise
 end
 
----Passes the bytecode from which this thread loads its modules (csrc/lua/lua_thread.c) on to threads that it starts.
+---Passes the bytecode from which this thread loads its modules (csrc/lua/state/lua_thread.c) on to those it starts.
 ---@param modules? runnel.Channel<table<string, string>>
 function bytecode.inherit(modules) promise = modules end
 

@@ -1,4 +1,4 @@
-/* lua/open.c: runnel.core, the Lua module of the C core: it opens one scheduler for each lua_State. */
+/* open.c: runnel.core, the Lua module of the C core: it opens one scheduler for each lua_State. */
 #include "lua/module.h"
 
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include "capi/api.h"
 #include "errors/origin.h"
 #include "errors/unhandled.h"
-#include "lua/allocator.h"
+#include "lua/state/allocator.h"
 
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
@@ -27,7 +27,10 @@ static int fill(lua_State *L) {
   lua_go_open(L);
   lua_run_open(L);
   lua_lines_open(L);
-  lua_internal_open(L, luaopen_runnel_core);
+  lua_internal_open(L);
+  lua_getfield(L, -1, "internal");
+  lua_thread_open(L, luaopen_runnel_core);
+  lua_pop(L, 1);
   unhandled_open(L);
   origin_open(L);
   api_open(L);

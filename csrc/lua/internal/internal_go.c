@@ -1,4 +1,4 @@
-/* lua/internal_go.c: the functions of core.internal about go blocks: starting the library's own, and inspecting or
+/* internal_go.c: the functions of core.internal about go blocks: starting the library's own, and inspecting or
    influencing others. */
 #include "blocks/go.h"
 #include "blocks/park.h"

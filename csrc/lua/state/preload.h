@@ -1,4 +1,4 @@
-/* lua/preload.h: package.preload for a thread: those loaders of the starting state that do not depend on that state. */
+/* preload.h: package.preload for a thread: those loaders of the starting state that do not depend on that state. */
 #ifndef RUNNEL_LUA_PRELOAD_H
 #define RUNNEL_LUA_PRELOAD_H
 

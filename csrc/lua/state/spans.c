@@ -1,7 +1,7 @@
 /* spans.c: see spans.h. */
 #define _DEFAULT_SOURCE  /* NOLINT(bugprone-reserved-identifier): these are how MAP_ANONYMOUS is asked for */
 #define _DARWIN_C_SOURCE /* NOLINT(bugprone-reserved-identifier) */
-#include "base/spans.h"
+#include "lua/state/spans.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* lua/job.c: core.internal.job: starts the jobs of pipelines (lua/runnel/internal/jobs.lua) and delivers their
+/* job.c: core.internal.job: starts the jobs of pipelines (lua/runnel/internal/jobs.lua) and delivers their
    results. */
 #include "core/observe.h"
 #include "lua/check.h"

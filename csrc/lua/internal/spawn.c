@@ -1,4 +1,4 @@
-/* lua/spawn.c: starts programs by posix_spawn, for runnel.uv.
+/* spawn.c: starts programs by posix_spawn, for runnel.uv.
 
    libuv up to 1.52.1 starts them by fork, which copies the page tables of the program: in a heap of 500 MB a command
    takes ten milliseconds. posix_spawn shares the memory until the program runs, so its cost does not depend on the heap.

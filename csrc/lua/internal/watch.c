@@ -1,4 +1,4 @@
-/* lua/watch.c: core.internal's functions for the monitor (lua/runnel/monitor.lua) and for rn.metrics
+/* watch.c: core.internal's functions for the monitor (lua/runnel/monitor.lua) and for rn.metrics
    (lua/runnel/metrics.lua). */
 #include "tracing/watch.h"
 

@@ -1,6 +1,6 @@
-/* lua/internal.c: core.internal, a table of functions that only the library's own Lua modules call. Programs must not
-   use them; they may change at any time. lua/internal_go.c has the functions about go blocks, lua/moving.c those that
-   move values. */
+/* internal.c: core.internal, a table of functions that only the library's own Lua modules call. Programs
+   must not use them; they may change at any time. The other files of this folder add to it: internal_go.c the functions
+   about go blocks, moving.c those that move values. */
 #include <string.h>
 
 #include "base/random.h"
@@ -212,7 +212,7 @@ static int internal_seed(lua_State *L) {
   return 1;
 }
 
-void lua_internal_open(lua_State *L, lua_CFunction open_core) {
+void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
       {"current_driver", internal_current_driver},
@@ -245,7 +245,6 @@ void lua_internal_open(lua_State *L, lua_CFunction open_core) {
   lua_job_open(L);
   lua_worker_open(L);
   lua_packing_open(L);
-  lua_thread_open(L, open_core);
   lua_pool_open(L);
   lua_watch_open(L);
   lua_trace_open(L);

@@ -1,5 +1,5 @@
-/* lua/allocator.c: see lua/allocator.h. */
-#include "lua/allocator.h"
+/* allocator.c: see allocator.h. */
+#include "lua/state/allocator.h"
 
 #include <lauxlib.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/loaded.h"
-#include "base/spans.h"
+#include "lua/state/spans.h"
 
 typedef struct Allocator {
   Spans spans; /* the small blocks */

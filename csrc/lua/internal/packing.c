@@ -1,4 +1,4 @@
-/* lua/packing.c: core.internal.pack and unpack: values as bytes and back, for messages between machines. */
+/* packing.c: core.internal.pack and unpack: values as bytes and back, for messages between machines. */
 #include "core/setup.h"
 #include "lua/module.h"
 #include "states/pack.h"

@@ -1,5 +1,5 @@
-/* lua/preload.c: see lua/preload.h. */
-#include "lua/preload.h"
+/* preload.c: see preload.h. */
+#include "lua/state/preload.h"
 
 #include <lauxlib.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* lua/lua_thread.c: core.internal.start_thread, on which lua/runnel/thread.lua is built: an OS thread with a Lua state
+/* lua_thread.c: core.internal.start_thread, on which lua/runnel/thread.lua is built: an OS thread with a Lua state
    of its own.
 
    When the state that has started threads is closed, it asks those that still run to end, by closing their control
@@ -24,7 +24,7 @@
 #include "core/setup.h"
 #include "lua/check.h"
 #include "lua/module.h"
-#include "lua/preload.h"
+#include "lua/state/preload.h"
 #include "shared/status.h"
 #include "states/family.h"
 #include "states/shared_handle.h"

@@ -1,4 +1,4 @@
-/* lua/lua_sigterm.c: core.internal's functions for SIGTERM, which lua/runnel/internal/sigterm.lua uses. */
+/* lua_sigterm.c: core.internal's functions for SIGTERM, which lua/runnel/internal/sigterm.lua uses. */
 #include "port/sigterm.h"
 
 #include "lua/check.h"

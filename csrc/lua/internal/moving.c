@@ -1,4 +1,4 @@
-/* lua/moving.c: core.internal.moving: the operations with which the library's own go blocks (those of pipes, pipelines,
+/* moving.c: core.internal.moving: the operations with which the library's own go blocks (those of pipes, pipelines,
    mults and so on) move values. They differ from the public ones in two points: any number of them may wait on a
    channel, since a value that the library has taken must not be lost when the limit of waiting operations is reached;
    and they let the other go blocks run now and then (turn.h). */

@@ -1,4 +1,4 @@
-/* lua/lua_trace.c: core.internal.trace: the trace for the library's Lua modules, and for the host's prompt. */
+/* lua_trace.c: core.internal.trace: the trace for the library's Lua modules, and for the host's prompt. */
 
 #include <string.h>
 #include <time.h>
