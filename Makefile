@@ -399,7 +399,7 @@ run-docs: LDOC = $(if $(findstring lua,$(shell head -n 1 "$$(command -v ldoc)"))
 run-docs: programs
 	$(Q)rm -rf $(BUILD)/ldoc docs/reference
 	$(Q)mkdir -p $(BUILD)/ldoc
-	$(Q)$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc $(sort $(wildcard lua/runnel/*.lua))
+	$(Q)$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc $(sort $(wildcard lua/runnel/*.lua lua/runnel/rn/*.lua))
 	$(Q)$(LDOC) --quiet --fatalwarnings .
 	@echo 'written: docs/reference/index.html'
 

@@ -1,4 +1,4 @@
-/* lua_profile.c: core.internal.profile, for lua/runnel/profile.lua. */
+/* lua_profile.c: core.internal.profile, for lua/runnel/rn/profile.lua. */
 #include "profile/profile.h"
 
 #include "lua/module.h"

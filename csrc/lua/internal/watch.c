@@ -1,5 +1,5 @@
 /* watch.c: core.internal's functions for the monitor (lua/runnel/monitor.lua) and for rn.metrics
-   (lua/runnel/metrics.lua). */
+   (lua/runnel/rn/metrics.lua). */
 #include "tracing/watch.h"
 
 #include <lauxlib.h>

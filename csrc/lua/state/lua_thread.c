@@ -1,4 +1,4 @@
-/* lua_thread.c: core.internal.start_thread, on which lua/runnel/thread.lua is built: an OS thread with a Lua state
+/* lua_thread.c: core.internal.start_thread, on which lua/runnel/rn/thread.lua is built: an OS thread with a Lua state
    of its own.
 
    When the state that has started threads is closed, it asks those that still run to end, by closing their control

@@ -4,7 +4,7 @@ local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
-local timed_out = require "runnel.timed_out"
+local timed_out = require "runnel.rn.timed_out"
 local internal = core.internal
 
 local alts, cancel, sleep = internal.moving.alts, core.cancel, core.sleep

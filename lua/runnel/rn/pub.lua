@@ -11,7 +11,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
-local mult = require "runnel.mult"
+local mult = require "runnel.rn.mult"
 
 local take = core.internal.moving.take
 

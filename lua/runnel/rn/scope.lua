@@ -12,7 +12,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local timed_out = require "runnel.timed_out"
+local timed_out = require "runnel.rn.timed_out"
 local internal = core.internal
 
 local now, sleep, max = core.now, internal.sleep_at_end, math.max

@@ -3,8 +3,8 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local pmap = require "runnel.pmap"
-local retry = require "runnel.retry"
+local pmap = require "runnel.rn.pmap"
+local retry = require "runnel.rn.retry"
 
 ---@class runnel.frontier
 local frontier = {}

@@ -4,8 +4,8 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
-local mult = require "runnel.mult"
-local pipe = require "runnel.pipe"
+local mult = require "runnel.rn.mult"
+local pipe = require "runnel.rn.pipe"
 local internal = core.internal
 
 local chan, next_value, alts = core.chan, internal.moving.next, internal.moving.alts
