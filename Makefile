@@ -68,7 +68,8 @@ endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/librunnel), the
 # executable csrc/host.
-MODULE_FOLDERS  = base shared core lifetimes errors channels states blocks sim tracing port capi lua
+MODULE_FOLDERS  = base shared core lifetimes errors channels states blocks sim profile tracing port capi lua \
+                  lua/internal lua/state
 LIBRARY_FOLDERS = librunnel
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
@@ -87,8 +88,8 @@ HOST_LUA_LIBS  ?= $(or $(if $(LUA_CHOSEN),,$(call archives,lua$(LUA_VERSION))),$
 EDIT_PARTS      = edit bsd md tinfo
 EDIT           := $(call has,histedit.h)
 HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,$(EDIT_PARTS))),-ledit))
-EDITOR          = $(patsubst %,csrc/host/%.c,editing typed drawing keys editor)
-HOST_SOURCES    = $(filter-out $(if $(EDIT),,$(EDITOR)),$(wildcard csrc/host/*.c))
+EDITOR          = $(patsubst %,csrc/host/prompt/%.c,editing typed drawing keys editor)
+HOST_SOURCES    = $(filter-out $(if $(EDIT),,$(EDITOR)),$(wildcard csrc/host/*.c csrc/host/*/*.c))
 HOST_OBJECTS    = $(HOST_SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 HOST_LUA_FILES  = $(sort $(wildcard lua/runnel/host/*.lua))
 HOST_CPPFLAGS   = -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
@@ -122,7 +123,7 @@ $(eval $(call c_module,NATS,nats/core.so,csrc/nats/*.c,nats/nats.h,-lnats))
 $(eval $(call c_module,HTTP,http/curl.so,csrc/http/client/*.c,curl/curl.h zlib.h,-lcurl -lz))
 $(eval $(call c_module,HTTPD,http/core.so,csrc/http/server/*.c))
 $(eval $(call c_module,SQLITE,sqlite/core.so,csrc/sqlite/*.c,sqlite3.h,-lsqlite3))
-$(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c $(ENGINE) csrc/tracing/map.c,,,$(BUILD)/obj/monitor_assets.o))
+$(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c $(ENGINE),,,$(BUILD)/obj/monitor_assets.o))
 $(eval $(call c_module,WEBSOCKET,websocket/core.so,csrc/websocket/*.c,wslay/wslay.h zlib.h,-lwslay -lz))
 
 MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*)) lua/runnel/internal/profile/flame.lua
@@ -398,7 +399,7 @@ run-docs: LDOC = $(if $(findstring lua,$(shell head -n 1 "$$(command -v ldoc)"))
 run-docs: programs
 	$(Q)rm -rf $(BUILD)/ldoc docs/reference
 	$(Q)mkdir -p $(BUILD)/ldoc
-	$(Q)$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc $(sort $(wildcard lua/runnel/*.lua))
+	$(Q)$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc $(sort $(wildcard lua/runnel/*.lua lua/runnel/rn/*.lua))
 	$(Q)$(LDOC) --quiet --fatalwarnings .
 	@echo 'written: docs/reference/index.html'
 

@@ -39,7 +39,7 @@ for _, name in ipairs {
 end
 
 for _, name in ipairs { "alt", "reduce", "pipe", "pipeline" } do
-  for key, value in pairs(require("runnel." .. name)) do runnel[key] = value end
+  for key, value in pairs(require("runnel.rn." .. name)) do runnel[key] = value end
 end
 
 ---Ends the program at once, from the main program or a go block. Go blocks that have not ended are dropped without
@@ -58,7 +58,8 @@ function runnel.exit(code)
 end
 
 -- The rest is loaded when it is first used, because most programs need little of it: loading it all at once would cost
--- as much time again as the above (1.2 ms), and 100 KB. HOMES has the module of each name; `xf` is a module itself.
+-- as much time again as the above (1.2 ms), and 100 KB. HOMES has the module in runnel.rn of each name; `xf` is
+-- a module itself, runnel.xf.
 local HOMES = {
   broadcast = "operations", map = "operations", multiplex = "operations", split = "operations", take = "operations",
   mix = "mix", admix = "mix", solo_mode = "mix", toggle = "mix", unmix = "mix", unmix_all = "mix",
@@ -75,7 +76,7 @@ local HOMES = {
 local function load_late(_, name)
   local home = HOMES[name]
   if not home then return nil end
-  local ok, module = pcall(require, "runnel." .. home)
+  local ok, module = pcall(require, name == "xf" and "runnel.xf" or "runnel.rn." .. home)
   if not ok then
     error(('rn.%s cannot be loaded now; require "runnel.all" at the beginning loads everything: %s')
       :format(name, tostring(module)), 2)

@@ -1,5 +1,5 @@
 -- lua ldoc_input.lua OUT FILE...: writes the input for LDoc, which makes the reference, into the folder OUT, from the
--- files of lua/runnel/.
+-- files of lua/runnel/ and lua/runnel/rn/.
 --
 -- The sources have LuaCATS annotations, which editors understand and LDoc does not. This script extracts the
 -- documentation comments (those that begin with three dashes), and writes them with LDoc's tags and without code. It
@@ -27,7 +27,10 @@ local TITLES = { meta = "Channels, go blocks, time" }
 
 -- ---- reading ----
 
-local function path_of(name) return "lua/runnel/" .. name .. ".lua" end
+local paths = {} -- of the FILEs, by their names without folder and ending
+for i = 2, #arg do paths[arg[i]:match "([^/]+)%.lua$"] = arg[i] end
+
+local function path_of(name) return paths[name] or "lua/runnel/" .. name .. ".lua" end
 
 -- The documentation comments of a file: lists of lines, with the line of code that follows as `code`.
 local function blocks_of(path)
@@ -241,7 +244,10 @@ local rn = require "runnel"
 local documented = { xf = true } -- a module
 -- Whether users get what this file documents from `rn`: a predicate for items.
 local function public_in(file)
-  local module = (file == "meta" or file == "runnel") and rn or require("runnel." .. file)
+  local module = rn
+  if file ~= "meta" and file ~= "runnel" then
+    module = require((path_of(file):match "^lua/(.*)%.lua$":gsub("/", ".")))
+  end
   return function(name, kind)
     if kind == "table" then return name ~= "Channel" and name ~= "core" end
     local is_public = kind == "function" and type(module) == "table" and rn[name] ~= nil and rn[name] == module[name]

@@ -19,22 +19,22 @@ run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.tx
 # ---- the module: Lua and the core in WebAssembly ----
 
 # What a page has no use for, or cannot do. csrc/site/runnel.site.lua says so when a program asks for it.
-WASM_OTHERS    = host/inspect monitor/feed monitor/summary monitor/text monitor/view
+WASM_OTHERS    = host/runtime/inspect monitor/feed monitor/summary monitor/text monitor/view
 # What csrc/site/main.c does in its own way, what only C modules and C programs use, and threads.
-WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task lua/packing lua/pool lua/lua_thread \
-                 lua/lua_profile tracing/profile tracing/profile_state tracing/profile_timer \
-                 tracing/profile_tree tracing/profile_waits
+WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task lua/internal/packing lua/internal/pool \
+                 lua/internal/lua_profile lua/state/lua_thread profile/profile profile/profile_state \
+                 profile/profile_timer profile/profile_tree profile/profile_waits
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/source/src/l*.c))))
 WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls internal/tls uv uv/% internal/uv/% \
-                 prompt internal/prompt/% internal/need sim/% driver/% meta all file thread internal/threads/% \
-                 metrics internal/metrics_text traceparent internal/trace_context internal/tracing/otlp \
-                 $(WASM_STORY) profile internal/profile/%
+                 prompt internal/prompt/% internal/need sim/% driver/% meta all rn/file rn/thread internal/threads/% \
+                 rn/metrics internal/metrics_text rn/traceparent internal/trace_context internal/tracing/otlp \
+                 $(WASM_STORY) rn/profile internal/profile/%
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES))) \
                  lua/runnel/internal/prompt/width.lua
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
-WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,alt monitor pipe pipeline reduce \
+WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefix rn/,alt pipe pipeline reduce) \
                  $(addprefix internal/,check ends entries errors/deadlock errors/reports guard jobs short))
 # Simulated worlds, and runnel.uv on top of them. A program that uses them loads worlds.txt.
 WASM_STORY     = internal/sim/explore_world_story

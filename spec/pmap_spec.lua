@@ -418,7 +418,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         drain(pmap(1, function()
           select(2, xpcall(function() error "x" end, function() trace = debug.traceback() end))
         end, { 1 }))
-        local _, lines = trace:gsub("[^\n]*runnel/pmap%.lua[^\n]*", "")
+        local _, lines = trace:gsub("[^\n]*runnel/rn/pmap%.lua[^\n]*", "")
         assert.equal(1, lines)
       end))
     end)

@@ -2,20 +2,17 @@
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 
--- Modules of lua/runnel/ that a program requires itself, and meta.lua, which nothing loads.
+-- The modules of lua/runnel/: those that a program requires itself, and meta.lua, which nothing loads.
 local REQUIRED = {
   all = true, core_async = true, flow = true, http = true, json = true, meta = true, monitor = true, nats = true,
   prompt = true, sim = true, sqlite = true, store = true, tls = true, uv = true, xf = true,
 }
 
--- Modules of lua/runnel/ whose functions are on `rn`.
-local function modules_of_rn()
-  local list <close> = assert(io.popen "ls lua/runnel/*.lua")
+-- The names of the modules in a folder.
+local function modules_in(folder)
+  local list <close> = assert(io.popen("ls " .. folder .. "/*.lua"))
   local names = {}
-  for path in list:lines() do
-    local name = path:match "([^/]+)%.lua$"
-    if not REQUIRED[name] then names[#names + 1] = name end
-  end
+  for path in list:lines() do names[#names + 1] = path:match "([^/]+)%.lua$" end
   assert.is_true(#names > 0)
   return names
 end
@@ -53,7 +50,7 @@ describe("runnel", function()
       local function loaded()
         local list = {}
         for name in pairs(package.loaded) do
-          local part = name:match "^runnel%.(.*)"
+          local part = name:match "^runnel%.rn%.(.*)" or name:match "^runnel%.(.*)"
           if part == "mix" or part == "scope" or part == "xf" then list[#list + 1] = part end
         end
         table.sort(list)
@@ -87,20 +84,26 @@ describe("runnel", function()
       print(rn.mult(rn.chan()) ~= nil)
     ]]
     assert.matches('^false\t[^\n]+:5: rn%.mult cannot be loaded now; require "runnel%.all" at the beginning loads '
-      .. "everything: module 'runnel%.mult' not found", output)
+      .. "everything: module 'runnel%.rn%.mult' not found", output)
     assert.matches("\ntrue\n$", output)
   end)
 
-  it("has the functions of every module of lua/runnel/ that programs do not require themselves", function()
-    for _, name in ipairs(modules_of_rn()) do
+  it("has the functions of every module of lua/runnel/rn/", function()
+    for _, name in ipairs(modules_in "lua/runnel/rn") do
       local any = false
-      for key, value in pairs(require("runnel." .. name)) do
+      for key, value in pairs(require("runnel.rn." .. name)) do
         any = any or value == rn[key]
         if not (name == "timed_out" and key == "new") then assert.equal(value, rn[key], name .. "." .. key) end
       end
       assert.is_true(any, name .. " has no function of rn, so it belongs into lua/runnel/internal/")
     end
     assert.equal(require "runnel.xf", rn.xf)
+  end)
+
+  it("has beside it in lua/runnel/ only modules that programs require themselves", function()
+    for _, name in ipairs(modules_in "lua/runnel") do
+      assert.is_true(REQUIRED[name], name .. " belongs into lua/runnel/rn/, internal/, or the folder of its subject")
+    end
   end)
 
   it("can be added to", function()

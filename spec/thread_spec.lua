@@ -247,8 +247,8 @@ describe("rn.thread", function()
 
   it("has other modules of the library where package.path leads to them", function()
     local dir <close> = setmetatable(process.directory(), { __close = function(dir) dir:remove() end })
-    os.execute(("mkdir -p '%s/runnel'"):format(dir.path))
-    dir:write("runnel/mix.lua", "return { mix = 'another one' }")
+    os.execute(("mkdir -p '%s/runnel/rn'"):format(dir.path))
+    dir:write("runnel/rn/mix.lua", "return { mix = 'another one' }")
     local function mix() return type(require "runnel".mix) == "string" end
     for _ = 1, 2 do assert.is_false(rn.thread(mix):take()) end
     local path = package.path

@@ -1,4 +1,4 @@
-/* allocator: checks how a state allocates small objects (lua/allocator.h, base/spans.h).
+/* allocator: checks how a state allocates small objects (lua/state/allocator.h, lua/state/spans.h).
 
      allocator [ROUNDS [SEED]]
 

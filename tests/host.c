@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "host/options.h"
-#include "host/output.h"
-#include "host/paste.h"
-#include "host/picture.h"
-#include "host/utf8.h"
+#include "host/prompt/output.h"
+#include "host/prompt/paste.h"
+#include "host/prompt/picture.h"
+#include "host/prompt/utf8.h"
 
 #define CHECK(condition)                                                                                               \
   do {                                                                                                                 \

@@ -5,7 +5,7 @@
 #include "base/loaded.h"
 
 #ifdef __wasm__
-/* WebAssembly cannot reserve memory without taking it: base/spans.h would take 256 MB. */
+/* WebAssembly cannot reserve memory without taking it: lua/state/spans.h would take 256 MB. */
 bool stay_loaded(void) { return false; }
 #else
 

@@ -12,18 +12,19 @@
 #include "base/clock.h"
 #include "capi/runnel.h"
 #include "host/beside.h"
-#include "host/builder.h"
-#include "host/bundle.h"
-#include "host/carried.h"
-#include "host/core.h"
-#include "host/inspect.h"
-#include "host/interrupt.h"
+#include "host/bundle/builder.h"
+#include "host/bundle/bundle.h"
+#include "host/bundle/carried.h"
 #include "host/linked.h"
 #include "host/options.h"
-#include "host/output.h"
-#include "host/prompt.h"
+#include "host/prompt/output.h"
+#include "host/prompt/prompt.h"
+#include "host/prompt/terminal.h"
+#include "host/runtime/call.h"
+#include "host/runtime/core.h"
+#include "host/runtime/inspect.h"
+#include "host/runtime/interrupt.h"
 #include "host/script.h"
-#include "host/terminal.h"
 
 /* Exit status for an invalid command line, as in most programs; lua5.4 exits with 1. */
 enum { WRONG_USAGE = 2 };
@@ -97,7 +98,7 @@ static bool run(lua_State *L, const Command *c) {
     bool is_stdin = strcmp(path, "-") == 0 && strcmp(c->argv[o->script - 1], "--") != 0;
     if (!script_run(L, o, is_stdin ? NULL : path)) return false;
   }
-  if (wants_prompt(c)) return prompt_run(L, o);
+  if (wants_prompt(c)) return prompt_run(L, o->program);
   if (!has_script && !o->executes && !o->version && !script_run(L, o, NULL)) return false;
   return script_drain(L, o);
 }
@@ -153,7 +154,7 @@ int main(int argc, char **argv) {
   command.options = command.bundle ? options_of_bundle(command.bundle, argc, argv) : options_read(argc, argv);
   const Options *o = &command.options;
   if (damage) {
-    script_complain(o->program, damage);
+    call_complain(o->program, damage);
     return EXIT_FAILURE;
   }
   if (o->help) {
@@ -172,13 +173,13 @@ int main(int argc, char **argv) {
   }
   lua_State *L = luaL_newstate();
   if (!L) {
-    script_complain(o->program, "cannot create state: not enough memory"); /* uncovered: only when memory runs out */
+    call_complain(o->program, "cannot create state: not enough memory"); /* uncovered: only when memory runs out */
     return EXIT_FAILURE;
   }
   lua_pushcfunction(L, start);
   lua_pushlightuserdata(L, &command);
   int status = lua_pcall(L, 1, 1, 0);
-  if (status != LUA_OK) script_complain(o->program, lua_tostring(L, -1));
+  if (status != LUA_OK) call_complain(o->program, lua_tostring(L, -1));
   bool well = status == LUA_OK && lua_toboolean(L, -1);
   interrupt_close(L);
   print_time(o, began);

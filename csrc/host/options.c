@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/bundle.h"
+#include "host/bundle/bundle.h"
 
 static bool complain(Options *o, const char *option, const char *reason) {
   o->wrong = option;

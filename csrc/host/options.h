@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "host/bundle.h"
+#include "host/bundle/bundle.h"
 
 /* The action for go blocks that are parked forever when the script has ended. */
 typedef enum Deadlock { DEADLOCK_WARN, DEADLOCK_ERROR, DEADLOCK_IGNORE } Deadlock;

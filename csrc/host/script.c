@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "errors/error.h"
-#include "host/carried.h"
-#include "host/core.h"
-#include "host/interrupt.h"
+#include "host/bundle/carried.h"
+#include "host/runtime/call.h"
+#include "host/runtime/core.h"
+#include "host/runtime/interrupt.h"
 
 /* Requires a module and pushes its value. */
 static void push_module(lua_State *L, const char *name) {
@@ -24,86 +24,18 @@ static void push_function(lua_State *L, const char *module, const char *name) {
   lua_getfield(L, -1, name);
 }
 
-/* Protected: () -> a list of all go blocks, as text. */
-static int list_blocks(lua_State *L) {
-  push_function(L, "runnel.host.blocks", "all");
-  lua_call(L, 0, 1);
-  return 1;
-}
-
-/* Pushes the prompt's text for the table at index 1. Returns false if there is no prompt. */
-static bool describe_table(lua_State *L) {
-  lua_getfield(L, LUA_REGISTRYINDEX, SCRIPT_DESCRIBE_KEY);
-  lua_pushvalue(L, 1);
-  if (!lua_isnil(L, -2) && lua_pcall(L, 1, 1, 0) == LUA_OK && lua_isstring(L, -1)) return true;
-  lua_settop(L, 1);
-  return false;
-}
-
-/* Adds the traceback of a thread to the text on top of L, if the error at index 1 comes from a pool of threads. */
-static void add_thread(lua_State *L) {
-  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (lua_getfield(L, -1, "runnel.internal.threads.far") == LUA_TTABLE) {
-    lua_getfield(L, -1, "add");
-    lua_pushvalue(L, 1);
-    lua_pushvalue(L, -5);
-    if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
-      lua_replace(L, -4);
-      lua_pop(L, 2);
-      return;
-    }
-  }
-  lua_pop(L, 2);
-}
-
-/* The message handler: (error) -> a text with the traceback, and after Ctrl-C with the go blocks. */
-static int describe(lua_State *L) {
-  const char *message = lua_tostring(L, 1);
-  if (!message) {
-    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
-    bool is_plain = lua_istable(L, 1) && luaL_getmetafield(L, 1, "__tostring") == LUA_TNIL;
-    if (!is_plain || (!describe_table(L) && !error_push_text(L, 1))) /* shows its fields; lua5.4 does not */
-      lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
-    message = lua_tostring(L, -1);
-  }
-  luaL_traceback(L, L, message, 1);
-  add_thread(L);
-  if (!interrupt_came() || !core_sched()) return 1;
-  lua_pushcfunction(L, list_blocks);
-  if (lua_pcall(L, 0, 1, 0) == LUA_OK) lua_concat(L, 2);
-  else lua_pop(L, 1); /* uncovered: only when memory runs out */
-  return 1;
-}
-
-int script_call(lua_State *L, int nargs, int nresults) {
-  int base = lua_gettop(L) - nargs;
-  lua_pushcfunction(L, describe);
-  lua_insert(L, base);
-  interrupt_catch(L);
-  int status = lua_pcall(L, nargs, nresults, base);
-  interrupt_release(L);
-  lua_remove(L, base);
-  return status;
-}
-
-void script_complain(const char *program, const char *message) {
-  (void)fflush(stdout);
-  if (program) (void)fprintf(stderr, "%s: ", program);
-  (void)fprintf(stderr, "%s\n", message ? message : "(no message)");
-}
-
 /* Returns true if `status` is LUA_OK. Otherwise pops the message on top of L and writes it. */
 static bool succeeded(lua_State *L, const Options *o, int status) {
   if (status == LUA_OK) return true;
   core_report_unhandled(L); /* earlier errors, which may be the cause */
-  script_complain(o->program, lua_tostring(L, -1));
+  call_complain(o->program, lua_tostring(L, -1));
   lua_pop(L, 1);
   return false;
 }
 
 /* Runs the chunk below `nargs` arguments on top of L: directly, or in a simulation. */
 static int run_chunk(lua_State *L, const Options *o, int nargs) {
-  if (!o->simulated) return script_call(L, nargs, 0);
+  if (!o->simulated) return call_run(L, nargs, 0);
   int base = lua_gettop(L) - nargs;
   push_module(L, "runnel.host.simulate");
   lua_insert(L, base);
@@ -111,7 +43,7 @@ static int run_chunk(lua_State *L, const Options *o, int nargs) {
   lua_insert(L, base + 2);
   lua_pushboolean(L, !o->no_drain);
   lua_insert(L, base + 3);
-  int status = script_call(L, nargs + 3, 1);
+  int status = call_run(L, nargs + 3, 1);
   if (status != LUA_OK || lua_isstring(L, -1)) return status == LUA_OK ? LUA_ERRRUN : status;
   lua_pop(L, 1);
   return LUA_OK;
@@ -186,7 +118,7 @@ static int require_option(lua_State *L, const char *argument) {
   const char *sign = strchr(argument, '=');
   lua_getglobal(L, "require");
   lua_pushstring(L, sign ? sign + 1 : argument);
-  int status = script_call(L, 1, 1);
+  int status = call_run(L, 1, 1);
   if (status != LUA_OK) return status;
   lua_pushglobaltable(L);
   if (sign) lua_pushlstring(L, argument, (size_t)(sign - argument));
@@ -260,9 +192,9 @@ bool script_drain(lua_State *L, const Options *o) {
   if (!core_sched()) return true;
   if (o->no_drain) return all_handled(L);
   lua_pushcfunction(L, drain);
-  if (!succeeded(L, o, script_call(L, 0, 1))) return false;
+  if (!succeeded(L, o, call_run(L, 0, 1))) return false;
   const char *text = o->deadlock == DEADLOCK_IGNORE ? NULL : lua_tostring(L, -1);
-  if (text) script_complain(o->program, text);
+  if (text) call_complain(o->program, text);
   bool fails = text && o->deadlock == DEADLOCK_ERROR;
   lua_pop(L, 1);
   return all_handled(L) && !fails;

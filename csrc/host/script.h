@@ -5,18 +5,8 @@
 #include <lua.h>
 #include <stdbool.h>
 
-#include "host/bundle.h"
+#include "host/bundle/bundle.h"
 #include "host/options.h"
-
-/* The registry key of a function that turns an error that is a table into text; nil if there is none. */
-#define SCRIPT_DESCRIBE_KEY "runnel.host.describe"
-
-/* Calls the function below `nargs` arguments on top of L; Ctrl-C interrupts it. If it raises, the message with the
-   traceback takes the place of its results. Returns the status of lua_pcall. */
-int script_call(lua_State *L, int nargs, int nresults);
-
-/* Writes a message, as in "runnel: cannot open nope.lua". */
-void script_complain(const char *program, const char *message);
 
 /* --trace and --monitor: starts to record, and to serve the page. Each of these functions reports a failure and returns
    false. */

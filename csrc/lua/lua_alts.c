@@ -189,7 +189,7 @@ static const Operation ALTS = {.name = "alts", .flags = ALT_SELECT};
 /* The Lua function alt calls alts_index. */
 static const Operation ALT = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX};
 
-/* The library's own (lua/moving.c). */
+/* The library's own (lua/internal/moving.c). */
 static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_UNCOUNTED};
 
 /* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */

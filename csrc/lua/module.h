@@ -18,7 +18,7 @@ int module_alts_index(lua_State *L);
 /* sleep_at_end(ms): a sleep, also in a go block that was cancelled and has got the error. */
 int module_sleep_at_end(lua_State *L);
 
-/* alts_index(ops, opts) for the library's own go blocks: see lua/moving.c. */
+/* alts_index(ops, opts) for the library's own go blocks: see lua/internal/moving.c. */
 int module_moving_alts(lua_State *L);
 
 /* simulate(seed, shuffle, leaks, f, ...) -> true, elapsed ms, f's results | false, elapsed ms, error */
@@ -33,23 +33,22 @@ bool module_push_sched(lua_State *L);
 /* Whether no other copy of the core, from another library, is open in the state. */
 bool module_is_ours(lua_State *L);
 
-/* Each adds its part to the module on top of L: the last one the table `internal`, to which lua_internal_go_open,
-   lua_moving_open, lua_job_open, lua_worker_open, lua_packing_open, lua_thread_open, lua_pool_open, lua_watch_open,
-   lua_trace_open, lua_profile_open, lua_term_open, lua_spawn_open, lua_explore_open and lua_hosts_open add. A thread
-   opens the core in its state by `open_core`. */
+/* Each adds its part to the module on top of L; lua_internal_open adds the table `internal`. */
 void lua_chan_open(lua_State *L);
 void lua_buffer_open(lua_State *L);
 void lua_alts_open(lua_State *L);
 void lua_go_open(lua_State *L);
 void lua_run_open(lua_State *L);
 void lua_lines_open(lua_State *L);
+void lua_internal_open(lua_State *L);
+
+/* Each adds its part to that table, which is on top of L. A thread opens the core in its state by `open_core`. */
 void lua_internal_lines_open(lua_State *L);
 void lua_internal_go_open(lua_State *L);
 void lua_moving_open(lua_State *L);
 void lua_job_open(lua_State *L);
 void lua_worker_open(lua_State *L);
 void lua_packing_open(lua_State *L);
-void lua_thread_open(lua_State *L, lua_CFunction open_core);
 void lua_pool_open(lua_State *L);
 void lua_watch_open(lua_State *L);
 void lua_trace_open(lua_State *L);
@@ -58,6 +57,6 @@ void lua_term_open(lua_State *L);
 void lua_spawn_open(lua_State *L);
 void lua_explore_open(lua_State *L);
 void lua_hosts_open(lua_State *L);
-void lua_internal_open(lua_State *L, lua_CFunction open_core);
+void lua_thread_open(lua_State *L, lua_CFunction open_core);
 
 #endif

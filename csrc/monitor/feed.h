@@ -3,9 +3,9 @@
 #ifndef RUNNEL_MONITOR_FEED_H
 #define RUNNEL_MONITOR_FEED_H
 
+#include "base/map.h"
 #include "monitor/text.h"
 #include "monitor/view.h"
-#include "tracing/map.h"
 
 /* Begins as zeros. */
 typedef struct Feed {

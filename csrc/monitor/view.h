@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tracing/map.h"
+#include "base/map.h"
 #include "tracing/snapshot.h"
 
 /* Up to this many go blocks and channels, each has rows. Of more, those share rows whose names differ only in digits:

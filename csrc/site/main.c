@@ -8,8 +8,8 @@
 #include "base/sleep.h"
 #include "capi/api.h"
 #include "capi/runnel.h"
-#include "host/core.h"
-#include "host/inspect.h"
+#include "host/runtime/core.h"
+#include "host/runtime/inspect.h"
 #include "librunnel/modules.h"
 #include "lua/module.h"
 #include "site/imports.h"
@@ -22,7 +22,7 @@ extern const Module host_modules[];
    the function of an export by the export itself at the first call, and the page needs that. */
 int site_run(const char *code, const char *name, int monitored);
 
-/* ---- what csrc/host/inspect.c needs of csrc/host/core.c ---- */
+/* ---- what csrc/host/runtime/inspect.c needs of csrc/host/runtime/core.c ---- */
 
 static Sched *sched;
 

@@ -7,8 +7,8 @@
 #ifndef RUNNEL_CORE_SNAPSHOT_H
 #define RUNNEL_CORE_SNAPSHOT_H
 
+#include "base/map.h"
 #include "core/state.h"
-#include "tracing/map.h"
 
 /* What a go block waits for. */
 typedef enum SnapshotOp { SNAPSHOT_NOTHING, SNAPSHOT_TAKE, SNAPSHOT_PUT, SNAPSHOT_ALTS } SnapshotOp;

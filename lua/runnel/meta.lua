@@ -464,7 +464,7 @@ function core.internal.fail(ch, err, traceback, where) end
 function core.internal.started(block, what) end
 
 ---Starts an OS thread with a Lua state of its own, which calls runnel.internal.threads.thread_main with a copy
----of the job. For runnel.thread.
+---of the job. For rn.thread.
 ---@param job runnel.ThreadJob
 ---@param control runnel.Channel<any> closed when this state is closed
 ---@param result runnel.Channel<any> closed with an error if the thread cannot even begin
@@ -481,7 +481,7 @@ function core.internal.stop_threads() end
 ---@return any ...
 function core.internal.arrived(result) end
 
----Makes a go block show as a thread in rn.ps. For runnel.thread.
+---Makes a go block show as a thread in rn.ps. For rn.thread.
 ---@param block runnel.Channel<any> its result channel
 ---@param status userdata from start_thread
 ---@param name string
@@ -492,13 +492,13 @@ function core.internal.stands_for(block, status, name) end
 function core.internal.cores() end
 
 ---A take that does not count as a pending event: neither rn.run nor a deadlock waits for it. For the pools of
----runnel.thread.
+---rn.thread.
 ---@param ch runnel.Channel<any>
 ---@return any v
 ---@return any err
 function core.internal.listen(ch) end
 
----A random number of the scheduler, to seed another one; with `n`, seeds this one. For runnel.thread.
+---A random number of the scheduler, to seed another one; with `n`, seeds this one. For rn.thread.
 ---@param n? integer
 ---@return integer? seed
 function core.internal.seed(n) end
@@ -627,7 +627,7 @@ core.internal.thread_stops = nil
 ---@return any
 function core.internal.require(name) end
 
--- The trace, for runnel.tracing and the prompt. `parts` are letters: l for the list of channels, e for
+-- The trace, for rn.trace, rn.graph and the prompt. `parts` are letters: l for the list of channels, e for
 -- edges, r for the ring, c for the contexts of go blocks.
 
 ---@class runnel.internal.profile
@@ -887,7 +887,7 @@ function core.internal.moving.is_plain(ch) end
 ---@return any err
 function core.internal.moving.alts(ops, opts) end
 
----The work of a worker of runnel.internal.workers for each value (lua/worker.c).
+---The work of a worker of runnel.internal.workers for each value (lua/internal/worker.c).
 core.internal.worker = {}
 
 ---Makes a worker, and returns its exchange function. That puts the result on `to`, unless it is nil, and takes the next

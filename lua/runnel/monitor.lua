@@ -177,10 +177,10 @@ local function leaks_of(list)
   return true, ("%d\t%d"):format(total, #list), table.unpack(rows)
 end
 
-function commands.leaks() return leaks_of(require("runnel.leaks").leaks()) end
+function commands.leaks() return leaks_of(require("runnel.rn.leaks").leaks()) end
 
 -- Collects all garbage first.
-function commands.collect() return leaks_of(require("runnel.leaks").leaks(true)) end
+function commands.collect() return leaks_of(require("runnel.rn.leaks").leaks(true)) end
 
 -- Records a profile of some seconds, or says what there is.
 function commands.profile(self, known, _, seconds)

@@ -12,7 +12,8 @@ describe("scripts/check_includes.lua", function()
   local function check(files)
     local script = { "set -e" }
     for path, text in pairs(files) do
-      os.execute(("mkdir -p '%s/csrc/%s' '%s/obj/%s'"):format(dir.path, path:match "^%w+", dir.path, path:match "^%w+"))
+      local folder = path:match "^(.+)/"
+      os.execute(("mkdir -p '%s/csrc/%s' '%s/obj/%s'"):format(dir.path, folder, dir.path, folder))
       dir:write("csrc/" .. path, text)
       if path:match "%.c$" then
         script[#script + 1] = ("${CC:-cc} -iquote csrc -c -o obj/%s csrc/%s"):format(path:gsub("c$", "o"), path)
@@ -66,6 +67,19 @@ describe("scripts/check_includes.lua", function()
       ["core/b.h"] = "",
     }
     assert.matches("^csrc/base/a.c:1: core/b.h is above base, and must not be included there\n", err)
+    assert.equal(1, status)
+  end)
+
+  it("gives a folder in another one a place of its own in the order", function()
+    local err, status = check {
+      ["host/bundle/a.h"] = "",
+      ["host/bundle/a.c"] = '#include "host/b.h"\n',
+      ["host/b.h"] = '#include "host/bundle/a.h"\nvoid b(void);\n',
+      ["host/bundle/c.c"] = "void b(void);\nvoid c(void) { b(); }\n",
+      ["host/b.c"] = "void b(void) { }\n",
+    }
+    assert.matches("csrc/host/bundle/a.c:1: host/b.h is above host/bundle, and must not be included there\n", err)
+    assert.matches("host/bundle/c: b is defined above it, in host/b, and must not be called there\n", err)
     assert.equal(1, status)
   end)
 

@@ -404,11 +404,11 @@ end
 
 local NAMES = { "mult", "pub", "mix", "operations", "retry", "scope", "timed" }
 local library = {}
-for _, name in ipairs(NAMES) do library[name] = require("runnel." .. name) end
+for _, name in ipairs(NAMES) do library[name] = require("runnel.rn." .. name) end
 
 -- The library with one text of one module replaced by another.
 local function mutant(module, text, replacement)
-  local path = assert(package.searchpath("runnel." .. module, package.path))
+  local path = assert(package.searchpath("runnel.rn." .. module, package.path))
   local file = assert(io.open(path))
   local code = file:read "a"
   file:close()

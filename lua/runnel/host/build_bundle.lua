@@ -1,10 +1,10 @@
----The bundle behind an executable: how it is packed, written and read (csrc/host/bundle.h).
+---The bundle behind an executable: how it is packed, written and read (csrc/host/bundle/bundle.h).
 
 local builder = require "runnel.host.builder"
 
 local bundle = {}
 
----The kinds of parts, as in csrc/host/bundle.h.
+---The kinds of parts, as in csrc/host/bundle/bundle.h.
 bundle.KINDS = { script = 1, module = 2, c_module = 3, library = 4, file = 5, option = 6, version = 7 }
 
 local KIND_NAMES = {}

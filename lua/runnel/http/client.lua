@@ -12,7 +12,7 @@ local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
-local timed_out = require "runnel.timed_out"
+local timed_out = require "runnel.rn.timed_out"
 
 local lib = need("runnel.http.curl",
   "libcurl, zlib and their headers, on Debian libcurl4-openssl-dev and zlib1g-dev")

@@ -5,7 +5,7 @@ local check = require "runnel.internal.check"
 local json = require "runnel.json"
 local responses = require "runnel.http.response"
 local current = require "runnel.internal.sim.current"
-local timed_out = require "runnel.timed_out"
+local timed_out = require "runnel.rn.timed_out"
 
 local internal = core.internal
 
@@ -153,7 +153,7 @@ end
 function fakes.request(url, settings, streams)
   local function ask() return response_of(url, settings, streams, answer(url, settings)) end
   if not settings.timeout then return ask() end
-  local scopes = require "runnel.scope"
+  local scopes = require "runnel.rn.scope"
   local ok, response, err = pcall(scopes.scope, ask, { timeout = settings.timeout })
   if ok then return response, err end
   if not timed_out.is_timeout(response) then error(response, 0) end

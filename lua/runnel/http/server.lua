@@ -13,7 +13,7 @@ local check = require "runnel.internal.check"
 local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
 local request = require "runnel.http.request"
-local timed_out = require "runnel.timed_out"
+local timed_out = require "runnel.rn.timed_out"
 
 local lib = core.internal.require "runnel.http.core"
 

@@ -1,4 +1,4 @@
----The engine of the pipelines (runnel.pipeline): calls `af(value, result)` for the values of one channel, and moves the
+---The engine of the pipelines (rn.pipeline): calls `af(value, result)` for the values of one channel, and moves the
 ---values of the result channels to another one. A job runs from the call of af until `result` is closed.
 ---
 ---Workers are go blocks that take a value and call af. When all workers have a job, another one starts, up to n.

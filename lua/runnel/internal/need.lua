@@ -28,7 +28,7 @@ local function need(library, packages)
   if part then packages = BUILD:format("runnel-" .. part, packages) end
   local why = tostring(found)
   if why:find("^module '" .. library:gsub("%p", "%%%0") .. "' not found") then
-    why = why:match "it is not in this program[^\n]*" or "it is not installed" -- csrc/host/carried.c
+    why = why:match "it is not in this program[^\n]*" or "it is not installed" -- csrc/host/bundle/carried.c
   end
   error(("the library %s is needed here (%s): %s"):format(library, packages, why), level)
 end

@@ -70,7 +70,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field number integer counts the workers of a pool
 ---@field place integer|false where in the list of workers it is
 ---@field block runnel.Channel<any>|false its go block
----@field exchange function puts a result and takes the next value (lua/worker.c)
+---@field exchange function puts a result and takes the next value (lua/internal/worker.c)
 ---@field put fun(value: any, output: any): true the put function of its jobs
 ---@field call table|false stands for the calls that have got that function
 ---@field to runnel.Channel<any>|false where results go; false: `emit` gets them

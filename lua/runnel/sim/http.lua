@@ -8,7 +8,7 @@ local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
-local timed_out = require "runnel.timed_out"
+local timed_out = require "runnel.rn.timed_out"
 local upgrades = require "runnel.sim.upgrade"
 
 local internal = core.internal

@@ -8,7 +8,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
-local timed_out = require "runnel.timed_out"
+local timed_out = require "runnel.rn.timed_out"
 
 local lib = need("runnel.websocket.core", "libwslay, zlib and their headers, on Debian libwslay-dev and zlib1g-dev")
 

@@ -9,10 +9,12 @@ local bytecode = {}
 -- The modules that `require "runnel.all"` loads, and those that run in a thread. Each thread compiles those missing
 -- here.
 local MODULES = {
-  "runnel", "runnel.all", "runnel.alt", "runnel.file", "runnel.frontier", "runnel.json", "runnel.leaks",
-  "runnel.metrics", "runnel.mix", "runnel.mult", "runnel.operations", "runnel.pipe", "runnel.pipeline", "runnel.pmap",
-  "runnel.priority_buffer", "runnel.profile", "runnel.pub", "runnel.reduce", "runnel.retry", "runnel.scope",
-  "runnel.thread", "runnel.timed", "runnel.timed_out", "runnel.traceparent", "runnel.tracing", "runnel.xf",
+  "runnel", "runnel.all", "runnel.json", "runnel.xf",
+  "runnel.rn.alt", "runnel.rn.file", "runnel.rn.frontier", "runnel.rn.leaks", "runnel.rn.metrics", "runnel.rn.mix",
+  "runnel.rn.mult", "runnel.rn.operations", "runnel.rn.pipe", "runnel.rn.pipeline", "runnel.rn.pmap",
+  "runnel.rn.priority_buffer", "runnel.rn.profile", "runnel.rn.pub", "runnel.rn.reduce", "runnel.rn.retry",
+  "runnel.rn.scope", "runnel.rn.thread", "runnel.rn.timed", "runnel.rn.timed_out", "runnel.rn.traceparent",
+  "runnel.rn.tracing",
   "runnel.internal.backoff", "runnel.internal.check", "runnel.internal.ends", "runnel.internal.entries",
   "runnel.internal.guard", "runnel.internal.jobs", "runnel.internal.metrics_text", "runnel.internal.pacer",
   "runnel.internal.sendable", "runnel.internal.short", "runnel.internal.trace_context", "runnel.internal.transduce",
@@ -87,7 +89,7 @@ function bytecode.modules()
   return promise
 end
 
----Passes the bytecode from which this thread loads its modules (csrc/lua/lua_thread.c) on to threads that it starts.
+---Passes the bytecode from which this thread loads its modules (csrc/lua/state/lua_thread.c) on to those it starts.
 ---@param modules? runnel.Channel<table<string, string>>
 function bytecode.inherit(modules) promise = modules end
 

@@ -1,4 +1,4 @@
----The main function of an rn.thread, in its own Lua state: called with the job from runnel.thread.
+---The main function of an rn.thread, in its own Lua state: called with the job by rn.thread.
 
 local rn = require "runnel"
 local core = require "runnel.core"

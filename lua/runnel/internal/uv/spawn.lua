@@ -1,5 +1,5 @@
----Starts processes: by posix_spawn where the core can (csrc/lua/spawn.c), because libuv's fork takes longer the larger
----the program's heap is; else by luv.
+---Starts processes: by posix_spawn where the core can (lua/internal/spawn.c), because libuv's fork takes longer the
+---larger the program's heap is; else by luv.
 
 local internal = require("runnel.core").internal
 local current = require "runnel.internal.sim.current"

@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local timed_out = require "runnel.timed_out"
+local timed_out = require "runnel.rn.timed_out"
 
 local now, sleep, cancel, hide = core.now, core.sleep, core.cancel, core.internal.trace.hide
 

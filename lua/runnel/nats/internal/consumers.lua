@@ -5,7 +5,7 @@
 ---show the fault. So `ensure` sends the consumer a request that only the consumer itself can answer.
 
 local jetstream = require "runnel.nats.internal.jetstream"
-local timed_out = require "runnel.timed_out"
+local timed_out = require "runnel.rn.timed_out"
 local patience = require "runnel.nats.internal.patience"
 local tidying = require "runnel.nats.internal.tidying"
 

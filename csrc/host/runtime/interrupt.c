@@ -1,0 +1,206 @@
+/* interrupt.c: see interrupt.h. */
+#include "host/runtime/interrupt.h"
+
+#include <lauxlib.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "blocks/driver.h"
+#include "host/runtime/core.h"
+
+enum { ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, PATIENCE = 1000000 };
+
+/* How many seconds after SIGTERM a program may take to write the trace. */
+enum { END_S = 2 };
+
+/* The state of the signal handlers, which have no argument for it. */
+static lua_State *main_thread;
+static volatile sig_atomic_t pending; /* Ctrl-C has had no effect yet */
+static volatile sig_atomic_t came;    /* Ctrl-C was pressed */
+static struct sigaction before;       /* the previous action of Ctrl-C */
+static struct sigaction quit_before;  /* the previous action of SIGQUIT */
+static volatile sig_atomic_t wanted;  /* SIGQUIT has arrived, and its report has not been written */
+static lua_State *traced;             /* the main thread of a program that --trace records, or NULL */
+static volatile sig_atomic_t ending;  /* the signal that ends that program, or 0 */
+
+/* The hook of the main thread. While the scheduler runs there, it raises only in the function that the scheduler calls
+   for this purpose: elsewhere, for example while an error is reported, the interrupt would be lost. */
+static void stop(lua_State *L, lua_Debug *ar) {
+  const Sched *S = core_sched();
+  if (S && S->running) {
+    lua_getinfo(L, "f", ar);
+    bool asked = lua_tocfunction(L, -1) == driver_nothing;
+    lua_pop(L, 1);
+    if (!asked) return;
+  }
+  lua_sethook(L, NULL, 0, 0);
+  pending = 0;
+  luaL_error(L, "interrupted!");
+}
+
+/* The hook of a go block that was running when the signal arrived. */
+static void stop_long(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  if (pending) luaL_error(L, "interrupted!");
+}
+
+/* ---- SIGQUIT ---- */
+
+/* Protected, in the hook: () -> writes the report. */
+static int write_report(lua_State *L) {
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "runnel.host.blocks");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "report");
+  lua_call(L, 0, 1);
+  size_t size;
+  const char *text = lua_tolstring(L, -1, &size);
+  if (text) (void)fwrite(text, 1, size, stderr);
+  return 0;
+}
+
+/* The hook that SIGQUIT sets on the main thread and on the running go block: writes the report. The script
+   continues. */
+static void report(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  if (!wanted) return;
+  wanted = 0;
+  if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  int top = lua_gettop(L);
+  (void)fflush(stdout);
+  (void)fprintf(stderr, "SIGQUIT:\n");
+  if (main_thread && L != main_thread) lua_sethook(main_thread, NULL, 0, 0);
+  luaL_traceback(L, L, L == main_thread ? "the main thread:" : "the go block that is running:", 0);
+  (void)fprintf(stderr, "%s\n", lua_tostring(L, -1));
+  lua_pushcfunction(L, write_report);
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK) {
+    const char *message = lua_tostring(L, -1); /* uncovered: only when memory runs out */
+    (void)fprintf(stderr, "no report of go blocks: %s\n", message ? message : "?");
+  }
+  lua_settop(L, top);
+}
+
+static void handle_quit(int signal_number) {
+  (void)signal_number;
+  if (pending || !main_thread) return; /* Ctrl-C is pending, and will list the go blocks, too */
+  wanted = 1;
+  lua_sethook(main_thread, report, ANY_EVENT, 1);
+  const Sched *S = core_sched();
+  const Go *go = S ? S->current : NULL;
+  lua_State *co = go ? go->alt.co : NULL;
+  if (co) lua_sethook(co, report, ANY_EVENT, 1);
+}
+
+/* ---- Ctrl-C ---- */
+
+static void handle(int signal_number) {
+  if (pending && main_thread) {
+    /* seldom covered: the process may end before the coverage of these lines is written */
+    (void)signal(signal_number, SIG_DFL); /* the signal is blocked until this returns */
+    (void)raise(signal_number);
+    return; /* uncovered: the process has ended */
+  }
+  pending = 1;
+  came = 1;
+  if (main_thread) lua_sethook(main_thread, stop, ANY_EVENT, 1);
+  const Sched *S = core_sched();
+  const Go *go = S ? S->current : NULL;
+  lua_State *co = go ? go->alt.co : NULL;
+  if (co) lua_sethook(co, stop_long, LUA_MASKCOUNT, PATIENCE);
+}
+
+/* ---- SIGTERM and SIGHUP while --trace records ---- */
+
+/* The hook that such a signal sets on the main thread and on the running go block: the file is written first. */
+static void end(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  (void)alarm(0);
+  core_end_trace(L);
+  (void)signal(ending, SIG_DFL);
+  (void)raise(ending);
+}
+
+/* A second such signal; or the alarm: the hook was not called, since the program is in a long C function, or computes
+   in a coroutine of its own. */
+static void end_now(int signal_number) {
+  int number = signal_number == SIGALRM ? ending : signal_number;
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  (void)signal(number, SIG_DFL);
+  (void)sigprocmask(SIG_UNBLOCK, &set, NULL); /* the handler's own is blocked */
+  (void)raise(number);
+}
+
+static void handle_end(int signal_number) {
+  if (ending) {
+    end_now(signal_number);
+    return; /* uncovered: the process has ended */
+  }
+  ending = signal_number;
+  (void)signal(SIGALRM, end_now);
+  (void)alarm(END_S);
+  lua_sethook(traced, end, ANY_EVENT, 1);
+  const Sched *S = core_sched();
+  const Go *go = S ? S->current : NULL;
+  lua_State *co = go ? go->alt.co : NULL;
+  if (co) lua_sethook(co, end, ANY_EVENT, 1);
+}
+
+/* Sets the actions of SIGTERM and SIGHUP. `old`: the present one. */
+static void replace_ends(void (*old)(int), void (*handler)(int)) {
+  static const int signals[] = {SIGTERM, SIGHUP};
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+    struct sigaction action;
+    if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler != old) continue;
+    action = (struct sigaction){.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    sigaction(signals[i], &action, NULL);
+  }
+}
+
+void interrupt_end_trace(lua_State *L) {
+  traced = L;
+  replace_ends(SIG_DFL, handle_end);
+}
+
+void interrupt_close(lua_State *L) {
+  sigset_t ends, old;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGHUP);
+  (void)sigprocmask(SIG_BLOCK, &ends, &old);
+  lua_close(L);
+  replace_ends(handle_end, SIG_DFL);
+  (void)sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+void interrupt_catch(lua_State *L) {
+  main_thread = L;
+  pending = 0;
+  came = 0;
+  struct sigaction action = {.sa_handler = handle};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, &before);
+  action.sa_handler = handle_quit;
+  if (L) sigaction(SIGQUIT, &action, &quit_before);
+}
+
+void interrupt_release(lua_State *L) {
+  sigaction(SIGINT, &before, NULL);
+  if (L) sigaction(SIGQUIT, &quit_before, NULL);
+  if ((pending || wanted) && L) lua_sethook(L, NULL, 0, 0);
+  main_thread = NULL;
+  wanted = 0;
+  pending = 0;
+}
+
+bool interrupt_pending(void) { return pending; }
+
+bool interrupt_came(void) { return came; }

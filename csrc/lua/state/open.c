@@ -1,0 +1,55 @@
+/* open.c: runnel.core, the Lua module of the C core: it opens one scheduler for each lua_State. */
+#include "lua/module.h"
+
+#include <stdint.h>
+#include <time.h>
+
+#include "blocks/sched.h"
+#include "capi/api.h"
+#include "errors/origin.h"
+#include "errors/unhandled.h"
+#include "lua/state/allocator.h"
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+int luaopen_runnel_core(lua_State *L);
+
+/* Sets up the scheduler, which is its upvalue, and fills the module: (module) -> module */
+static int fill(lua_State *L) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  uint64_t seed = (uint64_t)now.tv_nsec * UINT64_C(0x9E3779B97F4A7C15) ^ (uint64_t)now.tv_sec ^ (uint64_t)(uintptr_t)L;
+  sched_open(L, seed);
+  lua_chan_open(L);
+  lua_buffer_open(L);
+  lua_alts_open(L);
+  lua_go_open(L);
+  lua_run_open(L);
+  lua_lines_open(L);
+  lua_internal_open(L);
+  lua_getfield(L, -1, "internal");
+  lua_thread_open(L, luaopen_runnel_core);
+  lua_pop(L, 1);
+  unhandled_open(L);
+  origin_open(L);
+  api_open(L);
+  functions_open(L);
+  return 1;
+}
+
+int luaopen_runnel_core(lua_State *L) {
+  luaL_checkversion(L);
+  if (lua_getfield(L, LUA_REGISTRYINDEX, MODULE_KEY) == LUA_TTABLE) return 1;
+  allocator_install(L);
+  lua_newuserdatauv(L, sizeof(Sched), SCHED_NUSER);
+  lua_pushvalue(L, -1);
+  lua_pushcclosure(L, fill, 1);
+  lua_newtable(L);
+  lua_call(L, 1, 1);
+  lua_insert(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &chan_tag); /* its address differs in another copy of the core */
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, MODULE_KEY);
+  return 1;
+}

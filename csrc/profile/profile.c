@@ -1,0 +1,153 @@
+/* profile.c: see profile.h. */
+#include "profile/profile.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "channels/chan.h"
+#include "core/setup.h"
+#include "profile/profile_waits.h"
+
+enum {
+  PERIOD = 1000000, /* ns of processor time between two samples of what runs */
+  ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT
+};
+
+/* ---- what runs ---- */
+
+/* The hook: Lua calls it for a coroutine that has run when the signal came. */
+static void on_hook(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &chan_tag);
+  Sched *S = (Sched *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  Profile *p = profile_active(S);
+  int64_t ns = p ? atomic_exchange(&p->due, 0) : 0;
+  if (!ns) return; /* the hook of another coroutine was faster, or the profile has ended */
+  p->ran += ns;
+  lua_pushnil(L);
+  profile_add(L, &(ProfileSample){.go = S->current, .co = L, .first = 1, .ns = ns});
+}
+
+/* Called by the signal's handler. A hook that the program, or a debugger, has set stays. */
+static void on_tick(void *data, int64_t ns) {
+  Profile *p = (Profile *)data;
+  const Go *go = p->S->current;
+  atomic_store(&p->ticked, clock_ns());
+  p->is_ahead = true;
+  if (p->is_adding) return;
+  if (!go && p->S->running) {
+    atomic_fetch_add(&p->loop, ns);
+    return;
+  }
+  atomic_fetch_add(&p->due, ns);
+  p->observer.left = profile_observer.left;
+  lua_State *L = go ? go->alt.co : p->main_thread;
+  lua_Hook hook = L ? lua_gethook(L) : NULL;
+  if (L && (!hook || hook == on_hook)) lua_sethook(L, on_hook, ANY_EVENT, 1);
+}
+
+/* ---- the beginning and the end ---- */
+
+/* __gc: a profile that has not been stopped when the state closes. */
+static int on_closed(lua_State *L) {
+  Profile *p = (Profile *)lua_touserdata(L, 1);
+  if (profile_active(p->S) != p) return 0;
+  profile_timer_stop(&p->timer);
+  p->S->observer = p->inner;
+  return 0;
+}
+
+/* Pushes a new profile. May raise. */
+static Profile *new_profile(lua_State *L, Sched *S, int namers) {
+  Profile *p = (Profile *)lua_newuserdatauv(L, sizeof *p, PROFILE_NUSER);
+  int at = lua_gettop(L);
+  memset(p, 0, sizeof *p);
+  p->observer = profile_observer;
+  p->S = S;
+  for (int key = PROFILE_RUNNING; key <= PROFILE_NAMES; key++) {
+    lua_newtable(L);
+    lua_setiuservalue(L, at, key);
+  }
+  lua_pushvalue(L, namers);
+  lua_setiuservalue(L, at, PROFILE_NAMERS);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushvalue(L, at);
+  lua_pushcclosure(L, profile_tree_add, 2);
+  lua_setiuservalue(L, at, PROFILE_HELP);
+  setup_push_meta(L, "__gc", on_closed);
+  lua_setmetatable(L, at);
+  return p;
+}
+
+static void fail(lua_State *L, const char *message) {
+  lua_pushstring(L, message);
+  lua_error(L);
+}
+
+void profile_start(lua_State *L, Sched *S, int namers) {
+  Profile *p = new_profile(L, S, namers);
+  if (profile_active(S)) fail(L, "a profile is being made already");
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  p->main_thread = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
+  const Observer *inner = S->observer;
+  p->began = clock_ns();
+  if (!S->world.clock.is_virtual) S->world.looked = p->began;
+  p->waits_since = S->world.looked;
+  random_seed(&p->random, (uint64_t)p->began);
+  profile_choose_step(p);
+  p->timer = (ProfileTimer){.tick = on_tick, .data = p, .period = PERIOD};
+  S->observer = &p->observer;
+  profile_observer.pass_to(S, inner);
+  int error = profile_timer_start(&p->timer);
+  if (!error) return;
+  S->observer = inner;
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
+  if (error == ENOSYS) fail(L, "only Linux has a timer of a thread's processor time");
+  fail(L, error == EBUSY ? "the program uses the signal SIGPROF for something else" : strerror(error));
+}
+
+int64_t profile_passed(const Sched *S) {
+  const Profile *p = profile_active(S);
+  return p ? clock_ns() - p->began : -1;
+}
+
+static void set_integer(lua_State *L, const char *name, int64_t n) {
+  lua_pushinteger(L, n);
+  lua_setfield(L, -2, name);
+}
+
+void profile_stop(lua_State *L, Sched *S) {
+  Profile *p = profile_active(S);
+  if (!p) {
+    lua_pushnil(L);
+    return;
+  }
+  int top = lua_gettop(L);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &profile_key);
+  profile_timer_stop(&p->timer);
+  atomic_store(&p->ticked, clock_ns());
+  p->is_ahead = true;
+  profile_add_present(L, p);
+  if (profile_active(S) == p) S->observer = p->inner;
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
+  lua_createtable(L, 0, 7);
+  static const char *const tables[] = {"running", "waiting", "names"};
+  for (int i = 0; i < 3; i++) {
+    lua_getiuservalue(L, top + 1, PROFILE_RUNNING + i);
+    lua_setfield(L, -2, tables[i]);
+  }
+  set_integer(L, "ran", p->ran + atomic_load(&p->due));
+  set_integer(L, "loop", atomic_load(&p->loop));
+  set_integer(L, "waited", p->waited);
+  set_integer(L, "elapsed", atomic_load(&p->ticked) - p->began);
+  lua_replace(L, top + 1);
+}

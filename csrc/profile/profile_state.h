@@ -1,0 +1,53 @@
+/* profile_state.h: the state of a profile (profile.h), for the files that make it. */
+#ifndef RUNNEL_PROFILE_STATE_H
+#define RUNNEL_PROFILE_STATE_H
+
+#include <stdatomic.h>
+
+#include "core/observe.h"
+#include "profile/profile_timer.h"
+#include "profile/profile_tree.h"
+
+enum { PROFILE_MOST_WAITS = 64 }; /* waits whose go blocks have been woken, but have not run */
+
+typedef struct Profile {
+  Observer observer;       /* S->observer points here. First */
+  const Observer *inner;   /* the trace's, to which events are passed on; or NULL */
+  Sched *S;                /* the scheduler */
+  lua_State *main_thread;  /* the main thread of the state */
+  lua_State *waits;        /* what has called the loop, and waits until it returns; or NULL */
+  int64_t waits_since;     /* since when, in ns of the loop's clock, as all times here */
+  int64_t began;           /* when the profile began */
+  int64_t step;            /* a wait is recorded once `owed` has reached this */
+  uint64_t random;         /* the state of the random generator of steps */
+  int64_t owed;            /* ns of waiting that no recorded wait stands for yet */
+  int64_t waited;          /* ns of waiting so far */
+  int64_t ran;             /* ns of Lua code in the tree */
+  bool is_idle;            /* the scheduler waits */
+  volatile bool is_ahead;  /* the scheduler waits, or a signal has come since the loop's last look at its clock */
+  volatile bool is_adding; /* a sample is being added: its time is not the program's */
+  const Alt *ended;        /* of the go block that has ended in its last run: it may be collected */
+  _Atomic int64_t ticked;  /* when the signal came last */
+  _Atomic int64_t due;     /* ns that the hook will record */
+  _Atomic int64_t loop;    /* ns in which the scheduler has run, not Lua code */
+  ProfileTimer timer;      /* the signal */
+  uint32_t nwaits;         /* how many there are in `list` */
+  ProfileWait list[PROFILE_MOST_WAITS]; /* recorded waits whose stack is read just before the go block runs again */
+} Profile;
+
+/* Its address is the registry's key of the profile. */
+extern const char profile_key;
+
+/* The functions of Profile.observer (profile_waits.c). */
+extern const Observer profile_observer;
+
+/* The profile of the scheduler, or NULL. */
+static inline Profile *profile_active(const Sched *S) {
+  return S->observer && S->observer->pass_to == profile_observer.pass_to ? (Profile *)(uintptr_t)S->observer : NULL;
+}
+
+/* Adds a sample; its go block's userdata, or nil, is on top of L, and popped. Does not raise: if memory runs out, the
+   sample is lost. */
+void profile_add(lua_State *L, const ProfileSample *s);
+
+#endif

@@ -1,0 +1,280 @@
+/* profile_waits.c: see profile_waits.h. */
+#include "profile/profile_waits.h"
+
+#include <string.h>
+
+#include "base/random.h"
+#include "channels/alt.h"
+#include "channels/chan.h"
+#include "errors/name.h"
+#include "lifetimes/root.h"
+
+enum { STEP = 1000000 }; /* ns of waiting of each go block between two recorded waits, on average */
+
+/* The profile, in a function that it observes with. */
+static inline Profile *self(const Sched *S) { return (Profile *)(uintptr_t)S->observer; }
+
+/* Passes an event on. */
+#define PASS_ON(p, event, ...)                                                                                         \
+  do {                                                                                                                 \
+    if (UNLIKELY((p)->inner != NULL) && (p)->inner->event) (p)->inner->event(__VA_ARGS__);                             \
+  } while (0)
+
+/* The time if the loop's last look at its clock may be old. */
+NOINLINE static int64_t time_ahead(Profile *p) {
+  if (p->is_idle) return clock_now(&p->S->world.clock);
+  int64_t ticked = atomic_load(&p->ticked), looked = p->S->world.looked;
+  p->is_ahead = ticked > looked;
+  return p->is_ahead ? ticked : looked;
+}
+
+/* The time: the loop's last look at its clock, or later. The loop looks often, except while a go block runs for long,
+   when signals come, and while it waits. */
+static inline int64_t time_of(Profile *p) { return UNLIKELY(p->is_ahead) ? time_ahead(p) : p->S->world.looked; }
+
+/* Fills in what has woken the go block of a wait: what runs now. */
+static void set_waker(const Sched *S, ProfileWait *w) {
+  const Go *go = S->current;
+  lua_Debug ar;
+  w->waker = go ? PROFILE_GO : S->running ? PROFILE_DRIVER : PROFILE_MAIN;
+  if (!go || !go->alt.co || !name_find_function(go->alt.co, &ar)) return;
+  memcpy(w->source, ar.short_src, sizeof w->source);
+  w->line = ar.linedefined;
+  w->origin = go->origin;
+}
+
+void profile_choose_step(Profile *p) {
+  int64_t most = 2 * (int64_t)STEP * ((int64_t)root_count(p->S) + 1);
+  p->step = 1 + (int64_t)((uint64_t)most * random_below(&p->random, 1 << 16) >> 16);
+}
+
+/* Adds the length of a wait. Returns the length to be recorded, or 0: it is not recorded. */
+static inline int64_t measure(Profile *p, int64_t since) {
+  int64_t ns = time_of(p) - (since > p->began ? since : p->began);
+  if (ns <= 0 || p->S->world.clock.is_virtual) return 0;
+  p->waited += ns;
+  p->owed += ns;
+  if (LIKELY(p->owed < p->step)) return 0;
+  int64_t counted = p->owed;
+  p->owed = 0;
+  profile_choose_step(p);
+  return counted;
+}
+
+static bool on_run(lua_State *L, Sched *S, Go *go);
+
+/* Records a wait that is over. Its stack is read when the go block runs again: the caller must not run Lua code. */
+static void record(Profile *p, const Alt *alt, int64_t ns, ProfileWait wait) {
+  wait.alt = alt;
+  wait.id = alt == &p->S->outside ? 0 : CONTAINER_OF(alt, const Go, alt)->chan.id;
+  wait.ns = ns;
+  if (!wait.waker && !(wait.chan->flags & CHAN_GO)) set_waker(p->S, &wait); /* the channel of a result tells it */
+  if (p->nwaits == PROFILE_MOST_WAITS) p->nwaits = 0; /* those never ran: the program has closed them */
+  p->list[p->nwaits++] = wait;
+  p->observer.run = on_run;
+}
+
+/* Whether the library hides the go block that waits. */
+static bool is_hidden(const Profile *p, const Alt *alt) {
+  return alt != &p->S->outside && chan_is_hidden(&CONTAINER_OF(alt, const Go, alt)->chan);
+}
+
+/* An alt has been committed: it has waited on the channel. */
+static inline void woken(Profile *p, const Alt *alt, const Chan *ch, ProfileWhat what, ProfileWaker waker) {
+  int64_t ns = measure(p, alt == &p->S->outside ? p->waits_since : alt->since);
+  if (UNLIKELY(ns) && !is_hidden(p, alt)) record(p, alt, ns, (ProfileWait){.chan = ch, .what = what, .waker = waker});
+}
+
+/* Adds the samples of a go block's, or with NULL the main program's, recorded waits. L is the stack of the latter. */
+static void add_waits(lua_State *L, Profile *p, const Alt *alt, Go *go) {
+  uint64_t id = go ? go->chan.id : 0;
+  for (uint32_t i = 0; i < p->nwaits; i++) {
+    if (p->list[i].alt != alt || p->list[i].id != id) continue;
+    ProfileWait wait = p->list[i];
+    p->list[i--] = p->list[--p->nwaits];
+    if (go) root_push(L, go);
+    else lua_pushnil(L);
+    profile_add(L, &(ProfileSample){go, go ? alt->co : L, go ? 0 : 1, wait.ns, &wait});
+    if (profile_active(p->S) != p || (go && (go->alt.state != ALT_READY || !alt_is_active(alt)))) return;
+  }
+}
+
+void profile_add_present(lua_State *L, Profile *p) {
+  Sched *S = p->S;
+  int list = lua_gettop(L) + 1;
+  uint32_t n = root_push_list(L);
+  for (uint32_t i = 1; i <= n && profile_active(S) == p; i++) {
+    Go *go = root_push_listed(L, list, i);
+    const Alt *alt = go ? &go->alt : NULL;
+    if (alt && alt->state == ALT_READY && alt_is_active(alt)) add_waits(L, p, alt, go);
+    bool waits = alt && go->slot && (alt->state == ALT_SLEEPING || (alt->count && alt_is_active(alt)));
+    int64_t ns = waits ? measure(p, alt->since) : 0;
+    if (ns && !is_hidden(p, alt)) {
+      const Waiter *w = alt->count ? alt_waiters(alt) : NULL;
+      ProfileWait wait = {.id = go->chan.id, .ns = ns, .chan = w ? w->chan : NULL};
+      wait.what = alt->flags & ALT_SELECT ? PROFILE_ALTS : w && w->is_put ? PROFILE_PUT : PROFILE_TAKE;
+      profile_add(L, &(ProfileSample){go, alt->co, 0, ns, &wait});
+    } else {
+      lua_pop(L, 1);
+    }
+  }
+  lua_settop(L, list - 1);
+  const Alt *alt = &S->outside;
+  int64_t ns = p->waits && p->waits != L && alt->state == ALT_PARKED ? measure(p, p->waits_since) : 0;
+  if (!ns || profile_active(S) != p) return;
+  const Waiter *w = alt_waiters(alt);
+  ProfileWait wait = {.ns = ns, .chan = w->chan, .what = w->is_put ? PROFILE_PUT : PROFILE_TAKE};
+  lua_pushnil(L);
+  profile_add(L, &(ProfileSample){NULL, p->waits, 0, ns, &wait});
+}
+
+/* ---- the events: see observe.h ---- */
+
+static bool on_run(lua_State *L, Sched *S, Go *go) {
+  Profile *p = self(S);
+  if (p->nwaits && alt_is_active(&go->alt)) {
+    int top = lua_gettop(L);
+    if (!lua_checkstack(L, LUA_MINSTACK)) return true;
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &profile_key); /* a finalizer may end the profile, or the go block: keeps both */
+    root_push(L, go);
+    add_waits(L, p, &go->alt, go);
+    bool is_ready = go->alt.state == ALT_READY, is_active = profile_active(S) == p;
+    lua_settop(L, top);
+    if (!is_ready || !is_active) return is_ready;
+  }
+  if (!p->nwaits && !p->inner) p->observer.run = NULL;
+  return !p->inner || !p->inner->run || p->inner->run(L, S, go);
+}
+
+/* Set by the signal's handler, until the loop looks at its clock: what waits now waits since the signal at most. */
+static void on_left(lua_State *L, Sched *S, const Alt *alt) {
+  Profile *p = self(S);
+  int64_t ticked = atomic_load(&p->ticked);
+  if (ticked <= S->world.looked && !p->inner) p->observer.left = NULL;
+  if (ticked > S->world.looked && !S->world.clock.is_virtual) {
+    S->world.looked = ticked;
+    S->world.left = 1; /* the loop looks next */
+    if (alt != p->ended && alt->state != ALT_IDLE) ((Alt *)(uintptr_t)alt)->since = ticked;
+  }
+  p->ended = NULL;
+  PASS_ON(p, left, L, S, alt);
+}
+
+static void on_end(Sched *S, const Go *go, bool is_error) {
+  Profile *p = self(S);
+  p->ended = &go->alt;
+  PASS_ON(p, end, S, go, is_error);
+}
+
+static void on_main_leaves(lua_State *L, Sched *S) {
+  Profile *p = self(S);
+  if (!S->world.clock.is_virtual) S->world.looked = clock_ns();
+  p->waits = L;
+  p->waits_since = S->world.looked;
+  PASS_ON(p, main_leaves, L, S);
+}
+
+static void on_main_runs(lua_State *L, Sched *S) {
+  Profile *p = self(S);
+  p->waits = NULL;
+  if (p->nwaits && lua_checkstack(L, LUA_MINSTACK)) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &profile_key);
+    S->running = true; /* finalizers must not wait: the results of this wait have not been taken */
+    add_waits(L, p, &S->outside, NULL);
+    S->running = false;
+    lua_pop(L, 1);
+    if (profile_active(S) != p) return;
+  }
+  PASS_ON(p, main_runs, L, S);
+}
+
+static void on_idle(Sched *S) {
+  Profile *p = self(S);
+  p->is_idle = p->is_ahead = true;
+  PASS_ON(p, idle, S);
+}
+
+static void on_awake(Sched *S) {
+  Profile *p = self(S);
+  p->is_idle = false;
+  if (!S->world.clock.is_virtual) S->world.looked = clock_ns(); /* else the next waits would seem to begin earlier */
+  PASS_ON(p, awake, S);
+}
+
+static void on_slept(Sched *S, const Alt *alt) {
+  Profile *p = self(S);
+  woken(p, alt, NULL, PROFILE_SLEEP, PROFILE_DRIVER);
+  PASS_ON(p, slept, S, alt);
+}
+
+static void on_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
+  Profile *p = self(ch->sched);
+  if (taker) woken(p, taker, ch, PROFILE_TAKE, PROFILE_NOBODY);
+  PASS_ON(p, put, L, ch, at, value, taker);
+}
+
+static void on_take(Chan *ch, const Alt *putter) {
+  Profile *p = self(ch->sched);
+  if (putter) woken(p, putter, ch, PROFILE_PUT, PROFILE_NOBODY);
+  PASS_ON(p, take, ch, putter);
+}
+
+static void on_admit(Chan *ch, const Alt *putter) {
+  Profile *p = self(ch->sched);
+  woken(p, putter, ch, PROFILE_PUT, PROFILE_NOBODY);
+  PASS_ON(p, admit, ch, putter);
+}
+
+static void on_serve(Chan *ch, const Alt *taker) {
+  Profile *p = self(ch->sched);
+  woken(p, taker, ch, PROFILE_TAKE, PROFILE_NOBODY);
+  PASS_ON(p, serve, ch, taker);
+}
+
+static void on_shared(lua_State *L, Chan *ch, int at, const Alt *alt, bool is_put) {
+  Profile *p = self(ch->sched);
+  if (alt) woken(p, alt, ch, is_put ? PROFILE_PUT : PROFILE_TAKE, PROFILE_OTHER);
+  PASS_ON(p, shared, L, ch, at, alt, is_put);
+}
+
+/* The takes that wait on the channel are completed next. */
+static void on_close(const Chan *ch) {
+  Profile *p = self(ch->sched);
+  const Link *link = ch->queues[TAKES].first;
+  for (uint32_t n = ch->waiting[TAKES]; n > 0; n--, link = link->next) {
+    const Waiter *w = CONTAINER_OF(link, const Waiter, link);
+    woken(p, w->alt, ch, PROFILE_TAKE, PROFILE_NOBODY);
+  }
+  PASS_ON(p, close, ch);
+}
+
+static void on_pass_to(Sched *S, const Observer *inner);
+
+const Observer profile_observer = {
+    .run = on_run,
+    .left = on_left,
+    .slept = on_slept,
+    .end = on_end,
+    .main_leaves = on_main_leaves,
+    .main_runs = on_main_runs,
+    .idle = on_idle,
+    .awake = on_awake,
+    .put = on_put,
+    .take = on_take,
+    .admit = on_admit,
+    .serve = on_serve,
+    .shared = on_shared,
+    .close = on_close,
+    .pass_to = on_pass_to,
+};
+
+static void on_pass_to(Sched *S, const Observer *inner) {
+  Profile *p = self(S);
+  p->inner = inner;
+  p->observer = profile_observer;
+  if (!inner) return;
+  p->observer.spawn = inner->spawn;
+  p->observer.died = inner->died;
+  p->observer.due = inner->due;
+  p->observer.report = inner->report;
+}

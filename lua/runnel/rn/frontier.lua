@@ -1,0 +1,81 @@
+---frontier: pmap_unordered over values to which the function itself adds: pages and the links on them, folders and
+---their contents, the states of a puzzle.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local pmap = require "runnel.rn.pmap"
+local retry = require "runnel.rn.retry"
+
+---@class runnel.frontier
+local frontier = {}
+
+-- A buffer that is never full: a job adds values, and must not wait for another job.
+local Queue = {}
+Queue.__index = Queue
+
+function Queue.full() return false end
+
+function Queue:count() return self.last - self.first + 1 end
+
+function Queue:add(value)
+  self[self.last + 1] = value
+  self.last = self.last + 1
+end
+
+function Queue:remove()
+  local value = self[self.first]
+  self[self.first] = nil
+  self.first = self.first + 1
+  return value
+end
+
+local OPTIONS = { buffer = true, ex_handler = true, retry = true, timeout = true, tries = true }
+
+---Calls f(value, add) with each value, `n` calls at a time, and puts the results as they become ready. `add(value)`
+---adds a value, unless an equal one was added before; it returns whether it was new. The result channel closes when all
+---calls have ended: then no value can be added any more.
+---@generic V, R
+---@param n integer
+---@param f fun(v: V, add: fun(v: V): boolean): R?, any? may park; a result of nil is left out; nil and an error is a
+---failure, as an error that it raises
+---@param values V[] those to begin with
+---@param opts? runnel.PmapOptions without `window`; `timeout` is for each try
+---@return runnel.Channel<R> results
+function frontier.frontier(n, f, values, opts)
+  check.integer(n, 1, "frontier: n")
+  check.callable(f, "frontier: f")
+  check.table(values, "frontier: values")
+  check.options(opts, OPTIONS, "frontier")
+  opts = opts or {}
+  local todo = core.chan(setmetatable({ first = 1, last = 0 }, Queue)):name "values of a frontier"
+  local seen, open = {}, 0
+
+  local function add(value)
+    if value == nil then error("add: a value expected, got nothing", 2) end
+    if seen[value] then return false end
+    seen[value] = true
+    open = open + 1
+    todo:put(value)
+    return true
+  end
+
+  -- Ends a call, in every case.
+  local Done = { __close = function()
+    open = open - 1
+    if open == 0 then todo:close() end
+  end }
+
+  local tries = (opts.tries or opts.retry) and { tries = opts.tries, retry = opts.retry, timeout = opts.timeout }
+  local function job(value)
+    local _ <close> = setmetatable({}, Done)
+    if tries then return retry.retry(f, tries, value, add) end
+    return f(value, add)
+  end
+
+  for i = 1, #values do add(values[i]) end
+  if open == 0 then todo:close() end
+  local timeout = not tries and opts.timeout or nil
+  return pmap.pmap_unordered(n, job, todo, { buffer = opts.buffer, ex_handler = opts.ex_handler, timeout = timeout })
+end
+
+return frontier
