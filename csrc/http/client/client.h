@@ -114,7 +114,7 @@ typedef struct Transfer {
   Method method;       /* of the last request; set with the options */
   curl_off_t received; /* bytes of the body so far, decompressed */
   size_t header_bytes; /* of all headers so far */
-  curl_off_t waste;    /* bytes received, less headers, body and the bytes that these allow for; see WASTE_MAX */
+  curl_off_t allowed;  /* bytes of headers and body, and those for which they allow; see WASTE_MAX */
   bool has_body;       /* a part of the body has arrived */
   z_stream *inflater;  /* decompresses the body, owned; or NULL */
   bool is_inflated;    /* the end of the compressed bytes has arrived */
@@ -184,7 +184,9 @@ void transfer_set_callbacks(Transfer *transfer);
 void transfer_free_easy(Transfer *transfer);
 
 /* Headers, or a part of the body, have arrived: they allow for other bytes. */
-void transfer_allow_waste(Transfer *transfer, size_t size);
+static inline void transfer_allow_waste(Transfer *transfer, size_t size) {
+  transfer->allowed += (curl_off_t)size * WASTE_EACH;
+}
 
 /* Takes a part of the body, decompressed. False if it is refused. */
 bool transfer_keep_body(Transfer *transfer, const char *from, size_t size);
