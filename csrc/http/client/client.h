@@ -110,16 +110,17 @@ typedef struct Transfer {
   off_t file_start, file_at; /* where in the file the body begins, and where to read next */
 
   /* Used in the thread only. */
-  Link active;         /* in the list of libcurl's transfers */
-  Method method;       /* of the last request; set with the options */
-  curl_off_t received; /* bytes of the body so far, decompressed */
-  size_t header_bytes; /* of all headers so far */
-  curl_off_t allowed;  /* bytes of headers and body, and those for which they allow; see WASTE_MAX */
-  bool has_body;       /* a part of the body has arrived */
-  z_stream *inflater;  /* decompresses the body, owned; or NULL */
-  bool is_inflated;    /* the end of the compressed bytes has arrived */
-  long requests;       /* how often it was sent: also for redirects, and again after a closed connection */
-  Refusal refusal;     /* why a function of this module has refused */
+  Link active;           /* in the list of libcurl's transfers */
+  Method method;         /* of the last request; set with the options */
+  curl_off_t received;   /* bytes of the body so far, decompressed */
+  size_t header_bytes;   /* of all headers so far */
+  curl_off_t connection; /* libcurl's number of its connection; -1: none yet, or libcurl does not tell */
+  curl_off_t allowed;    /* bytes of headers and body, and those for which they allow; see WASTE_MAX */
+  bool has_body;         /* a part of the body has arrived */
+  z_stream *inflater;    /* decompresses the body, owned; or NULL */
+  bool is_inflated;      /* the end of the compressed bytes has arrived */
+  long requests;         /* how often it was sent: also for redirects, and again after a closed connection */
+  Refusal refusal;       /* why a function of this module has refused */
 
   /* Set in the thread. Lua reads `head` and `status` once `has_head` is set, all once `has_ended` is. */
   atomic_bool has_head;        /* the headers of the last response are complete */

@@ -51,15 +51,8 @@ typedef struct Loop {
 } Loop;
 
 /* Identifies the connection of a transfer: by libcurl's number; or, if transfers share none, by the transfer. */
-static curl_off_t connection_of(const Loop *loop, CURL *easy) {
-  void *transfer = NULL;
-#if LIBCURL_VERSION_NUM >= 0x080200
-  curl_off_t id = -1;
-  if (loop->shares && curl_easy_getinfo(easy, CURLINFO_CONN_ID, &id) == CURLE_OK) return id;
-#endif
-  (void)loop;
-  (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
-  return (curl_off_t)(intptr_t)transfer;
+static curl_off_t connection_of(const Loop *loop, const Transfer *t) {
+  return loop->shares ? t->connection : (curl_off_t)(intptr_t)t;
 }
 
 /* ---- what libcurl calls ---- */
@@ -85,7 +78,12 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *s
     (void)curl_multi_assign(loop->multi, fd, (void *)at);
   }
   loop->polls[at] = (struct pollfd){.fd = fd};
-  loop->sockets[at].connection = connection_of(loop, easy);
+  Transfer *t = NULL;
+  (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&t);
+  loop->sockets[at].connection = connection_of(loop, t);
+#if LIBCURL_VERSION_NUM >= 0x080200
+  if (loop->shares) (void)curl_easy_getinfo(easy, CURLINFO_CONN_ID, &loop->sockets[at].connection); /* a new one, too */
+#endif
   if (what & CURL_POLL_IN) loop->polls[at].events |= POLLIN;
   if (what & CURL_POLL_OUT) loop->polls[at].events |= POLLOUT;
   return 0;
@@ -162,7 +160,7 @@ static void settle(Socket *socket, Transfer *t) {
 
 /* Removes it from libcurl. */
 static void remove_transfer(Loop *loop, Transfer *t) {
-  curl_off_t connection = connection_of(loop, t->easy);
+  curl_off_t connection = connection_of(loop, t);
   (void)curl_multi_remove_handle(loop->multi, t->easy);
   for (size_t i = 1; i <= loop->count; i++) {
     if (loop->sockets[i].connection == connection) settle(&loop->sockets[i], t);
@@ -288,7 +286,7 @@ static bool refuse_waste(Loop *loop, Socket *socket) {
   bool is_used = false;
   for (Link *link = loop->active.first; link; link = list_next(&loop->active, link)) {
     Transfer *t = CONTAINER_OF(link, Transfer, active);
-    if (connection_of(loop, t->easy) != connection) continue;
+    if (connection_of(loop, t) != connection) continue;
     is_used = true;
     settle(socket, t);
     client_lock(t->client);
@@ -303,7 +301,7 @@ static bool refuse_waste(Loop *loop, Socket *socket) {
   for (Link *link = loop->active.first, *next; link; link = next) {
     Transfer *t = CONTAINER_OF(link, Transfer, active);
     next = list_next(&loop->active, link);
-    if (connection_of(loop, t->easy) != connection) continue;
+    if (connection_of(loop, t) != connection) continue;
     t->refusal = REFUSED_WASTE;
     finish_transfer(loop, t, CURLE_ABORTED_BY_CALLBACK);
   }
