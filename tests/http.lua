@@ -93,7 +93,9 @@ local WAYS = {
         return
       end
     end
-    if name == "long" and not opts.max and not opts.timeout then assert(#table.concat(body) == 1000000) end
+    local _, err = pieces:poll() -- on a busy machine the server may find that the client reads too slowly
+    local page = err == nil and head()
+    if name == "long" and page and page.status == 200 then assert(#table.concat(body) == 1000000) end
   end,
   function() table.concat(jar:all()) end,
   function() jar:add(("Set-Cookie: c%d=1; domain=127.0.0.1"):format(random(10))) end,

@@ -47,6 +47,30 @@ static inline bool bytes_add(Bytes *bytes, const void *data, size_t size) {
   return true;
 }
 
+/* Moves all bytes of a queue to the end of another one. Returns false if memory runs out: then nothing is moved. */
+static inline bool bytes_move(Bytes *to, Bytes *from) {
+  if (bytes_length(to) > 0) {
+    if (!bytes_add(to, bytes_first(from), bytes_length(from))) return false;
+    bytes_clear(from);
+    return true;
+  }
+  Bytes empty = *to;
+  *to = *from;
+  *from = empty;
+  return true;
+}
+
+/* An empty queue keeps its memory if it has at most this many bytes. */
+enum { BYTES_KEPT = 4096 };
+
+/* Removes bytes from the front. */
+static inline void bytes_drop(Bytes *bytes, size_t size) {
+  bytes->from += size;
+  if (bytes_length(bytes) > 0) return;
+  bytes_clear(bytes);
+  if (bytes->capacity > BYTES_KEPT) bytes_free(bytes);
+}
+
 /* Moves at most `size` bytes from the front to `to`; returns their number. */
 static inline size_t bytes_take(Bytes *bytes, char *to, size_t size) {
   size_t n = bytes_length(bytes) < size ? bytes_length(bytes) : size;

@@ -276,12 +276,10 @@ static void pull(Conn *conn) {
   }
   if (visit->reply.failed) conn_close(conn);
   if (conn->is_closed) return;
-  Bytes *next = page && conn->is_answered ? &page->message.bytes : &visit->reply.bytes;
-  Bytes empty = conn->out;
-  conn->out = *next;
-  *next = empty;
-  if (bytes_length(&conn->out)) conn->is_answered = true;
-  conn->is_done = conn->is_answered && (!page || (page->ended && text_length(&page->message) == 0));
+  Answer *answer = &conn->answer;
+  (void)bytes_move(&conn->out, page && answer->has_begun ? &page->message.bytes : &visit->reply.bytes);
+  if (bytes_length(&conn->out)) answer->has_begun = true;
+  answer->is_done = answer->has_begun && (!page || (page->ended && text_length(&page->message) == 0));
 }
 
 static void end(Conn *conn, Ending ending) {

@@ -3,7 +3,7 @@
 #ifndef RUNNEL_MONITOR_PAGE_H
 #define RUNNEL_MONITOR_PAGE_H
 
-#include "http/server/advance.h"
+#include "http/server/conn.h"
 #include "monitor/desk.h"
 #include "monitor/feed.h"
 

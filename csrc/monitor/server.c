@@ -179,7 +179,7 @@ static bool make_token(char token[TOKEN_LENGTH + 1]) {
   return true;
 }
 
-static bool open_engine(Server *server) {
+static bool open_engine(Server *server, int port, char why[256]) {
   int64_t second = 1000 * CLOCK_MS, idle = IDLE_SECONDS * second;
   Hub *hub = &server->engine.hub;
   hub->user = &http_user;
@@ -190,7 +190,10 @@ static bool open_engine(Server *server) {
                          .body = MOST_FORM,
                          .head = idle,
                          .idle = idle};
-  return engine_open(&server->engine, server->site.desk.thread.wakeup);
+  Place place = {.address = "127.0.0.1", .port = port, .fd = -1};
+  bool ok = engine_open(&server->engine, &place, server->site.desk.thread.wakeup, why, 256);
+  server->site.port = server->engine.port;
+  return ok;
 }
 
 bool server_start(Server *server, Watch *watch, int port, bool control, const char *program, int period,
@@ -201,9 +204,7 @@ bool server_start(Server *server, Watch *watch, int port, bool control, const ch
   server->site.control = control;
   server->period = period;
   (void)snprintf(server->program, sizeof server->program, "%s", program);
-  server->engine.fd = listen_at(&(Place){.address = "127.0.0.1", .port = port, .fd = -1}, &server->site.port, why, 256);
-  if (server->engine.fd < 0) return false;
-  bool ok = open_engine(server) && make_token(server->site.token);
+  bool ok = open_engine(server, port, why) && make_token(server->site.token);
   (void)snprintf(server->url, sizeof server->url, "http://127.0.0.1:%d/?token=%s", server->site.port,
                  server->site.token);
   return ok && thread_start(&desk->thread, "runnel-monitor", run, server) == 0;

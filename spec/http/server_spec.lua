@@ -124,6 +124,25 @@ describe("http.serve", function()
       end
     end)
 
+    it("can be read to the end of their body when the response has been sent", function()
+      local sent, ended = rn.chan(), nil
+      local server <close> = serve(function(req)
+        local pieces = req:pieces()
+        rn.go(function()
+          sent:take()
+          ended = table.concat(rn.into({}, pieces):take())
+        end)
+        return 200, nil, "answer"
+      end)
+      local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+      conn:write "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
+      conn:write(("x"):rep(100))
+      assert.match("^HTTP/1.1 200 .*answer$", (conn:read():take()))
+      sent:put(true)
+      wait_for(function() return ended end)
+      assert.equal(100, #ended)
+    end)
+
     it("can be read only once as pieces", function()
       local server <close> = serve(function(req)
         req:pieces()
@@ -187,6 +206,27 @@ describe("http.serve", function()
       local status, body, headers = ask(server, "HEAD /chunks")
       assert.same({ 200, "" }, { status, body })
       assert.not_match("Content%-Length", headers)
+    end)
+
+    it("to HEAD have no body if the server itself gives them, either", function()
+      local server <close> = serve(function(req)
+        if req.path == "/late" then rn.sleep(60000) end
+        error "wrong"
+      end, { timeout = 300, max = 10 })
+      for path, expected in pairs { ["/wrong"] = 500, ["/late"] = 503, ["/long"] = 413 } do
+        local status, body, headers
+        reported(function()
+          status, body, headers = ask(server, "HEAD " .. path, path == "/long" and "Content-Length: 11\r\n\r\n" or nil)
+        end)
+        assert.same({ expected, "" }, { status, body })
+        assert.match("Content%-Length: [1-9]", headers)
+      end
+      -- What is sent for a later request of the connection is no response to HEAD.
+      local answer = exchange(server, "HEAD /long HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n")
+      assert.match("\r\n\r\n$", answer)
+      local quick <close> = serve(function() return 200 end)
+      answer = exchange(quick, "HEAD / HTTP/1.1\r\nHost: x\r\n\r\nGARBAGE\r\n\r\n")
+      assert.match("HTTP/1.1 400 .*\r\n\r\n400: .*\n$", answer)
     end)
 
     it("without a body have no length, unless the program says it", function()

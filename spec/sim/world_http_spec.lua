@@ -10,7 +10,7 @@ local has_http, http = pcall(require, "runnel.http")
 has_http = has_http and pcall(function() return http.get end) and pcall(function() return http.serve end)
 
 describe("runnel.http in a simulated world", function()
-  if not has_luv or not has_http then return pending "luv, libcurl or libmicrohttpd is not installed" end
+  if not has_luv or not has_http then return pending "luv or libcurl is not installed" end
   before_each(uv_stage.open)
   after_each(uv_stage.close)
 
@@ -241,8 +241,12 @@ describe("runnel.http in a simulated world", function()
     it("is refused by a function that answers otherwise, with its headers", function()
       local err, response = between(function(req)
         if req.path == "/no" then return 403, { ["X-Why"] = "not you" }, "go away" end
+        if req.path == "/channel" then return 404, nil, rn.to_chan { "go ", "away" } end
         return select(3, req:websocket { origins = {} })
       end, function()
+        local conn <close> = assert(require("runnel.uv").connect("server", 80))
+        conn:write "GET /channel HTTP/1.1\r\nHost: server\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"
+        assert.match("^HTTP/1.1 404 .*\r\n\r\ngo away$", table.concat(rn.into({}, conn:read()):take()))
         local _, err, response = http.websocket "ws://server/no"
         assert.equal(403, select(3, http.websocket("ws://server/", { origin = "https://other.example" })).status)
         return err, response

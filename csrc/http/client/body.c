@@ -1,11 +1,6 @@
 /* body.c: the part of a response's body that has arrived, decompressed; see client.h. */
 #include "http/client/client.h"
 
-void transfer_allow_waste(Transfer *t, size_t size) {
-  curl_off_t more = (curl_off_t)size * WASTE_EACH;
-  t->waste = t->waste > more ? t->waste - more : 0;
-}
-
 bool transfer_keep_body(Transfer *t, const char *from, size_t size) {
   if (t->max && (curl_off_t)size > t->max - t->received) return transfer_refuse(t, REFUSED_BODY);
   t->received += (curl_off_t)size;

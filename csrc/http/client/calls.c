@@ -40,6 +40,7 @@ int transfer_start(lua_State *L) {
   Transfer *t = (Transfer *)handle_new(L, &transfer_type, sizeof *t, TRANSFER_VALUES);
   t->client = (Client *)handle_hold(client);
   t->file = -1;
+  t->connection = -1;
   t->is_over = true;
   lua_pushvalue(L, 4);
   lua_setiuservalue(L, 6, TRANSFER_NEWS);

@@ -38,8 +38,8 @@ enum { ENOUGH = 256 * 1024 };
    have a limit of 300 KB themselves. */
 enum { HEADERS_MAX = 256 * 1024 };
 
-/* The limit of a server's bytes that are neither headers nor body: those between chunks, bodies of redirects,
-   compressed bytes without contents. Each byte of headers and body allows for WASTE_EACH more, as do WASTE_EACH bytes
+/* The limit of a server's bytes on a connection that are neither headers nor body: those between chunks, bodies of
+   redirects, compressed bytes without contents. Each byte of headers and body allows for WASTE_EACH more, as do WASTE_EACH bytes
    of an upload for one: HTTP/2 and TLS put some around each piece. Between pieces a server of HTTP/2 may send a ping of
    39 bytes every 15 s, say; the limit is so high that these do not reach it in two months. */
 enum { WASTE_MAX = 16 << 20, WASTE_EACH = 64 };
@@ -110,16 +110,17 @@ typedef struct Transfer {
   off_t file_start, file_at; /* where in the file the body begins, and where to read next */
 
   /* Used in the thread only. */
-  Link active;         /* in the list of libcurl's transfers */
-  Method method;       /* of the last request; set with the options */
-  curl_off_t received; /* bytes of the body so far, decompressed */
-  size_t header_bytes; /* of all headers so far */
-  curl_off_t waste;    /* bytes received, less headers, body and the bytes that these allow for; see WASTE_MAX */
-  bool has_body;       /* a part of the body has arrived */
-  z_stream *inflater;  /* decompresses the body, owned; or NULL */
-  bool is_inflated;    /* the end of the compressed bytes has arrived */
-  long requests;       /* how often it was sent: also for redirects, and again after a closed connection */
-  Refusal refusal;     /* why a function of this module has refused */
+  Link active;           /* in the list of libcurl's transfers */
+  Method method;         /* of the last request; set with the options */
+  curl_off_t received;   /* bytes of the body so far, decompressed */
+  size_t header_bytes;   /* of all headers so far */
+  curl_off_t connection; /* libcurl's number of its connection; -1: none yet, or libcurl does not tell */
+  curl_off_t allowed;    /* bytes of headers and body, and those for which they allow; see WASTE_MAX */
+  bool has_body;         /* a part of the body has arrived */
+  z_stream *inflater;    /* decompresses the body, owned; or NULL */
+  bool is_inflated;      /* the end of the compressed bytes has arrived */
+  long requests;         /* how often it was sent: also for redirects, and again after a closed connection */
+  Refusal refusal;       /* why a function of this module has refused */
 
   /* Set in the thread. Lua reads `head` and `status` once `has_head` is set, all once `has_ended` is. */
   atomic_bool has_head;        /* the headers of the last response are complete */
@@ -184,7 +185,9 @@ void transfer_set_callbacks(Transfer *transfer);
 void transfer_free_easy(Transfer *transfer);
 
 /* Headers, or a part of the body, have arrived: they allow for other bytes. */
-void transfer_allow_waste(Transfer *transfer, size_t size);
+static inline void transfer_allow_waste(Transfer *transfer, size_t size) {
+  transfer->allowed += (curl_off_t)size * WASTE_EACH;
+}
 
 /* Takes a part of the body, decompressed. False if it is refused. */
 bool transfer_keep_body(Transfer *transfer, const char *from, size_t size);

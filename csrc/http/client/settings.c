@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -219,6 +220,9 @@ void settings_apply(lua_State *L, const char *url, int at, Transfer *t, bool is_
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (is_new) options_must(L, "url", set_usual(t->easy));
   options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_URL, url));
+  /* If connections are shared (thread.c), a request waits until it is known whether it can use one that is being made.
+     Without TLS, it never could. */
+  options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_PIPEWAIT, strncasecmp(url, "https:", 6) == 0 ? 1L : 0L));
   set_limits(L, at, t);
   bool has_settings = lua_istable(L, at);
   t->is_stream = has_settings && get_boolean(L, at, "is_stream");

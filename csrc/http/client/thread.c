@@ -25,11 +25,15 @@ enum { KEPT_CONNECTIONS = 256 };
 /* The most sockets of a transfer: two attempts to connect, and the pipe of a thread that resolves the name. */
 enum { SOCKETS_EACH = 4 };
 
+/* Requests of HTTP/2 share connections from this release of libcurl on. Older ones forget to pass on data for some of
+   the transfers that share one: 7.88 does. 8.14.1 does not: it has passed the specs, with many of them paused. */
+enum { SHARES_SINCE = 0x080e01 };
+
 /* A socket of libcurl; and, in no relation to it, one that is ready. */
 typedef struct Socket {
-  Transfer *owner;          /* its transfer; NULL for libcurl's own */
-  struct pollfd ready;      /* copied from `polls`, which libcurl changes */
-  Transfer *owner_of_ready; /* as `owner` */
+  curl_off_t connection; /* the connection of the socket: see connection_of */
+  curl_off_t waste;      /* bytes received, less what transfers have allowed for; see WASTE_MAX */
+  struct pollfd ready;   /* copied from `polls`, which libcurl changes */
 } Socket;
 
 typedef struct Loop {
@@ -43,7 +47,13 @@ typedef struct Loop {
   int64_t due;          /* deadline of libcurl's next call, in ms of the monotonic clock; INT64_MAX: never */
   List active;          /* libcurl's transfers */
   bool is_used;         /* there was a transfer since the multi handle was made */
+  bool shares;          /* transfers may share connections */
 } Loop;
+
+/* Identifies the connection of a transfer: by libcurl's number; or, if transfers share none, by the transfer. */
+static curl_off_t connection_of(const Loop *loop, const Transfer *t) {
+  return loop->shares ? t->connection : (curl_off_t)(intptr_t)t;
+}
 
 /* ---- what libcurl calls ---- */
 
@@ -56,18 +66,24 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *s
     size_t last = loop->count--;
     if (last == at) return 0;
     loop->polls[at] = loop->polls[last];
-    loop->sockets[at].owner = loop->sockets[last].owner;
+    loop->sockets[at].connection = loop->sockets[last].connection;
+    loop->sockets[at].waste = loop->sockets[last].waste;
     (void)curl_multi_assign(loop->multi, loop->polls[at].fd, (void *)at);
     return 0;
   }
   if (!at) {
     if (loop->count + 1 == loop->capacity) return -1; /* uncovered: transfer_begin has made room */
     at = ++loop->count;
+    loop->sockets[at].waste = 0;
     (void)curl_multi_assign(loop->multi, fd, (void *)at);
   }
   loop->polls[at] = (struct pollfd){.fd = fd};
-  loop->sockets[at].owner = NULL;
-  (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&loop->sockets[at].owner);
+  Transfer *t = NULL;
+  (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&t);
+  loop->sockets[at].connection = connection_of(loop, t);
+#if LIBCURL_VERSION_NUM >= 0x080200
+  if (loop->shares) (void)curl_easy_getinfo(easy, CURLINFO_CONN_ID, &loop->sockets[at].connection); /* a new one, too */
+#endif
   if (what & CURL_POLL_IN) loop->polls[at].events |= POLLIN;
   if (what & CURL_POLL_OUT) loop->polls[at].events |= POLLOUT;
   return 0;
@@ -87,9 +103,8 @@ static void make_multi(Loop *loop) {
   (void)curl_multi_setopt(loop->multi, CURLMOPT_SOCKETDATA, (void *)loop);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERFUNCTION, on_timer);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERDATA, (void *)loop);
-  /* Each transfer has a connection to itself, with HTTP/2, too. When several share one, libcurl 7.88 forgets to pass on
-     data for some of them. libcurl 8.14 does not; but count_bytes needs a socket for each transfer. */
-  (void)curl_multi_setopt(loop->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+  long sharing = loop->shares ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING;
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_PIPELINING, sharing);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS);
 }
 
@@ -137,12 +152,18 @@ static void drop_transfer(Transfer *t) {
   handle_release(t);
 }
 
+/* Takes off the waste of its connection what the transfer has allowed for. */
+static void settle(Socket *socket, Transfer *t) {
+  socket->waste = socket->waste > t->allowed ? socket->waste - t->allowed : 0;
+  t->allowed = 0;
+}
+
 /* Removes it from libcurl. */
 static void remove_transfer(Loop *loop, Transfer *t) {
+  curl_off_t connection = connection_of(loop, t);
   (void)curl_multi_remove_handle(loop->multi, t->easy);
   for (size_t i = 1; i <= loop->count; i++) {
-    if (loop->sockets[i].owner == t)
-      loop->sockets[i].owner = NULL; /* libcurl closes a connection without naming its transfer */
+    if (loop->sockets[i].connection == connection) settle(&loop->sockets[i], t);
   }
   list_remove(&loop->active, &t->active);
   loop->kept -= SOCKETS_EACH;
@@ -258,21 +279,42 @@ static int patience(const Loop *loop) {
   return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
-/* Counts bytes that are about to be read from a transfer's socket. */
-static void count_bytes(Transfer *t, int fd) {
-  int n = 0;
-  if (t && ioctl(fd, FIONREAD, &n) == 0) t->waste += n;
+/* Whether too many bytes have arrived on a connection that are neither headers nor body. Then ends its transfers, which
+   changes the sockets. */
+static bool refuse_waste(Loop *loop, Socket *socket) {
+  curl_off_t connection = socket->connection, uploads = 0;
+  bool is_used = false;
+  for (Link *link = loop->active.first; link; link = list_next(&loop->active, link)) {
+    Transfer *t = CONTAINER_OF(link, Transfer, active);
+    if (connection_of(loop, t) != connection) continue;
+    is_used = true;
+    settle(socket, t);
+    client_lock(t->client);
+    if (t->no_receive) socket->waste = 0; /* further bytes are kept until the transfer continues */
+    client_unlock(t->client);
+    curl_off_t sent = 0;
+    (void)curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
+    uploads += sent / WASTE_EACH;
+  }
+  if (!is_used) socket->waste = 0;
+  if (socket->waste - uploads <= WASTE_MAX) return false;
+  for (Link *link = loop->active.first, *next; link; link = next) {
+    Transfer *t = CONTAINER_OF(link, Transfer, active);
+    next = list_next(&loop->active, link);
+    if (connection_of(loop, t) != connection) continue;
+    t->refusal = REFUSED_WASTE;
+    finish_transfer(loop, t, CURLE_ABORTED_BY_CALLBACK);
+  }
+  return true;
 }
 
-/* Whether too many bytes have arrived that are neither headers nor body. */
-static bool is_wasteful(Transfer *t) {
-  curl_off_t sent = 0;
-  if (!t || t->waste <= WASTE_MAX) return false;
-  client_lock(t->client);
-  if (t->no_receive) t->waste = 0; /* further bytes are kept until the transfer continues */
-  client_unlock(t->client);
-  (void)curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
-  return t->waste - sent / WASTE_EACH > WASTE_MAX;
+/* Counts the bytes that are about to be read from a socket. False if there were too many. */
+static bool count_bytes(Loop *loop, size_t at) {
+  Socket *socket = &loop->sockets[at];
+  int n = 0;
+  if (socket->waste > WASTE_MAX && refuse_waste(loop, socket)) return false;
+  if (ioctl(loop->polls[at].fd, FIONREAD, &n) == 0) socket->waste += n;
+  return true;
 }
 
 /* Lets libcurl handle ready sockets. */
@@ -282,21 +324,15 @@ static void work(Loop *loop) {
   CURLMcode code = CURLM_OK;
   for (size_t i = 1; i <= loop->count; i++) {
     if (!loop->polls[i].revents) continue;
-    loop->sockets[nready].ready = loop->polls[i];
-    loop->sockets[nready++].owner_of_ready = loop->sockets[i].owner;
+    if ((loop->polls[i].revents & POLLIN) && !count_bytes(loop, i)) return; /* the next poll reports the others again */
+    loop->sockets[nready++].ready = loop->polls[i];
   }
   for (size_t i = 0; i < nready && code == CURLM_OK; i++) {
-    Transfer *owner = loop->sockets[i].owner_of_ready;
     int what = 0, fd = loop->sockets[i].ready.fd, events = loop->sockets[i].ready.revents;
     if (events & (POLLIN | POLLHUP)) what |= CURL_CSELECT_IN;
     if (events & POLLOUT) what |= CURL_CSELECT_OUT;
     if (events & (POLLERR | POLLNVAL)) what |= CURL_CSELECT_ERR;
-    if (events & POLLIN) count_bytes(owner, fd);
     code = curl_multi_socket_action(loop->multi, fd, what, &running);
-    if (code != CURLM_OK || !is_wasteful(owner)) continue;
-    owner->refusal = REFUSED_WASTE;
-    finish_transfer(loop, owner, CURLE_ABORTED_BY_CALLBACK);
-    break; /* further ready sockets may have been its own; the next poll reports them again */
   }
   if (code == CURLM_OK && loop->due <= clock_ms()) {
     loop->due = INT64_MAX;
@@ -319,6 +355,7 @@ static bool closes_idle(Loop *loop) {
 
 void *thread_run(void *data) {
   Loop loop = {.client = (Client *)data, .due = INT64_MAX};
+  loop.shares = curl_version_info(CURLVERSION_NOW)->version_num >= SHARES_SINCE;
   Wakeup *wakeup = loop.client->thread.wakeup;
   struct pollfd alone = {0}; /* as long as there is no array */
   while (!thread_ends(&loop.client->thread)) {

@@ -205,6 +205,9 @@ static int before_request(void *data, char *to, char *from, int to_port, int fro
   Transfer *t = (Transfer *)data;
   (void)to, (void)from, (void)to_port, (void)from_port;
   t->requests++;
+#if LIBCURL_VERSION_NUM >= 0x080200
+  (void)curl_easy_getinfo(t->easy, CURLINFO_CONN_ID, &t->connection); /* unknown once the transfer is done */
+#endif
   *t->error = 0; /* libcurl keeps the first text: that of the closed connection */
   return CURL_PREREQFUNC_OK;
 }

@@ -1,7 +1,5 @@
-/* advance.c: see advance.h. */
-#include "http/server/advance.h"
-
-#include "http/server/input.h"
+/* advance.c: does all that is possible now on a connection, and decides what to wait for. */
+#include "http/server/conn.h"
 
 /* How long the server goes on with a request whose client has closed its sending side, from the head of the request.
    Most such clients have closed the whole connection. */
@@ -15,21 +13,20 @@ static void flush(Conn *conn) {
   Hub *hub = conn->hub;
   bool has_flushed;
   do {
-    size_t sent;
-    if (bytes_length(&conn->out) == 0 && conn->request && !conn->is_done) hub->user->pull(conn);
+    if (bytes_length(&conn->out) == 0 && conn->request && !conn->answer.is_done) hub->user->pull(conn);
     if (conn->is_closed) return;
-    if (!wire_send(&conn->wire, &conn->out, &sent)) {
+    ptrdiff_t sent = wire_send(&conn->wire, &conn->out);
+    if (sent < 0) {
       conn_close(conn);
       return;
     }
-    conn_progress(conn, &conn->writing, sent);
+    conn_progress(conn, &conn->writing, (size_t)sent);
     has_flushed = sent > 0 && bytes_length(&conn->out) == 0;
-  } while (has_flushed && conn->request && !conn->is_done);
+  } while (has_flushed && conn->request && !conn->answer.is_done);
 }
 
 /* Switches to the other protocol, after a response with status 101. */
 static void upgrade(Conn *conn) {
-  conn->upgrades = false;
   conn->is_raw = true;
   conn->keeps = false;
   conn->phase = PHASE_RAW;
@@ -37,15 +34,14 @@ static void upgrade(Conn *conn) {
 
 /* Ends the request if its whole response has been sent. Returns true if another request may have arrived. */
 static bool finish(Conn *conn) {
-  if (!conn->is_done || conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) return false;
+  if (!conn->answer.is_done || conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) return false;
   if (conn_is_writing(conn)) return false;
-  if (conn->is_cut) {
-    conn_close(conn);
-    return false;
+  if (conn->answer.is_cut) {
+    conn_refuse(conn, 500, "500: the server has failed\n", END_FAILED);
+    return !conn->is_closed;
   }
-  conn->resets = false;
   conn_end_request(conn, END_COMPLETE);
-  if (!conn->keeps || conn->expects) {
+  if (!conn->keeps || conn->answer.closes || conn->expects) {
     conn_linger(conn);
     return false;
   }
@@ -63,14 +59,14 @@ static bool is_reading(const Conn *conn) {
 /* Whether the client has closed its sending side, so that it counts as gone when GRACE is over. */
 static bool may_be_gone(const Conn *conn) {
   return conn->is_half && conn->request && !conn->is_raw && !is_reading(conn) &&
-         !(conn->is_done && conn_is_writing(conn));
+         !(conn->answer.is_done && conn_is_writing(conn));
 }
 
 static int64_t due(const Conn *conn) {
   const Limits *limits = &conn->hub->limits;
   int64_t when = INT64_MAX;
   if (conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) when = conn->until;
-  if (conn->request && !conn->is_answered && limits->request) when = earlier(when, conn->since + limits->request);
+  if (conn->request && !conn->answer.has_begun && limits->request) when = earlier(when, conn->since + limits->request);
   if (may_be_gone(conn)) when = earlier(when, conn->since + GRACE);
   if (conn->reading.runs) when = earlier(when, conn->reading.time);
   if (conn->writing.runs) when = earlier(when, conn->writing.time);
@@ -107,7 +103,7 @@ void advance(Conn *conn) {
     input_take(conn);
     while (!conn->is_closed && conn->has_more && input_is_wanted(conn)) input_receive(conn);
     if (!conn->is_closed) flush(conn);
-    if (!conn->is_closed && conn->upgrades && !conn->is_raw) {
+    if (!conn->is_closed && conn->answer.upgrades && !conn->is_raw) {
       upgrade(conn);
       input_take(conn);
     }
@@ -144,10 +140,11 @@ void advance_timer(Conn *conn) {
   const Limits *limits = &conn->hub->limits;
   int64_t now = conn->hub->now;
   bool is_over = (conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) && now >= conn->until;
-  bool is_late = conn->request && !conn->is_answered && limits->request && now >= conn->since + limits->request;
+  bool is_late = conn->request && !conn->answer.has_begun && limits->request && now >= conn->since + limits->request;
   bool has_gone = may_be_gone(conn) && now >= conn->since + GRACE;
   bool reads_nothing = pace_is_over(&conn->writing, now) && !reads_slowly(conn);
-  if (reads_nothing) conn->resets = true; /* otherwise the system would keep the rest until the client has read it */
+  if (reads_nothing)
+    conn->answer.resets = true; /* otherwise the system would keep the rest until the client has read it */
   if (is_over && conn->phase == PHASE_HEAD && !conn_is_idle(conn))
     conn_refuse(conn, 408, "408: the headers did not arrive in time\n", END_GONE);
   else if (is_over || has_gone || reads_nothing) conn_close(conn);

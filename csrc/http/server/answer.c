@@ -6,14 +6,13 @@
 
 static Request *request_at(lua_State *L) { return (Request *)handle_check(L, 1, REQUEST_TYPE); }
 
-static void lock(Request *request) { (void)pthread_mutex_lock(&request->server->lock); }
+static void lock(Request *request) { server_lock(request->server); }
 
 void request_resume(Request *request) {
   Server *server = request->server;
-  if (request->is_resumed || !request->conn) return;
-  request->is_resumed = true;
-  request->next_resumed = server->resumed;
-  server->resumed = (Request *)handle_hold(request);
+  if (request->resumed.next || !request->conn) return;
+  (void)handle_hold(request);
+  list_append(&server->resumed, &request->resumed);
 }
 
 /* Wakes the thread once the ready go blocks have run, or at once if no scheduler runs. */
@@ -25,21 +24,20 @@ static void wake_later(lua_State *L, Server *server) {
 /* Releases the lock; with `resumes`, first makes the thread look at the request. */
 static void unlock(lua_State *L, Request *request, bool resumes) {
   if (resumes) request_resume(request);
-  (void)pthread_mutex_unlock(&request->server->lock);
+  server_unlock(request->server);
   if (resumes) wake_later(L, request->server);
 }
 
 /* ---- the request ---- */
 
-/* request:head() -> method, target, address, whether there is a body, whether the client offers another protocol */
+/* request:head() -> method, target, address, whether the client offers another protocol */
 static int head(lua_State *L) {
   const Request *request = request_at(L);
   lua_pushstring(L, request->text);
   lua_pushstring(L, request->target);
   lua_pushstring(L, request->address);
-  lua_pushboolean(L, request->has_body);
   lua_pushboolean(L, request->can_upgrade);
-  return 5;
+  return 4;
 }
 
 /* request:headers() -> a list of alternating names and values */
@@ -59,9 +57,9 @@ static int headers(lua_State *L) {
    memory. */
 static bool send_continue(Request *request) {
   static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-  if (!request->expects || request->has_continued || request->is_answered) return true;
-  request->has_continued = bytes_add(&request->out, text, sizeof text - 1);
-  return request->has_continued;
+  if (!request->expects || request->answer.has_begun) return true;
+  request->expects = !bytes_add(&request->out, text, sizeof text - 1);
+  return !request->expects;
 }
 
 /* The most bytes that are received at a time. */
@@ -81,13 +79,13 @@ static void note_bytes(void *data) {
   if (tells) events_add(&request->server->events, request, EVENT_BODY);
   else if (request->conn) (void)watch(request, false); /* until a go block waits again */
   request->wants_body = false;
-  (void)pthread_mutex_unlock(&request->server->lock);
+  server_unlock(request->server);
   if (tells) (void)events_post(&request->server->events);
 }
 
 bool request_receive(Request *request) {
   char block[DIRECT_BLOCK];
-  if (!request->is_direct || !request->conn || request->is_whole) return true;
+  if (!request->answer.is_given || !request->conn || request->is_whole) return true;
   ssize_t n = request->is_dry ? -1 : recv(request->conn->wire.fd, block, sizeof block, MSG_DONTWAIT);
   request->is_dry = n < DIRECT_BLOCK;
   request->is_whole = n == 0;
@@ -97,10 +95,10 @@ bool request_receive(Request *request) {
 
 /* The result of read_body if there are no bytes. Call it with the lock, which this releases. */
 static int read_nothing(lua_State *L, Request *request) {
-  bool is_end = request->is_whole && !request->why, had_continued = request->has_continued;
+  bool is_end = request->is_whole && !request->ending, expected = request->expects;
   bool ok = is_end || send_continue(request);
   if (!is_end) request->wants_body = true;
-  unlock(L, request, had_continued != request->has_continued);
+  unlock(L, request, expected != request->expects);
   if (!ok) return luaL_error(L, "not enough memory");
   if (!is_end) return 0;
   lua_pushboolean(L, false);
@@ -135,13 +133,13 @@ static int read_body(lua_State *L) {
 
 /* request:why() -> why the server has ended the request, or nil */
 static int why_ended(lua_State *L) {
-  static const char *const names[] = {[WHY_GONE] = "gone",         [WHY_SLOW] = "slow",   [WHY_LATE] = "late",
-                                      [WHY_TOO_LONG] = "too_long", [WHY_WRONG] = "wrong", [WHY_MEMORY] = "memory"};
+  static const char *const names[] = {[END_GONE] = "gone",         [END_SLOW] = "slow",   [END_LATE] = "late",
+                                      [END_TOO_LONG] = "too_long", [END_WRONG] = "wrong", [END_MEMORY] = "memory"};
   Request *request = request_at(L);
   lock(request);
-  Why why = request->why;
+  Ending ending = request->ending;
   unlock(L, request, false);
-  lua_pushstring(L, names[why]); /* nil for NULL */
+  lua_pushstring(L, names[ending]); /* nil for NULL */
   return 1;
 }
 
@@ -184,7 +182,7 @@ static bool add_headers(lua_State *L, int at, Request *request, Reply *reply) {
 
 /* Whether the connection ends after the response. With the lock. */
 static bool must_close(const Request *request) {
-  return !request->keeps || request->server->drains || (request->expects && !request->has_continued);
+  return !request->keeps || request->server->drains || request->expects;
 }
 
 /* What follows the bytes that `give` passes to the connection. */
@@ -200,33 +198,20 @@ static bool give(lua_State *L, Request *request, Reply *reply, const char *body,
   lock(request);
   bool closes = rest != REST_RAW && must_close(request);
   if (closes) reply_field(reply, "Connection", "close");
-  else if (request->is_old && request->asks_to_keep) reply_field(reply, "Connection", "keep-alive");
+  else if (request->is_old) reply_field(reply, "Connection", "keep-alive");
   reply_end(reply);
   reply_add(reply, body, size);
-  bool is_wanted = !reply->failed && !request->is_answered && !request->why;
-  if (is_wanted && bytes_length(&request->out) == 0) {
-    Bytes empty = request->out;
-    request->out = reply->bytes;
-    reply->bytes = empty;
-  } else if (is_wanted && !bytes_add(&request->out, bytes_first(&reply->bytes), bytes_length(&reply->bytes))) {
-    reply->failed = true;
-    is_wanted = false;
-  }
-  if (is_wanted) {
-    request->is_answered = true;
+  bool is_wanted = !request->answer.has_begun && !request->ending;
+  bool ok = !reply->failed && (!is_wanted || bytes_move(&request->out, &reply->bytes));
+  if (ok && is_wanted) {
+    request->answer =
+        (Answer){.has_begun = true, .is_done = rest == REST_NONE, .closes = closes, .upgrades = rest == REST_RAW};
     request->status = reply->status;
-    request->is_done = rest == REST_NONE;
-    request->closes = closes;
-    request->upgrades = rest == REST_RAW;
-    if (request->upgrades) request->is_whole = false;
+    if (rest == REST_RAW) request->is_whole = false;
   }
-  unlock(L, request, is_wanted);
+  unlock(L, request, ok && is_wanted);
   bytes_free(&reply->bytes);
-  return !reply->failed;
-}
-
-static bool has_body(const Request *request, unsigned status) {
-  return !request->is_head && status != 204 && status != 304;
+  return ok;
 }
 
 static int refused(Reply *reply) {
@@ -234,46 +219,31 @@ static int refused(Reply *reply) {
   return 2;
 }
 
-/* request:respond(status, body, length, name, value, ...) -> true | false, the name of a header that is not allowed, or
-   nil if the headers are too long. `length` is the value of Content-Length for a response without a body, such as one
-   to HEAD; -1: the length of `body`. Does nothing if the server has ended the request. */
+/* request:respond(status, body, length, name, value, ...) -> true, whether there is a body to write | false, the name of
+   a header that is not allowed, or nil if the headers are too long. If `body` is nil, it is written later. `length` is
+   that of a body which is written later; or the value of Content-Length for a response without a body, such as one to
+   HEAD; -1: unknown, or the length of `body`. Does nothing if the server has ended the request. */
 static int respond(lua_State *L) {
   Request *request = request_at(L);
   unsigned status = (unsigned)luaL_checkinteger(L, 2);
-  size_t size;
-  const char *body = luaL_checklstring(L, 3, &size);
+  size_t size = 0;
+  const char *body = luaL_optlstring(L, 3, NULL, &size);
   lua_Integer length = luaL_checkinteger(L, 4);
   check_strings(L, 5);
   Reply reply = {0};
   reply_begin(&reply, status, &request->server->date);
   if (!add_headers(L, 5, request, &reply)) return refused(&reply);
-  bool has = has_body(request, status);
-  bool has_length = has || (status != 204 && (length >= 0 || (request->is_head && status != 304)));
-  if (has_length) reply_length(&reply, has || length < 0 ? size : (uint64_t)length);
-  if (!give(L, request, &reply, body, has ? size : 0, REST_NONE)) return luaL_error(L, "not enough memory");
-  lua_pushboolean(L, true);
-  return 1;
-}
-
-/* request:stream(status, size, name, value, ...) -> true, whether there is a body to write | false, name or nil: as
-   `respond`, but the body is written later. `size` is its length in bytes, or negative if that is unknown. */
-static int stream(lua_State *L) {
-  Request *request = request_at(L);
-  unsigned status = (unsigned)luaL_checkinteger(L, 2);
-  lua_Integer size = luaL_checkinteger(L, 3);
-  check_strings(L, 4);
-  Reply reply = {0};
-  reply_begin(&reply, status, &request->server->date);
-  if (!add_headers(L, 4, request, &reply)) return refused(&reply);
-  bool has = has_body(request, status);
-  request->promised = size < 0 ? UINT64_MAX : (uint64_t)size;
-  request->has_chunks = has && size < 0 && !request->is_old;
+  bool has = !request->is_head && status != 204 && status != 304, writes = has && !body;
+  if (body && (has || (length < 0 && request->is_head && status != 304))) length = (lua_Integer)size;
+  if (length >= 0 && status != 204) reply_length(&reply, (uint64_t)length);
+  request->has_chunks = writes && length < 0 && !request->is_old;
   if (request->has_chunks) reply_field(&reply, "Transfer-Encoding", "chunked");
-  if (has && size < 0 && request->is_old) request->keeps = false;
-  if (size >= 0 && status != 204) reply_length(&reply, (uint64_t)size);
-  if (!give(L, request, &reply, "", 0, has ? REST_OF_BODY : REST_NONE)) return luaL_error(L, "not enough memory");
+  if (writes && length < 0 && request->is_old) request->keeps = false;
+  request->promised = !writes ? 0 : length < 0 ? UINT64_MAX : (uint64_t)length;
+  if (!give(L, request, &reply, body, has ? size : 0, writes ? REST_OF_BODY : REST_NONE))
+    return luaL_error(L, "not enough memory");
   lua_pushboolean(L, true);
-  lua_pushboolean(L, has);
+  lua_pushboolean(L, writes);
   return 2;
 }
 
@@ -284,7 +254,7 @@ static int upgrade(lua_State *L) {
   Request *request = request_at(L);
   check_strings(L, 2);
   lock(request);
-  bool is_answered = request->is_answered;
+  bool is_answered = request->answer.has_begun;
   unlock(L, request, false);
   if (!request->can_upgrade || is_answered)
     return luaL_error(L, "the request does not offer another protocol, or has a response");
@@ -313,9 +283,8 @@ static bool add_bytes(Request *request, const char *bytes, size_t size) {
 /* Sends bytes of another protocol from this thread, without waking the server's thread, if no other bytes wait and
    there is no TLS. Returns whether nothing is left to send. With the lock, so that the connection stays open. */
 static bool send_at_once(Request *request) {
-  size_t sent;
   if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return false;
-  return wire_send(&request->conn->wire, &request->out, &sent) && bytes_length(&request->out) == 0;
+  return wire_send(&request->conn->wire, &request->out) >= 0 && bytes_length(&request->out) == 0;
 }
 
 /* request:write(bytes) -> true | false: wait for EVENT_ROOM before the next write, or, if the server has ended the
@@ -326,9 +295,9 @@ static int write_body(lua_State *L) {
   const char *bytes = luaL_checklstring(L, 2, &size);
   if (size > request->promised) return 0;
   lock(request);
-  bool ok = request->why || size == 0 || add_bytes(request, bytes, size);
+  bool ok = request->ending || size == 0 || add_bytes(request, bytes, size);
   bool is_sent = size == 0 || send_at_once(request);
-  bool has_room = !request->why && bytes_length(&request->out) < BODY_WINDOW;
+  bool has_room = !request->ending && bytes_length(&request->out) < BODY_WINDOW;
   if (!has_room) request->wants_room = true;
   unlock(L, request, !is_sent);
   if (!ok) return luaL_error(L, "not enough memory");
@@ -337,42 +306,28 @@ static int write_body(lua_State *L) {
   return 1;
 }
 
+bool request_finish(Request *request, bool is_cut) {
+  Answer *answer = &request->answer;
+  if (answer->is_done) return false;
+  answer->is_done = true;
+  answer->is_cut = is_cut;
+  answer->resets = is_cut && request->is_old;
+  return true;
+}
+
 /* request:finish(is_cut) -> whether it is complete: the response ends. If `is_cut`, or if bytes are missing to its
-   length, the client sees that it is incomplete. */
+   length, the client sees that it is incomplete. Without a response the client gets status 500. */
 static int finish(lua_State *L) {
   Request *request = request_at(L);
   bool is_cut = lua_toboolean(L, 2) || (request->promised && request->promised != UINT64_MAX);
   lock(request);
-  if (!request->is_done && request->has_chunks && !is_cut && !bytes_add(&request->out, "0\r\n\r\n", 5)) is_cut = true;
-  if (!request->is_done) {
-    request->is_done = true;
-    request->is_cut = is_cut;
-    request->resets = is_cut && request->is_old;
-  }
-  unlock(L, request, true);
+  bool ends_chunks = request->has_chunks && !is_cut && !request->answer.is_done;
+  if (ends_chunks && !bytes_add(&request->out, "0\r\n\r\n", 5)) is_cut = true;
+  unlock(L, request, request_finish(request, is_cut));
   lua_pushboolean(L, !is_cut);
   return 1;
 }
 
-/* request:abandon(): the program gives no answer. Sends status 500, or cuts the response if it has begun. */
-static int abandon(lua_State *L) {
-  static const char text[] = "500: the server has failed\n";
-  Request *request = request_at(L);
-  Reply reply = {0};
-  reply_begin(&reply, 500, &request->server->date);
-  reply_field(&reply, "Content-Type", "text/plain; charset=utf-8");
-  reply_length(&reply, sizeof text - 1);
-  request->keeps = false;
-  (void)give(L, request, &reply, text, request->is_head ? 0 : sizeof text - 1, REST_NONE);
-  lock(request);
-  bool is_left = !request->is_done;
-  if (is_left) request->is_done = request->is_cut = true;
-  if (is_left) request->resets = request->is_old;
-  unlock(L, request, is_left);
-  return 0;
-}
-
-const luaL_Reg answer_methods[] = {{"head", head},       {"headers", headers},  {"read", read_body},
-                                   {"why", why_ended},   {"respond", respond},  {"stream", stream},
-                                   {"upgrade", upgrade}, {"write", write_body}, {"finish", finish},
-                                   {"abandon", abandon}, {NULL, NULL}};
+const luaL_Reg answer_methods[] = {{"head", head},        {"headers", headers}, {"read", read_body},
+                                   {"why", why_ended},    {"respond", respond}, {"upgrade", upgrade},
+                                   {"write", write_body}, {"finish", finish},   {NULL, NULL}};

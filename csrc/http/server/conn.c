@@ -24,7 +24,7 @@ void conn_close(Conn *conn) {
   conn->is_closed = true;
   timers_remove(&hub->timers, &conn->timer);
   poller_remove(&hub->poller, &conn->item);
-  if (conn->resets)
+  if (conn->answer.resets)
     (void)setsockopt(conn->wire.fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
   wire_close(&conn->wire);
   bytes_free(&conn->in);
@@ -42,8 +42,7 @@ void conn_free(Conn *conn) {
 
 void conn_linger(Conn *conn) {
   wire_end(&conn->wire);
-  size_t sent;
-  bool ok = wire_send(&conn->wire, &conn->out, &sent);
+  bool ok = wire_send(&conn->wire, &conn->out) >= 0;
   bool is_silent = !conn->client_keeps && conn->phase == PHASE_WHOLE && bytes_length(&conn->in) == 0;
   bool is_over = (conn->is_half || is_silent) && !wire_has_unread(&conn->wire);
   if (!ok || is_over || shutdown(conn->wire.fd, SHUT_WR) != 0) {
@@ -57,7 +56,8 @@ void conn_linger(Conn *conn) {
 }
 
 void conn_refuse(Conn *conn, unsigned status, const char *text, Ending ending) {
-  bool has_begun = conn->is_answered, is_sent = conn->is_done && !conn_is_writing(conn);
+  const Answer *answer = &conn->answer;
+  bool has_begun = answer->has_begun, is_sent = answer->is_done && !answer->is_cut && !conn_is_writing(conn);
   bool is_users = conn->request;
   conn->keeps = false;
   conn_end_request(conn, ending);
@@ -72,10 +72,10 @@ void conn_refuse(Conn *conn, unsigned status, const char *text, Ending ending) {
   if (status == 503) reply_field(&reply, "Retry-After", "1");
   reply_length(&reply, strlen(text));
   reply_end(&reply);
-  reply_add(&reply, text, strlen(text));
-  bool ok = !reply.failed && bytes_add(&conn->out, bytes_first(&reply.bytes), bytes_length(&reply.bytes));
+  if (!conn->is_head) reply_add(&reply, text, strlen(text));
+  bool ok = !reply.failed && bytes_move(&conn->out, &reply.bytes);
   bytes_free(&reply.bytes);
-  conn->is_answered = conn->is_done = true;
+  conn->answer = (Answer){.has_begun = true, .is_done = true};
   conn->client_keeps = true; /* the client may still send */
   conn->phase = PHASE_WHOLE; /* its bytes are not parsed any more */
   if (!ok) conn_close(conn);
@@ -85,9 +85,10 @@ void conn_refuse(Conn *conn, unsigned status, const char *text, Ending ending) {
 
 void conn_await_head(Conn *conn) {
   conn->phase = PHASE_HEAD;
-  conn->is_answered = conn->is_done = conn->is_cut = conn->resets = conn->upgrades = false;
+  conn->answer = (Answer){0};
   conn->seen = 0;
-  conn->has_begun = false;
+  conn->has_begun = conn->is_head = false;
+  conn->reading = conn->writing = (Pace){.time = conn->hub->limits.idle};
   conn->until = conn->hub->now + conn->hub->limits.idle;
 }
 
@@ -102,15 +103,13 @@ Conn *conn_open(Hub *hub, int fd, const Peer *peer, bool is_surplus) {
   conn->peer = *peer;
   conn->is_surplus = is_surplus;
   conn->client_keeps = true;
-  conn->reading = conn->writing = (Pace){.time = hub->limits.idle};
   conn_await_head(conn);
   conn->is_greeting = hub->context;
   if (conn->is_greeting) conn->until = hub->now + hub->limits.head;
   if (is_surplus) conn->until = hub->now + LINGER;
-  bool ok = poller_add(&hub->poller, &conn->item, fd, POLLER_IN | POLLER_HALF);
-  if (ok && hub->context) conn->wire.tls = hub->lib->begin(hub->context, NULL);
-  if (!ok || (hub->context && !conn->wire.tls)) {
-    if (ok) poller_remove(&hub->poller, &conn->item);
+  if (hub->context) conn->wire.tls = hub->lib->begin(hub->context, NULL);
+  bool ok = !hub->context || conn->wire.tls;
+  if (!ok || !poller_add(&hub->poller, &conn->item, fd, POLLER_IN | POLLER_HALF)) {
     wire_close(&conn->wire);
     free(conn);
     return NULL;

@@ -1,5 +1,4 @@
-/* conn.h: a connection of an HTTP server, between its socket and the code that answers requests (the user): its state,
-   its beginning and its end. input.h handles received bytes; advance.h does all that is possible next.
+/* conn.h: a connection of an HTTP server, between its socket and the code that answers requests (the user).
 
    A connection has one request at a time. The user is a table of functions (ConnUser). There are two: the monitor, and
    request.c, whose requests Lua answers. All of this runs in the server's thread. The user makes all bytes of a
@@ -21,13 +20,27 @@ enum { CONN_BLOCK = 64 * 1024 };
 
 /* How a request has ended. */
 typedef enum Ending {
-  END_COMPLETE, /* the response has been sent */
+  NOT_ENDED,
+  END_COMPLETE, /* the user has given the whole response, and it has been sent */
+  END_FAILED,   /* the user has given no response */
   END_GONE,     /* the client has closed the connection, or reads too slowly */
   END_SLOW,     /* the client sends its body too slowly */
-  END_LATE,     /* there was no response in time */
+  END_LATE,     /* there was no response within the limit */
   END_TOO_LONG, /* its body is longer than the limit */
-  END_WRONG     /* its body breaks the rules, or there is no memory for it */
+  END_WRONG,    /* its body breaks the rules of HTTP */
+  END_MEMORY    /* there is no memory for its body */
 } Ending;
+
+/* What the user says of its response. */
+typedef struct Answer {
+  bool has_begun; /* there is a response */
+  bool is_done;   /* the user has passed the whole response */
+  bool is_cut;    /* it is incomplete: the connection ends with it, or the client gets status 500 if it has not begun */
+  bool resets;    /* closing the connection resets it: no bytes are left to the system, and the client notices */
+  bool closes;    /* the connection ends after it */
+  bool upgrades;  /* it changes the protocol */
+  bool is_given;  /* the protocol has changed, and the user reads from the socket itself */
+} Answer;
 
 struct Conn;
 
@@ -48,7 +61,7 @@ typedef struct ConnUser {
   void (*whole)(struct Conn *conn);
 
   /* Called when the client can take more. Puts the next bytes of the response, if there are any, into conn->out, which
-     is empty; sets is_answered, is_done, is_cut, keeps, upgrades and is_given (below). Call `advance` when there is
+     is empty; sets conn->answer, and clears conn->expects if a status of 100 was sent. Call `advance` when there is
      more, so that the connection calls this again. */
   void (*pull)(struct Conn *conn);
 
@@ -115,19 +128,15 @@ typedef struct Conn {
   bool is_greeting;  /* the TLS handshake is not complete; it has the same time limit as a head */
   bool has_begun;    /* PHASE_HEAD: a byte of the head has arrived */
   bool is_half;      /* the client has closed its sending side */
+  bool is_head;      /* the response to this request has no body, since its method is HEAD */
   bool has_body;     /* a body follows the head of this request */
   bool has_more;     /* the TLS session has decrypted bytes that were not received */
   bool is_surplus;   /* there are too many connections: its first request gets status 503 */
   bool expects;      /* the client waits for a status of 100 */
-  bool is_answered;  /* there is a response */
-  bool is_done;      /* the whole response is in `out` or has been sent */
-  bool is_cut;       /* the response is incomplete: the connection ends with it */
-  bool resets;       /* closing the connection resets it: no bytes are left to the system, and the client notices */
+  Answer answer;     /* the response to this request */
   bool keeps;        /* the connection stays open after this request */
   bool client_keeps; /* the client allows that */
-  bool upgrades;     /* the response changes the protocol */
   bool is_raw;       /* the protocol has changed */
-  bool is_given;     /* and the user reads from the socket itself */
   size_t seen;       /* how many bytes of the head head_find has read */
   Chunks chunks;     /* of a body in chunks */
   uint64_t left;     /* bytes of the body that have not arrived; PHASE_LINGER: how many more bytes to drop */
@@ -141,6 +150,8 @@ typedef struct Conn {
   uint32_t slot;     /* the index of the address in Engine.counts */
   Peer peer;         /* the other end */
 } Conn;
+
+/* ---- conn.c: the beginning and the end ---- */
 
 /* Makes a connection of a socket, and owns the socket. If there is no memory, closes the socket and returns NULL. */
 Conn *conn_open(Hub *hub, int fd, const Peer *peer, bool is_surplus);
@@ -163,6 +174,28 @@ void conn_close(Conn *conn);
 
 /* Frees a closed connection. */
 void conn_free(Conn *conn);
+
+/* ---- input.c: received bytes. These functions may close the connection ---- */
+
+/* Whether to read from the socket: within a body, only once the user has taken all earlier bytes. */
+bool input_is_wanted(const Conn *conn);
+
+/* Uses the bytes in conn->in, as far as the phase and the user allow. */
+void input_take(Conn *conn);
+
+/* Receives bytes, and uses them. */
+void input_receive(Conn *conn);
+
+/* ---- advance.c: does all that is possible now, and decides what to wait for ---- */
+
+/* Call it when the socket is ready. */
+void advance_event(Conn *conn, unsigned bits);
+
+/* Call it when the timer has fired. */
+void advance_timer(Conn *conn);
+
+/* Makes the connection call its user again: to pass on bytes of a body, or to get the next bytes of a response. */
+void advance(Conn *conn);
 
 /* Whether bytes wait to be sent. */
 static inline bool conn_is_writing(const Conn *conn) {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "http/server/advance.h"
+#include "http/server/conn.h"
 
 /* How many connections above the limit get status 503; further ones are closed at once. */
 enum { SURPLUS = 64 };
@@ -20,8 +20,12 @@ static const int64_t PAUSE = 100 * CLOCK_MS;
    accepts connections to a shared port whose TCP handshakes have begun. */
 static const int64_t DRAIN = 250 * CLOCK_MS;
 
-bool engine_open(Engine *engine, const Wakeup *wakeup) {
+bool engine_open(Engine *engine, const Place *place, const Wakeup *wakeup, char *why, size_t size) {
   Hub *hub = &engine->hub;
+  engine->shares = place->shares;
+  engine->is_given = place->fd >= 0;
+  engine->fd = listen_at(place, &engine->port, why, size);
+  if (engine->fd < 0) return false;
   hub->now = clock_ns();
   hub->timers.tick = timers_tick(hub->now);
   random_seed(&engine->seed, (uint64_t)hub->now ^ (uint64_t)(uintptr_t)engine);
@@ -141,18 +145,17 @@ bool engine_is_drained(const Engine *engine) { return engine->hub.drains && engi
 
 /* ---- the loop ---- */
 
-static int shorter(int ms, int64_t ns) {
-  int64_t other = ns <= 0 ? 0 : ns / CLOCK_MS + 1;
-  return other < ms || ms < 0 ? (int)other : ms;
-}
+static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* For how long to wait, in ms: until a deadline, and at most `ms`; negative: no limit. */
 static int time_to_wait(const Engine *engine, int ms) {
   const Hub *hub = &engine->hub;
-  int timer = timers_wait(&hub->timers, hub->now);
-  if (timer >= 0 && (timer < ms || ms < 0)) ms = timer;
-  if (engine->fd >= 0 && !engine->is_watched) ms = shorter(ms, engine->again - hub->now);
-  if (hub->drains && engine->until != INT64_MAX) ms = shorter(ms, engine->until - hub->now);
-  return ms;
+  int64_t due = timers_due(&hub->timers);
+  if (engine->fd >= 0 && !engine->is_watched) due = earlier(due, engine->again);
+  if (hub->drains) due = earlier(due, engine->until);
+  if (due == INT64_MAX) return ms;
+  int64_t left = due <= hub->now ? 0 : (due - hub->now) / CLOCK_MS + 1;
+  return ms < 0 || left < ms ? (int)left : ms;
 }
 
 void engine_turn(Engine *engine, int ms) {

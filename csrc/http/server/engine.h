@@ -11,7 +11,8 @@ enum { ENGINE_COUNTS = 4096 };
 
 typedef struct Engine {
   Hub hub;                        /* the connections */
-  int fd;                         /* the socket that listens; -1: none */
+  int port;                       /* of the socket that listens */
+  int fd;                         /* that socket; -1: none */
   bool shares;                    /* other processes listen on its port, too */
   bool is_given;                  /* the program was given the socket: other processes may have it too */
   bool is_watched;                /* the poller watches it */
@@ -24,10 +25,10 @@ typedef struct Engine {
   uint32_t counts[ENGINE_COUNTS]; /* connections by address */
 } Engine;
 
-/* Opens an engine. The caller has set the fields of its hub up to `context`, and its own fields up to `is_given`; all
-   others are zero. The engine owns the socket, even on failure; the context must outlive it. `wakeup` ends a wait of
-   engine_turn. Returns false if there is no memory or descriptor. engine_close must be called in both cases. */
-bool engine_open(Engine *engine, const Wakeup *wakeup);
+/* Opens an engine that listens at a place. The caller has set the fields of its hub up to `context`, which must outlive
+   it; all others are zero. `wakeup` ends a wait of engine_turn. Returns false on failure; `why` then has a message, or is
+   as before if there is no memory or descriptor. engine_close must be called in both cases. */
+bool engine_open(Engine *engine, const Place *place, const Wakeup *wakeup, char *why, size_t size);
 
 /* Closes all connections and the socket. */
 void engine_close(Engine *engine);

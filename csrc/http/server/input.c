@@ -1,5 +1,5 @@
-/* input.c: see input.h. */
-#include "http/server/input.h"
+/* input.c: parses the bytes that a client sends on a connection, and passes heads and bodies to the user. */
+#include "http/server/conn.h"
 
 static void refuse_head(Conn *conn, int status) {
   const char *text = status == 414   ? "414: the target is too long\n"
@@ -15,6 +15,7 @@ static void refuse_head(Conn *conn, int status) {
 static void begin(Conn *conn, const Head *head) {
   Hub *hub = conn->hub;
   conn->requests++;
+  conn->is_head = head->is_head;
   conn->has_body = head->is_chunked || head->length > 0;
   conn->client_keeps = head->keeps;
   conn->keeps = head->keeps && !hub->drains && conn->requests < hub->limits.requests;
@@ -23,7 +24,6 @@ static void begin(Conn *conn, const Head *head) {
   conn->left = head->length;
   conn->chunks = (Chunks){0};
   conn->since = hub->now;
-  conn->reading = conn->writing = (Pace){.time = hub->limits.idle};
   conn->phase = head->is_chunked ? PHASE_CHUNKS : head->length ? PHASE_LENGTH : PHASE_WHOLE;
   if (conn->is_surplus) conn_refuse(conn, 503, "503: there are too many connections; try again later\n", END_WRONG);
   else if (head->length > hub->limits.body) conn_refuse(conn, 413, "413: the body is too long\n", END_TOO_LONG);
@@ -110,13 +110,13 @@ static size_t take_some(Conn *conn, const char *bytes, size_t size) {
 
 /* Uses received bytes as far as the phase allows; returns how many were used. */
 static size_t take(Conn *conn, const char *bytes, size_t size) {
-  size_t all = 0, n;
-  do {
+  size_t all = 0;
+  while (!conn->is_closed && all < size) {
     Phase phase = conn->phase;
-    n = all < size ? take_some(conn, bytes + all, size - all) : 0;
+    size_t n = take_some(conn, bytes + all, size - all);
     all += n;
     if (n == 0 && conn->phase == phase) break;
-  } while (!conn->is_closed && all < size);
+  }
   return all;
 }
 
@@ -124,13 +124,12 @@ void input_take(Conn *conn) {
   if (bytes_length(&conn->in) == 0) return;
   size_t n = take(conn, bytes_first(&conn->in), bytes_length(&conn->in));
   if (conn->is_closed || bytes_length(&conn->in) == 0) return;
-  conn->in.from += n;
-  if (bytes_length(&conn->in) == 0) bytes_free(&conn->in);
+  bytes_drop(&conn->in, n);
 }
 
 bool input_is_wanted(const Conn *conn) {
   if (conn->phase == PHASE_HEAD) return true;
-  if (conn->phase == PHASE_RAW && conn->is_given) return false;
+  if (conn->phase == PHASE_RAW && conn->answer.is_given) return false;
   return conn->phase != PHASE_WHOLE && bytes_length(&conn->in) == 0;
 }
 
@@ -143,8 +142,7 @@ static void end_input(Conn *conn) {
 
 /* The connection is broken. If the TLS session has failed, its alert is still sent, which tells the client why. */
 static void lose(Conn *conn) {
-  size_t sent;
-  if (conn->wire.has_failed) (void)wire_send(&conn->wire, &conn->out, &sent);
+  if (conn->wire.has_failed) (void)wire_send(&conn->wire, &conn->out);
   conn_close(conn);
 }
 

@@ -108,7 +108,7 @@ static int start(lua_State *L) {
     return luaL_error(L, "runnel.tls.core was built for another release of runnel: run make again");
   char why[256];
   if (server_start(server, &place, why, sizeof why)) {
-    lua_pushinteger(L, server->number);
+    lua_pushinteger(L, server->engine.port);
     return 2;
   }
   handle_close(L, -1, SERVER_TYPE);
@@ -126,9 +126,7 @@ static int stop(lua_State *L) {
 /* server:drain(): accepts no more connections, and ends each one after its request. */
 static int drain(lua_State *L) {
   Server *server = (Server *)handle_check(L, 1, SERVER_TYPE);
-  (void)pthread_mutex_lock(&server->lock);
-  server->drains = true;
-  (void)pthread_mutex_unlock(&server->lock);
+  atomic_store(&server->drains, true);
   thread_wake(&server->thread);
   return 0;
 }
@@ -136,9 +134,9 @@ static int drain(lua_State *L) {
 /* server:tally() -> see tally_push */
 static int tally(lua_State *L) {
   Server *server = (Server *)handle_check(L, 1, SERVER_TYPE);
-  (void)pthread_mutex_lock(&server->lock);
+  server_lock(server);
   Tally copy = server->tally;
-  (void)pthread_mutex_unlock(&server->lock);
+  server_unlock(server);
   tally_push(L, &copy);
   return 1;
 }

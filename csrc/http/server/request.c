@@ -1,9 +1,6 @@
 /* request.c: the life of a request in the server's thread; see server.h. */
 #include "http/server/server.h"
 
-static void lock(Server *server) { (void)pthread_mutex_lock(&server->lock); }
-static void unlock(Server *server) { (void)pthread_mutex_unlock(&server->lock); }
-
 static void tell(Request *request, unsigned events) { events_add(&request->server->events, request, events); }
 
 /* HandleType.free */
@@ -20,15 +17,12 @@ static void close_request(lua_State *L, void *object) {
   Request *request = (Request *)object;
   Server *server = request->server;
   (void)L;
-  lock(server);
-  bool is_left = !request->is_done && !request->why;
-  if (is_left) {
-    request->is_done = request->is_cut = true;
-    request_resume(request);
-  }
+  server_lock(server);
+  bool is_left = request_finish(request, true);
+  if (is_left) request_resume(request);
   if (request->reader) (void)server->rn->reader_close(request->reader);
   request->reader = NULL;
-  unlock(server);
+  server_unlock(server);
   if (is_left) thread_wake(&server->thread);
 }
 
@@ -60,20 +54,18 @@ static bool begin(Conn *conn, const Head *head) {
   request->target = to;
   request->nheaders = head->nfields;
   request->server = (Server *)handle_hold(server);
-  request->has_body = conn->has_body;
   request->is_whole = !conn->has_body;
   request->is_head = head->is_head;
   request->is_old = head->is_old;
-  request->asks_to_keep = head->keeps;
   request->keeps = conn->keeps;
   request->expects = conn->expects;
   request->can_upgrade = head->upgrades && !conn->has_body;
   memcpy(request->address, conn->peer.address, ADDRESS_SIZE);
   request->conn = conn;
   conn->request = request;
-  lock(server);
+  server_lock(server);
   server->tally.running++;
-  unlock(server);
+  server_unlock(server);
   tell(request, EVENT_NEW);
   return true;
 }
@@ -83,89 +75,78 @@ static bool begin(Conn *conn, const Head *head) {
 static size_t take_body(Conn *conn, const char *bytes, size_t size) {
   Request *request = (Request *)conn->request;
   Server *server = request->server;
-  lock(server);
+  server_lock(server);
   size_t room = BODY_WINDOW - bytes_length(&request->in), n = size < room ? size : room;
   bool ok = bytes_add(&request->in, bytes, n);
-  if (!ok) request->why = WHY_MEMORY;
-  if (!ok) tell(request, EVENT_ENDED);
   if (request->wants_body) tell(request, EVENT_BODY);
   request->wants_body = false;
-  request->has_continued = true;
-  unlock(server);
-  if (!ok) conn_close(conn);
-  return ok ? n : 0;
+  request->expects = false;
+  server_unlock(server);
+  if (ok) return n;
+  conn_end_request(conn, END_MEMORY);
+  conn_close(conn);
+  return 0;
 }
 
 static void complete_body(Conn *conn) {
   Request *request = (Request *)conn->request;
-  lock(request->server);
+  server_lock(request->server);
   request->is_whole = true;
   if (request->wants_body) tell(request, EVENT_BODY);
   request->wants_body = false;
-  unlock(request->server);
+  server_unlock(request->server);
 }
 
 /* ---- the response ---- */
 
 static void pull(Conn *conn) {
   Request *request = (Request *)conn->request;
-  lock(request->server);
-  Bytes empty = conn->out;
-  conn->out = request->out;
-  request->out = empty;
-  conn->is_answered = request->is_answered;
-  conn->is_done = request->is_done;
-  conn->is_cut = request->is_cut;
-  conn->resets = request->resets;
-  if (request->closes) conn->keeps = false;
-  if (request->has_continued) conn->expects = false;
-  conn->upgrades = request->upgrades;
-  request->is_free = request->upgrades && bytes_length(&conn->out) == 0 && !conn->wire.tls;
-  if (!request->is_direct && conn->is_raw && !conn->wire.tls && bytes_length(&conn->in) == 0)
-    request->is_direct =
+  server_lock(request->server);
+  Answer *answer = &request->answer;
+  (void)bytes_move(&conn->out, &request->out); /* conn->out is empty, so no memory is needed */
+  request->is_free = answer->upgrades && bytes_length(&conn->out) == 0 && !conn->wire.tls;
+  if (!answer->is_given && conn->is_raw && !conn->wire.tls && bytes_length(&conn->in) == 0)
+    answer->is_given =
         request->reader && request->server->rn->reader_watch(request->reader, conn->wire.fd) == RUNNEL_OK;
-  conn->is_given = request->is_direct;
+  conn->answer = *answer;
+  conn->expects = request->expects;
   if (request->wants_room) tell(request, EVENT_ROOM);
   request->wants_room = false;
-  unlock(request->server);
+  server_unlock(request->server);
 }
 
 /* The status of a request that has ended: that of the response, if it has begun to be sent. */
 static unsigned status_of(const Conn *conn, const Request *request, Ending ending) {
-  static const unsigned statuses[] = {[END_COMPLETE] = 499, [END_GONE] = 499,     [END_SLOW] = 408,
-                                      [END_LATE] = 503,     [END_TOO_LONG] = 413, [END_WRONG] = 400};
-  return conn->is_answered ? request->status : statuses[ending];
+  static const unsigned statuses[] = {[END_FAILED] = 500,   [END_GONE] = 499,  [END_SLOW] = 408,  [END_LATE] = 503,
+                                      [END_TOO_LONG] = 413, [END_WRONG] = 400, [END_MEMORY] = 499};
+  return conn->answer.has_begun ? request->status : statuses[ending];
 }
 
 /* The connection ends: receives what Lua has not, at most the window. With the lock. */
 static void receive_rest(Request *request) {
-  if (!request->is_direct) return;
+  if (!request->answer.is_given) return;
   request->is_dry = request->is_whole;
   while (!request->is_dry && bytes_length(&request->in) < BODY_WINDOW && request_receive(request)) continue;
   (void)request->server->rn->reader_watch(request->reader, -1);
 }
 
 static void end(Conn *conn, Ending ending) {
-  static const Why reasons[] = {[END_COMPLETE] = WHY_GONE, [END_GONE] = WHY_GONE,         [END_SLOW] = WHY_SLOW,
-                                [END_LATE] = WHY_LATE,     [END_TOO_LONG] = WHY_TOO_LONG, [END_WRONG] = WHY_WRONG};
   Request *request = (Request *)conn->request;
-  lock(request->server);
+  server_lock(request->server);
   tally_ended(&request->server->tally, status_of(conn, request, ending), conn->hub->now - conn->since);
   receive_rest(request);
   request->conn = NULL;
-  if (!request->why && (ending != END_COMPLETE || !request->is_done)) {
-    request->why = reasons[ending];
-    if (!request->is_done) tell(request, EVENT_ENDED);
-  }
-  unlock(request->server);
+  if (ending != END_COMPLETE) request->ending = ending;
+  if (!request->answer.is_done) tell(request, EVENT_ENDED);
+  server_unlock(request->server);
   handle_release(request);
 }
 
 static void refused(Conn *conn, unsigned status) {
   Server *server = (Server *)conn->hub->data;
-  lock(server);
+  server_lock(server);
   tally_refused(&server->tally, status);
-  unlock(server);
+  server_unlock(server);
 }
 
 const ConnUser request_user = {

@@ -21,20 +21,9 @@ enum {
   EVENT_NEW = 1,     /* the head has arrived */
   EVENT_BODY = 2,    /* more of the body, or its end, has arrived */
   EVENT_ROOM = 4,    /* there is room for more of the response's body */
-  EVENT_ENDED = 8,   /* the server has ended it: Request.why */
+  EVENT_ENDED = 8,   /* the server has ended it: Request.ending */
   EVENT_DRAINED = 16 /* an event of the server itself: it drains, and no connection is left */
 };
-
-/* Why the server has ended a request. */
-typedef enum Why {
-  NOT_ENDED,
-  WHY_GONE,     /* the client has closed the connection, or reads too slowly */
-  WHY_SLOW,     /* the client sends its body too slowly */
-  WHY_LATE,     /* there was no response within the limit */
-  WHY_TOO_LONG, /* its body is longer than the limit */
-  WHY_WRONG,    /* its body breaks the rules of HTTP */
-  WHY_MEMORY    /* there is no memory for its body */
-} Why;
 
 typedef struct Server {
   Handle handle;              /* held also by each Request */
@@ -42,61 +31,51 @@ typedef struct Server {
   Events events;              /* of requests, and EVENT_DRAINED */
   runnel_task task;           /* wakes the thread after ready go blocks have run */
   Thread thread;              /* runs the engine */
-  int number;                 /* the number of the TCP port */
+  atomic_bool drains;         /* the server is to drain */
   ReplyDate date;             /* used by the Lua thread */
-  Engine engine;              /* used by the thread, like the next field */
-  bool has_drained;           /* no connection is left */
+  Engine engine;              /* used by the thread */
   pthread_mutex_t lock;       /* guards the rest, and parts of each Request */
-  struct Request *resumed;    /* requests that Lua has changed: a list by Request.next_resumed, with a hold for each */
-  bool drains;                /* the server is to drain */
+  List resumed;               /* Request.resumed: those that Lua has changed, with a hold for each */
   Tally tally;                /* of its requests */
 } Server;
 
 typedef struct Request {
-  Handle handle;                /* held by the connection, the userdata, and the list in Server.resumed */
-  Server *server;               /* with a hold; this and the fields up to `address` do not change */
-  size_t nheaders;              /* headers in `text` */
-  const char *target;           /* path and query as they were sent; in `text` */
-  bool has_body;                /* there is a body */
-  bool is_head;                 /* the response has no body */
-  bool is_old;                  /* the client speaks HTTP/1.0 */
-  bool asks_to_keep;            /* the client says `Connection: keep-alive` */
-  bool keeps;                   /* the connection may stay open after this request */
-  bool expects;                 /* the client waits for a status of 100 */
-  bool can_upgrade;             /* the client offers another protocol */
-  char address[ADDRESS_SIZE];   /* the client's */
-  struct Request *next_changed; /* the next one that take_changes works on; used by the thread */
-  bool has_chunks;              /* the response is sent in chunks; used by the Lua thread, like the next field */
+  Handle handle;              /* held by the connection, the userdata, and the list Server.resumed */
+  Server *server;             /* with a hold; this and the fields up to `address` do not change */
+  size_t nheaders;            /* headers in `text` */
+  const char *target;         /* path and query as they were sent; in `text` */
+  bool is_head;               /* the response has no body */
+  bool is_old;                /* the client speaks HTTP/1.0 */
+  bool can_upgrade;           /* the client offers another protocol */
+  char address[ADDRESS_SIZE]; /* the client's */
+  bool keeps;                 /* the connection may stay open; used by the Lua thread, like the next two fields */
+  bool has_chunks;            /* the response is sent in chunks */
   uint64_t promised; /* bytes that are missing to the length of the response; UINT64_MAX: the length is unknown */
   Conn *conn;        /* NULL once the connection has finished; Server.lock guards this and the rest */
-  struct Request *next_resumed; /* in Server.resumed */
-  bool is_resumed;              /* it is in Server.resumed */
-  bool has_continued;           /* a status of 100 was sent, or is not needed */
-  bool is_answered;             /* there is a response */
-  unsigned status;              /* of the response */
-  bool is_done;                 /* Lua has passed the whole response */
-  bool is_cut;                  /* the response is incomplete */
-  bool resets;                  /* only a reset of the connection shows the client that */
-  bool closes;                  /* the connection ends after the response */
-  bool upgrades;                /* the response changes the protocol */
-  bool is_free;   /* the protocol has changed, and Lua may send: the connection has nothing to send, and no TLS */
-  bool is_direct; /* the protocol has changed, and Lua receives from the socket itself */
-  bool is_dry;    /* it has received all bytes that there were */
+  Link resumed;      /* in Server.resumed, or in the thread's list of those that it looks at */
+  bool expects;      /* the client waits for a status of 100 */
+  Answer answer;     /* what the connection is told of the response */
+  unsigned status;   /* of the response */
+  bool is_free;      /* the protocol has changed, and Lua may send: the connection has nothing to send, and no TLS */
+  bool is_dry;       /* answer.is_given: Lua has received all bytes that there were */
   runnel_reader *reader; /* notes that more have arrived; NULL before an upgrade, or if there can be none. The thread
                             uses it after the upgrade */
   bool is_whole;         /* the whole body has arrived */
   bool wants_body;       /* a go block waits for the body */
   bool wants_room;       /* a go block waits until it can write */
-  Why why;               /* why the server has ended it */
+  Ending ending;         /* whether and why the server has ended it */
   Bytes in;              /* bytes of the request's body that Lua has not taken */
   Bytes out;             /* bytes of the response that the connection has not taken */
   char text[];           /* method, then name and value of each header, then the target, each ended by a zero */
 } Request;
 
+static inline void server_lock(Server *server) { (void)pthread_mutex_lock(&server->lock); }
+static inline void server_unlock(Server *server) { (void)pthread_mutex_unlock(&server->lock); }
+
 /* ---- thread.c ---- */
 
-/* Starts a server. module.c has set its Handle, limits and certificates; all other fields are zero. Returns false, with
-   a message in `why`, on failure; server_stop must be called then, too. */
+/* Starts a server; engine.port is then its port. module.c has set its Handle, limits and certificates; all other fields
+   are zero. Returns false, with a message in `why`, on failure; server_stop must be called then, too. */
 bool server_start(Server *server, const Place *place, char *why, size_t size);
 
 /* Ends all connections and the thread, if it runs. The memory of the server stays until its last hold is released. */
@@ -114,7 +93,9 @@ extern const HandleType request_type;
 
 /* ---- answer.c: responses; in the Lua thread ---- */
 
-/* Makes the thread look at a request that Lua has changed. With the lock. */
+/* Ends the response; with `is_cut` the client sees that it is incomplete. Returns false if it had ended. Then, and also
+   after a change of the request, request_resume makes the thread look at it. Both with the lock. */
+bool request_finish(Request *request, bool is_cut);
 void request_resume(Request *request);
 
 /* If Lua receives from the socket of the request itself: receives bytes of another protocol. False if there is no memory.

@@ -35,10 +35,9 @@ SlotTimer *timers_take(Timers *timers, int64_t now) {
   return NULL;
 }
 
-int timers_wait(const Timers *timers, int64_t now) {
-  if (timers->n == 0) return -1;
+int64_t timers_due(const Timers *timers) {
+  if (timers->n == 0) return INT64_MAX;
   int64_t tick = timers->tick + 1;
   while (!timers->slots[tick % TIMER_SLOTS].first) tick++;
-  int64_t ns = tick * TIMER_TICK - now;
-  return ns <= 0 ? 0 : (int)(ns / CLOCK_MS) + 1;
+  return tick * TIMER_TICK;
 }

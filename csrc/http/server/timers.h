@@ -37,7 +37,7 @@ void timers_set(Timers *timers, SlotTimer *timer, int64_t due);
 /* Removes and returns a timer that is due at a time; NULL if there is none. */
 SlotTimer *timers_take(Timers *timers, int64_t now);
 
-/* How many ms there are until a timer fires; -1: none is set. */
-int timers_wait(const Timers *timers, int64_t now);
+/* When the next timer fires; INT64_MAX: none is set. */
+int64_t timers_due(const Timers *timers);
 
 #endif

@@ -16,9 +16,6 @@
 /* How many bytes are encrypted at a time: one TLS record. */
 enum { RECORD = 16 * 1024 };
 
-/* An empty queue keeps its memory if it has at most this many bytes. */
-enum { SMALL = 4096 };
-
 static void end_session(Wire *wire) {
   if (wire->tls) wire->lib->free(wire->tls);
   wire->tls = NULL;
@@ -65,17 +62,12 @@ ptrdiff_t wire_receive(Wire *wire, char *to, size_t max, bool *has_more) {
   return open_sealed(wire, to, max, has_more);
 }
 
-/* Sends the first bytes of a queue without encrypting them; false if the connection is broken. */
-static bool send_raw(const Wire *wire, Bytes *bytes, bool *is_full) {
-  ssize_t n = send(wire->fd, bytes_first(bytes), bytes_length(bytes), MSG_NOSIGNAL);
-  if (n < 0) {
-    *is_full = true;
-    return is_temporary(errno);
-  }
-  bytes->from += (size_t)n;
-  if (bytes_length(bytes) == 0) {
-    bytes_clear(bytes);
-    if (bytes->capacity > SMALL) bytes_free(bytes);
+/* Sends bytes without encrypting them, as many as the socket takes; false if the connection is broken. */
+static bool send_raw(const Wire *wire, Bytes *bytes) {
+  while (bytes_length(bytes) > 0) {
+    ssize_t n = send(wire->fd, bytes_first(bytes), bytes_length(bytes), MSG_NOSIGNAL);
+    if (n < 0) return is_temporary(errno);
+    bytes_drop(bytes, (size_t)n);
   }
   return true;
 }
@@ -91,37 +83,27 @@ static bool take_sealed(Wire *wire) {
 }
 
 /* Encrypts the next bytes of `out`; false if it cannot. */
-static bool seal(Wire *wire, Bytes *out, size_t *sent) {
+static bool seal(Wire *wire, Bytes *out) {
   size_t n = bytes_length(out) < RECORD ? bytes_length(out) : RECORD;
   if (!n || wire->has_failed) return false;
   ptrdiff_t result = wire->lib->write(wire->tls, bytes_first(out), n);
   if (result == TLS_FAILED) wire->has_failed = true;
   if (result <= 0) return false;
-  out->from += n;
-  *sent += n;
-  if (bytes_length(out) == 0) bytes_free(out);
+  bytes_drop(out, n);
   return true;
 }
 
-static bool send_sealed(Wire *wire, Bytes *out, size_t *sent) {
-  bool is_full = false;
+static bool send_sealed(Wire *wire, Bytes *out) {
   do {
-    if (!take_sealed(wire)) return false;
-    while (bytes_length(&wire->sealed) && !is_full) {
-      if (!send_raw(wire, &wire->sealed, &is_full)) return false;
-    }
-  } while (!is_full && seal(wire, out, sent));
+    if (!take_sealed(wire) || !send_raw(wire, &wire->sealed)) return false;
+  } while (bytes_length(&wire->sealed) == 0 && seal(wire, out));
   return !wire->has_failed;
 }
 
-bool wire_send(Wire *wire, Bytes *out, size_t *sent) {
-  *sent = 0;
-  if (wire->tls) return send_sealed(wire, out, sent);
+ptrdiff_t wire_send(Wire *wire, Bytes *out) {
   size_t before = bytes_length(out);
-  bool is_full = false, ok = true;
-  while (ok && bytes_length(out) && !is_full) ok = send_raw(wire, out, &is_full);
-  *sent = before - bytes_length(out);
-  return ok;
+  bool ok = wire->tls ? send_sealed(wire, out) : send_raw(wire, out);
+  return ok ? (ptrdiff_t)(before - bytes_length(out)) : -1;
 }
 
 void wire_end(Wire *wire) {

@@ -29,9 +29,8 @@ void wire_close(Wire *wire);
    had bytes. *has_more: the session has decrypted bytes, which a poller does not report; call this again. */
 ptrdiff_t wire_receive(Wire *wire, char *to, size_t max, bool *has_more);
 
-/* Sends as much of `out` as the socket takes; false if the connection is broken. *sent: how many bytes of `out` were
-   sent. */
-bool wire_send(Wire *wire, Bytes *out, size_t *sent);
+/* Sends as much of `out` as the socket takes. Returns the number of bytes, or -1 if the connection is broken. */
+ptrdiff_t wire_send(Wire *wire, Bytes *out);
 
 /* Whether all that wire_send was given has been sent. */
 static inline bool wire_is_flushed(const Wire *wire) {

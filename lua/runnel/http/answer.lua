@@ -61,7 +61,7 @@ local function pump(req, ch, status, headers)
   local lib_request = req.core
   local reading <close> = setmetatable({ ch = ch }, ends.Dropping) -- luacheck: ignore 211
   local list, length = flatten(headers, TEXT)
-  if not check_sent(lib_request:stream(status, length or -1, table.unpack(list))) then return end
+  if not check_sent(lib_request:respond(status, nil, length or -1, table.unpack(list))) then return end
   while true do
     local piece, err = ch:take()
     if type(piece) == "string" then

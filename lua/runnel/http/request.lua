@@ -173,7 +173,7 @@ function Request:__tostring() return ("http request: %s %s"):format(self.method,
 ---@param lib_request any
 ---@return runnel.http.Request
 function request.new(id, lib_request)
-  local method, target, address, _, can_upgrade = lib_request:head()
+  local method, target, address, can_upgrade = lib_request:head()
   return setmetatable({ id = id, core = lib_request, method = method, target = target, address = address,
     can_upgrade = can_upgrade }, Request)
 end

@@ -85,7 +85,7 @@ local function run(self, req)
   if req.socket then
     req.socket:returned(ok)
   elseif not ok then
-    req.core:abandon()
+    req.core:finish(true)
   end
   self.running[req.id] = nil
 end
@@ -94,7 +94,7 @@ end
 local function give_up(fed)
   local self, req = fed.self, fed.req
   self.running[req.id] = nil
-  req.core:abandon()
+  req.core:finish(true)
   if req.socket then req.socket:gone "its go block has been cancelled" end
 end
 

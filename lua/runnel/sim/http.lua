@@ -125,7 +125,7 @@ end
 -- Calls the program's function for a request that may become a WebSocket.
 local function call_upgrade(self, req)
   local ok = guard.call(WHAT, answer.give, req, self.handler)
-  if req.socket then req.socket:returned(ok) elseif not ok then req.core:abandon() end
+  if req.socket then req.socket:returned(ok) elseif not ok then req.core:finish(true) end
 end
 
 local function serve_upgrade(self, conn, line, rest)

@@ -49,7 +49,7 @@ function upgrade.read(conn, line, text)
   }, Upgrade)
 end
 
-function Upgrade:head() return self.method, self.target, (self.conn:peer()), nil, self.can_upgrade end
+function Upgrade:head() return self.method, self.target, (self.conn:peer()), self.can_upgrade end
 
 function Upgrade:headers() return self.list end
 
@@ -67,13 +67,13 @@ end
 
 function Upgrade:upgrade(...) return send_head(self, 101, "Connection: Upgrade\r\n", ...) end
 
-function Upgrade:stream(status, _, ...) return send_head(self, status, "Connection: close\r\n", ...) end
-
+---@param body? string nil: it is written later
 function Upgrade:respond(status, body, _, ...)
-  self:stream(status, nil, ...)
+  send_head(self, status, "Connection: close\r\n", ...)
+  if not body then return true, true end
   self:write(body)
   self:finish(false)
-  return true
+  return true, false
 end
 
 ---The bytes that arrive next. Parks. false at the end; nil if the connection was lost.
@@ -98,7 +98,5 @@ function Upgrade:finish(is_cut)
   self.conn:close()
   return true
 end
-
-function Upgrade:abandon() self.conn:close() end
 
 return upgrade
