@@ -36,7 +36,7 @@ static void attempt(void *data) {
   memory_now(&run->memory, PATIENCE, "%s: scenario %d", s->program, run->number);
   lua_State *L = memory_open(&run->memory, s->modules);
   lua_register(L, "arm", arm);
-  int status = luaL_loadfile(L, s->file);
+  int status = memory_load(L, s->file);
   lua_pushinteger(L, run->number);
   int more = s->push ? s->push(L) : 0;
   if (status == LUA_OK) status = lua_pcall(L, 1 + more, 2, 0);
