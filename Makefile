@@ -146,7 +146,9 @@ THEN  = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 FOUND = $(eval FOUND := $(if $(filter 5.4 5.5,$(LUA_VERSION)),$(shell $(LUA) /dev/null >/dev/null 2>&1 && \
           printf '\043if LUA_VERSION_NUM != $(subst .,0,$(LUA_VERSION))\n\043error\n\043endif\n' | \
           $(CC) $(LUA_CFLAGS) -E -include lua.h -x c - >/dev/null 2>&1 && echo yes)))$(FOUND)
-NEEDS = $(if $(FOUND),,$(error The build needs a C compiler, Lua 5.4 or 5.5 and the headers of the same version. \
+# Not with make -n, since $(LUA) itself may be a program that make would build.
+IS_DRY = $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+NEEDS = $(if $(FOUND)$(IS_DRY),,$(error The build needs a C compiler, Lua 5.4 or 5.5 and the headers of the same version. \
           `scripts/setup run` installs them; if they have other names, set CC, LUA and LUA_CFLAGS))
 
 # Q hides a command, unless V is set. BUILDING prints a line if there is something to build.

@@ -84,6 +84,22 @@ describe("the Makefile", function()
     assert.equal("HTTP HTTPD MONITOR NATS TLS", linked())
   end)
 
+  it("says what the specs with sanitizers would do, although their interpreter is not built", function()
+    local printed = commands("", "BUILD=build/nothing run-san-gcc")
+    assert.matches("%-o build/nothing/lua ", printed)
+    assert.matches("LUA=%S*/build/nothing/lua", printed)
+    assert.matches("%-o build/nothing/bin/runnel ", printed)
+    assert.matches("scripts/specs%.lua", printed)
+  end)
+
+  it("stops at once without Lua or its headers", function()
+    local dir <close> = process.directory()
+    local pipe <close> = assert(io.popen(("env -u MAKEFLAGS -u MAKELEVEL make LUA=no-lua BUILD='%s' "
+      .. "'%s/obj/base/buffer.o' 2>&1"):format(dir.path, dir.path)))
+    local printed = pipe:read "a"
+    assert.matches("The build needs a C compiler", printed)
+  end)
+
   it("builds one C module for a rock that needs a library", function()
     local modules = { ["runnel-http"] = "http/curl", ["runnel-nats"] = "nats/core", ["runnel-tls"] = "tls/core",
       ["runnel-websocket"] = "websocket/core", ["runnel-sqlite"] = "sqlite/core" }

@@ -2,7 +2,10 @@
    the C module, alone and with seven that follow. Whatever fails, each connection must get an answer or be closed within
    some seconds, and nothing may be lost: the address sanitizer looks for that.
 
-     httpd_oom ATTEMPTS */
+     httpd_oom ATTEMPTS PARTS PART
+
+   Where a request is lost, its client waits for the server's limit. So that several wait at once, each of PARTS processes
+   makes a share of the attempts: that with the number PART, from 1. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <lauxlib.h>
@@ -94,10 +97,16 @@ static const char SCRIPT[] = "local rn, http = require 'runnel', require 'runnel
                              "while running() do pcall(rn.sleep, 1) end\n"
                              "server:close()\n";
 
+static uint32_t parts, part; /* this process makes each attempt whose number leaves the rest `part` */
+
 static void attempt(void *data) {
   static const luaL_Reg modules[] = {
       {"runnel.core", luaopen_runnel_core}, {"runnel.http.core", luaopen_runnel_http_core}, {NULL, NULL}};
   Memory *m = (Memory *)data;
+  if (m->first % parts != part) {
+    m->refused = 1; /* it is not the last one */
+    return;
+  }
   memory_now(m, 60, "httpd_oom");
   lua_State *L = memory_open(m, modules);
   lua_register(L, "start", start);
@@ -110,11 +119,15 @@ static void attempt(void *data) {
 }
 
 int main(int argc, char **argv) {
+  if (argc != 4) return EXIT_FAILURE;
   Memory m = {0};
   memory_elsewhere = &m;
-  uint32_t attempts = argc > 1 ? (uint32_t)atoi(argv[1]) : 300, far = UINT32_MAX;
+  uint32_t attempts = (uint32_t)atoi(argv[1]), far = UINT32_MAX;
+  parts = (uint32_t)atoi(argv[2]);
+  part = (uint32_t)atoi(argv[3]) % parts;
   for (uint32_t count = 1; count <= 8; count *= 8) (void)memory_each(&m, count, &far, attempts, attempt, &m);
-  (void)printf("%d answers, %d connections closed without one\n", atomic_load(&answered), atomic_load(&refused));
+  (void)printf("httpd_oom %s of %s: %d answers, %d connections closed without one\n", argv[3], argv[2],
+               atomic_load(&answered), atomic_load(&refused));
   if (!atomic_load(&refused)) memory_die("no failure has closed a connection");
   return 0;
 }

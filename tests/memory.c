@@ -86,13 +86,73 @@ Memory *memory_of(lua_State *L) {
   return (Memory *)ud;
 }
 
+/* A file, compiled. */
+typedef struct Chunk {
+  char *file;
+  char *code;
+  size_t size;
+  bool is_whole; /* nothing has failed meanwhile */
+  struct Chunk *next;
+} Chunk;
+
+static Chunk *chunks;
+
+static int add_code(lua_State *L, const void *piece, size_t size, void *ud) {
+  (void)L;
+  Chunk *chunk = (Chunk *)ud;
+  char *code = (char *)__real_realloc(chunk->code, chunk->size + size + 1);
+  if (!code) return 1;
+  if (size) memcpy(code + chunk->size, piece, size);
+  chunk->code = code;
+  chunk->size += size;
+  return 0;
+}
+
+int memory_load(lua_State *L, const char *file) {
+  for (const Chunk *chunk = chunks; chunk; chunk = chunk->next) {
+    bool is_it = chunk->is_whole && strcmp(chunk->file, file) == 0;
+    if (is_it) return luaL_loadbufferx(L, chunk->code, chunk->size, file, "b");
+  }
+  int status = luaL_loadfile(L, file);
+  if (status != LUA_OK) return status;
+  Chunk *chunk = (Chunk *)__real_calloc(1, sizeof *chunk);
+  if (!chunk) abort();
+  size_t length = strlen(file) + 1;
+  chunk->file = (char *)__real_malloc(length);
+  if (!chunk->file) abort();
+  memcpy(chunk->file, file, length);
+  chunk->next = chunks;
+  chunks = chunk;
+  chunk->is_whole = lua_dump(L, add_code, chunk, 0) == 0;
+  return LUA_OK;
+}
+
+/* In package.searchers, for files; the upvalue is `package`. */
+static int search(lua_State *L) {
+  lua_settop(L, 1);
+  lua_getfield(L, lua_upvalueindex(1), "searchpath");
+  lua_pushvalue(L, 1);
+  lua_getfield(L, lua_upvalueindex(1), "path");
+  lua_call(L, 2, 2);
+  if (lua_isnil(L, 2)) return 1;
+  lua_settop(L, 2);
+  if (memory_load(L, lua_tostring(L, 2)) != LUA_OK) return lua_error(L);
+  lua_pushvalue(L, 2);
+  return 2;
+}
+
 lua_State *memory_open(Memory *m, const luaL_Reg *modules) {
   lua_State *L = lua_newstate(memory_allocate, m);
   if (!L) memory_die("no memory for a state");
   luaL_openlibs(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   luaL_setfuncs(L, modules, 0);
-  lua_pop(L, 1);
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "searchers");
+  lua_pushvalue(L, -2);
+  lua_pushcclosure(L, search, 1);
+  lua_rawseti(L, -2, 2);
+  lua_settop(L, 0);
   return L;
 }
 

@@ -49,8 +49,12 @@ void *memory_allocate(void *ud, void *block, size_t old_size, size_t new_size);
 /* The Memory of a state. */
 Memory *memory_of(lua_State *L);
 
-/* Makes a state with Lua's libraries, in which `require` finds these modules. */
+/* Makes a state with Lua's libraries, in which `require` finds these modules, and loads files by memory_load. */
 lua_State *memory_open(Memory *m, const luaL_Reg *modules);
+
+/* As luaL_loadfile, but the process compiles a file once only: most of an attempt's time would be spent on that. For one
+   thread at a time. */
+int memory_load(lua_State *L, const char *file);
 
 /* Collects all garbage before each instruction of Lua, also in coroutines that are made from now on; or no longer. */
 void memory_collect(lua_State *L, bool is);

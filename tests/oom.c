@@ -135,7 +135,7 @@ static lua_State *open_state(Memory *m) {
                                        {NULL, NULL}};
   lua_State *L = memory_open(m, modules);
   lua_gc(L, LUA_GCSTOP);
-  memory_must(L, luaL_loadfile(L, "tests/oom_support.lua"));
+  memory_must(L, memory_load(L, "tests/oom_support.lua"));
   luaL_newlib(L, functions);
   must_call(L, 1, 1);
   return L;
@@ -167,7 +167,7 @@ static void attempt(void *data) {
   memory_now(m, 0, "%s, variant %d, collector %s, seed %u", s->file, variant + 1, COLLECTORS[s->collector],
              (unsigned)s->seed);
   lua_State *L = open_state(m);
-  memory_must(L, luaL_loadfile(L, s->file));
+  memory_must(L, memory_load(L, s->file));
   lua_pushvalue(L, 1);
   must_call(L, 1, 3); /* t, the attempt, the check, whether it reports errors in any case */
   memory_capture();

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PATIENCE = 60 }; /* seconds for one run */
+/* Seconds for one run; and for one that collects after each instruction, which on a busy machine takes minutes. */
+enum { PATIENCE = 60, LONG_PATIENCE = 600 };
 
 typedef struct Run {
   const Scenarios *scenarios;
@@ -33,16 +34,17 @@ static void attempt(void *data) {
   Run *run = (Run *)data;
   const Scenarios *s = run->scenarios;
   memory_elsewhere = &run->memory;
-  memory_now(&run->memory, PATIENCE, "%s: scenario %d", s->program, run->number);
+  unsigned patience = run->collects ? LONG_PATIENCE : PATIENCE;
+  memory_now(&run->memory, patience, "%s: scenario %d", s->program, run->number);
   lua_State *L = memory_open(&run->memory, s->modules);
   lua_register(L, "arm", arm);
-  int status = luaL_loadfile(L, s->file);
+  int status = memory_load(L, s->file);
   lua_pushinteger(L, run->number);
   int more = s->push ? s->push(L) : 0;
   if (status == LUA_OK) status = lua_pcall(L, 1 + more, 2, 0);
   run->exists = status == LUA_OK && !lua_isnil(L, -2);
   if (run->exists) {
-    memory_now(&run->memory, PATIENCE, "%s: %s", s->program, lua_tostring(L, -2));
+    memory_now(&run->memory, patience, "%s: %s", s->program, lua_tostring(L, -2));
     memory_collect(L, run->collects);
     status = lua_pcall(L, 0, 0, 0);
   }

@@ -13,11 +13,12 @@ describe(".ci/run", function()
   after_each(function() dir:remove() end)
 
   -- A run in which the specs have these sums, and `fails` is a pattern of the shell for the targets that fail. git says
-  -- that the commit is `commit`.
+  -- that the commit is `commit`. check-differences is skipped.
   local function run(specs, fails, commit)
     dir:write("bin/make", ([[#!/bin/sh
-      echo "$1" >>%s/made
+      echo "$*" >>%s/made
       case $1 in test | check-san-*) echo '%s : 1.0 seconds, 2.0 of CPU time' ;; esac
+      case $1 in check-differences) echo "$1: skipped: there is no node" ;; esac
       case $1 in %s) exit 1 ;; skipped) ;; esac
     ]]):format(dir.path, specs, fails or "none"))
     dir:write("bin/git", ("#!/bin/sh\necho %s\n"):format(commit or "000000ff"))
@@ -50,11 +51,22 @@ describe(".ci/run", function()
     assert.same({ "4 passed, 2 failed", 1 }, { line, status })
   end)
 
+  it("counts a check as skipped that says so, and that ends well", function()
+    local line, status, out = run(GOOD, nil, "00000aff")
+    assert.same({ "18 passed, 0 failed, 3 skipped", 0 }, { line, status }, out)
+  end)
+
+  it("builds what several checks use before it starts them", function()
+    run(GOOD)
+    assert.matches("^%-j%d+ programs\n", dir:read "made")
+  end)
+
   it("has a part that depends on the commit", function()
     for commit, targets in pairs {
       ["000001"] = { "check-browser", "check-trace-viewers" },
-      ["000007"] = { "check-model", "check-gc", "check-adversary" },
-      ["000009"] = { "check-differences" },
+      ["000007"] = { "check-httpd" },
+      ["000008"] = { "check-model", "check-gc", "check-adversary" },
+      ["00000a"] = { "check-differences" },
     } do
       run(GOOD, nil, commit .. "ff")
       local made = dir:read "made"
