@@ -129,12 +129,15 @@ describe("runnel.sqlite", function()
     end)
 
     it("are kept when one of them is interrupted, although SQLite rolls all back", function()
-      local long
+      local asked, long = 0, nil
       for i = 1, 20 do
-        rn.go(function() db:exec("insert into t values (?, 0)", i) end)
+        rn.go(function()
+          asked = asked + 1
+          db:exec("insert into t values (?, 0)", i)
+        end)
         if i == 10 then long = rn.go(function() db:exec("insert into t(b) " .. ENDLESS .. "x from c") end) end
       end
-      rn.sleep(30)
+      repeat rn.sleep(30) until asked == 20
       rn.cancel(long)
       long:poll()
       assert.equal(20, count())

@@ -207,6 +207,12 @@ describe("uv.spawn", function()
     assert.equal("here\n", uv_stage.contents(path))
   end)
 
+  it("starts a process without an input also by luv, which looks into the PATH of its environment", function()
+    local p = shell("cat; echo here", { stdin = false, stderr = false, env = { PATH = os.getenv "PATH" } })
+    assert.equal("here\n", all(p.stdout))
+    assert.same({ code = 0 }, p.exit:take())
+  end)
+
   it("gives the process pipes that it can open by name", function()
     assert.equal("a\n", all(shell "echo a >/dev/stdout".stdout))
   end)
