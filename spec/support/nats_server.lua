@@ -19,6 +19,20 @@ Server.__index, Cluster.__index, Proxy.__index = Server, Cluster, Proxy
 nats_server.installed = background.has_command "nats-server"
 nats_server.MISSING = "nats-server is not installed"
 
+---Whether nats-server, which is installed, is this version or a later one.
+---@param version string as "2.10" or "2.9.10"
+---@return boolean
+function nats_server.is_since(version)
+  local program <close> = assert(io.popen "nats-server --version")
+  local said = assert(program:read("a"):match "v(%d[%d.]*)", "nats-server does not say its version")
+  local mine, numbers = version:gmatch "%d+", said:gmatch "%d+"
+  for wanted in mine do
+    local has = tonumber(numbers()) or 0
+    if has ~= tonumber(wanted) then return has > tonumber(wanted) end
+  end
+  return true
+end
+
 ---runnel.nats; or nil, and why specs with real servers are pending.
 ---@return table?
 ---@return string? missing
