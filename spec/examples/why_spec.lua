@@ -148,8 +148,10 @@ for name in sys.argv[2:]:
   end
 
   for _, language in ipairs(LANGUAGES) do
-    local test = pcall(require, "luv") and its(language) or pending
-    test("tells what happens at Ctrl-C in " .. language.name, function()
+    local has_luv = pcall(require, "luv")
+    local title = "tells what happens at Ctrl-C in " .. language.name
+    local test = has_luv and its(language) or pending
+    test(has_luv and title or title .. " (luv is not installed)", function()
       local uv = require "runnel.uv"
       local words = {}
       for word in language.command("ctrl_c"):gmatch "%S+" do words[#words + 1] = word end
