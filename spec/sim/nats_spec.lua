@@ -1,5 +1,5 @@
--- What the NATS server of a simulated world does is what nats-server 2.9.10 does: the same scripts run on both, and what
--- they get is compared. Where a later nats-server answers otherwise, the spec says what, and since which version.
+-- What the NATS server of a simulated world does is what nats-server 2.9.10 does: the same scripts run on both, and
+-- what they get is compared. Where a later nats-server answers otherwise, the spec says what, and since which version.
 
 local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
@@ -255,7 +255,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
       { storage = "memory", max_bytes = 100 },
     } do
       config.subjects = { "a.*" }
-      local name = "s" .. number -- nats-server 2.15 may go on with the numbers of one of that name that was just deleted
+      local name = "s" .. number -- nats-server 2.15 may go on with the numbers of a deleted one
       make(conn, name, config)
       for i = 1, 5 do log(store(conn, "a." .. i % 2, "text")) end
       log(store(conn, "a.1", "abc"))

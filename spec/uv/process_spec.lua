@@ -207,6 +207,20 @@ describe("uv.spawn", function()
     assert.equal("here\n", uv_stage.contents(path))
   end)
 
+  it("gives luv a descriptor for each of the three, since the length of a list with holes differs", function()
+    local luv = require "luv"
+    local spawn, given = luv.spawn, nil
+    finally(function() luv.spawn = spawn end)
+    function luv.spawn(file, options, on_exit)
+      given = { math.type(options.stdio[1]), math.type(options.stdio[2]), math.type(options.stdio[3]) }
+      return spawn(file, options, on_exit)
+    end
+    local p = shell("cat; echo here", { stdin = false, stderr = false, env = { PATH = os.getenv "PATH" } })
+    assert.same({ "integer", "integer", "integer" }, given)
+    assert.equal("here\n", all(p.stdout))
+    assert.same({ code = 0 }, p.exit:take())
+  end)
+
   it("gives the process pipes that it can open by name", function()
     assert.equal("a\n", all(shell "echo a >/dev/stdout".stdout))
   end)
