@@ -18,12 +18,14 @@ enum { WAIT_MS = 2 };
    has more than the second number. */
 enum { WRITE_SIZE = 32 * 1024, BACKLOG = 1024 * 1024 };
 
-static void set_fd(Conn *conn, int fd) {
+/* Returns the one before. */
+static int set_fd(Conn *conn, int fd) {
   Io *io = &conn->io;
   (void)pthread_mutex_lock(&io->fd_lock);
   if (io->reader) (void)conn->rn->reader_watch(io->reader, -1);
-  atomic_store(&io->fd, fd);
+  int before = atomic_exchange(&io->fd, fd);
   (void)pthread_mutex_unlock(&io->fd_lock);
+  return before;
 }
 
 void io_give_up(Io *io) {
@@ -54,17 +56,23 @@ static natsStatus on_attach(void **data, void *loop, natsConnection *nc, natsSoc
   /* A child process that outlives this one would keep the connection open, and with it the requests for messages: the
      server would deliver messages to a process that has ended. */
   (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-  set_fd(conn, fd);
+  (void)set_fd(conn, fd);
   thread_wake(&io->thread);
   return NATS_OK;
 }
 
-/* The socket is about to be closed. (libnats never asks to add reading: attaching does that.) If the Lua thread has
-   found the connection lost, libnats then starts a thread in it, which must get no signals. */
+/* The socket is not needed any more. (libnats never asks to add reading: attaching does that.) Since version 3.9.2 of
+   libnats the event loop closes it; before, libnats closes it after this call. If the Lua thread has found the connection
+   lost, libnats then starts a thread in it, which must get no signals. */
 static natsStatus on_read(void *data, bool add) {
   Io *io = &((Conn *)data)->io;
   if (add) return NATS_OK; /* uncovered: see above */
-  set_fd((Conn *)data, -1);
+  natsSock fd = set_fd((Conn *)data, -1);
+#if NATS_VERSION_NUMBER >= 0x030902
+  natsConnection_ProcessCloseEvent(&fd);
+#else
+  (void)fd;
+#endif
   if (!atomic_load(&io->lua_writes) || !pthread_equal(pthread_self(), atomic_load(&io->lua))) return NATS_OK;
   if (io->blocks_signals) return NATS_OK; /* seldom covered: it was about to be closed before */
   signals_block(&io->signals);
@@ -83,9 +91,12 @@ static natsStatus on_write(void *data, bool add) {
   return NATS_OK;
 }
 
-/* The connection is closed for good. */
+/* The connection is closed for good. Since version 3.11 of libnats the event loop then gives up a hold of its own. */
 static natsStatus on_detach(void *data) {
   Conn *conn = (Conn *)data;
+#if NATS_VERSION_NUMBER >= 0x030b00
+  natsConnection_ProcessDetachedEvent(conn->io.nc);
+#endif
   thread_wake(&conn->io.thread); /* subscriptions have ended */
   (void)pthread_mutex_lock(&conn->lock);
   conn->is_attached = false;

@@ -4,6 +4,7 @@ local rn = require "runnel"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
+local remains = require "spec.support.remains"
 local stage = require "spec.support.stage"
 
 describe("a connection to NATS", function()
@@ -460,6 +461,17 @@ describe("a connection to NATS", function()
       assert.equal("meanwhile", take(ch).data)
       assert.same({ "disconnected", "reconnected" }, told)
       assert.equal(1, other:stats().reconnects)
+    end)
+
+    it("leaves no socket behind, neither of the lost connection nor of the closed one", function()
+      local before = remains.now()
+      local other = assert(nats.connect(victim.url, { reconnect_wait = 20 }))
+      local events = other:events()
+      victim:kill()
+      victim:start()
+      event_of(events, "reconnected")
+      other:close()
+      assert.is_nil(remains.since(before))
     end)
 
     it("gets the messages of beats that say so in place of the first ones", function()

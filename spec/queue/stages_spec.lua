@@ -259,18 +259,20 @@ for _, at in ipairs(places) do
       stored(place.owner, "out")
       local out = assert(place.owner:source "out")
       local program = place.started [[
+        local signal = rn.chan()
+        require("runnel.internal.sigterm").add(function() signal:close() end)
         local stage = assert(owner:stage(1, "words", function(v)
-          rn.sleep(200)
+          print "called"
+          io.stdout:flush()
+          signal:take()
+          rn.sleep(50)
           return v
         end, "out"))
-        print "ready"
-        io.stdout:flush()
         stage:wait()
         print "ended"
       ]]
-      assert.is_true(program:says "ready", program:output())
       assert(words:put "a")
-      wait_for(function() return assert(place.owner:queue "out").running == 1 end)
+      assert.is_true(program:says "called", program:output())
       program:signal "TERM"
       assert.equal(0, program:wait(), program:output())
       assert.matches("ended", program:output())

@@ -855,7 +855,7 @@ describe("sim.world", function()
         end)
         world:run()
         if n ~= 1 then error "lost" end
-      end)))
+      end, { seconds = 60 })))
     ]])
     local got = process.run(dir.path, (os.getenv "LUA" or "lua5.4") .. " main.lua")
     assert.same({ "", "false\n", 0 }, { got.err, got.out, got.status })

@@ -33,8 +33,9 @@ end
 ---@param folder { path: string } of tls.folder
 ---@param name string its subject
 ---@param opts? { names?: string, days?: integer, extensions?: string, ca?: string, ca_key?: string, kind?: string }
----`names`: as in "DNS:localhost,IP:127.0.0.1"; `days`: how long it is valid, from now on; `extensions`: lines for
----openssl; `ca`: the files of another authority; `kind`: arguments of openssl for the key
+---`names`: as in "DNS:localhost,IP:127.0.0.1"; `days`: how long it is valid, from now on; 0: it has expired (openssl
+---3.5 refuses a negative number); `extensions`: lines for openssl; `ca`: the files of another authority; `kind`:
+---arguments of openssl for the key
 ---@return string cert the path
 ---@return string key
 function tls.certify(folder, name, opts)

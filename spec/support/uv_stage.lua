@@ -52,11 +52,10 @@ function uv_stage.serve(serve)
   return conns, port
 end
 
--- Runs until no handle is alive, but for at most 30 s, since a test that failed half way may have left a server open.
--- Returns the names of those that are still alive then.
-local function settle()
+-- Runs until no handle is alive, or until a time (of luv.hrtime), since a test that failed half way may have left a
+-- server open. Returns the names of those that are still alive then.
+local function settle(deadline)
   local luv = require "luv"
-  local deadline = luv.hrtime() + 30e9
   while rn.step() do
     if luv.hrtime() > deadline then break end
     luv.sleep(1)
@@ -73,13 +72,14 @@ end
 
 ---For after_each: waits until no handle is alive, and fails for remaining handles or descriptors.
 function uv_stage.close()
-  local alive = settle()
+  local deadline = require("luv").hrtime() + 30e9
+  local alive = settle(deadline)
   for _, path in ipairs(files) do os.remove(path) end
   local left = uv_stage.can_count and count_descriptors() - descriptors
   for _ = 1, 200 do
     if not left or left <= 0 then break end
     collectgarbage() -- closes the test's garbage
-    settle()
+    settle(deadline)
     require("luv").sleep(20)
     left = count_descriptors() - descriptors
   end
