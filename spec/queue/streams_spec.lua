@@ -153,7 +153,7 @@ for _, at in ipairs(places) do
       local closed_at, late = rn.now(), 0
       local other, seen = assert(place.open():source("orders", { name = "shop" })), {}
       while not (seen[2] and seen[3] and seen[4] and seen[5]) do
-        local m = assert(take_within(other, 30000))
+        local m = assert(take_within(other, wait + 30000))
         seen[m.value] = true
         if rn.now() - closed_at >= wait / 2 then late = late + 1 end
         m:ack()
