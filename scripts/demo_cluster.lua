@@ -10,6 +10,7 @@
 
 local rn = require "runnel"
 local jetstream = require "runnel.nats.internal.jetstream"
+local json = require "runnel.json"
 local nats = require "runnel.nats"
 local nats_server = require "spec.support.nats_server"
 local svg = require "bench.svg"
@@ -135,6 +136,12 @@ end)
 local function outputs()
   local texts = { submitter:output():sub(-1000) }
   for i = 1, WORKERS do texts[i + 1] = ("worker %d: %s"):format(i, workers[i]:output():sub(-500)) end
+  for _, what in ipairs { "STREAM.INFO.files-paths", "CONSUMER.LIST.files-paths", "STREAM.INFO.files-sums",
+    "CONSUMER.LIST.files-sums" } do
+    local answer, err = jetstream.request(conn, what)
+    texts[#texts + 1] = ("%s: %s"):format(what, answer and json.encode(answer) or err)
+  end
+  for _, server in ipairs(servers) do texts[#texts + 1] = "nats-server: " .. server.program:output():sub(-1000) end
   return table.concat(texts, "\n")
 end
 

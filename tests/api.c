@@ -1347,7 +1347,7 @@ static void memory_runs_out(void) {
   scarce.failing = &scarce.own;
   (void)memory_each(scarce.failing, MEMORY_ALL, &far, MEMORY_MOST, attempt, &scarce);
   memory_release();
-  (void)alarm(0);
+  memory_limit(0);
 }
 
 /* ---- threads ---- */

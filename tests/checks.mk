@@ -89,7 +89,7 @@ coverage: ## check that the specs reach 90 % of the branches of csrc/, and all l
 	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage -fprofile-update=atomic -Dalways_inline='
 run-coverage: programs
 	$(THEN) run-specs run-api run-host run-shared-memory run-nats-memory run-httpd-memory run-tls-memory run-tls-races \
-	  run-allocator-plain
+	  run-websocket-memory run-allocator-plain
 	$(THEN) run-oom OOM_SCENARIOS="tests/oom/shared.lua tests/oom/threads.lua"
 	gcovr --root . --object-directory $(BUILD) --filter csrc/ --gcov-ignore-parse-errors --xml $(BUILD)/coverage.xml
 	$(LUA) scripts/coverage.lua 90 <$(BUILD)/coverage.xml
@@ -257,11 +257,13 @@ run-tls-races:
 check-websocket: ## the codec of WebSocket: failing allocations, and libFuzzer for a minute; LONG=1: for an hour; INPUT=file
 check-websocket: NEEDED = websocket
 check-websocket: BUILT  = CC=clang BUILD=build/fuzz CFLAGS='$(TEST_CFLAGS) $(SANITIZED) -fsanitize=fuzzer-no-link'
-run-websocket: $(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_oom $(BUILD)/websocket_fuzz)
-	$(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_oom tests/websocket_oom.lua)
+run-websocket: run-websocket-memory $(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_fuzz)
 	mkdir -p $(BUILD)/websocket-corpus
 	$(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_fuzz -artifact_prefix=$(BUILD)/ -timeout=30 -max_len=4096 \
 	  $(or $(INPUT),-max_total_time=$(if $(LONG),3600,60) $(BUILD)/websocket-corpus))
+.PHONY: run-websocket-memory
+run-websocket-memory: $(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_oom)
+	$(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_oom tests/websocket_oom.lua)
 
 check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
 check-spin: NEEDED = spin

@@ -16,6 +16,7 @@ local uv = require "runnel.uv"
 local background = require "spec.support.background"
 local changes = dofile "tests/http_changes.lua"
 local free_port = require "spec.support.free_port"
+local patience = require "spec.support.patience"
 
 local PATIENCE <const> = 300 -- ms without an answer after which a request counts as incomplete
 
@@ -101,7 +102,7 @@ local function start(proxy, server)
   local command = {}
   for i, word in ipairs(proxy.command) do command[i] = fill(word) end
   local program = set:start(command)
-  local conn <close> = background.wait_until(function() return uv.connect("127.0.0.1", port) end)
+  local conn <close> = patience.wait_until(function() return uv.connect("127.0.0.1", port) end)
   assert(conn, proxy.name .. " does not listen: " .. program:output())
   return port
 end

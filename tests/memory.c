@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "patience.h"
 
 enum { MAX_REPORT = 65536 };
 
@@ -236,6 +239,35 @@ static void on_signal(int number) {
   (void)raise(number);
 }
 
+/* ---- the limit of what runs now ---- */
+
+static struct Limit {
+  unsigned seconds; /* on an idle machine */
+  long processors;
+  time_t start;
+} limit;
+
+static time_t seconds_now(void) {
+  struct timespec now_is;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now_is);
+  return now_is.tv_sec;
+}
+
+static void on_alarm(int number) {
+  time_t allowed = (time_t)limit.seconds * patience_factor(limit.processors);
+  time_t passed = seconds_now() - limit.start;
+  if (passed >= allowed) on_signal(number);
+  else (void)alarm((unsigned)(allowed - passed));
+}
+
+void memory_limit(unsigned seconds) {
+  (void)alarm(0);
+  limit = (struct Limit){.seconds = seconds, .processors = patience_processors(), .start = seconds_now()};
+  struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+  (void)sigaction(SIGALRM, &action, NULL);
+  (void)alarm(seconds);
+}
+
 /* The sanitizers call these before they write a report. NOLINTBEGIN(bugprone-reserved-identifier) */
 __attribute__((visibility("default"))) void __asan_on_error(void);
 void __asan_on_error(void) { tell(": a sanitizer reports:\n"); }
@@ -257,11 +289,10 @@ void memory_now(const Memory *m, unsigned seconds, const char *format, ...) {
     else (void)snprintf(end, left, ", allocation %u fails, %u in all", (unsigned)m->first, (unsigned)m->count);
   }
   (void)signal(SIGABRT, on_signal);
-  (void)signal(SIGALRM, on_signal);
 #if !defined(__SANITIZE_ADDRESS__) /* which has its own handler */
   (void)signal(SIGSEGV, on_signal);
 #endif
-  (void)alarm(seconds);
+  memory_limit(seconds);
 }
 
 void memory_die(const char *format, ...) {

@@ -70,7 +70,10 @@ uint32_t memory_each(Memory *m, uint32_t count, const uint32_t *far, uint32_t mo
 
 /* ---- reports ---- */
 
-/* Says what runs now; which allocations of `m` fail, is added. Allows it so many seconds; 0: any number. */
+/* Ends the program unless it is called again within these seconds of an idle machine (patience.h); 0: no limit. */
+void memory_limit(unsigned seconds);
+
+/* Says what runs now; which allocations of `m` fail, is added. Sets its limit. */
 void memory_now(const Memory *m, unsigned seconds, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Prints what runs and what is wrong with it, and ends the program. */

@@ -7,7 +7,7 @@
      bytes()         returns how many bytes the state has allocated, in all and in blocks of less than 4 KB (which no
                      table that doubles is in);
      tracked(f)      returns a value whose finalizer calls f, if f is given;
-     limit(s)        ends the process unless it is called again within s seconds;
+     limit(s)        ends the process unless it is called again within s seconds of an idle machine (patience.h);
      memory(n)       limits the state to n bytes more than now; without n, lifts the limit;
      fail(k, seed)   makes one allocation in k fail, at random; without k, none;
      collect(is)     if `is` is true, collects all garbage before each instruction of Lua, also in coroutines that are
@@ -64,7 +64,7 @@ static int t_bytes(lua_State *L) {
 
 /* limit(seconds) */
 static int t_limit(lua_State *L) {
-  (void)alarm((unsigned)luaL_checkinteger(L, 1));
+  memory_limit((unsigned)luaL_checkinteger(L, 1));
   return 0;
 }
 

@@ -67,6 +67,7 @@ int scenarios_run(const Scenarios *scenarios, uint32_t stride) {
       attempts += memory_each(&run.memory, count, &far, MEMORY_MOST, attempt, &run);
     }
   }
+  memory_elsewhere = NULL; /* it is in this frame; at the exit, --coverage allocates */
   (void)printf("%s: %u attempts at %d scenarios\n", scenarios->program, (unsigned)attempts, run.number - 2);
   return run.number > 2 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

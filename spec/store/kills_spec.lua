@@ -34,7 +34,7 @@ end
 -- Moves messages from `a` through `b` to `c`; the second stage has effects in the same transaction. Some fail at first.
 local PROGRAM <const> = [[
   local rn = require "runnel"
-  local store = require("runnel.store").open(arg[1])
+  local store = require("runnel.store").open(arg[1], { busy_timeout = 60000 })
   local tried = {}
   assert(store:stage(8, "a", function(v)
     rn.sleep(math.random() * 10)
@@ -58,7 +58,7 @@ local function check(n, processes, kills)
   local dir <close> = process.directory()
   local set <close> = background.set()
   local path = dir.path .. "/work.db"
-  local store <close> = stores.open(path)
+  local store <close> = stores.open(path, { busy_timeout = 60000 })
   store.db:exec "create table effects(v unique)" -- so that an effect that happens twice is an error
   for _, name in ipairs { "a", "b", "c" } do assert(store:stream(name)) end
   local sink, list = assert(store:sink "a"), {}
@@ -92,7 +92,7 @@ end
 
 local WORKER <const> = [[
   local rn = require "runnel"
-  local store = require("runnel.store").open(arg[1])
+  local store = require("runnel.store").open(arg[1], { busy_timeout = 60000 })
   local worker = store:serve("square", 4, function(v)
     rn.sleep(math.random() * 5)
     return v * v, "and more"
@@ -107,7 +107,7 @@ local function check_remote(n, kills)
   local dir <close> = process.directory()
   local set <close> = background.set()
   local path = dir.path .. "/work.db"
-  local store <close> = stores.open(path)
+  local store <close> = stores.open(path, { busy_timeout = 60000 })
   local remote, list = store:remote("square", { starts = 100000 }), {}
   local _, kill_one = start(set, 2, WORKER, path)
   for i = 1, n do list[i] = i end
@@ -136,7 +136,7 @@ end
 
 local ONCE <const> = [[
   local rn = require "runnel"
-  local store = require("runnel.store").open(arg[1])
+  local store = require("runnel.store").open(arg[1], { busy_timeout = 60000 })
   print "ready"
   io.stdout:flush()
   local pay = store:once("pay", function(i, tx)
@@ -155,7 +155,7 @@ local function check_once(n, processes, kills)
   local dir <close> = process.directory()
   local set <close> = background.set()
   local path = dir.path .. "/work.db"
-  local store <close> = stores.open(path)
+  local store <close> = stores.open(path, { busy_timeout = 60000 })
   store.db:exec "create table effects(v unique)"
   local programs, kill_one = start(set, processes, ONCE, path, n)
   for _ = 1, kills do kill_one() end

@@ -1,0 +1,2 @@
+cd '.'
+ls tests/*.lua tests/*/*.lua bench/*.lua

@@ -1,0 +1,63 @@
+-- scripts/setup, with an apt-get and an apt-cache that install nothing.
+
+local process = require "spec.support.process"
+
+describe("scripts/setup", function()
+  -- Runs it on a system that has only these commands, and apt-get and apt-cache as given.
+  local function setup(set, apt_get, apt_cache)
+    local dir <close> = process.directory()
+    dir:write("apt-get", "#!/bin/sh\n" .. apt_get)
+    dir:write("apt-cache", "#!/bin/sh\n" .. apt_cache)
+    local result = process.run(dir.path, [[
+      chmod +x apt-get apt-cache
+      mkdir scripts
+      cp "$OLDPWD/scripts/setup" scripts
+      for command in awk cat cc chmod env grep id lua5.4 mkdir mktemp rm sh sleep; do
+        ln -s "$(command -v $command)" .
+      done
+      printf '#!/bin/sh\nexec "$@"\n' >sudo
+      chmod +x sudo
+      here=$PWD
+      PATH=$here CC=cc LUA=lua5.4 sh scripts/setup ]] .. set .. [[
+
+      status=$?
+      ls build/without 2>/dev/null
+      exit $status]])
+    return result
+  end
+
+  -- What apt-get says while another process has the lock, and its status.
+  local LOCKED = "echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)'; exit 100"
+  -- An apt-get whose update runs this, and which installs spin and debootstrap as empty commands.
+  local function apt_get(update)
+    return ([[
+      case " $* " in
+      *" update "*) %s ;;
+      *) for command in spin debootstrap; do : >$command; chmod +x $command; done ;;
+      esac]]):format(update)
+  end
+
+  it("waits while another process updates the lists of packages", function()
+    local once = ("[ -e tried ] || { : >tried; %s; }"):format(LOCKED)
+    assert.same({ out = "", err = "setup: installing spin\n", status = 0 }, setup("spin", apt_get(once), ""))
+    assert.same({ out = "", err = "setup: installing debootstrap\n", status = 0 },
+      setup("fresh", apt_get(once), ""))
+  end)
+
+  it("says what is wrong if the lists cannot be updated", function()
+    local update = "echo 'E: no network'; exit 100"
+    local result = setup("spin", apt_get(update), "")
+    assert.same({ 1, "" }, { result.status, result.out })
+    assert.matches("E: no network\nsetup: the installation failed", result.err, 1, true)
+    result = setup("fresh", apt_get(update), "")
+    assert.same({ 0, "debootstrap\n" }, { result.status, result.out })
+    assert.matches("E: no network\nsetup: continuing without debootstrap: apt-get cannot update its list", result.err,
+      1, true)
+  end)
+
+  it("skips an optional thing that the system has no package of", function()
+    local result = setup("fresh", apt_get "", "exit 100")
+    assert.same({ 0, "debootstrap\n" }, { result.status, result.out })
+    assert.matches("this system has no package of debootstrap", result.err, 1, true)
+  end)
+end)
