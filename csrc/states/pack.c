@@ -346,7 +346,10 @@ static bool pack_table(const Packing *g, const Level *outer, int at) {
 void packer_free(Packer *packer) {
   free(packer->bytes);
   free((void *)packer->chans);
-  *packer = (Packer){.to_chan = packer->to_chan};
+  packer->bytes = NULL;
+  packer->chans = NULL;
+  packer->size = packer->capacity = packer->chans_capacity = 0;
+  packer->nchans = 0;
 }
 
 /* Memory that a packer keeps for the next time; more is freed. */

@@ -37,7 +37,7 @@ static int in_memory(const Part *part, char path[PATH_BYTES]) {
   size_t slashes = 1 + (size_t)(part - part->bundle->parts);
   char number[16];
   (void)snprintf(number, sizeof number, "%d", fd);
-  size_t begin = strlen(strcpy(path, "/proc/self/fd"));
+  size_t begin = (size_t)snprintf(path, PATH_BYTES, "/proc/self/fd");
   if (begin + slashes + sizeof number <= PATH_BYTES) {
     memset(path + begin, '/', slashes);
     memcpy(path + begin + slashes, number, strlen(number) + 1);

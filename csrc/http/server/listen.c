@@ -50,7 +50,7 @@ static bool take_port(int fd, const Place *place, const Address *address, sockle
 
 /* The port of a socket; 0 if it is not a TCP socket. */
 static int port_of(int fd) {
-  Address address;
+  Address address = {.any.sa_family = AF_UNSPEC};
   int type = 0;
   socklen_t size = sizeof address, type_size = sizeof type;
   bool ok = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 && type == SOCK_STREAM &&
