@@ -209,13 +209,14 @@ size_t io_finish(Conn *conn) {
   Io *io = &conn->io;
   (void)conn->rn->task_cancel(&io->task);
   int64_t until = clock_ms() + io->write_timeout;
+  size_t left = 0; /* of a connection that is lost meanwhile, what there was before */
   if (atomic_load(&io->wants_write)) (void)write_now(io);
   for (;;) {
-    if (atomic_load(&conn->outbox.is_lost)) return outbox_bytes(&conn->outbox); /* libnats may hold its lock for long */
+    if (atomic_load(&conn->outbox.is_lost)) return left + outbox_bytes(&conn->outbox); /* libnats may hold its lock */
+    if (atomic_load(&io->fd) >= 0) left = count_unsent(conn);
     if (!atomic_load(&io->wants_write) || atomic_load(&io->fd) < 0 || clock_ms() >= until) break;
     wait_and_write(io);
   }
-  size_t left = count_unsent(conn);
   if (left == 0) return 0;
   /* Bytes in the system's buffers are not safe yet: if the server sends anything to a closed socket, the system drops
      them. The answer to a ping shows that the server has read everything. */

@@ -26,8 +26,10 @@ describe("a connection to a server that fails", function()
     return bytes() >= before
   end
 
-  -- A write_timeout that does not end the connection while is_full looks: on a busy machine that takes longer.
-  local function write_timeout(ms) return math.ceil(ms * patience.factor()) end
+  -- Options with which the connection is not given up while is_full looks: on a busy machine that takes longer.
+  local function patient()
+    return { write_timeout = math.ceil(1000 * patience.factor()), ping_interval = 600000 }
+  end
 
   -- Publishes until the network accepts no more bytes. Returns how many messages that were.
   local function fill(conn)
@@ -43,14 +45,14 @@ describe("a connection to a server that fails", function()
 
   describe("when it is closed,", function()
     it("writes for at most write_timeout, and returns how many bytes are left", function()
-      local wait = write_timeout(300)
-      local conn = assert(nats.connect(server.url, { write_timeout = wait }))
+      local opts = patient()
+      local conn = assert(nats.connect(server.url, opts))
       local published = fill(conn) * 10000
       local before = rn.now()
       local sent, left = conn:close()
       assert.is_false(sent)
       assert.is_true(left > 900000 and left < published * 1.01, left)
-      assert.is_true(rn.now() - before >= wait)
+      assert.is_true(rn.now() - before >= opts.write_timeout)
       assert.equal("closed", conn:stats().status)
       assert.is_true(conn:close())
     end)
@@ -64,6 +66,15 @@ describe("a connection to a server that fails", function()
       server.set:start { "sh", "-c", ("sleep 1; kill -CONT %d"):format(server.program.pid) }
       assert.is_true(conn:close()) -- Lua does not run meanwhile
       for i = 1, count do assert(heard:take(), i) end
+    end)
+
+    it("returns how many bytes are left if the server ends meanwhile", function()
+      local conn = assert(nats.connect(server.url, { write_timeout = 600000, ping_interval = 600000 }))
+      fill(conn)
+      server.set:start { "sh", "-c", ("sleep 0.3; kill -KILL %d"):format(server.program.pid) }
+      local sent, left = conn:close() -- Lua does not run meanwhile
+      assert.is_false(sent)
+      assert.is_true(left > 900000, left)
     end)
 
     it("returns how many bytes are left that were published while it was lost", function()
@@ -82,7 +93,7 @@ describe("a connection to a server that fails", function()
       local reported = {}
       local before = rn.on_error(function(err) reported[#reported + 1] = err end)
       do
-        local conn <close> = assert(nats.connect(server.url, { write_timeout = write_timeout(100) }))
+        local conn <close> = assert(nats.connect(server.url, patient()))
         fill(conn)
       end
       rn.on_error(before)

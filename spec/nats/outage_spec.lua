@@ -18,7 +18,7 @@ describe("after an outage longer than ack_wait", function()
 
   before_each(function()
     server, conns = nats_server.start(), {}
-    for i = 1, 2 do conns[i] = assert(nats.connect(server.url, { reconnect_wait = 500, encoding = "msgpack" })) end
+    for i = 1, 2 do conns[i] = assert(nats.connect(server.url, { reconnect_wait = 50, encoding = "msgpack" })) end
   end)
   after_each(function()
     for _, conn in ipairs(conns) do conn:close() end
