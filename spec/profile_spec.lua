@@ -476,12 +476,13 @@ describe("rn.profile", function()
     local dir <close> = process.directory()
     dir:write("script.lua", [[
       local rn = require "runnel"
-      local function make() return rn.profile(function() rn.go(rn.sleep, 20):take() end) end
+      local function make() return (rn.profile(function() rn.go(rn.sleep, 20):take() end)) end
       print(pcall(make))
       os.execute "prlimit --sigpending=1000 --pid $PPID"
       print(make().waited > 0)
     ]])
-    local result = process.run(dir.path, "prlimit --sigpending=0:1000 " .. (os.getenv "LUA" or "lua5.4") .. " script.lua")
+    local lua = os.getenv "LUA" or "lua5.4"
+    local result = process.run(dir.path, ("prlimit --sigpending=0:1000 %s script.lua"):format(lua))
     assert.equal("false\tscript.lua:2: profile: Resource temporarily unavailable\ntrue\n", result.out)
   end)
 
