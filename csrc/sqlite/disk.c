@@ -323,7 +323,7 @@ void disk_open(lua_State *L, Database *db, int at) {
   Disk *disk = (Disk *)calloc(1, sizeof *disk);
   db->disk = disk; /* freed with it */
   if (!disk) {
-    luaL_error(L, "not enough memory");
+    luaL_error(L, "not enough memory"); /* seldom covered: only when memory runs out */
     return;
   }
   (void)snprintf(disk->name, sizeof disk->name, "runnel-%p", (void *)disk);
