@@ -283,7 +283,7 @@ function Database:is_in_transaction()
   return self.owner ~= nil and self.owner == (self_block "a statement" or "main")
 end
 
----Whether it can be asked for a statement: while it is being closed only for those of a transaction, which it waits for.
+---Whether it can be asked for a statement: while it is being closed, only for those of a transaction.
 ---@param number integer of the transaction; 0: none
 ---@return boolean
 ---@private
@@ -319,8 +319,7 @@ end
 -- Drops the handle of a database that was closed, also if the wait for that was cancelled.
 local Closing = { __close = function(self) self.db.handle = nil end }
 
----Closes the database, after all waiting statements have run, and the transactions that wait or have begun. Does nothing
----if it is closed.
+---Closes the database, after all waiting statements and transactions have run. Does nothing if it is closed.
 function Database:close()
   local handle = self.handle
   if not handle or self.closes then return end
