@@ -295,6 +295,37 @@ describe("rn.profile", function()
       assert.is_true(sum(list, "^waiting;.*take from the result of the taker") >= 40000)
     end)
 
+    it("has puts for which a take makes room, and takes of a promise", function()
+      local full, promise = rn.chan(1):name "full", rn.promise_chan():name "promise"
+      full:put(0)
+      local profile = rn.profile(function()
+        rn.go(function() full:put(1) end)
+        rn.go(function() promise:take() end)
+        rn.sleep(50)
+        full:take()
+        promise:put(true)
+        rn.sleep(0)
+      end)
+      local list = stacks(profile)
+      assert.is_true(sum(list, "^waiting;.*put on full;woken by") >= 40000)
+      assert.is_true(sum(list, "^waiting;.*take from promise;woken by") >= 40000)
+    end)
+
+    it("has the present wait of the main program, if a go block ends the profile", function()
+      local begun, ended = rn.chan(), rn.chan():name "ended"
+      local profile
+      rn.go(function()
+        profile = rn.profile(function()
+          begun:put(true)
+          rn.sleep(50)
+        end)
+        ended:put(true)
+      end)
+      begun:take()
+      ended:take()
+      assert.is_true(sum(stacks(profile), "^waiting;.*take from ended$") >= 40000)
+    end)
+
     it("measures nothing in virtual time", function()
       local sim = require "runnel.sim"
       local profile = rn.profile(function() sim.run(function() rn.sleep(1e6) end) end)
@@ -419,6 +450,44 @@ describe("rn.profile", function()
     assert.is_true(profile.elapsed >= 1)
     assert.equal(profile:text(), tostring(profile))
     assert.equal(profile.first, profile:text():match "^[^\n]*")
+  end)
+
+  sampled("counts the time that a driver computes as time of the loop", function()
+    local used = 0
+    eventually(function()
+      local done = rn.chan(1)
+      rn.driver {
+        alive = function() return true end,
+        wait = function()
+          local began = os.clock()
+          repeat until os.clock() - began >= 0.1
+          used = os.clock() - began
+          done:offer(true)
+        end,
+      }
+      local profile = rn.profile(function() done:take() end)
+      rn.driver(nil)
+      assert_share(used * 1000, profile.loop, used * 1000)
+    end)
+  end)
+
+  it("says that the system has no timer for it, and can be made once there is one", function()
+    if not os.execute "command -v prlimit >/dev/null" then return pending "prlimit is not installed" end
+    local dir <close> = process.directory()
+    dir:write("script.lua", [[
+      local rn = require "runnel"
+      local function make() return (rn.profile(function() rn.go(rn.sleep, 20):take() end)) end
+      print(pcall(make))
+      os.execute "prlimit --sigpending=1000 --pid $PPID"
+      print(make().waited > 0)
+    ]])
+    local lua = os.getenv "LUA" or "lua5.4"
+    local result = process.run(dir.path, ("prlimit --sigpending=0:1000 %s script.lua"):format(lua))
+    assert.equal("false\tscript.lua:2: profile: Resource temporarily unavailable\ntrue\n", result.out)
+  end)
+
+  it("is nil if the recorder ends it a second time", function()
+    assert.is_nil(require("runnel.internal.profile.recorder").finish())
   end)
 
   it("ends if the function raises, and can be made again", function()

@@ -588,6 +588,18 @@ describe("the core's trace", function()
     assert.same({}, recorder.chans())
   end)
 
+  it("keeps contexts only while a caller has asked for them", function()
+    recorder.hold "lc"
+    recorder.set_context "first"
+    assert.equal("first", recorder.context())
+    recorder.release "c"
+    assert.is_nil(recorder.context())
+    recorder.set_context "second"
+    recorder.hold "c"
+    assert.is_nil(recorder.context())
+    recorder.release "lc"
+  end)
+
   it("counts and records what other threads complete on shared channels", function()
     recorder.hold("er", 4096)
     local _, from = recorder.ring()

@@ -1276,8 +1276,12 @@ static void shared_bad_input(void) {
 /* Calls each function that allocates in Lua once; returns the first code that is not RUNNEL_OK. */
 static int use_all(lua_State *L, runnel_port **port, runnel_shared **sh) {
   runnel_chan *ch = NULL, *same = NULL, *result = NULL;
+  runnel_reader *reader = NULL;
   int fd, code;
   if ((code = runnel_open(L)) != RUNNEL_OK) return code;
+  code = runnel_reader_open(L, note_reading, NULL, &reader); /* makes the wakeup, which may fail */
+  if (code == RUNNEL_OK) OK(runnel_reader_close(reader));
+  else if (code != RUNNEL_IDLE) return code; /* RUNNEL_IDLE: not on Linux */
   if ((code = runnel_chan_new(L, RUNNEL_FIXED, 100, &ch)) != RUNNEL_OK) return code;
   if ((code = runnel_offer_bytes(L, ch, "some bytes that are not in the state yet, by their number", 50)) != RUNNEL_OK)
     return code;

@@ -294,7 +294,7 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
       n = yielded(L, S, go, n);
     } else {
       if (status != LUA_OK) lua_xmove(go->alt.co, L, 1);
-      else lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
+      else lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED); /* seldom covered: Lua 5.5 only */
       n = dies(L, S, go);
     }
     if (n == 0) return;

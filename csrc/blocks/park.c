@@ -147,7 +147,7 @@ int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFu
   const ChanOps *ops = chan_ops(ch);
   int n = ops && ops->wait ? ops->wait(L, ch, at, alt, at, op) : 0;
   if (n && k && alt != &S->outside) {
-    alt->nresults = (uint16_t)n;
+    alt->nresults = (uint16_t)n; /* seldom covered: another thread was faster */
     return k(L, LUA_YIELD, (lua_KContext)alt);
   }
   if (n) return n;

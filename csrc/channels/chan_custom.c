@@ -383,7 +383,7 @@ static bool can(lua_State *L, Chan *ch, int at, bool is_put) {
 
 static bool is_closed(const Chan *ch) { return ch->flags & CHAN_CLOSED || chan_custom(ch)->closes_later; }
 
-static bool is_checked(const Chan *ch) { /* only a policy knows its count */
+static bool is_checked(const Chan *ch) { /* uncovered: for assertions; only a policy knows its count */
   const CustomChan *c = chan_custom(ch);
   return ch->buf.kind < BUFFER_POLICY && !c->is_admitting && !(c->has_xform && ch->buf.count > ch->buf.limit);
 }

@@ -98,8 +98,8 @@ int error_raise(lua_State *L) {
 enum { NAMES = 2 };
 
 void error_push_here(lua_State *L) {
-  if (!lua_checkstack(L, TRACEBACK_SLOTS + 1)) { /* seldom covered: the stack has overflowed */
-    luaL_traceback(L, L, NULL, 1);
+  if (!lua_checkstack(L, TRACEBACK_SLOTS + 1)) {
+    luaL_traceback(L, L, NULL, 1); /* seldom covered: the stack has overflowed */
     return;
   }
   lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);

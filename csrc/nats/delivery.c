@@ -150,6 +150,7 @@ bool delivery_post(Delivery *first) {
   int code = sub->conn->rn->post_call(sub->port, push, drop, first);
   if (code == RUNNEL_OK) return true;
   if (code == RUNNEL_FULL) return false;
+  /* seldom covered: the subscription was closed meanwhile, or memory runs out */
   if (code == RUNNEL_NO_MEMORY) atomic_fetch_add(&sub->refused, 1);
   delivery_drop(first);
   return true;

@@ -153,7 +153,7 @@ static void push_channel(lua_State *L, lua_State *co, const Chan *ch) {
     lua_xmove(co, L, 1);
     return;
   }
-  lua_pushnil(L);
+  lua_pushnil(L); /* seldom covered: only when memory runs out */
 }
 
 /* Pushes a text for the channel of a wait. */
@@ -162,7 +162,7 @@ static void push_channel_name(lua_State *L, lua_State *co, const ProfileWait *w)
   push_channel(L, w->id ? co : sched_self(L)->outside.co, w->chan);
   const Chan *ch = chan_to(L, at);
   if (!ch) {
-    lua_pushliteral(L, "a channel");
+    lua_pushliteral(L, "a channel"); /* seldom covered: see above */
   } else if (ch->flags & CHAN_GO) {
     lua_pushliteral(L, "the result of ");
     name_push_label(L, chan_to_go((Chan *)lua_touserdata(L, at)), at);

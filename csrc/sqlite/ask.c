@@ -111,7 +111,7 @@ static void wait_for(lua_State *L, Job *job) {
   lua_getiuservalue(L, 1, DATABASE_EVENTS);
   int code = error || job->is_here ? RUNNEL_OK : events_open(L, &db->events, -1, RUNNEL_LEAVE_OPEN);
   if (error || code != RUNNEL_OK) {
-    luaL_unref(L, top + 2, ref);
+    luaL_unref(L, top + 2, ref); /* seldom covered: the system has no thread left, or memory runs out */
     if (db->under_way == 0) handle_forget(L, db);
     luaL_error(L, "cannot start a thread: %s", error ? strerror(error) : db->rn->strerror(code));
   }

@@ -168,13 +168,7 @@ static int file_control(sqlite3_file *base, int what, void *value) {
   return SQLITE_NOTFOUND;
 }
 
-/* As on Linux. */
-static int file_sector(sqlite3_file *base) {
-  (void)base;
-  return 4096;
-}
-
-/* A write changes no other bytes, whatever happens. */
+/* A write changes no other bytes, whatever happens: so SQLite does not ask for the size of a sector. */
 static int file_device(sqlite3_file *base) {
   (void)base;
   return SQLITE_IOCAP_POWERSAFE_OVERWRITE;
@@ -252,7 +246,6 @@ static const sqlite3_io_methods file_methods = {
     .xUnlock = file_unlock,
     .xCheckReservedLock = file_is_reserved,
     .xFileControl = file_control,
-    .xSectorSize = file_sector,
     .xDeviceCharacteristics = file_device,
     .xShmMap = file_map,
     .xShmLock = file_share,
@@ -304,19 +297,6 @@ static int disk_full_path(sqlite3_vfs *vfs, const char *path, int room, char *to
   return code;
 }
 
-/* SQLite takes its random numbers from the default file system. */
-static int disk_random(sqlite3_vfs *vfs, int n, char *to) {
-  (void)vfs;
-  memset(to, 0, (size_t)n);
-  return n;
-}
-
-/* Never called: database.h's `busy` does not wait for a simulated lock. */
-static int disk_sleep(sqlite3_vfs *vfs, int us) {
-  (void)vfs;
-  return us;
-}
-
 /* The time in ms since noon on 24 November 4714 BC. */
 static int disk_time_ms(sqlite3_vfs *vfs, sqlite3_int64 *ms) {
   Call call = {.operation = "time"};
@@ -325,11 +305,10 @@ static int disk_time_ms(sqlite3_vfs *vfs, sqlite3_int64 *ms) {
   return code;
 }
 
-static int disk_time(sqlite3_vfs *vfs, double *days) {
-  sqlite3_int64 ms;
-  int code = disk_time_ms(vfs, &ms);
-  *days = (double)ms / 86400000.0;
-  return code;
+/* uncovered: SQLite sleeps here only if others change the log while it begins to read */
+static int disk_sleep(sqlite3_vfs *vfs, int us) {
+  (void)vfs;
+  return us;
 }
 
 static int disk_last_error(sqlite3_vfs *vfs, int n, char *to) {
@@ -344,10 +323,11 @@ void disk_open(lua_State *L, Database *db, int at) {
   Disk *disk = (Disk *)calloc(1, sizeof *disk);
   db->disk = disk; /* freed with it */
   if (!disk) {
-    luaL_error(L, "not enough memory");
+    luaL_error(L, "not enough memory"); /* seldom covered: only when memory runs out */
     return;
   }
   (void)snprintf(disk->name, sizeof disk->name, "runnel-%p", (void *)disk);
+  /* SQLite takes random numbers from the default file system, and the time in days only where there is none in ms. */
   disk->vfs = (sqlite3_vfs){
       .iVersion = 2,
       .szOsFile = sizeof(File),
@@ -358,9 +338,7 @@ void disk_open(lua_State *L, Database *db, int at) {
       .xDelete = disk_delete,
       .xAccess = disk_access,
       .xFullPathname = disk_full_path,
-      .xRandomness = disk_random,
       .xSleep = disk_sleep,
-      .xCurrentTime = disk_time,
       .xGetLastError = disk_last_error,
       .xCurrentTimeInt64 = disk_time_ms,
   };

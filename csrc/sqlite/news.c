@@ -38,6 +38,7 @@ static Job *take(Database *db) {
 }
 
 /* Puts a job back to the front of Database.done. */
+/* seldom covered: only when memory runs out */
 static void put_back(Database *db, Job *job) {
   database_lock(db);
   list_append(&db->done, &job->link);
@@ -57,7 +58,7 @@ int news_deliver(lua_State *L) {
   while ((job = take(db)) != NULL) {
     job->is_told = true;
     if (!show(L, job)) {
-      put_back(db, job);
+      put_back(db, job); /* seldom covered: see there */
       return 0;
     }
     news_leave(L, job);

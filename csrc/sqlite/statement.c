@@ -100,7 +100,7 @@ void statement_put(Database *db, sqlite3_stmt *stmt) {
     (void)sqlite3_clear_bindings(stmt);
     return;
   }
-  (void)sqlite3_finalize(stmt);
+  (void)sqlite3_finalize(stmt); /* seldom covered: there was no memory for keeping it */
 }
 
 void statement_free_all(Database *db) {

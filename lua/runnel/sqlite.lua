@@ -75,7 +75,7 @@ end
 
 -- ---- asking ----
 
-local BUSY <const>, CANTOPEN <const> = 5, 14
+local BUSY <const>, CANTOPEN <const>, MISUSE <const> = 5, 14, 21
 
 -- A statement for a message: on one line, not too long.
 local function shown(sql)
@@ -114,6 +114,7 @@ local function insist(db, job, ...)
   while not a and code & 0xff == BUSY and now() < deadline do
     sleep(pause)
     pause = math.min(2 * pause, 100)
+    if not db.handle then return nil, "the database was closed meanwhile", MISUSE end
     local news = news_of(db)
     db.disk:begin "a statement"
     db.handle:again(job, news)
@@ -143,7 +144,7 @@ local function ask(self, what, kind, news, sql, ...)
   if type(sql) ~= "string" or sql:find("\0", 1, true) then
     raise(("%s: a statement of SQL expected, got %s"):format(what, check.describe(sql)))
   end
-  if not db.handle then raise(what .. ": the database is closed") end
+  if not db:takes(self.number) then raise(what .. ": the database is closed") end
   if self.number == 0 and db:is_in_transaction() then
     raise(what .. ": this go block is in a transaction, so this would wait for itself: call the method of tx")
   end
@@ -282,13 +283,21 @@ function Database:is_in_transaction()
   return self.owner ~= nil and self.owner == (self_block "a statement" or "main")
 end
 
+---Whether it can be asked for a statement: while it is being closed, only for those of a transaction.
+---@param number integer of the transaction; 0: none
+---@return boolean
+---@private
+function Database:takes(number)
+  return self.handle ~= nil and (number > 0 or not self.closes)
+end
+
 ---Calls f(tx). The statements of tx are one transaction: it is committed when f returns, and rolled back if f raises an
 ---error or is cancelled. Until then all other statements of this database wait, so f should not wait for anything slow.
 ---@param f fun(tx: runnel.sqlite.Transaction): ...
 ---@return any ... what f returns
 function Database:transaction(f)
   check.callable(f, "transaction: f")
-  if not self.handle then raise "transaction: the database is closed" end
+  if not self:takes(0) then raise "transaction: the database is closed" end
   if self:is_in_transaction() then
     raise "transaction: this go block is in a transaction, so this would wait for itself"
   end
@@ -307,13 +316,17 @@ function Database:transaction(f)
   return table.unpack(results, 1, results.n)
 end
 
----Closes the database, after all waiting statements have run. Does nothing if it is closed.
+-- Drops the handle of a database that was closed, also if the wait for that was cancelled.
+local Closing = { __close = function(self) self.db.handle = nil end }
+
+---Closes the database, after all waiting statements and transactions have run. Does nothing if it is closed.
 function Database:close()
   local handle = self.handle
-  if not handle then return end
+  if not handle or self.closes then return end
   local news, disk = news_of(self), self.disk
   local job <close> = start(self, "close", nil, news, 0, false)
-  self.handle = nil
+  self.closes = true
+  local closing <close> = setmetatable({ db = self }, Closing) -- luacheck: ignore 211
   wait(self, job, news)
   handle:close()
   if disk and not disk.over then disk:close() end
