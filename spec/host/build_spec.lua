@@ -193,6 +193,33 @@ describe("runnel build", function()
       assert.matches("^(%d+)\t%1\n$", result.out)
     end)
 
+    it("also where /proc is not mounted, from the folder for temporary files, of which it leaves nothing", function()
+      if not has_luv then return pending "luv is not installed" end
+      if IS_INSTRUMENTED then return pending "a sanitizer needs /proc" end
+      local without_proc = "unshare -rm sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh "
+      if run(without_proc .. "true").status ~= 0 then return pending "no mounts here" end
+      write { ["main.lua"] = "print(type(require('luv').version()))" }
+      build()
+      run "rm -rf tmp; mkdir tmp"
+      local result = run("TMPDIR=tmp " .. without_proc .. "./app")
+      assert.same({ "", "number\n" }, { result.err, result.out })
+      assert.equal("", run("ls -A tmp").out)
+      result = run("TMPDIR=none " .. without_proc .. "./app")
+      assert.equal(1, result.status)
+      assert.matches("cannot load 'luv', which is in this program: "
+        .. "it needs /proc, or a folder for temporary files %(TMPDIR%)\n", result.err)
+    end)
+
+    it("and leaves none of them where they cannot be written, as on a full disk", function()
+      if not has_luv then return pending "luv is not installed" end
+      write { ["main.lua"] = "print(pcall(require, 'luv'))" }
+      build()
+      run "rm -rf tmp; mkdir tmp"
+      local result = run "TMPDIR=$PWD/tmp sh -c \"trap '' XFSZ; ulimit -f 1; exec ./app\" | cat"
+      assert.matches("^false\tcannot load 'luv', which is in this program: it needs /proc", result.out)
+      assert.equal("", run("ls -A tmp").out)
+    end)
+
     it("once, if several are in the same file", function()
       if not pcall(require, "_cqueues.errno") then return pending "cqueues is not installed" end
       write { ["main.lua"] = [[

@@ -17,7 +17,7 @@ static void flush(Conn *conn) {
     if (conn->is_closed) return;
     ptrdiff_t sent = wire_send(&conn->wire, &conn->out);
     if (sent < 0) {
-      conn_close(conn);
+      conn_close(conn); /* seldom covered: the client was lost after the poller was asked */
       return;
     }
     conn_progress(conn, &conn->writing, (size_t)sent);
