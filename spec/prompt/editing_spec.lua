@@ -103,15 +103,12 @@ describe("the prompt in a terminal #slow", function()
     end)
   end)
 
-  it("obeys ~/.editrc: in vi mode, too, the line is ended and kept", function()
-    dir:write(".editrc", "bind -v\n")
+  it("obeys ~/.editrc, by which another key may end the line", function()
+    dir:write(".editrc", "bind ^G ed-newline\n")
     open { environment = "HOME=." }
     term:at_prompt "6 * 7"
-    term:press("Escape", "0")
-    term:press "Enter"
-    term:expect "^%[1%]> 6 %* 7\n42\n%[2%]>$"
-    term:enter "_ + 1"
-    term:expect "\n%[2%]> _ %+ 1\n43\n%[3%]>$"
+    term:press("Left", "C-g")
+    term:expect "%[1%]> 6 %* 7\n42\n%[2%]>$"
   end)
 
   describe("keeps", function()

@@ -49,10 +49,10 @@ end
 ---Makes a certificate NAME and its key NAME_key, signed by the authority of a folder.
 ---@param folder { path: string } of tls.folder
 ---@param name string its subject
----@param opts? { names?: string, days?: integer, from?: string, extensions?: string, ca?: string, ca_key?: string, kind?: string }
----`names`: as in "DNS:localhost,IP:127.0.0.1"; `days`: how long it is valid, from now on; 0: it has expired (openssl
----3.5 refuses a negative number); `from`: as in "20491231235958Z", for two days from then; `extensions`: lines for openssl; `ca`: the files of another authority; `kind`:
----arguments of openssl for the key
+---@param opts? { names?: string, days?: integer, from?: string, extensions?: string, ca?: string, ca_key?: string,
+---kind?: string } `names`: as in "DNS:localhost,IP:127.0.0.1"; `days`: how long it is valid, from now on; 0: it has
+---expired (openssl 3.5 refuses a negative number); `from`: since when instead, as in "20491231235958Z"; `extensions`:
+---lines for openssl; `ca`: the files of another authority; `kind`: arguments of openssl for the key
 ---@return string cert the path
 ---@return string key
 function tls.certify(folder, name, opts)
