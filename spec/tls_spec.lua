@@ -207,6 +207,17 @@ describe("runnel.tls", function()
       end
     end)
 
+    it("lists the names of a certificate for another host, whole ones, as far as there is room", function()
+      local names, listed = {}, {}
+      for i = 1, 6 do
+        local name = ("%d."):format(i) .. ("a"):rep(50) .. ".org"
+        names[i], listed[i] = "DNS:" .. name, i < 4 and name or nil
+      end
+      local cert, key = certificates.certify(folder, "crowd", { names = table.concat(names, ",") })
+      assert_rejected(("the certificate is for %s, not for localhost"):format(table.concat(listed, ", ")),
+        REJECTS, shake(client, assert(tls.server { cert = cert, key = key })))
+    end)
+
     it("rejects a certificate that has expired, and says when", function()
       local cert, key = certificates.certify(folder, "expired", { names = "DNS:localhost", days = 0 })
       local c = shake(client, assert(tls.server { cert = cert, key = key }))
@@ -214,6 +225,12 @@ describe("runnel.tls", function()
       local year, month, day = c.why:match(pattern)
       local noon = os.time { year = year, month = month, day = day }
       assert.is_true(math.abs(os.time() - 86400 - noon) < 2 * 86400)
+    end)
+
+    it("rejects a certificate that is not valid yet, and says from when", function()
+      local cert, key = certificates.certify(folder, "early", { names = "DNS:localhost", from = "20491231235958Z" })
+      assert_rejected("the certificate of localhost is not valid before 2049-12-31 23:59:58 UTC",
+        REJECTS, shake(client, assert(tls.server { cert = cert, key = key })))
     end)
 
     it("rejects a self-signed certificate, and one of another authority", function()

@@ -744,13 +744,15 @@ describe("the core's trace", function()
   end)
 
   it("can be asked before anything was traced", function()
-    assert.equal("?\nmain\ndriver\n?\nother\nhidden\n0\t0\t0\nnil\tnil\n", (stage.script [[
+    assert.equal("?\nmain\ndriver\n?\nother\nhidden\n0\t0\t0\nnil\tnil\nnil\n", (stage.script [[
       local trace = require("runnel.core").internal.trace
       for _, label in ipairs { 0, 1, 2, 9, 0xFFFE, 0xFFFF } do print(trace.label(label)) end
       local edges, lost = trace.edges()
       print(#trace.chans(), #edges, lost)
       trace.on_error(print)
       print((trace.ring()), (trace.read(0)))
+      trace.set_context "lost"
+      print((trace.context()))
     ]]))
   end)
 

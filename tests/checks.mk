@@ -332,7 +332,7 @@ $(BUILD)/fuzz_http: $(BUILD)/tests/fuzz_http.o $(BUILD)/obj/http/server/head.o $
 $(BUILD)/api: $(BUILD)/tests/api.o $(BUILD)/tests/memory.o $(LIB_OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(LIBS)
 
-HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,bundle/bundle options $(addprefix prompt/,output paste picture utf8))
+HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,bundle/bundle options $(addprefix prompt/,output paste picture utf8 width))
 $(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)
 $(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread

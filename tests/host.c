@@ -1,5 +1,5 @@
-/* host: tests parts of the executable that specs reach only partly: pastes, UTF-8, the command line, and output while a
-   line is edited. */
+/* host: tests parts of the executable that specs reach only partly: pastes, UTF-8, the command line, output while a
+   line is edited, and the width of the terminal. */
 #include <fcntl.h>
 #include <locale.h>
 #include <poll.h>
@@ -18,6 +18,7 @@
 #include "host/prompt/paste.h"
 #include "host/prompt/picture.h"
 #include "host/prompt/utf8.h"
+#include "host/prompt/width.h"
 
 #define CHECK(condition)                                                                                               \
   do {                                                                                                                 \
@@ -407,6 +408,37 @@ static void what_cannot_be_continued_is_not(void) {
   resize(80);
 }
 
+static void is_read(const char *bytes) {
+  for (; *bytes; bytes++) {
+    if (!width_takes((unsigned char)*bytes)) width_keep((unsigned char)*bytes);
+  }
+}
+
+static void has_keys(const char *keys) {
+  for (; *keys; keys++) CHECK(width_next() == (unsigned char)*keys);
+  CHECK(width_next() == -1);
+}
+
+/* The terminal's answer comes between keys that begin like it, such as arrows. */
+static void keys_around_the_width_are_kept(void) {
+  width_ask();
+  shows("\0337\033[9999C\033[6n\0338");
+  is_read("a\033[D\033[1;5C\033\033[24;8");
+  CHECK(width_answer() == 0);
+  is_read("0Rb");
+  CHECK(width_answer() == 80);
+  has_keys("a\033[D\033[1;5C\033b");
+  is_read("\033[24;90R"); /* it has not asked for that */
+  CHECK(width_answer() == 80);
+  has_keys("\033[24;90R");
+  width_ask();
+  shows("\0337\033[9999C\033[6n\0338");
+  is_read("\033[1111111111111111"); /* longer than any answer */
+  has_keys("\033[1111111111111111");
+  is_read("\033[1;7R");
+  CHECK(width_answer() == 7);
+}
+
 static void the_line_is_hidden_once(void) {
   output_before(hide);
   (void)printf("a\nb\n");
@@ -477,6 +509,7 @@ int main(void) {
   open_terminal();
   a_line_begins_on_the_left();
   what_cannot_be_continued_is_not();
+  keys_around_the_width_are_kept();
   the_line_is_hidden_once();
   a_terminal_that_does_not_block_gets_all();
   a_terminal_that_cannot_be_written_to_is_an_error();

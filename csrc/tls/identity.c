@@ -114,7 +114,7 @@ static bool read_certificates(Identity *identity, Pem *pem, Why *why) {
     X509 *next = PEM_read_bio_X509(pem->bio, NULL, give_password, NULL);
     if (!next) break;
     if (sk_X509_push(identity->chain, next)) continue;
-    X509_free(next);
+    X509_free(next); /* seldom covered: only when memory runs out */
     return why_of_openssl(why, pem->name);
   }
   return is_end() || why_of_openssl(why, pem->name);

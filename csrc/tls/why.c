@@ -106,7 +106,7 @@ bool why_of_session(Why *why, const char *who) {
 static void write_date(const ASN1_TIME *time, char *to) {
   struct tm tm;
   if (!ASN1_TIME_to_tm(time, &tm) || !strftime(to, DATE_SIZE, "%Y-%m-%d %H:%M:%S UTC", &tm)) {
-    (void)snprintf(to, DATE_SIZE, "an unknown date");
+    (void)snprintf(to, DATE_SIZE, "an unknown date"); /* uncovered: OpenSSL has compared it with the time */
   }
 }
 
@@ -144,7 +144,7 @@ bool why_of_certificate(Why *why, int error, const char *owner, const X509 *cert
     (void)why_set(why, "the certificate of %s is not valid for this use: a server has sent a client's, for example",
                   which);
     break;
-  case X509_V_ERR_OUT_OF_MEM:
+  case X509_V_ERR_OUT_OF_MEM: /* seldom covered: only when memory runs out */
     (void)why_set(why, "not enough memory");
     break;
   default:

@@ -193,6 +193,30 @@ describe("runnel build", function()
       assert.matches("^(%d+)\t%1\n$", result.out)
     end)
 
+    it("also where /proc is not mounted, from the folder for temporary files, of which it leaves nothing", function()
+      if not has_luv then return pending "luv is not installed" end
+      if IS_INSTRUMENTED then return pending "a sanitizer needs /proc" end
+      local function within(mounts)
+        return ("unshare -rm sh -c 'mount -t tmpfs none /proc%s && \"$@\"' sh "):format(mounts)
+      end
+      local without_proc = within ""
+      if run(without_proc .. "true").status ~= 0 then return pending "no mounts here" end
+      write { ["main.lua"] = "print(type(require('luv').version()))" }
+      build()
+      run "rm -rf tmp; mkdir tmp"
+      local result = run("TMPDIR=tmp " .. without_proc .. "./app")
+      assert.same({ "", "number\n" }, { result.err, result.out })
+      assert.equal("", run("ls -A tmp").out)
+      local full = within " && mount -t tmpfs -o size=4k none tmp"
+      for _, command in ipairs { "TMPDIR=none " .. without_proc .. "./app",
+        "TMPDIR=tmp " .. full .. "sh -c './app && exit; status=$?; ls -A tmp; exit $status'" } do
+        result = run(command)
+        assert.same({ "", 1 }, { result.out, result.status })
+        assert.matches("cannot load 'luv', which is in this program: "
+          .. "it needs /proc, or a folder for temporary files %(TMPDIR%)\n", result.err)
+      end
+    end)
+
     it("once, if several are in the same file", function()
       if not pcall(require, "_cqueues.errno") then return pending "cqueues is not installed" end
       write { ["main.lua"] = [[

@@ -541,6 +541,42 @@ describe("http.serve", function()
         wait_for(function() return ask(server, "GET /") == 200 end)
       end
     end)
+
+    it("are disconnected at once when there are many more than the limit", function()
+      local server <close> = serve(function() return 200 end, { max_connections = 1 })
+      local conns, closed = {}, rn.chan()
+      for i = 1, 1 + 64 + 1 do
+        conns[i] = assert(uv.connect("127.0.0.1", server.port))
+        rn.go(function()
+          conns[i]:read():take()
+          closed:put(i)
+        end)
+      end
+      assert.equal(1 + 64 + 1, (closed:take()))
+      for _, conn in ipairs(conns) do conn:close() end
+      for _ = 1, 1 + 64 do closed:take() end
+    end)
+
+    it("are accepted again once the process has descriptors for them", function()
+      assert.equal("false\tHTTP/1.1 200 OK\n", (stage.script([[
+        local rn, uv, http = require "runnel", require "runnel.uv", require "runnel.http"
+        local server <close> = http.serve(0, function() return 200 end)
+        local function connect() return assert(uv.connect("127.0.0.1", server.port)) end
+        connect():close() -- what the loop itself needs is open
+        local spare = {}
+        repeat
+          local file = io.open "/dev/null"
+          spare[#spare + 1] = file
+        until not file
+        table.remove(spare):close() -- the client's; the server gets none
+        local conn = connect()
+        conn:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        rn.sleep(50)
+        local answered = conn:read():poll() ~= nil
+        for _, file in ipairs(spare) do file:close() end
+        print(answered, conn:read():take():match "^[^\r]*")
+        conn:close()]], "ulimit -n 64;")))
+    end)
   end)
 
   describe("its end", function()

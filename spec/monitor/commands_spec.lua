@@ -3,6 +3,7 @@
 local monitored = require "spec.support.monitored"
 local nats_server = require "spec.support.nats_server"
 local patience = require "spec.support.patience"
+local shell = require "spec.support.shell"
 
 describe("runnel.monitor", function()
   local start, stop = monitored.starter()
@@ -63,6 +64,17 @@ describe("runnel.monitor", function()
     assert.equal(400, (p:post("/values?", "id=" .. ("1"):rep(100))))
     assert.equal(404, (p:post("/load?", "text=x")))
     assert.not_match("killed: killed", p:finish())
+  end)
+
+  it("asks for a form that waits for it (100-continue)", function()
+    local p = start "local m = listen(0) rn.sleep(600000)"
+    local head = "POST /values?token=%s HTTP/1.1\\r\\nHost: 127.0.0.1:%d\\r\\nConnection: close\\r\\n"
+      .. "Expect: 100-continue\\r\\nContent-Type: application/x-www-form-urlencoded\\r\\nContent-Length: 4\\r\\n\\r\\n"
+    local answer = shell.run(([[timeout %d bash -c '
+      exec 3<>/dev/tcp/127.0.0.1/%d; printf "]] .. head .. [[" >&3
+      read -r line <&3; echo "$line"; read -r line <&3; printf id=1 >&3; cat <&3']]):format(patience.seconds(10),
+      p.port, p.token, p.port))
+    assert.match("^HTTP/1.1 100 Continue\r\nHTTP/1.1 202 ", answer)
   end)
 
   it("refuses forms with a zero in a field or without a type, and drops one that is not complete", function()

@@ -27,6 +27,8 @@ describe("runnel.monitor", function()
     local p = start "local m = listen(0) rn.sleep(600000)"
     assert.equal(200, (p:get "/?"))
     assert.equal(200, (p:get "/monitor.js"))
+    local among_others = ("GET /?utm=a&flag&token=%s&token=none HTTP/1.1"):format(p.token)
+    assert.equal(200, (monitored.request(p.port, among_others)))
     for what, status in pairs {
       ["GET / HTTP/1.1"] = 403,
       ["GET /?token=0123456789abcdef0123456789abcdef HTTP/1.1"] = 403,

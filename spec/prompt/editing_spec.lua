@@ -103,6 +103,14 @@ describe("the prompt in a terminal #slow", function()
     end)
   end)
 
+  it("obeys ~/.editrc, by which another key may end the line", function()
+    dir:write(".editrc", "bind ^G ed-newline\n")
+    open { environment = "HOME=." }
+    term:at_prompt "6 * 7"
+    term:press("Left", "C-g")
+    term:expect "%[1%]> 6 %* 7\n42\n%[2%]>$"
+  end)
+
   describe("keeps", function()
     it("locals, also of a chunk that was interrupted", function()
       open()

@@ -22,6 +22,23 @@ local function certify(folder, name, files, opts)
   local at = folder.path
   folder:write("names", "subjectAltName=" .. opts.names .. "\n" .. (opts.extensions or ""))
   openssl("req %s -nodes -subj /CN=%s -keyout %s/%s -out %s/request", opts.kind or KEY, name, at, files[2], at)
+  if opts.from then -- of the commands of openssl 3.0 only `ca` can say from when on
+    folder:write("ca.conf", ([[
+      [ca]
+      default_ca = one
+      [one]
+      database = %s/index
+      new_certs_dir = %s
+      default_md = sha256
+      rand_serial = yes
+      policy = any
+      [any]
+      commonName = supplied
+    ]]):format(at, at))
+    folder:write("index", "")
+    return openssl("ca -batch -config %s/ca.conf -in %s/request -cert %s/ca -keyfile %s/ca_key "
+      .. "-startdate %s -days 2 -extfile %s/names -notext -out %s/%s", at, at, at, at, opts.from, at, at, files[1])
+  end
   -- Without -CAserial openssl keeps the number in a file that it shares with other folders: of the path it drops all
   -- that follows a dot.
   openssl("x509 -req -in %s/request -CA %s/%s -CAkey %s/%s -CAserial %s/serial -CAcreateserial -days %d "
@@ -32,10 +49,10 @@ end
 ---Makes a certificate NAME and its key NAME_key, signed by the authority of a folder.
 ---@param folder { path: string } of tls.folder
 ---@param name string its subject
----@param opts? { names?: string, days?: integer, extensions?: string, ca?: string, ca_key?: string, kind?: string }
----`names`: as in "DNS:localhost,IP:127.0.0.1"; `days`: how long it is valid, from now on; 0: it has expired (openssl
----3.5 refuses a negative number); `extensions`: lines for openssl; `ca`: the files of another authority; `kind`:
----arguments of openssl for the key
+---@param opts? { names?: string, days?: integer, from?: string, extensions?: string, ca?: string, ca_key?: string,
+---kind?: string } `names`: as in "DNS:localhost,IP:127.0.0.1"; `days`: how long it is valid, from now on; 0: it has
+---expired (openssl 3.5 refuses a negative number); `from`: since when instead, as in "20491231235958Z"; `extensions`:
+---lines for openssl; `ca`: the files of another authority; `kind`: arguments of openssl for the key
 ---@return string cert the path
 ---@return string key
 function tls.certify(folder, name, opts)

@@ -95,8 +95,8 @@ const char *bundle_open(Bundle **bundle) {
   Bundle *b = (Bundle *)calloc(1, sizeof *b);
   if (b) b->parts = (Part *)calloc((size_t)count, sizeof *b->parts);
   if (!b || !b->parts) {
-    free(b);
-    return "not enough memory"; /* uncovered: only when memory runs out */
+    free(b); /* uncovered: only when memory runs out */
+    return "not enough memory";
   }
   b->count = (size_t)count;
   (void)pthread_mutex_init(&b->lock, NULL);

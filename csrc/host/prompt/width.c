@@ -7,7 +7,7 @@
 
 #include "host/prompt/output.h"
 
-enum { ESCAPE = '\033', LONGEST = 16, KEYS = 512 };
+enum { ESCAPE = '\033', DIGITS = 5, LONGEST = 2 * DIGITS + 4, KEYS = 512 };
 
 static bool asked;           /* the answer is pending */
 static int answer;           /* columns */
@@ -49,7 +49,7 @@ static Match match(int *column) {
   if (i < count && begun[i++] != '[') return NO;
   for (int part = 0; part < 2; part++) {
     *column = 0;
-    for (digits = 0; i < count && isdigit((unsigned char)begun[i]); i++, digits++) {
+    for (digits = 0; i < count && digits < DIGITS && isdigit((unsigned char)begun[i]); i++, digits++) {
       *column = *column * 10 + (begun[i] - '0');
     }
     if (i == count) return BEGINS;
@@ -67,7 +67,7 @@ bool width_takes(int byte) {
     answer = column;
     asked = false;
     count = 0;
-  } else if (found == NO || count == LONGEST) { /* keys; the last of them may begin the answer */
+  } else if (found == NO) { /* keys; the last of them may begin the answer */
     size_t n = byte == ESCAPE ? count - 1 : count;
     for (size_t i = 0; i < n; i++) width_keep(begun[i]);
     count -= n;

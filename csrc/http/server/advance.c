@@ -17,7 +17,7 @@ static void flush(Conn *conn) {
     if (conn->is_closed) return;
     ptrdiff_t sent = wire_send(&conn->wire, &conn->out);
     if (sent < 0) {
-      conn_close(conn);
+      conn_close(conn); /* seldom covered: the client was lost after the poller was asked */
       return;
     }
     conn_progress(conn, &conn->writing, (size_t)sent);
@@ -132,6 +132,7 @@ static bool reads_slowly(Conn *conn) {
   size_t before = conn->unread;
   conn->unread = wire_unacknowledged(&conn->wire);
   if (conn->unread >= before) return false;
+  /* seldom covered: only if the system's buffers have taken from the client in time, but have no room for a write */
   conn_progress(conn, &conn->writing, before - conn->unread);
   return !pace_is_over(&conn->writing, conn->hub->now);
 }

@@ -113,7 +113,7 @@ static int read_body(lua_State *L) {
   size_t max = (size_t)luaL_checkinteger(L, 2);
   lock(request);
   if (bytes_length(&request->in) == 0 && !request_receive(request)) {
-    unlock(L, request, false);
+    unlock(L, request, false); /* seldom covered: only when memory runs out */
     return luaL_error(L, "not enough memory");
   }
   size_t size = bytes_length(&request->in); /* it can only grow until Lua takes bytes */

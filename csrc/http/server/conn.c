@@ -110,7 +110,7 @@ Conn *conn_open(Hub *hub, int fd, const Peer *peer, bool is_surplus) {
   if (hub->context) conn->wire.tls = hub->lib->begin(hub->context, NULL);
   bool ok = !hub->context || conn->wire.tls;
   if (!ok || !poller_add(&hub->poller, &conn->item, fd, POLLER_IN | POLLER_HALF)) {
-    wire_close(&conn->wire);
+    wire_close(&conn->wire); /* uncovered: only when memory runs out */
     free(conn);
     return NULL;
   }

@@ -163,7 +163,7 @@ void input_receive(Conn *conn) {
   size_t taken = has_waiting ? 0 : take(conn, hub->block, (size_t)n);
   if (conn->is_closed) return;
   if (!bytes_add(&conn->in, hub->block + taken, (size_t)n - taken)) {
-    conn_close(conn);
+    conn_close(conn); /* seldom covered: only when memory runs out */
     return;
   }
   if (has_waiting) input_take(conn);

@@ -103,9 +103,12 @@ static int start(lua_State *L) {
   Hub *hub = &server->engine.hub;
   hub->limits = limits;
   hub->lib = lua_isnil(L, 4) ? NULL : tls_get_functions(L);
-  if (hub->lib) hub->context = hub->lib->hold(L, 4);
-  else if (!lua_isnil(L, 4))
+  if (hub->lib) {
+    hub->context = hub->lib->hold(L, 4);
+  } else if (!lua_isnil(L, 4)) {
+    /* uncovered: both are of the same build */
     return luaL_error(L, "runnel.tls.core was built for another release of runnel: run make again");
+  }
   char why[256];
   if (server_start(server, &place, why, sizeof why)) {
     lua_pushinteger(L, server->engine.port);

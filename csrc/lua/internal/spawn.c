@@ -141,8 +141,8 @@ static int spawn_start(lua_State *L) {
   close(spare);
   if (!ok) return 0;
   child->fd = pidfd_open(child->pid);
-  if (child->fd < 0) { /* never covered: another thread took the last descriptor just now */
-    kill(child->pid, SIGKILL);
+  if (child->fd < 0) {
+    kill(child->pid, SIGKILL); /* uncovered: another thread took the last descriptor just now */
     waitpid(child->pid, NULL, 0);
     lua_pushnil(L);
     lua_pushliteral(L, "EMFILE: too many open files");
