@@ -217,7 +217,7 @@ size_t io_finish(Conn *conn) {
     if (!atomic_load(&io->wants_write) || atomic_load(&io->fd) < 0 || clock_ms() >= until) break;
     wait_and_write(io);
   }
-  if (left == 0) return 0;
+  if (left == 0 || atomic_load(&io->fd) < 0) return left;
   /* Bytes in the system's buffers are not safe yet: if the server sends anything to a closed socket, the system drops
      them. The answer to a ping shows that the server has read everything. */
   int64_t rest = until - clock_ms();

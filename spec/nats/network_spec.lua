@@ -69,7 +69,7 @@ describe("a connection to a server that fails", function()
     end)
 
     it("returns how many bytes are left if the server ends meanwhile", function()
-      local conn = assert(nats.connect(server.url, { write_timeout = 600000, ping_interval = 600000 }))
+      local conn = assert(nats.connect(server.url, { write_timeout = 60000, ping_interval = 600000 }))
       fill(conn)
       server.set:start { "sh", "-c", ("sleep 0.3; kill -KILL %d"):format(server.program.pid) }
       local sent, left = conn:close() -- Lua does not run meanwhile
