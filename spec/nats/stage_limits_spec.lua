@@ -50,7 +50,7 @@ describe("with limits", function()
         calls = calls + 1
         if calls == 1 then over:take() end
         return v
-      end, "out", { ack_wait = 300 }))
+      end, "out", { ack_wait = math.ceil(300 * patience.factor()) }))
       assert.is_truthy(patience.wait_until(function() return calls == 1 end))
       proxy:stall()
       assert.is_truthy(patience.wait_until(function()
