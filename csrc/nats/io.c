@@ -209,7 +209,7 @@ size_t io_finish(Conn *conn) {
   Io *io = &conn->io;
   (void)conn->rn->task_cancel(&io->task);
   int64_t until = clock_ms() + io->write_timeout;
-  size_t left = 0; /* of a connection that is lost meanwhile, what there was before */
+  size_t left = 0; /* unsent bytes, as long as the connection was not lost */
   if (atomic_load(&io->wants_write)) (void)write_now(io);
   for (;;) {
     if (atomic_load(&conn->outbox.is_lost)) return left + outbox_bytes(&conn->outbox); /* libnats may hold its lock */

@@ -49,7 +49,7 @@ int connection_do(Database *db, const char *sql) {
 static int set_up(Database *db, const char *pragmas) {
   int code = sqlite3_exec(db->connection, pragmas, NULL, NULL, NULL);
   for (int n = 0; (code & 0xff) == SQLITE_BUSY && busy(db, n); n++) {
-    code = sqlite3_exec(db->connection, pragmas, NULL, NULL, NULL); /* seldom covered: just then */
+    code = sqlite3_exec(db->connection, pragmas, NULL, NULL, NULL); /* seldom covered: a lock is rare here */
   }
   return code;
 }

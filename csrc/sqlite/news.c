@@ -58,7 +58,7 @@ int news_deliver(lua_State *L) {
   while ((job = take(db)) != NULL) {
     job->is_told = true;
     if (!show(L, job)) {
-      put_back(db, job); /* seldom covered: see there */
+      put_back(db, job); /* seldom covered: only when memory runs out */
       return 0;
     }
     news_leave(L, job);

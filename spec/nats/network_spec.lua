@@ -47,7 +47,7 @@ describe("a connection to a server that fails", function()
     it("writes for at most write_timeout, and returns how many bytes are left", function()
       local opts = patient()
       local conn = assert(nats.connect(server.url, opts))
-      local before = rn.now() -- the limit begins when the network is full, and not later than with the close
+      local before = rn.now() -- the connection's thread counts from when the network is full, close from its call
       local published = fill(conn) * 10000
       local sent, left = conn:close()
       assert.is_false(sent)

@@ -39,9 +39,9 @@ enum { ENOUGH = 256 * 1024 };
 enum { HEADERS_MAX = 256 * 1024 };
 
 /* The limit of a server's bytes on a connection that are neither headers nor body: those between chunks, bodies of
-   redirects, compressed bytes without contents. Each byte of headers and body allows for WASTE_EACH more, as do WASTE_EACH bytes
-   of an upload for one: HTTP/2 and TLS put some around each piece. Between pieces a server of HTTP/2 may send a ping of
-   39 bytes every 15 s, say; the limit is so high that these do not reach it in two months. */
+   redirects, compressed bytes without contents. HTTP/2 and TLS put some around each piece, so each byte of headers and
+   body allows for WASTE_EACH of them, and WASTE_EACH bytes of an upload allow for one. Between pieces a server of HTTP/2
+   may send a ping of 39 bytes every 15 s, say; the limit is so high that these do not reach it in two months. */
 enum { WASTE_MAX = 16 << 20, WASTE_EACH = 64 };
 
 /* Lua's requests to the thread about a transfer: a set of these. */

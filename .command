@@ -1,2 +1,0 @@
-cd '.'
-ls tests/*.lua tests/*/*.lua bench/*.lua
