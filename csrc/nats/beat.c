@@ -63,9 +63,9 @@ static void beat_free(Beat *beat) {
    back to the server. If several jobs are over their limits, the one that blocks Lua is unknown: then none has failed.
    Returns whether the server has confirmed them within write_timeout. */
 static bool publish_last(Beats *beats) {
-  /* Not at once: until the server knows that this process has ended, it could redeliver them to it. */
-  static const char BACK[] = "-NAK {\"delay\":300000000}";
+  static const char BACK[] = "-NAK";
   natsConnection *nc = beats->conn->nc;
+  sub_unsubscribe_all(beats->conn); /* first: the server would redeliver the messages to this process */
   int over = 0;
   for (Link *link = beats->all.first; link; link = list_next(&beats->all, link)) {
     const Limit *limit = CONTAINER_OF(link, Beat, link)->limit;

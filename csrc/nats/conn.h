@@ -110,7 +110,7 @@ typedef struct Conn {
   natsMsg *spent[SPENT_LIMIT]; /* messages that Lua has, to be destroyed together: see sub.c. Used in the Lua thread */
   size_t nspent;               /* how many there are */
   size_t spent_bytes;          /* of their payloads */
-  List subs;                   /* open subscriptions; used in the Lua thread only */
+  List subs;                   /* open subscriptions; the Lua thread changes it, with `subs_lock` */
   Beats *beats;                /* beat.h; or NULL. Used in the Lua thread only */
 
   pthread_mutex_t lock;   /* guards the fields below */
@@ -119,8 +119,8 @@ typedef struct Conn {
   bool is_attached;       /* but for those of its socket */
   unsigned delivering;    /* subscriptions whose callback may still be called */
 
-  pthread_mutex_t direct_lock; /* guards the next field, and Sub.sub of those in the list */
-  struct Sub *direct;          /* subscriptions whose messages the connection's thread takes */
+  pthread_mutex_t subs_lock; /* guards `subs`, the next field, and Sub.sub of those in the lists */
+  struct Sub *direct;        /* subscriptions whose messages the connection's thread takes */
 } Conn;
 
 typedef struct Sub {
@@ -135,7 +135,7 @@ typedef struct Sub {
   int64_t dropped;         /* messages that libnats has dropped, at the last check; used in the Lua thread only */
   atomic_uint refused;     /* messages that were lost because there was no memory */
   bool is_direct;          /* it is, or was, in Conn.direct */
-  bool is_draining;        /* it has begun to drain; only if it is direct. Conn.direct_lock guards this and the rest */
+  bool is_draining;        /* it has begun to drain; only if it is direct. Conn.subs_lock guards this and the rest */
   struct Sub *next;        /* in Conn.direct */
   Delivery *full;          /* messages for which the port had no room; or NULL */
 } Sub;
@@ -273,6 +273,9 @@ void sub_destroy_ended(Conn *conn);
 
 /* Closes a connection's subscriptions. */
 void sub_close_all(Conn *conn);
+
+/* Tells the server to send nothing more, in a thread that ends the process. */
+void sub_unsubscribe_all(Conn *conn);
 
 /* Ends the beating thread, and frees its memory. */
 void beats_free(Beats *beats);

@@ -26,7 +26,7 @@ static void free_conn(void *object) {
   outbox_free(&conn->outbox);
   if (conn->io.reader) (void)conn->rn->reader_close(conn->io.reader);
   io_free(&conn->io);
-  (void)pthread_mutex_destroy(&conn->direct_lock);
+  (void)pthread_mutex_destroy(&conn->subs_lock);
   (void)pthread_mutex_destroy(&conn->lock);
   (void)pthread_cond_destroy(&conn->changed);
   free(conn);
@@ -104,7 +104,7 @@ int conn_connect(lua_State *L) {
   events_init(&conn->events, rn, conn, conn_deliver, NULL);
   (void)pthread_mutex_init(&conn->lock, NULL);
   cond_init(&conn->changed);
-  (void)pthread_mutex_init(&conn->direct_lock, NULL);
+  (void)pthread_mutex_init(&conn->subs_lock, NULL);
   conn->io.task = (runnel_task){.run = io_write_published, .data = conn};
   if (!io_open(&conn->io)) return luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
   lua_pushvalue(L, 3);

@@ -87,7 +87,7 @@ static void end_direct(Sub **at) {
 
 bool sub_take_all(Conn *conn) {
   bool look_again = false;
-  (void)pthread_mutex_lock(&conn->direct_lock);
+  (void)pthread_mutex_lock(&conn->subs_lock);
   for (Sub **at = &conn->direct; *at;) {
     Sub *sub = *at;
     if (take_messages(sub)) {
@@ -97,29 +97,29 @@ bool sub_take_all(Conn *conn) {
       end_direct(at);
     }
   }
-  (void)pthread_mutex_unlock(&conn->direct_lock);
+  (void)pthread_mutex_unlock(&conn->subs_lock);
   return look_again;
 }
 
 /* The Lua thread ends the subscription. */
 static void close_direct(Sub *sub) {
   Conn *conn = sub->conn;
-  (void)pthread_mutex_lock(&conn->direct_lock);
+  (void)pthread_mutex_lock(&conn->subs_lock);
   for (Sub **at = &conn->direct; *at; at = &(*at)->next) {
     if (*at != sub) continue;
     end_direct(at);
     break;
   }
-  (void)pthread_mutex_unlock(&conn->direct_lock);
+  (void)pthread_mutex_unlock(&conn->subs_lock);
 }
 
 static void open_direct(Sub *sub) {
   Conn *conn = sub->conn;
   sub->is_direct = true;
-  (void)pthread_mutex_lock(&conn->direct_lock);
+  (void)pthread_mutex_lock(&conn->subs_lock);
   sub->next = conn->direct;
   conn->direct = sub;
-  (void)pthread_mutex_unlock(&conn->direct_lock);
+  (void)pthread_mutex_unlock(&conn->subs_lock);
   thread_wake(&conn->io.thread); /* a message may have arrived before */
 }
 
@@ -146,8 +146,10 @@ static void close_sub(Sub *sub) {
   natsSubscription *subscription = sub->sub;
   if (sub->is_direct) close_direct(sub);
   (void)sub_dropped(sub);
+  (void)pthread_mutex_lock(&sub->conn->subs_lock);
   sub->sub = NULL;
   list_remove(&sub->conn->subs, &sub->link);
+  (void)pthread_mutex_unlock(&sub->conn->subs_lock);
   (void)sub->conn->rn->port_close(sub->port); /* first: on_message may be waiting */
   /* libnats' reader may use it without a reference of its own, so it is destroyed later: see destroy_unused. */
   (void)natsSubscription_Unsubscribe(subscription);
@@ -197,6 +199,13 @@ static void destroy_unused(Conn *conn) {
 
 void sub_close_all(Conn *conn) {
   while (conn->subs.first) close_sub(CONTAINER_OF(conn->subs.first, Sub, link));
+}
+
+void sub_unsubscribe_all(Conn *conn) {
+  (void)pthread_mutex_lock(&conn->subs_lock);
+  for (Link *link = conn->subs.first; link; link = list_next(&conn->subs, link))
+    (void)natsSubscription_Unsubscribe(CONTAINER_OF(link, Sub, link)->sub);
+  (void)pthread_mutex_unlock(&conn->subs_lock);
 }
 
 /* HandleType.close and free */
@@ -256,7 +265,9 @@ int conn_subscribe(lua_State *L) {
   if (s == NATS_OK) {
     (void)natsSubscription_SetPendingLimits(sub->sub, messages, bytes);
     if (is_direct) open_direct(sub);
+    (void)pthread_mutex_lock(&conn->subs_lock);
     list_append(&conn->subs, &sub->link);
+    (void)pthread_mutex_unlock(&conn->subs_lock);
     return 1;
   }
   if (sub->sub) natsSubscription_Destroy(sub->sub);
@@ -297,9 +308,9 @@ static int sub_drain(lua_State *L) {
   signals_restore(&old);
   if (s != NATS_OK) return conn_fail(L, s);
   if (sub->is_direct) {
-    (void)pthread_mutex_lock(&sub->conn->direct_lock);
+    (void)pthread_mutex_lock(&sub->conn->subs_lock);
     sub->is_draining = true;
-    (void)pthread_mutex_unlock(&sub->conn->direct_lock);
+    (void)pthread_mutex_unlock(&sub->conn->subs_lock);
     thread_wake(&sub->conn->io.thread);
   }
   lua_pushboolean(L, 1);
