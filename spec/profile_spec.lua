@@ -538,6 +538,42 @@ describe("rn.profile", function()
     assert.same({}, (trace.edges()))
   end)
 
+  it("passes on to a trace what happens to channels, go blocks and timers", function()
+    local trace = core.internal.trace
+    local function program()
+      local ch, buffered, shared = rn.chan():name "plain", rn.chan(1):name "buffered", rn.shared_chan(1)
+      shared:name "shared"
+      local blocks = {
+        rn.go(function() for i = 1, 2 do ch:put(i) buffered:put(i) end end), -- waits for takes, then for room
+        rn.go(function() return (shared:take()) end),
+        rn.go(function() rn.sleep(1) rn.alts { rn.chan():name "empty", rn.timeout(1) } end),
+      }
+      for _ = 1, 2 do rn.alts { ch, rn.chan():name "empty" } buffered:take() end
+      shared:put(1)
+      for _, block in ipairs(blocks) do block:take() end
+      rn.timeout(1):take()
+      local waits = rn.go(function() ch:take() end)
+      rn.yield()
+      ch:close()
+      waits:take()
+      rn.go(error, "an error"):take()
+    end
+    local function edges_of(call)
+      trace.hold "le"
+      call()
+      local list = {}
+      for _, edge in ipairs((trace.edges())) do
+        list[#list + 1] = ("%s: %d puts, %d takes, %s"):format(edge.name, edge.puts, edge.takes, edge.result or "")
+      end
+      trace.release "le"
+      table.sort(list)
+      return list
+    end
+    local expected = edges_of(program)
+    assert.is_true(#expected > 5)
+    assert.same(expected, edges_of(function() rn.profile(program) end))
+  end)
+
   it("says what is wrong with its arguments, at the line that calls it", function()
     local function fails(message, ...)
       local ok, err = pcall(function(...) rn.profile(...) end, ...)

@@ -50,6 +50,7 @@ static inline bool bytes_add(Bytes *bytes, const void *data, size_t size) {
 /* Moves all bytes of a queue to the end of another one. Returns false if memory runs out: then nothing is moved. */
 static inline bool bytes_move(Bytes *to, Bytes *from) {
   if (bytes_length(to) > 0) {
+    /* seldom covered: the network has not accepted the earlier bytes yet */
     if (!bytes_add(to, bytes_first(from), bytes_length(from))) return false;
     bytes_clear(from);
     return true;

@@ -86,6 +86,16 @@ describe("runnel.monitor", function()
     assert.equal(202, (p:post("/values?", "id=1")))
   end)
 
+  it("decodes the fields of a form, and refuses forms whose codes or fields are wrong", function()
+    local p = start(CONTROLLED:format("true", '"types"'))
+    local _, jobs = ids(p, "victim", "jobs")
+    for _, form in ipairs { "id=%", "id=%3", "id=%g1", "id=%3g", "id", "=1", "&id=1", "id=1&&type=x" } do
+      assert.equal(400, (p:post("/values?", form)), form)
+    end
+    assert.equal(202, (p:post("/inject?", "type=string&text=a+b%21%7E&id=" .. jobs)))
+    assert.match("job\ta b!~\n", p:finish())
+  end)
+
   for show, expected in pairs {
     ['"types"'] = { "string (6 bytes)", "table (3 entries)", "float" },
     ['"values"'] = { '"secret"', '{ 1, 2, "key" = "hidden" }', "3.5" },
