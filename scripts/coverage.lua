@@ -45,7 +45,7 @@ local function counts(line)
 end
 
 local function check(path)
-  if not report[path] then return end -- it has no code, or its counts are wrong
+  if not next(report[path] or {}) then return end -- it has no code, or its counts are wrong
   local lines = {}
   for line in io.lines(path) do lines[#lines + 1] = line end
   local file = report[path]
