@@ -45,10 +45,9 @@ local function counts(line)
 end
 
 local function check(path)
-  if not next(report[path] or {}) then return end -- it has no code, or its counts are wrong
   local lines = {}
   for line in io.lines(path) do lines[#lines + 1] = line end
-  local file = report[path]
+  local file = report[path] or {}
   local reason, from -- the kind of the last reason, and its line, until it meets a line that can be reached
   local is_explained = false -- whether the last such line was not reached, with a reason
   local before = { taken = 0, branches = 0 } -- what the report says of it, if its branches count

@@ -81,8 +81,7 @@ run-valgrind: run-specs
 .PHONY: coverage run-coverage
 # Counts processes also when they end themselves by a signal, as on Ctrl-C, or by _exit (tests/counts.c). Does not count
 # lines that only other checks reach. Counts the branches of a function that is always inlined once, not for each of its
-# callers (always_inline). Specs kill programs: a file whose counts one of them was
-# writing is left out (scripts/gcov_counts).
+# callers (always_inline).
 coverage: ## check that the specs reach 90 % of the branches of csrc/, and all lines except those with a reason
 	$(SETUP) coverage
 	@rm -rf build/coverage # else it would count sources that no longer exist
@@ -91,8 +90,7 @@ run-coverage: programs
 	$(THEN) run-specs run-api run-host run-shared-memory run-nats-memory run-httpd-memory run-tls-memory run-tls-races \
 	  run-websocket-memory run-allocator-plain
 	$(THEN) run-oom OOM_SCENARIOS="tests/oom/shared.lua tests/oom/threads.lua"
-	gcovr --root . --gcov-executable $(CURDIR)/scripts/gcov_counts --object-directory $(BUILD) --filter csrc/ \
-	  --xml $(BUILD)/coverage.xml
+	gcovr --root . --object-directory $(BUILD) --filter csrc/ --xml $(BUILD)/coverage.xml
 	$(LUA) scripts/coverage.lua 90 <$(BUILD)/coverage.xml
 
 # ---- programs of their own ----
