@@ -143,7 +143,7 @@ local OTHERS = {
   ["of mults, mixes and publications"] = [[admix solo_mode sub tap toggle unmix unmix_all unsub unsub_all untap
     untap_all]],
   ["in calls of the program's, which it cancels"] = "retry scope",
-  ["in spec/thread_spec.lua"] = "thread threads",
+  ["in spec/rn/thread_spec.lua"] = "thread threads",
 }
 
 -- The functions that the first column of a table in the manual names.

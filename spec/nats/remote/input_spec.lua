@@ -17,7 +17,7 @@ describe("bad input for remote stages", function()
     local function remote(name, opts)
       return message(function() conn:remote(name, opts) end)
     end
-    local at = "^%S*remote_input_spec.lua:%d+: "
+    local at = "^%S*remote/input_spec.lua:%d+: "
     assert.matches(at .. 'remote: name: letters, digits, %- and _ expected %(at most 100%), got "two words"',
       remote "two words")
     assert.matches(at .. "remote: name: letters, .* got nothing", remote())
@@ -46,7 +46,7 @@ describe("bad input for remote stages", function()
   it("is a stream with other settings", each_test(function(_, conn)
     assert(conn:request("$JS.API.STREAM.CREATE.runnel-jobs-x",
       '{"name":"runnel-jobs-x","subjects":["runnel.jobs.x.>"],"retention":"limits"}', 5000))
-    local at = "^%S*remote_input_spec.lua:%d+: "
+    local at = "^%S*remote/input_spec.lua:%d+: "
     assert.matches(at .. "remote: the stream runnel%-jobs%-x: retention is limits, expected work",
       message(function() conn:remote "x" end))
     assert.matches(at .. "serve: the stream runnel%-jobs%-x: retention is limits, expected work",
@@ -77,7 +77,7 @@ describe("bad input for remote stages", function()
     if not nats then return pending(missing) end
     local server <close> = nats_server.start { jetstream = false }
     local conn <close> = assert(nats.connect(server.url))
-    assert.matches("remote_input_spec.lua:%d+: remote: .*JetStream", message(function() conn:remote "x" end))
+    assert.matches("remote/input_spec.lua:%d+: remote: .*JetStream", message(function() conn:remote "x" end))
   end)
 
   it("is a value or a result over the server's limit, which loses nothing else", each_test(function(server, conn)

@@ -151,7 +151,7 @@ describe("pipe", function()
     local heard = stage.heard()
     assert.equal(1, #heard)
     assert.equal("no 3 here", heard[1].err)
-    assert.matches("^a pipe %(pipe at spec/pipe_spec.lua:%d+ %-> chan: #%d+%)$", heard[1].name)
+    assert.matches("^a pipe %(pipe at spec/rn/pipe_spec.lua:%d+ %-> chan: #%d+%)$", heard[1].name)
   end))
 
   it("closes `to` with the error of `from`'s buffer policy", stage.sim(function()

@@ -342,7 +342,7 @@ for variant, pipeline_async in pairs(variants) do
           for _, h in ipairs(heard) do
             assert.matches("^job [369]$", h.err)
             assert.matches("pipeline_spec.lua:%d+", h.trace)
-            assert.matches("^a job of a pipeline %(pipeline_async[_a-z]* at spec/pipeline_spec.lua:%d+", h.name)
+            assert.matches("^a job of a pipeline %(pipeline_async[_a-z]* at spec/rn/pipeline_spec.lua:%d+", h.name)
           end
           assert.same({}, others())
         end)
@@ -404,7 +404,7 @@ for variant, pipeline_async in pairs(variants) do
         local heard = stage.heard()
         assert.equal(1, #heard)
         assert.equal("failed", heard[1].err)
-        assert.matches("^a job of a pipeline %(pipeline_async[_a-z]* at spec/pipeline_spec.lua:%d+", heard[1].name)
+        assert.matches("^a job of a pipeline %(pipeline_async[_a-z]* at spec/rn/pipeline_spec.lua:%d+", heard[1].name)
       end))
 
       it("may close its channel with an error, which goes to ex_handler, whose value comes last", stage.sim(function()

@@ -88,7 +88,7 @@ describe("rn.metrics", function()
     local line = debug.getinfo(1, "l").currentline - 3
     local channels = rn.metrics().channels
     assert.same({ 12, 12, 12 }, { channels["job #"].channels, channels["job #"].puts, channels["job #"].values })
-    assert.equal(12, channels["spec/metrics_spec.lua:" .. line].channels)
+    assert.equal(12, channels["spec/rn/metrics_spec.lua:" .. line].channels)
   end)
 
   it("keeps counters when channels are collected", function()
@@ -202,7 +202,7 @@ describe("rn.metrics", function()
     local row, numbers
     patience.wait_for(function()
       numbers = rn.metrics()
-      row = numbers.pools["spec/metrics_spec.lua:" .. line]
+      row = numbers.pools["spec/rn/metrics_spec.lua:" .. line]
       return row.waiting == 3
     end)
     assert.same({ calls = 7, failed = 1, threads = 2, running = 2, waiting = 3 }, row)

@@ -404,7 +404,7 @@ describe("mult", function()
       local heard = stage.heard()
       assert.equal(1, #heard)
       assert.matches("no 2 here", heard[1].err)
-      assert.matches("^a mult %(mult at spec/mult_spec.lua:%d+%)$", heard[1].name)
+      assert.matches("^a mult %(mult at spec/rn/mult_spec.lua:%d+%)$", heard[1].name)
     end))
 
     it("of a policy of a tap that is full", stage.sim(function()

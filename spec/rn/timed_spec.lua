@@ -167,7 +167,7 @@ for name, make in pairs(MAKE) do
       source:put(1)
       rn.yield()
       for _, entry in ipairs(stage.entries()) do
-        assert.matches("^" .. name .. " at spec/timed_spec.lua:%d+", entry.name)
+        assert.matches("^" .. name .. " at spec/rn/timed_spec.lua:%d+", entry.name)
       end
       assert.is_true(#stage.entries() > 0)
       out:close()
