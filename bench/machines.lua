@@ -25,7 +25,7 @@ local nats = require "runnel.nats"
 local recovery = require "bench.recovery"
 local restarts = require "bench.restarts"
 local rolling = require "bench.rolling"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 
 local PLAIN, WORKERS, ROUNDS = "build/machines", 4, 3
 local ENVIRONMENT = { plain = "MACHINES_PLAIN=1", batched = "MACHINES_BATCHED=1" } -- bench/machines.c looks for one

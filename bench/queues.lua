@@ -17,7 +17,7 @@ package.path = "bench/?.lua;" .. package.path
 local background = require "spec.support.background"
 local free_port = require "spec.support.free_port"
 local markdown = require "markdown"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 
 local LUA = os.getenv "LUA" or "lua5.4"
 local MODULES <const>, BULLMQ <const>, PG_BOSS <const> = "build/queues", "bullmq@5.81.5", "pg-boss@10.4.2"

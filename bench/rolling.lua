@@ -5,7 +5,7 @@
 
 local rn = require "runnel"
 local nats = require "runnel.nats"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 
 local WORKERS <const>, AT_ONCE <const>, DOWN <const>, SETTLES <const>, SILENCE <const> = 4, 64, 2500, 1500, 150

@@ -12,7 +12,7 @@ local rn = require "runnel"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local nats = require "runnel.nats"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local svg = require "bench.svg"
 
 local LUA, PROGRAM = os.getenv "LUA" or "lua5.4", "examples/cluster/checksums.lua"

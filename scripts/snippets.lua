@@ -1,6 +1,6 @@
 -- lua snippets.lua DIR MARKDOWN...: writes the Lua code of Markdown files into DIR, a file for each snippet, for tools
 -- that check Lua files.
-local snippets = require "spec.support.snippets"
+local snippets = require "spec.support.docs.snippets"
 
 local dir = assert(arg[1], "usage: lua snippets.lua DIR MARKDOWN...")
 assert(os.execute(("rm -rf '%s' && mkdir -p '%s'"):format(dir, dir)))

@@ -1,5 +1,5 @@
 // snippets.mjs: the snippets of a page: what they are expected to print, and whether they run in a browser. The rules are
-// those of spec/support/snippets.lua.
+// those of spec/support/docs/snippets.lua.
 
 // What a page cannot do, and what shows that a snippet needs it.
 const NOT_HERE = [

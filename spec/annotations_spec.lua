@@ -1,7 +1,7 @@
 -- The LuaCATS annotations of the library: that editors can read them, and what they infer from them.
 -- spec/meta_spec.lua compares meta.lua with the core.
 
-local luacats = require "spec.support.luacats"
+local luacats = require "spec.support.docs.luacats"
 
 local function files()
   local list <close> = assert(io.popen "find lua -name '*.lua' | sort")

@@ -5,7 +5,7 @@
 local rn = require "runnel"
 local endings = require "spec.support.endings"
 local long = require "spec.support.long"
-local pages = require "spec.support.pages"
+local pages = require "spec.support.docs.pages"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 

@@ -8,9 +8,9 @@
 --       what these processes run; use them to repeat what a failure has printed
 
 local t = t -- luacheck: globals t
-local agree = require "spec.support.agree"
-local program = require "spec.support.program"
-local shrink = require "spec.support.shrink"
+local agree = require "spec.support.model.agree"
+local program = require "spec.support.model.program"
+local shrink = require "spec.support.model.shrink"
 
 local AT_ONCE = 2        -- processes at the same time
 local SEEDS_EACH = 200   -- programs per process

@@ -5,7 +5,7 @@ local t = t -- luacheck: globals t
 local rn = require "runnel"
 local is_built, nats = pcall(require, "runnel.nats")
 package.path = "./?.lua;" .. package.path
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 
 if not is_built or not nats_server.installed then
   print("nats: skipped, because nats-server or libnats is not installed")

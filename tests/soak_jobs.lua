@@ -8,7 +8,7 @@
 
 local rn = require "runnel"
 local nats = require "runnel.nats"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local decode = require("runnel.nats.internal.values").encodings.msgpack.decode
 

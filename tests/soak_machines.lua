@@ -11,7 +11,7 @@
 
 local rn = require "runnel"
 local nats = require "runnel.nats"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 
 local seconds, seed = tonumber(arg[1]) or 20, math.tointeger(tonumber(arg[2])) or 0

@@ -448,7 +448,7 @@ local function cpu_of(pid)
 end
 
 function workloads.remote()
-  local server <close> = require("spec.support.nats_server").start()
+  local server <close> = require("spec.support.queue.nats_server").start()
   local conn <close> = assert(require("runnel.nats").connect(server.url))
   local total, count, results = math.max(n, 20000), 0, 0
   local remote <close> = conn:remote "scale"

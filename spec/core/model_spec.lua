@@ -1,7 +1,7 @@
-local agree = require "spec.support.agree"
+local agree = require "spec.support.model.agree"
 local long = require "spec.support.long"
-local perform = require "spec.support.perform"
-local program = require "spec.support.program"
+local perform = require "spec.support.model.perform"
+local program = require "spec.support.model.program"
 local stage = require "spec.support.stage"
 
 local SEEDS = long.times(150, 3000)

@@ -2,7 +2,7 @@
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
-local pages = require "spec.support.pages"
+local pages = require "spec.support.docs.pages"
 
 local PAGE = "docs/architecture.md"
 

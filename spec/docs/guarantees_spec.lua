@@ -1,7 +1,7 @@
 -- docs/guarantees.md names tests that exist; and the promises that no other spec checks.
 
 local rn = require "runnel"
-local names_of = require "spec.support.names"
+local names_of = require "spec.support.docs.names"
 local process = require "spec.support.process"
 local stage = require "spec.support.stage"
 

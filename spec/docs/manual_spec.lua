@@ -4,8 +4,8 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
-local pages = require "spec.support.pages"
-local snippets = require "spec.support.snippets"
+local pages = require "spec.support.docs.pages"
+local snippets = require "spec.support.docs.snippets"
 
 local DIR = "docs/manual"
 

@@ -1,6 +1,6 @@
 -- The first sentences of docs/performance.md have the figures of its tables, which bench/ writes.
 
-local pages = require "spec.support.pages"
+local pages = require "spec.support.docs.pages"
 
 local text = pages.read "docs/performance.md"
 local summary = text:match "^# Performance\n\n(.-)\n\n":gsub("\n", " ")

@@ -2,8 +2,8 @@
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
-local pages = require "spec.support.pages"
-local snippets = require "spec.support.snippets"
+local pages = require "spec.support.docs.pages"
+local snippets = require "spec.support.docs.snippets"
 
 local README = "README.md"
 

@@ -1,7 +1,7 @@
 -- The code in docs/*.md runs and prints what it says.
 
-local pages = require "spec.support.pages"
-local snippets = require "spec.support.snippets"
+local pages = require "spec.support.docs.pages"
+local snippets = require "spec.support.docs.snippets"
 
 for _, path in ipairs(pages.of "docs") do
   describe("the code in " .. path, function()

@@ -1,6 +1,6 @@
 -- docs/why.md: the programs in examples/why do the same in each language, and behave as the page says.
 
-local pages = require "spec.support.pages"
+local pages = require "spec.support.docs.pages"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 

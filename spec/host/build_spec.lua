@@ -1,6 +1,6 @@
 -- `runnel build`: executables with a script, its modules and files.
 
-local pages = require "spec.support.pages"
+local pages = require "spec.support.docs.pages"
 local process = require "spec.support.process"
 require "runnel" -- C modules need it
 

@@ -3,7 +3,7 @@
 
 local rn = require "runnel"
 local raises = require "spec.support.raises"
-local http_stage = require "spec.support.http_stage"
+local http_stage = require "spec.support.http.http_stage"
 local uv_stage = require "spec.support.uv_stage"
 
 describe("the client of runnel.http", function()

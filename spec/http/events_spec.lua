@@ -275,7 +275,7 @@ describe("http.events", function()
 end)
 
 describe("http.events of a server", function()
-  local http_stage = require "spec.support.http_stage"
+  local http_stage = require "spec.support.http.http_stage"
   if http_stage.missing or not pcall(require, "runnel.http.server") then
     return pending(http_stage.missing or "the server of runnel.http is not there")
   end

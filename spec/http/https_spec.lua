@@ -6,12 +6,12 @@ if not (pcall(require, "luv") and pcall(require, "runnel.tls") and pcall(require
 end
 
 local http = require "runnel.http"
-local http_stage = require "spec.support.http_stage"
+local http_stage = require "spec.support.http.http_stage"
 local rn = require "runnel"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 local tls = require "spec.support.tls"
-local web = require "spec.support.web"
+local web = require "spec.support.http.web"
 
 if not tls.has "openssl" then
   describe("http.serve with TLS", function() pending "openssl is not installed" end)

@@ -12,7 +12,7 @@ local stage = require "spec.support.stage"
 local uv = require "runnel.uv"
 local patience = require "spec.support.patience"
 local uv_stage = require "spec.support.uv_stage"
-local web = require "spec.support.web"
+local web = require "spec.support.http.web"
 
 local ask, exchange, wait_for = web.ask, web.exchange, patience.wait_for
 local is_warm = false

@@ -1,7 +1,7 @@
 -- http.get through a proxy, which is written here: for http it gets the whole URL, for https it makes a tunnel.
 
 local rn = require "runnel"
-local http_stage = require "spec.support.http_stage"
+local http_stage = require "spec.support.http.http_stage"
 local uv_stage = require "spec.support.uv_stage"
 
 describe("a proxy of runnel.http", function()

@@ -5,7 +5,7 @@ local rn = require "runnel"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
-local web = require "spec.support.web"
+local web = require "spec.support.http.web"
 
 if not pcall(require, "luv") then
   describe("http.serve", function() pending "luv is not installed" end)

@@ -1,7 +1,7 @@
 -- https with certificates of clients, and HTTP/2. The servers are openssl's and nghttp2's.
 
 local rn = require "runnel"
-local http_stage = require "spec.support.http_stage"
+local http_stage = require "spec.support.http.http_stage"
 local patience = require "spec.support.patience"
 
 -- The limit for a connection, in ms. The default is short for TLS under valgrind on a busy machine.

@@ -2,7 +2,7 @@
 -- that a well-known test suite for the protocol has: framing, pings, reserved bits, opcodes, fragments, UTF-8, closing,
 -- limits, compression.
 
-local frames = require "spec.support.websocket_frames"
+local frames = require "spec.support.http.websocket_frames"
 
 local is_built, lib = pcall(require, "runnel.websocket.core")
 if not is_built then

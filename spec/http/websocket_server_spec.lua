@@ -3,7 +3,7 @@
 
 local both = require "spec.support.in_world"(it)
 local rn = require "runnel"
-local frames = require "spec.support.websocket_frames"
+local frames = require "spec.support.http.websocket_frames"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"

@@ -1,9 +1,9 @@
 -- http.websocket: the handshake, messages, pings, closing, and what a server can do wrong. The servers here are scripts
--- that write frames by themselves (spec.support.websocket_frames).
+-- that write frames by themselves (spec.support.http.websocket_frames).
 
 local both = require "spec.support.in_world"(it)
 local rn = require "runnel"
-local frames = require "spec.support.websocket_frames"
+local frames = require "spec.support.http.websocket_frames"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"

@@ -1,7 +1,7 @@
 -- runnel.monitor without a browser: commands from the page, and the values that it asks for.
 
 local monitored = require "spec.support.monitored"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local shell = require "spec.support.shell"
 

@@ -1,7 +1,7 @@
 -- nats.connect and the methods of a connection, with real servers.
 
 local rn = require "runnel"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local remains = require "spec.support.remains"

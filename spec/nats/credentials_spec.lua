@@ -2,9 +2,9 @@
 
 local long = require "spec.support.long"
 local rn = require "runnel"
-local nats_server = require "spec.support.nats_server"
-local nkeys = require "spec.support.nkeys"
-local pages = require "spec.support.pages"
+local nats_server = require "spec.support.queue.nats_server"
+local nkeys = require "spec.support.queue.nkeys"
+local pages = require "spec.support.docs.pages"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"

@@ -1,7 +1,7 @@
 -- `make demo-cluster`: what it prints, and that nothing is left of it.
 
 local background = require "spec.support.background"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 

@@ -2,7 +2,7 @@
 
 local patience = require "spec.support.patience"
 local rn = require "runnel"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 
 describe("a subscription with a function", function()
   local nats, missing = nats_server.library()

@@ -1,7 +1,7 @@
 -- The code about NATS in the README and in the manual runs, with a server of the spec's.
 
-local nats_server = require "spec.support.nats_server"
-local pages = require "spec.support.pages"
+local nats_server = require "spec.support.queue.nats_server"
+local pages = require "spec.support.docs.pages"
 
 local nats, missing = nats_server.library()
 if not nats then

@@ -1,6 +1,6 @@
 -- Programs with connections to NATS end in every way, while messages arrive; and connections under other drivers.
 
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 

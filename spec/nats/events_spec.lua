@@ -1,7 +1,7 @@
 -- The events of a connection to NATS: conn:events and conn:on_event.
 
 local rn = require "runnel"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 
 describe("the events of a connection to NATS", function()
   local nats, missing = nats_server.library()

@@ -1,7 +1,7 @@
 -- The programs and files of examples/cluster. `make demo-cluster` has demo_spec.lua.
 
 local background = require "spec.support.background"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local shell = require "spec.support.shell"
 
 local nats, missing = nats_server.library()

@@ -1,10 +1,10 @@
 -- What ends or delays single jobs of remote stages: limits, tries, starts, jobs that are handed back, rates, and the
 -- dead letters of what was given up.
 local rn = require "runnel"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
-local restarted = require "spec.support.restarted"
+local restarted = require "spec.support.queue.restarted"
 local stage = require "spec.support.stage"
 local waits = require "runnel.nats.internal.patience"
 

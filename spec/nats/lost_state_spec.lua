@@ -3,7 +3,7 @@
 -- stream again, as for the first time. The specs empty that file.
 local rn = require "runnel"
 local jetstream = require "runnel.nats.internal.jetstream"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local stage = require "spec.support.stage"
 

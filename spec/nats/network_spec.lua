@@ -1,7 +1,7 @@
 -- Connections to NATS when the network accepts no bytes, and when they have ended before the program knows it.
 
 local rn = require "runnel"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local options = require "runnel.nats.internal.options"
 local patience = require "spec.support.patience"
 

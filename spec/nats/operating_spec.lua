@@ -2,7 +2,7 @@
 -- that have gone, stages without workers, elections.
 
 local json = require "runnel.json"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local raises = require "spec.support.raises"
 local patience = require "spec.support.patience"
 local rn = require "runnel"

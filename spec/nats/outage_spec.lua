@@ -2,7 +2,7 @@
 -- processes work to whoever asks first.
 local rn = require "runnel"
 local names = require "runnel.nats.internal.names"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 
 local nats, missing = nats_server.library()

@@ -1,9 +1,9 @@
 -- conn:queues and `runnel queues`, over real servers: what waits and runs, who works on it; pausing, changing.
 
 local json = require "runnel.json"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
-local places = require "spec.support.places"
+local places = require "spec.support.queue.places"
 local process = require "spec.support.process"
 local queue_view = require "runnel.queue.view"
 local raises = require "spec.support.raises"

@@ -2,7 +2,7 @@
 -- fails. A client in shell commands is enough here.
 
 local background = require "spec.support.background"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local shell = require "spec.support.shell"
 
@@ -83,7 +83,7 @@ describe("a nats-server for specs", function()
   it("leaves nothing behind when the process of the spec is killed", function()
     local out = shell.run [[
       lua -e '
-        local server = require("spec.support.nats_server").start()
+        local server = require("spec.support.queue.nats_server").start()
         print(server.program.pid, server.set.dir)
         os.execute "kill -KILL $PPID"']]
     local pid, dir = out:match "^(%d+)%s+(%S+)"

@@ -3,9 +3,9 @@
 local rn = require "runnel"
 local counts = require "runnel.nats.internal.counts"
 local jetstream = require "runnel.nats.internal.jetstream"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
-local restarted = require "spec.support.restarted"
+local restarted = require "spec.support.queue.restarted"
 local of_workers = require "runnel.queue.patience"
 local waits = require "runnel.nats.internal.patience"
 

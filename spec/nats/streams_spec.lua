@@ -2,7 +2,7 @@
 
 local rn = require "runnel"
 local long = require "spec.support.long"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 

@@ -1,7 +1,7 @@
 -- rn.traceparent over NATS: messages carry the trace of the go block that sends them; workers and durable stages
 -- continue it.
 
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local rn = require "runnel"
 
 local TRACE <const> = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -3,8 +3,8 @@
 local background = require "spec.support.background"
 local free_port = require "spec.support.free_port"
 local long = require "spec.support.long"
-local nats_server = require "spec.support.nats_server"
-local pages = require "spec.support.pages"
+local nats_server = require "spec.support.queue.nats_server"
+local pages = require "spec.support.docs.pages"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 

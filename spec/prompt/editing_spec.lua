@@ -3,7 +3,7 @@
 local long = require "spec.support.long"
 local process = require "spec.support.process"
 local rn = require "runnel"
-local snippets = require "spec.support.snippets"
+local snippets = require "spec.support.docs.snippets"
 local terminal = require "spec.support.terminal"
 
 local runnel = process.runnel

@@ -1,11 +1,11 @@
 -- What every keeper of messages promises (docs/architecture.md, "Queues"): a stream of
 -- JetStream, a queue in a store, and one in memory.
-local memory = require "spec.support.memory_keeper"
-local nats_server = require "spec.support.nats_server"
+local memory = require "spec.support.queue.memory_keeper"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
-local store_keeper = require "spec.support.store_keeper"
+local store_keeper = require "spec.support.queue.store_keeper"
 
 -- ---- keepers ----
 

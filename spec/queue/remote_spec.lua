@@ -2,7 +2,7 @@
 
 local rn = require "runnel"
 local patience = require "spec.support.patience"
-local places = require "spec.support.places"
+local places = require "spec.support.queue.places"
 local raises = require "spec.support.raises"
 local reported = require "spec.support.stage"
 

@@ -2,7 +2,7 @@
 
 local rn = require "runnel"
 local patience = require "spec.support.patience"
-local places = require "spec.support.places"
+local places = require "spec.support.queue.places"
 local raises = require "spec.support.raises"
 
 local left, stored, take_within, wait_for = places.left, places.stored, places.take_within, patience.wait_for

@@ -1,5 +1,5 @@
 -- Workers of messages (lua/runnel/queue/worker.lua), on a keeper in memory, in simulations.
-local memory = require "spec.support.memory_keeper"
+local memory = require "spec.support.queue.memory_keeper"
 local messages = require "runnel.queue.messages"
 local rn = require "runnel"
 local sim = require "runnel.sim"

@@ -2,14 +2,14 @@
 
 local flow = require "runnel.flow"
 local http = require "runnel.http"
-local memory = require "spec.support.memory_keeper"
+local memory = require "spec.support.queue.memory_keeper"
 local messages = require "runnel.queue.messages"
 local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
-local web = require "spec.support.web"
+local web = require "spec.support.http.web"
 local worker = require "runnel.queue.worker"
 
 local has_promtool = os.execute "command -v promtool >/dev/null 2>&1"

@@ -2,7 +2,7 @@
 -- Messages over NATS: spec/nats/traceparent_spec.lua.
 
 local contexts = require "runnel.internal.trace_context"
-local http_stage = require "spec.support.http_stage"
+local http_stage = require "spec.support.http.http_stage"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"

@@ -1,7 +1,7 @@
 -- Bugs of programs over NATS in a simulated world: sim.explore finds each of them within seconds, and none in the
 -- program without the bug.
 
-local nats_world = require "spec.support.nats_world"
+local nats_world = require "spec.support.queue.nats_world"
 local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"

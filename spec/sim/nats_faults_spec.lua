@@ -1,6 +1,6 @@
 -- Faults of remote stages, workers and sources that searches of simulated worlds have found, and that are mended.
 
-local nats_world = require "spec.support.nats_world"
+local nats_world = require "spec.support.queue.nats_world"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"

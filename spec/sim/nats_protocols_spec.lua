@@ -1,7 +1,7 @@
 -- The protocols of conn:stage and conn:serve in a simulated world, while workers, submitters and the server crash: a
 -- search finds nothing. It does find faults that are planted in the library.
 
-local nats_world = require "spec.support.nats_world"
+local nats_world = require "spec.support.queue.nats_world"
 local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"

@@ -3,7 +3,7 @@
 
 local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"

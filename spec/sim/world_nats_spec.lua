@@ -1,6 +1,6 @@
 -- Hosts of a simulated world with connections to its NATS server: names, faults, the end, stories.
 
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"

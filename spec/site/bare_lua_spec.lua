@@ -1,7 +1,7 @@
 -- Modules for the site are embedded without comments: that must change nothing else.
 
 local bare = require "scripts.bare_lua"
-local pages = require "spec.support.pages"
+local pages = require "spec.support.docs.pages"
 
 local function files()
   local list, names = {}, assert(io.popen "find lua csrc/site scripts examples -name '*.lua'")

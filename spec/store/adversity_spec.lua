@@ -1,7 +1,7 @@
 -- store:once where the file, the disk or the values are not as usual: each has its message, and nothing is lost. For
 -- streams: spec/store/stream_adversity_spec.lua.
 
-local adversity = require "spec.support.adversity"
+local adversity = require "spec.support.queue.adversity"
 local long = require "spec.support.long"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"

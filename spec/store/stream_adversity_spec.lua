@@ -1,7 +1,7 @@
 -- Streams, stages, dead letters and buckets of a store where the file, the disk or the values are not as usual: each
 -- has its message, and nothing is lost. store:once: spec/store/adversity_spec.lua.
 
-local adversity = require "spec.support.adversity"
+local adversity = require "spec.support.queue.adversity"
 local background = require "spec.support.background"
 local long = require "spec.support.long"
 local patience = require "spec.support.patience"

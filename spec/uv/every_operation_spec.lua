@@ -1,7 +1,7 @@
 -- Every function of runnel.uv that starts something, ended while it waits for the system or for a taker: by closing
 -- what it returns, and by cancelling each of its go blocks. Nothing may stay behind or be reported.
 
-local pages = require "spec.support.pages"
+local pages = require "spec.support.docs.pages"
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"

@@ -2,7 +2,7 @@
 
 local rn = require "runnel"
 local nats = require "runnel.nats"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local uv = require "runnel.uv"
 
 local monitor <close> = require("runnel.monitor").listen(0, { show = "values" })

@@ -1,7 +1,7 @@
 -- Remote stages over a cluster of servers, one of which is killed.
 
 local rn = require "runnel"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 
 local nats, missing = nats_server.library()

@@ -2,7 +2,7 @@
 local rn = require "runnel"
 local long = require "spec.support.long"
 local patience = require "spec.support.patience"
-local remote_workers = require "spec.support.remote_workers"
+local remote_workers = require "spec.support.queue.remote_workers"
 local stage = require "spec.support.stage"
 
 local _, nats = pcall(require, "runnel.nats")

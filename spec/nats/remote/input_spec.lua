@@ -1,8 +1,8 @@
 -- Bad input for remote stages.
 local rn = require "runnel"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
-local remote_workers = require "spec.support.remote_workers"
+local remote_workers = require "spec.support.queue.remote_workers"
 local stage = require "spec.support.stage"
 
 local nats, missing = nats_server.library()

@@ -1,9 +1,9 @@
 -- Remote stages while workers, the server and the network fail.
 local rn = require "runnel"
 local long = require "spec.support.long"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
-local remote_workers = require "spec.support.remote_workers"
+local remote_workers = require "spec.support.queue.remote_workers"
 local stage = require "spec.support.stage"
 
 local _, nats = pcall(require, "runnel.nats")

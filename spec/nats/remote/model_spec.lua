@@ -4,9 +4,9 @@
 -- possible. At the end the same finds faults that are planted in the protocol.
 local rn = require "runnel"
 local copy = require "spec.support.copy"
-local fake_nats = require "spec.support.fake_nats"
+local fake_nats = require "spec.support.queue.fake_nats"
 local long = require "spec.support.long"
-local program = require "spec.support.program"
+local program = require "spec.support.model.program"
 local sim = require "runnel.sim"
 
 local SEEDS = tonumber(os.getenv "SEEDS") or long.times(150, 10000)

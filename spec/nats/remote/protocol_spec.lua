@@ -1,7 +1,7 @@
 -- What remote stages do, over a fake server, in simulations: cancelling, closing, errors, encodings, bad input. The
 -- model spec beside it has what happens when messages and workers are lost.
 local rn = require "runnel"
-local fake_nats = require "spec.support.fake_nats"
+local fake_nats = require "spec.support.queue.fake_nats"
 local remote = require "runnel.nats.remote"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"

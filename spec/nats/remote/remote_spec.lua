@@ -1,7 +1,7 @@
 -- Remote stages over real servers, with workers in processes of their own.
 local rn = require "runnel"
 local patience = require "spec.support.patience"
-local remote_workers = require "spec.support.remote_workers"
+local remote_workers = require "spec.support.queue.remote_workers"
 local stage = require "spec.support.stage"
 
 local _, nats = pcall(require, "runnel.nats")

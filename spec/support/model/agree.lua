@@ -1,7 +1,7 @@
 ---Checks that the core behaves as the model predicts.
 
-local model = require "spec.support.model"
-local perform = require "spec.support.perform"
+local model = require "spec.support.model.model"
+local perform = require "spec.support.model.perform"
 
 local function differ(what, expected, got)
   return ("%s: the model has %s, the core %s"):format(what, tostring(expected), tostring(got))

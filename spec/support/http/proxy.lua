@@ -8,7 +8,7 @@
 --   flow    forward again, also new connections
 --   cut     close all connections; accept new ones
 --   refuse  close all connections and each new one
--- spec/support/nats_server.lua starts it, with luv alone so that it does not depend on what is under test.
+-- spec/support/queue/nats_server.lua starts it, with luv alone so that it does not depend on what is under test.
 
 local uv = require "luv"
 

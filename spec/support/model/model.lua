@@ -1,5 +1,5 @@
 ---A reference model of channels and go blocks, written from the design, to check the core against. It uses plain lists
----and no coroutines, and is not fast. A go block is a script: a list of operations, made by spec/support/program.lua.
+---and no coroutines, and is not fast. A go block is a script: a list of operations, made by program.lua.
 ---
 ---The core runs go blocks first come, first served, so the model predicts every outcome, in order. It cannot predict
 ---the choice of a fair alts: it gets the core's choice, and rejects an impossible one.
@@ -634,7 +634,7 @@ local function count_waiting(channels, blocks)
 end
 
 ---Runs a program.
----@param program table channels and blocks, see spec/support/program.lua
+---@param program table channels and blocks, see spec/support/model/program.lua
 ---@param choices table<string, integer> the operations that fair alts have chosen: "block:pc" -> number
 ---@return table predicted events (a list of strings), and what is left: channels, ended and waiting
 function model.run(program, choices)

@@ -9,7 +9,7 @@
 ---starts a program with the variable `owner`.
 
 local background = require "spec.support.background"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local rn = require "runnel"

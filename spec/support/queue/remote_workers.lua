@@ -1,7 +1,7 @@
 ---Programs that serve remote stages over a real server, for specs.
 
 local rn = require "runnel"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 
 local nats, missing = nats_server.library()
 

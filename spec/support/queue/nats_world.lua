@@ -1,7 +1,7 @@
 ---Programs over NATS in a simulated world, for specs that search them.
 
 local guard = require "runnel.internal.guard"
-local nats_server = require "spec.support.nats_server"
+local nats_server = require "spec.support.queue.nats_server"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 
