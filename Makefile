@@ -96,9 +96,9 @@ HOST_CPPFLAGS   = -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
 $(HOST_OBJECTS): CPPFLAGS += $(HOST_CPPFLAGS)
 HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 
-# With coverage, counts also what processes run that end themselves or are killed (tests/counts.c).
+# With coverage, counts also what processes run that end themselves (tests/counts.c).
 COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
-COUNTED = $(if $(COUNTS),$(foreach name,raise _exit fdopen,-Wl$(comma)--wrap=$(name)))
+COUNTED = $(if $(COUNTS),$(foreach name,raise _exit,-Wl$(comma)--wrap=$(name)))
 
 # C modules of their own, each built where the headers of its library are, if it has one. They get the functions of the
 # core from the state (csrc/capi/runnel.h), so they are linked with nothing but their own files, csrc/base and csrc/kit.

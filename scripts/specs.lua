@@ -1,7 +1,7 @@
 -- specs.lua PATH... [-- OPTIONS...]: runs spec files with busted, each in a process of its own, SPEC_JOBS at a time (by
 -- default four for each processor and eight more: the files that take long come first, and mostly wait). A path is a
 -- file, or a folder, which stands for all *_spec.lua in it. The options are busted's. UNDER is a command to run each
--- process under, for example valgrind.
+-- process under, for example valgrind: then two for each processor, since all of them compute.
 --
 -- Prints a line for each file, in order, with the seconds that it took and the CPU time of its processes, with busted's
 -- messages about specs that failed, and at the end the sum. It is an error if a process ends before its last spec has
@@ -77,7 +77,9 @@ end)
 -- ---- running ----
 
 local work = lines_of("mktemp -d")[1]
-local jobs = os.getenv "SPEC_JOBS" or 8 + 4 * (tonumber(lines_of("nproc 2>/dev/null || echo 2")[1]) or 2)
+local under = os.getenv "UNDER" or ""
+local processors = tonumber(lines_of("nproc 2>/dev/null || echo 2")[1]) or 2
+local jobs = os.getenv "SPEC_JOBS" or (under == "" and 8 + 4 * processors or 2 * processors)
 
 -- Runs one file, and says its number, the status and the seconds on descriptor 3.
 local RUN = [[
@@ -141,7 +143,7 @@ end
 
 local function run()
   local lua = os.getenv "LUA" or "lua5.4"
-  write(work .. "/run", RUN:format(quote(work), os.getenv "UNDER" or "", lua, table.concat(options, " ")))
+  write(work .. "/run", RUN:format(quote(work), under, lua, table.concat(options, " ")))
   write(work .. "/order", table.concat(order, "\n") .. "\n")
   for i, path in ipairs(files) do write(("%s/%d.file"):format(work, i), path) end
   local command = ("xargs -P %s -n 1 sh %s <%s"):format(jobs, quote(work .. "/run"), quote(work .. "/order"))

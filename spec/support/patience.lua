@@ -21,12 +21,16 @@ local function count_processors()
   return math.max(1, n)
 end
 
----How many programs share a processor, according to the load of the last minute; at least 1.
+-- How much slower specs run in a program such as valgrind.
+local SLOWER <const> = (os.getenv "UNDER" or "") == "" and 1 or 10
+
+---How much longer things may take than on an idle machine: the number of programs that share a processor, according to
+---the load of the last minute; at least 1. Under valgrind, 10 times that.
 ---@return number
 function patience.factor()
   processors = processors or count_processors()
   local file <close> = io.open "/proc/loadavg"
-  return math.max(1, (file and file:read "n" or 0) / processors)
+  return SLOWER * math.max(1, (file and file:read "n" or 0) / processors)
 end
 
 ---The seconds that a command may take now, for `timeout`.
