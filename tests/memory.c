@@ -31,13 +31,25 @@ static bool fails(Memory *m) {
   uint32_t number = atomic_fetch_add(&m->asked, 1) + 1;
   bool is_failing = m->first && number >= m->first && number - m->first < m->count;
   if (m->odds) {
-    m->random ^= m->random << 13;
-    m->random ^= m->random >> 7;
-    m->random ^= m->random << 17;
-    is_failing = m->random % m->odds == 0;
+    uint64_t random = m->random;
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    m->random = random;
+    is_failing = random % m->odds == 0;
   }
   if (is_failing) atomic_fetch_add(&m->refused, 1);
   return is_failing;
+}
+
+void memory_start(Memory *m, uint32_t first, uint32_t count) {
+  atomic_store(&m->armed, false);
+  atomic_store(&m->is_spared, false);
+  atomic_store(&m->first, first);
+  atomic_store(&m->count, count);
+  atomic_store(&m->asked, 0);
+  atomic_store(&m->refused, 0);
+  m->used = m->new_size = 0;
 }
 
 void *memory_allocate(void *ud, void *block, size_t old_size, size_t new_size) {
@@ -70,7 +82,7 @@ void *memory_allocate(void *ud, void *block, size_t old_size, size_t new_size) {
 }
 
 _Thread_local Memory *memory_here;
-Memory *memory_elsewhere;
+Memory *_Atomic memory_elsewhere;
 
 static bool malloc_fails(void) {
   Memory *m = memory_here ? memory_here : memory_elsewhere;
@@ -176,7 +188,7 @@ uint32_t memory_each(Memory *m, uint32_t count, const uint32_t *far, uint32_t mo
                      void *data) {
   uint32_t attempts = 0;
   for (uint32_t k = 1; k <= most; k += 1 + k / *far) {
-    *m = (Memory){.first = k, .count = count};
+    memory_start(m, k, count);
     attempt(data);
     attempts++;
     if (!m->refused) return attempts;

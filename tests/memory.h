@@ -22,15 +22,16 @@ enum { MEMORY_MOST = 200000 };
 
 #define MEMORY_ALL UINT32_MAX
 
+/* A library's thread may allocate while the next attempt begins, so what malloc reads is atomic. */
 typedef struct Memory {
-  size_t used;       /* bytes that the state has in use */
-  atomic_bool armed; /* allocations are counted, and may fail */
-  bool is_spared;    /* but none do, although armed */
+  size_t used;           /* bytes that the state has in use */
+  atomic_bool armed;     /* allocations are counted, and may fail */
+  atomic_bool is_spared; /* but none do, although armed */
   /* which fail */
-  uint32_t first;  /* the number of the first one, from 1; 0: none */
-  uint32_t count;  /* how many, from the first on */
-  uint32_t odds;   /* not 0: instead one in so many, at random */
-  uint64_t random; /* state of the random numbers */
+  atomic_uint first;       /* the number of the first one, from 1; 0: none */
+  atomic_uint count;       /* how many, from the first on */
+  uint32_t odds;           /* not 0: instead one in so many, at random */
+  _Atomic uint64_t random; /* state of the random numbers */
   /* what has happened */
   atomic_uint asked;         /* allocations that were counted */
   atomic_uint refused;       /* those that have failed */
@@ -40,7 +41,10 @@ typedef struct Memory {
 
 /* Whose failures apply to malloc in this thread; NULL: memory_elsewhere, and if that is NULL, none. */
 extern _Thread_local Memory *memory_here;
-extern Memory *memory_elsewhere;
+extern Memory *_Atomic memory_elsewhere;
+
+/* Begins an attempt in which no allocation fails (first = 0), or `count` from the first on. It is not armed yet. */
+void memory_start(Memory *m, uint32_t first, uint32_t count);
 
 /* The allocator of a state; `ud` is its Memory, or begins with it. Only allocations that make a block larger fail, since
    Lua relies on shrinking. Blocks always move, so that the address sanitizer finds pointers to their old places. */

@@ -59,7 +59,7 @@ int scenarios_run(const Scenarios *scenarios, uint32_t stride) {
   Run run = {.scenarios = scenarios, .descriptors = count_descriptors()};
   uint32_t far = stride ? stride : UINT32_MAX, attempts = 0;
   for (run.number = 1; run.number == 1 || run.exists; run.number++) {
-    run.memory = (Memory){0};
+    memory_start(&run.memory, 0, 0);
     run.collects = true;
     attempt(&run);
     run.collects = false;

@@ -38,7 +38,7 @@ describe("the manual", function()
         local command = "timeout -s KILL %d %s job.lua </dev/null"
         local result = process.run(dir.path, command:format(patience.seconds(60), process.runnel))
         assert.not_matches("parked for ever", result.err)
-        assert.equal(0, result.status)
+        assert.equal(0, result.status, result.err)
       end)
     end
 
