@@ -18,20 +18,25 @@ end
 describe_example("examples/import.lua", function(program)
   it("continues after it was killed, and charges no order twice, except those that were under way", function()
     local lines = {}
-    for i = 1, 300 do lines[i] = i .. ",500\n" end
+    for i = 1, 600 do lines[i] = i .. ",500\n" end
     dir:write("orders.csv", table.concat(lines))
     local got = process.run(dir.path, ([[
-      %s work.db orders.csv 2>charged & p=$!
-      until [ "$(wc -l <charged)" -gt 100 ]; do sleep 0.01; done
-      kill -9 $p
+      mkfifo charges
+      %s work.db orders.csv 2>charges & p=$!
+      n=0
+      while read -r id; do
+        echo "$id" >>charged
+        n=$((n + 1))
+        if [ $n = 100 ]; then kill -9 $p; fi
+      done <charges
       wait $p 2>/dev/null
       %s work.db orders.csv 2>>charged
       %s work.db orders.csv 2>>charged
     ]]):format(program, program, program))
-    assert.equal(("300 orders, 150000 cents\n"):rep(2), got.out)
+    assert.equal(("600 orders, 300000 cents\n"):rep(2), got.out)
     local times, twice = {}, 0
     for id in dir:read("charged"):gmatch "%d+" do times[id] = (times[id] or 0) + 1 end
-    for i = 1, 300 do
+    for i = 1, 600 do
       local n = times[tostring(i)]
       assert.is_true(n == 1 or n == 2)
       if n == 2 then twice = twice + 1 end

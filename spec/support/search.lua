@@ -53,6 +53,15 @@ end
 
 ---A search of all schedules in the long form, else for a while, none of which may fail.
 ---@param test fun()
-function search.all_if_long(test) return (long.is_long and search.all or search.finds_nothing)(test) end
+function search.all_if_long(test)
+  if long.is_long then return search.all(test) end
+  -- On a slow machine, the time may be over before a run had a place for each fault.
+  local seconds, ok, problem = SHORT * patience.factor(), false, nil
+  repeat
+    ok, problem = pcall(sim.explore, test, { seconds = seconds })
+    seconds = 4 * seconds
+  until ok or not tostring(problem):find "no run had a place for it" or seconds > LONG
+  if not ok then error(problem, 0) end
+end
 
 return search
