@@ -2,6 +2,7 @@
 #ifndef RUNNEL_KIT_LIMIT_H
 #define RUNNEL_KIT_LIMIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,12 @@ enum { LIMIT_HALTED_MS = 1000 };
 static inline int64_t limit_last(int64_t began, int64_t ms, int64_t alive) {
   int64_t since = began > alive ? began : alive, patience = ms / 4;
   return since + ms + (patience < 100 ? 100 : patience > 2000 ? 2000 : patience);
+}
+
+/* Whether a call, with such a limit, may be the one that blocks Lua: it is over its limit, or it has begun since Lua has
+   last run other code. Only if no other call may be, the one over its limit has failed. */
+static inline bool limit_may_block(int64_t began, int64_t ms, int64_t alive, int64_t now) {
+  return now >= began + ms || began >= alive;
 }
 
 /* Ends the process. Writes a line to stderr: `text`, the reason, and `more`, which may be empty. */

@@ -60,30 +60,27 @@ static void beat_free(Beat *beat) {
 }
 
 /* Publishes the last messages of a process that ends: that the job over its limit has failed, and that all messages go
-   back to the server. If several jobs are over their limits, the one that blocks Lua is unknown: then none has failed.
-   Returns whether the server has confirmed them within write_timeout. */
-static bool publish_last(Beats *beats) {
+   back to the server. If several jobs may block Lua, none has failed. Returns whether the server has confirmed them
+   within write_timeout. */
+static bool publish_last(Beats *beats, const Limit *late) {
   static const char BACK[] = "-NAK";
   natsConnection *nc = beats->conn->nc;
   sub_unsubscribe_all(beats->conn); /* first: the server would redeliver the messages to this process */
-  int over = 0;
+  int suspects = 0;
+  int64_t now = clock_ms();
   for (Link *link = beats->all.first; link; link = list_next(&beats->all, link)) {
     const Limit *limit = CONTAINER_OF(link, Beat, link)->limit;
-    if (limit && limit->is_over) over++;
+    if (limit && limit_may_block(limit->began, limit->ms, beats->alive_at, now)) suspects++;
   }
-  for (Link *link = beats->all.first; link; link = list_next(&beats->all, link)) {
-    const Beat *beat = CONTAINER_OF(link, Beat, link);
-    const Limit *limit = beat->limit;
-    if (over == 1 && limit && limit->is_over)
-      (void)natsConnection_Publish(nc, limit->subject, limit->data, limit->size);
-    (void)natsConnection_Publish(nc, beat->subject, BACK, sizeof BACK - 1);
-  }
+  if (suspects == 1) (void)natsConnection_Publish(nc, late->subject, late->data, late->size);
+  for (Link *link = beats->all.first; link; link = list_next(&beats->all, link))
+    (void)natsConnection_Publish(nc, CONTAINER_OF(link, Beat, link)->subject, BACK, sizeof BACK - 1);
   return natsConnection_FlushTimeout(nc, beats->conn->io.write_timeout) == NATS_OK;
 }
 
 /* Ends the process: Lua has not run other code within the limit of a beat. */
 static _Noreturn void end_process(Beats *beats, const Limit *limit) {
-  bool has_told = !atomic_load(&beats->conn->outbox.is_lost) && publish_last(beats);
+  bool has_told = !atomic_load(&beats->conn->outbox.is_lost) && publish_last(beats, limit);
   limit_end_process(limit->text,
                     has_told ? "" : "; the server has not answered, and gives its jobs to others after ack_wait");
 }

@@ -10,13 +10,14 @@ enum { LONGEST_MS = 60000 };
 
 static bool is_over(const Job *limit, int64_t now) { return now >= limit->asked + limit->ms; }
 
-/* Whether several limits are over: it is not known then which call blocks Lua, and none counts as failed. */
-static bool are_several_over(Database *db, int64_t now) {
-  int over = 0;
+/* Whether several calls may block Lua: then none counts as failed. */
+static bool may_several_block(Database *db, int64_t now) {
+  int suspects = 0;
   for (Link *link = db->limits.first; link; link = list_next(&db->limits, link)) {
-    if (is_over(CONTAINER_OF(link, Job, link), now)) over++;
+    const Job *limit = CONTAINER_OF(link, Job, link);
+    if (limit_may_block(limit->asked, limit->ms, atomic_load(&db->alive_at), now)) suspects++;
   }
-  return over > 1;
+  return suspects > 1;
 }
 
 Job *limits_late(Database *db, bool *has_failed, int *ms) {
@@ -32,7 +33,7 @@ Job *limits_late(Database *db, bool *has_failed, int *ms) {
     if (at < next) next = at;
   }
   if (late) (void)handle_hold(late);
-  *has_failed = !are_several_over(db, now);
+  *has_failed = !may_several_block(db, now);
   db->looks_at = next;
   database_unlock(db);
   *ms = next == INT64_MAX ? -1 : next - now > LONGEST_MS ? LONGEST_MS : (int)(next - now);

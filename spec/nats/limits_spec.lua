@@ -103,6 +103,36 @@ describe("with limits", function()
       assert.is_true(rn.now() - start < 30000, rn.now() - start) -- not ack_wait
     end)
 
+    it("has not failed if another one, which began after Lua had last run other code, may block its worker", function()
+      local path = server.set:write("beats.lua", [[
+        local conn = assert(require("runnel.nats").connect(arg[1]))
+        local core = conn.core
+        local function begin(name)
+          core:limit(core:beat(name, "goes on", 100000, "again"), 1000, "late: " .. name, "failed." .. name, "late")
+        end
+        core:alive()
+        begin "waits"
+        os.execute "sleep 0.4"
+        if arg[2] == "two" then begin "loops" end
+        while true do os.execute "sleep 0.05" end
+      ]])
+      local told <const> = rn.chan(10)
+      for _, subject in ipairs { "waits", "loops", "failed.*" } do
+        assert(conn:subscribe(subject, { encoding = "raw" }, function(data, _, _, of) told:put((of or "?") .. " " .. data) end))
+      end
+      for _, case in ipairs {
+        { "two", { "loops -NAK", "waits -NAK" } },
+        { "one", { "failed.waits late", "waits -NAK" } },
+      } do
+        local worker = server.set:start { LUA, path, server.url, case[1] }
+        assert.equal(1, worker:wait())
+        local list = { told:take(), (told:take()) }
+        table.sort(list)
+        assert.same(case[2], list)
+        assert.is_nil((told:poll()))
+      end
+    end)
+
     it("that its worker hands back runs on another one, and has not failed", function()
       waits.scale(0.1)
       local list = stage.report_texts(function()

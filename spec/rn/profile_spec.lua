@@ -240,7 +240,7 @@ describe("rn.profile", function()
       if profile.elapsed < 1.03 * 240 then assert.is_true(math.abs(theirs - waited) < 0.2 * theirs) end
     end)
 
-    it("has 10,000 go blocks of one line in one place, and their waits in proportion", function()
+    it("has 10,000 go blocks of one line in one place, and their waits in proportion #heavy", function()
       local stops = {}
       for i = 1, 10000 do stops[i] = rn.chan() end
       local slept, begun = nil, 0
