@@ -118,7 +118,7 @@ describe("with limits", function()
       ]])
       local told <const> = rn.chan(10)
       for _, subject in ipairs { "waits", "loops", "failed.*" } do
-        assert(conn:subscribe(subject, { encoding = "raw" }, function(data, _, _, of) told:put((of or "?") .. " " .. data) end))
+        assert(conn:subscribe(subject, { encoding = "raw" }, function(data, _, _, of) told:put(of .. " " .. data) end))
       end
       for _, case in ipairs {
         { "two", { "loops -NAK", "waits -NAK" } },

@@ -56,7 +56,7 @@ end
 function search.all_if_long(test)
   if long.is_long then return search.all(test) end
   -- On a slow machine, the time may be over before a run had a place for each fault.
-  local seconds, ok, problem = SHORT * patience.factor(), false, nil
+  local seconds, ok, problem = SHORT * patience.factor()
   repeat
     ok, problem = pcall(sim.explore, test, { seconds = seconds })
     seconds = 4 * seconds
