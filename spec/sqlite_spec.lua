@@ -90,6 +90,9 @@ describe("runnel.sqlite", function()
       assert.equal(3, count())
       db:exec "delete from t where a = 7"
       raises("named values need a single", function() db:exec("select :a; select :a", { a = 1 }) end)
+      for _, word in ipairs { "begins", "BEGINS", "begin_now" } do -- no words about transactions
+        raises('near "' .. word .. '": syntax error', function() db:exec(word) end)
+      end
       raises("one statement expected", function() db:rows "select 1; select 2" end)
     end)
 

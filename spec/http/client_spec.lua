@@ -425,6 +425,8 @@ describe("the client of runnel.http", function()
       assert.matches("^POST / .*Content%-Length: 999995\r\n", head)
       assert.equal(999995, #body)
       assert.equal("56789", body:sub(1, 5))
+      file:seek("end", 10)
+      assert.matches("^POST / .*Content%-Length: 0\r\n", (sent_by { body = file }))
     end)
 
     it("send a file again after a redirect that keeps the method", function()

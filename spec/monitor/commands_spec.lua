@@ -93,6 +93,8 @@ describe("runnel.monitor", function()
       assert.equal(400, (p:post("/values?", form)), form)
     end
     assert.equal(202, (p:post("/inject?", "type=string&text=a+b%21%7E&id=" .. jobs)))
+    local typed = "Content-Type: application/x-www-form-urlencoded"
+    assert.equal(202, (p:post("/values?", nil, typed))) -- of channel 0, which is never there
     assert.match("job\ta b!~\n", p:finish())
   end)
 

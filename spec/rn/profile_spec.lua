@@ -550,6 +550,17 @@ describe("rn.profile", function()
       }
       for _ = 1, 2 do rn.alts { ch, rn.chan():name "empty" } buffered:take() end
       shared:put(1)
+      shared:put(2)
+      shared:take()
+      local mapped = rn.chan(1, rn.xf.map(tostring)):name "mapped"
+      for _, ch_of in ipairs { buffered, mapped } do
+        blocks[#blocks + 1] = rn.go(function() for i = 1, 3 do ch_of:put(i) end end) -- waits for room
+        rn.yield()
+        for _ = 1, 3 do ch_of:take() end
+        blocks[#blocks + 1] = rn.go(function() ch_of:take() end) -- waits for a value
+        rn.yield()
+        ch_of:put(4)
+      end
       for _, block in ipairs(blocks) do block:take() end
       rn.timeout(1):take()
       local waits = rn.go(function() ch:take() end)
