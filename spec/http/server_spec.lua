@@ -410,7 +410,7 @@ describe("http.serve", function()
       assert.is_true(sent < 10 << 20, sent)
     end)
 
-    it("get 501 for CONNECT and for a transfer coding below chunked, 400 for one that hides the end of the body", function()
+    it("get 501 for CONNECT and a transfer coding below chunked, 400 for one that hides the end of the body", function()
       local server <close> = serve(hello)
       assert.equal(501, (ask(server, "CONNECT example.org:443", "\r\n"))) -- it is no proxy
       for value, status in pairs { ["gzip, chunked"] = 501, ["x ,\tCHUNKED"] = 501, gzip = 400, ["chunked, gzip"] = 400,
