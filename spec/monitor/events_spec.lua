@@ -202,20 +202,23 @@ describe("runnel.monitor", function()
   it("folds channels that are alike if there are very many, with what is put on and taken from them", function()
     local p = start [[
       local m = listen(0)
-      local chs = {}
+      local chs, put, fed = {}, 0, false
       for i = 1, 5000 do
         local plain, named = rn.chan(2), rn.chan(3):name("job " .. i)
-        rn.go(function() rn.rename "putter" plain:put(1) plain:put(2) plain:put(3) end)
+        rn.go(function() rn.rename "putter" plain:put(1) plain:put(2) put = put + 1 plain:put(3) end)
         rn.go(function() rn.rename "taker" named:take() end)
         chs[i] = { plain, named }
       end
       chs[1][2]:close()
       local other = rn.chan(1):name "other"
       rn.go(function() other:take() end)
-      rn.go(function() rn.rename "feeder" for i = 2, 11 do chs[i][2]:put(i) end end)
+      rn.go(function() rn.rename "feeder" for i = 2, 11 do chs[i][2]:put(i) end fed = true end)
+      while put < #chs or not fed do rn.sleep(1) end
+      rn.sleep(20)
+      local rest = rn.chan():name "all are at rest"
       while not told() do rn.sleep(20) end
     ]]
-    local list = monitored.messages(p:events_until '"gos":9990.*"chans":10001.*]}$')
+    local list = monitored.messages(p:events_until '"gos":9990.*"chans":10002.*]}$')
     p:finish()
     assert.equal(0, list[#list].more_chans)
     local rows, texts = monitored.rows_of(list)

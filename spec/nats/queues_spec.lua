@@ -189,14 +189,14 @@ describe("queues", function()
     assert(conn:stream "orders")
     local stage = assert(other:stage(1, "orders", function() end, nil, { name = "count" }))
     wait_for_request "orders.count"
-    assert(assert(conn:queue "orders/count"):pause())
+    assert.equal(1, assert(conn:queue "orders/count"):pause(places.answer()))
     assert(assert(conn:sink "orders"):put "one")
     wait_for(function() return assert(conn:queue "count").running >= 1 end) -- 2.9.10 may count one too many
     assert.is_true(stage:drain(30000))
     assert.equal(0, stage:stats().done)
     local worker = serve(1)
     wait_for_request "runnel-jobs-resize.workers"
-    assert(assert(conn:queue "resize"):pause())
+    assert.equal(1, assert(conn:queue "resize"):pause(places.answer()))
     local result = rn.pmap(1, conn:remote "resize", { "quick" })
     wait_for(function() return worker:stats().waiting == 1 end)
     assert.is_true(worker:drain(30000))
