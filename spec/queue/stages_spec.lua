@@ -178,18 +178,18 @@ for _, at in ipairs(places) do
 
     it("cancels a call that waits for longer than the limit", within(function(place)
       stored(place.owner, "words", "park", "fine")
-      local done, dead = {}, place.owner:dead "n"
+      local done, dead, limit = {}, place.owner:dead "n", math.ceil(100 * patience.factor())
       local reports = reported.report_texts(function()
         local stage = assert(place.owner:stage(2, "words", function(v)
           if v == "park" then rn.sleep(1e6) end
           done[#done + 1] = v
-        end, nil, { name = "n", limit = 100, tries = 2, retry = 10 }))
+        end, nil, { name = "n", limit = limit, tries = 2, retry = 10 }))
         wait_for(function() return dead:count() == 1 end)
         wait_for(function() return stage:stats().done == 1 end)
         stage:drain()
       end)
       assert.same({ "fine" }, done)
-      assert.same({ "stage n: a call took longer than the limit of 100 ms" }, reports)
+      assert.same({ ("stage n: a call took longer than the limit of %d ms"):format(limit) }, reports)
       assert.same({ 2, "park" }, { dead:list()[1].raises, dead:get(1).value })
     end))
 
