@@ -98,7 +98,7 @@ HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 
 # With coverage, counts also what processes run that end themselves (tests/counts.c).
 COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
-COUNTED = $(if $(COUNTS),$(foreach name,raise _exit,-Wl$(comma)--wrap=$(name)))
+COUNTED = $(if $(COUNTS),-Wl$(comma)--wrap=raise -Wl$(comma)--wrap=_exit)
 
 # C modules of their own, each built where the headers of its library are, if it has one. They get the functions of the
 # core from the state (csrc/capi/runnel.h), so they are linked with nothing but their own files, csrc/base and csrc/kit.

@@ -19,8 +19,8 @@ static inline int64_t limit_last(int64_t began, int64_t ms, int64_t alive) {
   return since + ms + (patience < 100 ? 100 : patience > 2000 ? 2000 : patience);
 }
 
-/* Whether a call, with such a limit, may be the one that blocks Lua: it is over its limit, or it has begun since Lua has
-   last run other code. Only if no other call may be, the one over its limit has failed. */
+/* Whether a call with such a limit may be the one that blocks Lua: it is over its limit, or it has begun since Lua last
+   ran other code. A call over its limit has failed only if no other call may block Lua. */
 static inline bool limit_may_block(int64_t began, int64_t ms, int64_t alive, int64_t now) {
   return now >= began + ms || began >= alive;
 }

@@ -274,7 +274,7 @@ void sub_destroy_ended(Conn *conn);
 /* Closes a connection's subscriptions. */
 void sub_close_all(Conn *conn);
 
-/* Tells the server to send nothing more, in a thread that ends the process. */
+/* Unsubscribes all at the server, in the thread that ends the process. */
 void sub_unsubscribe_all(Conn *conn);
 
 /* Ends the beating thread, and frees its memory. */
