@@ -439,7 +439,7 @@ lint: ## check the sources with all tools
 	$(THEN) --keep-going --output-sync=target lint-lua lint-format lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell \
 	  lint-annotations
 
-C_FILES   = $(wildcard csrc/*/*.c csrc/*/*/*.c scripts/*.c tests/*.c bench/*.c)
+C_FILES   = $(wildcard csrc/*/*.c csrc/*/*/*.c scripts/*.c tests/*.c tests/*/*.c bench/*.c)
 LUA_TREES = $(wildcard lua csrc/site spec examples bench scripts tests)
 
 # Releases of clang-format differ in some lines, so only one release checks them.

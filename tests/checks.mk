@@ -110,7 +110,7 @@ check-fuzz: NEEDED = fuzz
 check-fuzz: BUILT  = CC=clang BUILD=build/fuzz CFLAGS='$(TEST_CFLAGS) $(SANITIZED) -fsanitize=fuzzer-no-link'
 run-fuzz: $(BUILD)/fuzz $(BUILD)/fuzz_http
 	mkdir -p $(BUILD)/corpus $(BUILD)/corpus_http
-	$(BUILD)/fuzz_http -artifact_prefix=$(BUILD)/http- -timeout=30 -max_len=600 -dict=tests/fuzz_http.dict \
+	$(BUILD)/fuzz_http -artifact_prefix=$(BUILD)/http- -timeout=30 -max_len=600 -dict=tests/http/fuzz_http.dict \
 	  $(if $(LONG),-max_total_time=3600 $(BUILD)/corpus_http,-runs=300000 -seed=1)
 	$(BUILD)/fuzz -artifact_prefix=$(BUILD)/ -timeout=30 -max_len=1024 -len_control=0 \
 	  $(or $(INPUT),$(if $(LONG),-max_total_time=3600 $(BUILD)/corpus,-runs=12000 -seed=1))
@@ -128,16 +128,16 @@ run-adversary: $(BUILD)/runner
 
 check-soak: ## load on everything at once for 10 s (LONG=1: 10 minutes): no lost values, stable memory
 run-soak: $(BUILD)/runner
-	$(BUILD)/runner tests/soak.lua $(if $(LONG),600,10) $(SEED)
-	$(BUILD)/runner tests/soak_io.lua $(if $(LONG),600,10) $(SEED)
+	$(BUILD)/runner tests/soak/soak.lua $(if $(LONG),600,10) $(SEED)
+	$(BUILD)/runner tests/soak/soak_io.lua $(if $(LONG),600,10) $(SEED)
 
 check-soak-machines: ## random kills of workers, submitters and servers for 30 s (LONG=1: 34 minutes): nothing is lost
 check-soak-machines: NEEDED = cluster
 check-soak-machines: BUILT  =
 run-soak-machines: programs
-	$(LUA) tests/soak_machines.lua $(if $(LONG),800,20) $(or $(SEED),0) 1
-	$(if $(LONG),$(LUA) tests/soak_machines.lua 800 $(or $(SEED),0) 3)
-	$(LUA) tests/soak_jobs.lua $(if $(LONG),300,10) $(or $(SEED),0)
+	$(LUA) tests/soak/soak_machines.lua $(if $(LONG),800,20) $(or $(SEED),0) 1
+	$(if $(LONG),$(LUA) tests/soak/soak_machines.lua 800 $(or $(SEED),0) 3)
+	$(LUA) tests/soak/soak_jobs.lua $(if $(LONG),300,10) $(or $(SEED),0)
 
 check-api: check-api-clang check-api-races ## the C API: tests/api.c with the address and thread sanitizers
 check-api-clang: BUILT = CC=clang BUILD=build/checked-clang CFLAGS='-O2 -g -fno-omit-frame-pointer $(SANITIZED)'
@@ -177,12 +177,12 @@ check-shared: check-shared-memory check-shared-races ## shared channels: random 
 check-shared-memory check-shared-races: NEEDED = shared
 check-shared-races: BUILT = $(RACES)
 run-shared-memory run-shared-races: $(BUILD)/shared $(BUILD)/shared_lua $(BUILD)/pack $(BUILD)/runner
-	$(BUILD)/pack tests/pack.lua $(if $(LONG),100000,2000)
+	$(BUILD)/pack tests/shared/pack.lua $(if $(LONG),100000,2000)
 	$(BUILD)/shared $(if $(LONG),500,10)
-	$(BUILD)/runner tests/family.lua $(if $(LONG),1000,20)
+	$(BUILD)/runner tests/shared/family.lua $(if $(LONG),1000,20)
 	for seed in $$(seq 1 $(if $(LONG),500,10)); do \
-	  $(BUILD)/shared_lua tests/shared_lua.lua 2 4 1000000 orderly $$seed && \
-	  $(BUILD)/shared_lua tests/shared_lua.lua 4 5 1000000 abrupt $$seed || exit; done
+	  $(BUILD)/shared_lua tests/shared/shared_lua.lua 2 4 1000000 orderly $$seed && \
+	  $(BUILD)/shared_lua tests/shared/shared_lua.lua 4 5 1000000 abrupt $$seed || exit; done
 
 .PHONY: check-nats
 check-nats: check-nats-memory check-nats-races ## connections to NATS used and closed in every way, with sanitizers
@@ -191,13 +191,13 @@ check-nats-races: BUILT = $(RACES)
 run-nats-memory run-nats-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
 run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE) $(if $(NATS_MODULE),$(BUILD)/nats_oom)
 	$(if $(NATS_MODULE),$(BUILD)/nats_oom)
-	$(BUILD)/runner tests/nats.lua $(if $(LONG),1000,40)
+	$(BUILD)/runner tests/nats/nats.lua $(if $(LONG),1000,40)
 
 check-differences: ## random requests that http.serve, Node and Go read differently; skipped without node or go; SEED=n
 check-differences: NEEDED = web
 check-differences: BUILT  =
 run-differences: programs
-	$(RUNNEL) tests/http_differences.lua $(if $(LONG),600,60) $(SEED) || [ $$? = 77 ] # it has said that it is skipped
+	$(RUNNEL) tests/http/http_differences.lua $(if $(LONG),600,60) $(SEED) || [ $$? = 77 ] # it has said that it is skipped
 
 check-proxies: ## requests that nginx, HAProxy or Caddy in front of http.serve has not read as it does; LONG=1: 10 minutes of random ones; SEED=n
 check-proxies: NEEDED = proxies
@@ -205,7 +205,7 @@ check-proxies: BUILT  =
 # Debian has nginx and HAProxy there, which is not in the PATH of an ordinary user.
 check-proxies run-proxies: export PATH := $(PATH):/usr/sbin
 run-proxies: programs
-	$(RUNNEL) tests/http_proxies.lua $(if $(LONG),600,60) $(SEED)
+	$(RUNNEL) tests/http/http_proxies.lua $(if $(LONG),600,60) $(SEED)
 
 # Failing allocations with the thread sanitizer take a quarter of an hour, so only the long form has them.
 .PHONY: check-sqlite
@@ -215,8 +215,9 @@ check-sqlite-races: BUILT = $(RACES)
 run-sqlite-memory run-sqlite-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
 run-sqlite-memory run-sqlite-races: export RUNNEL_MALLOC = 1
 run-sqlite-memory run-sqlite-races: $(BUILD)/runner $(SQLITE_MODULE) $(if $(SQLITE_MODULE),$(BUILD)/sqlite_oom)
-	$(if $(SQLITE_MODULE),$(if $(LONG)$(filter-out %tsan,$(BUILD)),$(BUILD)/sqlite_oom tests/sqlite_oom.lua $(if $(LONG),0,100)))
-	$(if $(SQLITE_MODULE),$(BUILD)/runner tests/sqlite.lua $(if $(LONG),1000,40))
+	$(if $(SQLITE_MODULE),$(if $(LONG)$(filter-out %tsan,$(BUILD)),\
+	  $(BUILD)/sqlite_oom tests/sqlite/sqlite_oom.lua $(if $(LONG),0,100)))
+	$(if $(SQLITE_MODULE),$(BUILD)/runner tests/sqlite/sqlite.lua $(if $(LONG),1000,40))
 
 .PHONY: check-httpd
 check-httpd: check-httpd-memory check-httpd-races ## client and servers of runnel.http used in every way, with sanitizers
@@ -229,27 +230,27 @@ HTTPD_RUNS = httpd-oom httpd-random http-gc $(if $(HTTP_MODULE),http-oom http-ra
 .PHONY: $(HTTPD_RUNS:%=run-%)
 run-httpd-memory run-httpd-races: $(HTTPD_RUNS:%=run-%)
 run-http-oom: $(BUILD)/http_oom
-	$(BUILD)/http_oom tests/http_oom.lua $(if $(LONG),0,20)
+	$(BUILD)/http_oom tests/http/http_oom.lua $(if $(LONG),0,20)
 run-httpd-oom: $(BUILD)/httpd_oom
 	seq 8 | xargs -P 8 -n 1 $(BUILD)/httpd_oom $(if $(LONG),2000,300) 8
 run-httpd-random run-http-gc run-http-random: $(BUILD)/runner $(HTTPD_MODULE) $(HTTP_MODULE)
 run-httpd-random:
-	$(BUILD)/runner tests/httpd.lua $(if $(LONG),1000,40)
+	$(BUILD)/runner tests/http/httpd.lua $(if $(LONG),1000,40)
 run-http-gc:
-	$(BUILD)/runner tests/http_gc.lua
+	$(BUILD)/runner tests/http/http_gc.lua
 run-http-random:
-	$(BUILD)/runner tests/http.lua $(if $(LONG),1000,40)
+	$(BUILD)/runner tests/http/http.lua $(if $(LONG),1000,40)
 
 .PHONY: check-tls
 check-tls: check-tls-memory check-tls-races ## TLS where memory runs out, and in several threads, with sanitizers
 check-tls-memory check-tls-races: NEEDED = tls
 check-tls-races: BUILT = $(RACES)
 run-tls-memory: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which can fail
-run-tls-races: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/tsan.supp
+run-tls-races: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/tls/tsan.supp
 run-tls-memory run-tls-races: $(if $(TLS_MODULE),$(BUILD)/tls)
 run-tls-memory:
 	$(if $(TLS_MODULE),$(BUILD)/tls tickets)
-	$(if $(TLS_MODULE),$(BUILD)/tls memory tests/tls.lua $(if $(LONG),0,20))
+	$(if $(TLS_MODULE),$(BUILD)/tls memory tests/tls/tls.lua $(if $(LONG),0,20))
 run-tls-races:
 	$(if $(TLS_MODULE),$(BUILD)/tls threads $(if $(LONG),60,2))
 
@@ -262,7 +263,7 @@ run-websocket: run-websocket-memory $(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_
 	  $(or $(INPUT),-max_total_time=$(if $(LONG),3600,60) $(BUILD)/websocket-corpus))
 .PHONY: run-websocket-memory
 run-websocket-memory: $(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_oom)
-	$(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_oom tests/websocket_oom.lua)
+	$(if $(WEBSOCKET_MODULE),$(BUILD)/websocket_oom tests/websocket/websocket_oom.lua)
 
 check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
 check-spin: NEEDED = spin
@@ -286,7 +287,7 @@ run-trace-viewers: programs
 
 # ---- building them ----
 
-TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
+TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c tests/*/*.c))
 CORE_TEST    = $(BUILD)/tests/invariants.o $(OBJECTS)
 
 # Where malloc and its like can fail (tests/memory.h).
@@ -298,34 +299,34 @@ $(BUILD)/runner: $(BUILD)/tests/runner.o $(BUILD)/tests/memory.o $(CORE_TEST)
 $(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/memory.o $(CORE_TEST) # threads get a state that is watched
 	$(Q)$(CC) $(CFLAGS) $(FAILING),--wrap=luaL_newstate -o $@ $^ $(LIBS)
 
-$(BUILD)/nats_oom:  MODULE_LIBS = $(NATS_LIBS)
-$(BUILD)/httpd_oom: MODULE_LIBS = $(HTTPD_LIBS)
-$(BUILD)/http_oom:  MODULE_LIBS = $(HTTP_LIBS) $(HTTPD_LIBS)
+$(BUILD)/nats_oom:   MODULE_LIBS = $(NATS_LIBS)
+$(BUILD)/httpd_oom:  MODULE_LIBS = $(HTTPD_LIBS)
+$(BUILD)/http_oom:   MODULE_LIBS = $(HTTP_LIBS) $(HTTPD_LIBS)
 $(BUILD)/sqlite_oom: MODULE_LIBS = $(SQLITE_LIBS)
-$(BUILD)/sqlite_oom: $(SQLITE_OBJECTS)
-$(BUILD)/nats_oom:  $(NATS_OBJECTS)
-$(BUILD)/httpd_oom: $(HTTPD_OBJECTS)
-$(BUILD)/http_oom:  $(HTTP_OBJECTS) $(HTTPD_OBJECTS)
+$(BUILD)/nats_oom:   $(BUILD)/tests/nats/nats_oom.o $(NATS_OBJECTS)
+$(BUILD)/httpd_oom:  $(BUILD)/tests/http/httpd_oom.o $(HTTPD_OBJECTS)
+$(BUILD)/http_oom:   $(BUILD)/tests/http/http_oom.o $(HTTP_OBJECTS) $(HTTPD_OBJECTS)
+$(BUILD)/sqlite_oom: $(BUILD)/tests/sqlite/sqlite_oom.o $(SQLITE_OBJECTS)
 # Programs that run scenarios while allocations fail (tests/scenarios.h).
 SCENARIOS = $(BUILD)/tests/scenarios.o $(BUILD)/tests/memory.o
-$(BUILD)/nats_oom $(BUILD)/sqlite_oom $(BUILD)/httpd_oom $(BUILD)/http_oom: $(BUILD)/%: $(BUILD)/tests/%.o $(SCENARIOS) $(OBJECTS)
+$(BUILD)/nats_oom $(BUILD)/sqlite_oom $(BUILD)/httpd_oom $(BUILD)/http_oom: $(SCENARIOS) $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(MODULE_LIBS) $(LIBS)
 
-$(BUILD)/tls: $(BUILD)/tests/tls.o $(SCENARIOS) $(OBJECTS) $(TLS_OBJECTS)
+$(BUILD)/tls: $(BUILD)/tests/tls/tls.o $(SCENARIOS) $(OBJECTS) $(TLS_OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(TLS_LIBS) $(LIBS)
 # zlib's archive, if there is one, so that its allocations fail, too.
 WEBSOCKET_PARTS = $(filter $(BUILD)/obj/websocket/%,$(WEBSOCKET_OBJECTS))
-$(BUILD)/websocket_oom: $(BUILD)/tests/websocket_oom.o $(SCENARIOS) $(WEBSOCKET_PARTS)
+$(BUILD)/websocket_oom: $(BUILD)/tests/websocket/websocket_oom.o $(SCENARIOS) $(WEBSOCKET_PARTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ -lwslay $(or $(call archives,z),-lz) $(LIBS)
 
-$(BUILD)/websocket_fuzz: $(BUILD)/tests/websocket_fuzz.o $(filter-out %/module.o,$(WEBSOCKET_PARTS))
+$(BUILD)/websocket_fuzz: $(BUILD)/tests/websocket/websocket_fuzz.o $(filter-out %/module.o,$(WEBSOCKET_PARTS))
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(WEBSOCKET_LIBS)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(BUILD)/tests/memory.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer $(FAILING) -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \
 	  $(LUA_LIBS)
 
-$(BUILD)/fuzz_http: $(BUILD)/tests/fuzz_http.o $(BUILD)/obj/http/server/head.o $(BUILD)/obj/http/server/chunks.o
+$(BUILD)/fuzz_http: $(BUILD)/tests/http/fuzz_http.o $(BUILD)/obj/http/server/head.o $(BUILD)/obj/http/server/chunks.o
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^
 
 $(BUILD)/api: $(BUILD)/tests/api.o $(BUILD)/tests/memory.o $(LIB_OBJECTS)
@@ -336,16 +337,16 @@ $(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)
 $(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
 
-$(BUILD)/shared: $(BUILD)/tests/shared.o $(OBJECTS)
+$(BUILD)/shared: $(BUILD)/tests/shared/shared.o $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 # If libmsgpackc is there, what the core packs is compared with what it packs.
 MSGPACK = $(eval MSGPACK := $(shell $(CC) -E -include msgpack.h -x c /dev/null >/dev/null 2>&1 && echo yes))$(MSGPACK)
-$(BUILD)/tests/pack.o: CPPFLAGS += $(if $(MSGPACK),-DHAVE_MSGPACK)
-$(BUILD)/pack: $(BUILD)/tests/pack.o $(OBJECTS)
+$(BUILD)/tests/shared/pack.o: CPPFLAGS += $(if $(MSGPACK),-DHAVE_MSGPACK)
+$(BUILD)/pack: $(BUILD)/tests/shared/pack.o $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS) $(if $(MSGPACK),-lmsgpackc)
 
-$(BUILD)/shared_lua: $(BUILD)/tests/shared_lua.o $(CORE_TEST)
+$(BUILD)/shared_lua: $(BUILD)/tests/shared/shared_lua.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/allocator: $(BUILD)/tests/allocator.o $(OBJECTS)

@@ -1,4 +1,4 @@
--- Values as bytes and back, as modules that send them to other machines use it. tests/pack.c tests the format.
+-- Values as bytes and back, as modules that send them to other machines use it. tests/shared/pack.c tests the format.
 local rn = require "runnel"
 local internal = require("runnel.core").internal
 

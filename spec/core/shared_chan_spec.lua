@@ -1,4 +1,4 @@
--- Shared channels within one state. tests/shared_lua.c has states in threads of their own.
+-- Shared channels within one state. tests/shared/shared_lua.c has states in threads of their own.
 local rn = require "runnel"
 local core = require "runnel.core"
 local policy = require "spec.support.policy"

@@ -1,4 +1,4 @@
--- The parts of C modules over a library with a thread: csrc/kit, base/thread.h; by the module of tests/kit.c.
+-- The parts of C modules over a library with a thread: csrc/kit, base/thread.h; by the module of tests/kit/kit.c.
 
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
@@ -8,7 +8,7 @@ describe("a C module made of csrc/kit", function()
   local dir, kit
   setup(function()
     dir = process.directory()
-    local parts = { "tests/kit.c" }
+    local parts = { "tests/kit/kit.c" }
     for _, part in ipairs { "base/clock", "base/thread", "base/wakeup", "kit/events", "kit/handle" } do
       parts[#parts + 1] = "csrc/" .. part .. ".c"
     end

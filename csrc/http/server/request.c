@@ -83,7 +83,7 @@ static size_t take_body(Conn *conn, const char *bytes, size_t size) {
   request->expects = false;
   server_unlock(server);
   if (ok) return n;
-  /* seldom covered: the allocation that tests/httpd_oom.c lets fail depends on how the bytes come */
+  /* seldom covered: the allocation that tests/http/httpd_oom.c lets fail depends on how the bytes come */
   conn_end_request(conn, END_MEMORY);
   conn_close(conn);
   return 0;

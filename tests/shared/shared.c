@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "patience.h"
+#include "../patience.h"
 #include "shared/shared_alt.h"
 #include "shared/spin.h"
 

@@ -1,6 +1,6 @@
 -- A server and clients of runnel.http, while all garbage is collected before each instruction of Lua:
 --
---     build/checked/runner tests/http_gc.lua
+--     build/checked/runner tests/http/http_gc.lua
 
 local rn = require "runnel"
 local http = require "runnel.http"

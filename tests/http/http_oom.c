@@ -1,6 +1,6 @@
 /* http_oom: the client of runnel.http makes requests while allocations fail: of Lua, of the core and the C module, and of
-   libcurl. tests/http_oom.lua has the scenarios (scenarios.h); each run has a client and its thread. The server is a
-   process of its own, which runs tests/http_oom_server.lua.
+   libcurl. tests/http/http_oom.lua has the scenarios (scenarios.h); each run has a client and its thread. The server is a
+   process of its own, which runs tests/http/http_oom_server.lua.
 
      http_oom SCENARIOS STRIDE */
 #include <curl/curl.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "scenarios.h"
+#include "../scenarios.h"
 
 int luaopen_runnel_core(lua_State *L);
 int luaopen_runnel_http_curl(lua_State *L);
@@ -54,7 +54,7 @@ static pid_t start_server(void) {
     lua_State *L = memory_open(&memory, MODULES);
     lua_register(L, "ready", ready);
     lua_register(L, "parent", parent);
-    memory_must(L, luaL_dofile(L, "tests/http_oom_server.lua"));
+    memory_must(L, luaL_dofile(L, "tests/http/http_oom_server.lua"));
     _exit(0);
   }
   (void)close(ends[1]); /* else `read` would not end if the process does */

@@ -1,5 +1,5 @@
 /* sqlite_oom: runnel.sqlite and runnel.store work while allocations fail: of Lua, of the core and the C module, and of
-   SQLite. tests/sqlite_oom.lua has the scenarios (scenarios.h); each run has a database and its thread.
+   SQLite. tests/sqlite/sqlite_oom.lua has the scenarios (scenarios.h); each run has a database and its thread.
 
      sqlite_oom SCENARIOS STRIDE */
 #include <lauxlib.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scenarios.h"
+#include "../scenarios.h"
 
 int luaopen_runnel_core(lua_State *L);
 int luaopen_runnel_sqlite_core(lua_State *L);

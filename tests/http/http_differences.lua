@@ -1,7 +1,7 @@
 -- Which requests http.serve, Node's server and Go's server read differently. The requests are random changes of the
 -- vectors of spec/http/vectors.lua.
 --
---   build/bin/runnel tests/http_differences.lua [SECONDS] [SEED]     see tests/http_changes.lua
+--   build/bin/runnel tests/http/http_differences.lua [SECONDS] [SEED]     see tests/http/http_changes.lua
 --
 -- Prints the kinds of difference with the shortest requests of each. The manual says which of the three is right
 -- (docs/manual/http-server.md). It is a failure only if http.serve and another server both accept the same bytes, but
@@ -15,7 +15,7 @@ local rn = require "runnel"
 local uv = require "runnel.uv"
 
 local background = require "spec.support.background"
-local changes = dofile "tests/http_changes.lua"
+local changes = dofile "tests/http/http_changes.lua"
 
 local AT_ONCE <const> = 40 -- how many requests are on their way
 local PATIENCE <const> = 250 -- ms that a server may take to answer; longer to confirm a difference

@@ -1,7 +1,7 @@
 -- Servers of runnel.http, used and closed in every way by clients that come and go at any moment. To be run with
 -- sanitizers, which look for races and for memory that is used after its end:
 --
---     build/tsan/runner tests/httpd.lua ROUNDS [SEED]
+--     build/tsan/runner tests/http/httpd.lua ROUNDS [SEED]
 --
 -- Each round starts a server whose function does something random, lets clients send requests, whole, cut and wrong,
 -- closes or drains the server at some moment, and checks that its go blocks have ended.
@@ -27,7 +27,7 @@ rn.on_error(function(err)
   end
 end)
 
-local stream = dofile "tests/random_body.lua"
+local stream = dofile "tests/http/random_body.lua"
 
 local WAYS = {
   function(req) return 200, nil, req:body() end,

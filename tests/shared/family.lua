@@ -2,7 +2,7 @@
 -- Either a thread throws the ball in, sooner or later, and all must end; or nobody does, and the main program must get
 -- a deadlock error. Threads of a pool, which is idle or busy meanwhile, change neither. Run by tests/runner.c.
 --
---   runner tests/family.lua ROUNDS [SEED]
+--   runner tests/shared/family.lua ROUNDS [SEED]
 
 local rn = require "runnel"
 

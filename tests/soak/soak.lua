@@ -1,13 +1,13 @@
 -- Load on everything at once, for some time: pipelines, timers, many go blocks, abandoned channels, errors and
 -- simulations. No value may be lost, the invariants must hold, and memory must not grow. Run by tests/runner.c.
 --
---   runner tests/soak.lua SECONDS SEED
+--   runner tests/soak/soak.lua SECONDS SEED
 
 local t = t -- luacheck: globals t
 local core = require "runnel.core"
 local rn = require "runnel"
 local sim = require "runnel.sim"
-local load = require "tests.load"
+local load = require "tests.soak.load"
 
 local seconds, seed = ...
 seconds, seed = tonumber(seconds), math.tointeger(seed) or os.time()

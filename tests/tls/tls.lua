@@ -1,4 +1,4 @@
--- The scenarios of tests/tls.c: contexts and sessions of TLS while allocations fail. Called with the number of a
+-- The scenarios of tests/tls/tls.c: contexts and sessions of TLS while allocations fail. Called with the number of a
 -- scenario and the folder of a certificate; returns its name and a function that runs it, or nil if there is no such
 -- scenario.
 

@@ -1,10 +1,10 @@
 /* websocket_oom: sessions of WebSocket (runnel.websocket.core) while allocations fail: of Lua, of the C module and of zlib.
-   tests/websocket_oom.lua has the only scenario (scenarios.h).
+   tests/websocket/websocket_oom.lua has the only scenario (scenarios.h).
 
      websocket_oom SCENARIOS */
 #include <stdlib.h>
 
-#include "scenarios.h"
+#include "../scenarios.h"
 
 int luaopen_runnel_websocket_core(lua_State *L);
 

@@ -1,4 +1,4 @@
--- What each thread of tests/shared_lua.c runs: go blocks that put, take and alts at random over shared and local
+-- What each thread of tests/shared/shared_lua.c runs: go blocks that put, take and alts at random over shared and local
 -- channels, are cancelled and time out.
 local id, seed, mode, host = ...
 local shared = { select(5, ...) }

@@ -20,7 +20,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "memory.h"
+#include "../memory.h"
 
 int luaopen_runnel_core(lua_State *L);
 int luaopen_runnel_http_core(lua_State *L);

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "invariants.h"
+#include "../invariants.h"
 #include "states/shared_handle.h"
 
 int luaopen_runnel_core(lua_State *L);

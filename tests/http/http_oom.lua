@@ -1,4 +1,4 @@
--- The scenarios of tests/http_oom.c: requests while allocations fail. Called with the number of a scenario and the port
+-- The scenarios of tests/http/http_oom.c: requests while allocations fail. Called with the number of a scenario and the port
 -- of the server; returns its name and a function that runs it, or nil if there is no such scenario.
 
 local number, port = ...
@@ -89,12 +89,12 @@ local SCENARIOS = {
   { "parts", function()
     check_count(#LONG, http.request { url = BASE .. "count", multipart = {
       { name = "a", data = LONG },
-      { name = "b", file = "tests/http_oom.lua", type = "text/x-lua", filename = "b" },
+      { name = "b", file = "tests/http/http_oom.lua", type = "text/x-lua", filename = "b" },
     } })
   end },
 
   { "a file", function()
-    local file <close> = assert(io.open "tests/http_oom.lua")
+    local file <close> = assert(io.open "tests/http/http_oom.lua")
     check_count(3000, http.request { url = BASE .. "count", body = file })
   end },
 

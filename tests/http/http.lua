@@ -2,7 +2,7 @@
 -- state that is closed meanwhile. To be run with sanitizers, which look for races and for memory that is used after its
 -- end:
 --
---     build/tsan/runner tests/http.lua ROUNDS [SEED]
+--     build/tsan/runner tests/http/http.lua ROUNDS [SEED]
 --
 -- The server is one of runnel.http in this state, which answers as the path says. A response that counts as whole must
 -- be whole.
@@ -19,7 +19,7 @@ local random = math.random
 local whole, failed, cancelled = 0, 0, 0
 rn.on_error(function() end) -- of the server, whose clients go away
 
-local source = dofile "tests/random_body.lua"
+local source = dofile "tests/http/random_body.lua"
 
 local ANSWERS = {
   text = function() return 200, { ["Set-Cookie"] = { "a=1", "b=2" } }, ("t"):rep(1000) end,

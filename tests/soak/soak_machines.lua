@@ -7,7 +7,7 @@
 -- One server also loses what its consumers have acknowledged, as nats-server may when it is killed (docs/machines.md).
 -- So there the messages are in a work queue; with three servers their stream keeps them.
 --
---   lua5.4 tests/soak_machines.lua [SECONDS] [SEED] [SERVERS]     by default 20 s, one server
+--   lua5.4 tests/soak/soak_machines.lua [SECONDS] [SEED] [SERVERS]     by default 20 s, one server
 
 local rn = require "runnel"
 local nats = require "runnel.nats"

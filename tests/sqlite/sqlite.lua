@@ -2,7 +2,7 @@
 -- databases that are closed or dropped meanwhile, and a state that is closed in the middle. To be run with sanitizers,
 -- which look for races and for memory that is used after its end:
 --
---     build/tsan/runner tests/sqlite.lua ROUNDS [SEED]
+--     build/tsan/runner tests/sqlite/sqlite.lua ROUNDS [SEED]
 --
 -- What has returned must be in the table, and what was rolled back must not.
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "memory.h"
+#include "../memory.h"
 #include "nats/conn.h"
 
 static void add(natsMsg *msg, const char *name, const char *value) {

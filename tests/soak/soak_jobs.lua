@@ -4,7 +4,7 @@
 -- submitter that believed it would remove them from the stream and send them again. At the end all jobs have results,
 -- also those that the server really does not deliver any more.
 --
---   lua5.4 tests/soak_jobs.lua [SECONDS] [SEED]     by default 60 s
+--   lua5.4 tests/soak/soak_jobs.lua [SECONDS] [SEED]     by default 60 s
 
 local rn = require "runnel"
 local nats = require "runnel.nats"

@@ -2,7 +2,7 @@
 -- processes that end by themselves, are killed, do not exist or write too much; files. No byte may be lost, no
 -- descriptor and no process may be left, and memory must not grow. Run by tests/runner.c.
 --
---   runner tests/soak_io.lua SECONDS SEED
+--   runner tests/soak/soak_io.lua SECONDS SEED
 
 local t = t -- luacheck: globals t
 local has_luv, luv = pcall(require, "luv")
@@ -12,7 +12,7 @@ if not has_luv then
 end
 local rn = require "runnel"
 local uv = require "runnel.uv"
-local load = require "tests.load"
+local load = require "tests.soak.load"
 
 local seconds, seed = ...
 seconds, seed = tonumber(seconds), math.tointeger(seed) or os.time()
