@@ -1161,37 +1161,41 @@ describe("rn.threads", function()
     local output = stage.script((([[
       local rn = require "runnel"
       require "runnel.internal.threads.pool".patience = 200 * FACTOR
-      local go_on = rn.shared_chan():name "go_on"
+      local go_on, told = rn.shared_chan():name "go_on", rn.shared_chan(3)
       do
         local pool <close> = rn.threads(2, function(job)
-          local rn = require "runnel"
           if job == "short" then return end
-          if job ~= "computes" then
-            repeat local ok = pcall(job.take, job) until ok -- goes on when it is cancelled
+          local what, go_on, told = table.unpack(job)
+          if what == "computes" then
+            told:put(what)
+            repeat until go_on:closed()
             return
           end
-          local stop = rn.now() + 200 * FACTOR + 800
-          repeat until rn.now() > stop
+          repeat
+            told:put(what)
+            local ok = pcall(go_on.take, go_on)
+          until ok -- goes on when it is cancelled
         end)
         pool "short"
-        rn.go(pool, "computes")
-        local cancelled = rn.go(pool, go_on)
+        rn.go(pool, { "computes", go_on, told })
+        local cancelled = rn.go(pool, { "waits", go_on, told })
+        for _ = 1, 2 do told:take() end
+        rn.cancel(cancelled)
+        told:take()
         rn.go(function()
-          rn.sleep(50)
-          rn.cancel(cancelled)
-          rn.sleep(200 * FACTOR + 800)
+          rn.sleep(200 * FACTOR + 100)
           go_on:close()
         end)
-        rn.yield()
       end
       print "ended"
       local pool <close> = rn.threads(1, function(v) return v end)
       pool(1)
     ]]):gsub("FACTOR", f)))
-    local _, last = output:find(("^runnel: threads [^\n]*:5: closing the pool has waited %.1f s for jobs that have "
-      .. "not ended:\n  thread 1 of 2 [^\n]*\n  thread 2 of 2 [^\n]*\n"):format(0.2 * f))
+    local _, last = output:find(("^runnel: threads [^\n]*:5: closing the pool has waited %g s for jobs that have "
+      .. "not ended:\n  thread 1 of 2 [^\n]*\n  thread 2 of 2 [^\n]*\n"):format(200 * f / 1000))
     assert.equal("ended\n", output:sub((last or 0) + 1))
-    assert.matches('thread %d of 2 %(computing for [%d.]+ m?s%): job 2, value "computes"\n', output)
+    assert.matches('thread %d of 2 %(computing for [%d.]+ m?s%): job 2, value { "computes", chan: go_on %(1 take '
+      .. "waiting%), [^\n]* }\n", output)
     assert.matches("thread %d of 2 %(waiting for [%d.]+ m?s: take on chan: go_on[^\n]*: job 3, whose call waits no "
       .. "more\n", output)
   end)
