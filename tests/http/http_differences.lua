@@ -1,7 +1,7 @@
 -- Which requests http.serve, Node's server and Go's server read differently. The requests are random changes of the
 -- vectors of spec/http/vectors.lua.
 --
---   build/bin/runnel tests/http/http_differences.lua [SECONDS] [SEED]     see tests/http/http_changes.lua
+--   build/bin/runnel tests/http/http_differences.lua [SECONDS] [SEED]     see http_changes.lua
 --
 -- Prints the kinds of difference with the shortest requests of each. The manual says which of the three is right
 -- (docs/manual/http-server.md). It is a failure only if http.serve and another server both accept the same bytes, but

@@ -1,4 +1,4 @@
--- The scenarios of tests/http/http_oom.c: requests while allocations fail. Called with the number of a scenario and the port
+-- The scenarios of http_oom.c: requests while allocations fail. Called with the number of a scenario and the port
 -- of the server; returns its name and a function that runs it, or nil if there is no such scenario.
 
 local number, port = ...

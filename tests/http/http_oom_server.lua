@@ -1,4 +1,4 @@
--- The server of tests/http/http_oom.c, in a process of its own: ready(port) tells it the port, and parent() is its process.
+-- The server of http_oom.c, in a process of its own: ready(port) tells it the port, and parent() is its process.
 
 local rn = require "runnel"
 local http = require "runnel.http"

@@ -1,7 +1,7 @@
 -- Whether a client can make a proxy in front of http.serve pass on a request that the proxy has not read as one: nginx,
 -- HAProxy and Caddy, each if it is installed.
 --
---   build/bin/runnel tests/http/http_proxies.lua [SECONDS] [SEED]     for random requests; see tests/http/http_changes.lua
+--   build/bin/runnel tests/http/http_proxies.lua [SECONDS] [SEED]     for random requests; see http_changes.lua
 --
 -- Each proxy adds a header to a request, with a number, the method, the target and the host that it has read. It keeps
 -- its connection to the server for further requests. It gets the requests of spec/http/vectors.lua, then random changes

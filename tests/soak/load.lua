@@ -1,4 +1,4 @@
--- The common part of tests/soak/soak.lua and tests/soak/soak_io.lua: rounds of random work for some time, and a check that memory
+-- The common part of soak.lua and soak_io.lua: rounds of random work for some time, and a check that memory
 -- does not grow.
 local rn = require "runnel"
 

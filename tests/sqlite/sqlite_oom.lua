@@ -1,4 +1,4 @@
--- The scenarios of tests/sqlite/sqlite_oom.c: statements while allocations fail. Called with the number of a scenario; returns
+-- The scenarios of sqlite_oom.c: statements while allocations fail. Called with the number of a scenario; returns
 -- its name and a function that runs it, or nil if there is no such scenario.
 
 local number = ...

@@ -1,4 +1,4 @@
--- Run by tests/websocket/websocket_oom.c: what sessions do while allocations fail. A call either raises and has done nothing, or
+-- Run by websocket_oom.c: what sessions do while allocations fail. A call either raises and has done nothing, or
 -- the session is lost and says so from then on; but it never makes another message of what has come.
 
 local number = ...

@@ -153,7 +153,8 @@ static void handle_end(int signal_number) {
   if (co) lua_sethook(co, end, ANY_EVENT, 1);
 }
 
-/* Sets the actions of SIGTERM and SIGHUP. `old`: the present one. */
+/* Sets the actions of SIGTERM and SIGHUP. `old`: the present one. The second waits until the handler of the first has
+   ended: else, if both come at once, the kernel calls the handler of the second first. */
 static void replace_ends(void (*old)(int), void (*handler)(int)) {
   static const int signals[] = {SIGTERM, SIGHUP};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
@@ -161,6 +162,8 @@ static void replace_ends(void (*old)(int), void (*handler)(int)) {
     if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler != old) continue;
     action = (struct sigaction){.sa_handler = handler};
     sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGTERM);
+    sigaddset(&action.sa_mask, SIGHUP);
     sigaction(signals[i], &action, NULL);
   }
 }
