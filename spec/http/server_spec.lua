@@ -132,15 +132,67 @@ describe("http.serve", function()
           sent:take()
           ended = table.concat(rn.into({}, pieces):take())
         end)
+        wait_for(function() return tostring(pieces):find("1 put waiting", 1, true) end) -- the body has come
         return 200, nil, "answer"
       end)
       local conn <close> = assert(uv.connect("127.0.0.1", server.port))
-      conn:write "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
-      conn:write(("x"):rep(100))
+      conn:write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n" .. ("x"):rep(100))
       assert.match("^HTTP/1.1 200 .*answer$", (conn:read():take()))
       sent:put(true)
       wait_for(function() return ended end)
       assert.equal(100, #ended)
+    end)
+
+    it("that end before their body has come end its pieces with the reason", function()
+      local taken = rn.chan(10)
+      local server <close> = serve(function(req)
+        local pieces = req:pieces()
+        rn.go(function()
+          local piece, err
+          repeat
+            piece, err = pieces:take()
+            taken:put(piece or err)
+          until not piece
+        end)
+        if req.path == "/wait" then rn.sleep(3600000) end
+        return 200, nil, "answer"
+      end)
+      local head = "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
+      local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+      conn:write(head:format "/answer")
+      assert.match("^HTTP/1.1 200 .*answer$", (conn:read():take()))
+      assert.equal("the response was sent before the whole body had come", taken:take())
+      do
+        local other <close> = assert(uv.connect("127.0.0.1", server.port))
+        other:write(head:format "/wait" .. "some")
+        assert.equal("some", taken:take())
+      end
+      assert.equal("the client has closed the connection", taken:take())
+    end)
+
+    it("can be sent back as their body comes, to a client that reads late", function()
+      local n, piece, written = 300, ("x"):rep(65536), 0
+      local server <close> = serve(function(req)
+        return 200, { ["content-length"] = n * #piece }, req:pieces()
+      end, { max = n * #piece })
+      local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+      conn:write(("POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"):format(n * #piece))
+      rn.go(function()
+        for i = 1, n do
+          conn:write(piece)
+          written = i
+          rn.sleep(1) -- so that the server waits for the body while it waits for the client
+        end
+      end)
+      local before
+      repeat
+        before = written
+        rn.sleep(200)
+      until written == before and written > 0 -- all between the two is full
+      assert.is_true(written < n)
+      local answer = table.concat(stage.drain(conn:read()))
+      local _, head = answer:find("\r\n\r\n", 1, true)
+      assert.equal(n * #piece, #answer - head)
     end)
 
     it("can be read only once as pieces", function()

@@ -68,7 +68,7 @@ local function pump(req, ch, status, headers)
       local has_room = lib_request:write(piece)
       if has_room == nil then wrong("the body is longer than its header Content-Length says") end
       while not has_room do
-        req.news:take()
+        req.room:take()
         has_room = lib_request:write ""
       end
     elseif piece ~= nil then

@@ -29,21 +29,32 @@ local request = {}
 ---@field package core any the C module's request
 ---@field package id any a light userdata that stands for it
 ---@field package block runnel.Channel<any> its go block
----@field package news runnel.Channel<boolean> gets a value when the event has happened for which the go block waits
+---@field package can_read runnel.Channel<boolean> gets a value when more of the body has come, or none will
+---@field package room runnel.Channel<boolean> gets a value when more of the response can be written
+---@field private no_more any why no more of the body will come, or false
 ---@field private text? string the body
 ---@field private is_taken? boolean `pieces` has been called
 local Request = { __name = "http request" }
 
 -- ---- reading the body ----
 
--- The next piece; nil after the last one. Parks.
+-- The next piece; nil after the last one; nil and why if no more will come. Parks.
 local function next_piece(self)
   while true do
     local piece = self.core:read(PIECE)
     if piece then return piece end
     if piece == false then return nil end
-    self.news:take() -- cancels this go block if the server has ended the request
+    if self.no_more then return nil, self.no_more end
+    self.can_read:take() -- cancels the go block of the request if the server has ended it
   end
+end
+
+---Ends the reading of the body, unless it has come: the request has ended.
+---@param why any what those get that read it
+function request.end_body(self, why)
+  self.no_more = self.no_more or why
+  local can_read = rawget(self, "can_read")
+  if can_read then can_read:offer(true) end
 end
 
 local function take_once(self, what)
@@ -52,26 +63,34 @@ local function take_once(self, what)
 end
 
 ---The body as a string, "" if there is none; parks until it is complete. If the server ends the request before, the go
----block is cancelled.
+---block is cancelled; in other go blocks, it raises the reason. What has not come when the response has been sent is
+---dropped: then, too.
 ---@return string
 function Request:body()
   if self.text then return self.text end
   take_once(self, "body")
   local parts = {}
-  for piece in next_piece, self do parts[#parts + 1] = piece end
+  local piece, why = next_piece(self)
+  while piece do
+    parts[#parts + 1] = piece
+    piece, why = next_piece(self)
+  end
+  if why then error(why, 0) end
   self.text = table.concat(parts)
   return self.text
 end
 
 local function read_into(self, ch)
-  for piece in next_piece, self do
+  local piece, why = next_piece(self)
+  while piece do
     if not ch:put(piece) then return end
+    piece, why = next_piece(self)
   end
-  ch:close()
+  ch:close(why)
 end
 
 ---The body as a channel of strings, for bodies that are too large for memory. The client can send only as fast as the
----strings are taken.
+---strings are taken. The channel closes with an error if the request ends before the body has come.
 ---@return runnel.Channel<string>
 function Request:pieces()
   take_once(self, "pieces")
@@ -155,8 +174,9 @@ function late:headers()
   return fields
 end
 
--- The channel on which the go block waits for events.
-function late.news() return core.chan(1) end
+-- Two channels, since one go block may read the body while another one writes the response.
+function late.can_read() return core.chan(1) end
+function late.room() return core.chan(1) end
 
 function Request:__index(name)
   local compute = late[name]
@@ -175,7 +195,7 @@ function Request:__tostring() return ("http request: %s %s"):format(self.method,
 function request.new(id, lib_request)
   local method, target, address, can_upgrade = lib_request:head()
   return setmetatable({ id = id, core = lib_request, method = method, target = target, address = address,
-    can_upgrade = can_upgrade }, Request)
+    can_upgrade = can_upgrade, no_more = false }, Request)
 end
 
 -- ---- other protocols ----

@@ -26,6 +26,9 @@ local NEW <const>, BODY <const>, ROOM <const>, ENDED <const> = 1, 2, 4, 8
 -- Names the program's function in reports of errors.
 local WHAT <const> = "the function of http.serve"
 
+-- What those get that still read the body.
+local ANSWERED <const> = "the response was sent before the whole body had come"
+
 local DEFAULTS <const> = {
   host = "127.0.0.1", max = 1048576, max_header = 16384, max_connections = 1000, max_requests = 1000,
   header_timeout = 10000, idle = 30000, min_rate = 500, timeout = 30000,
@@ -88,12 +91,14 @@ local function run(self, req)
     req.core:finish(true)
   end
   self.running[req.id] = nil
+  request.end_body(req, ANSWERED)
 end
 
 -- The go block of a request has died.
-local function give_up(fed)
+local function give_up(fed, err)
   local self, req = fed.self, fed.req
   self.running[req.id] = nil
+  request.end_body(req, err)
   req.core:finish(true)
   if req.socket then req.socket:gone "its go block has been cancelled" end
 end
@@ -131,10 +136,18 @@ local function on_events(self, id, events, lib_request)
     if not req then return end
   end
   if events & (BODY | ROOM) ~= 0 then
-    if req.socket then req.socket:on_news(events) else req.news:offer(true) end
+    if req.socket then
+      req.socket:on_news(events)
+    else
+      if events & BODY ~= 0 then req.can_read:offer(true) end
+      if events & ROOM ~= 0 then req.room:offer(true) end
+    end
   end
   if events & ENDED ~= 0 then
-    if req.socket then req.socket:gone(reason_of(self, req)) else cancel(req.block, reason_of(self, req)) end
+    local reason = reason_of(self, req)
+    if req.socket then return req.socket:gone(reason) end
+    cancel(req.block, reason)
+    request.end_body(req, reason)
   end
 end
 
