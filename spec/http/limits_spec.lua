@@ -161,11 +161,11 @@ describe("other protocols on a connection of http.serve", function()
       if piece then
         local has_room = req.core:write(piece)
         while not has_room do
-          req.news:take()
+          req.room:take()
           has_room = req.core:write ""
         end
       else
-        req.news:take()
+        req.can_read:take()
       end
     end
   end

@@ -29,8 +29,26 @@ end)
 
 local stream = dofile "tests/http/random_body.lua"
 
+local Running = { __close = function() running = running - 1 end }
+
+-- Counts a go block that runs for a request, until the variable's block ends.
+local function begins()
+  running = running + 1
+  return setmetatable({}, Running)
+end
+
 local WAYS = {
   function(req) return 200, nil, req:body() end,
+  function(req) return 200, nil, req:pieces() end,
+  function(req)
+    local pieces = req:pieces()
+    rn.go(function()
+      local _ <close> = begins()
+      for _ in pieces do rn.sleep(random()) end
+    end)
+    rn.sleep(random() * 5)
+    return 202
+  end,
   function(req)
     local n = 0
     for piece in req:pieces() do n = n + #piece end
@@ -49,8 +67,6 @@ local WAYS = {
   function(req) return 200, nil, (req.query.a or "") .. req.path end,
 }
 
-local Running = { __close = function() running = running - 1 end }
-
 -- Sends back what comes, until the client ends.
 local function echo(req)
   request.upgrade(req, "Upgrade", "echo")
@@ -58,9 +74,9 @@ local function echo(req)
     local piece = req.core:read(random(1, 100000))
     if piece == false then return end
     local has_room = not piece or req.core:write(piece)
-    if not piece then req.news:take() end
+    if not piece then req.can_read:take() end
     while not has_room do
-      req.news:take()
+      req.room:take()
       has_room = req.core:write ""
     end
     if random(50) == 1 then return end
@@ -68,8 +84,7 @@ local function echo(req)
 end
 
 local function serve(req)
-  running = running + 1
-  local _ <close> = setmetatable({}, Running)
+  local _ <close> = begins()
   if req.can_upgrade then return echo(req) end
   return WAYS[random(#WAYS)](req)
 end
@@ -100,6 +115,7 @@ local function client(port)
   local conn <close> = assert(uv.connect("127.0.0.1", port))
   rn.scope(function(s)
     s:go(function()
+      if random(3) == 1 then rn.sleep(random() * 50) end
       for piece in conn:read() do
         answers = answers + #piece
         if random(50) == 1 then conn:close() end
@@ -131,7 +147,7 @@ for _ = 1, rounds do
     if running == 0 then break end
     rn.sleep(1)
   end
-  assert(running == 0, ("seed %d: %d requests run after the end of their server"):format(seed, running))
+  assert(running == 0, ("seed %d: %d go blocks run after the end of their server"):format(seed, running))
 end
 if unexpected then error(("seed %d: %s"):format(seed, unexpected), 0) end
 assert(answers > 0 and expected_errors > 0, "nothing has happened")
