@@ -49,8 +49,9 @@ local function next_piece(self)
   end
 end
 
----Ends the reading of the body, unless it has come: the request has ended.
----@param why any what those get that read it
+---Ends the reading of the body if it has not come: the request has ended.
+---@param self runnel.http.Request
+---@param why any what the readers get
 function request.end_body(self, why)
   self.no_more = self.no_more or why
   local can_read = rawget(self, "can_read")
@@ -62,9 +63,8 @@ local function take_once(self, what)
   self.is_taken = true
 end
 
----The body as a string, "" if there is none; parks until it is complete. If the server ends the request before, the go
----block is cancelled; in other go blocks, it raises the reason. What has not come when the response has been sent is
----dropped: then, too.
+---The body as a string, "" if there is none; parks until it is complete. If the server ends the request before, its go
+---block is cancelled. In another go block, `body` raises the reason, also if the response was sent before.
 ---@return string
 function Request:body()
   if self.text then return self.text end
@@ -75,7 +75,10 @@ function Request:body()
     parts[#parts + 1] = piece
     piece, why = next_piece(self)
   end
-  if why then error(why, 0) end
+  if why then
+    core.yield() -- raises the cancellation if this is the go block of the request
+    error(why, 0)
+  end
   self.text = table.concat(parts)
   return self.text
 end

@@ -26,7 +26,7 @@ local NEW <const>, BODY <const>, ROOM <const>, ENDED <const> = 1, 2, 4, 8
 -- Names the program's function in reports of errors.
 local WHAT <const> = "the function of http.serve"
 
--- What those get that still read the body.
+-- What go blocks get that still read the body.
 local ANSWERED <const> = "the response was sent before the whole body had come"
 
 local DEFAULTS <const> = {
