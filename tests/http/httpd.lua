@@ -44,7 +44,7 @@ local WAYS = {
     local pieces = req:pieces()
     rn.go(function()
       local _ <close> = begins()
-      for _ in pieces do rn.sleep(random()) end
+      while pieces:take() do rn.sleep(random()) end
     end)
     rn.sleep(random() * 5)
     return 202

@@ -45,11 +45,11 @@ local function next_piece(self)
     if piece then return piece end
     if piece == false then return nil end
     if self.no_more then return nil, self.no_more end
-    self.can_read:take() -- cancels the go block of the request if the server has ended it
+    self.can_read:take() -- raises the cancellation in the go block of a request that the server has ended
   end
 end
 
----Ends the reading of the body if it has not come: the request has ended.
+---Ends the reading of the body if it has not come, when the go block of the request has ended.
 ---@param self runnel.http.Request
 ---@param why any what the readers get
 function request.end_body(self, why)
@@ -75,10 +75,7 @@ function Request:body()
     parts[#parts + 1] = piece
     piece, why = next_piece(self)
   end
-  if why then
-    core.yield() -- raises the cancellation if this is the go block of the request
-    error(why, 0)
-  end
+  if why then error(why, 0) end
   self.text = table.concat(parts)
   return self.text
 end

@@ -144,10 +144,7 @@ local function on_events(self, id, events, lib_request)
     end
   end
   if events & ENDED ~= 0 then
-    local reason = reason_of(self, req)
-    if req.socket then return req.socket:gone(reason) end
-    cancel(req.block, reason)
-    request.end_body(req, reason)
+    if req.socket then req.socket:gone(reason_of(self, req)) else cancel(req.block, reason_of(self, req)) end
   end
 end
 
