@@ -741,7 +741,7 @@ describe("runnel, the executable", function()
       ]])
       assert.equal(128 + 15, result.status)
       assert.equal("", result.out)
-      -- The second ends it, also if it comes while the first is pending.
+      -- The second signal ends the program, also if both are pending.
       for _, signals in ipairs { "HUP TERM", "STOP HUP TERM CONT" } do
         local by_second = ended_by(signals, [[
           print "ready" io.stdout:flush()

@@ -188,7 +188,7 @@ describe("http.serve", function()
       repeat
         before = written
         rn.sleep(200)
-      until written == before and written > 0 -- all between the two is full
+      until written == before and written > 0 -- all buffers between them are full
       assert.is_true(written < n)
       local answer = table.concat(stage.drain(conn:read()))
       local _, head = answer:find("\r\n\r\n", 1, true)

@@ -119,7 +119,7 @@ describe("a connection to a server that fails", function()
       assert.equal("sent", heard:take().data)
       assert.equal(0, program:wait())
       assert.equal("", program:output())
-      conn:close() -- now: libnats does not free a large message of which a connection has only a part when it ends
+      conn:close() -- before large messages come: libnats leaks one of which a part has come when the connection closes
       program = server.set:start { LUA, path, server.url, server.program.pid }
       assert.equal(0, program:wait())
       assert.matches("^runnel: nats: the program has ended before %d+ bytes were sent that it had published; "

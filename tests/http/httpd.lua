@@ -31,7 +31,7 @@ local stream = dofile "tests/http/random_body.lua"
 
 local Running = { __close = function() running = running - 1 end }
 
--- Counts a go block that runs for a request, until the variable's block ends.
+-- Counts a go block that runs, until the result is closed.
 local function begins()
   running = running + 1
   return setmetatable({}, Running)

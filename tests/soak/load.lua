@@ -1,5 +1,5 @@
--- The common part of soak.lua and soak_io.lua: rounds of random work for some time, and a check that memory
--- does not grow.
+-- The common part of soak.lua and soak_io.lua: rounds of random work for some time, and a check that memory does not
+-- grow.
 local rn = require "runnel"
 
 local load = {}

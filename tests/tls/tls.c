@@ -1,6 +1,6 @@
 /* tls: the C module runnel.tls.core where memory runs out, and where several threads use a context.
 
-     tls memory SCENARIOS STRIDE     tests/tls/tls.lua has the scenarios. Each allocation of Lua and of the module fails in
+     tls memory SCENARIOS STRIDE     tls.lua has the scenarios. Each allocation of Lua and of the module fails in
                                      turn, alone and with seven that follow; then also those of OpenSSL, of which there
                                      are many: beyond the n-th only some, if the stride is n; 0: all. A scenario may
                                      fail then, with an error; without failing allocations it must not. The address

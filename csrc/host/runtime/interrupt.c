@@ -153,17 +153,23 @@ static void handle_end(int signal_number) {
   if (co) lua_sethook(co, end, ANY_EVENT, 1);
 }
 
-/* Sets the actions of SIGTERM and SIGHUP. `old`: the present one. The second waits until the handler of the first has
-   ended: else, if both come at once, the kernel calls the handler of the second first. */
+/* SIGTERM and SIGHUP. */
+static sigset_t ends(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGHUP);
+  return set;
+}
+
+/* Sets the actions of SIGTERM and SIGHUP. `old`: the present one. Each handler blocks both signals: otherwise, if both
+   are pending, the kernel runs the handler of the second one first. */
 static void replace_ends(void (*old)(int), void (*handler)(int)) {
   static const int signals[] = {SIGTERM, SIGHUP};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
     struct sigaction action;
     if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler != old) continue;
-    action = (struct sigaction){.sa_handler = handler};
-    sigemptyset(&action.sa_mask);
-    sigaddset(&action.sa_mask, SIGTERM);
-    sigaddset(&action.sa_mask, SIGHUP);
+    action = (struct sigaction){.sa_handler = handler, .sa_mask = ends()};
     sigaction(signals[i], &action, NULL);
   }
 }
@@ -174,11 +180,8 @@ void interrupt_end_trace(lua_State *L) {
 }
 
 void interrupt_close(lua_State *L) {
-  sigset_t ends, old;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGHUP);
-  (void)sigprocmask(SIG_BLOCK, &ends, &old);
+  sigset_t set = ends(), old;
+  (void)sigprocmask(SIG_BLOCK, &set, &old);
   lua_close(L);
   replace_ends(handle_end, SIG_DFL);
   (void)sigprocmask(SIG_SETMASK, &old, NULL);

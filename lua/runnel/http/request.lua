@@ -29,7 +29,7 @@ local request = {}
 ---@field package core any the C module's request
 ---@field package id any a light userdata that stands for it
 ---@field package block runnel.Channel<any> its go block
----@field package can_read runnel.Channel<boolean> gets a value when more of the body has come, or none will
+---@field package can_read runnel.Channel<boolean> gets a value when more of the body has come, or the request has ended
 ---@field package room runnel.Channel<boolean> gets a value when more of the response can be written
 ---@field private no_more any why no more of the body will come, or false
 ---@field private text? string the body
@@ -49,11 +49,11 @@ local function next_piece(self)
   end
 end
 
----Ends the reading of the body if it has not come, when the go block of the request has ended.
+---Called when the go block of the request has ended: other go blocks get no more of the body than has come.
 ---@param self runnel.http.Request
----@param why any what the readers get
+---@param why any the error that they get if that is not all
 function request.end_body(self, why)
-  self.no_more = self.no_more or why
+  self.no_more = why
   local can_read = rawget(self, "can_read")
   if can_read then can_read:offer(true) end
 end
@@ -64,7 +64,7 @@ local function take_once(self, what)
 end
 
 ---The body as a string, "" if there is none; parks until it is complete. If the server ends the request before, its go
----block is cancelled. In another go block, `body` raises the reason, also if the response was sent before.
+---block is cancelled. In another go block, `body` raises the reason; it also does if the response is sent before.
 ---@return string
 function Request:body()
   if self.text then return self.text end
@@ -86,7 +86,7 @@ local function read_into(self, ch)
     if not ch:put(piece) then return end
     piece, why = next_piece(self)
   end
-  ch:close(why)
+  ch:close(why) -- an error of this go block would be reported if nothing reads the channel
 end
 
 ---The body as a channel of strings, for bodies that are too large for memory. The client can send only as fast as the

@@ -26,7 +26,7 @@ local NEW <const>, BODY <const>, ROOM <const>, ENDED <const> = 1, 2, 4, 8
 -- Names the program's function in reports of errors.
 local WHAT <const> = "the function of http.serve"
 
--- What go blocks get that still read the body.
+-- The error for other go blocks that still read the body.
 local ANSWERED <const> = "the response was sent before the whole body had come"
 
 local DEFAULTS <const> = {
@@ -135,13 +135,11 @@ local function on_events(self, id, events, lib_request)
     req = self.running[id]
     if not req then return end
   end
-  if events & (BODY | ROOM) ~= 0 then
-    if req.socket then
-      req.socket:on_news(events)
-    else
-      if events & BODY ~= 0 then req.can_read:offer(true) end
-      if events & ROOM ~= 0 then req.room:offer(true) end
-    end
+  if req.socket then
+    req.socket:on_news(events)
+  else
+    if events & BODY ~= 0 then req.can_read:offer(true) end
+    if events & ROOM ~= 0 then req.room:offer(true) end
   end
   if events & ENDED ~= 0 then
     if req.socket then req.socket:gone(reason_of(self, req)) else cancel(req.block, reason_of(self, req)) end
