@@ -79,6 +79,7 @@ typedef enum Refusal {
   REFUSED_WASTE,   /* too much that is neither */
   REFUSED_MEMORY,  /* no memory */
   REFUSED_FILE,    /* the file to send cannot be read */
+  REFUSED_AGAIN,   /* the connection was closed before the response, and the method may not be sent again */
   REFUSED_CODING,  /* unknown compression */
   REFUSED_DAMAGED, /* the compressed body is wrong */
   REFUSED_CUT      /* the end of the compressed body is missing */
@@ -103,6 +104,7 @@ typedef struct Transfer {
   bool is_fed;                 /* the body to send is fed in pieces */
   bool is_special;             /* it has settings that further uses of its easy handle must not have */
   bool follows;                /* redirects are followed */
+  bool repeats;                /* it may be sent again unasked: see method_repeats */
   bool logs_in;                /* a response 401 or 407 may be answered with a further request */
   bool has_cookie;             /* it has libcurl's option "cookie" */
   bool is_decoded;           /* libcurl decompresses the body, since the options ask for codings unknown to decode.c */
@@ -120,6 +122,8 @@ typedef struct Transfer {
   z_stream *inflater;    /* decompresses the body, owned; or NULL */
   bool is_inflated;      /* the end of the compressed bytes has arrived */
   long requests;         /* how often it was sent: also for redirects, and again after a closed connection */
+  bool is_answered;      /* a response has begun since it was last sent */
+  int socket_error;      /* errno of the last socket that could not be made; 0: none */
   Refusal refusal;       /* why a function of this module has refused */
 
   /* Set in the thread. Lua reads `head` and `status` once `has_head` is set, all once `has_ended` is. */
@@ -252,6 +256,11 @@ void options_must(lua_State *L, const char *name, CURLcode code);
 
 /* headers(lines) -> the table of headers. */
 int response_headers(lua_State *L);
+
+/* Whether libcurl follows a redirect with this status; as the Fetch standard says. */
+static inline bool status_redirects(long status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
 
 /* The value of the first header with a name, and its size; or NULL. */
 const char *response_find(const Bytes *head, const char *name, size_t *size);

@@ -37,6 +37,7 @@ static bool drop_body(Transfer *t) {
   t->headers = kept;
   (void)curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, NULL);
   t->method = METHOD_GET;
+  t->repeats = true;
   return true;
 }
 

@@ -151,7 +151,13 @@ static void note_missing(Transfer *t) {
                  (long long)(length - size));
 }
 
-void response_note_error(Transfer *t) {
+/* Whether the server may have done a request of which doing it twice is wrong. */
+static bool may_be_done(const Transfer *t) {
+  return !t->repeats && t->requests > 0 && !t->is_answered && t->refusal == REFUSED_NOT;
+}
+
+/* Writes the user's message into Transfer.error, unless libcurl has. */
+static void note_cause(Transfer *t) {
   size_t size = sizeof t->error;
   long number = 0;
   switch (t->refusal) {
@@ -174,6 +180,11 @@ void response_note_error(Transfer *t) {
   case REFUSED_FILE: /* uncovered: the disk has failed */
     (void)snprintf(t->error, size, "the file to send cannot be read");
     return;
+  case REFUSED_AGAIN:
+    (void)snprintf(t->error, size,
+                   "the connection was closed before the response, and the request may have been done: it is not sent "
+                   "again, since its method is not idempotent and it has no header Idempotency-Key");
+    return;
   case REFUSED_CODING: {
     size_t length = 0;
     const char *coding = response_find(&t->head, "Content-Encoding", &length);
@@ -192,7 +203,9 @@ void response_note_error(Transfer *t) {
   }
   switch ((int)t->code) {
   case CURLE_COULDNT_CONNECT:
-    if (curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &number) == CURLE_OK && number) {
+    number = t->socket_error;
+    if (!number) (void)curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &number);
+    if (number) {
       char why[128] = "";
       if (strerror_r((int)number, why, sizeof why) == 0) (void)snprintf(t->error, size, "cannot connect: %s", why);
     }
@@ -201,10 +214,14 @@ void response_note_error(Transfer *t) {
     if (!*t->error) note_missing(t); /* libcurl has reported only an earlier, closed connection (transfer.c) */
     return;
   case CURLE_SEND_FAIL_REWIND:
-    (void)snprintf(
-        t->error, size,
-        "a redirect wants the body again, and what came from a channel can be sent only once: send it to the "
-        "URL behind the redirect, or as a string or a file");
+    if (t->is_answered)
+      (void)snprintf(t->error, size,
+                     "the server wants the body again, after a redirect or with a login, and what came from a channel "
+                     "can be sent only once: send it to the URL behind the redirect, or as a string or a file");
+    else
+      (void)snprintf(t->error, size,
+                     "the connection was closed before the response: the request is not sent again, since what came "
+                     "from a channel can be sent only once");
     return;
   case CURLE_SSL_CACERT_BADFILE:
     (void)snprintf(t->error, size,
@@ -221,6 +238,14 @@ void response_note_error(Transfer *t) {
   default:
     return;
   }
+}
+
+void response_note_error(Transfer *t) {
+  note_cause(t);
+  if (!may_be_done(t)) return;
+  if (!*t->error) (void)snprintf(t->error, sizeof t->error, "%s", curl_easy_strerror(t->code));
+  size_t used = strlen(t->error);
+  (void)snprintf(t->error + used, sizeof t->error - used, "; the request may have been done");
 }
 
 void response_push_error(lua_State *L, const Transfer *t) {

@@ -5,10 +5,14 @@
    With curl_multi_perform, which needs none of this, libcurl checks every transfer each time: with 64 of them at once
    that takes twice the CPU time, and more with each further one. */
 #include <limits.h>
+#include <locale.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#if defined(__APPLE__)
+#include <xlocale.h>
+#endif
 
 #include "base/grow.h"
 #include "http/client/client.h"
@@ -354,6 +358,9 @@ static bool closes_idle(Loop *loop) {
 }
 
 void *thread_run(void *data) {
+  /* libcurl takes the names of hosts in the encoding of the locale. Lua's strings are UTF-8, whatever the program's. */
+  locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+  if (utf8) (void)uselocale(utf8);
   Loop loop = {.client = (Client *)data, .due = INT64_MAX};
   loop.shares = curl_version_info(CURLVERSION_NOW)->version_num >= SHARES_SINCE;
   Wakeup *wakeup = loop.client->thread.wakeup;
@@ -383,5 +390,9 @@ void *thread_run(void *data) {
   close_multi(&loop);
   free(loop.polls);
   free(loop.sockets);
+  if (utf8) {
+    (void)uselocale(LC_GLOBAL_LOCALE);
+    freelocale(utf8);
+  }
   return NULL;
 }

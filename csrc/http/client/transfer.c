@@ -1,4 +1,5 @@
 /* transfer.c: a request: its state, and libcurl's callbacks in the thread. See client.h. */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -85,7 +86,7 @@ static bool end_response_head(Transfer *t) {
   if (!response_has_one_length(&t->head)) return transfer_refuse(t, REFUSED_LENGTHS);
   size_t size = 0;
   const char *location =
-      t->follows && status >= 300 && status < 400 ? response_find(&t->head, "Location", &size) : NULL;
+      t->follows && status_redirects(status) ? response_find(&t->head, "Location", &size) : NULL;
   if (location) return redirect_prepare(t, status, location, size);
   if (!t->logs_in || (status != 401 && status != 407)) end_head(t, status);
   return true;
@@ -104,6 +105,14 @@ static bool add_line(Bytes *head, const char *line, size_t size) {
   return bytes_add(head, line, size);
 }
 
+/* A response begins. libcurl would follow the Location of any status from 300 to 399. */
+static void begin_response(Transfer *t) {
+  bytes_clear(&t->head);
+  t->is_answered = true;
+  if (t->follows)
+    (void)curl_easy_setopt(t->easy, CURLOPT_FOLLOWLOCATION, status_redirects(status_of(t)) ? 1L : 0L);
+}
+
 /* CURLOPT_HEADERFUNCTION: a line of the headers, with its end. */
 static size_t on_header(char *line, size_t one, size_t size, void *data) {
   Transfer *t = (Transfer *)data;
@@ -113,7 +122,7 @@ static size_t on_header(char *line, size_t one, size_t size, void *data) {
   transfer_allow_waste(t, size);
   if (atomic_load(&t->has_head)) return size; /* a trailer, after a chunked body */
   if (begins_with(line, size, "HTTP/")) {     /* the status line of a response */
-    bytes_clear(&t->head);
+    begin_response(t);
     return size;
   }
   if (size <= 2 && (*line == '\r' || *line == '\n')) return end_response_head(t) ? size : 0;
@@ -187,15 +196,16 @@ static int seek_file(void *data, curl_off_t offset, int from) {
 
 /* CURLOPT_OPENSOCKETFUNCTION: child processes must not inherit the socket. */
 static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
-  (void)data;
+  Transfer *t = (Transfer *)data;
   (void)purpose;
 #if defined(SOCK_CLOEXEC)
-  return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 #else
   int fd = socket(address->family, address->socktype, address->protocol);
   if (fd >= 0) (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-  return fd;
 #endif
+  t->socket_error = fd < 0 ? errno : 0;
+  return fd;
 }
 
 #if LIBCURL_VERSION_NUM >= 0x075000
@@ -204,7 +214,12 @@ static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_s
 static int before_request(void *data, char *to, char *from, int to_port, int from_port) {
   Transfer *t = (Transfer *)data;
   (void)to, (void)from, (void)to_port, (void)from_port;
+  if (t->requests > 0 && !t->is_answered && !t->repeats) {
+    t->refusal = REFUSED_AGAIN;
+    return CURL_PREREQFUNC_ABORT;
+  }
   t->requests++;
+  t->is_answered = false;
 #if LIBCURL_VERSION_NUM >= 0x080200
   (void)curl_easy_getinfo(t->easy, CURLINFO_CONN_ID, &t->connection); /* unknown once the transfer is done */
 #endif
@@ -217,7 +232,12 @@ static void count_requests(Transfer *t) {
   (void)curl_easy_setopt(t->easy, CURLOPT_PREREQDATA, (void *)t);
 }
 #else
-static void count_requests(Transfer *t) { t->requests = LONG_MAX; } /* unknown: as if it was sent again */
+/* Older releases do not tell when they send a request, so what must not be sent again gets a new connection, on which
+   they never do so. */
+static void count_requests(Transfer *t) {
+  t->requests = LONG_MAX; /* unknown: as if it was sent again */
+  if (!t->repeats) (void)curl_easy_setopt(t->easy, CURLOPT_FRESH_CONNECT, 1L);
+}
 #endif
 
 void transfer_set_callbacks(Transfer *t) {
@@ -225,6 +245,7 @@ void transfer_set_callbacks(Transfer *t) {
   (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, (void *)t);
   (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t->error);
   (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+  (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, (void *)t);
   (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
   (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, (void *)t);
   (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);

@@ -28,6 +28,7 @@ static void flush(Conn *conn) {
 /* Switches to the other protocol, after a response with status 101. */
 static void upgrade(Conn *conn) {
   conn->is_raw = true;
+  listen_limit_unread(conn->wire.fd, 0); /* its own pings tell whether the client is there */
   conn->keeps = false;
   conn->phase = PHASE_RAW;
 }

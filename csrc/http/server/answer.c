@@ -159,6 +159,14 @@ static bool may_set(const char *name, const char *value, bool *closes) {
   return !is_connection || is_close;
 }
 
+/* Whether the headers at index `at` and above, names and values in turn, have one with this name. */
+static bool has_header(lua_State *L, int at, const char *name) {
+  for (int top = lua_gettop(L); at < top; at += 2) {
+    if (strcasecmp(lua_tostring(L, at), name) == 0) return true;
+  }
+  return false;
+}
+
 /* Adds the headers at index `at` and above: names and values in turn. If a header is not allowed, or the headers are
    too long, pushes the results for Lua and returns false. */
 static bool add_headers(lua_State *L, int at, Request *request, Reply *reply) {
@@ -222,7 +230,8 @@ static int refused(Reply *reply) {
 /* request:respond(status, body, length, name, value, ...) -> true, whether there is a body to write | false, the name of
    a header that is not allowed, or nil if the headers are too long. If `body` is nil, it is written later. `length` is
    that of a body which is written later; or the value of Content-Length for a response without a body, such as one to
-   HEAD; -1: unknown, or the length of `body`. Does nothing if the server has ended the request. */
+   HEAD; -1: unknown, or the length of `body`. A header Date of the program's replaces the server's. Does nothing if the
+   server has ended the request. */
 static int respond(lua_State *L) {
   Request *request = request_at(L);
   unsigned status = (unsigned)luaL_checkinteger(L, 2);
@@ -231,10 +240,11 @@ static int respond(lua_State *L) {
   lua_Integer length = luaL_checkinteger(L, 4);
   check_strings(L, 5);
   Reply reply = {0};
-  reply_begin(&reply, status, &request->server->date);
+  reply_begin(&reply, status, has_header(L, 5, "Date") ? NULL : &request->server->date);
   if (!add_headers(L, 5, request, &reply)) return refused(&reply);
-  bool has = !request->is_head && status != 204 && status != 304, writes = has && !body;
-  if (body && (has || (length < 0 && request->is_head && status != 304))) length = (lua_Integer)size;
+  bool has = !request->is_head && status != 204 && status != 205 && status != 304, writes = has && !body;
+  if (status == 205) length = 0;
+  else if (body && (has || (length < 0 && request->is_head && status != 304))) length = (lua_Integer)size;
   if (length >= 0 && status != 204) reply_length(&reply, (uint64_t)length);
   request->has_chunks = writes && length < 0 && !request->is_old;
   if (request->has_chunks) reply_field(&reply, "Transfer-Encoding", "chunked");

@@ -24,6 +24,7 @@ void conn_close(Conn *conn) {
   conn->is_closed = true;
   timers_remove(&hub->timers, &conn->timer);
   poller_remove(&hub->poller, &conn->item);
+  if (conn->is_raw) listen_limit_unread(conn->wire.fd, hub->limits.idle / CLOCK_MS);
   if (conn->answer.resets)
     (void)setsockopt(conn->wire.fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
   wire_close(&conn->wire);

@@ -26,6 +26,7 @@ bool engine_open(Engine *engine, const Place *place, const Wakeup *wakeup, char 
   engine->is_given = place->fd >= 0;
   engine->fd = listen_at(place, &engine->port, why, size);
   if (engine->fd < 0) return false;
+  listen_limit_unread(engine->fd, hub->limits.idle / CLOCK_MS);
   hub->now = clock_ns();
   hub->timers.tick = timers_tick(hub->now);
   random_seed(&engine->seed, (uint64_t)hub->now ^ (uint64_t)(uintptr_t)engine);

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -82,6 +83,15 @@ int listen_at(const Place *place, int *port, char *why, size_t size) {
   else (void)snprintf(why, size, "cannot listen on port %d of %s: %s", place->port, place->address, strerror(errno));
   if (fd >= 0) (void)close(fd);
   return -1;
+}
+
+void listen_limit_unread(int fd, int64_t ms) {
+#ifdef TCP_USER_TIMEOUT
+  unsigned limit = ms < INT_MAX ? (unsigned)ms : INT_MAX; /* accepted sockets inherit it */
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
+#else
+  (void)fd, (void)ms;
+#endif
 }
 
 void listen_turn_away(int fd) {

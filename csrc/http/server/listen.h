@@ -27,6 +27,12 @@ typedef struct Peer {
 /* A socket that listens without blocking; -1 on failure, with a message in `why`. *port is its port. */
 int listen_at(const Place *place, int *port, char *why, size_t size);
 
+/* Limits how long a client may read nothing while the system holds bytes for it, on a connection, or on all that a
+   listening socket accepts from now on; 0: no limit. Then the system drops the bytes and the connection, also one that
+   the server has closed before: without a limit it holds them for minutes. Does nothing on systems without this
+   feature. */
+void listen_limit_unread(int fd, int64_t ms);
+
 /* Makes a socket of a shared port ignore new attempts to connect. The client's system repeats them after a second, and
    another process accepts them. Connections whose TCP handshakes have begun still arrive. Does nothing on systems
    without this feature. */

@@ -29,9 +29,14 @@ local function add(list, name, value)
   list[#list + 1] = value
 end
 
--- The headers as a list of names and values in turn, without Content-Length; and the value of Content-Length.
-local function flatten(headers, kind)
+-- Statuses of responses without a body, which have no type either.
+local BARE = { [204] = true, [205] = true, [304] = true }
+
+-- The headers as a list of names and values in turn, without Content-Length, and with the type `kind` of the body; and
+-- the value of Content-Length.
+local function flatten(status, headers, kind)
   local list, length = {}, nil
+  if BARE[status] then kind = nil end
   for name, value in pairs(headers) do
     if type(name) ~= "string" then wrong("headers: names are strings, got %s", check.article(name)) end
     local lower = name:lower()
@@ -60,7 +65,7 @@ end
 local function pump(req, ch, status, headers)
   local lib_request = req.core
   local reading <close> = setmetatable({ ch = ch }, ends.Dropping) -- luacheck: ignore 211
-  local list, length = flatten(headers, TEXT)
+  local list, length = flatten(status, headers, TEXT)
   if not check_sent(lib_request:respond(status, nil, length or -1, table.unpack(list))) then return end
   while true do
     local piece, err = ch:take()
@@ -101,8 +106,10 @@ local function send(req, status, headers, body)
     wrong("body: a string, a channel of strings, or a table for JSON expected, got %s", check.article(body))
   end
   body = body or ""
-  if headers == nil then return check_sent(req.core:respond(status, body, -1, "Content-Type", kind)) end
-  local list, length = flatten(headers, kind)
+  if headers == nil and not BARE[status] then
+    return check_sent(req.core:respond(status, body, -1, "Content-Type", kind)) -- most responses
+  end
+  local list, length = flatten(status, headers or {}, kind)
   check_sent(req.core:respond(status, body, body == "" and length or -1, table.unpack(list)))
 end
 

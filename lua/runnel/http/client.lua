@@ -13,12 +13,14 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
 local timed_out = require "runnel.rn.timed_out"
+local upload = require "runnel.http.upload"
 
 local lib = need("runnel.http.curl",
   "libcurl, zlib and their headers, on Debian libcurl4-openssl-dev and zlib1g-dev")
 
 local fakes = require "runnel.http.fake"
 local options = require "runnel.http.options"
+local proxies = require "runnel.http.proxy"
 local responses = require "runnel.http.response"
 
 local internal = core.internal
@@ -45,8 +47,10 @@ local function start(what, url, settings, news, room, level)
 end
 
 -- The error of a failed request; `name` is its kind.
-local function error_of(url, name, text)
-  local message = ("%s: %s"):format(responses.host(url), text)
+local function error_of(url, settings, name, text)
+  local proxy = proxies.of(url, settings.libcurl)
+  local message = ("%s: %s%s"):format(responses.host(url), proxy and "through the proxy " .. proxy.name .. ": " or "",
+    text)
   return name == "timeout" and timed_out.new(message) or message
 end
 
@@ -66,16 +70,8 @@ Upload.__index = Upload
 
 function Upload:__close() cancel(self.block) end
 
-local function feed(transfer, source, room)
-  while true do
-    local piece, err = take(source)
-    if piece == nil then
-      if err ~= nil then error(err, 0) end
-      transfer:feed()
-      return
-    elseif type(piece) ~= "string" then
-      error(("the channel of a body carries strings, got %s"):format(check.article(piece)), 0)
-    end
+local function feed(transfer, settings, room)
+  for piece in upload.pieces(settings) do
     local has_room = transfer:feed(piece)
     while has_room == false do
       wait(room)
@@ -83,6 +79,7 @@ local function feed(transfer, source, room)
     end
     if has_room == nil then return end -- the transfer has ended
   end
+  transfer:feed()
 end
 
 -- The go block has died. The request ends with its error.
@@ -92,7 +89,7 @@ local function feeding_failed(news, reason, block)
 end
 
 local function begin_upload(what, settings, transfer, news, room)
-  local block = guard.started(guard.go(feeding_failed, news, feed, transfer, settings.source, room), what)
+  local block = guard.started(guard.go(feeding_failed, news, feed, transfer, settings, room), what)
   return setmetatable({ block = block }, Upload)
 end
 
@@ -100,18 +97,19 @@ end
 
 -- Makes a request and waits for its end. Errors in the options are raised at `level`, as seen from the caller.
 local function perform(what, url, settings, level)
+  local sending <close> = upload.sending(settings) -- luacheck: ignore 211
   local wrong = refuse(url)
   if wrong then return nil, wrong end
   if fakes.is_used(what, level + 1) then return fakes.request(url, settings) end
   local news, room = chan(1), settings.source and chan(1)
   local transfer <close> = start(what, url, settings, news, room, level + 1)
-  local upload <close> = room and begin_upload(what, settings, transfer, news, room) or nil -- luacheck: ignore 211
+  local feeding <close> = room and begin_upload(what, settings, transfer, news, room) or nil -- luacheck: ignore 211
   while true do
     local is_news, err = wait(news)
     if not is_news then return nil, err end
     local status, headers, body, last_url = transfer:response()
     if status then return new_response(status, headers, body, last_url) end
-    if headers then return nil, error_of(url, headers, body) end -- the error's kind and text
+    if headers then return nil, error_of(url, settings, headers, body) end -- the error's kind and text
   end
 end
 
@@ -201,7 +199,7 @@ local function move_body(self, transfer, news)
     elseif ok then
       return end_stream(self)
     elseif name then
-      return fail_stream(self, error_of(self.url, name, text))
+      return fail_stream(self, error_of(self.url, self.settings, name, text))
     else
       local is_news, err = wait(news)
       if not is_news then return fail_stream(self, err) end
@@ -214,15 +212,17 @@ local Left = { __gc = function(self) self.transfer:cancel() end }
 
 -- The go block of a stream.
 local function run_stream(self, transfer, news, room)
+  local sending <close> = upload.sending(self.settings) -- luacheck: ignore 211
   local closing <close> = transfer -- luacheck: ignore 211
   local left = setmetatable({ transfer = transfer }, Left)
-  local upload <close> = -- luacheck: ignore 211
+  local feeding <close> = -- luacheck: ignore 211
     room and begin_upload("stream", self.settings, transfer, news, room) or nil
   move_body(self, left.transfer, news)
 end
 
 -- The same with a fake.
 local function run_fake(self)
+  local sending <close> = upload.sending(self.settings) -- luacheck: ignore 211
   local response, err = fakes.request(self.url, self.settings, true)
   if not response then return fail_stream(self, err) end
   local body = response.body
@@ -276,12 +276,14 @@ function client.stream(url, opts)
   local wrong = refuse(full_url)
   if wrong then
     fail_stream(self, wrong)
+    upload.drop(settings)
   else
     self.block = guard.started(begin_stream(self), "stream")
     internal.on_close(ch, function()
       if self.over then return end
       self.over = true
       cancel(self.block)
+      upload.drop(settings) -- if its go block has not begun
     end)
   end
   return ch, function() return wait_for_head(self) end

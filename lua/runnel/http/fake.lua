@@ -6,6 +6,7 @@ local json = require "runnel.json"
 local responses = require "runnel.http.response"
 local current = require "runnel.internal.sim.current"
 local timed_out = require "runnel.rn.timed_out"
+local upload = require "runnel.http.upload"
 
 local internal = core.internal
 
@@ -56,13 +57,8 @@ function Source:headers() return self.lines end
 
 -- The next piece of the body; false after the last one.
 function Source:read()
+  if self.pieces then return self.pieces() or false end
   local body = self.body
-  if core.is_chan(body) then
-    local piece, err = body:take()
-    if err ~= nil then error(err, 0) end
-    if piece == nil then return false end
-    return piece
-  end
   self.body = nil
   return body and body ~= "" and body or false
 end
@@ -87,6 +83,7 @@ local function source_of(url, settings)
   if io.type(body) == "file" then body = body:read "a" end
   return setmetatable({
     method = settings.method or "GET", target = target, lines = flatten(url, settings), body = body,
+    pieces = settings.source and upload.pieces(settings),
   }, Source)
 end
 

@@ -5,6 +5,7 @@ local lib = require "runnel.http.curl"
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local json = require "runnel.json"
+local upload = require "runnel.http.upload"
 
 local options = {}
 
@@ -76,6 +77,13 @@ local function encode_fields(fields, what)
     end
   end
   return table.concat(parts, "&")
+end
+
+-- Encodes what is not ASCII behind the host of a URL: libcurl does that in a path, but not in a query.
+local function encode_bytes(url)
+  local authority, rest = url:match "^(%a+://[^/?#]*)(.*)$"
+  if not authority then return url end
+  return authority .. rest:gsub("[\128-\255]", function(c) return ("%%%02X"):format(c:byte()) end)
 end
 
 local function with_query(url, query)
@@ -167,11 +175,18 @@ local function set_body(s, kind, value, opts)
   elseif type(value) == "string" or io.type(value) == "file" then
     s.body = value
   elseif core.is_chan(value) then
+    if upload.is_used(value) then
+      fail("body: this channel was the body of an earlier request, which has taken from it: make a new one for each "
+        .. "request, and for each try")
+    end
     s.source, s.is_fed, s.body_size = value, true, opts.size
   else
     fail("body: a string, a channel of strings or an open file expected, got %s", check.article(value))
   end
 end
+
+-- Methods whose requests have a body, so that without one they say that it is empty (RFC 9110, 8.6).
+local HAVE_BODIES = { PATCH = true, POST = true, PUT = true }
 
 local function set_sent(s, opts, lines, given)
   local kind = kind_of_body(opts)
@@ -179,9 +194,9 @@ local function set_sent(s, opts, lines, given)
   if size ~= nil and not (math.type(size) == "integer" and size >= 0 and core.is_chan(opts.body)) then
     fail("size: the number of bytes of a body that is a channel expected, got %s", check.describe(size))
   end
-  if not kind then return end
+  if not kind and not HAVE_BODIES[s.method] then return end
   s.method = s.method or "POST"
-  local content_type = set_body(s, kind, opts[kind], opts)
+  local content_type = set_body(s, kind or "body", kind and opts[kind] or "", opts)
   if not given["content-type"] and kind ~= "multipart" then
     lines[#lines + 1] = "Content-Type:" .. (content_type and " " .. content_type or "") -- without it: a form
   end
@@ -322,6 +337,7 @@ end
 ---@return string url with the query that the options have
 ---@return runnel.http.Settings settings
 function options.read(what, url, opts, level)
+  if type(url) == "string" and url:find "[\128-\255]" then url = encode_bytes(url) end
   if opts == nil and type(url) == "string" and what ~= "stream" and not contexts.on then
     return url, LIMITS -- most requests
   end

@@ -13,8 +13,10 @@ local check = require "runnel.internal.check"
 local connection = require "runnel.http.websocket.connection"
 local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
+local base64 = require "runnel.internal.base64"
 local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.websocket.options"
+local proxies = require "runnel.http.proxy"
 local socket = require "runnel.uv.socket"
 local timed_out = require "runnel.rn.timed_out"
 
@@ -29,7 +31,7 @@ local KEY <const> = "dGhlIHNhbXBsZSBub25jZQ=="
 -- ms until the connection and its handshake are complete.
 local TIMEOUT <const> = 10000
 
-local OPTIONS = { timeout = check.kinds.ms(0), origin = true, tls = true }
+local OPTIONS = { timeout = check.kinds.ms(0), origin = true, tls = true, proxy = true }
 for name, kind in pairs(options.KNOWN) do OPTIONS[name] = kind end
 
 ---@class runnel.http.websocket
@@ -137,11 +139,57 @@ local function check_response(headers, key, settings)
   return bits, protocol
 end
 
+-- The proxy for a WebSocket; nil if there is none, or nil and the reason if it cannot be used.
+---@return runnel.http.Proxy?
+---@return string?
+local function proxy_of(place, opts)
+  if current.world then return nil end
+  local text = proxies.text(place.is_secure and "https" or "http", place.host, opts)
+  if not text then return nil end
+  local proxy = proxies.parse(text)
+  if not proxy then return nil, "the address of the proxy is wrong: " .. text end
+  if proxy.scheme == "http" then return proxy end
+  return nil, ("WebSockets can use a proxy with http:// only, and the proxy is %s://%s"):format(proxy.scheme, proxy.name)
+end
+
+-- Has a proxy make a tunnel. Returns true; or nil and an error.
+local function ask_proxy(conn, proxy, place)
+  local there = (place.host:find(":", 1, true) and "[%s]:%d" or "%s:%d"):format(place.host, place.port)
+  local login = proxy.login and ("Proxy-Authorization: Basic %s\r\n"):format(base64.encode(proxy.login)) or ""
+  local ok, err = conn:write(("CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n"):format(there, there, login))
+  if not ok then return nil, err end
+  local head, rest = read_head(conn:read())
+  if not head then return nil, rest end
+  local status, wrong = handshake.read_head(head)
+  if not status then return nil, wrong end
+  if status < 200 or status > 299 then return nil, ("it has answered with status %d"):format(status) end
+  if rest ~= "" then return nil, "it has sent bytes before there was a tunnel" end
+  return true
+end
+
+-- Connects to the server, or to the proxy, which makes a tunnel to it. Returns the connection; or nil and an error.
+-- `attempt` holds the connection as soon as there is one.
+local function connect(attempt, place, opts)
+  local tls = place.is_secure and not current.world and (opts.tls or true) or nil
+  local proxy, wrong = proxy_of(place, opts)
+  if wrong then return nil, wrong end
+  if not proxy then return socket.connect(place.host, place.port, tls and { tls = tls }) end
+  local conn, err = socket.connect(proxy.host, proxy.port)
+  if not conn then return nil, ("through the proxy %s: %s"):format(proxy.name, err) end
+  attempt.conn = conn
+  local ok
+  ok, err = ask_proxy(conn, proxy, place)
+  if not ok then return nil, ("through the proxy %s: %s"):format(proxy.name, err) end
+  if not tls then return conn end
+  conn.host = place.host
+  ok, err = conn:start_tls(tls)
+  return ok and conn or nil, err
+end
+
 -- Connects, and exchanges the heads. Returns true, and sets `conn`, `rest`, `bits` and `protocol` of the attempt; or
 -- returns false, an error, and the response if there is one.
 local function shake_hands(attempt, place, settings, opts)
-  local tls = place.is_secure and not current.world and (opts.tls or true) or nil
-  local conn, err = socket.connect(place.host, place.port, tls and { tls = tls })
+  local conn, err = connect(attempt, place, opts)
   if not conn then return false, err end
   attempt.conn = conn
   local key = is_simulation() and KEY or lib.key()
@@ -190,13 +238,19 @@ local function check_options(opts, level)
   if origin ~= nil and (type(origin) ~= "string" or origin:find "[^!-~]") then
     error("websocket: origin: a string such as \"https://example.org\" expected, got " .. check.describe(origin), level)
   end
+  local proxy = opts.proxy
+  if proxy ~= nil and type(proxy) ~= "string" then
+    error("websocket: proxy: a string such as \"http://proxy.example:3128\", or \"\" for none, expected, got "
+      .. check.describe(proxy), level)
+  end
   return opts, options.read(opts, "websocket", level)
 end
 
 ---Connects to a server of WebSocket. Parks until the handshake is complete.
 ---@param url string ws:// or wss://
----@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: true|table } `timeout`: ms until
----the handshake is complete, default 10000; `origin`: the header Origin; `tls`: as for uv.connect, for wss
+---@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: true|table, proxy?:
+---string } `timeout`: ms until the handshake is complete, default 10000; `origin`: the header Origin; `tls`: as for
+---uv.connect, for wss; `proxy`: URL of the proxy, "": none; default: that of the environment
 ---@return runnel.http.WebSocket? conn
 ---@return any err the reason: a string, or an error for which rn.is_timeout is true
 ---@return { status: integer, headers: table<string, string> }? response if the server has answered with a status other

@@ -2,6 +2,7 @@
 ---for each key.
 
 local arguments = require "runnel.queue.bucket"
+local base64 = require "runnel.internal.base64"
 local jetstream = require "runnel.nats.internal.jetstream"
 local patience = require "runnel.nats.internal.patience"
 local outlet = require "runnel.nats.internal.outlet"
@@ -14,22 +15,6 @@ local kv = {}
 ---@field private conn runnel.nats.Connection
 local Bucket = arguments.class {}
 
-local DIGITS = {}
-for i, c in ipairs { ("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):byte(1, -1) } do
-  DIGITS[c] = i - 1
-end
-
-local function from_base64(text)
-  local parts = {}
-  for a, b, c, d in text:gmatch "(.)(.)(.)(.)" do
-    local bits = DIGITS[a:byte()] << 18 | DIGITS[b:byte()] << 12
-    bits = bits | (DIGITS[c:byte()] or 0) << 6 | (DIGITS[d:byte()] or 0)
-    local bytes = string.char(bits >> 16, bits >> 8 & 255, bits & 255)
-    parts[#parts + 1] = c == "=" and bytes:sub(1, 1) or d == "=" and bytes:sub(1, 2) or bytes
-  end
-  return table.concat(parts)
-end
-
 local function is_deletion(headers)
   return headers ~= nil and (headers:find "KV%-Operation: *DEL" or headers:find "KV%-Operation: *PURGE") ~= nil
 end
@@ -40,8 +25,8 @@ function Bucket:last(key)
   if answer then
     local message = answer.message
     return {
-      data = from_base64(message.data or ""), revision = message.seq,
-      deleted = is_deletion(message.hdrs and from_base64(message.hdrs)),
+      data = base64.decode(message.data or ""), revision = message.seq,
+      deleted = is_deletion(message.hdrs and base64.decode(message.hdrs)),
     }
   end
   if code == jetstream.NO_MESSAGE then return nil end

@@ -1,5 +1,6 @@
 ---The API of the simulated JetStream: requests to $JS.API, which make streams and consumers and say what they have.
 
+local base64 = require "runnel.internal.base64"
 local json = require "runnel.json"
 local protocol = require "runnel.sim.nats.protocol"
 local settings = require "runnel.sim.nats.settings"
@@ -15,19 +16,6 @@ local function refuse(status, code, text, ...)
 end
 local function no_stream() return refuse(404, 10059, "stream not found") end
 local function no_consumer() return refuse(404, 10014, "consumer not found") end
-
-local DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
-local function digit(n) return DIGITS:sub(n + 1, n + 1) end
-
-local function base64(text)
-  return (text:gsub("..?.?", function(part)
-    local a, b, c = part:byte(1, 3)
-    local bits = a << 16 | (b or 0) << 8 | (c or 0)
-    return digit(bits >> 18) .. digit(bits >> 12 & 63) .. (b and digit(bits >> 6 & 63) or "=")
-      .. (c and digit(bits & 63) or "=")
-  end))
-end
 
 -- ---- streams ----
 
@@ -141,8 +129,8 @@ local get_message = with_stream(function(server, found, body)
   end
   if not message then return { error = streams.err(10037) } end
   return { message = {
-    subject = message.subject, seq = message.seq, data = message.body ~= "" and base64(message.body) or nil,
-    hdrs = message.headers and base64(message.headers), time = server:timestamp(message.time),
+    subject = message.subject, seq = message.seq, data = message.body ~= "" and base64.encode(message.body) or nil,
+    hdrs = message.headers and base64.encode(message.headers), time = server:timestamp(message.time),
   } }
 end)
 
