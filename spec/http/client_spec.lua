@@ -398,6 +398,55 @@ describe("the client of runnel.http", function()
       assert.matches("^PUT / ", (sent_by { body = "", method = "PUT" }))
     end)
 
+    it("say that they have no body, if their method has one elsewhere", function()
+      for _, method in ipairs { "POST", "PUT", "PATCH" } do
+        local head, body = sent_by { method = method }
+        assert.matches("^" .. method .. " / .*Content%-Length: 0\r\n", head)
+        assert.is_nil(head:lower():find "content%-type")
+        assert.equal("", body)
+      end
+      for _, method in ipairs { "GET", "DELETE", "OPTIONS", "PROPFIND" } do
+        assert.is_nil(sent_by({ method = method }):lower():find "content%-length", method)
+      end
+    end)
+
+    it("encode what is not ASCII in a path and a query", function()
+      local line
+      local url = server(function(conn)
+        line = read_request(conn):match "^[^\r]*"
+        conn:write(ok "")
+      end)
+      for path, encoded in pairs {
+        ["caf\u{e9}"] = "/caf%C3%A9", ["?q=caf\u{e9}"] = "/?q=caf%C3%A9", ["a?\xff=\xfe&b"] = "/a?%FF=%FE&b",
+        ["%C3%A9?a=%20"] = "/%C3%A9?a=%20",
+      } do
+        assert(http.get(url .. path))
+        assert.equal("GET " .. encoded .. " HTTP/1.1", line)
+        assert(http.request { url = url .. path, query = { n = "\u{e9}" } })
+        assert.matches("n=%C3%A9 HTTP/1.1", line, 1, true)
+      end
+    end)
+
+    it("find a host by its name in Unicode, in any locale", function()
+      local _, err = http.get("http://b\u{fc}cher.invalid/")
+      assert.matches("xn%-%-bcher%-kva.invalid", err)
+    end)
+
+    it("say which resource is missing for a connection", function()
+      local path = uv_stage.path [[
+        local http = require "runnel.http"
+        local server <close> = assert(http.serve(0, function() return 200 end))
+        local url = "http://127.0.0.1:" .. server.port
+        assert(http.get(url))
+        http.close_idle()
+        local files = {}
+        repeat files[#files + 1] = io.open "/dev/null" until #files > 200 or not io.open "/dev/null"
+        print(select(2, http.get(url)))
+      ]]
+      local program = uv.spawn { "sh", "-c", ('ulimit -n 60; exec "$0" %s'):format(path), os.getenv "LUA" or "lua5.4" }
+      assert.matches("cannot connect: Too many open files", table.concat(rn.into({}, program.stdout):take()))
+    end)
+
     it("send JSON and forms", function()
       local head, body = sent_by { json = { a = { 1, 2.5, "x" } } }
       assert.matches("Content%-Type: application/json", head)

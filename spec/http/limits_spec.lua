@@ -104,6 +104,30 @@ describe("limits of http.serve", function()
     assert.match("ECONNRESET", err)
   end)
 
+  -- The bytes that the system has sent on connections of a port, or has still to send, without an acknowledgement; also
+  -- on those that the program has closed.
+  local function kept(port)
+    local sum = 0
+    for line in io.lines "/proc/net/tcp" do
+      local local_port, to_send = line:match "^%s*%d+: %x+:(%x+) %x+:%x+ %x+ (%x+):"
+      if local_port and tonumber(local_port, 16) == port then sum = sum + tonumber(to_send, 16) end
+    end
+    return sum
+  end
+
+  it("hold for what the system keeps for clients that do not read, also after the connection was closed", function()
+    if not pcall(io.lines, "/proc/net/tcp") then return pending "there is no /proc/net/tcp" end
+    local server <close> = serve(function() return 200, nil, ("x"):rep(1000000) end, { idle = 300 })
+    local conns = {}
+    for i = 1, 4 do
+      local ending = i % 2 == 0 and "Connection: close\r\n" or ""
+      conns[i] = connect(server, ("GET / HTTP/1.1\r\nHost: x\r\n%s\r\n"):format(ending))
+    end
+    wait_for(function() return kept(server.port) > 0 end)
+    wait_for(function() return kept(server.port) == 0 end)
+    for _, conn in ipairs(conns) do conn:close() end
+  end)
+
   it("do not count the time in which the program does not read or write #slow", function()
     local go = rn.chan()
     local server <close> = serve(function(req)

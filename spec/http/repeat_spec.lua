@@ -74,10 +74,11 @@ describe("a connection that ends before the response", function()
           for _, is_kept in ipairs { true, false } do
             local what = ("%s with %s, kept: %s"):format(method, body, is_kept)
             local n, err = try(method, body, how, is_kept)
-            if REPEATED[method] and is_kept and body ~= "channel" then
-              assert.equal(2, n, what)
+            local may_be_two = REPEATED[method] and is_kept
+            if body == "channel" and may_be_two then
+              assert.is_true(n == 1 or n == 2, what) -- 1 if a piece had been sent
             else
-              assert.equal(1, n, what)
+              assert.equal(may_be_two and 2 or 1, n, what)
             end
             if not REPEATED[method] then assert.matches("may have been done", err, 1, false, what) end
           end

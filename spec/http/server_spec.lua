@@ -246,6 +246,30 @@ describe("http.serve", function()
       assert.match("Content%-Length: 3", headers)
     end)
 
+    it("have one Date, no type where they have no body, and no body with 204, 205 and 304", function()
+      local server <close> = serve(function(req)
+        local status = math.tointeger(req.query.s)
+        local headers = req.query.d and { date = "Thu, 01 Jan 1970 00:00:00 GMT" } or nil
+        return status, headers, req.query.b == "channel" and rn.to_chan { "body" } or req.query.b
+      end)
+      for status, has_body in pairs { [200] = true, [404] = true, [204] = false, [205] = false, [304] = false } do
+        for _, target in ipairs { "", "&d=1", "&b=body", "&b=channel", "&d=1&b=body" } do
+          for _, method in ipairs { "GET", "HEAD" } do
+            local what = ("%s %d%s"):format(method, status, target)
+            local got, body, headers = ask(server, ("%s /?s=%d%s"):format(method, status, target))
+            assert.equal(status, got, what)
+            assert.equal(has_body and method == "GET" and target:match "b=(%l+)" or "",
+              body:gsub("^4\r\nbody\r\n0\r\n\r\n$", "channel"), what) -- chunks
+            local _, dates = headers:gsub("[Dd]ate: ", "")
+            assert.equal(1, dates, what)
+            assert.equal(target:find "d=1" ~= nil, headers:find "01 Jan 1970" ~= nil, what)
+            assert.equal(has_body, headers:find "Content%-Type: text/plain" ~= nil, what)
+            if status == 205 then assert.match("Content%-Length: 0\r\n", headers) end
+          end
+        end
+      end
+    end)
+
     it("to HEAD have the length of the response to GET, and no body", function()
       local server <close> = serve(function(req)
         if req.path == "/said" then return 200, { ["Content-Length"] = 12345 } end

@@ -17,6 +17,7 @@ end
 
 local connection = require "runnel.http.websocket.connection"
 local http = require "runnel.http"
+local uv = require "runnel.uv"
 local wait_for = patience.wait_for
 
 local TEXT, BINARY, CLOSE, PING, PONG = frames.TEXT, frames.BINARY, frames.CLOSE, frames.PING, frames.PONG
@@ -109,6 +110,83 @@ describe("http.websocket", function()
       if frame.opcode == CLOSE then return end
     end
   end
+
+  -- Moves bytes until one side ends.
+  local function move(from, to)
+    repeat
+      local chunk = from:read():take()
+    until chunk == nil or not to:write(chunk)
+    to:close()
+  end
+
+  -- A proxy for which every host is this one. Returns it, its address, and the list of the heads that it has got.
+  local function proxy(status)
+    local heads = {}
+    local conns, port = uv_stage.serve(function(conn)
+      local peer = setmetatable({ conn = conn, bytes = "" }, Peer)
+      local head = peer:head()
+      heads[#heads + 1] = head
+      if status then return conn:write(("HTTP/1.1 %d No\r\n\r\n"):format(status)) end
+      local there <close> = assert(uv.connect("127.0.0.1", math.tointeger(head:match "^CONNECT %S+:(%d+) ")))
+      conn:write "HTTP/1.1 200 Connection established\r\n\r\n"
+      local back = rn.go(move, there, conn)
+      move(conn, there)
+      back:take()
+    end)
+    return setmetatable({ conns = conns }, Server), "127.0.0.1:" .. port, heads
+  end
+
+  describe("a proxy", function()
+    it("makes a tunnel, with a name and a password that the server does not see", function()
+      local server <close> = serve(echo)
+      local running <close>, address, heads = proxy() -- luacheck: ignore 211
+      local url = ("ws://far.invalid:%d/"):format(server.port)
+      local conn <close> = assert(http.websocket(url, { proxy = "http://me:s%2fcret@" .. address }))
+      assert(conn:write "hello")
+      assert.equal("hello", conn:read():take())
+      assert.equal(1, #heads)
+      local start = ("^CONNECT far.invalid:%d HTTP/1.1\r\nHost: far.invalid:%d\r\n"):format(server.port, server.port)
+      assert.match(start .. "Proxy%-Authorization: Basic bWU6cy9jcmV0\r\n", heads[1])
+    end)
+
+    it("is that of the environment, unless no_proxy names the host, or the option is empty", function()
+      local server <close> = serve(echo)
+      local running <close>, address, heads = proxy() -- luacheck: ignore 211
+      local path = uv_stage.path(([[
+        local http = require "runnel.http"
+        local url, opts = "ws://far.invalid:%d/", nil
+        if arg[1] then url = arg[1] end
+        if arg[2] then opts = { proxy = arg[2] } end
+        local conn, err = http.websocket(url, opts)
+        print(conn and "connected" or err)
+      ]]):format(server.port))
+      local function try(env, ...)
+        env.HTTP_PROXY, env.all_proxy, env.ALL_PROXY, env.no_proxy = false, false, false, env.no_proxy or false
+        local program = uv.spawn { os.getenv "LUA" or "lua5.4", path, env = env, ... }
+        return table.concat(rn.into({}, program.stdout):take())
+      end
+      assert.equal("connected\n", try { http_proxy = address })
+      assert.equal(1, #heads)
+      assert.match("^far.invalid", try { http_proxy = address, no_proxy = "localhost, .invalid" })
+      assert.match("^far.invalid", try { http_proxy = "", https_proxy = address })
+      assert.equal(1, #heads)
+    end)
+
+    it("that refuses, is not there, or is of another kind is an error that names it", function()
+      local running <close>, address, heads = proxy(407) -- luacheck: ignore 211
+      for text, pattern in pairs {
+        [address] = "through the proxy " .. address .. ": it has answered with status 407",
+        ["127.0.0.1:1"] = "through the proxy 127.0.0.1:1: .*ECONNREFUSED",
+        ["socks5://127.0.0.1:1"] = "http:// only, and the proxy is socks5://127.0.0.1:1",
+        ["http://:1"] = "the address of the proxy is wrong",
+      } do
+        local conn, err = http.websocket("ws://far.invalid/", { proxy = text })
+        assert.is_nil(conn)
+        assert.match("^far.invalid: .*" .. pattern, tostring(err))
+      end
+      assert.equal(1, #heads)
+    end)
+  end)
 
   describe("the handshake", function()
     both("sends the request of RFC 6455, with the options", function()
