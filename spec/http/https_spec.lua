@@ -44,6 +44,20 @@ describe("http.serve with TLS", function()
     return http.request(opts)
   end
 
+  it("exchanges keys in groups that cost little only, whatever the client wants", function()
+    local server <close> = serve(function() return 200 end)
+    local function shake(group)
+      local program = require("runnel.uv").spawn { "openssl", "s_client", "-connect", "127.0.0.1:" .. server.port,
+        "-groups", group, "-brief", stdout = false }
+      program.stdin:close()
+      local said = table.concat(rn.into({}, program.stderr):take())
+      program.exit:take()
+      return said:find "CONNECTION ESTABLISHED" ~= nil
+    end
+    for _, group in ipairs { "X25519", "P-256", "P-384", "P-521" } do assert.is_true(shake(group), group) end
+    for _, group in ipairs { "ffdhe2048", "ffdhe8192" } do assert.is_false(shake(group), group) end
+  end)
+
   it("answers as without it: bodies of any size, both ways, from strings and channels", function()
     local server <close> = serve(function(req)
       if req.method == "GET" then return 200, nil, "hello" end

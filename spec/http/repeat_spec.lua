@@ -68,8 +68,8 @@ describe("a connection that ends before the response", function()
 
   for _, how in ipairs { "closed", "reset" } do
     for method in pairs { POST = 1, PATCH = 1, LOCK = 1, GET = 1, PUT = 1, DELETE = 1, OPTIONS = 1 } do
-      it(("is %s: %s comes %s"):format(how, method,
-        REPEATED[method] and "again on a new connection, since it is idempotent" or "once, and may have been done"), function()
+      local comes = REPEATED[method] and "again on a new connection, since it is idempotent" or "once, and may have been done"
+      it(("is %s: %s comes %s"):format(how, method, comes), function()
         for body in pairs(BODIES) do
           for _, is_kept in ipairs { true, false } do
             local what = ("%s with %s, kept: %s"):format(method, body, is_kept)
