@@ -349,7 +349,8 @@ describe("the client of runnel.http", function()
         local body = rn.to_chan { "a", "b" }
         local page, err = http.request { url = url .. opts.status, method = opts.method, body = body }
         assert.is_nil(page)
-        assert.matches("wants the body again, after a redirect or with a login, and what came from a channel can be sent only once", err)
+        assert.matches("wants the body again, after a redirect or with a login, and what came from a channel can be "
+          .. "sent only once", err)
       end
     end)
 

@@ -68,7 +68,8 @@ describe("a connection that ends before the response", function()
 
   for _, how in ipairs { "closed", "reset" } do
     for method in pairs { POST = 1, PATCH = 1, LOCK = 1, GET = 1, PUT = 1, DELETE = 1, OPTIONS = 1 } do
-      local comes = REPEATED[method] and "again on a new connection, since it is idempotent" or "once, and may have been done"
+      local comes = REPEATED[method] and "again on a new connection, since it is idempotent"
+        or "once, and may have been done"
       it(("is %s: %s comes %s"):format(how, method, comes), function()
         for body in pairs(BODIES) do
           for _, is_kept in ipairs { true, false } do
@@ -103,7 +104,8 @@ describe("a connection that ends before the response", function()
           seen[line] = (seen[line] or 0) + 1
           held = ""
           if line == "GET /end" and seen[line] == 1 then return conn:close() end
-          conn:write(line == "POST /" and "HTTP/1.1 303 See Other\r\nLocation: /end\r\nContent-Length: 0\r\n\r\n" or KEPT)
+          conn:write(line ~= "POST /" and KEPT
+            or "HTTP/1.1 303 See Other\r\nLocation: /end\r\nContent-Length: 0\r\n\r\n")
         end
       end
     end)

@@ -40,8 +40,8 @@ describe("the channel of a request's body", function()
       return http.request { url = ("http://127.0.0.1:%d/"):format(early(413)), body = ch }
     end,
     ["is cancelled"] = function(ch)
-      local port, came = nil, rn.chan(1)
-      port = listen(function(conn)
+      local came = rn.chan(1)
+      local port = listen(function(conn)
         for _ in conn:read() do came:offer(true) end
       end)
       local block = rn.go(http.request, { url = "http://127.0.0.1:" .. port, body = ch })
@@ -80,9 +80,12 @@ describe("the channel of a request's body", function()
 
   it("must have as many bytes as the option size says", function()
     local server <close> = assert(http.serve(0, function(req) return 200, nil, req:body() end))
-    local function send(size) return http.request { url = server.url, body = rn.to_chan { "abc", "", "def" }, size = size } end
+    local function send(size)
+      return http.request { url = server.url, body = rn.to_chan { "abc", "", "def" }, size = size }
+    end
     assert.equal("abcdef", assert(send(6)).body)
-    for size, pattern in pairs { [0] = "longer", [2] = "longer", [5] = "longer", [7] = "shorter", [1000000] = "shorter" } do
+    local wrong = { [0] = "longer", [2] = "longer", [5] = "longer", [7] = "shorter", [1000000] = "shorter" }
+    for size, pattern in pairs(wrong) do
       local response, err = send(size)
       assert.is_nil(response, size)
       assert.matches("the body is " .. pattern .. " than the option size says", err)

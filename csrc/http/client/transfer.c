@@ -85,8 +85,7 @@ static bool end_response_head(Transfer *t) {
   if (status < 200) return true;
   if (!response_has_one_length(&t->head)) return transfer_refuse(t, REFUSED_LENGTHS);
   size_t size = 0;
-  const char *location =
-      t->follows && status_redirects(status) ? response_find(&t->head, "Location", &size) : NULL;
+  const char *location = t->follows && status_redirects(status) ? response_find(&t->head, "Location", &size) : NULL;
   if (location) return redirect_prepare(t, status, location, size);
   if (!t->logs_in || (status != 401 && status != 407)) end_head(t, status);
   return true;
@@ -109,8 +108,7 @@ static bool add_line(Bytes *head, const char *line, size_t size) {
 static void begin_response(Transfer *t) {
   bytes_clear(&t->head);
   t->is_answered = true;
-  if (t->follows)
-    (void)curl_easy_setopt(t->easy, CURLOPT_FOLLOWLOCATION, status_redirects(status_of(t)) ? 1L : 0L);
+  if (t->follows) (void)curl_easy_setopt(t->easy, CURLOPT_FOLLOWLOCATION, status_redirects(status_of(t)) ? 1L : 0L);
 }
 
 /* CURLOPT_HEADERFUNCTION: a line of the headers, with its end. */

@@ -149,7 +149,8 @@ local function proxy_of(place, opts)
   local proxy = proxies.parse(text)
   if not proxy then return nil, "the address of the proxy is wrong: " .. text end
   if proxy.scheme == "http" then return proxy end
-  return nil, ("WebSockets can use a proxy with http:// only, and the proxy is %s://%s"):format(proxy.scheme, proxy.name)
+  return nil, ("WebSockets can use a proxy with http:// only, and the proxy is %s://%s"):format(proxy.scheme,
+    proxy.name)
 end
 
 -- Has a proxy make a tunnel. Returns true; or nil and an error.
