@@ -439,13 +439,12 @@ describe("the client of runnel.http", function()
         local server <close> = assert(http.serve(0, function() return 200 end))
         local url = "http://127.0.0.1:" .. server.port
         assert(http.get(url))
-        http.close_idle()
         local files = {}
         repeat
           local file = io.open "/dev/null"
           files[#files + 1] = file
         until not file
-        print(select(2, http.get(url)))
+        print(select(2, http.get(url, { fresh_connect = true })))
         print(#files)
       ]]
       local program = uv.spawn { "sh", "-c", ('ulimit -n 60; exec "$0" %s'):format(path), os.getenv "LUA" or "lua5.4" }
