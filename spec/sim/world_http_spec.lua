@@ -134,6 +134,29 @@ describe("runnel.http in a simulated world", function()
     assert.matches("ECONNREFUSED", errors[2])
   end)
 
+  it("sends a request again as the real client does: GET on a connection that was kept, and never POST", function()
+    local function test(method)
+      local world = sim.world { faults = { reset = 1 } }
+      local came = 0
+      world:host("server", function()
+        assert(http.serve(80, function(req)
+          if req.path == "/order" then came = came + 1 end
+          return 200
+        end, { host = "0.0.0.0" }))
+      end)
+      world:host("client", function()
+        rn.yield()
+        http.get "http://server/"
+        local response = http.request { url = "http://server/order", method = method }
+        if came > 1 then error("it came twice", 0) end
+        if response then assert(came == 1) end
+      end)
+      world:run()
+    end
+    for _, method in ipairs { "GET", "PUT", "DELETE" } do search.finds("it came twice", function() test(method) end) end
+    for _, method in ipairs { "POST", "PATCH" } do search.finds_nothing(function() test(method) end) end
+  end)
+
   it("loses an answer after the request was done: a retry that is not idempotent is found", function()
     local function test(mended)
       local world = sim.world { faults = { reset = 1 } }

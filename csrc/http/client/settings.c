@@ -44,24 +44,6 @@ static Method method_of(const char *name) {
   return strcmp(name, "POST") == 0 ? METHOD_POST : METHOD_OTHER;
 }
 
-/* Whether libcurl may send a request again, unasked, after a kept connection was closed before the response: RFC 9110,
-   9.2.2, allows that only for idempotent methods. The server may have done the request already. */
-static bool method_repeats(const char *name) {
-  static const char *const idempotent[] = {"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"};
-  for (size_t i = 0; i < sizeof idempotent / sizeof *idempotent; i++) {
-    if (strcmp(name, idempotent[i]) == 0) return true;
-  }
-  return false;
-}
-
-/* Whether a header says that a server recognises the second of two such requests. */
-static bool has_idempotency_key(const struct curl_slist *headers) {
-  for (; headers; headers = headers->next) {
-    if (strncasecmp(headers->data, "Idempotency-Key:", 16) == 0) return true;
-  }
-  return false;
-}
-
 /* The method, and libcurl's behaviour for it. A custom method is kept after a redirect. */
 static void set_method(lua_State *L, int at, Transfer *t) {
   (void)field(L, at, "method");
@@ -69,7 +51,6 @@ static void set_method(lua_State *L, int at, Transfer *t) {
   CURL *easy = t->easy;
   CURLcode code = CURLE_OK;
   t->method = method_of(method);
-  t->repeats = method_repeats(method);
   if (t->method == METHOD_GET) code = curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
   else if (t->method == METHOD_HEAD) code = curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
   else if (t->method == METHOD_POST) code = curl_easy_setopt(easy, CURLOPT_POSTFIELDS, ""); /* else it reads stdin */
@@ -220,7 +201,6 @@ static bool set_rest(lua_State *L, int at, Transfer *t) {
   set_body(L, at, t);
   set_multipart(L, at, t);
   if (field(L, at, "headers") == LUA_TTABLE) options_set_list(L, "headers", CURLOPT_HTTPHEADER, t, &t->headers);
-  if (has_idempotency_key(t->headers)) t->repeats = true;
   if (field(L, at, "cookies") == LUA_TUSERDATA) cookies_use(L, t);
   if (field(L, at, "libcurl") == LUA_TTABLE) {
     lua_pushnil(L);
@@ -248,7 +228,7 @@ void settings_apply(lua_State *L, const char *url, int at, Transfer *t, bool is_
   t->is_stream = has_settings && get_boolean(L, at, "is_stream");
   long read_size = t->is_stream ? STREAM_READ : (long)CURL_MAX_WRITE_SIZE;
   options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_BUFFERSIZE, read_size));
-  t->repeats = true; /* a GET, unless there are settings */
+  t->repeats = !has_settings || get_boolean(L, at, "repeats"); /* without settings it is a GET */
   t->is_special = has_settings && set_rest(L, at, t);
   lua_settop(L, top);
 }

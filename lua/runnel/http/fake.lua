@@ -80,19 +80,24 @@ local function source_of(url, settings)
   local target = url:match "^%a+://[^/?#]*([^#]*)"
   if target:sub(1, 1) ~= "/" then target = "/" .. target end
   local body = settings.source or settings.body
-  if io.type(body) == "file" then body = body:read "a" end
   return setmetatable({
     method = settings.method or "GET", target = target, lines = flatten(url, settings), body = body,
     pieces = settings.source and upload.pieces(settings),
   }, Source)
 end
 
--- Has a request answered, by the function, or by a host of a simulated world.
+-- Has a request answered, by the function, or by a host of a simulated world. There it is sent again when libcurl does
+-- that.
 local function answer(url, settings)
-  local source = source_of(url, settings)
-  local request = require("runnel.http.request").new(nil, source)
-  if handler then return handler(request) end
-  return require("runnel.sim.http").exchange(url, request, source)
+  if io.type(settings.body) == "file" then settings.body = settings.body:read "a" end
+  local repeats = settings.repeats ~= false and not settings.source
+  while true do
+    local source = source_of(url, settings)
+    local request = require("runnel.http.request").new(nil, source)
+    if handler then return handler(request) end
+    local status, headers, body, again = require("runnel.sim.http").exchange(url, request, source)
+    if status or not again or not repeats then return status, headers, body end
+  end
 end
 
 -- ---- what it returns ----

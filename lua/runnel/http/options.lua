@@ -203,6 +203,9 @@ local function set_sent(s, opts, lines, given)
   if not given.expect then lines[#lines + 1] = "Expect:" end -- many servers never answer it
 end
 
+-- Methods by which doing a request twice is as doing it once (RFC 9110, 9.2.2).
+local IDEMPOTENT = { DELETE = true, GET = true, HEAD = true, OPTIONS = true, PUT = true, TRACE = true }
+
 -- ---- options of libcurl ----
 
 local function is_list(value)
@@ -297,6 +300,8 @@ local function read(what, url, opts)
   local lines, given = header_lines(opts.headers)
   if contexts.on and not given.traceparent then add_trace(lines) end
   set_sent(s, opts, lines, given)
+  -- If a kept connection ends before the response, the server may have done the request.
+  s.repeats = IDEMPOTENT[s.method or "GET"] or given["idempotency-key"] or false
   if (opts.range or given.range) and not opts.accept_encoding and not given["accept-encoding"] then
     lines[#lines + 1] = "Accept-Encoding:" -- a part of a compressed body cannot be decompressed
   end
@@ -314,6 +319,7 @@ end
 ---@field timeout? integer ms for all of it
 ---@field max? integer bytes of the body
 ---@field fail? boolean a status from 400 on is an error
+---@field repeats? boolean it is sent again, unasked, if a kept connection ends before the response; nil: without options
 ---@field has_more? boolean there are more settings for the C module than limits
 
 ---The settings of a request without options: the default limits.

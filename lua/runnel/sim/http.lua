@@ -43,9 +43,12 @@ end
 ---@return integer? status nil if there is no response
 ---@return any headers or the error
 ---@return any body
+---@return boolean? again the real client may have had a connection from an earlier request to this server, and would
+---now send this one on a new connection
 function http.exchange(url, req, what)
   local world = current.world --[[@as runnel.sim.World]]
   local host, port = place_of(url)
+  local place = ("%d %s:%d"):format(internal.host(), host, port)
   local conn <close>, err = require("runnel.uv.socket").connect(host, port)
   if not conn then return nil, err end
   world.last_exchange = world.last_exchange + 1
@@ -58,7 +61,11 @@ function http.exchange(url, req, what)
   local line
   if sent then line, why = lines:take() end
   world.exchanges[id] = nil
-  if not line then return nil, why or ("%s:%d: the connection has ended without a response"):format(host, port) end
+  local was_kept = world.kept[place]
+  world.kept[place] = line ~= nil
+  if not line then
+    return nil, why or ("%s:%d: the connection has ended without a response"):format(host, port), nil, was_kept
+  end
   return exchange.status, exchange.headers, exchange.body
 end
 

@@ -30,6 +30,7 @@ local go_feeding, sleep, host_of = internal.go_feeding, core.sleep, internal.hos
 ---@field failure? { host: runnel.sim.Host, err: any }
 ---@field ran boolean run has returned
 ---@field exchanges table<integer, table> HTTP requests under way, by numbers (sim/http.lua)
+---@field kept table<string, boolean> whether a real host would have an HTTP connection to a server (sim/http.lua)
 ---@field last_exchange integer the number of the last one
 ---@field began number when it began, ms
 ---@field inboxes integer how many subjects NATS' clients have made (sim/nats.lua)
@@ -377,7 +378,7 @@ function world.new(opts)
   end
   local self = setmetatable({
     hosts = {}, groups = {}, free = {}, programs = {}, names = {},
-    by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, inboxes = 0, nats_servers = {},
+    by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, kept = {}, inboxes = 0, nats_servers = {},
     latencies = {}, cuts = {},
     databases = {}, ran = false,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
