@@ -319,7 +319,7 @@ end
 ---@field timeout? integer ms for all of it
 ---@field max? integer bytes of the body
 ---@field fail? boolean a status from 400 on is an error
----@field repeats? boolean it is sent again, unasked, if a kept connection ends before the response; nil: without options
+---@field repeats? boolean it is sent again if a kept connection ends before the response; nil: without options
 ---@field has_more? boolean there are more settings for the C module than limits
 
 ---The settings of a request without options: the default limits.

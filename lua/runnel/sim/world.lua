@@ -378,8 +378,8 @@ function world.new(opts)
   end
   local self = setmetatable({
     hosts = {}, groups = {}, free = {}, programs = {}, names = {},
-    by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, kept = {}, inboxes = 0, nats_servers = {},
-    latencies = {}, cuts = {},
+    by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, kept = {}, inboxes = 0,
+    nats_servers = {}, latencies = {}, cuts = {},
     databases = {}, ran = false,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
     faults = faults.new(opts.faults, opts.rate, 4),
