@@ -11,12 +11,12 @@
 
 ---@class runnel.uv.processes: runnel.uv.process, runnel.uv.run
 
----@class runnel.uv.files: runnel.uv.dir, runnel.uv.file, runnel.uv.follow
+---@class runnel.uv.files: runnel.uv.dir, runnel.uv.file, runnel.uv.follow, runnel.uv.watch
 
 ---@class runnel.uv: runnel.uv.event, runnel.uv.files, runnel.uv.processes, runnel.uv.socket
 local uv = {}
 
-for _, name in ipairs { "dir", "event", "file", "follow", "process", "run", "socket" } do
+for _, name in ipairs { "dir", "event", "file", "follow", "process", "run", "socket", "watch" } do
   for key, value in pairs(require("runnel.uv." .. name)) do uv[key] = value end
 end
 

@@ -9,6 +9,7 @@ local current = require "runnel.internal.sim.current"
 ---A file, directory or Unix socket.
 ---@class runnel.sim.Inode
 ---@field kind "file"|"directory"|"socket"
+---@field path string where it is, or was last
 ---@field ino integer
 ---@field mode integer
 ---@field data string what a read gets
@@ -57,9 +58,9 @@ function Disk.split(path)
   return folder == "" and "/" or folder, name
 end
 
-local function new_inode(self, kind, mode)
+local function new_inode(self, path, kind, mode)
   self.last_ino = self.last_ino + 1
-  return { kind = kind, ino = self.last_ino, mode = mode, data = "", synced = "", writes = {}, is_dirty = false,
+  return { kind = kind, path = path, ino = self.last_ino, mode = mode, data = "", synced = "", writes = {}, is_dirty = false,
     changed = 0 }
 end
 
@@ -67,7 +68,7 @@ end
 ---@return runnel.sim.Disk
 local function new(host)
   local self = setmetatable({ host = host, names = {}, undo = {}, dirty = {}, last_ino = 0, watches = {} }, Disk)
-  for _, path in ipairs(FOLDERS) do self.names[path] = new_inode(self, "directory", 0x1ED) end
+  for _, path in ipairs(FOLDERS) do self.names[path] = new_inode(self, path, "directory", 0x1ED) end
   return self
 end
 
@@ -97,13 +98,19 @@ function Disk:check_folder(path)
   if folder.kind ~= "directory" then return "ENOTDIR" end
 end
 
----Sets which inode a path has; nil: none.
----@param path string
----@param inode? runnel.sim.Inode
-function Disk:set(path, inode)
+-- Sets which inode a path has; nil: none.
+local function set_name(self, path, inode)
   self.undo[#self.undo + 1] = { path, self.names[path] or false }
   self.names[path] = inode
-  self:tell(path, "rename")
+  if inode then inode.path = path end
+end
+
+---Removes a name.
+---@param path string
+function Disk:remove(path)
+  local inode = self.names[path]
+  set_name(self, path, nil)
+  if inode then self:tell(path, inode, "rename") end
 end
 
 ---@param path string
@@ -111,8 +118,9 @@ end
 ---@param mode integer
 ---@return runnel.sim.Inode
 function Disk:make(path, kind, mode)
-  local inode = new_inode(self, kind, mode)
-  self:set(path, inode)
+  local inode = new_inode(self, path, kind, mode)
+  set_name(self, path, inode)
+  self:tell(path, nil, "rename")
   return inode
 end
 
@@ -134,7 +142,7 @@ end
 ---@param from string
 ---@param to string
 function Disk:move(from, to)
-  local inode = self.names[from]
+  local inode, replaced = self.names[from], self.names[to]
   local below = {}
   if inode.kind == "directory" then
     for name in pairs(self.names) do
@@ -142,13 +150,16 @@ function Disk:move(from, to)
     end
     table.sort(below)
   end
-  self:set(from, nil)
-  self:set(to, inode)
+  set_name(self, from, nil)
+  set_name(self, to, inode)
   for _, name in ipairs(below) do
     local file = self.names[name]
-    self:set(name, nil)
-    self:set(to .. name:sub(#from + 1), file)
+    set_name(self, name, nil)
+    set_name(self, to .. name:sub(#from + 1), file)
   end
+  self:tell(from, nil, "rename")
+  self:tell(to, inode, "rename")
+  if replaced then self:tell(nil, replaced, "rename") end
 end
 
 -- ---- data ----
@@ -160,28 +171,34 @@ local function after(old, write)
   return data and before .. data .. old:sub(pos + #data + 1) or before
 end
 
-local function change(self, inode, write, path)
+local function change(self, inode, write)
   inode.data, inode.changed = after(inode.data, write), inode.changed + 1
   inode.writes[#inode.writes + 1] = write
   if not inode.is_dirty then
     inode.is_dirty = true
     self.dirty[#self.dirty + 1] = inode
   end
-  self:tell(path, "change")
+  self:tell(inode.path, inode, "change")
 end
 
 ---Writes to a file, in memory.
 ---@param inode runnel.sim.Inode
 ---@param pos integer
 ---@param data string
----@param path string for its watches
-function Disk:write(inode, pos, data, path) change(self, inode, { pos = pos, data = data }, path) end
+function Disk:write(inode, pos, data) change(self, inode, { pos = pos, data = data }) end
 
 ---Makes a file longer or shorter, in memory.
 ---@param inode runnel.sim.Inode
 ---@param size integer
----@param path string
-function Disk:truncate(inode, size, path) change(self, inode, { pos = size }, path) end
+function Disk:truncate(inode, size) change(self, inode, { pos = size }) end
+
+---Sets the mode of a file or folder.
+---@param inode runnel.sim.Inode
+---@param mode integer
+function Disk:chmod(inode, mode)
+  inode.mode = mode
+  self:tell(inode.path, inode, "change")
+end
 
 ---Writes a file to the disk, and all changes of names.
 ---@param inode runnel.sim.Inode
@@ -224,6 +241,7 @@ function Disk:crash()
     for i = #self.undo, 1, -1 do
       local path, before = self.undo[i][1], self.undo[i][2]
       self.names[path] = before or nil
+      if before then before.path = path end
     end
   elseif current.notes then
     world:log(self.host, "torn", "of what was not synced, names survive%s",
@@ -239,14 +257,18 @@ end
 
 -- ---- watches ----
 
----Tells the watches of a path, and of its folder, that it has changed.
----@param path string
+---Tells the watches of an inode, and of the folder in which it is, what has happened. As on Linux a watch belongs to an
+---inode and not to a path.
+---@param path? string of which the folder's watches learn
+---@param inode? runnel.sim.Inode whose own watches learn it
 ---@param what "change"|"rename"
-function Disk:tell(path, what)
+function Disk:tell(path, inode, what)
   if #self.watches == 0 then return end
-  local folder, name = Disk.split(path)
+  local folder, name
+  if path then folder, name = Disk.split(path) end
   for _, watch in ipairs(self.watches) do
-    if watch.path == path or watch.path == folder then watch:tell(name, what) end
+    if folder and watch.inode == self.names[folder] then watch:tell(name, what) end
+    if watch.inode == inode then watch:tell(watch.own_name, what) end
   end
 end
 
@@ -264,8 +286,8 @@ function Disk:put(path, data)
     if not self.names[parts] then self:make(parts, "directory", 0x1ED) end
   end
   local inode = self.names[path] or self:make(path, "file", 0x1A4)
-  self:truncate(inode, 0, path)
-  self:write(inode, 0, data, path)
+  self:truncate(inode, 0)
+  self:write(inode, 0, data)
   self:sync(inode)
 end
 

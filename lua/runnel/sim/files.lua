@@ -74,7 +74,7 @@ function ops.open(host, path, flags, mode)
     inode = disk:make(full, "file", mode or 0x1B6)
   elseif flags & O.O_TRUNC ~= 0 and access ~= O.O_RDONLY then
     host.world:may_crash(host)
-    disk:truncate(inode, 0, full)
+    disk:truncate(inode, 0)
   end
   local fd = files.new_fd()
   local open = { inode = inode, path = full, pos = 0, flags = flags, host = host, born = host.born }
@@ -119,7 +119,7 @@ function ops.write(host, fd, data, offset)
   if is_short then data = data:sub(1, math.max(1, #data // 2)) end
   local is_at = offset and offset >= 0
   local pos = open.flags & O.O_APPEND ~= 0 and #open.inode.data or is_at and offset or open.pos
-  host.disk:write(open.inode, pos, data, open.path)
+  host.disk:write(open.inode, pos, data)
   if not is_at then open.pos = pos + #data end
   world:may_crash(host)
   return #data
@@ -149,7 +149,7 @@ function ops.ftruncate(host, fd, size)
   if not open then return nil, "EBADF" end
   if open.flags & 3 == O.O_RDONLY then return nil, "EINVAL" end
   host.world:may_crash(host)
-  host.disk:truncate(open.inode, size, open.path)
+  host.disk:truncate(open.inode, size)
   return true
 end
 
@@ -172,10 +172,13 @@ function ops.stat(host, path)
   return stat_of(inode)
 end
 
+-- There are no symbolic links.
+ops.lstat = ops.stat
+
 function ops.chmod(host, path, mode)
   local inode, err = host.disk:find(absolute(path))
   if not inode then return nil, err end
-  inode.mode = mode
+  host.disk:chmod(inode, mode)
   return true
 end
 
@@ -185,7 +188,7 @@ function ops.unlink(host, path)
   if not inode then return nil, err end
   if inode.kind == "directory" then return nil, "EISDIR" end
   host.world:may_crash(host)
-  host.disk:set(full, nil)
+  host.disk:remove(full)
   return true
 end
 
@@ -204,7 +207,7 @@ function ops.rmdir(host, path)
   if not inode then return nil, err end
   if inode.kind ~= "directory" then return nil, "ENOTDIR" end
   if #host.disk:list(full) > 0 then return nil, "ENOTEMPTY" end
-  host.disk:set(full, nil)
+  host.disk:remove(full)
   return true
 end
 
@@ -265,7 +268,7 @@ end
 
 -- How many arguments each has before the callback.
 local ARGUMENTS = {
-  open = 3, close = 1, read = 3, write = 3, fsync = 1, ftruncate = 2, fstat = 1, stat = 1,
+  open = 3, close = 1, read = 3, write = 3, fsync = 1, ftruncate = 2, fstat = 1, stat = 1, lstat = 1,
   chmod = 2, unlink = 1, mkdir = 2, rmdir = 1, rename = 2, scandir = 1,
 }
 
@@ -294,7 +297,8 @@ end
 -- ---- changes of files ----
 
 ---@class runnel.sim.Watch: runnel.sim.Handle
----@field path? string
+---@field inode? runnel.sim.Inode
+---@field own_name? string as events of the inode itself name it: the last part of the path of the watch
 ---@field on_change? fun(err: string?, name: string?, what: table?)
 local Watch = handles.class "runnel.sim.watch"
 
@@ -302,9 +306,10 @@ function files.new_fs_event() return handles.new(Watch) end
 
 function Watch:start(path, _, on_change)
   local full = absolute(path)
-  if not self.host.disk:find(full) then return handles.fail "ENOENT" end
+  local inode, err = self.host.disk:find(full)
+  if not inode then return handles.fail(err --[[@as string]]) end
   self:stop()
-  self.path, self.on_change = full, on_change
+  self.inode, self.own_name, self.on_change = inode, path:match "[^/]*$", on_change
   table.insert(self.host.disk.watches, self)
   return 0
 end

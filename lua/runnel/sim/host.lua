@@ -184,7 +184,7 @@ end
 
 ---Removes it.
 ---@param path string
-function Host:remove_socket(path) self.disk:set(disks.Disk.absolute(path), nil) end
+function Host:remove_socket(path) self.disk:remove(disks.Disk.absolute(path)) end
 
 ---The error of connecting to a Unix socket, or nil if there is one.
 ---@param path string

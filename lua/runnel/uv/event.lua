@@ -1,19 +1,15 @@
----Events as channels: signals, changes of files, ticks.
+---Events as channels: signals and ticks.
 
 local core = require "runnel.core"
-local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local loop = require "runnel.internal.uv.loop"
 local signals = require "runnel.internal.uv.signals"
 
 local uv = loop.uv
-local internal = core.internal
-local chan, offer, put_while_open = core.chan, core.methods.offer, internal.moving.put_while_open
+local chan = core.chan
 
 -- How many signals wait for a take; later ones are dropped.
 local SIGNALS = 16
--- For how many names changes wait for a take; later ones are merged into one change without a name.
-local CHANGES = 256
 
 ---@class runnel.uv.event
 local event = {}
@@ -46,80 +42,6 @@ function event.signal(...)
   loop.check "signal"
   local ch = chan(SIGNALS)
   signals.catch(ch, wanted)
-  return ch
-end
-
--- ---- files ----
-
----A change of a file.
----@class runnel.uv.Change
----@field path string the path that is watched
----@field name? string the name of the file, if the path is a directory
----@field change? boolean its contents or attributes have changed
----@field rename? boolean it was created, removed or renamed
-
--- Returns a function that adds a change to a queue and puts the queue's changes on the channel. Changes of the same
--- name are merged while they wait.
-local function queue(ch, path)
-  local waiting, first, last, by_name, busy = {}, 1, 0, {}, false
-  local origin = internal.origin "uv.watch"
-  local deliver
-
-  local function put(change)
-    if put_while_open(ch, change) then deliver() end
-  end
-
-  function deliver()
-    busy = false
-    while first <= last do
-      local change = waiting[first]
-      waiting[first] = nil
-      first = first + 1
-      by_name[change.name or ""] = nil
-      local taken = offer(ch, change)
-      if taken == false then return end
-      if taken == nil then
-        busy = true
-        internal.started(guard.go(guard.close, ch, put, change), origin)
-        return
-      end
-    end
-  end
-
-  return function(name, what)
-    if last - first >= CHANGES then name = nil end
-    local change = by_name[name or ""]
-    if not change then
-      change = { path = path, name = name }
-      by_name[name or ""] = change
-      last = last + 1
-      waiting[last] = change
-    end
-    change.change = change.change or what.change or nil
-    change.rename = change.rename or what.rename or nil
-    if not busy then deliver() end
-  end
-end
-
----Makes a channel of the changes of a file, or of the files in a directory. Waiting changes of one file are merged into
----one. Closing the channel ends the watch.
----@param path string
----@return runnel.Channel<runnel.uv.Change> changes closes with an error if the path cannot be watched
-function event.watch(path)
-  check.string(path, "a path", "watch")
-  loop.check "watch"
-  local ch, handle = loop.chan(path), loop.made(uv.new_fs_event(), "uv.watch", path)
-  internal.on_close(ch, function()
-    handle:stop()
-    loop.close(handle)
-  end)
-  local add = queue(ch, path)
-  local ok, err, name = handle:start(path, {}, function(problem, file, what)
-    if loop.over then return end
-    if problem then return ch:close(loop.message(problem, path)) end
-    add(file, what)
-  end)
-  if not ok then ch:close(loop.message(name or err, path)) end
   return ch
 end
 
