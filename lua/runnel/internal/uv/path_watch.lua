@@ -17,6 +17,8 @@ local LIMITS = {
   EMFILE = "EMFILE: no descriptor, or no instance of inotify, is left for a watch",
 }
 
+local CHANGE = { change = true }
+
 ---What has happened.
 ---@class runnel.uv.Happened
 ---@field change? boolean contents or attributes have changed
@@ -65,7 +67,8 @@ local function start(self, place, f)
   end
   local ok, err, name = handle:start(place, {}, function(problem, file, what)
     if loop.over or self.is_closed then return end
-    if problem then look_later(self, "way") else f(what, file) end
+    if problem then return look_later(self, "way") end
+    f(what.change and CHANGE or what, file) -- libuv says "rename", too, if the mode of a folder changes
   end)
   if not ok then return nil, name or err end
   self.used = self.used + 1
@@ -179,7 +182,7 @@ function PathWatch:look()
   elseif due.name or self.id ~= before then
     self.on_event(nil, { change = true, rename = true })
   elseif due.change then
-    self.on_event(nil, { change = true })
+    self.on_event(nil, CHANGE)
   end
 end
 

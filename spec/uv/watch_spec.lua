@@ -1,0 +1,313 @@
+-- uv.watch: changes of what is at a path.
+
+local both = require "spec.support.in_world"(it)
+local long = require "spec.support.long"
+local patience = require "spec.support.patience"
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("uv.watch", function()
+  local has_luv, luv = pcall(require, "luv")
+  if not has_luv then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
+
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  local function directory()
+    local path = uv_stage.path()
+    assert(luv.fs_mkdir(path, tonumber("700", 8)))
+    return path, function() os.execute("rm -rf " .. path) end
+  end
+
+  local function touch(path)
+    local file = assert(io.open(path, "a"))
+    file:write "x"
+    file:close()
+  end
+
+  it("reports changes of a file", function()
+    local path = uv_stage.path "text"
+    local changes = uv.watch(path)
+    touch(path)
+    local change = changes:take()
+    assert.equal(path, change.path)
+    assert.is_true(change.change)
+    changes:close()
+  end)
+
+  it("has no go block while nobody waits for a change, and then one that is named after the call", function()
+    local path = uv_stage.path "text"
+    local changes
+    rn.go(function()
+      rn.rename "a go block of the program"
+      changes = uv.watch(path)
+    end):take()
+    assert.same({}, rn.ps())
+    touch(path)
+    while #rn.ps() == 0 do rn.sleep(1) end
+    local list = rn.ps()
+    assert.equal(1, #list)
+    assert.matches("^uv.watch at [^\n]*watch_spec.lua:%d+ %-> chan: " .. path:gsub("%p", "%%%0"), list[1].name)
+    assert.equal(path, changes:take().path)
+    changes:close()
+    rn.yield()
+    assert.same({}, rn.ps())
+  end)
+
+  it("reports the files that are created and removed in a directory", function()
+    local path, clear = directory()
+    local changes = uv.watch(path)
+    touch(path .. "/a")
+    local change = changes:take()
+    assert.same({ "a", true }, { change.name, change.rename })
+    os.remove(path .. "/a")
+    repeat change = changes:take() until change.rename
+    assert.equal("a", change.name)
+    changes:close()
+    clear()
+  end)
+
+  it("merges the changes of a file that happen while nobody takes", function()
+    local path, clear = directory()
+    local changes = uv.watch(path)
+    for _ = 1, 100 do
+      for i = 1, 3 do touch(path .. "/" .. i) end
+      rn.sleep(0.1)
+    end
+    rn.step() -- gets the last changes
+    changes:close()
+    local list = stage.drain(changes)
+    assert.is_true(#list <= 1)
+    changes = uv.watch(path)
+    for _ = 1, 100 do
+      for i = 1, 3 do touch(path .. "/" .. i) end
+      rn.sleep(0.1)
+    end
+    rn.step()
+    local seen, n = {}, 0
+    while true do
+      local change = patience.wait_until(function() return changes:poll() end, n >= 3 and 50 or nil)
+      if not change then break end
+      seen[change.name] = true
+      n = n + 1
+    end
+    assert.same({ ["1"] = true, ["2"] = true, ["3"] = true }, seen)
+    assert.is_true(n <= 4)
+    changes:close()
+    clear()
+  end)
+
+  it("reports a change without a name when there are very many", function()
+    local path, clear = directory()
+    local changes = uv.watch(path)
+    for i = 1, 400 do touch(path .. "/" .. i) end
+    rn.sleep(20)
+    local names, nameless = 0, 0
+    while true do
+      local ms = names + nameless >= 257 and 50 or nil
+      local change = patience.wait_until(function() return changes:poll() end, ms)
+      if not change then break end
+      if change.name then names = names + 1 else nameless = nameless + 1 end
+    end
+    assert.equal(1, nameless)
+    assert.is_true(names >= 256 and names <= 258)
+    changes:close()
+    clear()
+  end)
+
+  it("closes with an error if the path does not exist", function()
+    assert.same({ nil, "/no/such: ENOENT: no such file or directory" }, { uv.watch("/no/such"):take() })
+    local _, err = pcall(function() uv.watch(1) end)
+    assert.matches("^spec/uv/watch_spec.lua:%d+: watch: a path expected, got a number", err)
+  end)
+
+  -- ---- the watch of a path ----
+
+  -- A folder with a file `conf`, and `data/conf`, where `data` is a link to the folder v1.
+  local function place()
+    local path, clear = directory()
+    os.execute(("cd %s && echo 1 > conf && mkdir v1 && echo 1 > v1/conf && ln -s v1 data && mkdir -p deep/er && "
+      .. "echo 1 > deep/er/conf && ln -s deep/er/conf link"):format(path))
+    return path .. "/", clear
+  end
+
+  -- Whether the changes that come end with the present state of the path. Waits for them.
+  local function tells(ch, path)
+    local is_there = luv.fs_stat(path) ~= nil
+    return patience.wait_for(function()
+      local last
+      for change in ch.poll, ch do last = change end
+      return last and (last.missing or false) == not is_there
+    end)
+  end
+
+  local WAYS = {
+    { "written in place", "echo 2 > conf" },
+    { "appended to", "echo 2 >> conf" },
+    { "made longer", "truncate -s 9 conf" },
+    { "given another mode", "chmod 600 conf" },
+    { "replaced by a rename", "echo 2 > new && mv new conf" },
+    { "edited by sed -i", "sed -i s/1/2/ conf" },
+    { "renamed to a backup and written anew, as vim does", "mv conf conf~ && echo 2 > conf && rm conf~" },
+    { "copied to a backup and written in place", "cp conf conf~ && echo 2 > conf" },
+    { "removed and written anew", "rm conf && echo 2 > conf" },
+    { "removed", "rm conf" },
+    { "moved away", "mv conf other" },
+    { "moved away and back", "mv conf other && mv other conf" },
+    { "written through another hard link", "ln conf other && echo 2 > other" },
+    { "replaced by a hard link", "echo 2 > other && ln -f other conf" },
+    { "replaced by a link", "echo 2 > other && ln -sf other conf" },
+    { "replaced by a folder", "rm conf && mkdir conf" },
+    { "behind a link to a folder that is switched", "mkdir v2 && echo 2 > v2/conf && ln -sfn v2 data", "data/conf" },
+    { "behind a link that is replaced by a rename", "mkdir v2 && echo 2 > v2/conf && ln -s v2 new && mv -T new data",
+      "data/conf" },
+    { "a link that leads to another file", "ln -sf ../conf link", "link" },
+    { "a link to a file that is replaced", "echo 2 > new && mv new deep/er/conf", "link" },
+    { "a link to a file whose folder is moved away", "mv deep other", "link" },
+    { "in a folder that is removed", "rm -r deep", "deep/er/conf" },
+    { "in a folder that is replaced", "mv deep old && mkdir -p deep/er && echo 2 > deep/er/conf", "deep/er/conf" },
+    { "a folder that is removed", "rm -r deep/er", "deep/er" },
+    { "a folder that is made anew", "rm -r deep/er && mkdir deep/er", "deep/er" },
+  }
+
+  for _, way in ipairs(WAYS) do
+    it("tells of a file " .. way[1] .. ", and of what comes later", function()
+      local root, clear = place()
+      local path = root .. (way[3] or "conf")
+      local ch = uv.watch(path)
+      assert(os.execute("cd " .. root .. " && " .. way[2]))
+      assert.is_true(tells(ch, path))
+      -- Whatever happened: it comes, is written to, and goes.
+      assert(os.execute(("rm -rf %s && mkdir -p $(dirname %s) && echo 3 > %s"):format(path, path, path)))
+      assert.is_true(tells(ch, path))
+      touch(path)
+      assert.is_true(tells(ch, path))
+      os.remove(path)
+      assert.is_true(tells(ch, path))
+      ch:close()
+      clear()
+    end)
+  end
+
+  it("tells of a save by an editor once", function()
+    for _, way in ipairs { "echo 2 > new && mv new conf", "echo 2 >> conf", "rm conf && echo 2 > conf" } do
+      local root, clear = place()
+      local ch = uv.watch(root .. "conf")
+      assert(os.execute("cd " .. root .. " && " .. way)) -- no go block runs meanwhile
+      local change = ch:take()
+      assert.is_true(change.change)
+      assert.is_nil(change.missing)
+      for _ = 1, 3 do -- a change that is told ends the look
+        touch(root .. "conf")
+        assert.same({ path = root .. "conf", change = true }, ch:take())
+      end
+      ch:close()
+      clear()
+    end
+  end)
+
+  both("begins before there is a file, if it may be missing, and tells when it is there and is gone", function()
+    local path = uv_stage.path()
+    local ch = uv.watch(path, { missing = true })
+    touch(path)
+    assert.same({ path = path, change = true, rename = true }, ch:take())
+    os.remove(path)
+    repeat local change = ch:take() until change.missing
+    touch(path)
+    assert.same({ path = path, change = true, rename = true }, ch:take())
+    ch:close()
+    os.remove(path)
+  end)
+
+  it("follows the path that it had although the program's directory is another one later", function()
+    local root, clear = place()
+    local cwd = assert(luv.cwd())
+    assert(luv.chdir(root))
+    local ch = uv.watch "conf"
+    assert(luv.chdir "/")
+    assert(os.rename(root .. "deep/er/conf", root .. "conf"))
+    local change = ch:take()
+    assert(luv.chdir(cwd))
+    assert.same({ path = "conf", change = true, rename = true }, change)
+    ch:close()
+    clear()
+  end)
+
+  it("closes with the error of links that lead in a circle", function()
+    local root, clear = place()
+    os.execute(("cd %s && ln -s x y && ln -s y x"):format(root))
+    assert.same({ nil, root .. "x: ELOOP: too many symbolic links" }, { uv.watch(root .. "x"):take() })
+    clear()
+  end)
+
+  it("says that the limit of watches is reached", function()
+    local meta = getmetatable(luv.new_fs_event())
+    local start = meta.__index.start
+    meta.__index.start = function() return nil, "ENOSPC: no space left on device", "ENOSPC" end
+    local _, err = uv.watch("/"):take()
+    meta.__index.start = start
+    assert.equal("/: ENOSPC: the system's limit of watches is reached (on Linux fs.inotify.max_user_watches)", err)
+  end)
+
+  it("follows the path through random acts on files, folders and links", function()
+    local names = { "f", "a", "a/f", "a/b", "a/b/f", "l", "a/l", "g" }
+    local targets = { "f", "a", "a/b", "../f", "b", "l", "/ROOT/a", "a/b/f", ".", ".." }
+    local watched = { "f", "a", "a/f", "a/b/f", "l", "l/f", "a/l", "a/l/b/../f" }
+    local root, sign
+
+    local function pick(list) return list[math.random(#list)] end
+    local acts = {
+      function(path) io.open(path, "w"):write("x"):close() end,
+      function(path) io.open(path, "a"):write("x"):close() end,
+      function(path) luv.fs_unlink(path) end,
+      function(path) luv.fs_rmdir(path) end,
+      function(path) luv.fs_mkdir(path, 448) end,
+      function(path) luv.fs_symlink(pick(targets):gsub("/ROOT", root), path) end,
+      function(path) luv.fs_rename(path, root .. "/" .. pick(names)) end,
+      function(path) luv.fs_link(path, root .. "/" .. pick(names)) end,
+      function(path) luv.fs_chmod(path, 448) end,
+    }
+
+    -- What is at the path, as far as a program can see it.
+    local function state(path)
+      local stat = luv.fs_stat(path)
+      return stat and ("%d %d %d %d %d"):format(stat.ino, stat.size, stat.mode, stat.ctime.sec, stat.ctime.nsec)
+    end
+
+    for _ = 1, long.times(5, 100) do
+      root, sign = directory(), uv_stage.path ""
+      local signs, channels, before, story = uv.watch(sign), {}, {}, {}
+      for i, name in ipairs(watched) do
+        channels[i] = uv.watch(root .. "/" .. name, { missing = true })
+        before[i] = state(root .. "/" .. name)
+      end
+      for n = 1, 60 do
+        local act, path = math.random(#acts), root .. "/" .. pick(names)
+        local ok = pcall(acts[act], path)
+        story[n] = ("%d %s %s"):format(act, path, ok)
+        for _ = 1, 3 do
+          touch(sign)
+          assert(signs:take())
+        end
+        for i, name in ipairs(watched) do
+          local now, last = state(root .. "/" .. name), nil
+          for change in channels[i].poll, channels[i] do
+            if not change.name then last = change end
+            for _ = 1, 4 do rn.yield() end
+          end
+          local told = table.concat(story, "\n") .. "\n" .. name
+          -- A folder's ctime changes with what is in it, of which its names tell.
+          local is_folder = now and luv.fs_stat(root .. "/" .. name).type == "directory"
+          if now ~= before[i] and not is_folder then assert(last, told) end
+          if last then assert.equal(now == nil, last.missing or false, told) end
+          before[i] = now
+        end
+      end
+      for _, ch in ipairs(channels) do ch:close() end
+      signs:close()
+      os.execute("rm -rf " .. root)
+    end
+  end)
+end)
