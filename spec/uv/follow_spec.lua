@@ -134,6 +134,58 @@ describe("uv.follow", function()
     assert.is_true(got >= 385)
   end)
 
+  -- Returns a function that parks until the follower has seen all that has happened, and one that ends this.
+  local function settling()
+    local path = uv_stage.path ""
+    local signs = watch(path)
+    return function()
+      for _ = 1, 3 do
+        append(path, "x")
+        assert(signs:take())
+      end
+    end, function() signs:close() end
+  end
+
+  both("loses no line of files that are replaced while nobody takes, however often", function()
+    local settle, finish = settling()
+    for _, rotations in ipairs { 1, 2, 3, 20, 64 } do
+      local path, old = uv_stage.path "", uv_stage.path()
+      local ch = uv.follow(path)
+      for i = 1, rotations + 1 do
+        append(path, ("%d\n"):format(i):rep(300)) -- more than the channel buffers
+        settle()
+        if i <= rotations then os.rename(path, old) end
+      end
+      for i = 1, rotations + 1 do
+        for _ = 1, 300 do assert.equal(tostring(i), ch:take()) end
+      end
+      append(path, "on\n")
+      assert.equal("on", ch:take())
+      ch:close()
+    end
+    finish()
+  end)
+
+  both("says that lines are lost, after those that are not, if more files are replaced than it keeps open", function()
+    local settle, finish = settling()
+    local path, old = uv_stage.path "", uv_stage.path()
+    local ch = uv.follow(path)
+    for i = 1, 70 do
+      append(path, ("%d\n"):format(i):rep(300))
+      settle()
+      os.rename(path, old)
+    end
+    local n, last, line, err = 0, nil, nil, nil
+    while true do
+      line, err = ch:take()
+      if not line then break end
+      n, last = n + 1, line
+    end
+    assert.same({ 65 * 300, "65" }, { n, last })
+    assert.equal(path .. ": 64 files were replaced before they were read, which is too slow: lines are lost", err)
+    finish()
+  end)
+
   both("reads a truncated file from its beginning", function()
     local path = uv_stage.path "one\ntwo\nrest"
     local ch = uv.follow(path)

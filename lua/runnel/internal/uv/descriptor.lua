@@ -24,7 +24,7 @@ local function close(self)
   self.fd, self.is_closed = nil, true
 end
 
-Descriptor.__close, Descriptor.__gc = close, close
+Descriptor.close, Descriptor.__close, Descriptor.__gc = close, close, close
 
 local function new(name, fd)
   local self = setmetatable({ name = name, fd = fd, is_closed = false, world = loop.world() }, Descriptor)
@@ -66,6 +66,12 @@ local descriptor = {}
 ---Whether a value may be a file descriptor.
 ---@return boolean
 function descriptor.is_descriptor(value) return math.type(value) == "integer" and value >= 0 end
+
+---Wraps the descriptor of an open file.
+---@param path string
+---@param fd integer
+---@return runnel.uv.Descriptor
+function descriptor.of_file(path, fd) return new(path, fd) end
 
 -- Closes a descriptor unless it is open: the go block that opens it was cancelled, and luv may open it yet.
 local Opening = { __close = function(self)
