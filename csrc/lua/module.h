@@ -54,6 +54,7 @@ void lua_watch_open(lua_State *L);
 void lua_trace_open(lua_State *L);
 void lua_profile_open(lua_State *L);
 void lua_term_open(lua_State *L);
+void lua_ending_open(lua_State *L);
 void lua_spawn_open(lua_State *L);
 void lua_explore_open(lua_State *L);
 void lua_hosts_open(lua_State *L);

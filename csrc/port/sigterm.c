@@ -2,7 +2,7 @@
 
    A signal handler may do almost nothing. This one writes a byte to a pipe; a thread reads it there, and closes the
    ports of all watches. The handler is installed with the first watch, only where nothing else handles the signal, and
-   only for one signal: the next SIGTERM ends the program at once, as usual. */
+   only for one signal: the next SIGTERM ends the program at once, as usual (port/ending.h). */
 #include "port/sigterm.h"
 
 #include <errno.h>
@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "port/ending.h"
 
 enum { NO_PIPE = -1 };
 
-/* A process has one handler for a signal, so all states share this: the only data of the core that does. The pipe stays
+/* A process has one handler for a signal, so all states share this: with port/ending.c the only data of the core that does. The pipe stays
    open once it is made, because the handler may run in any thread at any time. */
 static struct {
   pthread_mutex_t changing; /* guards adding and removing watches; a thread takes it before `lock` */
@@ -29,8 +30,8 @@ static struct {
 } term = {.changing = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .writing_end = NO_PIPE};
 
 static void on_signal(int number) {
-  (void)number;
   int before = errno;
+  ending_restore(number);
   (void)!write(atomic_load(&term.writing_end), "t", 1);
   errno = before;
 }
@@ -63,8 +64,8 @@ static bool make_pipe(void) {
 
 /* Starts the thread and installs the handler; false if something else handles the signal, or there are no resources. */
 static bool begin(void) {
-  struct sigaction now, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-  if (sigaction(SIGTERM, NULL, &now) != 0 || now.sa_handler != SIG_DFL || !make_pipe()) return false;
+  struct sigaction now, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  if (sigaction(SIGTERM, NULL, &now) != 0 || !ending_is_default(&now) || !make_pipe()) return false;
   if (thread_spawn(&term.thread, "runnel-term", read_signals, NULL) != 0) return false;
   (void)sigemptyset(&action.sa_mask);
   (void)sigaction(SIGTERM, &action, NULL);
@@ -73,7 +74,7 @@ static bool begin(void) {
 
 static void end(void) {
   struct sigaction now;
-  if (sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == on_signal) (void)signal(SIGTERM, SIG_DFL);
+  if (sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == on_signal) ending_restore(SIGTERM);
   (void)!write(atomic_load(&term.writing_end), "e", 1);
   (void)pthread_join(term.thread, NULL);
 }

@@ -771,6 +771,27 @@ function core.internal.on_term(ch) end
 ---@param watch userdata what on_term has returned
 function core.internal.off_term(watch) end
 
+-- ---- for processes that are not to outlive the program ----
+
+---@class runnel.Ending: userdata
+local Ending = {}
+
+---It gets this signal instead.
+---@param signal integer
+function Ending:set(signal) end
+
+---The process has ended, or may outlive the program.
+function Ending:remove() end
+
+---The process gets a signal when the program ends by a signal, os.exit or its end, or when the result is collected.
+---@param target integer a process; a negative number is a process group
+---@param signal integer
+---@return runnel.Ending ending
+function core.internal.ending(target, signal) end
+
+---Lets signals end these processes again, after a library has restored the default action of a signal.
+function core.internal.renew_endings() end
+
 -- ---- for the monitor ----
 
 ---Lets another thread ask the scheduler's loop to call a function.

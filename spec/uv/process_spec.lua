@@ -422,7 +422,7 @@ describe("uv.spawn", function()
       assert_gone(output:match "%d+")
     end)
 
-    it("is the only group that gets signals, and none once it has ended", function()
+    it("is the only group that gets signals, also once the process itself has ended", function()
       local p = shell("sleep 100 & echo $!; wait", { stdout = "lines" })
       local child = p.stdout:take()
       p:close()
@@ -431,10 +431,32 @@ describe("uv.spawn", function()
       os.execute("kill " .. child)
       p, child = family("", "exec sleep 100 >/dev/null 2>&1", "true")
       assert.same({ code = 0 }, p.exit:take())
+      assert.is_false(is_gone(child))
+      assert.same({ true }, { p:kill() })
+      assert_gone(child)
+      patience.wait_for(function() return not p:kill() end) -- init has taken the status of the child
+      assert.same({ false, "it has ended" }, { p:kill() })
+    end)
+
+    it("is stopped by its close although the process itself has ended, with its grace", function()
+      for _, setup in ipairs { "", "trap '' TERM;" } do
+        local p, child = family(setup:gsub("'", '"'), "while :; do sleep 0.01; done", "true", { grace = 50 })
+        assert.same({ code = 0 }, p.exit:take())
+        p:close()
+        rn.run() -- which waits for the grace
+        assert_gone(child)
+      end
+    end)
+
+    it("that is not detached and has ended gets no signal for what it has left behind", function()
+      local p = shell("sh -c 'echo $$; exec sleep 100' & exit", { stdout = "lines" })
+      local child = p.stdout:take()
+      assert.same({ code = 0 }, p.exit:take())
       assert.same({ false, "it has ended" }, { p:kill() })
       p:close()
-      rn.sleep(5)
+      rn.run()
       assert.is_false(is_gone(child))
+      os.execute("kill " .. child)
     end)
   end)
 

@@ -132,6 +132,39 @@ describe("uv.run", function()
     assert.is_true(patience.wait_until(function() return not is_running(path) end))
   end)
 
+  it("says that only the output has not ended, if a process that was started has it open", function()
+    for _, detached in ipairs { false, true } do
+      local path, timeout, result, err, partial = uv_stage.path "", 50, nil, nil, { stdout = "" }
+      while partial.stdout == "" or partial.signal do -- it had not even begun
+        timeout = 4 * timeout
+        result, err, partial = shell(("sh -c 'echo $$ >>%s; exec sleep 100' & echo said"):format(path),
+          { timeout = timeout, detached = detached })
+      end
+      assert.is_nil(result)
+      assert.equal(("sh: it has ended, but its output has not within %d ms: a process that it has started has it open")
+        :format(timeout), err)
+      assert.same({ stdout = "said\n", stderr = "", code = 0 }, partial)
+      local pids = uv_stage.contents(path)
+      local file <close> = assert(io.open(path, "w"))
+      file:write(pids:match "(%d+)\n$"):flush() -- the last one
+      if detached then patience.wait_for(function() return not is_running(path) end)
+      else assert.is_true(is_running(path)) end
+      os.execute("kill " .. pids:gsub("\n", " ") .. "2>/dev/null")
+    end
+  end)
+
+  it("leaves alone what a process has left behind", function()
+    for _, detached in ipairs { false, true } do
+      local path = uv_stage.path ""
+      assert.same({ stdout = "", stderr = "", code = 0 }, shell(
+        ("exec >/dev/null 2>&1; sh -c 'echo $$ >%s; exec sleep 100' & until [ -s %s ]; do sleep 0.01; done")
+          :format(path, path), { detached = detached }))
+      rn.run()
+      assert.is_true(is_running(path))
+      os.execute("kill " .. uv_stage.contents(path))
+    end
+  end)
+
   it("stops a process that writes more than the limit", function()
     local result, err, partial = uv.run { "yes", limit = 9 }
     assert.is_nil(result)

@@ -12,6 +12,7 @@
 #include "host/prompt/output.h"
 #include "host/prompt/paste.h"
 #include "host/prompt/width.h"
+#include "port/ending.h"
 
 /* How long the terminal may take to report its width, and how often it is asked while that differs from the
    kernel's. */
@@ -201,15 +202,14 @@ static void note_continue(int signal_number) {
 static void restore_and_die(int signal_number) {
   (void)tcsetattr(STDIN_FILENO, TCSANOW, &current->before);
   if (write(STDOUT_FILENO, PASTE_ASK_NO_MORE, strlen(PASTE_ASK_NO_MORE)) < 0) (void)0;
-  (void)signal(signal_number, SIG_DFL);
-  (void)raise(signal_number);
+  ending_by(signal_number);
 }
 
 /* Installs a handler of a signal, unless that has a handler or is ignored. */
 static void catch_signal(int signal_number, void (*handler)(int)) {
   struct sigaction action = {.sa_handler = handler}, before;
   sigemptyset(&action.sa_mask);
-  if (sigaction(signal_number, NULL, &before) == 0 && before.sa_handler == SIG_DFL) {
+  if (sigaction(signal_number, NULL, &before) == 0 && ending_is_default(&before)) {
     (void)sigaction(signal_number, &action, NULL);
   }
 }

@@ -9,6 +9,7 @@
 
 #include "blocks/driver.h"
 #include "host/runtime/core.h"
+#include "port/ending.h"
 
 enum { ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, PATIENCE = 1000000 };
 
@@ -101,8 +102,7 @@ static void handle_quit(int signal_number) {
 static void handle(int signal_number) {
   if (pending && main_thread) {
     /* seldom covered: the process may end before the coverage of these lines is written */
-    (void)signal(signal_number, SIG_DFL); /* the signal is blocked until this returns */
-    (void)raise(signal_number);
+    ending_by(signal_number);
     return; /* uncovered: the process has ended */
   }
   pending = 1;
@@ -122,20 +122,13 @@ static void end(lua_State *L, lua_Debug *ar) {
   lua_sethook(L, NULL, 0, 0);
   (void)alarm(0);
   core_end_trace(L);
-  (void)signal(ending, SIG_DFL);
-  (void)raise(ending);
+  ending_by(ending);
 }
 
 /* A second such signal; or the alarm: the hook was not called, since the program is in a long C function, or computes
    in a coroutine of its own. */
 static void end_now(int signal_number) {
-  int number = signal_number == SIGALRM ? ending : signal_number;
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, number);
-  (void)signal(number, SIG_DFL);
-  (void)sigprocmask(SIG_UNBLOCK, &set, NULL); /* the handler's own is blocked */
-  (void)raise(number);
+  ending_by(signal_number == SIGALRM ? ending : signal_number);
 }
 
 static void handle_end(int signal_number) {

@@ -34,7 +34,7 @@ local running = setmetatable({}, { __mode = "v" })
 -- Fields that uv.run uses, which is in another file. (The reference leaves out a class without a description.)
 ---@class runnel.uv.Process
 ---@field streams table<string, runnel.uv.Stream> by "stdin", "stdout" and "stderr"
----@field kill_at_exit? table kills the process when the program ends
+---@field ending? runnel.Ending what the process gets when the program ends: nothing, if it is nil
 ---@field world? runnel.sim.World the simulated world in which it runs; nil: it is a real one
 
 ---A process, as spawn returns it. Until the first use of `stdout` or `stderr`, only its last 64 KB are kept.
@@ -47,7 +47,6 @@ local running = setmetatable({}, { __mode = "v" })
 ---@field package handle any luv's; nil when the process has ended
 ---@field package grace number ms from SIGTERM to SIGKILL
 ---@field package closing boolean `close` has been called
----@field package guard? table sends SIGKILL if the program ends during the grace
 ---@field package timer any luv's, while the process is being stopped
 ---@field package detached? boolean
 ---@field package deadline? number when the grace ends, ms
@@ -228,6 +227,14 @@ local function signal_to(self, signal)
   return uv.kill(self.detached and -self.pid or self.pid, signal)
 end
 
+-- Whether processes of the group still run although the process has ended. If there is a process with its number, that
+-- is a later one, and so may the group be.
+local function group_lives(self)
+  if not self.detached or not self.pid or self.world ~= loop.world() then return false end
+  local ok, _, name = uv.kill(self.pid, 0)
+  return not ok and name == "ESRCH" and signal_to(self, 0) ~= nil
+end
+
 ---Sends a signal to the process, or, if it is detached, to its whole process group.
 ---@param signal? string|integer a name, as in "int" or "sigint", or a number; default "term"
 ---@return boolean ok false if the process has ended already
@@ -241,24 +248,27 @@ function Process:kill(signal)
   elseif math.type(signal) ~= "integer" then
     error("kill: the name or number of a signal expected, got a " .. type(signal), 2)
   end
-  if not self.handle then return false, "it has ended" end
+  if not (self.handle or group_lives(self)) then return false, "it has ended" end
   local ok, err = signal_to(self, signal)
   if not ok then return false, err end
   return true
 end
 
--- Kills a process if the program ends during its grace. A separate object, so that only processes that are being
--- stopped have a finalizer.
-local Guard = {}
-
-function Guard:__gc()
-  if self.process.timer then signal_to(self.process, "sigkill") end
+---Lets the process, or its group, get a signal when the program ends; nil: none any more. In a simulated world its host
+---ends it.
+---@param signal? "sigterm"|"sigkill"
+function Process:end_by(signal)
+  if self.world or not self.pid then return end
+  local number = signal and uv.constants[signal:upper()]
+  if self.ending and number then return self.ending:set(number) end
+  if self.ending then self.ending:remove() end
+  self.ending = number and internal.ending(self.detached and -self.pid or self.pid, number) or nil
 end
 
 -- Sends SIGKILL after `ms`. The timer is luv's because that can be stopped; rn.run would wait for an rn.timeout.
 local function begin_grace(self, ms)
   local grace = math.ceil(math.min(ms, FOREVER_MS))
-  self.guard = self.guard or setmetatable({ process = self }, Guard)
+  self:end_by "sigkill"
   self.deadline = core.now() + grace
   self.timer = self.timer or uv.new_timer()
   if self.handle then loop.made_with(self.timer, self.handle) end
@@ -273,6 +283,7 @@ end
 
 -- Closes the streams after the loop's next turn, which reads what the process has written before it ended.
 local function end_grace(self)
+  self:end_by(nil)
   self.timer:stop() -- because loop.close closes it only after the next timers have run
   loop.close(self.timer)
   self.timer = nil
@@ -294,13 +305,16 @@ end
 -- Asks the process to end, and kills it after `ms`.
 local function stop(self, ms)
   if self.closing then
-    if self.handle and core.now() + ms < self.deadline then begin_grace(self, ms) end
+    if not self.timer or core.now() + ms >= self.deadline then return end
+    begin_grace(self, ms)
+    if not self.handle then wait_for_group(self) end
     return
   end
   self.closing = true
-  if not self.handle then return close_streams(self) end
-  self:kill "term"
+  if not self.handle and not group_lives(self) then return close_streams(self) end
+  signal_to(self, "sigterm")
   begin_grace(self, ms)
+  if not self.handle then wait_for_group(self) end
   for name, end_ in pairs(self.streams) do
     if name == "stdin" then end_:close() else end_:drain(name) end
   end
@@ -308,10 +322,17 @@ end
 
 ---Stops the process: sends SIGTERM, closes its input, and sends SIGKILL if it has not ended within its grace. Its
 ---output is read to the end, with or without takes, so that the process can end in good order; the last 64 KB of
----untaken output are kept. Then the channels close. If it is detached, the signals go to its whole process group. Does
----not wait; take from `exit` for that. If the process has already ended, no signal is sent, not even to processes that
----it left behind.
+---untaken output are kept. Then the channels close. If it is detached, the signals go to its whole process group, also
+---once the process itself has ended. Does not wait; take from `exit` for that. If it is not detached and has already
+---ended, no signal is sent, not even to processes that it left behind.
 function Process:close() stop(self, self.grace) end
+
+---It has ended, and all that was wanted of it has come: what it has left behind goes on, unless it is being stopped.
+function Process:leave()
+  if self.closing then return end
+  self.closing = true
+  self:end_by(nil)
+end
 
 ---Stops the process as close does, and parks until it has ended.
 ---@param ms? number after how many ms SIGKILL is sent, if it has not ended; default its grace
@@ -337,6 +358,7 @@ local function start(self, file, for_luv, searches)
     if process then
       running[exit] = nil
       process.handle = nil
+      if not process.detached then process:end_by(nil) end
       if process.timer then wait_for_group(process) end
       if process.streams.stdin then process.streams.stdin:close "the process has ended" end
     end

@@ -97,9 +97,6 @@ local function check_wait()
   error(err, 0) -- the go block has been cancelled
 end
 
--- Kills the process if the program ends while it runs.
-local KillAtExit = { __gc = function(self) self.process:kill() end }
-
 -- Takes all output of the process until it has ended. Returns its runnel.uv.Status, lists of chunks by "stdout" and
 -- "stderr", and the first error.
 local function gather(p, late, options)
@@ -125,7 +122,8 @@ local function gather(p, late, options)
     local value, i, err = alts_index(ops, PRIORITY)
     local name = names[i]
     if name == "late" then
-      fail(("%s: it has not ended within %s ms"):format(file, options.timeout))
+      fail((status and "%s: it has ended, but its output has not within %s ms: a process that it has started has it open"
+        or "%s: it has not ended within %s ms"):format(file, options.timeout))
     elseif texts[name] and value ~= nil then
       local text = texts[name]
       text[#text + 1] = value:sub(1, math.max(0, math.min(#value, limit - sizes[name])) // 1)
@@ -157,11 +155,12 @@ function run.run(options)
   local ok, process = pcall(start, options)
   if not ok then error("run: " .. tostring(process):gsub("^spawn: ", ""), 2) end
   local p <close> = process
-  p.kill_at_exit = setmetatable({ process = p }, KillAtExit)
+  p:end_by "sigterm"
   if p.streams.stdin then p.streams.stdin.tells_source_error = true end
   local late, alarm = set_alarm(options.timeout, tostring(options[1]))
   local _ <close> = alarm
   local status, texts, problem = gather(p, late, options)
+  p:leave()
   if not status then return nil, problem end
   local result = { code = status.code, signal = status.signal }
   for name, text in pairs(texts) do result[name] = table.concat(text) end

@@ -47,6 +47,7 @@ function Catch:stop()
     handle:stop()
     loop.close(handle)
   end
+  core.internal.renew_endings()
 end
 
 -- The channel is unreachable.
