@@ -792,6 +792,15 @@ function core.internal.ending(target, signal) end
 ---Lets signals end these processes again, after a library has restored the default action of a signal.
 function core.internal.renew_endings() end
 
+-- ---- for names of hosts ----
+
+---Looks up a host in a thread of its own, puts a text on the channel, and closes it: a line for each address; or the
+---name of an error, a space, and what it means.
+---@param ch runnel.Channel<any>
+---@param host string
+---@return boolean? begun
+function core.internal.resolve(ch, host) end
+
 -- ---- for the monitor ----
 
 ---Lets another thread ask the scheduler's loop to call a function.

@@ -26,6 +26,9 @@ enum { AGAIN_MS = 10 };
 /* The most connections that are kept. */
 enum { KEPT_CONNECTIONS = 256 };
 
+/* For how many names libcurl may wait at once. */
+enum { RESOLVING = 1000 };
+
 /* The most sockets of a transfer: two attempts to connect, and the pipe of a thread that resolves the name. */
 enum { SOCKETS_EACH = 4 };
 
@@ -110,6 +113,12 @@ static void make_multi(Loop *loop) {
   long sharing = loop->shares ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING;
   (void)curl_multi_setopt(loop->multi, CURLMOPT_PIPELINING, sharing);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS);
+#if LIBCURL_VERSION_NUM >= 0x081400
+  /* Before, each name had a thread of its own; now, while servers of names are silent, others would wait for 20 of them,
+     and so would the end. */
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_RESOLVE_THREADS_MAX, (long)RESOLVING);
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_QUICK_EXIT, 1L);
+#endif
 }
 
 /* ---- transfers ---- */

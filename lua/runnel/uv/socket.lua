@@ -6,6 +6,7 @@ local connection = require "runnel.uv.connection"
 local guard = require "runnel.internal.guard"
 local handshakes = require "runnel.internal.uv.handshakes"
 local loop = require "runnel.internal.uv.loop"
+local names = require "runnel.internal.uv.names"
 
 local uv = loop.uv
 local chan = core.chan
@@ -42,28 +43,11 @@ local function explain(err, host, port)
   return loop.message(err, port and host .. ":" .. port or host)
 end
 
--- The addresses of a host, at least one, by the system's resolver; or nil and an error. Parks.
----@return string[]?
----@return string?
-local function look_up(host)
-  local answers, err, found = core.chan(1), nil, nil
-  local req, problem, name = uv.getaddrinfo(host, nil, { socktype = "stream" }, function(e, list)
-    err, found = e, list
-    answers:offer(true)
-  end)
-  if not req then return nil, loop.message(name or problem, host) end
-  answers:take()
-  if err then return nil, loop.message(err, host) end
-  local addresses = {}
-  for i, entry in ipairs(found) do addresses[i] = entry.addr end
-  return addresses
-end
-
 local function is_address(host) return host:find "^[%d.]+$" ~= nil or host:find(":", 1, true) ~= nil end
 
-local function addresses_of(host)
+local function addresses_of(host, late)
   if is_address(host) then return { host } end
-  return look_up(host)
+  return names.look_up(host, late)
 end
 
 -- The error of a path that is too long. libuv would truncate it.
@@ -103,7 +87,7 @@ local function connect_unix(path, late)
 end
 
 local function connect_tcp(host, port, late)
-  local addresses, err = addresses_of(host)
+  local addresses, err = addresses_of(host, late)
   if not addresses then return nil, err end
   for _, address in ipairs(addresses) do
     local handle = uv.new_tcp()
@@ -333,7 +317,7 @@ end
 -- ---- resolve ----
 
 local function resolve_into(out, host)
-  local addresses, err = look_up(host)
+  local addresses, err = names.look_up(host)
   for _, address in ipairs(addresses or {}) do
     if not out:put(address) then return end
   end
