@@ -137,7 +137,9 @@ static void handle_end(int signal_number) {
     return; /* uncovered: the process has ended */
   }
   ending = signal_number;
-  (void)signal(SIGALRM, end_now);
+  struct sigaction action = {.sa_handler = end_now};
+  (void)sigemptyset(&action.sa_mask);
+  (void)sigaction(SIGALRM, &action, NULL);
   (void)alarm(END_S);
   lua_sethook(traced, end, ANY_EVENT, 1);
   const Sched *S = core_sched();

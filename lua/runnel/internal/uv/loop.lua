@@ -94,7 +94,7 @@ end
 ---@field where? string the line of the call
 ---@field accepted? runnel.uv.Made the same for connections that a listener accepts
 
-local made = setmetatable({}, { __mode = "k" }) ---@type table<userdata, runnel.uv.Made>
+local made = setmetatable({}, { __mode = "k" }) ---@type table<userdata, runnel.uv.Made|false>
 
 ---Says what a handle is for. Called by the go block, or in the call, that represents the program's call.
 ---@param handle userdata
@@ -113,6 +113,10 @@ end
 ---@param other userdata
 function loop.made_with(handle, other) made[handle] = made[other] end
 
+---Says that a handle is a part of what another handle is for, and is not to be shown.
+---@param handle userdata
+function loop.made_inside(handle) made[handle] = false end
+
 ---Says that a handle is a connection that a listener has accepted.
 ---@param handle userdata
 ---@param listener userdata
@@ -130,9 +134,8 @@ local sweeper
 ---@param handle userdata
 ---@return string|false|nil
 function loop.purpose(handle)
-  if handle == sweeper then return false end
-  local by = made[handle]
-  if not by then return nil end
+  local by = handle ~= sweeper and made[handle]
+  if not by then return by end
   return ("%s %q%s"):format(by.what, by.name, by.where and (" (made at %s)"):format(by.where) or "")
 end
 

@@ -62,7 +62,7 @@ local function start(self, place, f)
   local handle = self.handles[self.used + 1]
   if not handle then
     handle = uv.new_fs_event()
-    loop.made_with(handle, self.handles[1])
+    loop.made_inside(handle)
     self.handles[self.used + 1] = handle
   end
   local ok, err, name = handle:start(place, {}, function(problem, file, what)
