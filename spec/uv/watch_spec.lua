@@ -3,6 +3,7 @@
 local both = require "spec.support.in_world"(it)
 local long = require "spec.support.long"
 local patience = require "spec.support.patience"
+local process = require "spec.support.process"
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -240,6 +241,33 @@ describe("uv.watch", function()
     os.execute(("cd %s && ln -s x y && ln -s y x"):format(root))
     assert.same({ nil, root .. "x: ELOOP: too many symbolic links" }, { uv.watch(root .. "x"):take() })
     clear()
+  end)
+
+  it("goes on in a folder that cannot be read while it can tell, and then says why not", function()
+    local dir <close> = process.directory()
+    dir:write("script.lua", [[
+      local uv = require "runnel.uv"
+      local ch = uv.watch "shut/conf"
+      for i = 1, 3 do
+        io.open("act" .. i, "w"):close()
+        local change, err = ch:take()
+        print(change and change.change, change and change.rename, err)
+      end
+    ]])
+    -- Without these capabilities, root is as any user.
+    local result = process.run(dir.path, ([[
+      mkdir shut && echo 1 >shut/conf && chmod 711 shut && chown -R 1 shut || exit
+      weak() { setpriv --bounding-set=-dac_override,-dac_read_search "$@"; }
+      if ! weak true || weak ls shut >shut.list; then echo impossible; exit; fi 2>/dev/null
+      weak '%s' script.lua &
+      until [ -e act1 ]; do sleep 0.01; done; echo 2 >>shut/conf
+      until [ -e act2 ]; do sleep 0.01; done; echo 3 >new; mv new shut/conf
+      until [ -e act3 ]; do sleep 0.01; done; rm shut/conf
+      wait
+    ]]):format(assert(luv.fs_realpath(process.runnel))))
+    if result.out:find "impossible" then return pending "nothing is unreadable here" end
+    assert.same({ "true\tnil\tnil\ntrue\ttrue\tnil\nnil\tnil\tshut/conf: EACCES: permission denied: its folder "
+      .. dir.path .. "/shut must be readable\n", "" }, { result.out, result.err })
   end)
 
   it("says that the limit of watches is reached", function()

@@ -41,6 +41,7 @@ local CHANGE = { change = true }
 ---@field problem? string why there is none
 ---@field due? runnel.uv.Due there will be a look
 ---@field is_shut boolean the file at the path cannot be watched itself, since this program may not read it
+---@field is_blind boolean a folder on the way cannot be watched, since this program may not read it
 ---@field is_closed boolean
 local PathWatch = {}
 PathWatch.__index = PathWatch
@@ -80,10 +81,11 @@ local function watch_name(self, folder, name)
   return start(self, folder .. "/.", function(what, file)
     if file == name then
       if what.rename then return look_later(self, "name") end
-      if not self.is_shut then return end -- it is watched itself
-      look_later(self, "change")
+      if self.is_shut then look_later(self, "change") end -- else it is watched itself
+      if self.is_shut or self.is_blind then look_later(self, "way") end
+    elseif file == "." or file == nil then
+      look_later(self, "way")
     end
-    if file == name or file == "." or file == nil then look_later(self, "way") end
   end)
 end
 
@@ -92,7 +94,7 @@ local function watch_end(self, place, is_folder)
   return start(self, is_folder and place .. "/." or place, function(what, file)
     if is_folder and file ~= "." then return self.on_event(file, what) end
     if what.change then look_later(self, "change") end
-    if what.rename then look_later(self, "way") end
+    if what.rename or self.is_blind then look_later(self, "way") end
   end)
 end
 
@@ -132,7 +134,8 @@ local function walk(self)
       local next_place, problem, cause = place .. "/" .. name, nil, nil
       stat, problem, cause = uv.fs_lstat(next_place)
       if not watched and err ~= "ENOENT" and err ~= "ENOTDIR" then
-        -- It is enough to see that the file itself goes, but then its successor must be there already.
+        -- What happens to the file itself tells that it goes, but then its successor must be there already.
+        self.is_blind = true
         if err ~= "EACCES" or not stat or stat.type == "link" then return nil, nil, limit(err, place) end
       end
       if not stat then return nil, cause or problem end
@@ -156,7 +159,7 @@ end
 -- Stops all watches and begins anew. Returns an error if that is not possible.
 local function begin(self)
   for i = 1, self.used do self.handles[i]:stop() end
-  self.used, self.is_shut = 0, false
+  self.used, self.is_shut, self.is_blind = 0, false, false
   local stat, place, err = walk(self)
   if err then return err end
   self.id, self.problem = stat and id_of(stat), not stat and place or nil
@@ -164,8 +167,9 @@ local function begin(self)
   local watched
   watched, err = watch_end(self, place, stat.type == "directory")
   if watched or err == "ENOENT" or err == "ENOTDIR" then return nil end
-  self.is_shut = err == "EACCES" -- its folder tells of its changes
-  return not self.is_shut and limit(err, place) or nil
+  if err ~= "EACCES" or self.is_blind then return limit(err, place:match "^(.*)/") end
+  self.is_shut = true -- its folder tells of its changes
+  return nil
 end
 
 -- Looks what is at the path now, and tells what has happened.
@@ -213,7 +217,7 @@ function path_watch.new(path, what, on_event, on_error)
   end
   local self = setmetatable({
     path = cwd .. "/" .. path, handles = { loop.made(uv.new_fs_event(), what, path) }, used = 0, on_event = on_event,
-    on_error = on_error, due = nil, is_closed = false, is_shut = false, id = nil, problem = nil,
+    on_error = on_error, due = nil, is_closed = false, is_shut = false, is_blind = false, id = nil, problem = nil,
   }, PathWatch)
   err = begin(self)
   if not err and self.is_shut then err = "EACCES" end
