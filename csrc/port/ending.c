@@ -19,10 +19,10 @@ typedef struct Children {
 /* As the handler of a signal, the children belong to the process and not to a state: with port/sigterm.c the only data
    of the core that does. */
 static struct {
-  pthread_mutex_t lock;   /* for adding and removing */
-  atomic_int number;      /* of children */
-  _Atomic pid_t of;       /* the process that has them, and not one that it has forked */
-  bool is_told_of_exit;   /* exit() will call end_children */
+  pthread_mutex_t lock; /* for adding and removing */
+  atomic_int number;    /* of children */
+  _Atomic pid_t of;     /* the process that has them, and not one that it has forked */
+  bool is_told_of_exit; /* exit() will call end_children */
   Children first;
 } ending = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

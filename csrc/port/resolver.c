@@ -43,9 +43,9 @@ static const char *error_name(int code) {
     int code;
     const char *name;
   } names[] = {
-      {EAI_AGAIN, "EAI_AGAIN"},     {EAI_BADFLAGS, "EAI_BADFLAGS"}, {EAI_FAIL, "EAI_FAIL"},
-      {EAI_FAMILY, "EAI_FAMILY"},   {EAI_MEMORY, "EAI_MEMORY"},     {EAI_NONAME, "EAI_NONAME"},
-      {EAI_SERVICE, "EAI_SERVICE"}, {EAI_SOCKTYPE, "EAI_SOCKTYPE"},
+      {EAI_AGAIN, "EAI_AGAIN"},           {EAI_BADFLAGS, "EAI_BADFLAGS"}, {EAI_FAIL, "EAI_FAIL"},
+      {EAI_FAMILY, "EAI_FAMILY"},         {EAI_MEMORY, "EAI_MEMORY"},     {EAI_NONAME, "EAI_NONAME"},
+      {EAI_SERVICE, "EAI_SERVICE"},       {EAI_SOCKTYPE, "EAI_SOCKTYPE"},
 #ifdef EAI_NODATA
       {EAI_NODATA, "EAI_NODATA"},
 #endif

@@ -86,8 +86,8 @@ describe("the end of a program", function()
           dir:write("script.lua", BEGIN .. how[2])
           dir:write("pids", "")
           local option = (how.option or ""):gsub("PATH", dir.path)
-          os.execute(("%s%s %s %s/script.lua %s/pids >%s/out 2>&1"):format(patience.timeout(), host[2], option, dir.path,
-            dir.path, dir.path))
+          os.execute(("%s%s %s DIR/script.lua DIR/pids >DIR/out 2>&1"):format(patience.timeout(), host[2], option)
+            :gsub("DIR", dir.path), nil)
           local n = 0
           for pid in dir:read("pids"):gmatch "%d+" do
             n = n + 1

@@ -175,12 +175,9 @@ describe("uv.follow", function()
       settle()
       os.rename(path, old)
     end
-    local n, last, line, err = 0, nil, nil, nil
-    while true do
-      line, err = ch:take()
-      if not line then break end
-      n, last = n + 1, line
-    end
+    local n, last = 0, nil
+    for line in ch do n, last = n + 1, line end
+    local _, err = ch:take()
     assert.same({ 65 * 300, "65" }, { n, last })
     assert.equal(path .. ": 64 files were replaced before they were read, which is too slow: lines are lost", err)
     finish()

@@ -74,8 +74,8 @@ describe("names of hosts", function()
       rn.exit(0)
     ]]
     if not output then return pending "the name server cannot be replaced here" end
-    assert.equal("nil\tslow.example:1: ETIMEDOUT: connection timed out\nfalse\tscope: its body had not ended after 10 ms\n",
-      output)
+    assert.equal("nil\tslow.example:1: ETIMEDOUT: connection timed out\n"
+      .. "false\tscope: its body had not ended after 10 ms\n", output)
   end)
 
   it("whose servers are silent delay no request to another host", function()

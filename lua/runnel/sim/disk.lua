@@ -60,8 +60,8 @@ end
 
 local function new_inode(self, path, kind, mode)
   self.last_ino = self.last_ino + 1
-  return { kind = kind, path = path, ino = self.last_ino, mode = mode, data = "", synced = "", writes = {}, is_dirty = false,
-    changed = 0 }
+  return { kind = kind, path = path, ino = self.last_ino, mode = mode, data = "", synced = "", writes = {},
+    is_dirty = false, changed = 0 }
 end
 
 ---@param host runnel.sim.Host

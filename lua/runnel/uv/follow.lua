@@ -149,12 +149,13 @@ local function follow_file(out, queue, pos, max)
   while true do
     -- Looks for the next file before reading, so that no earlier write to this file is missed.
     queue:look()
-    local has_next, err, stat = #queue.files > 1 or queue.err, nil, nil
-    pos, err = read_from(d, pos, emit)
-    if not pos then return false, err end
+    local has_next = #queue.files > 1 or queue.err ~= nil
+    local at, err = read_from(d, pos, emit)
+    if not at then return false, err end
+    pos = at
     if has_next then return emit(nil) end
-    err, stat = d:call(uv.fs_fstat, d.fd)
-    if err then return false, err end
+    local problem, stat = d:call(uv.fs_fstat, d.fd)
+    if problem then return false, problem end
     if stat.size < pos then -- it was truncated
       if not emit(nil) then return false end
       pos, emit = 0, lines.splitter(out, max, path)

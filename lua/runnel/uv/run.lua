@@ -97,6 +97,9 @@ local function check_wait()
   error(err, 0) -- the go block has been cancelled
 end
 
+local LATE_OUTPUT =
+  "%s: it has ended, but its output has not within %s ms: a process that it has started has it open"
+
 -- Takes all output of the process until it has ended. Returns its runnel.uv.Status, lists of chunks by "stdout" and
 -- "stderr", and the first error.
 local function gather(p, late, options)
@@ -122,8 +125,7 @@ local function gather(p, late, options)
     local value, i, err = alts_index(ops, PRIORITY)
     local name = names[i]
     if name == "late" then
-      fail((status and "%s: it has ended, but its output has not within %s ms: a process that it has started has it open"
-        or "%s: it has not ended within %s ms"):format(file, options.timeout))
+      fail((status and LATE_OUTPUT or "%s: it has not ended within %s ms"):format(file, options.timeout))
     elseif texts[name] and value ~= nil then
       local text = texts[name]
       text[#text + 1] = value:sub(1, math.max(0, math.min(#value, limit - sizes[name])) // 1)

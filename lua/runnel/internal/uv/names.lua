@@ -1,5 +1,5 @@
----The addresses of hosts: by the core's threads (csrc/port/resolver.h), because luv has few, which also read files, and a
----server of names that is silent holds each for many seconds; else by luv.
+---The addresses of hosts: by the core's threads (csrc/port/resolver.h), because luv has few, which also read files, and
+---a server of names that is silent holds each for many seconds; else by luv.
 
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"

@@ -113,8 +113,8 @@ end
 
 -- The error that a name cannot be watched.
 local function limit(err, folder)
-  if err == "EACCES" then return ("EACCES: permission denied: its folder %s must be readable"):format(folder) end
-  return LIMITS[err] or err
+  if err ~= "EACCES" then return LIMITS[err] or err end
+  return ("EACCES: permission denied: its folder %s must be readable"):format(folder == "" and "/" or folder)
 end
 
 -- Walks from the root to the end of the path, and watches each step before it looks. Returns the stat of what is there
@@ -131,8 +131,9 @@ local function walk(self)
       place = place:match "^(.*)/" or ""
     elseif name ~= "." then
       local watched, err = watch_name(self, place, name)
-      local next_place, problem, cause = place .. "/" .. name, nil, nil
-      stat, problem, cause = uv.fs_lstat(next_place)
+      local next_place = place .. "/" .. name
+      local found, problem, cause = uv.fs_lstat(next_place)
+      stat = found
       if not watched and err ~= "ENOENT" and err ~= "ENOTDIR" then
         -- What happens to the file itself tells that it goes, but then its successor must be there already.
         self.is_blind = true
@@ -210,16 +211,14 @@ local path_watch = {}
 ---@return runnel.uv.PathWatch? watch
 ---@return string? err
 function path_watch.new(path, what, on_event, on_error)
-  local cwd, err = "", nil
-  if path:sub(1, 1) ~= "/" then
-    cwd, err = uv.cwd()
-    if not cwd then return nil, err end
-  end
+  local cwd, problem = "", nil
+  if path:sub(1, 1) ~= "/" then cwd, problem = uv.cwd() end
+  if not cwd then return nil, problem end
   local self = setmetatable({
     path = cwd .. "/" .. path, handles = { loop.made(uv.new_fs_event(), what, path) }, used = 0, on_event = on_event,
     on_error = on_error, due = nil, is_closed = false, is_shut = false, is_blind = false, id = nil, problem = nil,
   }, PathWatch)
-  err = begin(self)
+  local err = begin(self)
   if not err and self.is_shut then err = "EACCES" end
   if not err then return self end
   self:close()
