@@ -127,9 +127,7 @@ static void end(lua_State *L, lua_Debug *ar) {
 
 /* A second such signal; or the alarm: the hook was not called, since the program is in a long C function, or computes
    in a coroutine of its own. */
-static void end_now(int signal_number) {
-  ending_by(signal_number == SIGALRM ? ending : signal_number);
-}
+static void end_now(int signal_number) { ending_by(signal_number == SIGALRM ? ending : signal_number); }
 
 static void handle_end(int signal_number) {
   if (ending) {
