@@ -251,6 +251,7 @@ void lua_internal_open(lua_State *L) {
   lua_profile_open(L);
   lua_term_open(L);
   lua_spawn_open(L);
+  lua_polled_open(L);
   lua_explore_open(L);
   lua_hosts_open(L);
   lua_setfield(L, -2, "internal");
