@@ -188,6 +188,37 @@ describe("the standard streams of a program that uses runnel.uv", function()
     assert.equal(result.stderr:sub(1, half), result.stderr:sub(half + 1))
   end)
 
+  -- The controlling side of a terminal cannot be opened anew.
+  it("are read and written without waiting also where they cannot be opened anew", function()
+    local descriptors = require("runnel.core").internal.descriptors
+    local fd = luv.fs_open("/dev/ptmx", "r+", 0)
+    if not fd then return pending "there are no pseudoterminals here" end
+    local function flags()
+      local info <close> = assert(io.open("/proc/self/fdinfo/" .. fd))
+      return info:read "a":match "flags:%s*(%d+)"
+    end
+    local before = flags()
+    local reader, writer = descriptors.polled(fd, false), descriptors.polled(fd, true)
+    assert.is_false(reader:read())
+    assert.equal(6, writer:write("hello\n", 1))
+    local text = ""
+    while not text:find "\n" do -- the terminal's echo
+      text = text .. (reader:read() or "")
+      rn.sleep(1)
+    end
+    assert.equal("hello\r\n", text)
+    local lines, total = (("x"):rep(60) .. "\n"):rep(1000), 0
+    repeat
+      local n = writer:write(lines, 1)
+      total = total + (n or 0)
+    until not n
+    assert.is_true(total < 1e6)
+    assert.equal(before, flags())
+    reader:close()
+    writer:close()
+    luv.fs_close(fd)
+  end)
+
   it("can be closed by the program, and nothing else gets their numbers", function()
     dir:write("closed.lua", [[
       local uv = require "runnel.uv"
