@@ -25,6 +25,7 @@
 #include "host/runtime/inspect.h"
 #include "host/runtime/interrupt.h"
 #include "host/script.h"
+#include "port/standard.h"
 
 /* Exit status for an invalid command line, as in most programs; lua5.4 exits with 1. */
 enum { WRONG_USAGE = 2 };
@@ -148,6 +149,7 @@ static void print_time(const Options *o, int64_t began) {
 
 int main(int argc, char **argv) {
   int64_t began = clock_ns();
+  standard_reserve();
   static Command command; /* not on the stack, since threads may outlive `main` and use the bundle */
   command = (Command){.argc = argc, .argv = argv};
   const char *damage = bundle_open(&command.bundle);

@@ -596,6 +596,26 @@ function core.internal.host(n, block) end
 ---@return integer? fd readable once it has ended
 function core.internal.spawn(file, args, env, cwd, stdio, detached) end
 
+---Descriptors that the program shares with others: see lua/internal/polled.c.
+core.internal.descriptors = {}
+
+---Prepares reading or writing a pipe, a terminal or a socket without waiting, and without changing its mode.
+---@param fd integer
+---@param writes boolean
+---@param is_own boolean the program has opened it, non-blocking
+---@return any polled false: it is a file, which is always ready; nil: see the error
+---@return integer? number of the error
+function core.internal.descriptors.polled(fd, writes, is_own) end
+
+---Makes the next read of a file begin further in front.
+---@param fd integer
+---@param n integer how many bytes
+---@return boolean ok false if it has no positions
+function core.internal.descriptors.go_back(fd, n) end
+
+---Opens those of 0, 1 and 2 that are closed, so that nothing else gets these numbers.
+function core.internal.descriptors.reserve() end
+
 ---Sets the names of the hosts, which come before the names of their go blocks.
 ---@param list? string[] by number
 function core.internal.hosts(list) end

@@ -492,6 +492,37 @@ describe("runnel.uv with TLS", function()
       a:close()
     end)
 
+    it("begins TLS on a connection whose lines were read; they go on", function()
+      local conns, port = uv.listen("127.0.0.1", 0)
+      local a = assert(uv.connect("127.0.0.1", port))
+      local b = conns:take()
+      conns:close()
+      local lines = b:lines()
+      a:write "STARTTLS\n"
+      assert.equal("STARTTLS", lines:take())
+      local served = rn.go(function() return b:start_tls(server) end)
+      assert.is_true(a:start_tls(client))
+      assert.is_true(served:take())
+      a:write "one\ntwo\nthree"
+      assert.equal("one", lines:take())
+      a:close()
+      assert.equal("two\nthree", all(b:read()))
+      b:close()
+    end)
+
+    it("refuses lines that were sent with the one that asks for it", function()
+      local conns, port = uv.listen("127.0.0.1", 0)
+      local a = assert(uv.connect("127.0.0.1", port))
+      local b = conns:take()
+      conns:close()
+      a:write "STARTTLS\nsmuggled\n"
+      assert.equal("STARTTLS", b:lines():take())
+      local ok, err = b:start_tls(server)
+      assert.is_false(ok)
+      assert.matches("earlier input was not taken, and it was not encrypted", err)
+      a:close()
+    end)
+
     it("refuses what was sent before it, without encryption", function()
       local a, b = plain_pair()
       a:write "smuggled"

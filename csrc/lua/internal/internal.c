@@ -253,6 +253,7 @@ void lua_internal_open(lua_State *L) {
   lua_ending_open(L);
   lua_resolver_open(L);
   lua_spawn_open(L);
+  lua_polled_open(L);
   lua_explore_open(L);
   lua_hosts_open(L);
   lua_setfield(L, -2, "internal");

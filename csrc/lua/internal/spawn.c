@@ -97,6 +97,7 @@ static bool start(pid_t *pid, const Start *s) {
       high[i] = fcntl(s->fds[i], F_DUPFD_CLOEXEC, 3);
       ok = ok && high[i] >= 0;
     }
+    if (s->fds[i] < 3) continue; /* who shares these is not asked: the process gets them as the program has got them */
     int status = fcntl(s->fds[i], F_GETFL); /* as libuv does: most programs expect descriptors that block */
     if (status >= 0 && status & O_NONBLOCK) fcntl(s->fds[i], F_SETFL, status & ~O_NONBLOCK);
   }

@@ -7,6 +7,7 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
+local standard = require "runnel.internal.uv.standard"
 local stream = require "runnel.uv.stream"
 
 local fail, put_while_open = core.internal.fail, core.internal.moving.put_while_open
@@ -20,37 +21,6 @@ local function check_place(where, what)
   if type(where) == "string" or descriptor.is_descriptor(where) then return end
   local got = where == nil and "nothing" or type(where) == "number" and tostring(where) or "a " .. type(where)
   error(("%s: a path or a file descriptor expected, got %s"):format(what, got), 3)
-end
-
--- ---- pipes, terminals, sockets ----
-
--- The streams by descriptor: libuv allows only one for each.
-local in_use = setmetatable({}, { __mode = "v" })
-
-local function new_handle(kind, fd, readable)
-  if kind == "tty" then return uv.new_tty(fd, readable) end
-  local handle = kind == "tcp" and uv.new_tcp() or uv.new_pipe(false)
-  local ok, err = handle:open(fd)
-  if ok then return handle end
-  loop.close(handle)
-  return nil, err
-end
-
--- Makes a stream of a descriptor and takes ownership of the descriptor. Returns false if the descriptor is a file's,
--- nil and an error if that fails.
-local function stream_over(d, readable)
-  local kind = uv.guess_handle(d.fd)
-  if kind ~= "pipe" and kind ~= "tty" and kind ~= "tcp" then return false end
-  local busy = in_use[d.fd]
-  if busy and busy.handle then return nil, d.name .. " is in use already" end
-  local handle, err = new_handle(kind, d.fd, readable)
-  if not handle then return nil, loop.message(err, d.name) end
-  loop.made(handle, readable and "uv.read" or "uv.write", d.name)
-  local fd = d:give()
-  local over = stream.new(handle, d.name, true)
-  over.standard = fd <= 2 and kind ~= "tty"
-  in_use[fd] = over
-  return over
 end
 
 -- ---- reading ----
@@ -70,26 +40,53 @@ local function each_chunk(d, size, emit)
   end
 end
 
--- `emitter(name)` makes the function that puts the lines of the text, as lines.splitter does; without it the chunks are
--- put as they are.
-local function read_into(out, where, size, emitter)
+-- The same for what is read when it is ready, until `out` closes.
+local function each_ready_chunk(d, emit, out)
+  while true do
+    local chunk, err = d:read(out)
+    if not chunk or chunk == "" then return err end
+    if not emit(chunk) then return nil end
+  end
+end
+
+-- Makes a function that puts chunks as they are.
+local function putter(out, _, unread)
+  return function(chunk)
+    if chunk == nil then return true end
+    if not put_while_open(out, chunk) then return false end
+    if unread then unread:done(0) end
+    return true
+  end
+end
+
+-- What an earlier reader has left comes first.
+local function with_rest(reading, emit)
+  local unread = reading.unread
+  local function add(chunk)
+    if chunk then unread:add(chunk) end
+    return emit(chunk)
+  end
+  local rest = reading.rest
+  reading.rest = nil
+  return add, not rest or rest == "" or add(rest)
+end
+
+-- `emitter(out, name, unread)` makes the function that puts the items of a chunk; called with nil, it puts the rest.
+local function read_into(out, where, size, emitter, reading)
   local opened, problem = descriptor.open(where, O.O_RDONLY)
   if not opened then return out:close(problem) end
   local d <close> = opened
-  local over, err = stream_over(d, true)
-  if over then
-    if emitter then return lines.split(over:read(), out, emitter(d.name)) end
-    over:read(out)
-    return out:done():take()
-  elseif over == nil then
-    return out:close(err)
-  elseif emitter then
-    local emit = emitter(d.name)
-    err = each_chunk(d, size, emit)
-    emit(nil)
-  else
-    err = each_chunk(d, size, function(chunk) return put_while_open(out, chunk) end)
+  if reading and reading.given then return end
+  local err = d:prepare(false)
+  if err then return out:close(err) end
+  local emit, goes_on = emitter(out, d.name, reading and reading.unread), true
+  if reading then emit, goes_on = with_rest(reading, emit) end
+  if goes_on then
+    if d.polled then err = each_ready_chunk(d, emit, out)
+    else err = each_chunk(d, size, emit) end
   end
+  emit(nil)
+  if reading then reading.unread.over = true end
   out:close(err)
 end
 
@@ -106,7 +103,8 @@ function file.read(where)
   check_place(where, "read")
   loop.check "read"
   local out = loop.chan(where)
-  guard.started(guard.go(guard.close, out, read_into, out, where, SIZE), "uv.read")
+  local reading = standard.reading(where, out)
+  guard.started(guard.go(guard.close, out, read_into, out, where, SIZE, putter, reading), "uv.read")
   return out
 end
 
@@ -122,12 +120,13 @@ function file.lines(where, opts)
   local pieces = opts and opts.pieces
   loop.check "lines"
   local out = pieces and loop.chan(where) or lines.chan(where)
-  local function emitter(name)
-    if pieces then return lines.gatherer(out, pieces, max, name) end
-    return lines.splitter(out, max, name)
+  local function emitter(_, name, unread)
+    if pieces then return lines.gatherer(out, pieces, max, name, unread) end
+    return lines.splitter(out, max, name, unread)
   end
   local size = math.min(math.max(pieces or 0, SIZE), MOST)
-  guard.started(guard.go(guard.close, out, read_into, out, where, size, emitter), "uv.lines")
+  local reading = standard.reading(where, out, pieces and lines.after_piece(pieces) or lines.after)
+  guard.started(guard.go(guard.close, out, read_into, out, where, size, emitter, reading), "uv.lines")
   return out
 end
 
@@ -163,29 +162,23 @@ local function gather(take, ch, newline)
   return table.concat(parts)
 end
 
-local function write_to_file(d, next_text, count, syncs)
-  while true do
-    local text, problem = next_text()
-    if not text then return problem or syncs and d:call(uv.fs_fsync, d.fd) or nil end
-    repeat
-      local err, n = d:call(uv.fs_write, d.fd, text, -1)
-      if err then return err end
-      count(n)
-      text = text:sub(n + 1)
-    until text == ""
-  end
+-- Writes some of the text, from a position on. Returns an error, or how many bytes.
+local function write_some(d, text, from, result)
+  if d.polled then return d:write(text, from, result) end
+  return d:call(uv.fs_write, d.fd, from > 1 and text:sub(from) or text, -1)
 end
 
-local function write_to_stream(over, next_text, count)
+local function write_to(d, next_text, count, result, syncs)
   while true do
     local text, problem = next_text()
-    if not text then
-      over:shutdown()
-      return problem
-    end
-    local ok, err = over:write(text)
-    if not ok then return err end
-    count(#text)
+    if not text then return problem or syncs and not d.polled and d:call(uv.fs_fsync, d.fd) or nil end
+    local from = 1
+    repeat
+      local err, n = write_some(d, text, from, result)
+      if not n then return err end
+      count(n)
+      from = from + n
+    until from > #text
   end
 end
 
@@ -205,13 +198,7 @@ local function write_from(result, ch, where, flags, opts)
     return value, failure
   end
   local function next_text() return gather(take, ch, opts and opts.lines and "\n" or nil) end
-  local over, err = stream_over(d, false)
-  if over then
-    err = write_to_stream(over, next_text, count)
-    over:close()
-  elseif over == false then
-    err = write_to_file(d, next_text, count, opts and opts.sync)
-  end
+  local err = d:prepare(true) or write_to(d, next_text, count, result, opts and opts.sync)
   if err == nil then result:offer(written) end
   stream.refuse(ch, err)
   if err == nil then result:close()

@@ -4,18 +4,16 @@
 ---it does not, they are collected when they become unreachable, and the handle is closed.
 
 local core = require "runnel.core"
-local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
 local secure = require "runnel.internal.uv.secure"
+local unread = require "runnel.internal.uv.unread"
+local writing = require "runnel.internal.uv.writing"
 local internal = core.internal
 
-local chan, on_close = core.chan, internal.on_close
-local alts, put_later = internal.moving.alts, internal.moving.put_later
-local fail, pass_on = internal.fail, internal.pass_on
-local offer = core.methods.offer
-local PRIORITY = { priority = true }
+local on_close, put_later = internal.on_close, internal.moving.put_later
+local offer, end_writing, release = core.methods.offer, writing.end_writing, writing.release
 
 -- Without the end of the session, the connection may have been cut on the way, and bytes may be missing.
 local CUT = "the connection was cut: it has ended without TLS's close_notify"
@@ -23,54 +21,27 @@ local CUT = "the connection was cut: it has ended without TLS's close_notify"
 -- How many bytes are kept of an untaken output whose writer must not block.
 local KEPT = 64 * 1024
 
----@class runnel.uv.Stream
----@field handle any luv's; nil once it is closed
----@field session? any of TLS
----@field label? string the name of its channels, if it differs from the name in messages
----@field input? runnel.Channel<string> the chunks that are read
----@field input_lines? runnel.Channel<string> the lines of those
----@field output? runnel.Channel<any> the values to write
----@field stopped? runnel.Channel<any> closes when nothing more can be written; made together with `output`
----@field ended? string why nothing more can be written
----@field source_error? any the error with which `output` closed, or the error of an invalid value on it
----@field tells_source_error? boolean the stream's creator reports `source_error` to the program
+---@class runnel.uv.Stream: runnel.uv.Writing
+---@field input? runnel.Channel<string> the chunks that are read, for the reader; nil if there is none
+---@field input_lines? runnel.Channel<string> the lines of those, if the reader reads lines
+---@field is_shared boolean the program has made `input`
+---@field unread? runnel.uv.Unread what such a reader has got
+---@field over boolean there is nothing more to read
+---@field over_err? any the error with which reading ended
 ---@field reading boolean luv reads
 ---@field slot? table through which luv's callback refers to the stream (`reader`)
 ---@field held? runnel.uv.Held what has been read and has no taker yet
 ---@field drained? string the error's name for a stream that must be read on without takes
 ---@field dropped integer how many bytes of what was read have been dropped
 ---@field lost? string the error with which `input` closes then
----@field standard? boolean it is standard input, output or error, which other programs use as well
----@field one_way? boolean the handle closes when reading ends, or when writing ends
 ---@field by_lines? boolean it is to be read by lines
 ---@field max? integer how many bytes such a line may have
 local Stream = {}
 Stream.__index = Stream
 Stream.__name = "runnel.uv.stream"
+Stream.write, Stream.writer, Stream.shutdown = writing.methods.write, writing.methods.writer, writing.methods.shutdown
 
 -- ---- the end ----
-
--- Closes a channel that will have no more takes, and empties it, so that waiting puts end. `failed`: the name in the
--- report if the reason is an error; it is reported unless a take gets it.
-local function refuse(ch, reason, failed)
-  if failed then fail(ch, reason, nil, failed) else ch:close(reason) end
-  while (#ch > 0 or ch:stats().puts > 0) and ch:poll() ~= nil do end
-end
-
--- Ends writing: nothing more can be written. `failed` as for refuse.
-local function end_writing(self, reason, failed)
-  self.ended = self.ended or reason
-  if self.stopped then self.stopped:close() end
-  if self.output then refuse(self.output, reason, failed) end
-end
-
-local function release(self)
-  local handle = self.handle
-  if not handle then return end
-  self.handle = nil
-  if self.standard then handle:set_blocking(true) end -- as it was before
-  loop.close(handle)
-end
 
 -- Takes the held chunks; returns them as one, or nil if there are none.
 local function take_held(self)
@@ -84,11 +55,21 @@ local function take_held(self)
   return held.size > 0 and table.concat(held) or nil
 end
 
+-- The reader gets a chunk.
+local function record(self, chunk)
+  if self.unread then self.unread:add(chunk) end
+end
+
 -- Ends the input: the stream reads no more.
 local function end_input(self, err)
+  if self.over then return end
+  self.over, self.over_err = true, err
   if self.input then
     local chunk = take_held(self)
-    if chunk then put_later(self.input, chunk, guard.nothing) end
+    if chunk then
+      record(self, chunk)
+      put_later(self.input, chunk, guard.nothing)
+    end
     self.input:close(self.lost or err)
   elseif self.held then
     self.held.ended, self.held.err = true, err
@@ -113,10 +94,14 @@ Stream.__gc = release
 
 -- ---- reading ----
 
-local function stop_reading(self, slot, err)
-  if not self.reading and not slot.paused then return end
+local function stop(self, slot)
   if self.handle and self.reading then self.handle:read_stop() end
   self.reading, slot.paused, slot.stream = false, false, nil
+end
+
+local function stop_reading(self, slot, err)
+  if not self.reading and not slot.paused then return end
+  stop(self, slot)
   end_input(self, err)
   if self.one_way then release(self) end
 end
@@ -148,7 +133,9 @@ local function pause(self, slot, chunk)
     if self.reading then self.handle:read_stop() end
     slot.stream, slot.paused, self.reading = nil, true, false
   end
-  put_later(self.input, chunk, function()
+  local input = self.input
+  put_later(input, chunk, function()
+    if self.input ~= input then return end
     if self.held then hand_out(self)
     elseif slot.paused and self.handle then read(self, slot) end
   end)
@@ -158,8 +145,13 @@ end
 function hand_out(self)
   local held = self.held
   local chunk = take_held(self)
-  if chunk then pause(self, self.slot, chunk) end
-  if held.ended then self.input:close(self.lost or held.err) end
+  if chunk then
+    record(self, chunk)
+    pause(self, self.slot, chunk)
+  end
+  if not held.ended then return end
+  self.slot.paused = false
+  self.input:close(self.lost or held.err)
 end
 
 -- Adds a chunk and drops the oldest ones beyond the limit.
@@ -194,8 +186,12 @@ local function reader()
     if session then
       chunk, ended, why = decrypt(self, chunk)
     end
-    if chunk and self.held then hold(self.held, chunk)
-    elseif chunk and offer(self.input, chunk) == nil then pause(self, slot, chunk) end
+    if chunk and self.held then
+      hold(self.held, chunk)
+    elseif chunk then
+      record(self, chunk)
+      if offer(self.input, chunk) == nil then pause(self, slot, chunk) end
+    end
     if ended then stop_reading(self, slot, why) end
   end
   return slot
@@ -218,6 +214,31 @@ function Stream:drain(what)
   read(self, self.slot)
 end
 
+-- Takes all that waits on a channel.
+local function drain(ch)
+  local parts = {}
+  for chunk in ch.poll, ch do parts[#parts + 1] = chunk end
+  return table.concat(parts)
+end
+
+-- Ends the reader. What it has got and has not handed out is held for the next one. `why`: the error with which its
+-- channel closes, if it is open.
+local function end_reader(self, why)
+  local input, slot, lines_of = self.input, self.slot, self.unread
+  if not input then return end
+  stop(self, slot)
+  self.input, self.input_lines, self.unread = nil, nil, nil
+  if not lines_of then input:close(why) end
+  local text = self.is_shared and "" or drain(input) -- a shared one has chunks of other streams, too
+  if lines_of then
+    input:close()
+    text = lines_of:back(why)
+  end
+  if text == "" and not self.over then return end
+  self.held = new_held(self.name)
+  self.held[1], self.held.size, self.held.ended, self.held.err = text, #text, self.over, self.over_err
+end
+
 -- Calls a function when the channel closes. Several streams may read into one channel, so functions set before are
 -- called, too.
 local function watch(ch, f)
@@ -229,129 +250,60 @@ local function watch(ch, f)
   end)
 end
 
----Reads the incoming data, as a channel of strings of any size. It closes at the end, or with an error. Closing it ends
----reading. Every call returns the same channel; each chunk goes to one taker.
----@param ch? runnel.Channel<any> the channel to use
----@return runnel.Channel<string> chunks
-function Stream:read(ch)
-  if self.input then return self.input end
-  self.input = ch or loop.chan(self.label or self.name)
-  local is_held = self.held ~= nil
+-- Begins to read into a new channel, or into the program's.
+local function begin_reader(self, ch)
+  local input, is_held = ch or loop.chan(self.label or self.name), self.held ~= nil
+  self.input, self.is_shared, self.slot = input, ch ~= nil, self.slot or reader()
+  local slot = self.slot
   if is_held then hand_out(self) end
   if not self.handle then
-    self.input:close(self.ended)
-    return self.input
+    input:close(self.ended)
+    return input
   end
-  local slot = self.slot or reader()
-  watch(self.input, function() stop_reading(self, slot) end)
+  watch(input, function()
+    if self.input ~= input or self.over then return end
+    if self.one_way then stop_reading(self, slot)
+    elseif not self.unread then end_reader(self)
+    else stop(self, slot) end
+  end)
   if not is_held then read(self, slot) end
-  return self.input
+  return input
 end
 
----Reads the same as a channel of lines, without their newlines, which are "\n" or "\r\n". Use either this or read.
+-- What is told to those that take from a channel of an earlier reader.
+local function replaced(self) return (self.name or "stream") .. ": another call of read or lines reads it now" end
+
+---Reads the incoming data, as a channel of strings of any size. It closes at the end, or with an error. Every call
+---returns the same channel, until it is closed or lines is called; each chunk goes to one taker. What it has not handed
+---out then belongs to the next channel.
+---@param ch? runnel.Channel<any> the channel to use; what it has been given is not given back
+---@return runnel.Channel<string> chunks
+function Stream:read(ch)
+  if self.input and not self.input_lines then return self.input end
+  end_reader(self, replaced(self))
+  return begin_reader(self, ch)
+end
+
+---Reads the same as a channel of lines, without their newlines, which are "\n" or "\r\n". Every call returns the same
+---channel, until it is closed or read is called.
 ---@param opts? { max?: integer } `max`: how many bytes a line may have, default 1 MB. Later calls cannot change it
 ---@return runnel.Channel<string> lines closes with an error if a line is longer
 function Stream:lines(opts)
   local max = lines.max(opts, "lines") or self.max
-  if not self.input_lines then self.input_lines = lines.of(self:read(), max, self.name) end
-  return self.input_lines
-end
-
--- ---- writing ----
-
--- A process may end before it has read its whole input; its status tells that, so it is not reported as an error.
-local function failed(self, err)
-  local message = loop.message(err, self.name)
-  end_writing(self, message, not self.one_way and "a writer" or nil)
-  return false, message
-end
-
--- Writes the rest that libuv could not write at once.
-local function write_rest(self, data)
-  local answer = chan(1)
-  local req, err, name = self.handle:write(data, function(status)
-    answer:offer(status or true)
-    return self -- refers to `self`, so that it is not collected during the write
-  end)
-  if not req then return failed(self, name or err) end
-  local status = answer:take()
-  if status == true then return true end
-  if self.ended then return false, self.ended end
-  return failed(self, status)
-end
-
----Writes a string; parks until the system has taken all of it.
----@param data string|number
----@return boolean ok false if the stream is closed, or the other end has gone
----@return string? err
-function Stream:write(data)
-  if type(data) ~= "string" then
-    if type(data) ~= "number" then
-      error(("write: a string expected, got %s"):format(data == nil and "nothing" or "a " .. type(data)), 2)
-    end
-    data = tostring(data)
+  if self.input_lines then return self.input_lines end
+  end_reader(self, replaced(self))
+  local out = lines.chan(self.label or self.name)
+  local got = not self.one_way and unread.new(out, lines.after) or nil -- a one-way stream has no second reader
+  self.unread = got
+  local input = begin_reader(self)
+  self.input_lines = out
+  if got then
+    on_close(out, function()
+      if self.input_lines == out and not got.over then end_reader(self) end
+    end)
   end
-  if self.ended or not self.handle then return false, self.ended end
-  if self.session and data ~= "" then
-    local bytes, why = self.session:send(data)
-    if not bytes then return failed(self, why) end
-    data = bytes
-  end
-  local n, err, name = self.handle:try_write(data)
-  if n == #data then return true end
-  if n then return write_rest(self, data:sub(n + 1)) end
-  if name == "EAGAIN" then return write_rest(self, data) end
-  return failed(self, name or err)
-end
-
----Ends writing: the other end reads what has been written, and then the end. Reading goes on.
-function Stream:shutdown()
-  if self.ended or not self.handle then return end
-  if self.output and not self.output:closed() then return self.output:close() end -- write_all calls this at the end
-  end_writing(self, "it has been shut down")
-  local function done()
-    if self.one_way then release(self) end
-  end
-  local bytes = self.session and self.session:finish()
-  if bytes then self.handle:write(bytes) end
-  if not self.handle:shutdown(done) then done() end
-end
-
--- Writes the values of a channel, until it closes or nothing more can be written.
-local function write_all(self, ch)
-  local stop = { self.stopped, ch }
-  while true do
-    local value, i, err = alts(stop, PRIORITY)
-    if i == 1 then return refuse(ch, self.ended) end
-    if value == nil then
-      self.source_error = err
-      if err == nil then return self:shutdown() end
-      if not self.tells_source_error then pass_on(err, self.input, ch) end
-      return self:close(err)
-    end
-    if type(value) ~= "string" and type(value) ~= "number" then
-      self.source_error = ("%s: only strings can be written, not a %s"):format(self.name or "stream", type(value))
-      if not self.tells_source_error then fail(ch, self.source_error, nil, "a writer") end
-      return self:close(self.source_error)
-    end
-    self:write(value)
-  end
-end
-
----Makes a channel whose values are written. Closing it ends writing, as shutdown does; closing it with an error closes
----the stream. It closes with an error when nothing more can be written.
----@param ch? runnel.Channel<any> the channel to use
----@return runnel.Channel<string>
-function Stream:writer(ch)
-  if ch then check.chan(ch, "writer: channel") end
-  if self.output then return self.output end
-  self.output, self.stopped = ch or loop.chan(self.label or self.name), chan()
-  if self.ended or not self.handle then
-    refuse(self.output, self.ended)
-  else
-    guard.started(guard.go(Stream.close, self, write_all, self, self.output), "a writer")
-  end
-  return self.output
+  lines.feed(input, out, max, self.name, got)
+  return out
 end
 
 -- ---- TLS ----
@@ -360,7 +312,7 @@ end
 ---@return string? err
 function Stream:suspend()
   local input = self.input
-  if self.held or input and (#input > 0 or input:stats().puts > 0) then
+  if self.held or input and (#input > 0 or input:stats().puts > 0) or self.unread and self.unread:rest() ~= "" then
     return "earlier input was not taken, and it was not encrypted"
   end
   if not self.reading then return nil end
@@ -374,10 +326,17 @@ end
 function Stream:secure(text, ended)
   self.slot = self.slot or reader()
   if not self.input then
-    if text or ended then self.held = { text, what = self.name, size = #(text or ""), dropped = 0, ended = ended } end
+    if not (text or ended) then return end
+    self.held, self.over = new_held(self.name), ended or false
+    self.held[1], self.held.size, self.held.ended = text, #(text or ""), ended
     return
   end
-  if text then pause(self, self.slot, text) elseif not ended then read(self, self.slot) end
+  if text then
+    record(self, text)
+    pause(self, self.slot, text)
+  elseif not ended then
+    read(self, self.slot)
+  end
   if not ended then return end
   self.slot.paused = false
   end_input(self)
@@ -385,7 +344,7 @@ end
 
 -- ---- making one ----
 
-local stream = { Stream = Stream, refuse = refuse }
+local stream = { Stream = Stream, refuse = writing.refuse }
 
 ---@param handle any luv's
 ---@param name? string for messages
@@ -394,7 +353,7 @@ local stream = { Stream = Stream, refuse = refuse }
 function stream.new(handle, name, one_way)
   loop.ignore_sigpipe()
   local self = setmetatable({
-    handle = handle, name = name, one_way = one_way, reading = false, dropped = 0,
+    handle = handle, name = name, one_way = one_way, reading = false, dropped = 0, over = false, is_shared = false,
     -- Makes room for later fields.
     input = nil, slot = nil, held = nil, output = nil, ended = nil, source_error = nil,
   }, Stream)

@@ -48,7 +48,8 @@ local function putter(out)
   end
 end
 
-local function too_long(out, max, name)
+local function too_long(out, max, name, unread)
+  if unread then unread.over = true end
   out:close(("%s: a line is longer than %d bytes; the option max allows longer ones"):format(name or "stream", max))
   return false
 end
@@ -59,8 +60,9 @@ end
 ---@param out runnel.Channel<string>
 ---@param max? integer
 ---@param name? string of what is read, for the error
+---@param unread? runnel.uv.Unread has got the chunks
 ---@return fun(chunk: string?): boolean
-function lines.splitter(out, max, name)
+function lines.splitter(out, max, name, unread)
   max = max or MAX
   local put = putter(out)
   local parts, n, size = {}, 0, 0 -- the parts of a line that continues in the next chunk; how many; their bytes
@@ -68,13 +70,13 @@ function lines.splitter(out, max, name)
   -- Puts a line whose end was a newline.
   local function put_line(line)
     if byte(line, -1) == 13 then line = sub(line, 1, -2) end
-    if #line > max then return too_long(out, max, name) end
+    if #line > max then return too_long(out, max, name, unread) end
     return put(line)
   end
 
   return function(chunk)
     if chunk == nil then
-      if size > max then return too_long(out, max, name) end
+      if size > max then return too_long(out, max, name, unread) end
       return n == 0 or put(concat(parts, "", 1, n))
     end
     local from, to = 1, find(chunk, "\n", 1, true)
@@ -97,10 +99,11 @@ function lines.splitter(out, max, name)
     until state
     if from <= #chunk then
       n = n + 1
-      parts[n] = sub(chunk, from)
+      parts[n] = from == 1 and chunk or sub(chunk, from)
       size = size + #parts[n]
-      if size > max + 1 then return too_long(out, max, name) end -- one more than `max`, because it may be the "\r"
+      if size > max + 1 then return too_long(out, max, name, unread) end -- one more than `max`: it may be the "\r"
     end
+    if unread then unread:done(size) end
     return not out:closed() -- so that an endless line stops, too
   end
 end
@@ -112,8 +115,9 @@ end
 ---@param n integer
 ---@param max? integer
 ---@param name? string of what is read, for the error
+---@param unread? runnel.uv.Unread has got the chunks
 ---@return fun(chunk: string?): boolean
-function lines.gatherer(out, n, max, name)
+function lines.gatherer(out, n, max, name, unread)
   max = max or MAX
   local put = putter(out)
   local parts, count, size = {}, 0, 0 -- the parts of the next piece; the number of strings; their bytes
@@ -125,40 +129,50 @@ function lines.gatherer(out, n, max, name)
       local rest = sub(chunk, from, to)
       count = count + 1
       parts[count], size = rest, size + #rest
-      if size - n > max then return too_long(out, max, name) end
-      if not to then return not out:closed() end
+      if size - n > max then return too_long(out, max, name, unread) end
+      if not to then break end
       if not put(concat(parts, "", 1, count)) then return false end
       from, parts, count, size = to + 1, {}, 0, 0
-      if from > #chunk then return true end
+      if from > #chunk then break end
     end
+    if unread then unread:done(size) end
+    return not out:closed()
   end
 end
 
----Passes the strings of a channel of chunks to a function that puts their lines on another channel, until either of the
----two closes; then closes the other one.
----@param chunks runnel.Channel<string>
----@param out runnel.Channel<string>
----@param emit fun(chunk: string?): boolean as lines.splitter makes it
-function lines.split(chunks, out, emit)
+---Where a line ends, for Unread: the position of its newline, or of the end of the text.
+---@param text string
+---@param from integer where it begins
+---@return integer
+function lines.after(text, from) return find(text, "\n", from, true) or #text end
+
+---The same for a piece of n bytes, and the rest of its last line.
+---@param n integer
+---@return fun(text: string, from: integer): integer
+function lines.after_piece(n)
+  return function(text, from) return find(text, "\n", from + n - 1, true) or #text end
+end
+
+local function split(chunks, out, emit, unread)
   local next_chunk = ends.source(chunks)
   local chunk, _, err
   repeat
     chunk, _, err = next_chunk(chunks, out)
   until not emit(chunk) or chunk == nil
+  if unread and chunk == nil then unread.over = true end
   out:close(err)
   chunks:close()
 end
 
----Makes a channel of the lines of a channel of chunks. Closing either of the two closes the other.
+---Puts the lines of a channel of chunks on another channel. Closing either of the two closes the other.
 ---@param chunks runnel.Channel<string>
+---@param out runnel.Channel<string>
 ---@param max? integer
 ---@param name? string
----@return runnel.Channel<string>
-function lines.of(chunks, max, name)
-  local out = lines.chan(chunks:name())
-  guard.started(guard.go(guard.close, { out, chunks }, lines.split, chunks, out, lines.splitter(out, max, name)),
-    "lines")
-  return out
+---@param unread? runnel.uv.Unread has got the chunks
+function lines.feed(chunks, out, max, name, unread)
+  local emit = lines.splitter(out, max, name, unread)
+  guard.started(guard.go(guard.close, { out, chunks }, split, chunks, out, emit, unread), "lines")
 end
 
 return lines

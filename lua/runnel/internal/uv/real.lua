@@ -2,6 +2,9 @@
 ---(csrc/site/runnel.internal.uv.real.lua).
 
 local core = require "runnel.core"
+
+core.internal.descriptors.reserve() -- before luv opens descriptors
+
 local need = require "runnel.internal.need"
 local luv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 local driver = require "runnel.driver.luv"
