@@ -11,6 +11,7 @@
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/turn.h"
+#include "sim/busy.h"
 #include "states/chan_shared.h"
 #include "states/shared_handle.h"
 #include "tracing/trace.h"
@@ -271,7 +272,9 @@ static void set_integer(lua_State *L, const char *key, lua_Integer n) {
 
 /* ch:stats() -> table */
 static int chan_lua_stats(lua_State *L) {
+  static const Operation operation = {.name = "stats"};
   Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
+  turn_count(L, ch, &operation);
   ChanStats stats = full_stats(L, ch);
   lua_createtable(L, 0, 11);
   attr_push(L, 1, ATTR_NAME);
@@ -494,6 +497,7 @@ static int core_promise_chan(lua_State *L) {
 /* timeout(ms) -> ch */
 static int core_timeout(lua_State *L) {
   int64_t ns = check_ms(L, 1, "timeout");
+  if (ns == 0) busy_add(sched_self(L), BUSY_POLL);
   timer_push_timeout(L, sched_self(L), ns);
   return 1;
 }

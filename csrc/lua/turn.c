@@ -6,6 +6,7 @@
 #include "blocks/driver.h"
 #include "blocks/sched.h"
 #include "errors/error.h"
+#include "sim/busy.h"
 
 /* Whether the caller runs outside the loop, so that it can run it. */
 static bool is_outside(const Sched *S) { return !S->current && !S->running && !S->inside; }
@@ -51,6 +52,7 @@ void turn_have(lua_State *L, Sched *S, const Chan *ch, const Operation *op) {
      its cancellation. */
   lua_pushinteger(L, has_others(S) && !is_told ? 0 : (lua_Integer)S->vain);
   alt->nresults = 1; /* that number: so a go block that is cancelled meanwhile goes on, and its next wait raises */
+  busy_add(S, TURN);
   alt_make_ready(S, alt);
   S->world.turned = &alt->own.waiter.link;
   (void)park_wait(L, S, alt, op, again);
