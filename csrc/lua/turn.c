@@ -6,6 +6,7 @@
 #include "blocks/driver.h"
 #include "blocks/sched.h"
 #include "errors/error.h"
+#include "errors/origin.h"
 #include "sim/busy.h"
 
 /* Whether the caller runs outside the loop, so that it can run it. */
@@ -41,12 +42,26 @@ static void run_others(lua_State *L, Sched *S) {
   S->vain = vain;
 }
 
+/* Whether a function of the library calls the running C function, for an operation that it may rely on not to wait: on
+   any but an alts. */
+static bool is_of_library(lua_State *L, const Operation *op) {
+  lua_Debug ar;
+  if (op->flags & ALT_SELECT) return false;
+  for (int level = 1; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "S", &ar);
+    if (ar.what[0] != 'C') return origin_is_library(L, &ar);
+  }
+  return false;
+}
+
 void turn_have(lua_State *L, Sched *S, const Chan *ch, const Operation *op) {
+  if (is_of_library(L, op)) return;
   if (is_outside(S)) run_others(L, S);
   if (!can_park(L, S)) return;
   const Go *go = S->current;
   Alt *alt = &S->current->alt;
-  bool is_told = go->chan.flags & CHAN_TOLD, has_no_effect = ch && (chan_is_closed(ch) || ch->buf.kind == BUFFER_PROMISE);
+  bool is_told = go->chan.flags & CHAN_TOLD;
+  bool has_no_effect = ch && (chan_is_closed(ch) || ch->buf.kind == BUFFER_PROMISE);
   if (has_no_effect && alt->flags & ALT_CANCEL && !is_told) (void)park_begin(L, S, op);
   /* What has come to nothing counts on if nothing else runs meanwhile, or the go block only goes on because it catches
      its cancellation. */

@@ -4,7 +4,8 @@
 
    An operation counts if it may complete at once any number of times: not the put and the take of an open channel
    without a buffer, so these cost nothing. The turn comes before the operation, which has done nothing until then. Where
-   the caller cannot park (park.h), there is no turn. */
+   the caller cannot park (park.h), there is no turn. Nor where the library's own Lua code calls an operation: it relies on
+   polls and the like not to let others run in the middle of a change. */
 #ifndef RUNNEL_LUA_TURN_H
 #define RUNNEL_LUA_TURN_H
 

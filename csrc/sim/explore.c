@@ -165,7 +165,8 @@ static bool is_late(const Explore *e) {
 
 /* How many of the ready go blocks may be next: all but one that has just let the others run (lua/turn.h). */
 static uint32_t count_next(const World *w) {
-  return w->nready - (w->nready > 1 && w->ready.first->prev == w->turned);
+  bool has_turned = w->nready > 1 && w->ready.first->prev == w->turned;
+  return w->nready - has_turned;
 }
 
 Link *explore_next(lua_State *L, Sched *S) {

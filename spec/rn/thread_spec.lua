@@ -1168,7 +1168,7 @@ describe("rn.threads", function()
           local what, go_on, told = table.unpack(job)
           if what == "computes" then
             told:put(what)
-            repeat until go_on:closed()
+            coroutine.wrap(function() repeat until go_on:closed() end)() -- where it lets no others run
             return
           end
           repeat

@@ -497,7 +497,8 @@ At the end:
 
     it("steps: if all runs are given up it fails, since it has checked nothing, and shows the end of one", function()
       local err = message(function() while sim.choose(2) > 0 do rn.yield() end end, { steps = 50, seconds = 0.01 })
-      assert.matches("^sim.explore: each of the [%d,]+ runs was given up, so nothing was checked: more than 50 steps", err)
+      assert.matches("^sim.explore: each of the [%d,]+ runs was given up, so nothing was checked: more than 50 steps",
+        err)
       assert.matches("\n *50 +f +sim.choose%(2%) is 1 %([^)]*%)\n +yields %(explore_spec.lua:%d+%)$", err)
       err = message(function() -- time passes, but the program never ends
         local never = rn.chan()
@@ -755,9 +756,9 @@ describe("sim.explore finds what goes on for ever:", function()
       end
       local err = message(program, { seconds = 1 })
       assert.matches("^sim.explore: livelock: a go block was ready at each of 10000 steps, so none waits for a time "
-        .. "%(schedule 1%)\ngo blocks that go on for ever:\n  #%d+ %(looper%): %l+[^\n]* at [^\n]*explore_spec.lua", err)
+        .. "%(schedule 1%)\ngo blocks that go on for ever:\n  #%d+ %(looper%): %l+[^\n]* at [^\n]*explore_spec", err)
       assert.matches("\n *10000 +looper +[^\n]*%(explore_spec.lua:%d+%)", err)
-      if name:find "a[nl]" then return end -- sim.run takes longer to find it
+      if name ~= "a take from a closed channel" then return end -- sim.run takes longer to find it
       local ok
       ok, err = pcall(sim.run, program)
       assert.is_false(ok)

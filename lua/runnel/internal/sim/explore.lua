@@ -320,7 +320,7 @@ end
 ---@class runnel.Explored
 ---@field schedules integer how many were run; or, of all, how many there are
 ---@field all boolean whether the program has no other schedule
----@field given_up? integer how many of them were given up, since they took more steps than the option `steps`; nil: none
+---@field given_up? integer how many of them were given up, since they took more steps than the option `steps` allows
 local Explored = {}
 
 function Explored:__tostring()
