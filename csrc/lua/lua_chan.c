@@ -172,7 +172,7 @@ static bool is_on_caller(lua_State *L, int i) { return lua_isnoneornil(L, i) || 
 static int chan_lua_take_async(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take_async", "ch:take_async(f)");
   check_callable(L, 2, "take_async");
-  turn_count(L, ch, &TAKE_ASYNC);
+  if (turn_counts(ch) || chan_can(ch, false)) turn_count(L, ch, &TAKE_ASYNC);
   bool on_caller = is_on_caller(L, 3);
   lua_settop(L, 2);
   async_begin(L, ch, false, on_caller, false);
@@ -189,7 +189,7 @@ static int nothing(lua_State *L) {
 static int chan_lua_put_async(lua_State *L) {
   Chan *ch = check_chan(L, 1, "put_async", "ch:put_async(v, f)");
   check_value(L, 2, "put_async");
-  turn_count(L, ch, &PUT_ASYNC);
+  if (turn_counts(ch) || chan_can(ch, true)) turn_count(L, ch, &PUT_ASYNC);
   bool on_caller = is_on_caller(L, 4);
   lua_settop(L, 3);
   if (lua_isnil(L, 3)) {

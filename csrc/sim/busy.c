@@ -28,15 +28,16 @@ static void count(World *w, uint32_t n) {
   w->busy += n;
 }
 
-/* Lets as much time pass as the last step takes; not beyond `until`. */
-static void pass(World *w, int64_t until) {
+/* Lets as much time pass as the last step takes, not beyond `until`. Returns false if that is none. */
+static bool pass(World *w, int64_t until) {
   uint32_t free = FREE * unit(w);
-  if (LIKELY(w->busy <= free)) return;
+  if (LIKELY(w->busy <= free)) return false;
   uint32_t doublings = (w->busy - free) / unit(w);
   int64_t now = w->clock.virtual_ns;
   now = clock_after(now, (int64_t)FIRST_NS << (doublings < DOUBLINGS ? doublings : DOUBLINGS));
   clock_jump(&w->clock, now < until ? now : until);
   w->busy_since = w->clock.virtual_ns;
+  return true;
 }
 
 static bool is_too_long(const World *w) { return UNLIKELY(!w->explore && w->busy > MOST * UNIT); }
@@ -50,7 +51,7 @@ void busy_read(lua_State *L, Sched *S) {
   if (LIKELY(!w->clock.is_virtual)) return;
   count(w, 1);
   if (is_too_long(w)) luaL_error(L, "the clock was read %d times, and nothing has waited meanwhile", MOST * UNIT);
-  pass(w, INT64_MAX);
+  (void)pass(w, INT64_MAX);
 }
 
 int busy_raise_livelock(lua_State *L, uint32_t steps) {
@@ -64,7 +65,6 @@ void busy_step(lua_State *L, Sched *S) {
   count(w, 1);
   if (is_too_long(w)) busy_raise_livelock(L, w->busy);
   const Timer *first = heap_first(&w->heap);
-  if (LIKELY(!first)) return;
-  pass(w, first->deadline);
+  if (LIKELY(!first || !pass(w, first->deadline))) return;
   if (first->deadline <= w->clock.virtual_ns) timer_fire_due(L, S, w->clock.virtual_ns);
 }
