@@ -66,11 +66,14 @@ static inline uint32_t buffer_tail(const Buffer *b) {
   return tail < b->size ? tail : tail - b->size;
 }
 
+/* Whether the ring begins again at slot 0 when the oldest value is removed: when it becomes empty, too, so that few
+   values use few slots. */
+static inline bool buffer_at_end(const Buffer *b) { return b->head + 1 == b->size || b->count == 1; }
+
 /* Removes the oldest value from the count. */
 static inline void buffer_advance(Buffer *b) {
   b->count--;
   b->head++;
-  /* An empty ring starts again at slot 0, so that few values use few slots. */
   if (b->head == b->size || b->count == 0) b->head = 0;
 }
 

@@ -23,6 +23,7 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b) {
   }
   Chan *ch = chan_new(L, S, has_buffer ? sizeof(Chan) : CHAN_UNBUFFERED_SIZE, nuvalues);
   if (has_buffer) ch->buf = b;
+  if (UNLIKELY(has_buffer && !chan_has_slots(ch))) ch->flags = CHAN_ENDLESS;
   observe_birth(L, S, lua_gettop(L));
   return ch;
 }
@@ -110,15 +111,15 @@ void chan_fetch(lua_State *L, Chan *ch, int at) {
   }
   if (LIKELY(b->base)) {
     chan_fetch_slot(L, b, at);
-    return;
+  } else {
+    lua_Integer slot = (lua_Integer)b->head + 1;
+    lua_getiuservalue(L, at, CHAN_VALUES);
+    if (lua_rawgeti(L, -1, slot) >= LUA_TSTRING) {
+      lua_pushnil(L);
+      lua_rawseti(L, -3, slot);
+    }
+    lua_replace(L, -2);
   }
-  lua_Integer slot = (lua_Integer)b->head + 1;
-  lua_getiuservalue(L, at, CHAN_VALUES);
-  if (lua_rawgeti(L, -1, slot) >= LUA_TSTRING) {
-    lua_pushnil(L);
-    lua_rawseti(L, -3, slot);
-  }
-  lua_replace(L, -2);
   buffer_advance(b);
 }
 

@@ -101,11 +101,14 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at);
 /* Whether it has a fixed buffer with user values as slots. */
 static inline bool chan_has_slots(const Chan *ch) { return ch->buf.kind == BUFFER_FIXED && ch->buf.base; }
 
-/* Whether a put would only store its value in such a slot: one is free, no take waits, and nothing observes. */
-static inline bool chan_only_stores(const Chan *ch) {
-  return !(ch->flags & CHAN_SPECIAL_PUT) && chan_has_slots(ch) && ch->buf.count < ch->buf.limit &&
-         !ch->waiting[TAKES] && LIKELY(!ch->sched->observer);
+/* Whether a put would store its value in such a slot: one is free, and no take waits. */
+static inline bool chan_can_store(const Chan *ch) {
+  return !(ch->flags & (CHAN_SPECIAL_PUT | CHAN_ENDLESS)) && chan_has_slots(ch) && ch->buf.count < ch->buf.limit &&
+         !ch->waiting[TAKES];
 }
+
+/* Whether it would only do that: nothing observes. */
+static inline bool chan_only_stores(const Chan *ch) { return chan_can_store(ch) && LIKELY(!ch->sched->observer); }
 
 /* Puts the value on top of L in that way, and pops it. */
 static inline void chan_just_store(lua_State *L, Chan *ch, int at) {
@@ -120,20 +123,20 @@ static inline bool chan_only_fetches(const Chan *ch) {
          LIKELY(!ch->sched->observer);
 }
 
-/* Removes and pushes the oldest value, if the slots are user values. */
-static inline void chan_fetch_slot(lua_State *L, Buffer *b, int at) {
+/* Pushes the oldest value, if the slots are user values, and empties its slot. The caller must advance. */
+static inline void chan_fetch_slot(lua_State *L, const Buffer *b, int at) {
   int slot = b->base + (int)b->head;
   /* The slot must not keep the value alive; numbers and booleans can stay there. */
   if (lua_getiuservalue(L, at, slot) >= LUA_TSTRING) {
     lua_pushnil(L);
     lua_setiuservalue(L, at, slot);
   }
-  buffer_advance(b);
 }
 
 /* Takes in that way, and pushes the value. */
 static inline void chan_just_fetch(lua_State *L, Chan *ch, int at) {
   chan_fetch_slot(L, &ch->buf, at);
+  buffer_advance(&ch->buf);
   ch->take_total++;
 }
 

@@ -26,6 +26,8 @@ typedef enum ChanFlag {
   CHAN_ERROR_KNOWN = 1 << 5, /* that error needs no further report */
   CHAN_KEPT = 1 << 6,        /* the scheduler keeps it alive while go blocks wait on it (keep.h) */
   CHAN_LISTED = 1 << 7,      /* it is in the scheduler's list of kept channels (keep.h) */
+  CHAN_ENDLESS = 1 << 18,    /* one go block can use it for ever without waiting (lua/turn.h): it has a buffer, but not
+                                one with CHAN_INLINE fixed slots */
 
   /* ---- channels that close themselves ---- */
   CHAN_CLOSES_ITSELF = 1 << 8, /* a done() channel, or a timeout: no program closes it, and it is its own done() */

@@ -81,9 +81,12 @@ typedef struct World {
   Pending pending;     /* the timeouts in the heap */
   List ready;          /* the run queue: Alt.own.waiter.link of ready go blocks */
   uint32_t nready;     /* its length */
+  const Link *turned;  /* a go block there, or not any more: it has just let the others run (lua/turn.h). Or NULL */
   const struct SimRules *rules; /* of a simulation (sim_rules.h), else NULL */
   struct Explore *explore;      /* what makes the choices of a search (sim/explore.h), or NULL */
   int64_t steps_ns;   /* what the steps of `explore` add to the time of a trace, since virtual time stands still */
+  uint32_t busy;      /* steps of a simulation since time has jumped (sim/busy.h), */
+  int64_t busy_since; /* to this time, or has passed by these steps */
   uint32_t stride;    /* resumes between two looks at the clock; adapts to how long go blocks run */
   uint32_t left;      /* resumes until the next look */
   int64_t looked;     /* when the loop last looked at the clock, in ns */
@@ -128,7 +131,7 @@ struct Sched {
                                       take on it completes with true. The code that sets this keeps the channel alive */
   Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
   Alt outside;                     /* the operation that waits outside any go block; its results go to the mailbox */
-  uint32_t moves;                  /* values that the library has moved since the last resume (lua/turn.h) */
+  uint32_t moves;                  /* operations that did not wait since the last resume (lua/turn.h) */
   uint32_t vain;                   /* operations without an effect since the loop has run (park.h) */
   bool running;                    /* the loop runs, further down on the C stack */
   bool stop;                       /* the loop must return: what it waits for has happened */

@@ -50,16 +50,6 @@ void check_push_ms(lua_State *L, int64_t ns) {
   else lua_pushnumber(L, (lua_Number)ns / (lua_Number)CLOCK_MS);
 }
 
-void check_raise_vain(lua_State *L, Sched *S, const char *what, const char *cure) {
-  S->vain = 0;
-  if (!root_count(S)) return;
-  lua_pushfstring(L,
-                  "%s: it has come to nothing %d times, and meanwhile no other go block could run: %s, or call "
-                  "rn.yield() in the loop",
-                  what, PARK_VAIN, cure);
-  error_raise(L);
-}
-
 void check_callable(lua_State *L, int i, const char *what) {
   if (LIKELY(lua_isfunction(L, i))) return;
   if (luaL_getmetafield(L, i, "__call") != LUA_TNIL) {

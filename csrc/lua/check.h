@@ -31,15 +31,6 @@ int64_t check_ms(lua_State *L, int i, const char *what);
 /* Pushes a time in ns as ms: an integer if it is a whole number. */
 void check_push_ms(lua_State *L, int64_t ns);
 
-/* Raises an error, if there are go blocks: operations without effect, the last of them `what`, keep all of these from
-   running. `cure` says what to do. */
-void check_raise_vain(lua_State *L, Sched *S, const char *what, const char *cure);
-
-/* Counts an operation that does not wait and had no effect (PARK_VAIN). */
-static inline void check_vain(lua_State *L, Sched *S, const char *what, const char *cure) {
-  if (UNLIKELY(++S->vain >= PARK_VAIN)) check_raise_vain(L, S, what, cure);
-}
-
 /* Checks that the value at index `i` can be called. */
 void check_callable(lua_State *L, int i, const char *what);
 

@@ -148,6 +148,22 @@ static Options read_options(lua_State *L, const Operation *what) {
 
 /* ---- alts ---- */
 
+static const Operation ALTS = {.name = "alts", .flags = ALT_SELECT};
+
+/* The Lua function alt calls alts_index. */
+static const Operation ALT = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX};
+
+/* The library's own (lua/internal/moving.c), which has turns of its own. */
+static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_UNCOUNTED};
+
+/* A closed channel of the operations, or NULL. */
+static const Chan *closed_one(const AltsOp *ops, int n) {
+  for (int i = 0; i < n; i++) {
+    if (chan_is_closed(ops[i].ch)) return ops[i].ch;
+  }
+  return NULL;
+}
+
 /* alts; `what` is the function that was called. */
 static inline int alts(lua_State *L, const Operation *what) {
   lua_settop(L, OPTS);
@@ -166,11 +182,12 @@ static inline int alts(lua_State *L, const Operation *what) {
   }
   Options options = read_options(L, what);
   Sched *S = LIKELY(n > 0) ? ops[0].ch->sched : sched_self(L);
+  if (what != &MOVING && UNLIKELY(++S->moves > TURN)) turn_have(L, S, closed_one(ops, n), what);
   Alts a = {.op = what, .ops = ops, .n = n, .priority = options.priority};
   int results = alts_try(L, S, &a);
   if (results) return results;
   if (options.has_default) {
-    if (!a.mixed) check_vain(L, S, what->name, "leave out the default, so that it waits");
+    if (!a.mixed) turn_in_vain(L, S, what, "leave out the default, so that it waits");
     lua_pushvalue(L, options.default_at);
     lua_pushliteral(L, "default");
     return 2;
@@ -183,14 +200,6 @@ static inline int alts(lua_State *L, const Operation *what) {
   if (UNLIKELY(n > FEW_OPS)) lua_copy(L, ALT_BLOCK, OPS); /* the list is not needed any more */
   return alts_wait(L, S, &a);
 }
-
-static const Operation ALTS = {.name = "alts", .flags = ALT_SELECT};
-
-/* The Lua function alt calls alts_index. */
-static const Operation ALT = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX};
-
-/* The library's own (lua/internal/moving.c). */
-static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_UNCOUNTED};
 
 /* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
 static int core_alts(lua_State *L) { return alts(L, &ALTS); }

@@ -10,6 +10,8 @@
 #include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "lua/turn.h"
+#include "sim/busy.h"
 #include "states/chan_shared.h"
 #include "states/shared_handle.h"
 #include "tracing/trace.h"
@@ -38,18 +40,40 @@ static void check_value(lua_State *L, int i, const char *what) {
 static const Operation TAKE = {.name = "take"};
 static const Operation LOOP = {.name = "take", .flags = ALT_LOOP};
 static const Operation PUT = {.name = "put", .is_put = true};
+static const Operation OFFER = {.name = "offer", .is_put = true};
+static const Operation POLL = {.name = "poll"};
+static const Operation TAKE_ASYNC = {.name = "take_async"};
+static const Operation PUT_ASYNC = {.name = "put_async", .is_put = true};
+
+/* Takes, or waits. */
+static ALWAYS_INLINE int take_or_wait(lua_State *L, Chan *ch) {
+  int n = chan_take(L, ch, 1);
+  return n == TAKE_WAIT ? park_on(L, ch, 1, &TAKE, NULL) : n;
+}
+
+/* A take that counts for a turn. */
+NOINLINE static int take_slowly(lua_State *L, Chan *ch) {
+  turn_count(L, ch, &TAKE);
+  return take_or_wait(L, ch);
+}
 
 /* ch:take() -> v | nil | nil, err */
 static int chan_lua_take(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take", "ch:take()");
-  if (chan_only_fetches(ch)) {
+  if (!chan_only_fetches(ch)) return turn_counts(ch) ? take_slowly(L, ch) : take_or_wait(L, ch);
+  /* A loop that takes what it has put goes round the ring of slots, so only the takes at its end count; while something observes, its
+     puts do. */
+  if (UNLIKELY(buffer_at_end(&ch->buf))) {
+    if (UNLIKELY(ch->sched->moves++ >= TURN)) return take_slowly(L, ch);
     chan_just_fetch(L, ch, 1);
-    chan_check(ch);
-    return 1;
+  } else {
+    chan_fetch_slot(L, &ch->buf, 1);
+    ch->buf.head++;
+    ch->buf.count--;
+    ch->take_total++;
   }
-  int n = chan_take(L, ch, 1);
-  if (n != TAKE_WAIT) return n;
-  return park_on(L, ch, 1, &TAKE, NULL);
+  chan_check(ch);
+  return 1;
 }
 
 /* The results of a for loop's take: if the channel was closed with an error, the loop ends, and drops it. */
@@ -67,6 +91,7 @@ static int loop_resumed(lua_State *L, int status, lua_KContext alt) {
    taken. */
 static int chan_lua_next(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take", "ch:take()");
+  if (chan_only_fetches(ch) ? buffer_at_end(&ch->buf) : turn_counts(ch)) turn_count(L, ch, &LOOP);
   if (chan_only_fetches(ch)) {
     chan_just_fetch(L, ch, 1);
     chan_check(ch);
@@ -83,11 +108,16 @@ static int chan_lua_next(lua_State *L) {
 static int chan_lua_put(lua_State *L) {
   Chan *ch = check_chan(L, 1, "put", "ch:put(v)");
   check_value(L, 2, "put");
-  if (chan_only_stores(ch) && LIKELY(lua_gettop(L) == 2)) { /* the value is on top: it is moved without a copy */
-    chan_just_store(L, ch, 1);
-    chan_check(ch);
-    lua_pushboolean(L, 1);
-    return 1;
+  if (UNLIKELY(ch->flags & (CHAN_SPECIAL_PUT | CHAN_ENDLESS))) { /* as turn_counts; a put on a result channel raises */
+    turn_count(L, ch, &PUT);
+  } else if (chan_can_store(ch)) {
+    if (LIKELY(!ch->sched->observer) && LIKELY(lua_gettop(L) == 2)) { /* it is on top: it is moved without a copy */
+      chan_just_store(L, ch, 1);
+      chan_check(ch);
+      lua_pushboolean(L, 1);
+      return 1;
+    }
+    turn_count(L, ch, &PUT);
   }
   PutResult result = chan_put(L, ch, 1, 2);
   if (LIKELY(result != PUT_WAIT)) {
@@ -98,22 +128,23 @@ static int chan_lua_put(lua_State *L) {
 }
 
 /* An offer or a poll comes to nothing. Other threads use a shared channel, even if this one runs no go block. */
-static void in_vain(lua_State *L, const Chan *ch, const char *what, const char *cure) {
-  if (UNLIKELY(ch->sched->observer != NULL)) trace_vain(ch->sched, ch, *what == 'o');
-  if (!chan_is_shared(ch)) check_vain(L, ch->sched, what, cure);
+static void in_vain(lua_State *L, const Chan *ch, const Operation *op, const char *cure) {
+  if (UNLIKELY(ch->sched->observer != NULL)) trace_vain(ch->sched, ch, op->is_put);
+  if (!chan_is_shared(ch)) turn_in_vain(L, ch->sched, op, cure);
 }
 
 /* ch:offer(v) -> true | nil (not now) | false (closed) */
 static int chan_lua_offer(lua_State *L) {
   Chan *ch = check_chan(L, 1, "offer", "ch:offer(v)");
   check_value(L, 2, "offer");
+  turn_count(L, ch, &OFFER);
   PutResult result = chan_put(L, ch, 1, 2);
   if (result != PUT_WAIT) {
     ch->sched->vain = 0;
     lua_pushboolean(L, result == PUT_DONE);
     return 1;
   }
-  in_vain(L, ch, "offer", "use ch:put(v), which waits for room");
+  in_vain(L, ch, &OFFER, "use ch:put(v), which waits for room");
   lua_pushnil(L);
   return 1;
 }
@@ -121,12 +152,13 @@ static int chan_lua_offer(lua_State *L) {
 /* ch:poll() -> v | nil | nil, err */
 static int chan_lua_poll(lua_State *L) {
   Chan *ch = check_chan(L, 1, "poll", "ch:poll()");
+  turn_count(L, ch, &POLL);
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) {
     ch->sched->vain = 0;
     return n;
   }
-  in_vain(L, ch, "poll", "use ch:take(), which waits for a value");
+  in_vain(L, ch, &POLL, "use ch:take(), which waits for a value");
   lua_pushnil(L);
   return 1;
 }
@@ -140,6 +172,7 @@ static bool is_on_caller(lua_State *L, int i) { return lua_isnoneornil(L, i) || 
 static int chan_lua_take_async(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take_async", "ch:take_async(f)");
   check_callable(L, 2, "take_async");
+  if (turn_counts(ch) || chan_can(ch, false)) turn_count(L, ch, &TAKE_ASYNC);
   bool on_caller = is_on_caller(L, 3);
   lua_settop(L, 2);
   async_begin(L, ch, false, on_caller, false);
@@ -156,6 +189,7 @@ static int nothing(lua_State *L) {
 static int chan_lua_put_async(lua_State *L) {
   Chan *ch = check_chan(L, 1, "put_async", "ch:put_async(v, f)");
   check_value(L, 2, "put_async");
+  if (turn_counts(ch) || chan_can(ch, true)) turn_count(L, ch, &PUT_ASYNC);
   bool on_caller = is_on_caller(L, 4);
   lua_settop(L, 3);
   if (lua_isnil(L, 3)) {
@@ -195,7 +229,9 @@ static int chan_lua_close(lua_State *L) {
 
 /* ch:closed() -> boolean */
 static int chan_lua_closed(lua_State *L) {
+  static const Operation closed = {.name = "closed"};
   Chan *ch = check_chan(L, 1, "closed", "ch:closed()");
+  turn_count(L, ch, &closed);
   lua_pushboolean(L, chan_is_closed(ch));
   return 1;
 }
@@ -211,7 +247,9 @@ static int chan_lua_done(lua_State *L) {
 
 /* #ch -> values in the buffer */
 static int chan_meta_len(lua_State *L) {
+  static const Operation len = {.name = "#"};
   Chan *ch = check_chan(L, 1, "#", "#ch");
+  turn_count(L, ch, &len);
   lua_pushinteger(L, chan_count(L, ch, 1));
   return 1;
 }
@@ -234,7 +272,9 @@ static void set_integer(lua_State *L, const char *key, lua_Integer n) {
 
 /* ch:stats() -> table */
 static int chan_lua_stats(lua_State *L) {
+  static const Operation operation = {.name = "stats"};
   Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
+  turn_count(L, ch, &operation);
   ChanStats stats = full_stats(L, ch);
   lua_createtable(L, 0, 11);
   attr_push(L, 1, ATTR_NAME);
@@ -457,6 +497,7 @@ static int core_promise_chan(lua_State *L) {
 /* timeout(ms) -> ch */
 static int core_timeout(lua_State *L) {
   int64_t ns = check_ms(L, 1, "timeout");
+  if (ns == 0) busy_add(sched_self(L), BUSY_POLL);
   timer_push_timeout(L, sched_self(L), ns);
   return 1;
 }

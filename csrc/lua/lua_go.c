@@ -9,6 +9,7 @@
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/ps.h"
+#include "sim/busy.h"
 #include "tracing/trace_list.h"
 
 /* Checks the argument of go that is not a function. */
@@ -52,12 +53,14 @@ static int core_yield(lua_State *L) {
     return 0;
   }
   static const Operation yield = {.name = "yield"};
+  busy_add(S, BUSY_POLL);
   return park_yield(L, S, &yield, NULL);
 }
 
 static int sleep_for_ms(lua_State *L, const Operation *op) {
   Sched *S = sched_self(L);
   int64_t ns = check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
+  if (ns == 0) busy_add(S, BUSY_POLL);
   timer_reserve(L, S);
   Alt *alt = park_begin(L, S, op);
   timer_sleep(S, alt, clock_after(now, ns));
@@ -77,7 +80,9 @@ int module_sleep_at_end(lua_State *L) {
 
 /* now() -> ms */
 static int core_now(lua_State *L) {
-  check_push_ms(L, clock_now(&sched_self(L)->world.clock));
+  Sched *S = sched_self(L);
+  busy_read(L, S);
+  check_push_ms(L, clock_now(&S->world.clock));
   return 1;
 }
 

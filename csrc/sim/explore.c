@@ -7,6 +7,7 @@
 #include "base/grow.h"
 #include "base/random.h"
 #include "blocks/timer.h"
+#include "sim/busy.h"
 
 /* The most choices in one run, besides those of its steps. */
 enum { MORE_CHOICES = 1 << 16 };
@@ -50,7 +51,7 @@ void explore_close(Explore *e) {
 /* ---- a run ---- */
 
 void explore_begin(Explore *e, const Choices *prefix, Strategy strategy, uint64_t seed, uint32_t changes) {
-  e->made.n = e->steps = e->nlowered = 0;
+  e->made.n = e->steps = e->nlowered = e->swerved = 0;
   e->gave_up = e->astray = false;
   e->prefix = prefix;
   e->strategy = strategy;
@@ -81,6 +82,7 @@ static uint32_t choose(Explore *e, uint32_t n, ChoiceKind kind, uint32_t tail) {
     if (wanted->of && wanted->of != choice.of) go_astray(e, choice);
     choice.chosen = wanted->chosen < n ? wanted->chosen : n - 1;
   }
+  if (kind != CHOICE_READY || choice.chosen) e->swerved = e->steps;
   if (e->made.n >= e->limit + MORE_CHOICES || !explore_add(&e->made, choice)) {
     e->gave_up = true;
     return 0;
@@ -111,13 +113,13 @@ static uint32_t priority(const Explore *e, uint64_t id) {
   return (uint32_t)(h >> 32) | UINT32_C(1) << 31;
 }
 
-/* The number of the ready go block with the highest priority, or of the timer; and its id. */
-static uint32_t highest(const Explore *e, const World *w, uint32_t n, uint64_t *id) {
+/* The number of the one with the highest priority of the first `ready` ready go blocks, or of the timer; and its id. */
+static uint32_t highest(const Explore *e, const World *w, uint32_t ready, uint32_t n, uint64_t *id) {
   const Link *link = w->ready.first;
   uint32_t best = 0, most = 0;
   for (uint32_t i = 0; i < n; i++) {
     uint64_t of = 0;
-    if (i < w->nready) {
+    if (i < ready) {
       of = sched_go(CONTAINER_OF(link, Alt, own.waiter.link))->chan.id - w->first_id + 1;
       link = link->next;
     }
@@ -130,32 +132,57 @@ static uint32_t highest(const Explore *e, const World *w, uint32_t n, uint64_t *
   return best;
 }
 
-/* The strategy's choice among the ready go blocks, and the timer if `n` counts it, too. */
-static uint32_t choose_ready(Explore *e, const World *w, uint32_t n) {
+/* The strategy's choice among the first `ready` ready go blocks, and the timer if `n` counts it, too. */
+static uint32_t choose_ready(Explore *e, const World *w, uint32_t ready, uint32_t n) {
   if (e->strategy == STRATEGY_FIRST) return 0;
   if (e->strategy == STRATEGY_RANDOM) return random_below(&e->random, n);
   uint64_t id = 0;
-  uint32_t best = highest(e, w, n, &id);
+  uint32_t best = highest(e, w, ready, n, &id);
   for (uint32_t i = 0; i < e->nchanges; i++) {
     if (e->change[i] > e->steps) continue;
     e->change[i] = UINT32_MAX; /* this change is done */
     e->lowered[e->nlowered++] = id;
-    best = highest(e, w, n, &id);
+    best = highest(e, w, ready, n, &id);
   }
   return best;
+}
+
+/* Whether the order has been first come, first served for long, without other choices: what goes on then goes on for
+   ever. Under another order a go block may only wait for one that does not get its turn. */
+static bool is_fair(const Explore *e) { return e->steps - e->swerved > e->limit / 2; }
+
+uint32_t explore_steps_left(const World *w, uint32_t n) {
+  const Explore *e = w->explore;
+  if (!e || e->limit - e->steps > n) return n;
+  return e->limit > e->steps || !is_fair(e) ? 1 : 0;
+}
+
+/* Whether the time for the search is over; looks at the clock now and then. */
+static bool is_late(const Explore *e) {
+  enum { OFTEN = 256 };
+  return e->steps % OFTEN == 0 && e->until && clock_ns() > e->until;
+}
+
+/* How many of the ready go blocks may be next: all but one that has just let the others run (lua/turn.h). */
+static uint32_t count_next(const World *w) {
+  bool has_turned = w->nready > 1 && w->ready.first->prev == w->turned;
+  return w->nready - has_turned;
 }
 
 Link *explore_next(lua_State *L, Sched *S) {
   World *w = &S->world;
   Explore *e = w->explore;
   for (;;) {
-    if (e->steps >= e->limit) e->gave_up = true;
+    if (e->steps >= e->limit && is_fair(e) && w->busy > e->limit / 2) busy_raise_livelock(L, e->steps);
+    if (e->steps >= e->limit || is_late(e)) e->gave_up = true;
     if (UNLIKELY(e->gave_up || e->astray)) luaL_error(L, "sim.explore: this run is given up");
     e->steps++;
     w->steps_ns += STEP_NS;
-    uint32_t n = w->nready + (e->any_timers && w->heap.count);
-    uint32_t i = n > 1 ? choose(e, n, CHOICE_READY, choose_ready(e, w, n)) : 0;
-    if (i < w->nready) {
+    busy_step(L, S);
+    uint32_t ready = count_next(w), n = ready + (e->any_timers && w->heap.count);
+    uint32_t i = n > 1 ? choose(e, n, CHOICE_READY, choose_ready(e, w, ready, n)) : 0;
+    if (i < ready) {
+      w->turned = NULL;
       Link *link = w->ready.first;
       while (i-- > 0) link = link->next;
       return link;

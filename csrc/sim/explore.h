@@ -53,6 +53,8 @@ typedef struct Explore {
   uint32_t steps;                    /* go blocks resumed in this run */
   uint32_t most;                     /* the most in a run so far */
   uint32_t limit;                    /* longer runs are given up */
+  uint32_t swerved;                  /* steps at the last choice that was not of ready go blocks, or not the first */
+  int64_t until;                     /* ns of the system's clock: then the run is given up, too */
   bool any_timers;                   /* a timer may fire while go blocks are ready */
   bool gave_up;                      /* this run was given up */
   bool astray;                       /* this run has met a choice that differs from that of its prefix: */
@@ -81,8 +83,12 @@ uint32_t explore_choose(Explore *e, uint32_t n, ChoiceKind kind);
 uint32_t explore_seldom(Explore *e, uint32_t n, uint32_t odds);
 
 /* The next ready go block, still in the run queue, which is not empty. Raises to end a run that is given up or went
-   astray. May fire a timer. */
+   astray; or a livelock. May fire a timer. */
 Link *explore_next(lua_State *L, Sched *S);
+
+/* How many of `n` steps a run that looks for leaks may still take: 0 if the go blocks that are left go on for ever, as
+   far as a fair order shows. `n` if no search runs. */
+uint32_t explore_steps_left(const World *w, uint32_t n);
 
 /* After a run with the path as its prefix: the path becomes the next one that was not run. Returns false if there is
    none. */

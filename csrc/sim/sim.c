@@ -13,12 +13,13 @@
 #include "errors/name.h"
 #include "errors/unhandled.h"
 #include "lifetimes/root.h"
+#include "sim/busy.h"
 #include "sim/explore.h"
 
 /* ---- the rules ---- */
 
 static Link *first(lua_State *L, Sched *S) {
-  (void)L;
+  busy_step(L, S);
   return S->world.ready.first;
 }
 
@@ -191,11 +192,13 @@ static void end_world(lua_State *L, Sched *S) {
 /* ---- a run ---- */
 
 /* Runs go blocks and jumps from one deadline to the next until nothing is ready and no timer is pending. Returns false
-   after ROUNDS rounds. An explorer has no such limit here, because it ends a run that has too many steps. */
+   after ROUNDS rounds; a search has a limit of steps instead. */
 static bool come_to_rest(lua_State *L, Sched *S) {
   enum { ROUNDS = 10000, ROUND = 100 }; /* deadlines, and go blocks resumed between two of them, at most */
   for (int i = 0; i < ROUNDS || S->world.explore; i++) {
-    int64_t ns = sched_step(L, S, ROUND, INT64_MAX);
+    uint32_t most = explore_steps_left(&S->world, ROUND);
+    if (most == 0) return false;
+    int64_t ns = sched_step(L, S, most, INT64_MAX);
     if (ns < 0 || ns == INT64_MAX) return true;
     clock_jump(&S->world.clock, S->world.clock.virtual_ns + ns);
   }

@@ -131,11 +131,12 @@ end
 ---is ready or timed. `f` makes its channels inside, and must make the same choices whenever it is run.
 ---@param f fun() called once for each schedule
 ---@param opts? { seconds?: number, steps?: integer, leaks?: boolean, timers?: "any", schedule?: string, full?: true }
----`seconds`: how long to search, default 1; the environment's RUNNEL_EXPLORE_SECONDS overrides it. `steps`: longer runs
----are given up, default 10000. `leaks = false`: a run ends when `f` has returned. `timers = "any"`: a timer may fire
----while go blocks are ready. `schedule`: runs only that one, as given in a failure's message. `full = true`: a story is
----told from its beginning, however long
----@return runnel.Explored explored `schedules`, and whether they are `all`
+---`seconds`: how long to search, default 1, but a first run may take 10 s longer; the environment's
+---RUNNEL_EXPLORE_SECONDS overrides it. `steps`: longer runs are given up, default 10000. `leaks = false`: a run ends
+---when `f` has returned. `timers = "any"`: a timer may fire while go blocks are ready. `schedule`: runs only that one,
+---as given in a failure's message. `full = true`: a story is told from its beginning, however long
+---@return runnel.Explored explored `schedules`, whether they are `all`, and how many of them were `given_up`, if any.
+---Raises if all were: it has checked nothing
 function sim.explore(f, opts)
   check.callable(f, "sim.explore")
   local options, seconds, steps = check_explore(opts)

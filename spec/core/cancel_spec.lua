@@ -119,7 +119,7 @@ describe("cancel", function()
           end
         end)
         assert.same({ nil, "enough" }, { result:take() })
-        assert.is_true(got >= 100 and got < 200, name)
+        assert.is_true(got >= 60 and got < 200, name) -- the poll counts, too
         if name == "put" then assert.equal(got, #other) else assert.equal(500 - got, #ch) end
       end
     end))

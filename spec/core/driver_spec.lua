@@ -183,6 +183,26 @@ describe("driver", function()
     end)
   end)
 
+  it("looks at timers after 16 runs at the latest, however long these are", function()
+    local ch = rn.chan()
+    rn.go(function() for i = 1, 1000 do ch:put(i) end ch:close() end)
+    for _ in ch do end -- short runs, between which the clock is read seldom
+    local is_over, runs = false, 0
+    local sleeper = rn.go(function()
+      rn.sleep(1)
+      is_over = true
+    end)
+    local function compute()
+      local began = rn.now()
+      while rn.now() < began + 3 do end
+      runs = runs + 1
+      if not is_over and runs < 100 then rn.go(compute) end
+    end
+    rn.go(compute)
+    sleeper:take()
+    assert.is_true(runs <= 17, runs)
+  end)
+
   it("completes puts, takes and alts from its callbacks", function()
     local a, b, c = rn.chan(), rn.chan(), rn.chan()
     local got

@@ -520,7 +520,7 @@ describe("a thread in rn.ps", function()
     local started, stop <close> = rn.shared_chan(1), rn.shared_chan(1)
     local result = rn.thread(function(first, last)
       first:put(true) -- does not wait
-      repeat until last:poll() or last:stats().closed
+      coroutine.wrap(function() repeat until last:poll() or last:stats().closed end)() -- lets no others run
     end, started, stop)
     started:take()
     rn.sleep(5)
@@ -1168,7 +1168,7 @@ describe("rn.threads", function()
           local what, go_on, told = table.unpack(job)
           if what == "computes" then
             told:put(what)
-            repeat until go_on:closed()
+            coroutine.wrap(function() repeat until go_on:closed() end)() -- where it lets no others run
             return
           end
           repeat

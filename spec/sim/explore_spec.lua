@@ -474,9 +474,9 @@ At the end:
         (stage.script(program:format "1", "RUNNEL_EXPLORE_SECONDS=soon")))
     end)
 
-    it("steps: longer runs are given up, and then it is never all", function()
+    it("steps: longer runs are given up, which is counted, and then it is never all", function()
       local longest = 0
-      local function f()
+      local function f() -- of unfair schedules, some are long
         local stop, steps = false, 0
         rn.go(function()
           while not stop do
@@ -485,16 +485,36 @@ At the end:
             longest = math.max(longest, steps)
           end
         end)
-        rn.yield()
-        stop = sim.choose(2) == 1
+        for _ = 1, 3 do rn.yield() end
+        stop = true
       end
-      local explored = sim.explore(f, { steps = 50, seconds = 0.05 })
+      local explored = sim.explore(f, { steps = 50, seconds = 0.5 })
       assert.is_false(explored.all)
       assert.is_true(longest <= 50)
-      assert.same({ schedules = 1, all = false }, sim.explore(function()
-        rn.go(function() while true do rn.sleep(1) end end)
-      end, { steps = 50 }))
-      assert.is_false(sim.explore(function() while sim.choose(2) > 0 do end end, { steps = 50, seconds = 0.01 }).all)
+      assert.is_true(explored.given_up > 0 and explored.given_up < explored.schedules)
+      assert.matches(", not all; [%d,]+ w[as]*[ere]* given up$", tostring(explored))
+    end)
+
+    it("steps: if all runs are given up it fails, since it has checked nothing, and shows the end of one", function()
+      local err = message(function() while sim.choose(2) > 0 do rn.yield() end end, { steps = 50, seconds = 0.01 })
+      assert.matches("^sim.explore: each of the [%d,]+ runs was given up, so nothing was checked: more than 50 steps",
+        err)
+      assert.matches("\n *50 +f +sim.choose%(2%) is 1 %([^)]*%)\n +yields %(explore_spec.lua:%d+%)$", err)
+      err = message(function() -- time passes, but the program never ends
+        local never = rn.chan()
+        while not never:poll() do rn.sleep(10) end
+      end)
+      assert.matches("the only run was given up.*polls chan.*nothing there\n +sleeps", err)
+    end)
+
+    it("seconds: it ends in time if one of its runs would take for ever", function()
+      local runs = 0
+      local explored = sim.explore(function()
+        runs = runs + 1
+        sim.choose(2)
+        while runs > 1 do rn.sleep(1) end
+      end, { steps = 1 << 29, seconds = 0.1 })
+      assert.same({ schedules = 2, all = false, given_up = 1 }, explored)
     end)
 
     it("that are wrong, and a wrong function, are refused at the caller's line", function()
@@ -707,5 +727,79 @@ describe("the deadlock of a simulation", function()
     end)
     assert.matches("take on chan: of this one", err)
     assert.not_matches("of another simulation", err)
+  end)
+end)
+
+describe("sim.explore finds what goes on for ever:", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  -- Each never waits, and nobody else can end it.
+  local loops = {
+    ["a yield"] = function() rn.yield() end,
+    ["a sleep of 0 ms"] = function() rn.sleep(0) end,
+    ["a timeout of 0 ms"] = function() rn.timeout(0):take() end,
+    ["a take from a closed channel"] = function(closed) closed:take() end,
+    ["a put on a closed channel"] = function(closed) closed:put(1) end,
+    ["an alts with a closed channel"] = function(closed) rn.alts { closed, rn.chan() } end,
+    ["a poll of a closed channel"] = function(closed) closed:poll() end,
+  }
+  for name, operation in pairs(loops) do
+    it("a livelock, with its go blocks and lines: " .. name, function()
+      local function program()
+        local closed = rn.chan()
+        closed:close()
+        rn.go(function()
+          rn.rename "looper"
+          while true do operation(closed) end
+        end):take()
+      end
+      local err = message(program, { seconds = 1 })
+      assert.matches("^sim.explore: livelock: a go block was ready at each of 10000 steps, so none waits for a time "
+        .. "%(schedule 1%)\ngo blocks that go on for ever:\n  #%d+ %(looper%): %l+[^\n]* at [^\n]*explore_spec", err)
+      assert.matches("\n *10000 +looper +[^\n]*%(explore_spec.lua:%d+%)", err)
+      if name ~= "a take from a closed channel" then return end -- sim.run takes longer to find it
+      local ok
+      ok, err = pcall(sim.run, program)
+      assert.is_false(ok)
+      assert.matches("^livelock: a go block was ready at each of %d+ steps.*\n  #%d+ %(looper%): ", err)
+    end)
+  end
+
+  it("two go blocks that wait only for each other, and a livelock that needs some choices", function()
+    local err = message(function()
+      local a, b = rn.chan(), rn.chan()
+      rn.go(function() while true do a:put(b:take()) end end)
+      b:put(1)
+      while true do b:put(a:take()) end
+    end)
+    assert.matches("livelock: .*takes from chan explore_spec.lua:%d+", err)
+    err = message(function()
+      local a, b, is_first = rn.chan(), rn.chan(), nil
+      rn.go(function() is_first = is_first or "a" end)
+      rn.go(function() is_first = is_first or "b" end)
+      while not is_first do rn.yield() end
+      if is_first == "b" then
+        rn.go(function() while true do a:put(b:take()) end end)
+        b:put(1)
+        while true do b:put(a:take()) end
+      end
+    end)
+    assert.matches("livelock: .*schedule = \"[%dx,]*1:%x+\"", err)
+  end)
+
+  it("a heartbeat that is left running: a leak, as in sim.run", function()
+    local function program()
+      rn.go(function()
+        rn.rename "heart"
+        while true do rn.sleep(1000) end
+      end)
+      rn.sleep(10)
+    end
+    local err = message(program)
+    assert.matches("^sim.explore: leak: 1 go block goes on for ever %(schedule 1%)\n", err)
+    assert.matches("\n *heart +sleeps %(explore_spec.lua:%d+%)", err)
+    assert.matches("leak: 1 go block goes on for ever", select(2, pcall(sim.run, program, { leaks = true })))
+    assert.is_true(sim.explore(program, { leaks = false }).all)
   end)
 end)

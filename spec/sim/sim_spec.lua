@@ -69,6 +69,67 @@ describe("sim", function()
       assert.equal(0.001, rn.now())
     end))
 
+    -- A loop until `over`, which comes after 5 ms; or, with `timed`, until 100 ms have passed.
+    local polls = {
+      ["a yield"] = rn.yield,
+      ["a sleep of 0 ms"] = function() rn.sleep(0) end,
+      ["a sleep of 1 fs"] = function() rn.sleep(1e-12) end,
+      ["a timeout of 0 ms"] = function() rn.timeout(0):take() end,
+      ["an alts with a timeout of 0 ms"] = function(over) rn.alts { over:done(), rn.timeout(0) } end,
+      ["a poll"] = function(over) over:poll() end,
+      ["a take from a closed channel"] = function(_, closed) closed:take() end,
+      ["closed()"] = function(over) over:closed() end,
+      ["the clock"] = function() rn.now() end,
+    }
+    for name, poll in pairs(polls) do
+      for _, run in ipairs { "run", "explore" } do
+        it(("lets time pass for a loop that polls, so that it ends: %s in sim.%s"):format(name, run), function()
+          local function program(timed)
+            local over, closed = rn.chan(), rn.chan()
+            closed:close()
+            local sleeper = rn.go(function()
+              rn.sleep(5)
+              over:close()
+            end)
+            local began = rn.now()
+            while not (not timed and over:closed() or timed and rn.now() >= began + 100) do poll(over, closed) end
+            if run == "run" then assert.is_true(rn.now() - began < (timed and 300 or 10), rn.now() - began) end
+            sleeper:take()
+          end
+          for _, timed in ipairs { false, true } do
+            -- A loop that only reads the clock lets no others run, as in reality.
+            if timed or name ~= "the clock" then
+              sim[run](function() program(timed) end, run == "explore" and { seconds = 0.02 } or nil)
+            end
+          end
+        end)
+      end
+    end
+
+    it("lets time pass while two go blocks are busy with each other", function()
+      sim.run(function()
+        local a, b = rn.chan(), rn.chan()
+        rn.go(function() while b:put(a:take() or 0) do end end)
+        local other = rn.go(function() while a:put(b:take() or 0) do end end)
+        a:put(1)
+        rn.sleep(5)
+        a:close()
+        b:close()
+        other:take()
+        assert.is_true(sim.elapsed() >= 5 and sim.elapsed() < 10)
+      end)
+    end)
+
+    it("lets an hour pass for a loop that reads the clock", function()
+      for _, run in ipairs { sim.run, sim.explore } do
+        run(function()
+          local ends = rn.now() + 60 * 60 * 1000
+          while rn.now() < ends do end
+          assert.is_true(rn.now() < 3 * ends)
+        end)
+      end
+    end)
+
     it("gives real time back afterwards", function()
       local before = rn.now()
       sim.run(function() rn.sleep(1e9) end)

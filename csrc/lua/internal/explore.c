@@ -56,7 +56,8 @@ static void push_choice(lua_State *L, Choice choice) {
   else lua_pushfstring(L, "were %d %s", (int)(choice.of >> 2), of[choice.of & 3]);
 }
 
-/* run(e, f, leaks, prefix, strategy, seed, changes) runs f in a simulation. prefix: "script", "path" or nil; strategy:
+/* run(e, f, leaks, prefix, strategy, seed, changes, until) runs f in a simulation, and gives it up at the time `until`
+   of now(). prefix: "script", "path" or nil; strategy:
    of Strategy. Returns: whether it went well, or nil if it was given up or went astray; elapsed ms; its error, or nil;
    and if it went astray: the number of the choice, what there was before, what there was now. */
 static int lua_run(lua_State *L) {
@@ -67,6 +68,7 @@ static int lua_run(lua_State *L) {
   const Choices *of = !prefix ? NULL : *prefix == 's' ? &e->script : &e->path;
   Strategy strategy = (Strategy)luaL_optinteger(L, 5, STRATEGY_FIRST);
   explore_begin(e, of, strategy, (uint64_t)luaL_optinteger(L, 6, 1), (uint32_t)luaL_optinteger(L, 7, 0));
+  e->until = (int64_t)(luaL_optnumber(L, 8, 0) * (lua_Number)CLOCK_MS);
   lua_pushvalue(L, 2);
   int at = lua_gettop(L);
   int64_t elapsed;

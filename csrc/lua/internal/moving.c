@@ -90,7 +90,7 @@ static int moving_put_each(lua_State *L) {
     ch->sched->moves++;
     last = ch;
   }
-  if (!last || (!is_full(last) && last->sched->moves < MOVES)) return 0;
+  if (!last || (!is_full(last) && last->sched->moves < TURN)) return 0;
   return park_yield(L, last->sched, &YIELD, NULL);
 }
 

@@ -221,7 +221,7 @@ static int job_put(lua_State *L) {
     lua_settop(L, 2);
     return put_specially(L, 1);
   }
-  if (chan_only_stores(out) && w->sched->moves < MOVES) {
+  if (chan_only_stores(out) && w->sched->moves < TURN) {
     w->sched->moves++;
     chan_just_store(L, out, lua_upvalueindex(UP_OUT));
     chan_check(out);

@@ -36,4 +36,15 @@ function reports.leak(rests)
     #of_library > 0 and "\ngo blocks of the library:" .. entries.lines(of_library, LISTED) or "")
 end
 
+---@param steps integer how many steps a simulation has done without a wait for time
+---@return string
+function reports.livelock(steps)
+  local list = {}
+  for _, entry in ipairs(core.internal.waits()) do
+    if entry.state == "ready" then table.insert(list, entry) end
+  end
+  return ("livelock: a go block was ready at each of %d steps, so none waits for a time%s"):format(steps,
+    #list > 0 and "\ngo blocks that go on for ever:" .. entries.lines(list, LISTED) or "")
+end
+
 core.internal.reports(reports)

@@ -16,6 +16,12 @@ local DEPTH_FIRST, OTHERS = 8, 4
 -- The limit for shortening a failing schedule: runs.
 local MOST_RUNS = 5000
 
+-- The first run may take this much longer than the search, ms: a search must check something, on a slow machine, too.
+local PATIENCE = 10000
+
+-- How long the run is, at most, whose end tells what goes on for ever; ms.
+local TOLD = 200
+
 -- How many records the trace holds during a run. This is the minimum, so that the ring of another recording does not
 -- grow, which would empty it.
 local RING = 256
@@ -31,6 +37,8 @@ local explore = { shortening = 2000 }
 ---@field full? boolean tell the whole story
 ---@field seen runnel.internal.FaultsSeen
 ---@field heard? { err: any } the first unhandled error of this run
+---@field given_up integer how many runs were given up
+---@field deadline? number when the search ends; ms
 local Search = {}
 Search.__index = Search
 
@@ -47,7 +55,7 @@ local function not_the_same(...)
   error(setmetatable({ message = message }, NotTheSame), 0)
 end
 
-local KINDS = { deadlock = true, leak = true }
+local KINDS = { deadlock = true, leak = true, livelock = true }
 
 -- What kind of failure an error is.
 local function kind_of(err)
@@ -66,7 +74,7 @@ function Search:run(prefix, strategy, seed, changes)
   core.on_error(self.hear) -- again each time: f may have set another one
   math.randomseed(1)
   local ok, elapsed, err, at, before, found = current.run(self.seen, explorer.run, self.explorer, self.f, self.leaks,
-    prefix, strategy, seed, changes)
+    prefix, strategy, seed, changes, self.deadline)
   self.elapsed = elapsed
   if is_interrupt(err) then error(err, 0) end
   if at then not_the_same("at choice %d there %s, before %s%s", at, found, before:match "%d+", CAUSES) end
@@ -86,8 +94,11 @@ function Search:search(seconds)
   local runs, paths, seed, long = 0, 0, 0, false
   local kind, err
   local function fails(...)
+    self.deadline = runs > self.given_up and deadline or deadline + PATIENCE
     runs = runs + 1
     kind, err = self:run(...)
+    if kind == "long" then self.given_up = self.given_up + 1 end
+    self.deadline = nil
     return is_failure(kind)
   end
   local left = DEPTH_FIRST
@@ -242,7 +253,9 @@ function Search:tell()
   current.notes = notes
   local ok, kind, err = pcall(self.run, self, "script", FIRST)
   current.notes = nil
-  local told = ok and story.tell(function(i) return explorer.event(self.explorer, i) end, kind, notes, self.full)
+  local is_endless = kind == "livelock" or kind == "long" or kind == "leak" and err:find "^[^\n]* on for ever" ~= nil
+  local told = ok and story.tell(function(i) return explorer.event(self.explorer, i) end, kind, notes, self.full,
+    is_endless)
   explorer.record(self.explorer, false)
   recorder.release "r"
   if collects then collectgarbage "restart" end
@@ -265,6 +278,7 @@ function Search:report(which, options)
   local choices, hash = explorer.made(self.explorer)
   local text = kind == "deadlock" and "f waits for ever" or core.internal.error_text(err)
   if kind == "leak" then text = text:match "^leak: ([^\n]*)" end
+  if kind == "livelock" then text = text:match "^livelock: (.*)" end
   local first, rest = text:match "^([^\n]*)(.*)$"
   if told.told then told.told.failure = ("%s: %s"):format(kind, first) end
   current.told = told.told
@@ -302,15 +316,31 @@ local function grouped(n)
 end
 
 ---What sim.explore returns; tostring gives "all 142 schedules of its go blocks" or "18,758 schedules of its go blocks,
----not all".
+---not all", or "18,758 schedules of its go blocks, not all; 7 were given up".
 ---@class runnel.Explored
 ---@field schedules integer how many were run; or, of all, how many there are
 ---@field all boolean whether the program has no other schedule
+---@field given_up? integer how many of them were given up, since they took more steps than the option `steps` allows
 local Explored = {}
 
 function Explored:__tostring()
   local text = grouped(self.schedules) .. (self.schedules == 1 and " schedule" or " schedules") .. " of its go blocks"
-  return self.all and "all " .. text or text .. ", not all"
+  if self.all then return "all " .. text end
+  local given_up = self.given_up and ("; %s %s given up"):format(grouped(self.given_up),
+    self.given_up == 1 and "was" or "were") or ""
+  return text .. ", not all" .. given_up
+end
+
+-- The error of a search in which every run was given up, with the end of the first run; or of a part of it, if steps
+-- would let it take long.
+function Search:checked_nothing(runs, options)
+  explorer.script(self.explorer, {})
+  self.deadline = now() + TOLD
+  local told = self:tell()
+  return ("sim.explore: %s given up, so nothing was checked: more than %s steps (the option steps), or too much time. "
+    .. "The end of the first run:\n%s"):format(
+    runs == 1 and "the only run was" or ("each of the %s runs was"):format(grouped(runs)),
+    grouped(options.steps or 10000), told.text)
 end
 
 -- Replays one schedule.
@@ -340,7 +370,7 @@ end
 function explore.run(f, options, seconds, explorers)
   local seen = current.new_seen(8)
   local search = setmetatable({ explorer = explorers, f = f, leaks = options.leaks ~= false, seen = seen,
-    full = options.full }, Search)
+    full = options.full, given_up = 0 }, Search)
   function search.hear(err) search.heard = search.heard or { err = err } end
   local before = core.on_error(nil)
   local a, b = math.random(0), math.random(0)
@@ -348,9 +378,11 @@ function explore.run(f, options, seconds, explorers)
     if options.schedule then return search:replay(options) end
     local kind, _, runs, all = search:search(seconds)
     if kind then return nil, search:fail(kind, runs, options) end
+    if search.given_up == runs then return nil, search:checked_nothing(runs, options) end
     local problem = current.impossible(seen)
     if problem then return nil, "sim.explore: " .. problem end
-    return setmetatable({ schedules = runs, all = all }, Explored)
+    local given_up = search.given_up > 0 and search.given_up or nil
+    return setmetatable({ schedules = runs, all = all, given_up = given_up }, Explored)
   end)
   core.on_error(before)
   math.randomseed(a, b) -- as random as it was, or as reproducible

@@ -10,6 +10,7 @@ local DIRECT, WAITED, RESULT, TIMEOUT = 1, 4, 8, 16 -- TraceHow
 local ON_TAKE, ON_PUT, ON_ALTS, ON_SLEEP = 0, 1, 2, 3 -- TraceWhat
 
 local MOST = 100 -- steps; of a longer story, the end
+local FEW = 12 -- of one without an end
 local NAMED = 4 -- go blocks whose values fill a channel, at most
 
 local story = {}
@@ -170,10 +171,10 @@ local function last_wait(found, waits, holds, id)
 end
 
 -- The lines of these steps, how wide the names are, and whether a step is marked.
-local function lines_of(steps, full)
+local function lines_of(steps, most)
   local width, has_marks, lines, time = 0, false, {}, 0
   for _, step in ipairs(steps) do width = math.max(width, #step.who) end
-  local first = full and 1 or math.max(1, #steps - MOST + 1)
+  local first = math.max(1, #steps - most + 1)
   if first > 1 then lines[1] = ("  ... %d steps, then:"):format(first - 1) end
   for i = first, #steps do
     local step = steps[i]
@@ -190,11 +191,12 @@ end
 ---@param kind string of failure
 ---@param notes runnel.sim.Note[] what a simulated world has told
 ---@param full? boolean all of it
+---@param is_endless? boolean the run goes on for ever: its end is enough
 ---@return { text: string, has_marks: boolean, told?: runnel.internal.Told } `told`: of a simulated world
-function story.tell(event, kind, notes, full)
+function story.tell(event, kind, notes, full, is_endless)
   local found = survey(event)
   local steps, waits, holds = steps_of(event, found, kind)
-  local lines, width, has_marks = lines_of(steps, full)
+  local lines, width, has_marks = lines_of(steps, full and math.huge or is_endless and FEW or MOST)
   local told
   if #notes > 0 then
     width = 0
