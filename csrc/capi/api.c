@@ -11,6 +11,7 @@
 #include "capi/hold.h"
 #include "core/sched_wakeup.h"
 #include "errors/unhandled.h"
+#include "states/interruption.h"
 
 /* Its address is the registry key of `perform`. */
 static const char call_key = 0;
@@ -172,4 +173,13 @@ static int fd(lua_State *L, Sched *S, Call *call) {
 int runnel_fd(lua_State *L, int *fd_out) {
   if (!fd_out) return RUNNEL_BAD_ARGUMENT;
   return api_call(L, 0, &(Call){.body = fd, .fd = fd_out});
+}
+
+int runnel_interrupt(lua_State *L, const char *why) {
+  if (!L) return RUNNEL_BAD_ARGUMENT;
+  Interruption *interruption = interruption_find(L);
+  if (!interruption) return RUNNEL_NOT_OPEN;
+  bool runs = interruption_raise(interruption, why ? why : "interrupted");
+  interruption_release(interruption);
+  return runs ? RUNNEL_OK : RUNNEL_IDLE;
 }

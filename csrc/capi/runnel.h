@@ -6,7 +6,7 @@
 
    Threads. A lua_State belongs to one thread at a time, the Lua thread. Call functions that take a lua_State in that
    thread only, with the state's main thread or the coroutine that is running. Call functions of ports and of shared
-   channels that take no lua_State in any thread. Call none of them in a signal handler.
+   channels that take no lua_State in any thread. Call none of them in a signal handler, except runnel_interrupt.
 
    Errors. Every function returns one of the codes below, or what its comment says; none raises a Lua error or jumps out
    of the call. Unless their comments say otherwise, they leave the Lua stack as it was. NULL for a pointer that is
@@ -91,6 +91,19 @@ RUNNEL_API int runnel_next(lua_State *L, int64_t *next_us);
    a port, or another thread has completed an operation on a shared channel. Only poll it; a step makes it unreadable
    again. It stays open until lua_close. Lua thread. */
 RUNNEL_API int runnel_fd(lua_State *L, int *fd);
+
+/* Ends the go block that is running now with the error `why`, a string of at most 255 bytes (the rest is cut off); NULL
+   is "interrupted". The error comes at its next instruction, without a position. No pcall catches it, so that a go block
+   that computes for ever ends whatever it calls; its to-be-closed variables are closed, and whoever takes its result
+   gets the error. Returns RUNNEL_OK; RUNNEL_IDLE if the scheduler does not run: outside runnel_step and the like; or
+   RUNNEL_NOT_OPEN, also once the state is closed. With RUNNEL_OK, nothing happens if at that moment no go block runs, or
+   one is just ending: who waits for the end of a computation calls this again until it has ended. The error
+   comes when a C function, a message handler of xpcall, or a coroutine that the go block has resumed, has returned.
+
+   `L` is the state's main thread, as luaL_newstate returns it. Any thread, and any signal handler. Called in another
+   thread than the Lua thread, this sends the Lua thread the signal SIGURG, for which runnel sets a handler, which calls
+   the program's own afterwards; the first step in a thread unblocks that signal there. */
+RUNNEL_API int runnel_interrupt(lua_State *L, const char *why);
 
 /* ---- channels ----
 
@@ -313,6 +326,7 @@ typedef struct runnel_functions {
   int (*reader_open)(lua_State *L, void (*ready)(void *data), void *data, runnel_reader **reader);
   int (*reader_watch)(runnel_reader *reader, int fd);
   int (*reader_close)(runnel_reader *reader);
+  int (*interrupt)(lua_State *L, const char *why);
 } runnel_functions;
 
 /* The registry key of the table, a light userdata. */

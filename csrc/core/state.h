@@ -143,6 +143,7 @@ struct Sched {
   const char *inside;              /* the kind of running user code in which waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS];     /* the number of blocks in each pool */
   Roots roots;                     /* bookkeeping of SCHED_STRONG */
+  struct Interruption *interruption; /* how other threads interrupt a go block (interruption.h), or NULL */
   struct Wakeup *wakeup;           /* how other threads wake the scheduler (driver.h); NULL until they need it */
   bool wakeup_is_watched;          /* the driver's waits end when the wakeup is signalled */
   bool input_is_watched;           /* they also end when standard input is readable: the host's prompt waits for it */

@@ -4,11 +4,18 @@
 #include "capi/runnel.h"
 #include "librunnel/modules.h"
 #include "lua/module.h"
+#include "states/interruption.h"
 
 int luaopen_runnel_core(lua_State *L);
 
 /* Its address is the registry key that says that runnel_open has been called. */
 static const char opened_key = 0;
+
+/* Protected; its upvalue is the scheduler: () */
+static int open_interruption(lua_State *L) {
+  (void)interruption_open(L, sched_self(L));
+  return 0;
+}
 
 /* Protected: (where the code goes) */
 static int open_all(lua_State *L) {
@@ -25,6 +32,8 @@ static int open_all(lua_State *L) {
     *code = RUNNEL_FOREIGN;
     return 0;
   }
+  lua_pushcclosure(L, open_interruption, 1);
+  lua_call(L, 0, 0);
   lua_pushboolean(L, 1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &opened_key);
   return 0;
