@@ -1,7 +1,9 @@
 /* api.c: the C API: calls into Lua, and running the scheduler; see api.h and runnel.h. */
 #include "capi/api.h"
 
+#include <errno.h>
 #include <lauxlib.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/wakeup.h"
@@ -11,6 +13,7 @@
 #include "capi/hold.h"
 #include "core/sched_wakeup.h"
 #include "errors/unhandled.h"
+#include "port/reader.h"
 #include "states/interruption.h"
 
 /* Its address is the registry key of `perform`. */
@@ -19,10 +22,17 @@ static const char call_key = 0;
 /* Upvalue of `perform` that has the last message (runnel_message), or nil. */
 enum { AT_MESSAGE = 2 };
 
+/* If the program has the descriptor of runnel_fd, it is readable while go blocks are ready: the program may poll it at
+   any time, whatever it has done since the last step. */
+static void tell_ready(const Sched *S) {
+  if (S->world.ready.first && !S->running && S->wakeup && !wakeup_may_change(S->wakeup)) wakeup_signal(S->wakeup);
+}
+
 /* Protected: (call, values...) -> results */
 static int perform(lua_State *L) {
   Call *call = (Call *)lua_touserdata(L, 1);
   int n = call->body(L, sched_self(L), call);
+  tell_ready(sched_self(L));
   if (n != API_MESSAGE) return n;
   lua_replace(L, lua_upvalueindex(AT_MESSAGE));
   return 0;
@@ -34,8 +44,27 @@ static int to_string(lua_State *L) {
   return 1;
 }
 
+/* Why runnel_reader_watch, which takes no lua_State, has failed: an error number, once; or 0. `perform` is on top. */
+static int take_reader_error(lua_State *L) {
+  lua_getupvalue(L, -1, 1);
+  const Sched *S = (const Sched *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return S->wakeup ? readers_take_error(S->wakeup) : 0;
+}
+
+/* Makes that error the last message. */
+static int note_reader_error(lua_State *L, Sched *S, Call *call) {
+  (void)S;
+  int error = call->option;
+  const char *why = error == EEXIST  ? "another reader waits for it"
+                    : error == EPERM ? "it can always be read, as a regular file"
+                                     : strerror(error);
+  lua_pushfstring(L, "a reader cannot wait for this descriptor: %s", why);
+  return API_MESSAGE;
+}
+
 int api_call(lua_State *L, int n, Call *call) {
-  if (!L || lua_gettop(L) < n) return RUNNEL_BAD_ARGUMENT;
+  if (!L || n < 0 || lua_gettop(L) < n) return RUNNEL_BAD_ARGUMENT;
   int base = lua_gettop(L) - n;
   if (!lua_checkstack(L, LUA_MINSTACK)) {
     lua_settop(L, base);
@@ -59,6 +88,7 @@ int api_call(lua_State *L, int n, Call *call) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
   lua_insert(L, -2);
   lua_setupvalue(L, -2, AT_MESSAGE);
+  (void)take_reader_error(L);
   lua_settop(L, base);
   return no_memory ? RUNNEL_NO_MEMORY : RUNNEL_RAISED;
 }
@@ -88,6 +118,8 @@ const char *runnel_message(lua_State *L) {
   if (!L || !lua_checkstack(L, 2)) return NULL;
   int top = lua_gettop(L);
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key) == LUA_TFUNCTION) {
+    int error = take_reader_error(L);
+    if (error) (void)api_call(L, 0, &(Call){.body = note_reader_error, .option = error});
     lua_getupvalue(L, -1, AT_MESSAGE);
     /* Not a number: lua_tostring would convert it in place, which allocates. */
     if (lua_type(L, -1) == LUA_TSTRING) message = lua_tostring(L, -1);
@@ -126,7 +158,7 @@ static int go(lua_State *L, Sched *S, Call *call) {
 }
 
 int runnel_go(lua_State *L, int nargs, runnel_chan **result) {
-  if (nargs < 0) return RUNNEL_BAD_ARGUMENT;
+  if (nargs < 0 || nargs == INT_MAX) return RUNNEL_BAD_ARGUMENT; /* the function counts, too */
   return api_call(L, nargs + 1, &(Call){.body = go, .option = nargs, .hold = result});
 }
 
@@ -166,7 +198,7 @@ int runnel_next(lua_State *L, int64_t *next_us) {
 static int fd(lua_State *L, Sched *S, Call *call) {
   Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) return api_code(call, RUNNEL_NO_MEMORY);
-  *call->fd = wakeup_lasting_fd(wakeup);
+  *call->fd = readers_lasting_fd(wakeup);
   return 0;
 }
 

@@ -88,8 +88,10 @@ RUNNEL_API int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us);
 RUNNEL_API int runnel_next(lua_State *L, int64_t *next_us);
 
 /* Sets *fd to a descriptor for the program's own poll. It is readable when it is time to step: messages have arrived at
-   a port, or another thread has completed an operation on a shared channel. Only poll it; a step makes it unreadable
-   again. It stays open until lua_close. Lua thread. */
+   a port, another thread has completed an operation on a shared channel, a reader has something to read, or a function
+   above or below, as runnel_go, has made go blocks ready, also before the first step. It does not tell of timers, nor of
+   go blocks that Lua code has made ready outside a step: runnel_next does. Only poll it; a step makes it unreadable again
+   unless go blocks are still ready. It stays open until lua_close. Lua thread. */
 RUNNEL_API int runnel_fd(lua_State *L, int *fd);
 
 /* Ends the go block that is running now with the error `why`, a string of at most 255 bytes (the rest is cut off); NULL
@@ -211,8 +213,8 @@ typedef struct runnel_task {
   struct runnel_task **list; /* the pointer to the task while it is put off, else NULL */
 } runnel_task;
 
-/* Puts a task off. It is run once: before the scheduler next waits, or returns while no go block is ready; and after
-   about a millisecond if go blocks are ready all the time. What computes for longer delays it: a go block, or the main
+/* Puts a task off. It is run once: before the scheduler next waits, or returns while no go block is ready; after about a
+   millisecond if go blocks are ready all the time; or in lua_close. What computes for longer delays it: a go block, or the main
    program while go blocks are ready. Returns RUNNEL_OK, also if it is put off already; or RUNNEL_IDLE if the scheduler
    is not running. The task must stay in memory until it is run or cancelled. Lua thread. */
 RUNNEL_API int runnel_task_add(lua_State *L, runnel_task *task);
@@ -227,12 +229,14 @@ RUNNEL_API int runnel_task_cancel(runnel_task *task);
 typedef struct runnel_reader runnel_reader;
 
 /* Makes a reader, which waits for no descriptor yet. `ready` is called in the Lua thread, and must use no lua_State; it
-   may post to ports. RUNNEL_IDLE if there can be no readers: on systems other than Linux. Lua thread. */
+   may post to ports, and may make any reader wait for another descriptor, and end any, also its own. RUNNEL_IDLE if there can be no readers: on systems other than Linux. Lua thread. */
 RUNNEL_API int runnel_reader_open(lua_State *L, void (*ready)(void *data), void *data, runnel_reader **reader);
 
-/* Makes it wait for a descriptor, or for none: -1. Call it before the previous descriptor is closed. RUNNEL_RAISED if
-   the system refuses the descriptor. Any thread, but not two at a time; in another one than the Lua thread, `ready` may
-   still be called once afterwards. */
+/* Makes it wait for a descriptor, or for none: -1. Call it before the previous descriptor is closed. In the Lua thread,
+   `ready` is not called afterwards for the previous one, even if that could be read; in another thread, it may be in the
+   middle of a call. RUNNEL_RAISED, and errno and runnel_message say why, if the system refuses the descriptor, for
+   example a regular file, or one that another reader waits for: then it waits for none. Any thread, but not two at a
+   time for one reader. */
 RUNNEL_API int runnel_reader_watch(runnel_reader *reader, int fd);
 
 /* Ends it; the descriptor must still be open. Lua thread; or any thread, once the Lua thread has made it wait for none,

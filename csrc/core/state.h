@@ -58,7 +58,8 @@ enum {
   SCHED_SNAPSHOT,      /* table: the go blocks for a snapshot that is being filled (snapshot.c), or nil */
   SCHED_WATCH,         /* userdata that is `watch`, or nil */
   SCHED_TRACE,         /* userdata that is `tracer`, or nil */
-  SCHED_NUSER = SCHED_TRACE
+  SCHED_END,           /* userdata whose finalizer is the last one (lua/state/open.c) */
+  SCHED_NUSER = SCHED_END
 };
 
 /* The number of pools for blocks of waiters, and the number of blocks that each pool keeps. */

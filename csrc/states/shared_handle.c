@@ -68,27 +68,32 @@ static void refuse_unwanted(Sharing *sharing) {
   }
 }
 
-/* __gc of a handle. Go blocks that wait on it are collected with it; or the state is being closed, and other states
-   must not give values to its waiters, which nothing will wake. */
+/* Ends a handle. Go blocks that wait on it are collected with it; or the state is being closed, and other states must
+   not give values to its waiters, which nothing will wake. */
+static void end_hold(Sched *S, Sharing *sharing, SharedHandle *h) {
+  abandon_all(S, &h->chan.queues[PUTS]);
+  abandon_all(S, &h->chan.queues[TAKES]);
+  end_watch(sharing, h);
+  refuse_unwanted(sharing);
+  shared_chan_pass(h->hold.chan);
+  /* The scheduler asks for this flag when it ends, after this. */
+  if (shared_chan_stats(h->hold.chan).reason_taken) h->chan.flags |= CHAN_ERROR_TAKEN;
+  list_remove(&sharing->holds, &h->hold.link);
+  shared_chan_release(h->hold.chan);
+  h->hold.chan = NULL;
+}
+
+/* __gc of a handle. */
 static int end_handle(lua_State *L) {
   Chan *ch = chan_to(L, 1); /* a program may call it, with anything */
   SharedHandle *h = ch && chan_is_shared(ch) ? shared_handle_of(ch) : NULL;
   if (!h || !h->hold.chan) return 0;
   Sched *S = ch->sched;
   shared_wait_busy(S->sharing);
-  abandon_all(S, &h->chan.queues[PUTS]);
-  abandon_all(S, &h->chan.queues[TAKES]);
-  end_watch(S->sharing, h);
   attr_push(L, 1, ATTR_DONE);
   Chan *done = (Chan *)lua_touserdata(L, -1);
   if (done) CONTAINER_OF(done, SharedDone, chan)->shared = NULL;
-  refuse_unwanted(S->sharing);
-  shared_chan_pass(h->hold.chan);
-  /* The scheduler asks for this flag when it ends, after this. */
-  if (shared_chan_stats(h->hold.chan).reason_taken) ch->flags |= CHAN_ERROR_TAKEN;
-  list_remove(&S->sharing->holds, &h->hold.link);
-  shared_chan_release(h->hold.chan);
-  h->hold.chan = NULL;
+  end_hold(S, S->sharing, h);
   return 0;
 }
 
@@ -163,12 +168,15 @@ static int unpack(lua_State *L) {
 static void wake(void *data) { wakeup_signal((Wakeup *)data); }
 static void drop(void *data) { wakeup_release((Wakeup *)data); }
 
-/* __gc of the Sharing, when the state is closed. Its handles, which were made later, are finalized already: nothing of
-   this state is in a queue any more, and no other thread can add to the inbox. */
+/* __gc of the Sharing, when the state is closed. Its handles, which were made later, are finalized already, but for
+   those that finalizers have made meanwhile, which Lua does not finalize: then nothing of this state is in a queue any
+   more, and no other thread can add to the inbox. */
 static int end_sharing(lua_State *L) {
   Sharing *sharing = (Sharing *)lua_touserdata(L, 1);
   Sched *S = sched_self(L);
   if (!sharing->owner) return 0;
+  while (sharing->holds.first)
+    end_hold(S, sharing, CONTAINER_OF(CONTAINER_OF(sharing->holds.first, SharedHold, link), SharedHandle, hold));
   S->sharing = NULL;
   while (sharing->waits.first) {
     /* seldom covered: something was completed while the last handle was being finalized */
