@@ -11,10 +11,7 @@
 #include "errors/unhandled.h"
 #include "lua/state/allocator.h"
 
-#if defined(__GNUC__)
-__attribute__((visibility("default")))
-#endif
-int luaopen_runnel_core(lua_State *L);
+RUNNEL_API int luaopen_runnel_core(lua_State *L);
 
 /* __gc of a userdata that is made before all others of the core, and so is finalized after them, when the state is
    closed. Lua does not finalize what finalizers make meanwhile: this ends it, and marks what is made only afterwards as
