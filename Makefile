@@ -203,6 +203,9 @@ $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
+# A C++ exception that passes through it is noticed (capi/api.c).
+$(BUILD)/obj/capi/api.o $(BUILD)/obj/hidden/capi/api.o: CPPFLAGS += -fexceptions
+
 LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
 $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)

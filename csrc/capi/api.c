@@ -28,11 +28,35 @@ static void tell_ready(const Sched *S) {
   if (S->world.ready.first && !S->running && S->wakeup && !wakeup_may_change(S->wakeup)) wakeup_signal(S->wakeup);
 }
 
+/* Sched.inside of a state that an exception has left. */
+static const char left_text[] = "a lua_State that a C++ exception has left";
+
+/* Called when api_call is left; `call->sched` is not NULL if that is by a C++ exception. Lua has not restored what it
+   restores when a call ends or fails: nothing may be called any more but lua_close, which does. */
+static void on_left(Call **call) {
+  Sched *S = (*call)->sched;
+  if (!S) return;
+  if (S->interruption) interruption_ends(S->interruption);
+  S->running = false;
+  S->current = NULL;
+  S->inside = left_text;
+}
+
+/* This file is compiled with -fexceptions. */
+#ifdef __GNUC__
+#define WHEN_LEFT(f) __attribute__((cleanup(f)))
+#else
+#define WHEN_LEFT(f)
+#endif
+
 /* Protected: (call, values...) -> results */
 static int perform(lua_State *L) {
   Call *call = (Call *)lua_touserdata(L, 1);
-  int n = call->body(L, sched_self(L), call);
-  tell_ready(sched_self(L));
+  Sched *S = sched_self(L);
+  if (S->inside == left_text) return luaL_error(L, "a C++ exception has left a call of runnel: close the lua_State");
+  call->sched = S;
+  int n = call->body(L, S, call);
+  tell_ready(S);
   if (n != API_MESSAGE) return n;
   lua_replace(L, lua_upvalueindex(AT_MESSAGE));
   return 0;
@@ -77,7 +101,9 @@ int api_call(lua_State *L, int n, Call *call) {
   }
   lua_pushlightuserdata(L, call);
   lua_rotate(L, base + 1, 3);
+  WHEN_LEFT(on_left) Call *watched = call;
   int status = lua_pcall(L, n + 1, LUA_MULTRET, base + 1);
+  watched->sched = NULL;
   if (status == LUA_OK) {
     lua_remove(L, base + 1);
     return call->code;

@@ -68,6 +68,23 @@ RUNNEL_API const char *runnel_message(lua_State *L);
    thread. */
 RUNNEL_API int runnel_open(lua_State *L);
 
+/* What runnel_open_limited leaves out, and adds. Add them up. */
+enum {
+  RUNNEL_NO_THREADS = 1, /* rn.thread, rn.threads and what uses them raise an error */
+  RUNNEL_NO_EXIT = 2,    /* so does rn.exit, which ends the process */
+  RUNNEL_NO_SYSTEM = 4,  /* so do rn.file, rn.trace and rn.profile; modules that reach files, processes or the network
+                            cannot be required, nor runnel.sim. Includes RUNNEL_NO_THREADS: the function of a thread has
+                            all of Lua's libraries */
+  RUNNEL_COUNT = 8       /* runnel_interrupt reaches coroutines that scripts make, too: all code of the state looks for
+                            it every 1,000 instructions, by a debug hook, and runs at about half the speed */
+};
+
+/* As runnel_open, for scripts that may not do everything. `memory` is how many bytes they may use that the state's own
+   allocator does not see: for the buffers and values of shared channels that they make, and for the states of their
+   threads, all together; SIZE_MAX: no limit. What is too much raises "not enough memory". RUNNEL_BAD_ARGUMENT if runnel
+   is open already. docs/embedding.md has a section about sandboxes. Lua thread. */
+RUNNEL_API int runnel_open_limited(lua_State *L, unsigned options, size_t memory);
+
 /* Starts a go block of the function and its `nargs` arguments on top of the stack, which are popped. It runs when the
    scheduler does. Unless `result` is NULL, *result is a handle to its result channel. Lua thread. */
 typedef struct runnel_chan runnel_chan;

@@ -216,7 +216,7 @@ static int end_interruption(lua_State *L) {
   S->interruption = NULL;
   if (!interruption) return 0;
   atomic_store(&interruption->state, NULL);
-  if (S->running) interruption_ends(interruption);
+  interruption_ends(interruption);
   interruption_release(interruption);
   return 0;
 }

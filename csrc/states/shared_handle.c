@@ -12,6 +12,7 @@
 #include "core/setup.h"
 #include "lifetimes/root.h"
 #include "states/family.h"
+#include "states/limits.h"
 #include "states/unpack.h"
 
 /* User values of the Sharing, besides those in shared_handle.h. */
@@ -221,7 +222,7 @@ void shared_handle_open(lua_State *L, Sched *S) {
   Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) shared_handle_no_memory(L);
   Sharing *sharing = (Sharing *)lua_newuserdatauv(L, sizeof *sharing, AT_META);
-  *sharing = (Sharing){.packer = {.to_chan = chan_to_pack}};
+  *sharing = (Sharing){.packer = {.to_chan = chan_to_pack, .budget = limits_get(L).budget}};
   int at = lua_gettop(L);
   setup_push_meta(L, "__gc", end_sharing);
   setup_push_weak(L, "v");
@@ -247,7 +248,7 @@ void shared_handle_open(lua_State *L, Sched *S) {
 
 void shared_handle_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit) {
   shared_handle_open(L, S);
-  SharedChan *shared = shared_chan_new(kind, limit);
+  SharedChan *shared = shared_chan_new(kind, limit, S->sharing->packer.budget);
   if (!shared) shared_handle_no_memory(L);
   /* Protected, so that the channel is freed if there is no memory for a handle. */
   SharedValue value = {.kind = SHARED_CHAN, .as.chan = shared};
