@@ -10,7 +10,14 @@
 
    Errors. Every function returns one of the codes below, or what its comment says; none raises a Lua error or jumps out
    of the call. Unless their comments say otherwise, they leave the Lua stack as it was. NULL for a pointer that is
-   needed is RUNNEL_BAD_ARGUMENT. */
+   needed is RUNNEL_BAD_ARGUMENT.
+
+   C++. No exception may leave a function that runnel or Lua calls: a C function of a go block, or a callback below. If
+   one leaves a function of runnel all the same, the lua_State is broken: later calls return RUNNEL_RAISED, and only
+   lua_close may follow.
+
+   After a fork, the child may close its copy of a state, or go on with it, unless it has threads; docs/embedding.md says
+   more. */
 #ifndef RUNNEL_H
 #define RUNNEL_H
 
