@@ -34,8 +34,7 @@ struct Wakeup {
   int read_end;           /* readable while there is a token */
   int write_end;          /* for writing the token; the same descriptor if it is an eventfd */
   atomic_int process;     /* whose descriptors these are; 0: being replaced by those of a child */
-  WakeupSet *set;         /* what else to wait for, or NULL */
-  bool is_kept;           /* wakeup_fd stays the same */
+  WakeupMore more;        /* what else to wait for */
 };
 
 /* Closes the descriptors without changing errno. */
@@ -93,7 +92,7 @@ Wakeup *wakeup_hold(Wakeup *wakeup) {
 void wakeup_release(Wakeup *wakeup) {
   if (atomic_fetch_sub_explicit(&wakeup->references, 1, memory_order_acq_rel) > 1) return;
   close_both((const int[2]){wakeup->read_end, wakeup->write_end});
-  if (wakeup->set) wakeup->set->free(wakeup->set);
+  if (wakeup->more.set) wakeup->more.set->free(wakeup->more.set);
   free(wakeup);
 }
 
@@ -116,7 +115,7 @@ static void renew(Wakeup *wakeup) {
   if (!open_both(ends)) return;
   if (ends[1] != ends[0]) (void)wakeup_replace(ends[1], wakeup->write_end);
   (void)wakeup_replace(ends[0], wakeup->read_end);
-  if (wakeup->set) wakeup->set->renew(wakeup->set, wakeup->read_end);
+  if (wakeup->more.set) wakeup->more.set->renew(wakeup->more.set, wakeup->read_end);
   atomic_store(&wakeup->state, SIGNALLED);
   write_token(wakeup);
 }
@@ -152,13 +151,13 @@ static bool read_token(const Wakeup *wakeup) {
 static bool consume_set(Wakeup *wakeup) {
   int expected = IDLE;
   bool is_idle = atomic_compare_exchange_strong(&wakeup->state, &expected, READING);
-  bool has_called = wakeup->set->call(wakeup->set);
+  bool has_called = wakeup->more.set->call(wakeup->more.set);
   return (is_idle && atomic_exchange(&wakeup->state, IDLE) == SIGNALLED) || has_called;
 }
 
 bool wakeup_consume(Wakeup *wakeup) {
   wakeup_own(wakeup);
-  bool has_read = wakeup->set && consume_set(wakeup);
+  bool has_read = wakeup->more.set && consume_set(wakeup);
   if (atomic_load_explicit(&wakeup->state, memory_order_relaxed) == IDLE) return has_read;
   /* The exchange comes last: after it, the scheduler sees everything written before the signal. */
   int before = atomic_exchange(&wakeup->state, read_token(wakeup) ? IDLE : COMING);
@@ -171,16 +170,7 @@ bool wakeup_is_pending(const Wakeup *wakeup) {
 
 int wakeup_fd(Wakeup *wakeup) {
   wakeup_own(wakeup);
-  return wakeup->set ? wakeup->set->fd : wakeup->read_end;
+  return wakeup->more.set ? wakeup->more.set->fd : wakeup->read_end;
 }
 
-int wakeup_keep_fd(Wakeup *wakeup) {
-  wakeup->is_kept = true;
-  return wakeup_fd(wakeup);
-}
-
-bool wakeup_may_change(const Wakeup *wakeup) { return !wakeup->is_kept; }
-
-WakeupSet *wakeup_set(const Wakeup *wakeup) { return wakeup->set; }
-
-void wakeup_use(Wakeup *wakeup, WakeupSet *set) { wakeup->set = set; }
+WakeupMore *wakeup_more(Wakeup *wakeup) { return &wakeup->more; }

@@ -45,13 +45,12 @@ typedef struct WakeupSet {
   void (*free)(struct WakeupSet *set);             /* with the wakeup */
 } WakeupSet;
 
-/* The wakeup's set, or NULL; gives it one. The scheduler's thread only. */
-WakeupSet *wakeup_set(const Wakeup *wakeup);
-void wakeup_use(Wakeup *wakeup, WakeupSet *set);
-
-/* wakeup_fd, which stays the same from now on: wakeup_may_change is then false, and no set may be added. */
-int wakeup_keep_fd(Wakeup *wakeup);
-bool wakeup_may_change(const Wakeup *wakeup);
+/* What port/reader.c sets, in the scheduler's thread. */
+typedef struct WakeupMore {
+  WakeupSet *set; /* or NULL */
+  bool is_kept;   /* wakeup_fd stays the same: no set may be added any more */
+} WakeupMore;
+WakeupMore *wakeup_more(Wakeup *wakeup);
 
 /* Makes the number `old` mean the descriptor `fd`, whose own number is closed; false if the system refuses. */
 bool wakeup_replace(int fd, int old);

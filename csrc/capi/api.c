@@ -25,7 +25,7 @@ enum { AT_MESSAGE = 2 };
 /* If the program has the descriptor of runnel_fd, it is readable while go blocks are ready: the program may poll it at
    any time, whatever it has done since the last step. */
 static void tell_ready(const Sched *S) {
-  if (S->world.ready.first && !S->running && S->wakeup && !wakeup_may_change(S->wakeup)) wakeup_signal(S->wakeup);
+  if (S->world.ready.first && !S->running && S->wakeup && wakeup_more(S->wakeup)->is_kept) wakeup_signal(S->wakeup);
 }
 
 /* Sched.inside of a state that an exception has left. */

@@ -105,9 +105,9 @@ static void free_set(WakeupSet *base) {
 }
 
 ReaderSet *readers_of(Wakeup *wakeup) {
-  WakeupSet *present = wakeup_set(wakeup);
+  WakeupSet *present = wakeup_more(wakeup)->set;
   if (present) return CONTAINER_OF(present, ReaderSet, base);
-  if (!wakeup_may_change(wakeup)) return NULL;
+  if (wakeup_more(wakeup)->is_kept) return NULL;
   ReaderSet *set = (ReaderSet *)calloc(1, sizeof *set);
   int fd = set ? epoll_create1(EPOLL_CLOEXEC) : -1;
   if (fd < 0 || !add(fd, wakeup_fd(wakeup), NULL)) {
@@ -117,12 +117,12 @@ ReaderSet *readers_of(Wakeup *wakeup) {
   }
   set->base = (WakeupSet){.fd = fd, .call = call_ready, .renew = renew, .free = free_set};
   (void)pthread_mutex_init(&set->lock, NULL);
-  wakeup_use(wakeup, &set->base);
+  wakeup_more(wakeup)->set = &set->base;
   return set;
 }
 
-int readers_take_error(const Wakeup *wakeup) {
-  WakeupSet *base = wakeup_set(wakeup);
+int readers_take_error(Wakeup *wakeup) {
+  WakeupSet *base = wakeup_more(wakeup)->set;
   return base ? atomic_exchange(&CONTAINER_OF(base, ReaderSet, base)->error, 0) : 0;
 }
 
@@ -135,7 +135,7 @@ ReaderSet *readers_of(Wakeup *wakeup) {
 
 int reader_watch(Reader *reader, int fd) { return fd == reader->fd ? 0 : ENOSYS; }
 
-int readers_take_error(const Wakeup *wakeup) {
+int readers_take_error(Wakeup *wakeup) {
   (void)wakeup;
   return 0;
 }
@@ -144,5 +144,6 @@ int readers_take_error(const Wakeup *wakeup) {
 
 int readers_lasting_fd(Wakeup *wakeup) {
   (void)readers_of(wakeup);
-  return wakeup_keep_fd(wakeup);
+  wakeup_more(wakeup)->is_kept = true;
+  return wakeup_fd(wakeup);
 }

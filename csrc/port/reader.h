@@ -31,6 +31,6 @@ int readers_lasting_fd(Wakeup *wakeup);
 int reader_watch(Reader *reader, int fd);
 
 /* Why the last reader_watch that has failed has failed: an error number, once; or 0. */
-int readers_take_error(const Wakeup *wakeup);
+int readers_take_error(Wakeup *wakeup);
 
 #endif

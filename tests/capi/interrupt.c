@@ -144,6 +144,33 @@ static void in_itself(void) {
   lua_close(L);
 }
 
+/* With RUNNEL_COUNT also coroutines of the script's own end. */
+static void counted(void) {
+  static const char *const scripts[] = {
+      "coroutine.wrap(function() while true do end end)()",
+      "while true do coroutine.resume(coroutine.create(function() pcall(function() while true do end end) end)) end",
+  };
+  for (size_t i = 0; i < 2; i++) {
+    atomic_store(&is_over, false);
+    atomic_store(&is_computing, false);
+    lua_State *L = luaL_newstate();
+    luaL_openlibs(L);
+    OK(runnel_open_limited(L, RUNNEL_COUNT, SIZE_MAX));
+    lua_register(L, "computes", computes);
+    atomic_store(&target, L);
+    pthread_t thread = start(interrupt_until, NULL);
+    lua(L, "rn = require 'runnel'");
+    lua_pushfstring(L,
+                    "local ch = rn.go(function() computes() %s end) local v, err = ch:take() "
+                    "assert(err:find 'time is up$', err)",
+                    scripts[i]);
+    lua(L, lua_tostring(L, -1));
+    atomic_store(&is_over, true);
+    join(thread);
+    lua_close(L);
+  }
+}
+
 /* Thread: interrupts at any moment, with the state open or closed. */
 static void *interrupt_always(void *arg) {
   (void)arg;
@@ -195,6 +222,8 @@ int main(int argc, char **argv) {
   puts("ok endless, by a thread");
   endless(signal_until);
   puts("ok endless, by a signal handler");
+  counted();
+  puts("ok counted");
   at_random(rounds);
   puts("ok at_random");
   return EXIT_SUCCESS;

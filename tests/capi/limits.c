@@ -19,7 +19,8 @@ static const struct {
   const char *code, *text;
 } LIMITED[] = {
     {0, ANY_MEMORY, "return rn.thread(function() return type(io) end):take()", "table"},
-    {RUNNEL_NO_THREADS, ANY_MEMORY, "local t = rn.thread(function() return 1 end) return t", "script:1: rn.thread: the program"},
+    {RUNNEL_NO_THREADS, ANY_MEMORY, "local t = rn.thread(function() return 1 end) return t",
+     "script:1: rn.thread: the program"},
     {RUNNEL_NO_THREADS, ANY_MEMORY, "local t = rn.threads(1, function() return 1 end) return t",
      "script:1: rn.threads: the program"},
     {RUNNEL_NO_THREADS, ANY_MEMORY, "return tostring(rn.file '/dev/null')", ""},
@@ -111,6 +112,7 @@ static void without_globals(void) {
       "return rn.thread(function() return 'ok' end):take()",
       "return rn.threads(1, function() return 'ok' end)(1)",
       "local ch = rn.chan() rn.go(function() ch:put 'ok' end) return ch:take()",
+      /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): it is one script */
       "local to = rn.chan(4) rn.pipeline(2, to, rn.xf.map(function(x) return x + 1 end), rn.to_chan { 1, 2 }) "
       "return to:take() + to:take() == 5 and 'ok'",
       "return rn.reduce(function(a, b) return a + b end, 0, rn.pmap(2, function(x) return x end, { 1, 2 })):take() == "
