@@ -41,7 +41,6 @@ enum {
   SCHED_REPORT,        /* C function: passes an error to on_error or writes it */
   SCHED_DESCRIBE,      /* C function: describes a go block that has raised */
   SCHED_BURIED,        /* the error of a go block whose coroutine other code has closed or resumed */
-  SCHED_WAKEUP,        /* userdata that releases the wakeup, or nil without a wakeup (driver.c) */
   SCHED_PORTS,         /* userdata that holds port_hook, or nil without a port */
   SCHED_THREADS,       /* userdata with the threads that were started here, or nil without any (lua_thread.c) */
   SCHED_SHARING,       /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */

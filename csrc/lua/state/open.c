@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/wakeup.h"
 #include "blocks/sched.h"
 #include "capi/api.h"
 #include "core/setup.h"
@@ -17,7 +18,7 @@ RUNNEL_API int luaopen_runnel_core(lua_State *L);
    closed. Lua does not finalize what finalizers make meanwhile: this ends it, and marks what is made only afterwards as
    being closed (sched_wakeup). Tasks that wait are done. */
 static int end_state(lua_State *L) {
-  static const int parts[] = {SCHED_THREADS, SCHED_SHARING, SCHED_PORTS, SCHED_WAKEUP};
+  static const int parts[] = {SCHED_THREADS, SCHED_SHARING, SCHED_PORTS};
   Sched *S = sched_self(L);
   if (S->tasks) S->run_tasks(S);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -28,8 +29,10 @@ static int end_state(lua_State *L) {
     }
     lua_settop(L, 1);
   }
-  lua_pushboolean(L, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_WAKEUP);
+  if (S->wakeup) wakeup_release(S->wakeup);
+  S->wakeup = NULL;
+  lua_pushnil(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_END);
   return 0;
 }
 
