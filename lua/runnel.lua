@@ -64,7 +64,8 @@ local without = core.internal.without
 if without then
   for name, part in pairs(FORBIDDEN) do
     if without[part] then
-      runnel[name] = function() error(("rn.%s: the program that runs this script does not allow it"):format(name), 2) end
+      local message = ("rn.%s: the program that runs this script does not allow it"):format(name)
+      runnel[name] = function() error(message, 2) end
     end
   end
 end
