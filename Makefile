@@ -203,6 +203,9 @@ $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
+# A C++ exception that passes through it is noticed (capi/api.c).
+$(BUILD)/obj/capi/api.o $(BUILD)/obj/hidden/capi/api.o: CPPFLAGS += -fexceptions
+
 LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
 $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)
@@ -277,16 +280,25 @@ $(BUILD)/bin/runnel-static: $(filter-out %/linked.o,$(HOST_OBJECTS)) $(BUILD)/st
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -static -o $@ $^ $(STATIC_LIBS) $(SYSTEM_LIBS)
 
-# The library for C programs, shared and static. The archive has one object, which exports only the names of runnel.h.
+# The library for C programs, shared and static. The archive has one object, with the names of runnel.h only; a shared
+# library that it is linked into does not export them.
 .PHONY: library
 library: $(BUILD)/$(LIBRARY) $(BUILD)/librunnel.a $(BUILD)/runnel.pc
 
 $(BUILD)/$(LIBRARY): $(LIB_OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIBRARY_FLAGS) -o $@ $(LIB_OBJECTS) $(LIBS)
 
-$(BUILD)/librunnel.a: $(LIB_OBJECTS)
-	$(Q)$(CC) $(CFLAGS) $(if $(LTO),-flinker-output=nolto-rel) -r -o $(BUILD)/librunnel.o $(LIB_OBJECTS)
-	$(Q)if command -v objcopy >/dev/null; then objcopy --localize-hidden $(BUILD)/librunnel.o; fi
+EXPORTING       = capi/% librunnel/open lua/state/open
+ARCHIVE_OBJECTS = $(foreach name,$(LIB_OBJECTS:$(BUILD)/obj/%.o=%),$(BUILD)/obj/$(if $(filter $(EXPORTING),$(name)),hidden/)$(name).o)
+$(BUILD)/obj/hidden/%.o: csrc/%.c Makefile $(LUA_KIND)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) -DRUNNEL_API= $(CFLAGS) -MMD -MP -c -o $@ $<
+-include $(ARCHIVE_OBJECTS:.o=.d)
+
+$(BUILD)/librunnel.a: $(ARCHIVE_OBJECTS)
+	$(Q)$(CC) $(CFLAGS) $(if $(LTO),-flinker-output=nolto-rel) -r -o $(BUILD)/librunnel.o $(ARCHIVE_OBJECTS)
+	$(Q)if command -v objcopy >/dev/null; then \
+	  objcopy --wildcard --keep-global-symbol='runnel_*' --keep-global-symbol=luaopen_runnel_core $(BUILD)/librunnel.o; fi
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $(BUILD)/librunnel.o
 

@@ -57,6 +57,19 @@ function runnel.exit(code)
   os.exit(code, true)
 end
 
+-- What the C program that runs this forbids (runnel_open_limited) raises an error.
+local FORBIDDEN = { thread = "threads", threads = "threads", exit = "exit", file = "system", trace = "system",
+  profile = "system" }
+local without = core.internal.without
+if without then
+  for name, part in pairs(FORBIDDEN) do
+    if without[part] then
+      local message = ("rn.%s: the program that runs this script does not allow it"):format(name)
+      runnel[name] = function() error(message, 2) end
+    end
+  end
+end
+
 -- The rest is loaded when it is first used, because most programs need little of it: loading it all at once would cost
 -- as much time again as the above (1.2 ms), and 100 KB. HOMES has the module in runnel.rn of each name; `xf` is
 -- a module itself, runnel.xf.

@@ -139,12 +139,16 @@ run-soak-machines: programs
 	$(if $(LONG),$(LUA) tests/soak/soak_machines.lua 800 $(or $(SEED),0) 3)
 	$(LUA) tests/soak/soak_jobs.lua $(if $(LONG),300,10) $(or $(SEED),0)
 
-check-api: check-api-clang check-api-races ## the C API: tests/api.c with the address and thread sanitizers
+# Random and table-driven programs on the C API.
+CAPI_TESTS = $(patsubst tests/capi/%.c,$(BUILD)/capi/%,$(wildcard tests/capi/*.c))
+
+check-api: check-api-clang check-api-races ## the C API: tests/api.c and tests/capi, with the address and thread sanitizers; SEED=n
 check-api-clang: BUILT = CC=clang BUILD=build/checked-clang CFLAGS='-O2 -g -fno-omit-frame-pointer $(SANITIZED)'
 check-api-races: BUILT = $(RACES)
 run-api run-api-clang run-api-races: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which can fail
-run-api run-api-clang run-api-races: $(BUILD)/api
+run-api run-api-clang run-api-races: $(BUILD)/api $(CAPI_TESTS)
 	$(BUILD)/api
+	for test in $(CAPI_TESTS); do $$test $(if $(LONG),1000,20) $(SEED) || exit; done
 
 check-host: ## parts of the executable that specs reach only partly, with sanitizers: tests/host.c
 run-host: $(BUILD)/host_parts
@@ -331,6 +335,11 @@ $(BUILD)/fuzz_http: $(BUILD)/tests/http/fuzz_http.o $(BUILD)/obj/http/server/hea
 
 $(BUILD)/api: $(BUILD)/tests/api.o $(BUILD)/tests/memory.o $(LIB_OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(LIBS)
+
+# Programs on the C API.
+$(CAPI_TESTS): $(BUILD)/capi/%: $(BUILD)/tests/capi/%.o $(LIB_OBJECTS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,bundle/bundle options $(addprefix prompt/,output paste picture utf8 width))
 $(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)

@@ -27,30 +27,32 @@ bool wakeup_consume(Wakeup *wakeup);
 /* Whether wakeup_consume would return true. */
 bool wakeup_is_pending(const Wakeup *wakeup);
 
-/* The descriptor that is readable while a signal is pending, or a reader has something to read. Only the functions here
-   may read from it. It may become another one when there is a first reader. */
-int wakeup_fd(const Wakeup *wakeup);
+/* The descriptor that is readable while a signal is pending, or something in the set is to be handled. Only the
+   functions here may read from it. It becomes another one when there is a set. */
+int wakeup_fd(Wakeup *wakeup);
 
-/* The same, but it stays the same: if need be, there will be no readers. The scheduler's thread only. */
-int wakeup_lasting_fd(Wakeup *wakeup);
+/* After a fork, in the child: gives it descriptors of its own, with the same numbers, since those of the parent are the
+   parent's. The functions above do so by themselves. */
+void wakeup_own(Wakeup *wakeup);
 
-/* ---- readers ----
+/* ---- a set of more descriptors, for port/reader.c ---- */
 
-   A reader is a function that the scheduler's thread calls while a descriptor of the program can be read. */
-typedef struct runnel_reader {
-  void (*ready)(void *data); /* called by wakeup_consume; may signal the wakeup */
-  void *data;                /* for `ready` */
-  Wakeup *wakeup;            /* with a reference; wakeup_reads has returned true */
-  int fd;                    /* the descriptor that it waits for; -1: none */
-} Reader;                    /* the other name is that of the C API */
+typedef struct WakeupSet {
+  int fd;                                          /* readable when the wakeup's own, or one of the set, is readable */
+  bool (*call)(struct WakeupSet *set);             /* handles what is readable, by calls that may signal the wakeup;
+                                                     returns whether there was any. In the scheduler's thread */
+  void (*renew)(struct WakeupSet *set, int token); /* wakeup_own: makes a new `fd`; `token` is the wakeup's own */
+  void (*free)(struct WakeupSet *set);             /* with the wakeup */
+} WakeupSet;
 
-/* Whether there can be readers: on Linux only, and not after a lasting descriptor could not be made for them. The
-   scheduler's thread only. */
-bool wakeup_reads(Wakeup *wakeup);
+/* What port/reader.c sets, in the scheduler's thread. */
+typedef struct WakeupMore {
+  WakeupSet *set; /* or NULL */
+  bool is_kept;   /* wakeup_fd stays the same: no set may be added any more */
+} WakeupMore;
+WakeupMore *wakeup_more(Wakeup *wakeup);
 
-/* Makes the reader wait for another descriptor, or for none: -1. Returns false if it cannot. Any thread, one at a time;
-   before the present descriptor is closed. In another thread than the scheduler's, `ready` may be called once more for
-   the present one. */
-bool reader_watch(Reader *reader, int fd);
+/* Makes the number `old` mean the descriptor `fd`, whose own number is closed; false if the system refuses. */
+bool wakeup_replace(int fd, int old);
 
 #endif

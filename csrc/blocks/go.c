@@ -13,6 +13,7 @@
 #include "errors/unhandled.h"
 #include "lifetimes/keep.h"
 #include "lifetimes/root.h"
+#include "states/interruption.h"
 #include "states/shared_inbox.h"
 
 enum {
@@ -273,7 +274,7 @@ static int yielded(lua_State *L, Sched *S, Go *go, int n) {
     if (go->chan.flags & CHAN_TOLD) go_push_cancellation(L, go);
     else lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
   } else {
-    lua_pushcfunction(L, raise_yielded);
+    lua_pushcfunction(L, interruption_has_ended(S) ? interruption_throw : raise_yielded);
     lua_pcall(L, 0, 0, 0);
   }
   n = dies(L, S, go);

@@ -18,6 +18,7 @@
 #include "lifetimes/keep.h"
 #include "lifetimes/root.h"
 #include "states/family.h"
+#include "states/interruption.h"
 #include "states/shared_inbox.h"
 
 enum { MAX_STRIDE = 16 }; /* the most resumes between two looks at the clock */
@@ -178,7 +179,9 @@ static int call_protected(lua_State *L, Sched *S, int n) {
   shared_wait_awake(S);
   S->is_stuck = false;
   if (UNLIKELY(S->sharing)) shared_wait_looked(S, clock_now(&S->world.clock));
+  if (S->interruption) interruption_begins(S->interruption);
   int status = lua_pcall(L, n, 1, 0);
+  if (S->interruption) interruption_ends(S->interruption);
   S->running = false;
   if (UNLIKELY(S->sharing)) shared_wait_busy(S->sharing); /* the driver may have raised an error */
   if (!S->world.ready.first)

@@ -1,7 +1,9 @@
 /* api.c: the C API: calls into Lua, and running the scheduler; see api.h and runnel.h. */
 #include "capi/api.h"
 
+#include <errno.h>
 #include <lauxlib.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/wakeup.h"
@@ -11,6 +13,8 @@
 #include "capi/hold.h"
 #include "core/sched_wakeup.h"
 #include "errors/unhandled.h"
+#include "port/reader.h"
+#include "states/interruption.h"
 
 /* Its address is the registry key of `perform`. */
 static const char call_key = 0;
@@ -18,10 +22,41 @@ static const char call_key = 0;
 /* Upvalue of `perform` that has the last message (runnel_message), or nil. */
 enum { AT_MESSAGE = 2 };
 
+/* If the program has the descriptor of runnel_fd, it is readable while go blocks are ready: the program may poll it at
+   any time, whatever it has done since the last step. */
+static void tell_ready(const Sched *S) {
+  if (S->world.ready.first && !S->running && S->wakeup && wakeup_more(S->wakeup)->is_kept) wakeup_signal(S->wakeup);
+}
+
+/* Sched.inside of a state that an exception has left. */
+static const char left_text[] = "a lua_State that a C++ exception has left";
+
+/* Called when api_call is left; `call->sched` is not NULL if that is by a C++ exception. Lua has not restored what it
+   restores when a call ends or fails: nothing may be called any more but lua_close, which does. */
+static void on_left(Call **call) {
+  Sched *S = (*call)->sched;
+  if (!S) return;
+  if (S->interruption) interruption_ends(S->interruption);
+  S->running = false;
+  S->current = NULL;
+  S->inside = left_text;
+}
+
+/* This file is compiled with -fexceptions. */
+#ifdef __GNUC__
+#define WHEN_LEFT(f) __attribute__((cleanup(f)))
+#else
+#define WHEN_LEFT(f)
+#endif
+
 /* Protected: (call, values...) -> results */
 static int perform(lua_State *L) {
   Call *call = (Call *)lua_touserdata(L, 1);
-  int n = call->body(L, sched_self(L), call);
+  Sched *S = sched_self(L);
+  if (S->inside == left_text) return luaL_error(L, "a C++ exception has left a call of runnel: close the lua_State");
+  call->sched = S;
+  int n = call->body(L, S, call);
+  tell_ready(S);
   if (n != API_MESSAGE) return n;
   lua_replace(L, lua_upvalueindex(AT_MESSAGE));
   return 0;
@@ -33,8 +68,27 @@ static int to_string(lua_State *L) {
   return 1;
 }
 
+/* Why runnel_reader_watch, which takes no lua_State, has failed: an error number, once; or 0. `perform` is on top. */
+static int take_reader_error(lua_State *L) {
+  lua_getupvalue(L, -1, 1);
+  const Sched *S = (const Sched *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return S->wakeup ? readers_take_error(S->wakeup) : 0;
+}
+
+/* Makes that error the last message. */
+static int note_reader_error(lua_State *L, Sched *S, Call *call) {
+  (void)S;
+  int error = call->option;
+  const char *why = error == EEXIST  ? "another reader waits for it"
+                    : error == EPERM ? "it can always be read, as a regular file"
+                                     : strerror(error);
+  lua_pushfstring(L, "a reader cannot wait for this descriptor: %s", why);
+  return API_MESSAGE;
+}
+
 int api_call(lua_State *L, int n, Call *call) {
-  if (!L || lua_gettop(L) < n) return RUNNEL_BAD_ARGUMENT;
+  if (!L || n < 0 || lua_gettop(L) < n) return RUNNEL_BAD_ARGUMENT;
   int base = lua_gettop(L) - n;
   if (!lua_checkstack(L, LUA_MINSTACK)) {
     lua_settop(L, base);
@@ -47,7 +101,9 @@ int api_call(lua_State *L, int n, Call *call) {
   }
   lua_pushlightuserdata(L, call);
   lua_rotate(L, base + 1, 3);
+  WHEN_LEFT(on_left) Call *watched = call;
   int status = lua_pcall(L, n + 1, LUA_MULTRET, base + 1);
+  watched->sched = NULL;
   if (status == LUA_OK) {
     lua_remove(L, base + 1);
     return call->code;
@@ -58,6 +114,7 @@ int api_call(lua_State *L, int n, Call *call) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
   lua_insert(L, -2);
   lua_setupvalue(L, -2, AT_MESSAGE);
+  (void)take_reader_error(L);
   lua_settop(L, base);
   return no_memory ? RUNNEL_NO_MEMORY : RUNNEL_RAISED;
 }
@@ -87,6 +144,8 @@ const char *runnel_message(lua_State *L) {
   if (!L || !lua_checkstack(L, 2)) return NULL;
   int top = lua_gettop(L);
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key) == LUA_TFUNCTION) {
+    int error = take_reader_error(L);
+    if (error) (void)api_call(L, 0, &(Call){.body = note_reader_error, .option = error});
     lua_getupvalue(L, -1, AT_MESSAGE);
     /* Not a number: lua_tostring would convert it in place, which allocates. */
     if (lua_type(L, -1) == LUA_TSTRING) message = lua_tostring(L, -1);
@@ -125,7 +184,7 @@ static int go(lua_State *L, Sched *S, Call *call) {
 }
 
 int runnel_go(lua_State *L, int nargs, runnel_chan **result) {
-  if (nargs < 0) return RUNNEL_BAD_ARGUMENT;
+  if (nargs < 0 || nargs == INT_MAX) return RUNNEL_BAD_ARGUMENT; /* the function counts, too */
   return api_call(L, nargs + 1, &(Call){.body = go, .option = nargs, .hold = result});
 }
 
@@ -165,11 +224,20 @@ int runnel_next(lua_State *L, int64_t *next_us) {
 static int fd(lua_State *L, Sched *S, Call *call) {
   Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) return api_code(call, RUNNEL_NO_MEMORY);
-  *call->fd = wakeup_lasting_fd(wakeup);
+  *call->fd = readers_lasting_fd(wakeup);
   return 0;
 }
 
 int runnel_fd(lua_State *L, int *fd_out) {
   if (!fd_out) return RUNNEL_BAD_ARGUMENT;
   return api_call(L, 0, &(Call){.body = fd, .fd = fd_out});
+}
+
+int runnel_interrupt(lua_State *L, const char *why) {
+  if (!L) return RUNNEL_BAD_ARGUMENT;
+  Interruption *interruption = interruption_find(L);
+  if (!interruption) return RUNNEL_NOT_OPEN;
+  bool runs = interruption_raise(interruption, why ? why : "interrupted");
+  interruption_release(interruption);
+  return runs ? RUNNEL_OK : RUNNEL_IDLE;
 }

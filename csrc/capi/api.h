@@ -21,6 +21,7 @@ enum { API_VALUES = 2, API_MESSAGE = -1 };
 
 struct Call {
   Body body;             /* does the work */
+  Sched *sched;          /* while the body runs; NULL at first */
   int code;              /* what the API function returns; RUNNEL_OK at first */
   runnel_chan *chan;     /* the channel to work on */
   runnel_chan **hold;    /* where a new hold goes, or NULL */

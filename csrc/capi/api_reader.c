@@ -1,14 +1,16 @@
 /* capi/api_reader.c: readers in the C API; see runnel.h. */
+#include <errno.h>
 #include <stdlib.h>
 
-#include "base/wakeup.h"
 #include "capi/api.h"
 #include "core/sched_wakeup.h"
+#include "port/reader.h"
 
 static int open_reader(lua_State *L, Sched *S, Call *call) {
   Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) return api_code(call, RUNNEL_NO_MEMORY);
-  if (!wakeup_reads(wakeup)) return api_code(call, RUNNEL_IDLE);
+  call->reader->set = readers_of(wakeup);
+  if (!call->reader->set) return api_code(call, RUNNEL_IDLE);
   call->reader->wakeup = wakeup_hold(wakeup);
   return 0;
 }
@@ -26,7 +28,9 @@ int runnel_reader_open(lua_State *L, void (*ready)(void *data), void *data, runn
 
 int runnel_reader_watch(runnel_reader *reader, int fd) {
   if (!reader) return RUNNEL_BAD_ARGUMENT;
-  return reader_watch(reader, fd) ? RUNNEL_OK : RUNNEL_RAISED;
+  int error = reader_watch(reader, fd);
+  if (error) errno = error;
+  return error ? RUNNEL_RAISED : RUNNEL_OK;
 }
 
 int runnel_reader_close(runnel_reader *reader) {

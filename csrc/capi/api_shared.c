@@ -13,7 +13,7 @@ int runnel_shared_new(int kind, size_t size, runnel_shared **shared) {
   static const BufferKind kinds[] = {BUFFER_FIXED, BUFFER_DROPPING, BUFFER_SLIDING};
   if (!shared || kind < RUNNEL_FIXED || kind > RUNNEL_SLIDING || size > BUFFER_MAX) return RUNNEL_BAD_ARGUMENT;
   if (!size && kind != RUNNEL_FIXED) return RUNNEL_BAD_ARGUMENT;
-  SharedChan *made = shared_chan_new(size ? kinds[kind] : BUFFER_NONE, (uint32_t)size);
+  SharedChan *made = shared_chan_new(size ? kinds[kind] : BUFFER_NONE, (uint32_t)size, NULL);
   if (!made) return RUNNEL_NO_MEMORY;
   *shared = reference_to(made);
   return RUNNEL_OK;
@@ -61,7 +61,7 @@ int runnel_shared_release(runnel_shared *shared) {
 int runnel_shared_close(runnel_shared *shared, const char *reason) {
   if (!shared) return RUNNEL_BAD_ARGUMENT;
   SharedValue value = {.kind = SHARED_NIL};
-  if (reason && !shared_value_set_string(&value, reason, strlen(reason))) return RUNNEL_NO_MEMORY;
+  if (reason && !shared_value_set_string(&value, reason, strlen(reason), NULL)) return RUNNEL_NO_MEMORY;
   shared_close(chan_of(shared), value);
   return RUNNEL_OK;
 }
@@ -95,6 +95,6 @@ int runnel_shared_put_number(runnel_shared *shared, lua_Number n, int64_t us) {
 int runnel_shared_put_bytes(runnel_shared *shared, const void *bytes, size_t size, int64_t us) {
   SharedValue value;
   if (!shared || (!bytes && size)) return RUNNEL_BAD_ARGUMENT;
-  if (!shared_value_set_string(&value, (const char *)bytes, size)) return RUNNEL_NO_MEMORY;
+  if (!shared_value_set_string(&value, (const char *)bytes, size, NULL)) return RUNNEL_NO_MEMORY;
   return put(shared, value, us);
 }

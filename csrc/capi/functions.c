@@ -38,6 +38,7 @@ static const runnel_functions functions = {
     .reader_open = runnel_reader_open,
     .reader_watch = runnel_reader_watch,
     .reader_close = runnel_reader_close,
+    .interrupt = runnel_interrupt,
 };
 
 void functions_open(lua_State *L) {

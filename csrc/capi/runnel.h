@@ -6,11 +6,18 @@
 
    Threads. A lua_State belongs to one thread at a time, the Lua thread. Call functions that take a lua_State in that
    thread only, with the state's main thread or the coroutine that is running. Call functions of ports and of shared
-   channels that take no lua_State in any thread. Call none of them in a signal handler.
+   channels that take no lua_State in any thread. Call none of them in a signal handler, except runnel_interrupt.
 
    Errors. Every function returns one of the codes below, or what its comment says; none raises a Lua error or jumps out
    of the call. Unless their comments say otherwise, they leave the Lua stack as it was. NULL for a pointer that is
-   needed is RUNNEL_BAD_ARGUMENT. */
+   needed is RUNNEL_BAD_ARGUMENT.
+
+   C++. No exception may leave a function that runnel or Lua calls: a C function of a go block, or a callback below. If
+   one leaves a function of runnel all the same, the lua_State is broken: later calls return RUNNEL_RAISED, and only
+   lua_close may follow.
+
+   After a fork, the child may close its copy of a state, or go on with it, unless it has threads; docs/embedding.md says
+   more. */
 #ifndef RUNNEL_H
 #define RUNNEL_H
 
@@ -68,6 +75,23 @@ RUNNEL_API const char *runnel_message(lua_State *L);
    thread. */
 RUNNEL_API int runnel_open(lua_State *L);
 
+/* What runnel_open_limited leaves out, and adds. Add them up. */
+enum {
+  RUNNEL_NO_THREADS = 1, /* rn.thread, rn.threads and what uses them raise an error */
+  RUNNEL_NO_EXIT = 2,    /* so does rn.exit, which ends the process */
+  RUNNEL_NO_SYSTEM = 4,  /* so do rn.file, rn.trace and rn.profile; modules that reach files, processes or the network
+                            cannot be required, nor runnel.sim. Includes RUNNEL_NO_THREADS: the function of a thread has
+                            all of Lua's libraries */
+  RUNNEL_COUNT = 8       /* runnel_interrupt reaches coroutines that scripts make, too: all code of the state looks for
+                            it every 1,000 instructions, by a debug hook, and runs at about half the speed */
+};
+
+/* As runnel_open, for scripts that may not do everything. `memory` is how many bytes they may use that the state's own
+   allocator does not see: for the buffers and values of shared channels that they make, and for the states of their
+   threads, all together; SIZE_MAX: no limit. What is too much raises "not enough memory". RUNNEL_BAD_ARGUMENT if runnel
+   is open already. docs/embedding.md has a section about sandboxes. Lua thread. */
+RUNNEL_API int runnel_open_limited(lua_State *L, unsigned options, size_t memory);
+
 /* Starts a go block of the function and its `nargs` arguments on top of the stack, which are popped. It runs when the
    scheduler does. Unless `result` is NULL, *result is a handle to its result channel. Lua thread. */
 typedef struct runnel_chan runnel_chan;
@@ -88,9 +112,24 @@ RUNNEL_API int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us);
 RUNNEL_API int runnel_next(lua_State *L, int64_t *next_us);
 
 /* Sets *fd to a descriptor for the program's own poll. It is readable when it is time to step: messages have arrived at
-   a port, or another thread has completed an operation on a shared channel. Only poll it; a step makes it unreadable
-   again. It stays open until lua_close. Lua thread. */
+   a port, another thread has completed an operation on a shared channel, a reader has something to read, or a function
+   above or below, as runnel_go, has made go blocks ready, also before the first step. It does not tell of timers, nor of
+   go blocks that Lua code has made ready outside a step: runnel_next does. Only poll it; a step makes it unreadable again
+   unless go blocks are still ready. It stays open until lua_close. Lua thread. */
 RUNNEL_API int runnel_fd(lua_State *L, int *fd);
+
+/* Ends the go block that is running now with the error `why`, a string of at most 255 bytes (the rest is cut off); NULL
+   is "interrupted". The error comes at its next instruction, without a position. No pcall catches it, so that a go block
+   that computes for ever ends whatever it calls; its to-be-closed variables are closed, and whoever takes its result
+   gets the error. Returns RUNNEL_OK; RUNNEL_IDLE if the scheduler does not run: outside runnel_step and the like; or
+   RUNNEL_NOT_OPEN, also once the state is closed. With RUNNEL_OK, nothing happens if at that moment no go block runs, or
+   one is just ending: who waits for the end of a computation calls this again until it has ended. The error
+   comes when a C function, a message handler of xpcall, or a coroutine that the go block has resumed, has returned.
+
+   `L` is the state's main thread, as luaL_newstate returns it. Any thread, and any signal handler. Called in another
+   thread than the Lua thread, this sends the Lua thread the signal SIGURG, for which runnel sets a handler, which calls
+   the program's own afterwards; the first step in a thread unblocks that signal there. */
+RUNNEL_API int runnel_interrupt(lua_State *L, const char *why);
 
 /* ---- channels ----
 
@@ -198,8 +237,8 @@ typedef struct runnel_task {
   struct runnel_task **list; /* the pointer to the task while it is put off, else NULL */
 } runnel_task;
 
-/* Puts a task off. It is run once: before the scheduler next waits, or returns while no go block is ready; and after
-   about a millisecond if go blocks are ready all the time. What computes for longer delays it: a go block, or the main
+/* Puts a task off. It is run once: before the scheduler next waits, or returns while no go block is ready; after about a
+   millisecond if go blocks are ready all the time; or in lua_close. What computes for longer delays it: a go block, or the main
    program while go blocks are ready. Returns RUNNEL_OK, also if it is put off already; or RUNNEL_IDLE if the scheduler
    is not running. The task must stay in memory until it is run or cancelled. Lua thread. */
 RUNNEL_API int runnel_task_add(lua_State *L, runnel_task *task);
@@ -214,12 +253,14 @@ RUNNEL_API int runnel_task_cancel(runnel_task *task);
 typedef struct runnel_reader runnel_reader;
 
 /* Makes a reader, which waits for no descriptor yet. `ready` is called in the Lua thread, and must use no lua_State; it
-   may post to ports. RUNNEL_IDLE if there can be no readers: on systems other than Linux. Lua thread. */
+   may post to ports, and may make any reader wait for another descriptor, and end any, also its own. RUNNEL_IDLE if there can be no readers: on systems other than Linux. Lua thread. */
 RUNNEL_API int runnel_reader_open(lua_State *L, void (*ready)(void *data), void *data, runnel_reader **reader);
 
-/* Makes it wait for a descriptor, or for none: -1. Call it before the previous descriptor is closed. RUNNEL_RAISED if
-   the system refuses the descriptor. Any thread, but not two at a time; in another one than the Lua thread, `ready` may
-   still be called once afterwards. */
+/* Makes it wait for a descriptor, or for none: -1. Call it before the previous descriptor is closed. In the Lua thread,
+   `ready` is not called afterwards for the previous one, even if that could be read; in another thread, it may be in the
+   middle of a call. RUNNEL_RAISED, and errno and runnel_message say why, if the system refuses the descriptor, for
+   example a regular file, or one that another reader waits for: then it waits for none. Any thread, but not two at a
+   time for one reader. */
 RUNNEL_API int runnel_reader_watch(runnel_reader *reader, int fd);
 
 /* Ends it; the descriptor must still be open. Lua thread; or any thread, once the Lua thread has made it wait for none,
@@ -313,6 +354,7 @@ typedef struct runnel_functions {
   int (*reader_open)(lua_State *L, void (*ready)(void *data), void *data, runnel_reader **reader);
   int (*reader_watch)(runnel_reader *reader, int fd);
   int (*reader_close)(runnel_reader *reader);
+  int (*interrupt)(lua_State *L, const char *why);
 } runnel_functions;
 
 /* The registry key of the table, a light userdata. */

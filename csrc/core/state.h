@@ -41,7 +41,6 @@ enum {
   SCHED_REPORT,        /* C function: passes an error to on_error or writes it */
   SCHED_DESCRIBE,      /* C function: describes a go block that has raised */
   SCHED_BURIED,        /* the error of a go block whose coroutine other code has closed or resumed */
-  SCHED_WAKEUP,        /* userdata that releases the wakeup, or nil without a wakeup (driver.c) */
   SCHED_PORTS,         /* userdata that holds port_hook, or nil without a port */
   SCHED_THREADS,       /* userdata with the threads that were started here, or nil without any (lua_thread.c) */
   SCHED_SHARING,       /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
@@ -58,7 +57,8 @@ enum {
   SCHED_SNAPSHOT,      /* table: the go blocks for a snapshot that is being filled (snapshot.c), or nil */
   SCHED_WATCH,         /* userdata that is `watch`, or nil */
   SCHED_TRACE,         /* userdata that is `tracer`, or nil */
-  SCHED_NUSER = SCHED_TRACE
+  SCHED_END,           /* userdata whose finalizer is the last one (lua/state/open.c) */
+  SCHED_NUSER = SCHED_END
 };
 
 /* The number of pools for blocks of waiters, and the number of blocks that each pool keeps. */
@@ -146,11 +146,12 @@ struct Sched {
   const char *inside;              /* the kind of running user code in which waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS];     /* the number of blocks in each pool */
   Roots roots;                     /* bookkeeping of SCHED_STRONG */
-  struct Wakeup *wakeup;           /* how other threads wake the scheduler (driver.h); NULL until they need it */
-  bool wakeup_is_watched;          /* the driver's waits end when the wakeup is signalled */
-  bool input_is_watched;           /* they also end when standard input is readable: the host's prompt waits for it */
-  struct PortHook *port_hook;      /* messages from other threads (others.h), or NULL without a port */
-  struct runnel_task *tasks;       /* tasks that C modules want done before the next wait (capi/runnel.h), or NULL */
+  struct Interruption *interruption; /* how other threads interrupt a go block (interruption.h), or NULL */
+  struct Wakeup *wakeup;             /* how other threads wake the scheduler (driver.h); NULL until they need it */
+  bool wakeup_is_watched;            /* the driver's waits end when the wakeup is signalled */
+  bool input_is_watched;             /* they also end when standard input is readable: the host's prompt waits for it */
+  struct PortHook *port_hook;        /* messages from other threads (others.h), or NULL without a port */
+  struct runnel_task *tasks;         /* tasks that C modules want done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them and empties the list; must not raise */
   struct Sharing *sharing;            /* the state of shared channels (shared_wait.h), or NULL without one */
   const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */

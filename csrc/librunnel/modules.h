@@ -16,6 +16,11 @@ typedef struct Module {
 /* The modules of lua/: a generated array. */
 extern const Module runnel_modules[];
 
+/* Has the modules run with globals of their own, from the first that is loaded on: copies of Lua's, with copies of its
+   libraries but for io and os, whose functions a simulation replaces. So they work whatever a script, or the program,
+   does to the globals afterwards. May raise. */
+void modules_seclude(lua_State *L);
+
 /* Adds a loader for each of the modules to package.preload, where `require` looks first. May raise. */
 void modules_preload(lua_State *L, const Module *modules);
 

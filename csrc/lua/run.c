@@ -8,6 +8,7 @@
 #include "core/sched_wakeup.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "port/reader.h"
 #include "sim/sim.h"
 
 /* run(f, ...) -> f's results; run(): runs until no go block is ready, no timer is pending and no event can arrive */
@@ -91,9 +92,11 @@ static int core_wait_readable(lua_State *L) {
 /* wakeup_fd() -> a descriptor that is readable when another thread has completed work for the scheduler; for hosts that
    poll between two steps. */
 static int core_wakeup_fd(lua_State *L) {
+  const Sched *S = sched_self(L);
   Wakeup *wakeup = sched_wakeup(L, sched_self(L));
   if (!wakeup) return luaL_error(L, "not enough memory");
-  lua_pushinteger(L, wakeup_lasting_fd(wakeup));
+  lua_pushinteger(L, readers_lasting_fd(wakeup));
+  if (S->world.ready.first && !S->running) wakeup_signal(wakeup); /* the host may poll it before it steps */
   return 1;
 }
 

@@ -101,12 +101,30 @@ static void set_metamethods(lua_State *L, const luaL_Reg *metamethods) {
   lua_setmetatable(L, -2);
 }
 
+/* Shuts the port of a pump. */
+static void shut(Ports *ports, Pump *pump) {
+  Port *port = pump->port;
+  pump->port = NULL;
+  list_remove(&ports->pumps, &pump->link);
+  port_shut(port);
+}
+
+/* __gc of the Ports, when the state is closed: the pumps are finalized already, but for those that finalizers have made
+   meanwhile, which Lua does not finalize. */
+static int end_ports(lua_State *L) {
+  Ports *ports = (Ports *)lua_touserdata(L, 1);
+  while (ports->pumps.first) shut(ports, CONTAINER_OF(ports->pumps.first, Pump, link));
+  return 0;
+}
+
 /* Pushes a new Ports. */
 static Ports *new_ports(lua_State *L) {
   Ports *ports = (Ports *)lua_newuserdatauv(L, sizeof *ports, PORTS_HELD);
   *ports = (Ports){.hook = {.poll = poll_ports, .alive = may_deliver, .closed = close_ports}};
   lua_newtable(L);
   lua_setiuservalue(L, -2, PORTS_HELD);
+  static const luaL_Reg metamethods[] = {{"__gc", end_ports}, {NULL, NULL}};
+  set_metamethods(L, metamethods);
   return ports;
 }
 
@@ -243,11 +261,8 @@ static int pump_messages(lua_State *L) {
 static int end_pump(lua_State *L) {
   Pump *pump = self(L);
   if (!pump->port) return 0;
-  Port *port = pump->port;
-  pump->port = NULL;
-  list_remove(&ports_of(sched_self(L))->pumps, &pump->link);
   let_go(L, pump);
-  port_shut(port);
+  shut(ports_of(sched_self(L)), pump);
   return 0;
 }
 

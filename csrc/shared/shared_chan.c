@@ -13,17 +13,20 @@
 
 /* ---- life ---- */
 
-SharedChan *shared_chan_new(BufferKind kind, uint32_t limit) {
+SharedChan *shared_chan_new(BufferKind kind, uint32_t limit, Budget *budget) {
   SharedChan *chan = (SharedChan *)cache_new(sizeof *chan);
   if (!chan) return NULL;
   if (limit) {
     /* All slots at once, since a thread must not allocate under the lock. Unused pages of a large buffer cost
        nothing. */
-    chan->slots = (SharedValue *)calloc(limit, sizeof(SharedValue));
+    bool may = budget_take(budget, limit * sizeof(SharedValue));
+    if (may) chan->slots = (SharedValue *)calloc(limit, sizeof(SharedValue));
+    if (may && !chan->slots) budget_give(budget, limit * sizeof(SharedValue));
     if (!chan->slots) {
       cache_free(chan);
       return NULL;
     }
+    chan->budget = budget;
   }
   atomic_init(&chan->holds, 1);
   atomic_init(&chan->memory, 1);
@@ -67,6 +70,7 @@ void shared_chan_release(SharedChan *chan) {
   }
   shared_value_drop(&chan->reason);
   (void)pthread_mutex_destroy(&chan->lock);
+  if (chan->slots) budget_give(chan->budget, chan->buf.limit * sizeof(SharedValue));
   free(chan->slots);
   cache_free(chan);
 }

@@ -17,7 +17,7 @@ enum { SHARED_MAX_PENDING = 1024 };
 
 /* A new channel with one hold, and with a buffer of `limit` values (kind BUFFER_NONE to BUFFER_PROMISE). NULL when
    memory runs out. */
-SharedChan *shared_chan_new(BufferKind kind, uint32_t limit);
+SharedChan *shared_chan_new(BufferKind kind, uint32_t limit, Budget *budget);
 
 /* Adds a hold; drops one. Any thread. Dropping the last hold frees the channel and the values in its buffer. Dropping
    the last but one wakes an owner that waits on the channel, since no other thread may be left to complete its

@@ -22,6 +22,7 @@ struct SharedChan {
   uint64_t take_total;    /* values taken */
   SharedReturn *returned; /* values that were given back, which the next takes get */
   SharedValue *slots;     /* the buffer's values; NULL without a buffer */
+  Budget *budget;         /* of which the slots are taken, or NULL */
   Buffer buf;             /* the buffer's state; all its slots are there from the start */
   bool closed;            /* no more puts */
   bool reason_taken;      /* a take has got the reason */

@@ -6,10 +6,14 @@
 
 #include "shared/shared_chan.h"
 
-Parcel *parcel_new(size_t size) {
-  if (size > SIZE_MAX - sizeof(Parcel)) return NULL;
+Parcel *parcel_new(size_t size, Budget *budget) {
+  if (size > SIZE_MAX - sizeof(Parcel) || !budget_take(budget, sizeof(Parcel) + size)) return NULL;
   Parcel *parcel = (Parcel *)malloc(sizeof(Parcel) + size);
-  if (!parcel) return NULL;
+  if (!parcel) {
+    budget_give(budget, sizeof(Parcel) + size);
+    return NULL;
+  }
+  parcel->budget = budget;
   atomic_init(&parcel->holds, 1);
   parcel->nchans = 0;
   parcel->size = size;
@@ -17,7 +21,7 @@ Parcel *parcel_new(size_t size) {
   return parcel;
 }
 
-bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size) {
+bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size, Budget *budget) {
   *value = (SharedValue){.kind = SHARED_NIL};
   if (size <= SHARED_SHORT_MAX) {
     value->kind = SHARED_SHORT;
@@ -25,7 +29,7 @@ bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size)
     if (size) memcpy(value->as.text, bytes, size);
     return true;
   }
-  Parcel *parcel = parcel_new(size);
+  Parcel *parcel = parcel_new(size, budget);
   if (!parcel) return false;
   memcpy(parcel->bytes, bytes, size);
   value->kind = SHARED_LONG;
@@ -33,10 +37,11 @@ bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size)
   return true;
 }
 
-static void parcel_release(Parcel *parcel) {
+void parcel_release(Parcel *parcel) {
   if (atomic_fetch_sub_explicit(&parcel->holds, 1, memory_order_acq_rel) > 1) return;
   for (uint32_t i = 0; i < parcel->nchans; i++) shared_chan_release(parcel->chans[i]);
   free(parcel->chans);
+  budget_give(parcel->budget, sizeof(Parcel) + parcel->size);
   free(parcel);
 }
 

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared/budget.h"
+
 struct SharedChan;
 
 /* The longest string that a value holds in itself. */
@@ -31,6 +33,7 @@ typedef struct Parcel {
   atomic_uint holds;         /* values that point to it; the last to drop it frees it */
   uint32_t nchans;           /* channels it refers to; it holds each of them */
   size_t size;               /* bytes */
+  Budget *budget;            /* of which its memory is taken, or NULL */
   struct SharedChan **chans; /* the channels, in memory of their own; NULL without any */
   char bytes[];              /* the bytes */
 } Parcel;
@@ -48,11 +51,14 @@ typedef struct SharedValue {
   } as;
 } SharedValue;
 
-/* A parcel for `size` bytes without channels, with one hold on it; NULL when memory runs out. */
-Parcel *parcel_new(size_t size);
+/* A parcel for `size` bytes without channels, with one hold on it; NULL when memory, or the budget (if any), runs out.
+   Removes a hold. */
+Parcel *parcel_new(size_t size, Budget *budget);
+void parcel_release(Parcel *parcel);
 
-/* Makes it a string of `size` bytes; false when memory runs out, and it is SHARED_NIL. It must hold nothing before. */
-bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size);
+/* Makes it a string of `size` bytes; false when memory, or the budget (if any), runs out, and it is SHARED_NIL. It must
+   hold nothing before. */
+bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size, Budget *budget);
 
 /* Makes a copy. Cannot fail. */
 SharedValue shared_value_copy(const SharedValue *value);

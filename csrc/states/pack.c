@@ -367,13 +367,13 @@ bool pack_bytes(lua_State *L, int index, Packer *packer, const char *name) {
 
 /* Puts a copy of the packer's bytes and channels into a parcel. */
 static Parcel *make_parcel(const Packer *p) {
-  Parcel *parcel = parcel_new(p->size);
+  Parcel *parcel = parcel_new(p->size, p->budget);
   if (!parcel) return NULL;
   memcpy(parcel->bytes, p->bytes, p->size);
   if (!p->nchans) return parcel;
   parcel->chans = (SharedChan **)malloc(p->nchans * sizeof(SharedChan *));
   if (!parcel->chans) {
-    free(parcel);
+    parcel_release(parcel);
     return NULL;
   }
   for (uint32_t i = 0; i < p->nchans; i++) parcel->chans[i] = shared_chan_hold(p->chans[i]);
@@ -395,7 +395,7 @@ bool pack_value(lua_State *L, int index, Packer *packer, const char *name, Share
   case LUA_TSTRING: {
     size_t n;
     const char *s = lua_tolstring(L, index, &n);
-    if (shared_value_set_string(value, s, n)) return true;
+    if (shared_value_set_string(value, s, n, packer->budget)) return true;
     break;
   }
   case LUA_TUSERDATA: {

@@ -35,6 +35,7 @@ typedef struct Packer {
   size_t chans_capacity;     /* the number that the memory has room for */
   /* The shared channel at an index, or NULL; does not raise. NULL where channels cannot be packed. */
   struct SharedChan *(*to_chan)(lua_State *L, int index);
+  Budget *budget;                  /* of which parcels are taken, or NULL */
   char message[PACK_MESSAGE_SIZE]; /* why packing failed */
 } Packer;
 

@@ -12,6 +12,7 @@
 #include "core/setup.h"
 #include "lifetimes/root.h"
 #include "states/family.h"
+#include "states/limits.h"
 #include "states/unpack.h"
 
 /* User values of the Sharing, besides those in shared_handle.h. */
@@ -68,27 +69,32 @@ static void refuse_unwanted(Sharing *sharing) {
   }
 }
 
-/* __gc of a handle. Go blocks that wait on it are collected with it; or the state is being closed, and other states
-   must not give values to its waiters, which nothing will wake. */
+/* Ends a handle. Go blocks that wait on it are collected with it; or the state is being closed, and other states must
+   not give values to its waiters, which nothing will wake. */
+static void end_hold(Sched *S, Sharing *sharing, SharedHandle *h) {
+  abandon_all(S, &h->chan.queues[PUTS]);
+  abandon_all(S, &h->chan.queues[TAKES]);
+  end_watch(sharing, h);
+  refuse_unwanted(sharing);
+  shared_chan_pass(h->hold.chan);
+  /* The scheduler asks for this flag when it ends, after this. */
+  if (shared_chan_stats(h->hold.chan).reason_taken) h->chan.flags |= CHAN_ERROR_TAKEN;
+  list_remove(&sharing->holds, &h->hold.link);
+  shared_chan_release(h->hold.chan);
+  h->hold.chan = NULL;
+}
+
+/* __gc of a handle. */
 static int end_handle(lua_State *L) {
   Chan *ch = chan_to(L, 1); /* a program may call it, with anything */
   SharedHandle *h = ch && chan_is_shared(ch) ? shared_handle_of(ch) : NULL;
   if (!h || !h->hold.chan) return 0;
   Sched *S = ch->sched;
   shared_wait_busy(S->sharing);
-  abandon_all(S, &h->chan.queues[PUTS]);
-  abandon_all(S, &h->chan.queues[TAKES]);
-  end_watch(S->sharing, h);
   attr_push(L, 1, ATTR_DONE);
   Chan *done = (Chan *)lua_touserdata(L, -1);
   if (done) CONTAINER_OF(done, SharedDone, chan)->shared = NULL;
-  refuse_unwanted(S->sharing);
-  shared_chan_pass(h->hold.chan);
-  /* The scheduler asks for this flag when it ends, after this. */
-  if (shared_chan_stats(h->hold.chan).reason_taken) ch->flags |= CHAN_ERROR_TAKEN;
-  list_remove(&S->sharing->holds, &h->hold.link);
-  shared_chan_release(h->hold.chan);
-  h->hold.chan = NULL;
+  end_hold(S, S->sharing, h);
   return 0;
 }
 
@@ -163,12 +169,15 @@ static int unpack(lua_State *L) {
 static void wake(void *data) { wakeup_signal((Wakeup *)data); }
 static void drop(void *data) { wakeup_release((Wakeup *)data); }
 
-/* __gc of the Sharing, when the state is closed. Its handles, which were made later, are finalized already: nothing of
-   this state is in a queue any more, and no other thread can add to the inbox. */
+/* __gc of the Sharing, when the state is closed. Its handles, which were made later, are finalized already, but for
+   those that finalizers have made meanwhile, which Lua does not finalize: then nothing of this state is in a queue any
+   more, and no other thread can add to the inbox. */
 static int end_sharing(lua_State *L) {
   Sharing *sharing = (Sharing *)lua_touserdata(L, 1);
   Sched *S = sched_self(L);
   if (!sharing->owner) return 0;
+  while (sharing->holds.first)
+    end_hold(S, sharing, CONTAINER_OF(CONTAINER_OF(sharing->holds.first, SharedHold, link), SharedHandle, hold));
   S->sharing = NULL;
   while (sharing->waits.first) {
     /* seldom covered: something was completed while the last handle was being finalized */
@@ -213,7 +222,7 @@ void shared_handle_open(lua_State *L, Sched *S) {
   Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) shared_handle_no_memory(L);
   Sharing *sharing = (Sharing *)lua_newuserdatauv(L, sizeof *sharing, AT_META);
-  *sharing = (Sharing){.packer = {.to_chan = chan_to_pack}};
+  *sharing = (Sharing){.packer = {.to_chan = chan_to_pack, .budget = limits_get(L).budget}};
   int at = lua_gettop(L);
   setup_push_meta(L, "__gc", end_sharing);
   setup_push_weak(L, "v");
@@ -239,7 +248,7 @@ void shared_handle_open(lua_State *L, Sched *S) {
 
 void shared_handle_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit) {
   shared_handle_open(L, S);
-  SharedChan *shared = shared_chan_new(kind, limit);
+  SharedChan *shared = shared_chan_new(kind, limit, S->sharing->packer.budget);
   if (!shared) shared_handle_no_memory(L);
   /* Protected, so that the channel is freed if there is no memory for a handle. */
   SharedValue value = {.kind = SHARED_CHAN, .as.chan = shared};

@@ -42,7 +42,7 @@ static int chan_id(lua_State *L) {
 }
 
 static int new_chan(lua_State *L) {
-  SharedChan *chan = shared_chan_new(BUFFER_FIXED, 3);
+  SharedChan *chan = shared_chan_new(BUFFER_FIXED, 3, NULL);
   push_chan(L, chan);
   shared_chan_release(chan);
   return 1;

@@ -154,7 +154,7 @@ static void book(Thread *t, SharedWaiter *ops, SharedResult *result, const int64
 static SharedValue make_value(Thread *t, int64_t n) {
   if (pick(t, 2)) return (SharedValue){.kind = SHARED_INTEGER, .as.integer = n};
   SharedValue value = {.kind = SHARED_LONG};
-  value.as.parcel = parcel_new(sizeof n);
+  value.as.parcel = parcel_new(sizeof n, NULL);
   memcpy(value.as.parcel->bytes, &n, sizeof n);
   return value;
 }
@@ -287,7 +287,7 @@ static void play(uint64_t seed, uint64_t *done, uint64_t *gave_up) {
              .ms = (long)(seed * 7 % 60)};
   for (uint32_t i = 0; i < CHANS; i++) {
     uint32_t limit = (uint32_t)((seed >> (2 * i)) % 4);
-    w.chans[i] = shared_chan_new(limit ? BUFFER_FIXED : BUFFER_NONE, limit);
+    w.chans[i] = shared_chan_new(limit ? BUFFER_FIXED : BUFFER_NONE, limit, NULL);
   }
   Thread threads[THREADS];
   for (uint32_t i = 0; i < THREADS; i++) {

@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
   w.taken = (atomic_uchar *)calloc((size_t)w.nvalues, 1);
   for (int i = 0; i < w.nchannels; i++) {
     uint32_t size = (uint32_t)(i % 3 == 0 ? 0 : i * i);
-    w.channels[i] = shared_chan_new(size ? BUFFER_FIXED : BUFFER_NONE, size);
+    w.channels[i] = shared_chan_new(size ? BUFFER_FIXED : BUFFER_NONE, size, NULL);
   }
   bool ok = true;
   for (int i = 0; i < n; i++) {

@@ -20,7 +20,7 @@ static const int64_t PAUSE = 100 * CLOCK_MS;
    accepts connections to a shared port whose TCP handshakes have begun. */
 static const int64_t DRAIN = 250 * CLOCK_MS;
 
-bool engine_open(Engine *engine, const Place *place, const Wakeup *wakeup, char *why, size_t size) {
+bool engine_open(Engine *engine, const Place *place, Wakeup *wakeup, char *why, size_t size) {
   Hub *hub = &engine->hub;
   engine->shares = place->shares;
   engine->is_given = place->fd >= 0;

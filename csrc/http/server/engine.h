@@ -28,7 +28,7 @@ typedef struct Engine {
 /* Opens an engine that listens at a place. The caller has set the fields of its hub up to `context`, which must outlive
    it; all others are zero. `wakeup` ends a wait of engine_turn. Returns false on failure; `why` then has a message, or is
    as before if there is no memory or descriptor. engine_close must be called in both cases. */
-bool engine_open(Engine *engine, const Place *place, const Wakeup *wakeup, char *why, size_t size);
+bool engine_open(Engine *engine, const Place *place, Wakeup *wakeup, char *why, size_t size);
 
 /* Closes all connections and the socket. */
 void engine_close(Engine *engine);

@@ -14,6 +14,7 @@
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/ps.h"
+#include "states/limits.h"
 #include "states/shared_handle.h"
 #include "states/shared_inbox.h"
 
@@ -212,6 +213,20 @@ static int internal_seed(lua_State *L) {
   return 1;
 }
 
+/* Adds `without`: a table with what the program has forbidden the state (runnel_open_limited), or nil. */
+static void add_without(lua_State *L) {
+  unsigned without = limits_get(L).without;
+  if (!without) return;
+  lua_newtable(L);
+  lua_pushboolean(L, (without & LIMITS_THREADS) != 0);
+  lua_setfield(L, -2, "threads");
+  lua_pushboolean(L, (without & LIMITS_EXIT) != 0);
+  lua_setfield(L, -2, "exit");
+  lua_pushboolean(L, (without & LIMITS_SYSTEM) != 0);
+  lua_setfield(L, -2, "system");
+  lua_setfield(L, -2, "without");
+}
+
 void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
@@ -256,5 +271,6 @@ void lua_internal_open(lua_State *L) {
   lua_polled_open(L);
   lua_explore_open(L);
   lua_hosts_open(L);
+  add_without(L);
   lua_setfield(L, -2, "internal");
 }

@@ -22,11 +22,13 @@
 #include "base/thread.h"
 #include "core/attr.h"
 #include "core/setup.h"
+#include "errors/error.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/state/preload.h"
 #include "shared/status.h"
 #include "states/family.h"
+#include "states/limits.h"
 #include "states/shared_handle.h"
 #include "states/shared_inbox.h"
 #include "states/shared_pack.h"
@@ -47,6 +49,7 @@ typedef struct LuaThread {
   Member *member;         /* its place in the family of threads, until it has ended */
   SharedValue job;        /* the argument of BOOT */
   lua_CFunction open;     /* luaopen_runnel_core */
+  Limits limits;          /* of the starting state, with a hold on the budget */
   Preload *preloads;      /* for its package.preload */
   struct LuaThread *next; /* in Threads.first */
 } LuaThread;
@@ -74,6 +77,7 @@ static void release(LuaThread *t) {
   if (t->result) shared_chan_release(t->result);
   if (t->reports) shared_chan_release(t->reports);
   if (t->status) status_release(t->status);
+  budget_release(t->limits.budget);
   (void)pthread_mutex_destroy(&t->lock);
   (void)pthread_cond_destroy(&t->ending);
   free(t);
@@ -94,6 +98,7 @@ static int push_job(lua_State *L) {
 /* Protected: (thread) */
 static int run_job(lua_State *L) {
   LuaThread *t = (LuaThread *)lua_touserdata(L, 1);
+  limits_set(L, &t->limits);
   luaL_openlibs(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   preload_set(L, t->preloads);
@@ -121,15 +126,25 @@ static void fail(LuaThread *t, const char *text) {
   static const char no_memory[] = "out of memory"; /* so short that it needs none */
   static_assert(sizeof no_memory - 1 <= SHARED_SHORT_MAX, "a short string");
   SharedValue reason;
-  bool ok = shared_value_set_string(&reason, text, strlen(text));
-  if (!ok) (void)shared_value_set_string(&reason, no_memory, sizeof no_memory - 1);
+  bool ok = shared_value_set_string(&reason, text, strlen(text), NULL);
+  if (!ok) (void)shared_value_set_string(&reason, no_memory, sizeof no_memory - 1, NULL);
   shared_close(t->result, shared_value_copy(&reason));
   shared_close(t->reports, reason);
 }
 
+/* A state whose memory is taken of the budget, if there is one. */
+static lua_State *new_state(Budget *budget) {
+  if (!budget) return luaL_newstate();
+#if LUA_VERSION_NUM >= 505
+  return lua_newstate(budget_allocate, budget, luaL_makeseed(NULL));
+#else
+  return lua_newstate(budget_allocate, budget);
+#endif
+}
+
 static void *run(void *data) {
   LuaThread *t = (LuaThread *)data;
-  lua_State *L = luaL_newstate();
+  lua_State *L = new_state(t->limits.budget);
   if (L) {
     lua_warning(L, "@off", 0); /* from Lua 5.5 on, warnings of a new state are on */
     lua_pushcfunction(L, to_text);
@@ -274,6 +289,11 @@ enum { AT_OPEN = 2 };
 
 /* start_thread(job, control, result, reports) -> a userdata with the thread's status | nil, why not */
 static int internal_start_thread(lua_State *L) {
+  Limits limits = limits_get(L);
+  if (limits.without & LIMITS_THREADS) {
+    lua_pushliteral(L, "threads: the program that runs this script does not allow them");
+    return error_raise(L);
+  }
   luaL_checktype(L, 1, LUA_TTABLE);
   SharedChan *control = shared_at(L, 2), *result = shared_at(L, 3), *reports = shared_at(L, 4);
   lua_settop(L, 4);
@@ -296,6 +316,8 @@ static int internal_start_thread(lua_State *L) {
   cond_init(&t->ending);
   t->open = lua_tocfunction(L, lua_upvalueindex(AT_OPEN));
   t->job = job;
+  t->limits = limits;
+  if (limits.budget) (void)budget_hold(limits.budget);
   t->control = shared_chan_hold(control);
   t->result = shared_chan_hold(result);
   t->reports = shared_chan_hold(reports);
