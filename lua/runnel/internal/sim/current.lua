@@ -19,6 +19,7 @@ local internal = require "runnel.core".internal
 ---@field seen? runnel.internal.FaultsSeen
 ---@field restore? fun() undoes what the world has replaced
 ---@field unwinds? boolean a library in C has called the world, so that no go block can wait
+---@field awake? table<any, true> the databases for which a go block will work, in the simulation that runs (thread.lua)
 local current = {}
 
 -- Sets the world and what belongs to it.
@@ -32,19 +33,19 @@ local function set(world, luv)
   internal.hosts(world and world.names)
 end
 
-local function put_back(world, luv, seen, ...)
+local function put_back(world, luv, seen, awake, ...)
   if current.world ~= world then
     local failure = current.world and current.world.failure -- the program has not asked for it
     if failure then internal.report(failure.err, nil, "the program of host " .. failure.host.name) end
     set(world, luv)
   end
-  current.seen = seen
+  current.seen, current.awake = seen, awake
   return ...
 end
 
-local function finish(world, luv, seen, ...)
+local function finish(world, luv, seen, awake, ...)
   if current.world and current.world ~= world then current.world:ended() end
-  return put_back(world, luv, seen, ...)
+  return put_back(world, luv, seen, awake, ...)
 end
 
 ---Calls a function that runs a simulation, which begins without a world. It must not raise.
@@ -53,9 +54,9 @@ end
 ---@param ... any
 ---@return any ...
 function current.run(seen, f, ...)
-  local world, luv, before = current.world, current.luv, current.seen
-  put_back(nil, nil, seen or before)
-  return finish(world, luv, before, f(...))
+  local world, luv, before, awake = current.world, current.luv, current.seen, current.awake
+  put_back(nil, nil, seen or before, {})
+  return finish(world, luv, before, awake, f(...))
 end
 
 ---@param places? integer
