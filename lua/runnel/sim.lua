@@ -24,7 +24,8 @@ local last_elapsed = 0
 local MOST_NUMBERS = 1 << 30
 
 -- Returns or raises the result of `run`, after the core has run the simulation or has refused to.
-local function finish(accepted, ok, elapsed, ...)
+local function finish(a, b, accepted, ok, elapsed, ...)
+  math.randomseed(a, b) -- as random as it was, or as reproducible
   if not accepted then error(ok, 2) end
   last_elapsed = elapsed
   if not ok then error((...), 0) end
@@ -46,7 +47,9 @@ function sim.run(f, opts, ...)
   opts = opts or {}
   local seed = opts.seed or 1
   check.integer(seed, math.mininteger, "sim.run: seed")
-  return finish(current.run(nil, pcall, internal.simulate, seed, opts.shuffle, opts.leaks, f, ...))
+  local a, b = math.random(0), math.random(0)
+  math.randomseed(seed)
+  return finish(a, b, current.run(nil, pcall, internal.simulate, seed, opts.shuffle, opts.leaks, f, ...))
 end
 
 ---The virtual time since the running simulation began, or, after it, how much time the last one took.

@@ -2,6 +2,7 @@
 ---(internal/uv/loop.lua).
 
 local internal = require "runnel.core".internal
+local ordered = require "runnel.internal.sim.ordered"
 
 ---What one search, or the runs of one sim.each_seed, have seen of faults.
 ---@class runnel.internal.FaultsSeen
@@ -19,6 +20,7 @@ local internal = require "runnel.core".internal
 ---@field seen? runnel.internal.FaultsSeen
 ---@field restore? fun() undoes what the world has replaced
 ---@field unwinds? boolean a library in C has called the world, so that no go block can wait
+---@field ordered? runnel.internal.Ordered of the simulation that has run last (ordered.lua)
 ---@field awake? table<any, true> the databases for which a go block will work, in the simulation that runs (thread.lua)
 local current = {}
 
@@ -33,19 +35,23 @@ local function set(world, luv)
   internal.hosts(world and world.names)
 end
 
-local function put_back(world, luv, seen, awake, ...)
+local function put_back(world, luv, seen, awake, state, ...)
   if current.world ~= world then
     local failure = current.world and current.world.failure -- the program has not asked for it
     if failure then internal.report(failure.err, nil, "the program of host " .. failure.host.name) end
     set(world, luv)
   end
   current.seen, current.awake = seen, awake
+  if state then
+    state.restore()
+    current.ordered = state -- not that of a simulation within it
+  end
   return ...
 end
 
-local function finish(world, luv, seen, awake, ...)
+local function finish(world, luv, seen, awake, state, ...)
   if current.world and current.world ~= world then current.world:ended() end
-  return put_back(world, luv, seen, awake, ...)
+  return put_back(world, luv, seen, awake, state, ...)
 end
 
 ---Calls a function that runs a simulation, which begins without a world. It must not raise.
@@ -55,8 +61,8 @@ end
 ---@return any ...
 function current.run(seen, f, ...)
   local world, luv, before, awake = current.world, current.luv, current.seen, current.awake
-  put_back(nil, nil, seen or before, {})
-  return finish(world, luv, before, awake, f(...))
+  put_back(nil, nil, seen or before, {}, nil)
+  return finish(world, luv, before, awake, ordered.begin(), f(...))
 end
 
 ---@param places? integer
