@@ -31,7 +31,7 @@ function thread.wake(handle, disk)
   local awake = current.awake
   if awake[handle] then return end
   awake[handle] = true
-  if disk then return disk:later(0, work, handle, disk) end
+  if disk then return disk.world:on_disk(disk.host, work, handle, disk) end
   guard.go(guard.nothing, nil, work, handle)
 end
 
