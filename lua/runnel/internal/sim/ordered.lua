@@ -26,9 +26,8 @@ local CHANNEL <const>, OBJECT <const> = 4, 5
 ---@class runnel.internal.Ordered
 ---@field numbers table<any, integer> objects in the order in which they were seen
 ---@field count integer of these
----@field walks table<table, any[]> the keys of tables over which `next` goes; at 0 the number of the last one
+---@field walks table<table, any[]> the keys of tables over which `next` goes; `at` is the number of the last one
 ---@field lines string[] where the program went over several objects that were new, in an order that nothing fixes
----@field own string[] where the library did; specs check that there is none
 ---@field restore fun() puts back what was there before
 
 -- ---- the order of keys ----
@@ -56,15 +55,15 @@ local function is_before(self, a, b)
   return x < y
 end
 
--- Notes where the function was called that the program sees: the first caller outside this file.
+-- Notes the line of the caller, unless it is one of the library.
 local function note_line(self)
   local level, info = 2, nil
   repeat
     level = level + 1
     info = debug.getinfo(level, "Sl")
   until not info or info.source ~= SOURCE
-  if not info then return end
-  local lines = info.source:sub(1, #LIBRARY) == LIBRARY and self.own or self.lines
+  if not info or info.source:sub(1, #LIBRARY) == LIBRARY then return end
+  local lines = self.lines
   local line = real.format("%s:%d", info.short_src, info.currentline)
   for _, known in ipairs(lines) do
     if known == line then return end
@@ -96,11 +95,15 @@ local function sorted_keys(self, t)
   return keys
 end
 
--- ---- next and pairs ----
+-- ---- in place of Lua's functions ----
+
+-- Of the simulation that runs; nil: none does. A program may keep one of the functions below when its simulation is
+-- over: they are the real ones then.
+local running ---@type runnel.internal.Ordered?
 
 -- The number of a key in the list of a walk, or of the last one before it: it may have been removed since.
 local function find(self, keys, key)
-  local last = keys[0]
+  local last = keys.at
   if keys[last] == key then return last end
   for i = 1, #keys do
     if keys[i] == key then return i end
@@ -113,98 +116,114 @@ local function step(t, keys, at)
   for i = at + 1, #keys do
     local value = rawget(t, keys[i])
     if value ~= nil then
-      keys[0] = i
+      keys.at = i
       return keys[i], value
     end
   end
 end
 
-local function new_next(self)
-  return function(t, key)
-    if type(t) ~= "table" then return real.next(t, key) end
-    if key == nil then
-      self.walks[t] = nil
-      local first, value = next(t)
-      if first == nil or next(t, first) == nil then return first, value end
-    end
-    local keys = self.walks[t]
-    if not keys then
-      keys = sorted_keys(self, t)
-      keys[0] = 0
-      self.walks[t] = keys
-    end
-    return step(t, keys, key == nil and 0 or find(self, keys, key))
-  end
+local functions = {}
+
+-- Calls a real function for one of those below, which must not do so in a tail call: an error is at the line of its
+-- caller.
+local function call(name, ...)
+  local ok, a, b, c = pcall(real[name], ...)
+  if not ok then error(type(a) == "string" and a:gsub("'%?'", "'" .. name .. "'", 1) or a, 3) end
+  return a, b, c
 end
 
-local function new_pairs(self)
-  local function nothing() end
-  return function(...)
-    local t = ...
+function functions.next(...)
+  local self, t, key = running, ...
+  if not self or type(t) ~= "table" then
+    local first, value = call("next", ...)
+    return first, value
+  end
+  if key == nil then
+    self.walks[t] = nil
+    local first, value = next(t)
+    if first == nil or next(t, first) == nil then return first, value end
+    return step(t, sorted_keys(self, t), 0)
+  end
+  local keys = self.walks[t]
+  if not keys then
+    keys = sorted_keys(self, t)
+    keys.at = 0
     local meta = getmetatable(t)
-    if type(t) ~= "table" or type(meta) == "table" and rawget(meta, "__pairs") ~= nil then return real.pairs(...) end
-    if next(t) == nil then return nothing, t, nil end
-    local keys = sorted_keys(self, t)
-    keys[0] = 0
-    return function(_, key) return step(t, keys, key == nil and 0 or find(self, keys, key)) end, t, nil
+    if not (meta and rawget(meta, "__mode")) then self.walks[t] = keys end -- the list would keep the keys alive
   end
+  return step(t, keys, find(self, keys, key))
 end
 
--- ---- texts with addresses ----
+local function nothing() end
 
-local SHOWN <const> = { table = true, ["function"] = true, userdata = true, thread = true }
-
-local function new_tostring(self)
-  return function(...)
-    local value = ...
-    if not SHOWN[type(value)] then return real.tostring(...) end
-    local text = real.tostring(...)
-    local kind, address = text:match "^(.*): 0x(%x+)$"
-    if not kind or address ~= real.format("%p", value):sub(3) then return text end
-    return real.format("%s: 0x%014x", kind, number_of(self, value))
+function functions.pairs(...)
+  local self, t = running, ...
+  if not self or type(t) ~= "table" then
+    local step_of, state, first = call("pairs", ...)
+    return step_of, state, first
   end
+  local meta = getmetatable(t)
+  if meta and rawget(meta, "__pairs") ~= nil then return real.pairs(t) end
+  if next(t) == nil then return nothing, t, nil end
+  local keys = sorted_keys(self, t)
+  keys.at = 0
+  return function(_, key) return step(t, keys, key == nil and 0 or find(self, keys, key)) end, t, nil
+end
+
+-- What stands for the address of an object.
+local SHOWN <const> = "0x%014x"
+
+local HAVE_ADDRESSES <const> = { table = true, ["function"] = true, userdata = true, thread = true }
+
+function functions.tostring(...)
+  local self, value = running, ...
+  if not self or not HAVE_ADDRESSES[type(value)] then return (call("tostring", ...)) end
+  local text, address = real.tostring(value), real.format("%p", value)
+  local from, to = text:find(address, 1, true)
+  if not from then return text end
+  return text:sub(1, from - 1) .. real.format(SHOWN, number_of(self, value)) .. text:sub(to + 1)
 end
 
 -- The same format and values, but for those that would be shown with an address.
-local function without_addresses(self, tostring_here, format, values)
+local function without_addresses(self, format, values)
   local n = 0
   format = format:gsub("%%([-+ #0%d.]*)([%a%%])", function(flags, letter)
     if letter == "%" then return nil end
     n = n + 1
     local value = values[n]
-    if not SHOWN[type(value)] or letter ~= "p" and letter ~= "s" then return nil end
-    values[n] = letter == "s" and tostring_here(value) or real.format("0x%014x", number_of(self, value))
+    if not HAVE_ADDRESSES[type(value)] or letter ~= "p" and letter ~= "s" then return nil end
+    values[n] = letter == "s" and functions.tostring(value) or real.format(SHOWN, number_of(self, value))
     return "%" .. flags .. "s"
   end)
   return format, table.unpack(values, 1, values.n)
 end
 
-local function new_format(self, tostring_here)
-  return function(format, ...)
-    local has_object = false
-    for i = 1, select("#", ...) do has_object = has_object or SHOWN[type((select(i, ...)))] end
-    if not has_object or type(format) ~= "string" then return real.format(format, ...) end
-    return real.format(without_addresses(self, tostring_here, format, table.pack(...)))
+function functions.format(format, ...)
+  local has_address = false
+  for i = 1, running and select("#", ...) or 0 do
+    has_address = has_address or HAVE_ADDRESSES[type((select(i, ...)))]
   end
+  if not has_address or type(format) ~= "string" then return (call("format", format, ...)) end
+  return (call("format", without_addresses(running, format, table.pack(...))))
 end
 
--- ---- in place ----
-
-local function install(functions)
-  globals.pairs, globals.next, globals.tostring = functions.pairs, functions.next, functions.tostring
-  strings.format = functions.format
+local function install(list)
+  globals.pairs, globals.next, globals.tostring, strings.format = list.pairs, list.next, list.tostring, list.format
 end
 
 ---Puts the functions of a simulation in place.
 ---@return runnel.internal.Ordered state
 function ordered.begin()
   local self = { numbers = setmetatable({}, { __mode = "k" }), count = 0, walks = setmetatable({}, { __mode = "k" }),
-    lines = {}, own = {} }
+    lines = {} }
+  local outer = running
   local before = { pairs = globals.pairs, next = globals.next, tostring = globals.tostring, format = strings.format }
-  local tostring_here = new_tostring(self)
-  install { pairs = new_pairs(self), next = new_next(self), tostring = tostring_here,
-    format = new_format(self, tostring_here) }
-  function self.restore() install(before) end
+  running = self
+  install(functions)
+  function self.restore()
+    running = outer
+    install(before)
+  end
   return self
 end
 
