@@ -101,6 +101,8 @@ describe("each function of the manual", function()
     for name, f in pairs {
       ["threads rn.thread"] = function() rn.thread("os.time"):take() end,
       ["threads rn.threads"] = function() rn.threads(1, "os.time")() end,
+      ["time sim.run"] = function() sim.run(function() end) end,
+      ["time sim.each_seed"] = function() sim.each_seed(1, function() end) end,
       ["time sim.explore"] = function() sim.explore(function() end) end,
       ["go-blocks rn.run"] = function() rn.run() end, ["go-blocks rn.step"] = function() rn.step() end,
     } do

@@ -38,7 +38,7 @@ local never = {
   threads = "rn.cores rn.shared_chan",
   time = [[rn.timeout rn.now sim.elapsed sim.world sim.choose world:host world:program world:nats world:elect
     host:crash host:restart host:kill host:signal host:put host:get host:move world:partition world:heal
-    world:latency sim.run sim.each_seed]],
+    world:latency]],
   tls = "conn:tls_info tls.client tls.server context:reload uv.listen",
   tracing = "rn.trace rn.graph rn.traceparent g:dot g:mermaid g:text",
   transducers = [[xf.map xf.map_indexed xf.filter xf.remove xf.keep xf.mapcat xf.cat xf.take xf.take_while xf.drop
@@ -55,7 +55,9 @@ local NOT_THERE = {
   ["io uv.stdin"] = "hosts have no standard input",
   ["threads rn.thread"] = "threads need real time",
   ["threads rn.threads"] = "threads need real time",
-  ["time sim.explore"] = "it is for the main program",
+  ["time sim.run"] = "it is for the main program",
+  ["time sim.each_seed"] = "the same",
+  ["time sim.explore"] = "the same",
 }
 
 return { never = never, not_there = NOT_THERE }

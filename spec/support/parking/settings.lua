@@ -71,18 +71,21 @@ end
 ---@param kind string
 ---@param f function
 ---@param keeper? "stores"
+---@param is_there? boolean it runs in a simulation
 ---@return boolean parks
-function settings.simulation(kind, f, keeper)
-  return sim.run(function() return run(kind, f, { path = ":memory:", keeper = keeper }) end)
+function settings.simulation(kind, f, keeper, is_there)
+  local function body() return run(kind, f, { path = ":memory:", keeper = keeper }) end
+  return is_there and body() or sim.run(body)
 end
 
 ---On a host of a simulated world.
 ---@param kind string
 ---@param f function
 ---@param keeper? "stores"|"nats"
+---@param is_there? boolean it runs in a simulation
 ---@return boolean parks
-function settings.world(kind, f, keeper)
-  return sim.run(function()
+function settings.world(kind, f, keeper, is_there)
+  local function body()
     local world, result = sim.world(), nil
     world:program("true", function() end)
     if (keeper or kind) == "nats" then world:nats "nats" end
@@ -95,7 +98,8 @@ function settings.world(kind, f, keeper)
     end
     assert(result ~= nil, "it waits for ever")
     return result
-  end)
+  end
+  return is_there and body() or sim.run(body)
 end
 
 ---In reality.
