@@ -378,6 +378,7 @@ function sqlite.open(path, opts)
   pragmas = pragmas .. (is_plain and "pragma schema_version;" or "pragma journal_mode = wal;")
   local self = setmetatable({ path = path, busy = busy, number = 0, last = 0 }, Database)
   self.db = self
+  if is_simulation() then simulated.seed(lib.seed) end
   local function open(disk)
     return lib.open(chan():name "sqlite", offer, close, path, opts.readonly, opts.create ~= false, busy, disk)
   end

@@ -148,6 +148,17 @@ describe("a statement of SQLite", function()
     end, { seconds = 1 })
   end)
 
+  it("has random numbers that are those of the seed, and random ones when the simulation is over", function()
+    local function draw()
+      local db <close> = sqlite.open ":memory:"
+      return db:one "select random() as n".n
+    end
+    local one, two = sim.run(draw, { seed = 3 }), sim.run(draw, { seed = 4 })
+    assert.not_equal(one, two)
+    assert.equal(one, sim.run(draw, { seed = 3 }))
+    assert.not_equal(rn.go(draw):take(), rn.go(draw):take())
+  end)
+
   it("that a simulation has left behind does not keep a database of the program from working", function()
     local db <close> = sqlite.open ":memory:"
     db:exec "create table t(a)"

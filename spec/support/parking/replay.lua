@@ -2,8 +2,10 @@
 -- it: where, its name, and the whole story in one line. Each process must print the same, and the second time must be
 -- like the first.
 
+local endings = require "spec.support.endings"
 local keepers = require "spec.support.parking.keepers"
 local parks = require "spec.support.parking.parks"
+local rn = require "runnel"
 local settings = require "spec.support.parking.settings"
 local sim = require "runnel.sim"
 
@@ -25,6 +27,17 @@ local function tell(where, kind, list, keeper)
     for _ = 1, 2 do print(where, keeper or kind, name, story(where, kind, list[name], keeper)) end
   end
 end
+
+local operations = {}
+for name, operation in pairs(endings.operations) do
+  operations[name] = function(_, call)
+    call(function()
+      operation(endings.setting(true, function() return false end))
+      rn.sleep(100)
+    end)
+  end
+end
+tell("simulation", "operations", operations)
 
 for _, where in ipairs { "simulation", "world" } do
   tell(where, "core", parks.core)

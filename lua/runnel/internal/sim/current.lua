@@ -21,6 +21,7 @@ local ordered = require "runnel.internal.sim.ordered"
 ---@field restore? fun() undoes what the world has replaced
 ---@field unwinds? boolean a library in C has called the world, so that no go block can wait
 ---@field ordered? runnel.internal.Ordered of the simulation that has run last (ordered.lua)
+---@field unseed? fun() makes the random numbers of a library in C random again
 ---@field awake? table<any, true> the databases for which a go block will work, in the simulation that runs (thread.lua)
 local current = {}
 
@@ -41,7 +42,8 @@ local function put_back(world, luv, seen, awake, state, ...)
     if failure then internal.report(failure.err, nil, "the program of host " .. failure.host.name) end
     set(world, luv)
   end
-  current.seen, current.awake = seen, awake
+  if current.unseed then current.unseed() end
+  current.seen, current.awake, current.unseed = seen, awake, nil
   if state then
     state.restore()
     current.ordered = state -- not that of a simulation within it
@@ -63,6 +65,14 @@ function current.run(seen, f, ...)
   local world, luv, before, awake = current.world, current.luv, current.seen, current.awake
   put_back(nil, nil, seen or before, {}, nil)
   return finish(world, luv, before, awake, ordered.begin(), f(...))
+end
+
+---Makes the random numbers of a library in C those of the simulation, until it ends.
+---@param seed fun(n?: integer) seeds them; without a number they are random again
+function current.seed(seed)
+  if current.unseed then return end
+  current.unseed = seed
+  seed(math.random(0))
 end
 
 ---@param places? integer
