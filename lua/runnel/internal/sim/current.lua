@@ -45,7 +45,7 @@ local function put_back(world, luv, seen, awake, state, ...)
   if current.unseed then current.unseed() end
   current.seen, current.awake, current.unseed = seen, awake, nil
   if state then
-    state.restore()
+    ordered.finish(state)
     current.ordered = state -- not that of a simulation within it
   end
   return ...

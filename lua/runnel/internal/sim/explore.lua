@@ -43,7 +43,7 @@ NotTheSame.__index = NotTheSame
 -- The lines at which the last run went over objects as keys, or nil.
 local function unordered()
   local lines = current.ordered.lines
-  return lines[1] and table.concat(lines, ", ")
+  return lines and table.concat(lines, ", ")
 end
 
 local function not_the_same(...)

@@ -16,6 +16,8 @@ local ordered = {}
 local SOURCE <const> = debug.getinfo(1, "S").source
 local LIBRARY <const> = SOURCE:gsub("internal[/\\]sim[/\\]ordered%.lua$", "")
 
+local WEAK <const> = { __mode = "k" }
+
 -- How many lines of the program a message names.
 local MOST_LINES <const> = 3
 
@@ -24,17 +26,23 @@ local CHANNEL <const>, OBJECT <const> = 4, 5
 
 ---Of one simulation.
 ---@class runnel.internal.Ordered
----@field numbers table<any, integer> objects in the order in which they were seen
----@field count integer of these
----@field walks table<table, any[]> the keys of tables over which `next` goes; `at` is the number of the last one
----@field lines string[] where the program went over several objects that were new, in an order that nothing fixes
----@field restore fun() puts back what was there before
+---@field outer runnel.internal.Ordered|false
+---@field pairs function what was there before, as the next three
+---@field next function
+---@field tostring function
+---@field format function
+---@field numbers? table<any, integer> objects in the order in which they were seen
+---@field count? integer of these
+---@field walks? table<table, any[]> the keys of tables over which `next` goes; `at` is the number of the last one
+---@field lines? string[] where the program went over several objects that were new, in an order that nothing fixes
 
 -- ---- the order of keys ----
 
 local function number_of(self, object)
+  self.numbers = self.numbers or setmetatable({}, WEAK)
   local number = self.numbers[object]
   if number then return number end
+  self.count = self.count or 0
   self.count = self.count + 1
   self.numbers[object] = self.count
   return self.count
@@ -63,6 +71,7 @@ local function note_line(self)
     info = debug.getinfo(level, "Sl")
   until not info or info.source ~= SOURCE
   if not info or info.source:sub(1, #LIBRARY) == LIBRARY then return end
+  self.lines = self.lines or {}
   local lines = self.lines
   local line = real.format("%s:%d", info.short_src, info.currentline)
   for _, known in ipairs(lines) do
@@ -73,9 +82,9 @@ end
 
 -- Sorts keys that are not all strings or all numbers.
 local function sort_mixed(self, keys)
-  local new = 0
+  local new, numbers = 0, self.numbers
   for _, key in ipairs(keys) do
-    if not RANKS[type(key)] and not self.numbers[key] and not is_chan(key) then new = new + 1 end
+    if not RANKS[type(key)] and not (numbers and numbers[key]) and not is_chan(key) then new = new + 1 end
   end
   if new > 1 then note_line(self) end
   for i = 1, #keys do rank(self, keys[i]) end
@@ -138,18 +147,22 @@ function functions.next(...)
     local first, value = call("next", ...)
     return first, value
   end
+  local walks = self.walks
   if key == nil then
-    self.walks[t] = nil
+    if walks then walks[t] = nil end
     local first, value = next(t)
     if first == nil or next(t, first) == nil then return first, value end
     return step(t, sorted_keys(self, t), 0)
   end
-  local keys = self.walks[t]
+  local keys = walks and walks[t]
   if not keys then
     keys = sorted_keys(self, t)
     keys.at = 0
     local meta = getmetatable(t)
-    if not (meta and rawget(meta, "__mode")) then self.walks[t] = keys end -- the list would keep the keys alive
+    if not (meta and rawget(meta, "__mode")) then -- the list would keep the keys alive
+      self.walks = walks or setmetatable({}, WEAK)
+      self.walks[t] = keys
+    end
   end
   return step(t, keys, find(self, keys, key))
 end
@@ -214,17 +227,18 @@ end
 ---Puts the functions of a simulation in place.
 ---@return runnel.internal.Ordered state
 function ordered.begin()
-  local self = { numbers = setmetatable({}, { __mode = "k" }), count = 0, walks = setmetatable({}, { __mode = "k" }),
-    lines = {} }
-  local outer = running
-  local before = { pairs = globals.pairs, next = globals.next, tostring = globals.tostring, format = strings.format }
+  local self = { outer = running or false, pairs = globals.pairs, next = globals.next, tostring = globals.tostring,
+    format = strings.format }
   running = self
   install(functions)
-  function self.restore()
-    running = outer
-    install(before)
-  end
   return self
+end
+
+---Puts back what was there before.
+---@param self runnel.internal.Ordered
+function ordered.finish(self)
+  running = self.outer or nil
+  install(self)
 end
 
 return ordered
