@@ -89,7 +89,7 @@ static void run_outer(Database *db, Job *job) {
     tell(db, job);
   } else {
     list_append(&db->executed, &job->link);
-    bool is_long = !db->is_here && clock_ms() - db->batch_since >= BATCH_MS; /* nothing depends on the real time there */
+    bool is_long = !db->is_here && clock_ms() - db->batch_since >= BATCH_MS; /* real time decides nothing there */
     if (job->is_alone || is_long) commit(db);
   }
 }

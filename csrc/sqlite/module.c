@@ -104,12 +104,12 @@ static int module_seed(lua_State *L) {
 }
 
 int luaopen_runnel_sqlite_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"locks", locks_new},      {"memory", disk_memory}, {"open", module_open},
-                                       {"process", process_push}, {"seed", module_seed},   {"wall", module_wall},
-                                       {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"again", ask_again},    {"alive", limits_alive}, {"ask", ask_job},
-                                     {"close", module_close}, {"limit", ask_limit},    {"waiting", ask_waiting},
-                                     {"work", ask_work},      {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"locks", locks_new},  {"memory", disk_memory}, {"open", module_open}, {"process", process_push},
+      {"seed", module_seed}, {"wall", module_wall},   {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"again", ask_again}, {"alive", limits_alive},  {"ask", ask_job},   {"close", module_close},
+      {"limit", ask_limit}, {"waiting", ask_waiting}, {"work", ask_work}, {NULL, NULL}};
   luaL_checkversion(L);
   (void)runnel_get_functions(L);
   handle_open(L, &database_type, methods);

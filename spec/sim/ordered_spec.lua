@@ -176,7 +176,8 @@ describe("a search", function()
       for _ in pairs { [{}] = 1, [{}] = 2 } do rn.go(function() end) end
       if runs > 1 then rn.go(function() end) end
     end)
-    assert.matches("a likely cause: pairs over a table with objects as keys, at spec/sim/ordered_spec.lua:%d+$", message)
+    assert.matches("a likely cause: pairs over a table with objects as keys, at spec/sim/ordered_spec.lua:%d+$",
+      message)
   end)
 
   it("does not where they are channels, or one alone", function()

@@ -111,7 +111,7 @@ end
 local function with_letter(conn, f)
   stream_of(conn)
   assert(conn:sink "s":put "value")
-  local stage <close> = assert(conn:stage(1, "s", function() error "no" end, nil, { name = "name", tries = 1 }))
+  local _ <close> = assert(conn:stage(1, "s", function() error "no" end, nil, { name = "name", tries = 1 }))
   local dead, n = assert(conn:dead "name"), 0
   for _ = 1, 500 do
     n = dead:count()

@@ -8,7 +8,8 @@ local is_chan, stats_of = core.is_chan, core.methods.stats
 local debug, string, table, type = debug, string, table, type
 local sort, getmetatable = table.sort, debug.getmetatable
 local real = { pairs = pairs, next = next, tostring = tostring, format = string.format }
-local next, globals, strings = next, _G, string
+local next, globals = next, _G
+local strings = string --[[@as table]]
 
 local ordered = {}
 
@@ -65,11 +66,12 @@ end
 
 -- Notes the line of the caller, unless it is one of the library.
 local function note_line(self)
-  local level, info = 2, nil
-  repeat
+  local level = 3
+  local info = debug.getinfo(level, "Sl")
+  while info and info.source == SOURCE do
     level = level + 1
     info = debug.getinfo(level, "Sl")
-  until not info or info.source ~= SOURCE
+  end
   if not info or info.source:sub(1, #LIBRARY) == LIBRARY then return end
   self.lines = self.lines or {}
   local lines = self.lines
@@ -221,7 +223,8 @@ function functions.format(format, ...)
 end
 
 local function install(list)
-  globals.pairs, globals.next, globals.tostring, strings.format = list.pairs, list.next, list.tostring, list.format
+  globals.pairs, globals.next, globals.tostring = list.pairs, list.next, list.tostring
+  strings.format = list.format -- luacheck: ignore 122
 end
 
 ---Puts the functions of a simulation in place.
