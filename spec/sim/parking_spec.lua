@@ -5,6 +5,7 @@ local calls = require "spec.support.parking.calls"
 local keepers = require "spec.support.parking.keepers"
 local parks = require "spec.support.parking.parks"
 local rn = require "runnel"
+local http_stage = require "spec.support.http.http_stage"
 local settings = require "spec.support.parking.settings"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -83,7 +84,7 @@ describe("each function of the manual", function()
 
   for _, of in ipairs(LISTS) do
     local name = of[1] .. (of.keeper and " on " .. of.keeper or "")
-    local its_stage = of[1] == "io" and uv_stage or stage
+    local its_stage = of[1] == "io" and uv_stage or of[1] == "http" and http_stage or stage
     if of.needs == false then
       pending("that parks parks in a simulation: " .. name .. ": what it needs is not installed")
     else

@@ -211,7 +211,9 @@ describe("in a search, a file", function()
   end
 
   it("takes time: a server that listens before it has read its state is found", function()
-    search.finds_bug("read 0.*server: the disk takes %d+ ms %(fault slow%)", function(is_mended) test(nil, is_mended) end)
+    search.finds_bug("read 0.*server: the disk takes %d+ ms %(fault slow%)", function(is_mended)
+      test(nil, is_mended)
+    end)
   end)
 
   it("takes none with the option slow = 0", function()

@@ -118,7 +118,7 @@ local function with_websocket(s, f)
 end
 
 http["websocket http.websocket"] = function(s, call)
-  with_websocket(s, function(url, lib) call(lib.websocket, url) end)
+  with_websocket(s, function(url, lib) call(lib.websocket, url):close() end)
 end
 http["websocket conn:write"] = function(s, call)
   with_websocket(s, function(url, lib)

@@ -30,9 +30,8 @@ end
 function thread.wake(handle, disk)
   local awake = current.awake
   if awake[handle] then return end
-  awake[handle] = true
-  if disk then return disk.world:on_disk(disk.host, work, handle, disk) end
-  guard.go(guard.nothing, nil, work, handle)
+  if disk then disk.world:on_disk(disk.host, work, handle, disk) else guard.go(guard.nothing, nil, work, handle) end
+  awake[handle] = true -- after what may raise
 end
 
 ---The thread may have work to do.
