@@ -102,7 +102,8 @@ describe("in a simulated world", function()
       end)
       print "the end"
     ]])
-    local result = process.run(".", ("%s %s/script.lua"):format(process.runnel, dir.path))
+    local here = io.popen("pwd"):read "l"
+    local result = process.run(dir.path, ("cd '%s'; %s %s/script.lua"):format(here, process.runnel, dir.path))
     assert.same({ out = "the end\n", err = "", status = 0 }, result)
   end)
 end)

@@ -7,10 +7,11 @@ local PROCESSES <const> = 8
 -- What the processes print that run a command at the same time; each must print something.
 local function outputs(command, n)
   local dir <close> = process.directory()
-  local script = { "export LUA_INIT= " }
+  local here = io.popen("pwd"):read "l"
+  local script = { ("cd '%s'"):format(here) }
   for i = 1, n do script[#script + 1] = ("(%s) >%s/%d 2>&1 &"):format(command, dir.path, i) end
   script[#script + 1] = "wait"
-  local result = process.run(".", table.concat(script, "\n"))
+  local result = process.run(dir.path, table.concat(script, "\n"))
   assert.equal(0, result.status)
   local list = {}
   for i = 1, n do
