@@ -43,13 +43,17 @@ for _, name in ipairs { "alt", "reduce", "pipe", "pipeline" } do
 end
 
 ---Ends the program at once, from the main program or a go block. Go blocks that have not ended are dropped without
----closing their `<close>` variables. Then the Lua state closes, and finalizers run.
+---closing their `<close>` variables. Then the Lua state closes, and finalizers run. On a host of a simulated world it
+---ends the program of that host.
 ---@param code? integer|boolean the exit status; true means 0. The default is 0, or 1 if an untaken error was
 ---written to stderr
 function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
   end
+  local simulated = package.loaded["runnel.internal.sim.current"]
+  local host = simulated and simulated.world and simulated.world:here()
+  if host then host:exit(code) end
   local start = package.loaded["runnel.internal.threads.start"] -- loaded if threads were started
   if start then start.finish() end
   core.internal.report_unhandled(true)

@@ -4,6 +4,7 @@ local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
+local sim = require "runnel.sim"
 
 describe("runnel.store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
@@ -29,6 +30,14 @@ describe("runnel.store", function()
   after_each(function()
     store:close()
     dir:remove()
+  end)
+
+  it("leaves no timer behind when it is drained", function()
+    sim.run(function()
+      local drained = stores.open ":memory:"
+      assert.is_true(drained:drain())
+    end, { leaks = true }) -- which runs until no timer is pending
+    assert.equal(0, sim.elapsed())
   end)
 
   -- A function of `once` that counts its calls.

@@ -42,10 +42,13 @@ static const char at_rest_key = 0;
 
 void sim_set_at_rest(lua_State *L) { lua_rawsetp(L, LUA_REGISTRYINDEX, &at_rest_key); }
 
+/* Pushes that function, or another value: the simulation has no world. Returns whether it has one. */
+static bool push_at_rest(lua_State *L) { return lua_rawgetp(L, LUA_REGISTRYINDEX, &at_rest_key) == LUA_TFUNCTION; }
+
 /* Tells the function of sim_set_at_rest that nothing is ready and no timer is pending, and whether the simulation's
    function has returned. Returns whether it has woken a go block. */
 static bool tell_at_rest(lua_State *L, bool is_over) {
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &at_rest_key) != LUA_TFUNCTION) {
+  if (!push_at_rest(L)) {
     lua_pop(L, 1);
     return false;
   }
@@ -158,9 +161,9 @@ void sim_crash(lua_State *L, uint32_t host) {
   }
 }
 
-/* Drops the go blocks of this world that are parked, after a run of a search. A search runs a program a million times,
-   so they would pile up until a sweep (root.h) finds them; and one that waits on a channel of the outer world could
-   take a value of the next run. */
+/* Drops the go blocks of this world that are parked, after a run of a search, or of a simulated world, whose hosts end
+   with it. A search runs a program a million times, so they would pile up until a sweep (root.h) finds them; and one
+   that waits on a channel of the outer world could take a value of the next run. */
 static void drop_parked(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   Walk walk = walk_roots(S);
@@ -271,7 +274,9 @@ bool sim_run(lua_State *L, Sched *S, int at, const SimOptions *options, int64_t 
   S->world.rules = &IN_ORDER; /* handlers and finalizers make no choices of the search */
   S->world.explore = NULL;
   unhandled_report(L, S, INT64_MAX);
-  if (options->leaks || options->explore) drop_parked(L, S);
+  bool has_world = push_at_rest(L);
+  lua_pop(L, 1);
+  if (options->leaks || options->explore || has_world) drop_parked(L, S);
   end_world(L, S);
   for (int i = 0; i < OUTER; i++) {
     lua_pushvalue(L, at + i);

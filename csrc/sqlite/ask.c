@@ -82,20 +82,32 @@ static char *copy(lua_State *L, Job *job, bool named, int first, int top, size_t
 
 /* ---- its way to the thread and back ---- */
 
-/* Makes the database's thread work, or works in this thread. */
-static void work(lua_State *L, Job *job) {
+/* Makes the database's thread work. In a simulation Lua does it, by `ask_work`. */
+static void wake(lua_State *L, Job *job) {
   Database *db = job->database;
-  if (!job->is_here) {
-    /* One wakeup for the jobs of all ready go blocks. */
-    if (db->rn->task_add(L, &db->wake) != RUNNEL_OK) thread_wake(&db->thread);
-    return;
-  }
+  if (job->is_here) return;
+  /* One wakeup for the jobs of all ready go blocks. */
+  if (db->rn->task_add(L, &db->wake) != RUNNEL_OK) thread_wake(&db->thread);
+}
+
+/* See database.h. */
+int ask_work(lua_State *L) {
+  Database *db = (Database *)handle_get(L, 1, DATABASE_TYPE);
+  if (!db || thread_ends(&db->thread)) return 0;
   lua_State *before = disk_enter(db->disk, L);
-  batch_work(db);
+  batch_work_here(db, lua_toboolean(L, 2));
   (void)disk_enter(db->disk, before);
   lua_pushcfunction(L, news_deliver);
   lua_pushlightuserdata(L, db);
   (void)lua_pcall(L, 1, 0, 0);
+  return 0;
+}
+
+/* See database.h. */
+int ask_waiting(lua_State *L) {
+  Database *db = (Database *)handle_get(L, 1, DATABASE_TYPE);
+  lua_pushinteger(L, db && !thread_ends(&db->thread) ? (lua_Integer)batch_waiting(db) : 0);
+  return 1;
 }
 
 /* Registers the job's channel, which is at index 4, and starts the thread and the events. Raises on failure. */
@@ -127,16 +139,15 @@ static void start(lua_State *L, Job *job) {
   database_lock(db);
   list_append(job->tx && job->kind != JOB_BEGIN ? &db->inner : &db->asked, &job->link);
   database_unlock(db);
-  work(L, job);
+  wake(L, job);
 }
 
 /* Rolls back the transaction that a job has begun; or keeps the job from beginning it. */
 static void end_transaction(lua_State *L, Job *job) {
   Database *db = job->database;
   database_lock(db);
-  bool is_begun = job->is_begun && !db->is_closed; /* closing the database has rolled it back */
+  bool is_begun = db->tx == job->tx && !db->is_closed; /* closing the database has rolled it back */
   if (is_begun) {
-    job->is_begun = false;
     job->kind = JOB_ROLLBACK;
     if (job->link.next) list_remove(&db->done, &job->link); /* Lua has not been told yet */
     else (void)handle_hold(job);
@@ -145,7 +156,7 @@ static void end_transaction(lua_State *L, Job *job) {
     atomic_store(&job->is_cancelled, true);
   }
   database_unlock(db);
-  if (is_begun) work(L, job);
+  if (is_begun) wake(L, job);
 }
 
 /* HandleType.close */
@@ -162,7 +173,7 @@ static const HandleType job_type = {JOB_TYPE, close_job, job_free};
 
 /* database:ask(kind, sql, channel, tx, is_here, named, ...) -> job: starts a job, of any JobKind. When it is done, true
    is put on the channel. `tx` is the number of the transaction that it belongs to, begins or ends, or 0. With `is_here`
-   the Lua thread runs it. The other arguments are the values of parameters, a blob as a table with a string; with
+   no thread runs it, but database:work. The other arguments are the values of parameters, a blob as a table with a string; with
    `named` each follows its name. */
 int ask_job(lua_State *L) {
   Database *db = (Database *)handle_get(L, 1, DATABASE_TYPE);

@@ -89,7 +89,7 @@ static void run_outer(Database *db, Job *job) {
     tell(db, job);
   } else {
     list_append(&db->executed, &job->link);
-    bool is_long = !db->disk && clock_ms() - db->batch_since >= BATCH_MS; /* nothing depends on the real time there */
+    bool is_long = !db->is_here && clock_ms() - db->batch_since >= BATCH_MS; /* real time decides nothing there */
     if (job->is_alone || is_long) commit(db);
   }
 }
@@ -100,8 +100,7 @@ static void run_begin(Database *db, Job *job) {
   if (code != SQLITE_OK) connection_blame(db, job, code);
   database_lock(db);
   bool is_wanted = !atomic_load(&job->is_cancelled); /* under the lock: see `end_transaction` in ask.c */
-  job->is_begun = is_wanted && code == SQLITE_OK;
-  if (job->is_begun) db->tx = job->tx;
+  if (is_wanted && code == SQLITE_OK) db->tx = job->tx;
   database_unlock(db);
   db->is_tx_over = false;
   if (!is_wanted && code == SQLITE_OK) (void)connection_do(db, "rollback");
@@ -114,7 +113,9 @@ static void run_end(Database *db, Job *job) {
     int code = problem ? SQLITE_OK : connection_do(db, job->kind == JOB_COMMIT ? "commit" : "rollback");
     if (code != SQLITE_OK) connection_blame(db, job, code);
     if (!sqlite3_get_autocommit(db->connection)) (void)connection_do(db, "rollback");
+    database_lock(db);
     db->tx = 0;
+    database_unlock(db);
   }
   if (problem && job->kind == JOB_COMMIT) job_fail(job, SQLITE_ABORT, problem);
   tell(db, job);
@@ -160,17 +161,50 @@ static bool is_dropped(const Job *job) {
   return atomic_load(&job->is_cancelled) && job->kind != JOB_COMMIT && job->kind != JOB_ROLLBACK;
 }
 
-void batch_work(Database *db) {
+/* Runs jobs until none is left that can run, or `most` have run. */
+static void work(Database *db, size_t most) {
   Job *job;
-  (void)pthread_mutex_lock(&db->use);
   do {
-    while ((job = next(db)) != NULL) {
-      if (is_dropped(job)) handle_release(job);
-      else run(db, job);
+    while (most > 0 && (job = next(db)) != NULL) {
+      if (is_dropped(job)) {
+        handle_release(job);
+      } else {
+        run(db, job);
+        most--;
+      }
     }
     commit(db);
-  } while (db->again.first);
+  } while (most > 0 && db->again.first);
+}
+
+void batch_work(Database *db) {
+  (void)pthread_mutex_lock(&db->use);
+  work(db, SIZE_MAX);
   (void)pthread_mutex_unlock(&db->use);
+}
+
+void batch_work_here(Database *db, bool all) {
+  (void)pthread_mutex_lock(&db->use);
+  db->is_here = true;
+  work(db, all ? SIZE_MAX : 1);
+  db->is_here = false;
+  (void)pthread_mutex_unlock(&db->use);
+}
+
+static size_t count_wanted(const List *list) {
+  size_t n = 0;
+  for (Link *link = list->first; link; link = list_next(list, link)) {
+    if (!is_dropped(CONTAINER_OF(link, Job, link))) n++;
+  }
+  return n;
+}
+
+size_t batch_waiting(Database *db) {
+  database_lock(db);
+  size_t n = count_wanted(&db->inner);
+  if (!n && !db->tx) n = count_wanted(&db->asked);
+  database_unlock(db);
+  return n;
 }
 
 /* Ends the process if Lua has not run within a limit. Returns after how many ms to call this again, or -1. */

@@ -14,10 +14,10 @@ static int progress(void *data) { return stops((const Database *)data); }
 
 /* SQLite calls this while another connection has a lock, for the n-th time. Returns whether to try again. The wait for
    one lock counts for all jobs that were asked for before it began, so that they do not wait one after the other. In a
-   simulated world nothing else would run meanwhile, so Lua asks for the statement again. */
+   simulation nothing else would run meanwhile, so Lua asks for the statement again. */
 static int busy(void *data, int n) {
   Database *db = (Database *)data;
-  if (db->disk) return 0;
+  if (db->is_here) return 0;
   int64_t now = clock_ms(), since;
   if (!db->locked_since) db->locked_since = now;
   since = db->running && db->running->asked > db->locked_since ? db->running->asked : db->locked_since;

@@ -10,8 +10,9 @@
    A transaction of Lua begins with a job and ends with one. Between them the thread runs only the jobs of that
    transaction. Lua is told at once when each of them is done; all other jobs wait.
 
-   A simulation has no threads: there database:ask does the work itself, in the Lua thread, under Database.use. On a
-   host of a simulated world the file is on the host's disk (disk.c).
+   A simulation has no threads: there a go block does the work later, by database:work, in the Lua thread, under
+   Database.use (lua/runnel/internal/sim/thread.lua). On a host of a simulated world the file is on the host's disk
+   (disk.c).
 
    The queue of events is open while jobs are under way, so that a wait for one is no deadlock. */
 #ifndef RUNNEL_SQLITE_DATABASE_H
@@ -106,7 +107,8 @@ typedef struct Database {
   bool in_batch;        /* the batch has begun a transaction in SQLite */
   int64_t batch_since;  /* when that began, in ms */
   int64_t locked_since; /* when `busy` first found a lock of another connection, in ms; 0: there is none */
-  lua_Integer tx;       /* the number of the current Lua transaction; 0: none */
+  lua_Integer tx;       /* the number of the current Lua transaction; 0: none. Changed under `lock` */
+  bool is_here;         /* the Lua thread does the work, for a simulation, which must not wait */
   bool is_tx_over;      /* SQLite has rolled it back */
 } Database;
 
@@ -136,9 +138,8 @@ typedef struct Job {
 
   /* Used by the thread until it is in `done`, then by the Lua thread. */
   bool is_alone;         /* it must run in a batch of its own */
-  bool is_begun;         /* its transaction has begun and has not ended; guarded by Database.lock */
   bool is_told;          /* Lua may read the fields below; Lua thread */
-  bool is_here;          /* the Lua thread runs the job; never changes */
+  bool is_here;          /* it belongs to a simulation: database:work runs it; never changes */
   int code;              /* SQLite's; SQLITE_OK on success */
   char *problem;         /* the error message, owned; NULL: SQLite's message for `code` */
   sqlite3_int64 changes; /* rows that were changed */
@@ -170,6 +171,12 @@ Job *job_take(List *list);
 
 /* Runs jobs until none is left that can run. */
 void batch_work(Database *db);
+
+/* The same in the Lua thread; without `all`, one job. */
+void batch_work_here(Database *db, bool all);
+
+/* How many jobs can run now, or as soon as the running one is done. The Lua thread. */
+size_t batch_waiting(Database *db);
 
 /* thread_start's function. */
 void *batch_run(void *data);
@@ -273,6 +280,11 @@ int ask_job(lua_State *L);
 
 /* database:again(job, channel): runs once more a job that is done and has failed. */
 int ask_again(lua_State *L);
+
+/* database:work(all): what the thread does, for a simulation, and tells of jobs that are done. Without `all` one job
+   runs, and is committed alone. database:waiting() -> how many can run. */
+int ask_work(lua_State *L);
+int ask_waiting(lua_State *L);
 
 /* database:limit(...) -> job: see ask.c. */
 int ask_limit(lua_State *L);

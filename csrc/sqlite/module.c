@@ -95,11 +95,21 @@ static int module_wall(lua_State *L) {
   return 1;
 }
 
+/* seed(n): SQLite's random numbers, of all connections, are those of this seed; seed(): they are those of the system
+   again */
+static int module_seed(lua_State *L) {
+  if (lua_isnoneornil(L, 1)) sqlite3_randomness(0, NULL);
+  else (void)sqlite3_test_control(SQLITE_TESTCTRL_PRNG_SEED, (int)(luaL_checkinteger(L, 1) & 0x7fffffff) | 1, NULL);
+  return 0;
+}
+
 int luaopen_runnel_sqlite_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"locks", locks_new},      {"memory", disk_memory}, {"open", module_open},
-                                       {"process", process_push}, {"wall", module_wall},   {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"again", ask_again},    {"alive", limits_alive}, {"ask", ask_job},
-                                     {"close", module_close}, {"limit", ask_limit},    {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"locks", locks_new},  {"memory", disk_memory}, {"open", module_open}, {"process", process_push},
+      {"seed", module_seed}, {"wall", module_wall},   {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"again", ask_again}, {"alive", limits_alive},  {"ask", ask_job},   {"close", module_close},
+      {"limit", ask_limit}, {"waiting", ask_waiting}, {"work", ask_work}, {NULL, NULL}};
   luaL_checkversion(L);
   (void)runnel_get_functions(L);
   handle_open(L, &database_type, methods);

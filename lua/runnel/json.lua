@@ -91,7 +91,7 @@ local function encode_elements(self, value)
   return parts
 end
 
--- The fields of an object as texts: with indent in the order of their names.
+-- The fields of an object as texts, in the order of their names, so that the same value is always the same text.
 local function encode_fields(self, value)
   local parts, names, colon, keys, depth = {}, {}, self.indent and ": " or ":", self.keys, self.depth
   for key in pairs(value) do
@@ -103,7 +103,7 @@ local function encode_fields(self, value)
     end
     names[#names + 1] = key
   end
-  if self.indent then table.sort(names) end
+  table.sort(names)
   for i, key in ipairs(names) do
     keys[depth] = key
     parts[i] = quoted(key) .. colon .. encode_value(self, value[key])

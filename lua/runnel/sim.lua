@@ -24,7 +24,8 @@ local last_elapsed = 0
 local MOST_NUMBERS = 1 << 30
 
 -- Returns or raises the result of `run`, after the core has run the simulation or has refused to.
-local function finish(accepted, ok, elapsed, ...)
+local function finish(a, b, accepted, ok, elapsed, ...)
+  math.randomseed(a, b) -- as random as it was, or as reproducible
   if not accepted then error(ok, 2) end
   last_elapsed = elapsed
   if not ok then error((...), 0) end
@@ -46,7 +47,9 @@ function sim.run(f, opts, ...)
   opts = opts or {}
   local seed = opts.seed or 1
   check.integer(seed, math.mininteger, "sim.run: seed")
-  return finish(current.run(nil, pcall, internal.simulate, seed, opts.shuffle, opts.leaks, f, ...))
+  local a, b = math.random(0), math.random(0)
+  math.randomseed(seed)
+  return finish(a, b, current.run(nil, pcall, internal.simulate, seed, opts.shuffle, opts.leaks, f, ...))
 end
 
 ---The virtual time since the running simulation began, or, after it, how much time the last one took.
@@ -87,10 +90,10 @@ end
 ---its hosts as it does on real ones.
 ---@param opts? { faults?: table<string, integer>, latency?: number, delays?: number[], rate?: number } `faults`: how
 ---often each may happen in one run, at most: `refuse`, `reset`, `delay`, `short`, `silent`, `dns`, `stale`, `emfile`,
----`enospc`, `eio`, `torn`, `unsynced`, `crash`, `leader`. Where is a choice of the search, or of the seed. `latency`:
----how many ms a message takes, default 1. `delays`: by how many ms the fault `delay` may delay a message, default
----{ 10, 5000 }. `rate`: how likely a fault is at each place where faults are random; default 0.1, and in sim.explore so
----that all that were asked for are likely
+---`enospc`, `eio`, `slow`, `torn`, `unsynced`, `crash`, `leader`; default none, but in sim.explore one `slow`.
+---Where is a choice of the search, or of the seed. `latency`: how many ms a message takes, default 1. `delays`: by how
+---many ms the fault `delay` may delay a message, and `slow` a disk, default { 10, 5000 }. `rate`: how likely a fault is
+---at each place where faults are random; default 0.1, and in sim.explore so that all that were asked for are likely
 ---@return runnel.sim.World world
 function sim.world(opts)
   local world = require("runnel.sim.world").new(opts)

@@ -14,6 +14,7 @@ local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
 local simulated = require "runnel.internal.sim.current"
+local thread = require "runnel.internal.sim.thread"
 
 local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian libsqlite3-dev")
 
@@ -98,13 +99,13 @@ local function news_of(db)
   return news
 end
 
--- Makes a job. On a simulated host, it has run when this returns.
+-- Makes a job.
 local function start(db, kind, sql, news, number, has_names, ...)
   local disk = db.disk
   if disk then disk:begin(kind, sql or kind) end
-  local job = db.handle:ask(kind, sql, news, number, is_simulation(), has_names, ...)
-  if disk then disk:settle() end
-  return job
+  local is_here = is_simulation()
+  if is_here then thread.wake(db.handle, disk) end
+  return db.handle:ask(kind, sql, news, number, is_here, has_names, ...)
 end
 
 -- Runs a job again while another connection has a lock, for at most the busy timeout; see `wait`.
@@ -116,20 +117,20 @@ local function insist(db, job, ...)
     pause = math.min(2 * pause, 100)
     if not db.handle then return nil, "the database was closed meanwhile", MISUSE end
     local news = news_of(db)
-    db.disk:begin "a statement"
+    if db.disk then db.disk:begin "a statement" end
+    thread.wake(db.handle, db.disk)
     db.handle:again(job, news)
-    db.disk:settle()
     if not take(news) then error("not enough memory", 0) end
     a, b, code = job:result()
   end
   return a, b, code
 end
 
--- Waits for a job. Returns its results: the number of changed rows and the last rowid; or nil, message and code. On a
--- simulated host SQLite itself does not wait for locks, since nothing else would run meanwhile.
+-- Waits for a job. Returns its results: the number of changed rows and the last rowid; or nil, message and code. In a
+-- simulation SQLite itself does not wait for locks, since nothing else would run meanwhile.
 local function wait(db, job, news)
   if not take(news) then error("not enough memory", 0) end
-  if db.disk then return insist(db, job, job:result()) end
+  if is_simulation() then return insist(db, job, job:result()) end
   return job:result()
 end
 
@@ -254,8 +255,9 @@ Transaction.__name = "runnel.sqlite.transaction"
 
 -- Closes a job: one that has begun a transaction rolls back what was not committed.
 local Step = { __close = function(self)
-  local disk = self.db.disk
-  if self.job then self.job:close() end
+  local disk, job = self.db.disk, self.job
+  if job then job:close() end
+  if job and is_simulation() then thread.look(self.db.handle, disk) end
   if disk then disk:done(self) end
 end }
 
@@ -376,6 +378,7 @@ function sqlite.open(path, opts)
   pragmas = pragmas .. (is_plain and "pragma schema_version;" or "pragma journal_mode = wal;")
   local self = setmetatable({ path = path, busy = busy, number = 0, last = 0 }, Database)
   self.db = self
+  if is_simulation() then simulated.seed(lib.seed) end
   local function open(disk)
     return lib.open(chan():name "sqlite", offer, close, path, opts.readonly, opts.create ~= false, busy, disk)
   end

@@ -37,8 +37,9 @@ local store = { hand_back = hand_back.hand_back }
 ---@field locks any the locks between processes; nil for a store in memory
 ---@field holder string the name of this process, and of a lock that it holds while it has the store open
 ---@field workers integer how many there have been
----@field readers table<table, string> those that read streams, each with its stream
----@field drainers table<function, boolean>
+---@field readers { reader: table, stream: string }[] those that read streams; a list, since their order decides which
+---go block runs first, and a simulation must be the same each time
+---@field drainers function[] likewise
 ---@field has_ended? boolean the file is closed
 ---@field settling integer how many answers are on their way to the file
 ---@field settled? runnel.Channel<any> closes when there are none; while the store is being closed
@@ -133,18 +134,22 @@ end
 ---@param stream string
 ---@param reader { hear: fun(self) }
 function Store:add_reader(stream, reader)
-  self.readers[reader] = stream
+  self.readers[#self.readers + 1] = { reader = reader, stream = stream }
 end
 
 ---For the library: the reader has ended.
 ---@param reader { hear: fun(self) }
-function Store:forget_reader(reader) self.readers[reader] = nil end
+function Store:forget_reader(reader)
+  for i = #self.readers, 1, -1 do
+    if self.readers[i].reader == reader then table.remove(self.readers, i) end
+  end
+end
 
----For the library: tells the readers of a stream that messages may have come.
----@param stream string
+---For the library: tells the readers of a stream that messages may have come; without a stream, all.
+---@param stream? string
 function Store:ring(stream)
-  for reader, of in pairs(self.readers) do
-    if of == stream then reader:hear() end
+  for _, one in ipairs(table.move(self.readers, 1, #self.readers, 1, {})) do
+    if not stream or one.stream == stream then one.reader:hear() end
   end
 end
 
@@ -172,8 +177,13 @@ end
 ---@param f fun(ms: number)
 ---@return fun() remove
 function Store:on_drain(f)
-  self.drainers[f] = true
-  return function() self.drainers[f] = nil end
+  local drainers = self.drainers
+  drainers[#drainers + 1] = f
+  return function()
+    for i = #drainers, 1, -1 do
+      if drainers[i] == f then table.remove(drainers, i) end
+    end
+  end
 end
 
 ---Lets the stages end their calls, and then closes the file. After `ms` it closes the file in any case.
@@ -184,13 +194,14 @@ function Store:drain(ms)
   if ms == nil then ms = 30000 end
   check.ms(ms, 1, "drain")
   if self.is_closed then return nil, "the store is closed" end
-  local over, blocks = core.timeout(ms), {}
-  for f in pairs(self.drainers) do blocks[#blocks + 1] = core.go(f, ms) end
+  local over, blocks = guard.timer(ms), {}
+  for i, f in ipairs(self.drainers) do blocks[i] = core.go(f, ms) end
   local in_time = true
   for _, block in ipairs(blocks) do
     local _, port = core.alts({ block, over }, { priority = true })
     in_time = in_time and port == block
   end
+  if not core.internal.has_ended(over) then core.cancel(over) end -- a pending timer keeps the program running
   self:close()
   if not in_time then return nil, ("the store was not drained within %s ms"):format(ms) end
   return true
@@ -200,7 +211,7 @@ end
 function Store:close()
   if self.is_closed then return end
   self.is_closed = true
-  for reader in pairs(self.readers) do reader:hear() end
+  self:ring()
   if self.settling > 0 then
     self.settled = core.chan()
     self.settled:take()

@@ -187,6 +187,14 @@ static int lua_choose(lua_State *L) {
   return 1;
 }
 
+/* is_alone() -> whether no other go block is ready and no timer is pending: however long the running one takes, nothing
+   happens meanwhile */
+static int lua_is_alone(lua_State *L) {
+  const World *w = &sched_self(L)->world;
+  lua_pushboolean(L, w->nready == 0 && w->heap.count == 0);
+  return 1;
+}
+
 /* note(n): adds a note with this number to the story, if one is recorded */
 static int lua_note(lua_State *L) {
   const Sched *S = sched_self(L);
@@ -201,6 +209,7 @@ void lua_explore_open(lua_State *L) {
       {"backtrack", lua_backtrack},
       {"choose", lua_choose},
       {"event", lua_event},
+      {"is_alone", lua_is_alone},
       {"made", lua_made},
       {"new", lua_new},
       {"note", lua_note},

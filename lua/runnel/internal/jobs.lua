@@ -149,9 +149,12 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
       return
     end
     finish(why)
+    local idle_ones = {}
     for worker in pairs(workers) do
-      if not worker.job then pcall(core.cancel, worker.block, why) end
+      if not worker.job then idle_ones[#idle_ones + 1] = worker.block end
     end
+    table.sort(idle_ones, function(a, b) return a:stats().id < b:stats().id end) -- so that a simulation can be replayed
+    for _, block in ipairs(idle_ones) do pcall(core.cancel, block, why) end
   end
 
   -- The worker of this job has died: af has raised, has called coroutine.yield, or was cancelled.

@@ -41,6 +41,7 @@ end
 ---@return fun() remove removes the handler
 function term.add(f)
   if world.world then return add_on_host(f) end
+  if internal.is_simulation() then return function() end end -- no signal of the real process comes there
   current = current or begin()
   local one = current
   if not one then return function() end end

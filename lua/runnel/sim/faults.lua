@@ -9,7 +9,7 @@ local choose, note = core.internal.explore.choose, core.internal.explore.note
 -- What there is, for messages.
 local NAMES = {
   refuse = true, reset = true, delay = true, short = true, silent = true, dns = true, stale = true, emfile = true,
-  enospc = true, eio = true, unsynced = true, torn = true, crash = true, leader = true,
+  enospc = true, eio = true, slow = true, unsynced = true, torn = true, crash = true, leader = true,
 }
 
 ---@class runnel.sim.Faults
@@ -23,6 +23,9 @@ local NAMES = {
 local Faults = {}
 Faults.__index = Faults
 
+-- Whether the world is one of sim.explore, where files take time unless the program says otherwise.
+local function is_search() return current.seen ~= nil and current.seen.places ~= nil end
+
 ---@param wanted? table<string, integer>
 ---@param rate? number
 ---@param level integer of an error's line
@@ -35,11 +38,17 @@ local function new(wanted, rate, level)
     left[name], total = n > 0 and n or nil, total + n
     if current.seen and n > 0 then current.seen.asked[name] = true end
   end
+  if is_search() and not (wanted and wanted.slow) then left.slow, total = 1, total + 1 end
   local odds = rate and math.max(1, math.min(1 << 20, 1 / rate // 1)) // 1 | 0 or nil
   return setmetatable({ left = left, more = total, total = total, places = 0, odds = odds, happened = 0 }, Faults)
 end
 
 local UNSEARCHED_ODDS = 10
+
+---Whether a fault may happen.
+---@param name string
+---@return boolean
+function Faults:may(name) return self.left[name] ~= nil end
 
 -- A random fault happens at one in this many places.
 function Faults:chances()

@@ -279,7 +279,7 @@ for op, n in pairs(ARGUMENTS) do
     local host = current.world:here()
     if not on_end and type(args[select("#", ...)]) == "function" then on_end = args[select("#", ...)] end
     if not on_end then return perform(host, op, nil, args) end
-    current.world:later(0, host, function() perform(host, op, on_end, args) end)
+    current.world:on_disk(host, function() perform(host, op, on_end, args) end)
     return {}
   end
 end

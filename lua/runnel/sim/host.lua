@@ -110,9 +110,19 @@ end
 
 -- Drops the go blocks of a program; also the running one, which never goes on.
 local function drop(self)
+  local is_running = internal.host() == self.number
   internal.crash(self.number)
-  if internal.host() ~= self.number then return end
-  self.world:later(0, nil, internal.crash, self.number)
+  if is_running then self:drop_running() end
+end
+
+---The running go block, which belongs to this program, never goes on.
+---@param after? fun(a: any) is called when it is dropped
+---@param a? any
+function Host:drop_running(after, a)
+  self.world:later(0, nil, function()
+    internal.crash(self.number)
+    if after then after(a) end
+  end)
   self.world:end_running()
 end
 
@@ -128,11 +138,32 @@ end
 ---they are, and the processes that it has started go on.
 function Host:kill()
   if not self.alive then return end
+  self:close_all()
+  drop(self)
+end
+
+---The system closes what the program has open, which has ended.
+function Host:close_all()
   for _, handle in ipairs(table.move(self.handles, 1, #self.handles, 1, {})) do
     if not handle.closing then handle:close() end
   end
   self.alive, self.born, self.ended_at = false, self.born + 1, core.now()
-  drop(self)
+end
+
+---os.exit and rn.exit on this host: ends its program. Never returns.
+---@param code? integer|boolean
+function Host:exit(code)
+  local status = code == false and 1 or type(code) == "number" and math.tointeger(code) or 0
+  self:finish(status & 255)
+  self.world:end_running()
+end
+
+---Its program ends with a status.
+---@param status integer
+function Host:finish(status)
+  if not self.alive then return end
+  self.world:log(self, nil, "exits with status %d", status)
+  self:kill()
 end
 
 ---Sends the program a signal: `uv.signal` gets it, or it ends the program as Host:kill does.

@@ -39,16 +39,24 @@ local Handle = handles.class "runnel.sim.process"
 
 function Handle:kill(signal) return processes.kill(self.pid, signal) end
 
--- Ends the process.
+local function free(self) self.world:free_number(self.number) end
+
+-- Ends the process; does not return if the running go block belongs to it.
 local function exit(self, status)
   if not self.alive then return end
   local world, code, signal = self.world, status.code, status.signal
   world:log(self, nil, "ends with %s", signal > 0 and "signal " .. signal or "status " .. code)
   self.parent.children[self.pid] = nil
-  self:kill()
-  world:free_number(self.number)
+  self:close_all()
+  local is_running = internal.host() == self.number
+  internal.crash(self.number)
   world:later(0, self.parent, self.on_exit, code, signal)
+  if is_running then self:drop_running(free, self) end
+  free(self)
 end
+
+-- os.exit in the process.
+local function finish(self, status) exit(self, { code = status, signal = 0 }) end
 
 ---luv's kill, for the processes that the host has started, and their groups.
 ---@param pid integer
@@ -145,7 +153,7 @@ function processes.spawn(file, options, on_exit)
   local number = world:new_number(parent.name .. "/" .. file)
   local self = setmetatable({
     number = number, name = parent.name .. "/" .. file, pid = number + 1000, parent = parent, on_exit = on_exit,
-    born = 1, alive = true, handles = {}, open_files = {}, pipes = {}, signals = {}, children = {},
+    born = 1, alive = true, handles = {}, open_files = {}, pipes = {}, signals = {}, children = {}, finish = finish,
   }, { __index = parent })
   world.groups[number] = self
   parent.children[self.pid] = self

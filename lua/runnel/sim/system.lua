@@ -27,6 +27,8 @@ local function tmpname()
   return "/tmp/lua_" .. names
 end
 
+local function exit(code) current.world:here():exit(code) end
+
 -- io.type knows both kinds of files.
 local function type_of(real)
   return function(value) return simulated.type(value) or real(value) end
@@ -60,7 +62,7 @@ function system.replace()
     date = function(format, t) return date(format, t or os.time()) end,
     clock = function() return (core.now() - began) / 1000 end,
     remove = on_hosts(simulated.remove, os.remove), rename = on_hosts(simulated.rename, os.rename),
-    tmpname = on_hosts(tmpname, os.tmpname),
+    tmpname = on_hosts(tmpname, os.tmpname), exit = on_hosts(exit, os.exit),
   })
   local restore_io = replace(io, {
     open = on_hosts(simulated.open, io.open), lines = on_hosts(simulated.lines, io.lines), type = type_of(io.type),

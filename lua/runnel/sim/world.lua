@@ -6,13 +6,14 @@ local current = require "runnel.internal.sim.current"
 local faults = require "runnel.sim.faults"
 local guard = require "runnel.internal.guard"
 local hosts = require "runnel.sim.host"
+local later = require "runnel.sim.later"
 local stories = require "runnel.sim.story"
 local system = require "runnel.sim.system"
 
 local internal = core.internal
-local go_feeding, sleep, host_of = internal.go_feeding, core.sleep, internal.host
+local host_of = internal.host
 
----@class runnel.sim.World: runnel.sim.Story
+---@class runnel.sim.World: runnel.sim.Story, runnel.sim.Later
 ---@field hosts runnel.sim.Host[] in the order in which they were made
 ---@field groups table<integer, runnel.sim.Host> hosts and processes, by the numbers of their go blocks
 ---@field names string[] their names
@@ -39,31 +40,11 @@ local go_feeding, sleep, host_of = internal.go_feeding, core.sleep, internal.hos
 local World = {}
 World.__index = World
 World.__name = "runnel.sim.world"
-for name, f in pairs(stories) do World[name] = f end
+for _, part in ipairs { stories, later } do
+  for name, f in pairs(part) do World[name] = f end
+end
 
 local OPTIONS = { faults = true, latency = check.kinds.ms(0), delays = true, rate = true }
-
--- ---- what happens later ----
-
-local function run(host, born, ms, f, a, b)
-  if ms > 0 then sleep(ms) end
-  if host then
-    if host.born ~= born then return end
-    host_of(host.number)
-  end
-  f(a, b)
-end
-
----Calls a function after some ms, or at once when it is the turn of a new go block. With a host it is called on that
----host, unless the host has crashed meanwhile.
----@param ms number
----@param host? runnel.sim.Host
----@param f fun(a: any, b: any)
----@param a? any
----@param b? any
-function World:later(ms, host, f, a, b) -- luacheck: ignore 212
-  host_of(0, go_feeding(guard.nothing, nil, run, host, host and host.born, ms, f, a, b))
-end
 
 -- ---- hosts ----
 
@@ -279,7 +260,9 @@ end
 ---the call by an error.
 function World:end_running() -- luacheck: ignore 212
   if current.unwinds then error("the host has ended", 0) end
-  core.chan():take()
+  local never = core.chan()
+  pcall(never.take, never)
+  error("the host has ended", 0) -- in a coroutine of the program's own, or in a call from C, it cannot wait
 end
 
 -- ---- a run ----

@@ -59,7 +59,7 @@ local function ask(store, ms)
   ms = ms or ANSWER
   local ok, err = store:attempt("exec", "update runnel_consumer set asked = max(asked + 1, ?)", wall())
   if not ok then return nil, err end
-  for reader in pairs(store.readers) do reader:hear() end
+  store:ring()
   local deadline = core.now() + ms
   repeat
     local rows, problem = store:attempt("rows", SILENT)

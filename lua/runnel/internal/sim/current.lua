@@ -2,6 +2,7 @@
 ---(internal/uv/loop.lua).
 
 local internal = require "runnel.core".internal
+local ordered = require "runnel.internal.sim.ordered"
 
 ---What one search, or the runs of one sim.each_seed, have seen of faults.
 ---@class runnel.internal.FaultsSeen
@@ -19,6 +20,9 @@ local internal = require "runnel.core".internal
 ---@field seen? runnel.internal.FaultsSeen
 ---@field restore? fun() undoes what the world has replaced
 ---@field unwinds? boolean a library in C has called the world, so that no go block can wait
+---@field ordered? runnel.internal.Ordered of the simulation that has run last (ordered.lua)
+---@field unseed? fun() makes the random numbers of a library in C random again
+---@field awake? table<any, true> the databases for which a go block will work, in the simulation that runs (thread.lua)
 local current = {}
 
 -- Sets the world and what belongs to it.
@@ -32,19 +36,24 @@ local function set(world, luv)
   internal.hosts(world and world.names)
 end
 
-local function put_back(world, luv, seen, ...)
+local function put_back(world, luv, seen, awake, state, ...)
   if current.world ~= world then
     local failure = current.world and current.world.failure -- the program has not asked for it
     if failure then internal.report(failure.err, nil, "the program of host " .. failure.host.name) end
     set(world, luv)
   end
-  current.seen = seen
+  if current.unseed then current.unseed() end
+  current.seen, current.awake, current.unseed = seen, awake, nil
+  if state then
+    ordered.finish(state)
+    current.ordered = state -- not that of a simulation within it
+  end
   return ...
 end
 
-local function finish(world, luv, seen, ...)
+local function finish(world, luv, seen, awake, state, ...)
   if current.world and current.world ~= world then current.world:ended() end
-  return put_back(world, luv, seen, ...)
+  return put_back(world, luv, seen, awake, state, ...)
 end
 
 ---Calls a function that runs a simulation, which begins without a world. It must not raise.
@@ -53,9 +62,17 @@ end
 ---@param ... any
 ---@return any ...
 function current.run(seen, f, ...)
-  local world, luv, before = current.world, current.luv, current.seen
-  put_back(nil, nil, seen or before)
-  return finish(world, luv, before, f(...))
+  local world, luv, before, awake = current.world, current.luv, current.seen, current.awake
+  put_back(nil, nil, seen or before, {}, nil)
+  return finish(world, luv, before, awake, ordered.begin(), f(...))
+end
+
+---Makes the random numbers of a library in C those of the simulation, until it ends.
+---@param seed fun(n?: integer) seeds them; without a number they are random again
+function current.seed(seed)
+  if current.unseed then return end
+  current.unseed = seed
+  seed(math.random(0))
 end
 
 ---@param places? integer

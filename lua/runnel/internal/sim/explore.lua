@@ -48,10 +48,17 @@ Search.__index = Search
 local NotTheSame = {}
 NotTheSame.__index = NotTheSame
 
-local CAUSES = "; likely causes: pairs over a table with objects as keys, state outside of f, or the clock"
+-- The lines at which the last run went over objects as keys, or nil.
+local function unordered()
+  local lines = current.ordered.lines
+  return lines and table.concat(lines, ", ")
+end
 
 local function not_the_same(...)
-  local message = "sim.explore: f is not the same in every run: " .. string.format(...)
+  local lines = unordered()
+  local causes = lines and ("; a likely cause: pairs over a table with objects as keys, at " .. lines)
+    or "; likely causes: state outside of f, or the clock"
+  local message = "sim.explore: f is not the same in every run: " .. string.format(...) .. causes
   error(setmetatable({ message = message }, NotTheSame), 0)
 end
 
@@ -77,7 +84,7 @@ function Search:run(prefix, strategy, seed, changes)
     prefix, strategy, seed, changes, self.deadline)
   self.elapsed = elapsed
   if is_interrupt(err) then error(err, 0) end
-  if at then not_the_same("at choice %d there %s, before %s%s", at, found, before:match "%d+", CAUSES) end
+  if at then not_the_same("at choice %d there %s, before %s", at, found, before:match "%d+") end
   if ok == nil then return "long" end
   if self.heard then return "error", self.heard.err end
   if ok then return nil end
@@ -283,9 +290,11 @@ function Search:report(which, options)
   if told.told then told.told.failure = ("%s: %s"):format(kind, first) end
   current.told = told.told
   local schedule = format(trim(choices), hash)
-  return ("sim.explore: %s: %s (%s)%s\n%s\n%sTo replay: %s"):format(kind, first,
+  local lines = unordered()
+  return ("sim.explore: %s: %s (%s)%s\n%s\n%sTo replay: %s%s"):format(kind, first,
     which or ("schedule %q"):format(schedule), rest, told.text,
-    told.has_marks and "* not the first in the queue. " or "", replay(schedule, options))
+    told.has_marks and "* not the first in the queue. " or "", replay(schedule, options),
+    lines and "\nIt may not replay: nothing fixes the order of the objects that are keys at " .. lines or "")
 end
 
 -- The message about the failure of the last run, run `number`.
@@ -293,7 +302,7 @@ function Search:fail(kind, number, options)
   explorer.repeat_last(self.explorer)
   local again = self:run("script", FIRST)
   if again ~= kind then
-    not_the_same("schedule %d fails (%s), and then does not%s", number, kind, CAUSES)
+    not_the_same("schedule %d fails (%s), and then does not", number, kind)
   end
   local choices = explorer.made(self.explorer)
   local before = table.move(choices, 1, #choices, 1, {})

@@ -1,0 +1,63 @@
+---Functions and methods of the manual that never park, neither in reality nor in a simulation: they compute, or start
+---something and return at once, so that only a take from what they return parks. And fields of objects. By page.
+
+local never = {
+  build = "rn.file",
+  channels = [[rn.chan rn.buffer rn.dropping_buffer rn.sliding_buffer rn.priority_buffer rn.promise_chan
+    rn.unblocking_buffer rn.is_chan ch:poll ch:offer ch:take_async ch:put_async ch:close ch:closed ch:done ch:name
+    ch:stats]],
+  drivers = "rn.driver d:wait d:alive",
+  flow = [[flow.batch flow.rate flow.debounce f:start f:pause f:resume f:replace f:workers f:inject f:tap
+    f:connect f:disconnect f:add f:remove f:ping f:done]],
+  ["go-blocks"] = "rn.go rn.rename rn.on_error rn.ps",
+  ["http-server"] = [[http.serve server.port server.url server:close req.method req.path req.query req.target
+    req.headers req.address req:pieces req:websocket]],
+  ["http-services"] = "http.router http.files http.log req:events http.events",
+  http = [[http.stream http.cookies http.fake http.null http.array http.close_idle res.status res.headers res.body
+    res.url res:json]],
+  io = [[uv.spawn p.exit p:close p:stop p:kill uv.lines rn.each_line uv.read uv.follow uv.write uv.list uv.watch
+    uv.listen conn:read conn:lines conn:writer conn:shutdown conn:close conn:peer conn:address conn:tls_info
+    uv.resolve uv.signal uv.ticker]],
+  json = "json.encode json.decode json.null json.array",
+  metrics = "rn.metrics m:text m:answer",
+  monitor = "monitor.listen m.url m.port m:close",
+  nats = [[conn:publish conn:inbox conn:events conn:stats conn:close conn:on_event conn:on_close conn:on_drain
+    conn:beat conn:unbeat conn.max_payload conn.url conn:subscribe sub:close sub:drain sub:stats]],
+  operations = [[rn.into rn.reduce rn.transduce rn.pipe rn.merge rn.onto_chan rn.to_chan rn.split rn.map rn.take
+    rn.mult rn.mix rn.pub rn.batch rn.rate rn.debounce rn.multiplex rn.broadcast]],
+  pipelines = [[rn.pmap rn.pmap_unordered rn.frontier rn.pipeline_async rn.pipeline_async_unordered rn.pipeline
+    rn.pipeline_blocking]],
+  queues = "queue:dead",
+  profile = "p.first p.elapsed p.ran p.loop p.waited p:text p:write rn.leaks",
+  remote = "conn:dead remote:close remote:stats worker:done worker:stats worker:stop nats.hand_back",
+  scopes = "rn.cancel rn.is_timeout",
+  sqlite = "sqlite.blob sqlite.version db:query tx:query",
+  store = "store:dead store:once store.db stores.hand_back m.pending",
+  streams = [[m.value m.data m.headers m.subject m.sequence m.time m.deliveries m.pending m:ack m:nak m:term
+    m:progress sink:from sink:close stage:done stage:stats stage:stop]],
+  threads = "rn.cores rn.shared_chan",
+  time = [[rn.timeout rn.now sim.elapsed sim.world sim.choose world:host world:program world:nats world:elect
+    host:crash host:restart host:kill host:signal host:put host:get host:move world:partition world:heal
+    world:latency]],
+  tls = "conn:tls_info tls.client tls.server context:reload uv.listen",
+  tracing = "rn.trace rn.graph rn.traceparent g:dot g:mermaid g:text",
+  transducers = [[xf.map xf.map_indexed xf.filter xf.remove xf.keep xf.mapcat xf.cat xf.take xf.take_while xf.drop
+    xf.drop_while xf.take_nth xf.dedupe xf.distinct xf.interpose xf.partition_all xf.partition_by xf.comp
+    rn.reduced rn.is_reduced]],
+  websocket = "req:websocket conn:read conn:writer conn:close conn.protocol conn.code conn.reason",
+}
+
+---Those that cannot run in a simulation, and why.
+local NOT_THERE = {
+  ["go-blocks rn.exit"] = "it ends the program, or on a host the program of that host: spec/sim/exit_spec.lua",
+  ["go-blocks rn.run"] = "it is for the main program; a go block cannot wait for the scheduler",
+  ["go-blocks rn.step"] = "the same",
+  ["io uv.stdin"] = "hosts have no standard input",
+  ["threads rn.thread"] = "threads need real time",
+  ["threads rn.threads"] = "threads need real time",
+  ["time sim.run"] = "it is for the main program",
+  ["time sim.each_seed"] = "the same",
+  ["time sim.explore"] = "the same",
+}
+
+return { never = never, not_there = NOT_THERE }
