@@ -163,6 +163,31 @@ describe("runnel.sqlite", function()
       assert.equal(0, db:one("select count(*) as n from child").n)
     end)
 
+    for what, behind in pairs {
+      ["a transaction"] = function() return db:transaction(function(tx) return tx:exec "insert into t values (99, 9)" end) end,
+      ["a statement outside of any transaction"] = function() return #db:rows "pragma foreign_keys" end,
+      ["the end of the database"] = function()
+        db:close()
+        return 1
+      end,
+    } do
+      it("are kept when the commit fails because of one of them, with " .. what .. " behind them", function()
+        db:exec "create table child(a references t(a) deferrable initially deferred)"
+        local behind_them
+        local errors = together(21, function(i)
+          if i == 21 then behind_them = behind() return end
+          if i == 10 then db:exec "insert into child values (100)" end
+          db:exec("insert into t values (?, 0)", i)
+        end)
+        assert.matches("FOREIGN KEY constraint failed, in: insert into child", errors[10])
+        errors[10] = nil
+        assert.same({}, errors)
+        assert.equal(1, behind_them)
+        local again <close> = open()
+        assert.equal(what == "a transaction" and 20 or 19, count(again))
+      end)
+    end
+
     it("are kept when one of them fills the disk", function()
       db:exec "pragma max_page_count = 20"
       local errors = together(20, function(i)
