@@ -4,7 +4,6 @@
 ---one, and starts when the time is over since then.
 
 local core = require "runnel.core"
-local wall = require "runnel.store.wall"
 
 local rate = {}
 
@@ -26,9 +25,9 @@ Rate.__index = Rate
 
 ---Waits until a call may start.
 function Rate:wait()
-  local rows, problem = self.store:attempt("rows", TAKE, self.name, wall(), self.ms)
+  local rows, problem = self.store:attempt("rows", TAKE, self.name, self.store:time(), self.ms)
   if not rows then error(problem, 0) end
-  local ms = rows[1] and rows[1].at - wall() or 0
+  local ms = rows[1] and rows[1].at - self.store:time() or 0
   if ms > 0 then core.sleep(ms) end
 end
 
