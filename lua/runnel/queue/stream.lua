@@ -7,10 +7,10 @@ local stream = {}
 
 local function check_subjects(value, what, level)
   local list, wrong = type(value) == "table" and value or { value }, nil
-  if #list == 0 then
-    wrong = "a subject, or a list of them, expected, got " .. check.describe(value)
-  end
-  for _, subject in ipairs(list) do
+  local is_list = #list > 0
+  for _, subject in ipairs(list) do is_list = is_list and type(subject) == "string" end
+  if not is_list then wrong = "a subject, or a list of them, expected, got " .. check.describe(value) end
+  for _, subject in ipairs(is_list and list or {}) do
     wrong = wrong or names.wrong_subject(subject, true)
       or not utf8.len(subject) and ("a subject in UTF-8 expected, got %q"):format(subject)
   end

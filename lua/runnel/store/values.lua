@@ -21,9 +21,11 @@ local LONGEST_JSON <const> = 1 << 20
 
 -- ---- objects ----
 
--- The classes whose objects can be stored, by the name of the metatable.
+-- The classes whose objects can be stored, by the name of the metatable: the object of its fields, or nil if they are not
+-- those of one.
 local CLASSES = {
   ["http response"] = function(fields)
+    if math.type(fields.status) ~= "integer" or type(fields.headers) ~= "table" then return nil end
     return require("runnel.http.response").new(fields.status, fields.headers, fields.body, fields.url)
   end,
 }
@@ -98,8 +100,8 @@ local function of_class(class, read, data)
   local make = CLASSES[class]
   return { data = data, read = function(bytes)
     local fields = read(bytes)
-    local ok, object = pcall(make, fields)
-    if type(fields) ~= "table" or not ok then damaged(("it is no %s"):format(class)) end
+    local object = type(fields) == "table" and make(fields)
+    if not object then damaged(("it is no %s"):format(class)) end
     return object
   end }
 end
