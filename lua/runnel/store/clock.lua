@@ -29,7 +29,12 @@ local FIND <const> = "select base from runnel_clock where boot = ? and typeof(ba
 -- The statements that move times back by ?1 ms, for the tables of results, and for those of streams.
 local ONCE <const> = "update runnel_once set made = made - ?1, expires = expires - ?1"
 local STREAMS <const> = {
-  "update runnel_message set made = made - ?1", "update runnel_id set made = made - ?1",
+  "update runnel_message set made = made - ?1",
+  [[update runnel_message set headers = json_set(headers, '$."Runnel-At"',
+      cast(cast(json_extract(headers, '$."Runnel-At"') as integer) - ?1 as text))
+    where case when typeof(headers) = 'text' and json_valid(headers)
+      then json_extract(headers, '$."Runnel-At"') > 0 end]],
+  "update runnel_id set made = made - ?1",
   "update runnel_value set made = made - ?1", "update runnel_rate set at = at - ?1",
   "update runnel_delivery set due = due - ?1 where due > 0 and due < 9223372036854775807",
 }

@@ -21,7 +21,7 @@ local LONGEST_JSON <const> = 1 << 20
 
 -- ---- objects ----
 
--- The classes whose objects can be stored, by the name of the metatable: the object of its fields, or nil if they are not
+-- The classes whose objects can be stored, by the name of the metatable: the object of its fields; nil if they are not
 -- those of one.
 local CLASSES = {
   ["http response"] = function(fields)
