@@ -46,32 +46,33 @@ local function subject_of(self, subject, level)
 end
 
 -- What is wrong with the text of a header; nil if nothing is.
-local function wrong_text(text, is_utf8)
+local function wrong_text(text, is_json)
   if type(text) == "number" and text == text and math.abs(text) < math.huge then return nil end
   if type(text) == "table" and #text > 0 then
     for _, one in ipairs(text) do
       if type(one) ~= "string" then return "a list with " .. check.article(one) end
-      local wrong = wrong_text(one, is_utf8)
+      local wrong = wrong_text(one, is_json)
       if wrong then return wrong end
     end
     return nil
   end
   if type(text) ~= "string" then return check.article(text) end
   if text:find "[\r\n\0]" then return "a text with a line break or a zero byte" end
-  return is_utf8 and not utf8.len(text) and "a text that is not UTF-8" or nil
+  if not is_json and not text:find "%S" then return "an empty text, for which libnats reads the next header" end
+  return is_json and not utf8.len(text) and "a text that is not UTF-8" or nil
 end
 
 -- Checks headers: a header that cannot be kept is an error, since it would be missing.
 local function check_headers(self, headers, level)
   if headers == nil then return end
   check.table(headers, "put: headers", level + 2)
-  local is_utf8 = self.keeps_json
+  local is_json = self.keeps_json
   for name, text in pairs(headers) do
     local problem
-    if type(name) ~= "string" or not name:find "^[^%c%s:]+$" or is_utf8 and not utf8.len(name) then
+    if type(name) ~= "string" or not name:find "^[^%c%s:]+$" or is_json and not utf8.len(name) then
       problem = "a name without spaces and colons expected, got " .. check.describe(name)
     else
-      local wrong = wrong_text(text, is_utf8)
+      local wrong = wrong_text(text, is_json)
       problem = wrong and ("a text expected as %q, got %s"):format(name, wrong)
     end
     if problem then error("put: headers: " .. problem, level + 1) end
