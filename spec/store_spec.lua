@@ -131,7 +131,7 @@ describe("runnel.store", function()
       assert.same({}, get()) -- a key of its own
       local by_id = counted("by id", function(order) return order.n end, { key = function(order) return order.id end })
       assert.same({ 5, 5 }, { by_id { id = "a", n = 5 }, by_id { id = "a", n = 6 } })
-      raises("once keys: the key is .* got a table; set the option key", function() get { a = 1 } end)
+      raises("once keys: the key is .* got a table that is no list; set the option key", function() get { a = 1 } end)
       raises("got nan", function() get(0 / 0) end)
       raises("got a boolean", function() get(true) end)
     end)

@@ -80,7 +80,7 @@ function Dead:store_again(letter)
   for name, text in pairs(letter.headers) do
     if not name:find "^Runnel%-" then headers[name] = text end
   end
-  local id = ("replay.%s.%d.%d"):format(self.name, letter.sequence, letter.time)
+  local id = ("replay.%s.%d.%s"):format(self.name, letter.sequence, letter.time)
   local ok, err = sink.append(self.owner, letter.from, letter.subject, letter.form, letter.data,
     { id = id, headers = headers })
   if not ok then return nil, (problems.of_put(err, letter.from)) end

@@ -87,7 +87,7 @@ function Keeper:join(held) return not held.is_answered end -- luacheck: no self
 
 ---A stream that was deleted and made again counts from 1.
 function Keeper:id(message)
-  return ("%s.%s.%d.%d"):format(self.consumer.stream, self.consumer.name, self.consumer.made, message.sequence)
+  return ("%s.%s.%s.%d"):format(self.consumer.stream, self.consumer.name, self.consumer.made, message.sequence)
 end
 
 -- ---- answers ----

@@ -103,7 +103,7 @@ end
 -- Raises the error that a step is not the one in the table.
 local function check_step(self, call, text, step, row)
   if not row or row.is_this == 1 and row.step == step then return end
-  local there = row.is_this == 1 and ("this was step %d"):format(row.step)
+  local there = row.is_this == 1 and ("this was step %s"):format(row.step)
     or ("it was %s[%s]"):format(row.name, steps.shown(row.key))
   internal.raise(("once: step %d of %s is %s[%s]; the first time %s. A call whose steps have changed cannot "
     .. "continue: undo the change, or repeat the whole call after store:forget")
