@@ -190,7 +190,7 @@ function Store:ahead() return clock.ahead(self.base) end
 ---is known after a new start of the machine.
 function Store:note_time()
   local time = self:time()
-  if not self.noted or time - self.noted < 1000 then return end
+  if self.is_closed or not self.noted or time - self.noted < 1000 then return end
   self.noted = time
   guard.started(self:in_background(function()
     self.db:attempt("exec", "update runnel_clock set seen = ?", time)

@@ -126,6 +126,24 @@ for _, at in ipairs(places) do
       assert.same({ "ä", 'text: of, "one" line' }, { m.headers.a, m.headers.B })
     end))
 
+    it("lets a put that is cancelled end with the reason, whatever it waits for", within(function(place)
+      local sink = stored(place.owner, "orders")
+      local pause, is_put = 0.01, false
+      while not is_put do
+        local block = rn.go(function()
+          assert(sink:put("a"))
+          is_put = true
+          return true
+        end)
+        rn.sleep(pause)
+        pause = pause * 1.2 + 0.01
+        local was_put = is_put
+        rn.cancel(block, "the reason")
+        local _, err = block:take()
+        assert.equal(not was_put and "the reason" or nil, err)
+      end
+    end))
+
     it("keeps its limits", within(function(place)
       local owner = place.owner
       local stream = assert(owner:stream("full", { max_messages = 2, discard = "new" }))

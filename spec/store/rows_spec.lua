@@ -123,6 +123,16 @@ describe("rows that another program has written to a store", function()
     wait_for(function() return ended() == #starts end)
   end)
 
+  it("may be starts of a rate that lie far ahead", function()
+    assert(store:stream "in")
+    local rated = { name = "n", rate = { 2, 100 } }
+    assert(store:stage(1, "in", print, nil, rated)):stop()
+    store.db:exec "update runnel_rate set at = 9007199254740992"
+    local self = assert(store:stage(2, "in", function() end, nil, rated))
+    for i = 1, 3 do assert(assert(store:sink "in"):put(i)) end
+    wait_for(function() return self:stats().done == 3 end)
+  end)
+
   it("may be messages of a process that never was", function()
     assert(store:stream "in")
     assert(assert(store:sink "in"):put "a")
