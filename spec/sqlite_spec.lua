@@ -163,6 +163,33 @@ describe("runnel.sqlite", function()
       assert.equal(0, db:one("select count(*) as n from child").n)
     end)
 
+    for what, behind in pairs {
+      ["a transaction"] = function()
+        return db:transaction(function(tx) return tx:exec "insert into t values (99, 9)" end)
+      end,
+      ["a statement outside of any transaction"] = function() return #db:rows "pragma foreign_keys" end,
+      ["the end of the database"] = function()
+        db:close()
+        return 1
+      end,
+    } do
+      it("are kept when the commit fails because of one of them, with " .. what .. " behind them", function()
+        db:exec "create table child(a references t(a) deferrable initially deferred)"
+        local behind_them
+        local errors = together(21, function(i)
+          if i == 21 then behind_them = behind() return end
+          if i == 10 then db:exec "insert into child values (100)" end
+          db:exec("insert into t values (?, 0)", i)
+        end)
+        assert.matches("FOREIGN KEY constraint failed, in: insert into child", errors[10])
+        errors[10] = nil
+        assert.same({}, errors)
+        assert.equal(1, behind_them)
+        local again <close> = open()
+        assert.equal(what == "a transaction" and 20 or 19, count(again))
+      end)
+    end
+
     it("are kept when one of them fills the disk", function()
       db:exec "pragma max_page_count = 20"
       local errors = together(20, function(i)
@@ -176,6 +203,38 @@ describe("runnel.sqlite", function()
   end)
 
   describe("a transaction", function()
+    it("that waits for something other than its statements is told once for each line, on stderr", function()
+      dir:write("program.lua", [[
+local rn = require "runnel"
+local db <close> = require("runnel.sqlite").open ":memory:"
+local told = rn.timeout(60000)
+local function wait_in(tx)
+  tx:exec "select 1"
+  rn.sleep(700)
+end
+for _ = 1, 2 do
+  rn.go(function() db:transaction(wait_in) end):take()
+  db:transaction(wait_in)
+end
+db:transaction(function(tx)
+  for i = 1, 50 do
+    tx:exec "create table if not exists t(x)"
+    for _ in tx:query "with recursive c(x) as (select 1 union all select x + 1 from c limit 100) select x from c" do end
+    rn.sleep(1)
+  end
+end)
+rn.go(function() db:transaction(function() rn.chan():take() end) end)
+rn.sleep(700)
+os.exit(0)
+]])
+      local got = process.run(dir.path, patience.timeout() .. process.runnel .. " program.lua")
+      assert.same({ "", 0 }, { got.out, got.status })
+      assert.equal("runnel: a transaction of :memory: waits for something other than its statements at program.lua:6, "
+        .. "and all other statements wait for it: do that before the transaction, or after it\n"
+        .. "runnel: a transaction of :memory: waits for something other than its statements at program.lua:19, "
+        .. "and all other statements wait for it: do that before the transaction, or after it\n", got.err)
+    end)
+
     it("is committed when its function returns, with its results", function()
       assert.same({ 1, n = 3 }, table.pack(db:transaction(function(tx)
         tx:exec "insert into t values (1, 'x')"

@@ -61,6 +61,15 @@ static void commit(Database *db) {
   while ((job = job_take(&db->executed)) != NULL) tell(db, job);
 }
 
+/* Commits the batch before a job that must run outside it. False: the commit has failed, so that the batch's jobs run
+   again, one by one, and this job after them. */
+static bool settle(Database *db, Job *job) {
+  commit(db);
+  if (!db->again.first) return true;
+  list_append(&db->again, &job->link);
+  return false;
+}
+
 /* ---- jobs ---- */
 
 /* Why a statement of a Lua transaction cannot run; or NULL. */
@@ -82,7 +91,7 @@ static void run_inner(Database *db, Job *job) {
 
 static void run_outer(Database *db, Job *job) {
   bool is_outside = statement_word(job->sql) == WORD_ALONE;
-  if (is_outside) commit(db);
+  if (is_outside && !settle(db, job)) return;
   run_statements(db, job, is_outside ? NULL : begin_batch);
   if (db->in_batch && sqlite3_get_autocommit(db->connection)) undo(db); /* the earlier jobs of the batch */
   if (!db->in_batch) {
@@ -95,7 +104,7 @@ static void run_outer(Database *db, Job *job) {
 }
 
 static void run_begin(Database *db, Job *job) {
-  commit(db);
+  if (!settle(db, job)) return;
   int code = connection_do(db, "begin immediate");
   if (code != SQLITE_OK) connection_blame(db, job, code);
   database_lock(db);
@@ -134,9 +143,10 @@ static void run(Database *db, Job *job) {
   } else if (job->kind == JOB_COMMIT || job->kind == JOB_ROLLBACK) {
     run_end(db, job);
   } else if (job->kind == JOB_CLOSE) {
-    commit(db);
-    connection_close(db);
-    tell(db, job);
+    if (settle(db, job)) {
+      connection_close(db);
+      tell(db, job);
+    }
   } else if (job->tx) {
     run_inner(db, job);
   } else {

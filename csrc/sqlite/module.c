@@ -87,12 +87,24 @@ static int module_close(lua_State *L) {
   return 0;
 }
 
-/* wall() -> the time in ms since 1970 */
-static int module_wall(lua_State *L) {
+static lua_Integer ms_of(clockid_t clock) {
   struct timespec time;
-  (void)clock_gettime(CLOCK_REALTIME, &time);
-  lua_pushinteger(L, (lua_Integer)time.tv_sec * 1000 + time.tv_nsec / 1000000);
-  return 1;
+  (void)clock_gettime(clock, &time);
+  return (lua_Integer)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* A clock that nobody sets, and that goes on while the machine is suspended, where there is one. */
+#ifdef CLOCK_BOOTTIME
+#define STEADY CLOCK_BOOTTIME
+#else
+#define STEADY CLOCK_MONOTONIC
+#endif
+
+/* clock() -> ms since about the start of the machine, by a clock that nobody can set; ms since 1970 */
+static int module_clock(lua_State *L) {
+  lua_pushinteger(L, ms_of(STEADY));
+  lua_pushinteger(L, ms_of(CLOCK_REALTIME));
+  return 2;
 }
 
 /* seed(n): SQLite's random numbers, of all connections, are those of this seed; seed(): they are those of the system
@@ -104,9 +116,13 @@ static int module_seed(lua_State *L) {
 }
 
 int luaopen_runnel_sqlite_core(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"locks", locks_new},  {"memory", disk_memory}, {"open", module_open}, {"process", process_push},
-      {"seed", module_seed}, {"wall", module_wall},   {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"clock", module_clock},
+                                       {"locks", locks_new},
+                                       {"memory", disk_memory},
+                                       {"open", module_open},
+                                       {"process", process_push},
+                                       {"seed", module_seed},
+                                       {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"again", ask_again}, {"alive", limits_alive},  {"ask", ask_job},   {"close", module_close},
       {"limit", ask_limit}, {"waiting", ask_waiting}, {"work", ask_work}, {NULL, NULL}};

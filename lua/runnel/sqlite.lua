@@ -15,6 +15,7 @@ local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
 local simulated = require "runnel.internal.sim.current"
 local thread = require "runnel.internal.sim.thread"
+local watch = require "runnel.sqlite.watch"
 
 local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian libsqlite3-dev")
 
@@ -137,6 +138,7 @@ end
 ---@class runnel.sqlite.Statements
 ---@field db runnel.sqlite.Database
 ---@field number integer of the transaction; 0: none
+---@field package idle_since? number of a transaction: since when none of its statements has run; nil: one runs
 local Statements = {}
 
 -- Asks for a statement, with values.
@@ -149,6 +151,7 @@ local function ask(self, what, kind, news, sql, ...)
   if self.number == 0 and db:is_in_transaction() then
     raise(what .. ": this go block is in a transaction, so this would wait for itself: call the method of tx")
   end
+  if self.number > 0 then self.idle_since = nil end
   local first = ...
   if type(first) == "table" and select("#", ...) == 1 and getmetatable(first) ~= Blob then
     return start(db, kind, sql, news, self.number, true, flatten(what, first))
@@ -157,11 +160,18 @@ local function ask(self, what, kind, news, sql, ...)
   return start(db, kind, sql, news, self.number, false, ...)
 end
 
+-- Waits for the job of a statement, as `wait`.
+local function wait_for(self, job, news)
+  local a, b, code = wait(self.db, job, news)
+  if self.number > 0 then self.idle_since = now() end
+  return a, b, code
+end
+
 -- Asks, waits, and raises the error of the statement. Returns the job, the number of rows changed, and the last rowid.
 local function perform(self, what, kind, sql, ...)
   local news = news_of(self.db)
   local job <close> = ask(self, what, kind, news, sql, ...)
-  local changes, rowid, code = wait(self.db, job, news)
+  local changes, rowid, code = wait_for(self, job, news)
   if not changes then raise(message(self.db, what, sql, rowid, code)) end
   if kind == "exec" then return changes, rowid end
   return job:rows()
@@ -205,7 +215,7 @@ end
 function Statements:attempt(kind, sql, ...)
   local news = news_of(self.db)
   local job <close> = ask(self, kind, kind, news, sql, ...)
-  local changes, text, code = wait(self.db, job, news)
+  local changes, text, code = wait_for(self, job, news)
   if not changes then return nil, message(self.db, kind, sql, text, code) end
   if kind == "exec" then return changes end
   return job:rows(), changes
@@ -213,7 +223,7 @@ end
 
 local function feed(out, job, news, self, sql, where)
   local closing <close> = job -- luacheck: ignore 211
-  local ok, text, code = wait(self.db, job, news)
+  local ok, text, code = wait_for(self, job, news)
   if not ok then return internal.fail(out, where .. message(self.db, "query", sql, text, code), nil, "query") end
   local row = job:row()
   while row and put(out, row) do row = job:row() end
@@ -294,7 +304,8 @@ function Database:takes(number)
 end
 
 ---Calls f(tx). The statements of tx are one transaction: it is committed when f returns, and rolled back if f raises an
----error or is cancelled. Until then all other statements of this database wait, so f should not wait for anything slow.
+---error or is cancelled. Until then all other statements of this database wait, so f should not wait for anything but
+---its statements; if it does for more than a moment, that is said on stderr, once for each line.
 ---@param f fun(tx: runnel.sqlite.Transaction): ...
 ---@return any ... what f returns
 function Database:transaction(f)
@@ -311,6 +322,8 @@ function Database:transaction(f)
   do
     local owner <close> = setmetatable({ db = self }, Owner) -- luacheck: ignore 211
     self.owner = self_block "transaction" or "main"
+    tx.idle_since = now()
+    local watching <close> = watch(tx) -- luacheck: ignore 211
     results = table.pack(f(tx))
   end
   local committed <close> = setmetatable({ db = self, job = false }, Step)
@@ -376,7 +389,7 @@ function sqlite.open(path, opts)
   -- SQLite detects only when it reads a file that it is not a database.
   local is_plain = opts.readonly or opts.wal == false
   pragmas = pragmas .. (is_plain and "pragma schema_version;" or "pragma journal_mode = wal;")
-  local self = setmetatable({ path = path, busy = busy, number = 0, last = 0 }, Database)
+  local self = setmetatable({ path = path, busy = busy, number = 0, last = 0, told = {} }, Database)
   self.db = self
   if is_simulation() then simulated.seed(lib.seed) end
   local function open(disk)

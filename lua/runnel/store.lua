@@ -11,6 +11,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local sqlite = require "runnel.sqlite"
 
+local clock = require "runnel.store.clock"
 local dead = require "runnel.store.dead"
 local hand_back = require "runnel.queue.hand_back"
 local kv = require "runnel.store.kv"
@@ -34,6 +35,7 @@ local store = { hand_back = hand_back.hand_back }
 ---@field path string
 ---@field running table<string, runnel.store.Run> the running calls, by name and key
 ---@field memories table<string, runnel.store.Memory>
+---@field functions table<string, { f: function, key?: function }> those of `once`, by name
 ---@field locks any the locks between processes; nil for a store in memory
 ---@field holder string the name of this process, and of a lock that it holds while it has the store open
 ---@field workers integer how many there have been
@@ -43,6 +45,8 @@ local store = { hand_back = hand_back.hand_back }
 ---@field has_ended? boolean the file is closed
 ---@field settling integer how many answers are on their way to the file
 ---@field settled? runnel.Channel<any> closes when there are none; while the store is being closed
+---@field private base integer for its time (runnel.store.clock)
+---@field private noted? integer when the time was last noted in the file; nil: it need not be
 ---@field has_streams? boolean the file is known to have the tables of streams
 ---@field is_closed boolean
 local Store = { __name = "runnel.store" }
@@ -73,10 +77,13 @@ end
 ---tries again. Only the first result is stored: nil, a boolean, a number, a string, a table of these, or a response of
 ---runnel.http. If the program ends after `f` has done something and before the result is stored, `f` is called again.
 ---
+---A call without arguments has a key of its own; nil is no key.
+---
 ---If `f` calls other functions that `once` has made, in the same go block, these calls are its steps, and their keys
 ---belong to this call of `f`. So `f` continues with the first unfinished step. Each step must have the same name, key
 ---and position as before.
----@param name string of the results; programs that use the same name share them
+---@param name string of the results; programs that use the same name share them. Within a program, two functions cannot
+---have the same name; closures that the same lines have made count as one function
 ---@param f function
 ---@param opts? runnel.store.OnceOptions
 ---@return function f
@@ -88,10 +95,13 @@ function Store:once(name, f, opts)
   opts = opts or {}
   local tries, pause = backoff.options(opts, "once", opts.retry == nil and 1 or nil)
   return once.new(self, name, f, opts, tries, pause)
+    or error(("once: another function of this program has the name %q, and so the same results: give each a name of "
+    .. "its own, or forget the results first (store:forget(%q))"):format(name, name), 2)
 end
 
 ---Forgets the result of a `once` function for a key, or for all keys if none is given, so that the function is called
----again. Other processes that have the result in memory still use it.
+---again; and if none is given, another function may have the name then. Other processes that have the result in memory
+---still use it.
 ---@param name string
 ---@param ... any the key
 ---@return integer n how many results were forgotten
@@ -171,6 +181,27 @@ function Store:in_background(f, ...)
   return block
 end
 
+-- ---- its time ----
+
+---For the library: the time of the store in ms since 1970, which does not jump.
+---@return integer ms
+function Store:time() return clock.time(self.base) end
+
+---For the library: how many ms that is ahead of the clock of the machine.
+---@return integer ms
+function Store:ahead() return clock.ahead(self.base) end
+
+---For the library: call it when a time that is to come is stored. Notes the time in the file every second, so that it
+---is known after a new start of the machine.
+function Store:note_time()
+  local time = self:time()
+  if self.is_closed or not self.noted or time - self.noted < 1000 then return end
+  self.noted = time
+  guard.started(self:in_background(function()
+    self.db:attempt("exec", "update runnel_clock set seen = ?", time)
+  end), "store")
+end
+
 -- ---- the end ----
 
 ---For the library: adds a function that store:drain calls with the time that is left in ms, and waits for.
@@ -246,10 +277,11 @@ function store.open(path, opts)
   check.options(opts, OPTIONS, "open")
   local db = sqlite.open(path, opts)
   local self = setmetatable({
-    db = db, path = path, running = {}, memories = {}, is_closed = false, holder = new_holder(db), workers = 0,
-    readers = {}, drainers = {}, settling = 0,
+    db = db, path = path, running = {}, memories = {}, functions = {}, is_closed = false, holder = new_holder(db),
+    workers = 0, readers = {}, drainers = {}, settling = 0,
   }, Store)
   local ok, problem = schema.prepare(db, schema.ONCE)
+  if ok then self.base, self.noted = clock.base(db) end
   if ok and path ~= ":memory:" and path ~= "" then
     self.locks, problem = db:locks(path .. "-locks")
     problem = problem and ("%s-locks: %s"):format(path, problem)

@@ -244,6 +244,34 @@ for _, at in ipairs(places) do
       stage:drain()
     end))
 
+    it("gets a message that waits for its time as its first delivery, and so does a source with a name", within(
+      function(place)
+        local sink = stored(place.owner, "words")
+        local source = assert(place.owner:source("words", { name = "s" }))
+        local counted = assert(place.owner:source("words", { name = "c", tries = 1 }))
+        local plain = assert(place.owner:source "words")
+        local seen, since, list = {}, rn.now(), { "now", "soon", "late" }
+        for i, value in ipairs(list) do assert(sink:put(value, i > 1 and { delay = 400 * i } or nil)) end
+        local stage = assert(place.owner:stage(4, "words", function(v, m)
+          seen[v] = (seen[v] or "") .. m.deliveries
+          if v == "late" and m.deliveries == 1 then error "fails once" end
+        end, nil, { name = "n", retry = 10 }))
+        for _, value in ipairs(list) do assert.equal(value, plain:take().value) end -- these do not wait
+        for _, from in ipairs { source, counted } do
+          for i, value in ipairs(list) do
+            local m = from:take()
+            assert.same({ value, 1 }, { m.value, m.deliveries })
+            assert.is_true(i == 1 or rn.now() - since >= 400 * i - 1, value)
+            m:ack()
+          end
+        end
+        wait_for(function() return stage:stats().done == 3 end)
+        assert.same({ now = "1", soon = "1", late = "12" }, seen)
+        assert.equal(1, stage:stats().redelivered)
+        stage:drain()
+        for _, one in ipairs { source, counted, plain } do one:close() end
+      end))
+
     it("calls the function that a module returns", within(function(place)
       package.preload["spec.shouts"] = function() return string.upper end
       stored(place.owner, "words", "a")

@@ -69,6 +69,81 @@ for _, at in ipairs(places) do
       raises("^put: id: a string expected, got 7", function() sink:put("a", { id = 7 }) end)
     end))
 
+    it("refuses subjects that no server would take, at the program's line, and stores nothing", within(function(place)
+      local owner = place.owner
+      local stream = assert(owner:stream("orders", { subjects = { "orders", "orders.>" } }))
+      local sink = assert(owner:sink("orders", { subject = "orders" }))
+      for _, subject in ipairs {
+        "", "orders.", ".orders", "orders..x", "orders.a b", "orders.a\0b", "orders.a\nb", "orders.\127", "orders.*",
+        "orders.>", "*", ">", "orders.*.x", "orders.>.x",
+      } do
+        raises("^put: a subject expected, got ", function() sink:put("a", { subject = subject }) end)
+        raises("^put: a subject expected, got ", function() owner:sink("orders", { subject = subject }) end)
+      end
+      for _, pattern in ipairs { "", "orders.", "orders..", "orders.>.x", ">.x", "a b", "orders.a\0b", 5 } do
+        local got = "a subject, or a list of them, expected, got "
+        if type(pattern) == "string" then got = "a subject expected, got " end
+        raises("^source: subject: a subject expected, got ", function()
+          owner:source("orders", { subject = pattern })
+        end)
+        raises("^stream: subjects: " .. got, function() owner:stream("x", { subjects = { pattern } }) end)
+        raises("^stage: subject: a subject expected, got ", function()
+          owner:stage(1, "orders", print, nil, { name = "n", subject = pattern })
+        end)
+      end
+      assert.equal(0, stream:state().messages)
+      for _, subject in ipairs { "orders.a*b", "orders.a>", "orders.'", "orders.ä", "orders.a.b.c" } do
+        assert.is_true((sink:put("a", { subject = subject })))
+        assert.equal(subject, assert(owner:source("orders", { subject = subject })):take().subject)
+      end
+      for _, name in ipairs { "\255", "a\255b", ("n"):rep(256) } do
+        raises("^stream: name: a name of at most 255 bytes, in UTF%-8, expected", function() owner:stream(name) end)
+      end
+      raises("^stream: description: a text in UTF%-8 expected", function()
+        owner:stream("x", { description = "\255" })
+      end)
+    end))
+
+    it("keeps all headers of a message, or refuses it at the program's line", within(function(place)
+      local sink, stream = stored(place.owner, "orders")
+      for _, headers in ipairs {
+        { ["a b"] = "x" }, { [""] = "x" }, { ["a:b"] = "x" }, { ["a\n"] = "x" }, { "x" }, { a = true }, { a = {} },
+        { a = "x\r\ny: z" }, { a = "x\0" }, { a = 0 / 0 }, { a = 1 / 0 }, { a = { "x", 5 } }, { a = print },
+      } do
+        headers.other = "right"
+        raises("^put: headers: ", function() sink:put("a", { headers = headers }) end)
+      end
+      raises("^put: headers: a table expected", function() sink:put("a", { headers = "x" }) end)
+      if place.owner.db then
+        raises('^put: headers: a text expected as "a", got a text that is not UTF%-8$', function()
+          sink:put("a", { headers = { a = "\255", b = "right" } })
+        end)
+        raises("^put: headers: a name", function() sink:put("a", { headers = { ["\255"] = "x" } }) end)
+      end
+      assert.equal(0, stream:state().messages)
+      assert(sink:put("a", { headers = { a = "ä", ["x-y"] = "-", B = "text: of, \"one\" line" } }))
+      local m = assert(place.owner:source "orders"):take()
+      assert.same({ "ä", 'text: of, "one" line' }, { m.headers.a, m.headers.B })
+    end))
+
+    it("lets a put that is cancelled end with the reason, whatever it waits for", within(function(place)
+      local sink = stored(place.owner, "orders")
+      local pause, is_put = 0.01, false
+      while not is_put do
+        local block = rn.go(function()
+          assert(sink:put("a"))
+          is_put = true
+          return true
+        end)
+        rn.sleep(pause)
+        pause = pause * 1.2 + 0.01
+        local was_put = is_put
+        rn.cancel(block, "the reason")
+        local _, err = block:take()
+        assert.equal(not was_put and "the reason" or nil, err)
+      end
+    end))
+
     it("keeps its limits", within(function(place)
       local owner = place.owner
       local stream = assert(owner:stream("full", { max_messages = 2, discard = "new" }))

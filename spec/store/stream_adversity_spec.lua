@@ -127,7 +127,8 @@ describe("a stream of a store", function()
     end, nil, { name = "n", tries = 1 }))
     wait_for(function() return has_reported "stage n: no messages for now: .*database disk image is malformed" end)
     assert.is_true(done > 30, done)
-    assert.is_true(stage:stats().given_up >= bad)
+    -- Whoever claims a message looks for the one behind it, which may be on a damaged page.
+    assert.is_true(stage:stats().given_up >= bad - 1)
     assert.equal(100, count())
   end)
 
@@ -145,7 +146,9 @@ describe("a stream of a store", function()
     local letter = assert(store:dead("n"):list())[1]
     assert.matches("a value of the store is damaged: .*; remove it", letter.error)
     assert.same({ v = "[2" }, store.db:one "select value as v from runnel_dead")
-    raises("a value of the store is damaged: .*; remove it", function() bucket:get "key" end)
+    local value, revision, err = bucket:get "key"
+    assert.same({}, { value, revision })
+    assert.matches('the value of "key": a value of the store is damaged: .*; remove it', err)
     assert.is_true(bucket:put("key", 3) > 1)
     assert.equal(3, bucket:get "key")
   end)

@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
+local reports = require "runnel.queue.report"
 local lib = require "runnel.nats.internal.lib"
 local names = require "runnel.nats.internal.names"
 local shared = require "runnel.queue.queues"
@@ -60,6 +61,7 @@ local function ask_all(conn, ms, question)
     if status then ended:close() end -- no worker answers
     if type(report) ~= "table" or type(report.members) ~= "table" then return end
     for _, member in ipairs(report.members) do
+      if not reports.is_report(member) then break end
       member.host, member.pid, member.program = report.host, report.pid, report.program
       local list = found[member.queue] or {}
       found[member.queue], list[#list + 1] = list, member

@@ -158,6 +158,8 @@ function stream_message.new(owner, data, ack, subject, headers)
     if not start then return nil end
   end
   local deliveries, sequence, order_at, order, rest_at = match(ack, "^(%d+)%.(%d+)%.()(%d+)()", #start + 1)
+  -- The first delivery of a message that waits for its time is none for the program.
+  if headers and headers["Runnel-At"] then deliveries = math.max(1, tointeger(deliveries) - 1) end
   return setmetatable({
     data = data, ack_subject = ack, subject = subject, headers = headers, reader = owner, beat = false,
     deliveries = tointeger(deliveries), sequence = tointeger(sequence), order = tointeger(order), order_at = order_at,

@@ -40,6 +40,7 @@ local call = {}
 ---@field count? runnel.queue.Count
 ---@field is_counted? boolean the keeper has a count of it
 ---@field since? number when its go block was started
+---@field only_waited? boolean earlier deliveries only served to wait for the time of the message
 ---@field is_started? boolean its function was called
 ---@field block? runnel.Channel<any> its go block
 ---@field is_cancelled? boolean its result is not needed any more
@@ -150,7 +151,8 @@ local function may_start(self)
   local count, err = worker.keeper:starts(message)
   if err then return wait_for_counts(self, err) end
   self.is_counted = count ~= nil
-  count = count or { starts = message.again == "again" and not self.only_waited and 1 or 0, raises = 0 }
+  local was_delivered = message.again == "again" and not self.only_waited
+  count = count or { starts = was_delivered and 1 or 0, raises = 0 }
   self.count = count
   local limits, silent = self.limits, count.starts - count.raises
   if count.raises >= limits.tries then
@@ -170,7 +172,7 @@ local function may_start(self)
   end
   if not ok then return wait_for_counts(self, why) end
   worker.told[NOT_COUNTED] = nil -- the next failure is reported again
-  if message.again == "again" then worker.counts.redelivered = worker.counts.redelivered + 1 end
+  if was_delivered then worker.counts.redelivered = worker.counts.redelivered + 1 end
   return true
 end
 
@@ -229,13 +231,17 @@ local function run(self)
   leave(self)
 end
 
--- Called when its go block has died, for example because the function has called coroutine.yield. The error counts as
--- the call's.
+-- Called when its go block has died, for example because the function has called coroutine.yield, or because something
+-- in the message is damaged that the library reads. The error counts as the call's: a message that is only given back
+-- would come again and again.
 local function died(self, why, block)
   pcall(internal.excuse, block, why)
-  if self.is_cancelled or self.is_stopped or not self.is_started then return leave(self) end
+  if self.is_cancelled or self.is_stopped then return leave(self) end
   if why == nil then why = ("the go block of a %s died without an error"):format(self.worker.task.unit) end
-  guard.go(function() leave(self) end, nil, function()
+  guard.go(function()
+    self.worker.keeper:back(self.message, patience.starts_again)
+    leave(self)
+  end, nil, function()
     failed(self, why)
     leave(self)
   end)

@@ -1,6 +1,7 @@
 ---The task of a durable stage's worker (runnel.queue.worker): calls the function with the value of a message, and
 ---stores the results.
 
+local clock = require "runnel.queue.clock"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local patience = require "runnel.queue.patience"
@@ -19,13 +20,6 @@ Task.__index = Task
 -- Key of a report: results cannot be stored.
 local NOT_STORED <const> = "its stream does not accept results for now: "
 
--- How many ms a message must still wait, by its header; or nil. Uses the clock of this process, to the second.
-local function delay_of(message)
-  local at = message.headers and tonumber(message.headers["Runnel-At"])
-  local ms = at and at - os.time() * 1000
-  return ms and ms > 0 and ms or nil
-end
-
 function Task:read(message)
   local headers = message.headers
   if not headers then return { limits = self.limits } end
@@ -34,13 +28,13 @@ function Task:read(message)
     self.worker.keeper:done(message)
     return nil
   end
-  local delay = delay_of(message)
+  local delay = not message.is_due and clock.wait_of(headers)
   if delay then
     self.worker.keeper:back(message, delay)
     return nil
   end
-  -- The first delivery of a message with a time only served to wait.
-  return { limits = self.limits, only_waited = message.deliveries <= 2 and headers["Runnel-At"] ~= nil }
+  -- A keeper that delivers it before its time calls the delivery at that time the first one, too.
+  return { limits = self.limits, only_waited = message.deliveries == 1 and headers["Runnel-At"] ~= nil }
 end
 
 function Task:run(call) return table.pack(self.f(call.message.value, call.message)) end

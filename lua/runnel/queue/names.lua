@@ -1,6 +1,11 @@
 ---Names of streams, consumers and buckets; subjects, and patterns of subjects.
 
+local check = require "runnel.internal.check"
+
 local names = {}
+
+-- The longest name that a nats-server takes, in bytes.
+local LONGEST <const> = 255
 
 ---Checks the name of a stream, a consumer or a bucket. An error names the line that called the function with that
 ---argument.
@@ -13,6 +18,9 @@ function names.check(name, what, level)
   if name == "" or name:find "[%s%c.*>/\\]" then
     error(("%s: a name without spaces, dots, *, > and slashes expected, got %q"):format(what, name), level or 3)
   end
+  if #name > LONGEST or not utf8.len(name) then
+    error(("%s: a name of at most %d bytes, in UTF-8, expected, got %q"):format(what, LONGEST, name), level or 3)
+  end
 end
 
 ---Checks the name of a remote stage.
@@ -24,6 +32,26 @@ function names.check_stage(name, what, level)
     error(("%s: name: letters, digits, - and _ expected (at most 100), got %s"):format(what,
       type(name) == "string" and ("%q"):format(name) or name == nil and "nothing" or "a " .. type(name)), level)
   end
+end
+
+---What is wrong with a subject, or a pattern of subjects: nothing that a nats-server would refuse is right
+---(csrc/nats/subject.c).
+---@param subject any
+---@param is_pattern? boolean it may have the parts * and, at its end, >
+---@return string? problem
+function names.wrong_subject(subject, is_pattern)
+  if type(subject) ~= "string" then return "a subject expected, got " .. check.describe(subject) end
+  local what
+  if subject == "" then return "a subject expected, got an empty one" end
+  if subject:find "[%c ]" then what = "a space or a control character"
+  elseif ("." .. subject .. "."):find("..", 1, true) then what = "an empty part"
+  else
+    for part, rest in subject:gmatch "([^.]+)()" do
+      if (part == "*" or part == ">") and not is_pattern then what = "a wildcard, to which nothing can be put"
+      elseif part == ">" and rest <= #subject then what = "a '>' before the last part" end
+    end
+  end
+  return what and ("a subject expected, got %q, which has %s"):format(subject, what)
 end
 
 ---Whether a subject matches a pattern with * and >.

@@ -1,6 +1,7 @@
 ---What lists of queues have in common, wherever the queues are.
 
 local check = require "runnel.internal.check"
+local short = require "runnel.internal.short"
 
 local queues = {}
 
@@ -45,7 +46,7 @@ local Queue = {}
 ---The name of the program's script, or nil.
 ---@return string?
 function queues.program()
-  return type(arg) == "table" and type(arg[0]) == "string" and arg[0]:match "[^/]*$" or nil
+  return type(arg) == "table" and type(arg[0]) == "string" and short.utf8(arg[0]:match "[^/]*$") or nil
 end
 
 ---Sorts reports by host and process.

@@ -30,4 +30,26 @@ function report.worker(counts, n, is_paused, calls)
   return counts
 end
 
+-- Whether a table has numbers as these fields.
+local function has_numbers(value, ...)
+  for _, name in ipairs { ... } do
+    if type(value[name]) ~= "number" then return false end
+  end
+  return true
+end
+
+---Whether a value is the report of a worker, which may be another program's.
+---@param value any
+---@return boolean
+function report.is_report(value)
+  if type(value) ~= "table" or type(value.running) ~= "table" then return false end
+  if not has_numbers(value, "n", "done", "failed") then return false end
+  for _, one in ipairs(value.running) do
+    if type(one) ~= "table" or type(one.value) ~= "string" or not has_numbers(one, "ms", "deliveries") then
+      return false
+    end
+  end
+  return true
+end
+
 return report

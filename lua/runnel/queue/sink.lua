@@ -1,5 +1,6 @@
 ---Sinks: objects that store values in a stream. How they store one is the matter of their class.
 
+local clock = require "runnel.queue.clock"
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
@@ -17,6 +18,8 @@ local sink = {}
 ---@field protected owner any the connection or the store
 ---@field protected store fun(self, subject: string, value: any, opts: runnel.queue.Stored): integer?, any, any stores
 ---a value, and returns its number and whether the stream had it; or nil, the reason and a code
+---@field protected keeps_json? boolean
+---@field protected time fun(self): number the time in ms since 1970, by the clock by which messages are read
 ---@field private is_closed? boolean
 local Sink = {}
 
@@ -29,6 +32,8 @@ local Sink = {}
 -- The subject of a value: the option of the put, or the sink's.
 local function subject_of(self, subject, level)
   subject = subject or self.subject
+  local wrong = subject ~= nil and names.wrong_subject(subject)
+  if wrong then error("put: " .. wrong, level + 1) end
   if not subject then
     error(("put: the stream %q stores %s: say which subject (option subject)")
       :format(self.stream, table.concat(self.subjects, ", ")), level + 1)
@@ -40,17 +45,53 @@ local function subject_of(self, subject, level)
     :format(subject, self.stream, table.concat(self.subjects, ", ")), level + 1)
 end
 
--- The headers of a value, with the time before which it must not start.
-local function with_time(opts, level)
+-- What is wrong with the text of a header; nil if nothing is.
+local function wrong_text(text, is_json)
+  if type(text) == "number" and text == text and math.abs(text) < math.huge then return nil end
+  if type(text) == "table" and #text > 0 then
+    for _, one in ipairs(text) do
+      if type(one) ~= "string" then return "a list with " .. check.article(one) end
+      local wrong = wrong_text(one, is_json)
+      if wrong then return wrong end
+    end
+    return nil
+  end
+  if type(text) ~= "string" then return check.article(text) end
+  if text:find "[\r\n\0]" then return "a text with a line break or a zero byte" end
+  if not is_json and not text:find "%S" then return "an empty text, for which libnats reads the next header" end
+  return is_json and not utf8.len(text) and "a text that is not UTF-8" or nil
+end
+
+-- Checks headers: a header that cannot be kept is an error, since it would be missing.
+local function check_headers(self, headers, level)
+  if headers == nil then return end
+  check.table(headers, "put: headers", level + 2)
+  local is_json = self.keeps_json
+  for name, text in pairs(headers) do
+    local problem
+    if type(name) ~= "string" or not name:find "^[^%c%s:]+$" or is_json and not utf8.len(name) then
+      problem = "a name without spaces and colons expected, got " .. check.describe(name)
+    else
+      local wrong = wrong_text(text, is_json)
+      problem = wrong and ("a text expected as %q, got %s"):format(name, wrong)
+    end
+    if problem then error("put: headers: " .. problem, level + 1) end
+  end
+end
+
+-- The headers of a value, with the time before which it must not start, by the clock of its readers.
+local function with_time(self, opts, level)
   local at = opts.at
   if opts.delay ~= nil then
     check.ms(opts.delay, 0, "put: delay", level + 2)
     if at ~= nil then error("put: delay or at expected, got both", level + 1) end
-    at = os.time() * 1000 + opts.delay
+    at = self:time() + opts.delay
   elseif at == nil then
     return opts.headers
+  else
+    check.ms(at, 0, "put: at", level + 2)
+    at = at + self:ahead()
   end
-  check.ms(at, 0, "put: at", level + 2)
   local headers = { ["Runnel-At"] = ("%.0f"):format(at) }
   for name, text in pairs(opts.headers or {}) do headers[name] = text end
   return headers
@@ -59,10 +100,11 @@ end
 ---Stores a value, and returns when the stream has it. While the server does not answer, tries again; the stream stores
 ---the value once. With `id`, the stream stores only one value of that id, from any process, within its time for ids
 ---(option `duplicates` of conn:stream).
----With `delay` or `at`, a stage does not call its function before that time; sources do not wait.
+---With `delay` or `at`, stages and sources with a name get the message at that time; other sources do not wait.
 ---@param value any
 ---@param opts? { id?: string, subject?: string, headers?: table<string, string>, delay?: number, at?: number,
----priority?: integer } `delay`: ms from now; `at`: a time in ms since 1970. The clocks of the programs count, to the
+---priority?: integer } `headers`: names without spaces and colons, and texts of one line, in UTF-8. `delay`: ms from
+---now; `at`: a time in ms since 1970, by the clock of this machine. Over NATS the clocks of the programs count, to the
 ---second. `priority`, 1 to 9, of a store only: stages and named sources get it before messages with a lower one
 ---@return boolean stored false: it is not stored; or, after the sink's timeout, it is not known whether it is
 ---@return integer|string sequence_or_err
@@ -77,7 +119,8 @@ function Sink:put(value, opts)
   if priority ~= nil and not (math.type(priority) == "integer" and priority >= 0 and priority <= 9) then
     error("put: priority: an integer from 0 to 9 expected, got " .. check.describe(priority), 2)
   end
-  local headers = with_time(opts, 2)
+  check_headers(self, opts.headers, 2)
+  local headers = with_time(self, opts, 2)
   if self.is_closed then return false, "the sink is closed" end
   local subject = subject_of(self, opts.subject, 2)
   local sequence, err, code = self:store(subject, value, { id = id, headers = headers, priority = priority, level = 3 })
@@ -119,13 +162,19 @@ end
 
 function Sink:close() self.is_closed = true end
 
+---How many ms the clock by which messages are read is ahead of the clock of this machine.
+function Sink:ahead() return 0 end -- luacheck: no self
+
 ---A class of sinks.
 ---@param store function how they store a value
----@param has_priority boolean whether their messages have priorities
+---@param methods? { time: function, ahead: function, keeps_json: boolean } of sinks whose messages are read by another
+---clock, or whose headers are kept as JSON, in which all texts are UTF-8
+---@param has_priority? boolean whether their messages have priorities
 ---@return table class
-function sink.class(store, has_priority)
-  local class = { __name = "sink", __close = Sink.close, store = store }
+function sink.class(store, methods, has_priority)
+  local class = { __name = "sink", __close = Sink.close, store = store, time = clock.time }
   for name, method in pairs(Sink) do class[name] = method end
+  for name, method in pairs(methods or {}) do class[name] = method end
   class.__index = class
   class.PUT_OPTIONS = { id = true, subject = true, headers = true, delay = true, at = true,
     priority = has_priority or nil }

@@ -24,9 +24,8 @@ local source = {}
 local FROM <const> = { all = true, new = true, last = true }
 
 local function check_subject(value, what, level)
-  if type(value) ~= "string" or value == "" or value:find "%s" then
-    error(("%s: a subject without spaces expected, got %s"):format(what, check.describe(value)), level)
-  end
+  local wrong = names.wrong_subject(value, true)
+  if wrong then error(("%s: %s"):format(what, wrong), level) end
 end
 
 local function check_from(value, what, level)

@@ -1,19 +1,26 @@
 ---The settings of streams, as a program gives them.
 
 local check = require "runnel.internal.check"
+local names = require "runnel.queue.names"
 
 local stream = {}
 
 local function check_subjects(value, what, level)
-  local is_right = type(value) == "string" or type(value) == "table" and #value > 0
-  for _, subject in ipairs(type(value) == "table" and value or {}) do
-    is_right = is_right and type(subject) == "string"
+  local list, wrong = type(value) == "table" and value or { value }, nil
+  local is_list = #list > 0
+  for _, subject in ipairs(list) do is_list = is_list and type(subject) == "string" end
+  if not is_list then wrong = "a subject, or a list of them, expected, got " .. check.describe(value) end
+  for _, subject in ipairs(is_list and list or {}) do
+    wrong = wrong or names.wrong_subject(subject, true)
+      or not utf8.len(subject) and ("a subject in UTF-8 expected, got %q"):format(subject)
   end
-  if is_right then return end
-  error(("%s: a subject, or a list of them, expected, got %s"):format(what, check.describe(value)), level)
+  if wrong then error(("%s: %s"):format(what, wrong), level) end
 end
 
-local function check_description(value, what, level) check.string(value, "a string", what, level + 1) end
+local function check_description(value, what, level)
+  check.string(value, "a string", what, level + 1)
+  if not utf8.len(value) then error(what .. ": a text in UTF-8 expected", level) end
+end
 
 local count, ms, one_of = check.kinds.integer(1), check.kinds.ms(0), check.kinds.one_of
 

@@ -10,7 +10,6 @@ local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
 local problems = require "runnel.store.problems"
 local steps = require "runnel.store.steps"
-local wall = require "runnel.store.wall"
 
 local sleep = core.sleep
 
@@ -45,10 +44,16 @@ local ROOM <const> = [[coalesce((select case when paused then 0 else max(0, min(
   (select count(*) from runnel_delivery where stream = ?1 and consumer = ?2 and holder is not null))) end
   from runnel_consumer where stream = ?1 and name = ?2), 0)]]
 
--- Claims messages: those that are delivered again, then new ones. Then notes which ones are new from now on, and
--- forgets messages that were removed from the stream.
+-- The time of the message %s before which it must not be delivered; null if it has none. Another program may have
+-- written any headers.
+local AT <const> = [[(select case when json_valid(headers) then
+    min(cast(json_extract(headers, '$."Runnel-At"') as integer), 9007199254740992) end
+  from runnel_message where stream = ?1 and seq = %s and typeof(headers) = 'text')]]
+
+-- Claims messages: those that are delivered again, then new ones. Then notes which ones are new from now on; lets those
+-- wait whose time has not come, and which so are not delivered; and forgets messages that were removed.
 local CLAIM <const> = ([[
-update runnel_delivery set holder = ?3, claim = ?4, due = ?5, deliveries = deliveries + 1
+update runnel_delivery set holder = ?3, claim = ?4, due = ?5, deliveries = min(deliveries, 1000000000) + 1
   where (stream, seq, consumer) in (select stream, seq, consumer from runnel_delivery
     where stream = ?1 and consumer = ?2 and due <= ?6 and due < $NEVER order by due limit $ROOM7);
 insert into runnel_delivery(stream, seq, consumer, due, deliveries, holder, claim)
@@ -61,6 +66,8 @@ update runnel_consumer set delivered = delivered + changes(), next = (select max
 update runnel_consumer as c set next = (select last + 1 from runnel_stream where name = ?1)
   where stream = ?1 and name = ?2 and next <= (select last from runnel_stream where name = ?1)
     and not exists (select 1 from runnel_message m where stream = ?1 and seq >= c.next $NEW);
+update runnel_delivery set holder = null, claim = null, deliveries = 0, due = $AT
+  where stream = ?1 and consumer = ?2 and holder = ?3 and claim = ?4 and $AT > ?5;
 delete from runnel_delivery where stream = ?1 and consumer = ?2 and holder = ?3 and claim = ?4
   and not exists (select 1 from runnel_message m where m.stream = ?1 and m.seq = runnel_delivery.seq);
 select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, d.deliveries, s.last
@@ -68,7 +75,7 @@ select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, d.deliv
   where d.stream = ?1 and d.consumer = ?2 and d.holder = ?3 and d.claim in (?4, ?5) and s.name = ?1
     and m.stream = ?1 and m.seq = d.seq order by d.claim, d.seq]])
   :gsub("%$ROOM7", (ROOM:format "?7")):gsub("%$ROOM6", (ROOM:format "?6 - changes()"))
-  :gsub("%$NEVER", NEVER)
+  :gsub("%$NEVER", NEVER):gsub("%$AT", (AT:format "runnel_delivery.seq"))
 
 -- Which messages from runnel_consumer.next on are new: not those that their put has delivered, because they have a
 -- priority. With a pattern: only those with such a subject.
@@ -78,7 +85,7 @@ local MATCHES <const> = [[
  and runnel_matches(m.subject, (select subject from runnel_consumer where stream = ?1 and name = ?2))]]
 
 local STATE <const> = ([[
-select c.paused, c.asked, c.next <= s.last as has_new,
+select c.paused, c.asked, c.next, c.next <= s.last as has_new,
   (select min(due) from runnel_delivery where stream = ?1 and consumer = ?2 and due < $NEVER) as due
 from runnel_consumer c, runnel_stream s where c.stream = ?1 and c.name = ?2 and s.name = ?1]]):gsub("%$NEVER", NEVER)
 
@@ -92,7 +99,15 @@ local LEASE <const> = "update runnel_delivery set due = ?5 where stream = ?1 and
 local GIVE_UP <const> = "update runnel_delivery indexed by runnel_delivery_due set holder = null, due = ?4 "
   .. "where stream = ?1 and consumer = ?2 and due <= ?5 and due < " .. NEVER .. " and deliveries >= ?3"
 
-local HOLDERS <const> = "select distinct holder from runnel_worker where stream = ? and consumer = ? and holder <> ?"
+-- The processes that have messages or workers, but for this one. From one to the next, since messages may be many.
+local HOLDERS <const> = [[
+with recursive found(holder) as (
+  select min(holder) from runnel_delivery indexed by runnel_delivery_held
+    where stream = ?1 and consumer = ?2 and holder is not null
+  union all select (select min(d.holder) from runnel_delivery d indexed by runnel_delivery_held
+    where d.stream = ?1 and d.consumer = ?2 and d.holder > found.holder) from found where found.holder is not null)
+select holder from found where holder <> ?3
+union select holder from runnel_worker where stream = ?1 and consumer = ?2 and holder <> ?3]]
 local TAKE_BACK <const> = [[
 update runnel_delivery set holder = null, due = ?4 where stream = ?1 and consumer = ?2 and holder = ?3;
 delete from runnel_worker where stream = ?1 and consumer = ?2 and holder = ?3]]
@@ -124,7 +139,7 @@ local COLUMNS <const> = { max_ack_pending = "max_pending" }
 function consumer.open(store, stream, name, opts)
   local ack_wait = opts.ack_wait and math.floor(opts.ack_wait)
   local rows, err = store:attempt("last", OPEN, stream, name, opts.subject, opts.from or "all",
-    opts.max_ack_pending or opts.usual_pending or 1000, ack_wait or 30000, opts.tries, wall(), stream, name)
+    opts.max_ack_pending or opts.usual_pending or 1000, ack_wait or 30000, opts.tries, store:time(), stream, name)
   if not rows then return nil, err end
   local row = rows[1]
   if not row then return nil, problems.no_stream(stream) end
@@ -155,7 +170,7 @@ end
 ---@return table[] rows of messages, in their order
 function Consumer:claim(room)
   local stream, name, holder = self.stream, self.name, self.store.holder
-  local now, claim = wall(), self.claims + 2
+  local now, claim = self.store:time(), self.claims + 2
   self.claims = claim
   if self.tries then must(self.store, "exec", GIVE_UP, stream, name, self.tries, NEVER, now) end
   return must(self.store, "last", self.claim_sql,
@@ -163,28 +178,35 @@ function Consumer:claim(room)
     stream, name, holder, claim + 1, NEVER, room,
     stream, name, holder, claim + 1,
     stream, name,
+    stream, name, holder, claim + 1, now,
     stream, name, holder, claim,
     stream, name, holder, claim, claim + 1)
 end
 
----How it is: `paused`, `asked`, `has_new` (1 if there may be messages that were not delivered), and `due`, when the
----next one is delivered again. Nil if it was deleted. Raises if the question fails. Parks.
----@return { paused: integer, asked: integer, has_new: integer, due: integer? }?
+---How it is: `paused`, `asked`, `next`, the first message that was not delivered, `has_new` (1 if there may be such
+---messages), and `due`, when the next one is delivered again. Nil if it was deleted. Raises if the question fails.
+---Parks.
+---@return { paused: integer, asked: integer, next: integer, has_new: integer, due: integer? }?
 function Consumer:state() return must(self.store, "rows", STATE, self.stream, self.name)[1] end
 
----Gives back the messages of processes that have ended. Raises if that fails. Parks.
+---Gives back the messages of processes that have ended. Parks.
 ---@param store runnel.store.Store
 ---@param stream string
 ---@param name string of the consumer
+---@return true? ok, string? err
 function consumer.take_back(store, stream, name)
-  local locks = store.locks
-  if not locks then return end
-  for _, row in ipairs(must(store, "rows", HOLDERS, stream, name, store.holder)) do
-    if locks:try(row.holder) then
-      must(store, "exec", TAKE_BACK, stream, name, row.holder, wall(), stream, name, row.holder)
-      locks:release(row.holder)
+  local locks = store.locks -- nil: no other process has the store
+  local rows, err = store:attempt("rows", HOLDERS, stream, name, store.holder)
+  if not rows then return nil, err --[[@as string]] end
+  for _, row in ipairs(rows) do
+    local holder = row.holder
+    if not locks or locks:try(holder) then
+      local ok, why = store:attempt("exec", TAKE_BACK, stream, name, holder, store:time(), stream, name, holder)
+      if locks then locks:release(holder) end
+      if not ok then return nil, why --[[@as string]] end
     end
   end
+  return true
 end
 
 local GONE <const> = [[
@@ -206,6 +228,7 @@ end
 -- Runs a statement in the background, and repeats it until it succeeds. Then wakes the readers of the stream.
 local function later(self, sql, ...)
   local store, stream = self.store, self.stream
+  store:note_time()
   guard.started(store:in_background(function(...)
     repeat
       if store.has_ended then return end -- the system has released its lock: others take its messages
@@ -220,7 +243,7 @@ end
 ---@param ms? number
 ---@param priority? integer of the message
 function Consumer:back(seq, ms, priority)
-  local due = wall() + math.floor(ms or 0)
+  local due = self.store:time() + math.floor(ms or 0)
   if (priority or 0) > 0 and not ms then due = -priority end
   later(self, BACK, self.stream, seq, self.name, self.store.holder, due)
 end
@@ -236,7 +259,7 @@ end
 ---Lets the lease of a message end after ack_wait from now. In the background.
 ---@param seq integer
 function Consumer:lease(seq)
-  later(self, LEASE, self.stream, seq, self.name, self.store.holder, wall() + self.ack_wait)
+  later(self, LEASE, self.stream, seq, self.name, self.store.holder, self.store:time() + self.ack_wait)
 end
 
 ---The statement that ends a message, and its values: no row is changed if this process does not have it any more.
@@ -246,15 +269,23 @@ function Consumer:end_of(seq) return END, self.stream, seq, self.name, self.stor
 
 -- ---- workers ----
 
----Registers a worker of this process, and returns its number. Raises if that fails. Parks.
+-- Closes a registration: if the go block was cancelled while it was stored, it may be in the file.
+local Registration = { __close = function(self, err)
+  if err ~= nil and not self.of.store.is_closed then self.of:unregister(self.id) end
+end }
+
+---Registers a worker of this process, and returns its number; or nil, err. Parks.
 ---@param has_reports boolean whether it will answer questions for reports
----@return integer id
+---@return integer? id, string? err
 function Consumer:register(has_reports)
   local store = self.store
   store.workers = store.workers + 1
-  must(store, "exec", "insert into runnel_worker(holder, id, stream, consumer, report) values (?, ?, ?, ?, ?)",
-    store.holder, store.workers, self.stream, self.name, has_reports and "{}" or nil)
-  return store.workers
+  local own <close> = setmetatable({ of = self, id = store.workers }, Registration)
+  local ok, err = store:attempt("exec",
+    "insert into runnel_worker(holder, id, stream, consumer, report) values (?, ?, ?, ?, ?)",
+    store.holder, own.id, self.stream, self.name, has_reports and "{}" or nil)
+  if not ok then return nil, err --[[@as string]] end
+  return own.id
 end
 
 ---Stores the report of a worker. In the background.

@@ -6,7 +6,6 @@ local problems = require "runnel.store.problems"
 local process = require "runnel.store.process"
 local sink = require "runnel.store.sink"
 local values = require "runnel.store.values"
-local wall = require "runnel.store.wall"
 
 local dead = {}
 
@@ -25,10 +24,10 @@ local FIND <const> = "select " .. FIELDS .. ", value, headers from runnel_dead w
 ---@return boolean? passes the same call may succeed later
 function dead.store(store, letter)
   local ok, problem = store:attempt("exec", BURY, letter.name, letter.kind, letter.id, letter.error, letter.traceback,
-    letter.starts, letter.raises, letter.since, wall(), ("%s:%d"):format(process()), letter.from, letter.subject,
+    letter.starts, letter.raises, letter.since, store:time(), ("%s:%d"):format(process()), letter.from, letter.subject,
     letter.position, letter.encoding, values.of_column(letter.encoding, letter.data), values.size(letter.data),
     letter.headers and json.encode(letter.headers) or nil, letter.is_async)
-  if not ok then return nil, problem, not store.is_closed end
+  if not ok then return nil, problem, problems.may_pass(problem) and not store.is_closed end
   return true
 end
 
@@ -64,8 +63,9 @@ function Dead:find(sequence)
   local row = rows[1]
   if not row then return nil end
   local letter = letter_of(self, row)
-  letter.data, letter.headers = row.value, row.headers and json.decode(row.headers) or {}
-  letter.value = values.of(values.entry(row.form, row.value))
+  letter.data, letter.value, letter.problem = row.value, values.read(row.form, row.value)
+  letter.headers = type(row.headers) == "string" and json.decode(row.headers) or {}
+  if type(letter.headers) ~= "table" then letter.headers = {} end
   return letter
 end
 
@@ -80,7 +80,7 @@ function Dead:store_again(letter)
   for name, text in pairs(letter.headers) do
     if not name:find "^Runnel%-" then headers[name] = text end
   end
-  local id = ("replay.%s.%d.%d"):format(self.name, letter.sequence, letter.time)
+  local id = ("replay.%s.%d.%s"):format(self.name, letter.sequence, letter.time)
   local ok, err = sink.append(self.owner, letter.from, letter.subject, letter.form, letter.data,
     { id = id, headers = headers })
   if not ok then return nil, (problems.of_put(err, letter.from)) end

@@ -110,16 +110,20 @@ function jobs.rows(outcome)
   return rows
 end
 
----The outcome in the rows of runnel_result from a place on.
+---The outcome in the rows of runnel_result from a place on: those with the same number.
 ---@param rows table[]
 ---@param at integer
 ---@return table outcome
+---@return integer next the place after them
 function jobs.outcome(rows, at)
-  local outcome = { n = 0 }
-  for i = at, at + rows[at].count - 1 do
-    local row = rows[i]
-    local value = values.of(values.entry(row.form, row.value))
-    if row.kind == "result" then
+  local outcome, number = { n = 0 }, rows[at].number
+  while rows[at] and rows[at].number == number do
+    local row = rows[at]
+    at = at + 1
+    local value, problem = values.read(row.form, row.value)
+    if problem then
+      outcome.failed, outcome.err = true, problem
+    elseif row.kind == "result" then
       outcome.n = outcome.n + 1
       outcome[outcome.n] = value
     elseif row.kind == "error" then
@@ -128,7 +132,7 @@ function jobs.outcome(rows, at)
       outcome.traceback = value
     end
   end
-  return outcome
+  return outcome, at
 end
 
 -- ---- workers ----

@@ -2,9 +2,9 @@
 ---end of their message are one transaction.
 
 local core = require "runnel.core"
+local counts = require "runnel.queue.count"
 local draining = require "runnel.queue.draining"
 local guard = require "runnel.internal.guard"
-local json = require "runnel.json"
 local letters = require "runnel.store.dead"
 local messages = require "runnel.store.message"
 local queues = require "runnel.queue.queues"
@@ -12,7 +12,6 @@ local problems = require "runnel.store.problems"
 local reader = require "runnel.store.reader"
 local steps = require "runnel.store.steps"
 local values = require "runnel.store.values"
-local wall = require "runnel.store.wall"
 
 local answer = messages.answer
 
@@ -33,11 +32,6 @@ local GET_STARTS <const> = "select starts, changes from runnel_delivery where st
 local LIMIT_STARTS <const> = "update runnel_delivery set starts = ?1, changes = changes + 1 "
   .. "where stream = ?2 and seq = ?3 and consumer = ?4"
 local SET_STARTS <const> = LIMIT_STARTS .. " and changes = coalesce(?5, changes) returning changes"
-
--- A count of starts for the table.
-local function text_of(count)
-  return json.encode { starts = count.starts, raises = count.raises, error = count.error }
-end
 
 -- ---- the keeper ----
 
@@ -93,7 +87,7 @@ function Keeper:join(held) return not held.is_answered end -- luacheck: no self
 
 ---A stream that was deleted and made again counts from 1.
 function Keeper:id(message)
-  return ("%s.%s.%d.%d"):format(self.consumer.stream, self.consumer.name, self.consumer.made, message.sequence)
+  return ("%s.%s.%s.%d"):format(self.consumer.stream, self.consumer.name, self.consumer.made, message.sequence)
 end
 
 -- ---- answers ----
@@ -108,7 +102,7 @@ end
 -- stored.
 local function statements(self, message, results)
   local sql = table.pack(self.consumer:end_of(message.sequence))
-  local made, n, all = wall(), sql.n, sql
+  local made, n, all = self.consumer.store:time(), sql.n, sql
   local texts = { sql[1] }
   for i, result in ipairs(results) do
     local form, data = values.encode(result.value, "result")
@@ -192,7 +186,8 @@ function Keeper:limit(message, ms, text, _, count)
   local consumer = self.consumer
   local handle = consumer.store.db.handle
   if not handle or core.internal.is_simulation() then return end
-  message.limit = handle:limit(ms, LIMIT_STARTS, text, text_of(count), consumer.stream, message.sequence, consumer.name)
+  message.limit = handle:limit(ms, LIMIT_STARTS, text, counts.text(count), consumer.stream, message.sequence,
+    consumer.name)
 end
 
 function Keeper:alive()
@@ -208,13 +203,13 @@ function Keeper:starts(message)
   if not rows then return nil, problem end
   local row = rows[1] or {}
   message.revision = row.changes
-  return row.starts and json.decode(row.starts) or nil
+  return counts.read(row.starts)
 end
 
 function Keeper:set_starts(message, count)
   local consumer = self.consumer
-  local rows, problem = consumer.store:attempt("rows", SET_STARTS, text_of(count), consumer.stream, message.sequence,
-    consumer.name, message.revision)
+  local rows, problem = consumer.store:attempt("rows", SET_STARTS, counts.text(count), consumer.stream,
+    message.sequence, consumer.name, message.revision)
   if not rows then return false, problem end
   if not rows[1] then return false, "another worker has stored one", true end
   message.revision = rows[1].changes

@@ -5,7 +5,6 @@ local core = require "runnel.core"
 local following = require "runnel.store.following"
 local problems = require "runnel.store.problems"
 local values = require "runnel.store.values"
-local wall = require "runnel.store.wall"
 
 local put_while_open = core.internal.moving.put_while_open
 
@@ -48,7 +47,7 @@ local Bucket = arguments.class {}
 -- ---- values ----
 
 function Bucket:last(key)
-  local rows, err = self.store:attempt("rows", LAST, self.name, key, wall())
+  local rows, err = self.store:attempt("rows", LAST, self.name, key, self.store:time())
   if not rows then return nil, err end
   local row = rows[1]
   if row then return { revision = row.revision, deleted = not row.form, form = row.form, value = row.value } end
@@ -57,7 +56,7 @@ function Bucket:last(key)
   if not there[1] then return nil, "bucket not found" end
 end
 
-function Bucket:value_of(last) return values.of(values.entry(last.form, last.value)) end -- luacheck: no self
+function Bucket:value_of(last) return values.read(last.form, last.value) end -- luacheck: no self
 
 function Bucket:write(what, key, value, revision)
   local form, data
@@ -66,7 +65,7 @@ function Bucket:write(what, key, value, revision)
     if not form then error(what .. ": " .. data, 3) end
     if self.max_value and values.size(data) > self.max_value then return nil, problems.TOO_LARGE end
   end
-  local rows, err = self.store:attempt("rows", STORE, self.name, key, form, data, wall(), revision)
+  local rows, err = self.store:attempt("rows", STORE, self.name, key, form, data, self.store:time(), revision)
   if not rows then return nil, err end
   if rows[1] then
     self.store:ring("$KV." .. self.name)
@@ -81,7 +80,7 @@ end
 ---The keys that have a value.
 ---@return string[]? keys, string? err
 function Bucket:keys()
-  local rows, err = self.store:attempt("rows", PRESENT, self.name, 0, ">", wall(), -1)
+  local rows, err = self.store:attempt("rows", PRESENT, self.name, 0, ">", self.store:time(), -1)
   if not rows then return nil, err end
   local keys = {}
   for _, row in ipairs(rows) do
@@ -105,10 +104,10 @@ end
 -- ---- watching ----
 
 local function change_of(row, pending)
-  local value
-  if row.form then value = values.of(values.entry(row.form, row.value)) end
-  return { key = row.key, value = value, revision = row.revision, time = row.made, deleted = row.form == nil,
-    pending = pending }
+  local value, problem
+  if row.form then value, problem = values.read(row.form, row.value) end
+  return { key = row.key, value = value, problem = problem, revision = row.revision, time = row.made,
+    deleted = row.form == nil, pending = pending }
 end
 
 -- Puts changes on the channel until it is closed: first `rows`, then those after `at`.
@@ -117,7 +116,7 @@ local function follow(self, out, rows, at)
     if not put_while_open(out, change_of(row, #rows - i)) then return end
   end
   while not out:closed() do
-    local more, err = self.store:attempt("rows", EACH, self.bucket.name, at, self.pattern, wall(), BATCH)
+    local more, err = self.store:attempt("rows", EACH, self.bucket.name, at, self.pattern, self.store:time(), BATCH)
     if not more then error("watch: " .. err, 0) end
     for i, row in ipairs(more) do
       if not put_while_open(out, change_of(row, #more - i)) then return end
@@ -146,7 +145,7 @@ function Bucket:watch(pattern, opts)
   if not info[1] then return nil, "bucket not found" end
   local rows, at = {}, info[1].last
   if policy ~= "new" then
-    local found, err = store:attempt("rows", policy == "all" and EACH or PRESENT, name, 0, pattern, wall(), -1)
+    local found, err = store:attempt("rows", policy == "all" and EACH or PRESENT, name, 0, pattern, store:time(), -1)
     if not found then return nil, err end
     rows = found
     if rows[1] then at = math.max(at, rows[#rows].revision) end

@@ -8,6 +8,7 @@ local LEAST <const>, LONGEST <const> = 10000, 1 << 16
 ---@field young table<any, runnel.store.Entry>
 ---@field old table<any, runnel.store.Entry>
 ---@field count integer how many are young
+---@field forgets integer how often results were forgotten for good
 local Memory = {}
 Memory.__index = Memory
 
@@ -42,6 +43,6 @@ end
 function Memory:clear() self.young, self.old, self.count = {}, {}, 0 end
 
 ---@return runnel.store.Memory
-local function new() return setmetatable({ young = {}, old = {}, count = 0 }, Memory) end
+local function new() return setmetatable({ young = {}, old = {}, count = 0, forgets = 0 }, Memory) end
 
 return new

@@ -1,6 +1,7 @@
 ---A message of a stream in a store, as a program sees it, with the methods of a message of runnel.nats.
 
 local check = require "runnel.internal.check"
+local internal = require("runnel.core").internal
 local json = require "runnel.json"
 local values = require "runnel.store.values"
 
@@ -23,6 +24,8 @@ local message = {}
 ---@field headers? table<string, string>
 ---@field priority integer
 ---@field again "first"|"again"
+---@field is_due boolean true: it comes only when its time has come
+---@field package problem? string what is wrong with it
 ---@field package of runnel.store.MessageOwner
 ---@field package form string
 local Message = { __name = "stream message" }
@@ -31,20 +34,31 @@ function Message:__index(key)
   local method = Message[key]
   if method ~= nil then return method end
   if key ~= "value" then return nil end
+  if self.problem then internal.raise(self.problem) end
   -- Each reading of a table could change it, so it is decoded once; decoding may raise.
   local value = values.of(values.entry(self.form, self.data))
   rawset(self, "value", value)
   return value
 end
 
----Makes one of a row.
+-- The headers in a row; or nil and what is wrong with them.
+local function headers_of(text)
+  local headers = type(text) == "string" and json.decode(text)
+  if type(headers) == "table" and getmetatable(headers) == nil then return headers end
+  return nil, "a message of the store is damaged: its headers are no JSON object"
+end
+
+---Makes one of a row, in which another program may have written anything. What is wrong with it is an error where its
+---value is read.
 ---@param row table
 ---@param of runnel.store.MessageOwner
 ---@return runnel.store.Message
 function message.new(row, of)
+  local headers, problem
+  if row.headers ~= nil then headers, problem = headers_of(row.headers) end
   return setmetatable({
     of = of, sequence = row.seq, subject = row.subject, form = row.form, data = row.value, time = row.made,
-    headers = row.headers and json.decode(row.headers) or nil, deliveries = row.deliveries, priority = row.priority,
+    headers = headers, problem = problem, deliveries = row.deliveries, priority = row.priority, is_due = true,
     pending = math.max(0, row.last - row.seq), again = row.deliveries == 1 and "first" or "again",
   }, Message)
 end

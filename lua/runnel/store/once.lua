@@ -6,13 +6,11 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local json = require "runnel.json"
+local keys = require "runnel.store.keys"
 local new_memory = require "runnel.store.memory"
 local retry = require "runnel.rn.retry"
-local sqlite = require "runnel.sqlite"
 local steps = require "runnel.store.steps"
 local values = require "runnel.store.values"
-local wall = require "runnel.store.wall"
 local internal = core.internal
 
 local chan, sleep, type = core.chan, core.sleep, type
@@ -22,21 +20,13 @@ local value_of = values.of
 
 -- ---- keys ----
 
--- A key as it is in the table (a string or a number; a list as a blob with JSON), and as it is in Store.running.
+-- A key as it is in the table, and as text.
 local function key_of(self, key)
-  local kind = math.type(key) or type(key)
-  if kind == "string" then return key, "s" .. key end
-  if kind == "nil" then return "", "s" end
-  if kind == "float" and key == key then key = math.tointeger(key) or key end
-  if key == key and (kind == "integer" or kind == "float") then return key, "n" .. key end
-  local text = kind == "table" and #key > 0 and json.encode(key)
-  if text and text:byte() == 91 and not text:find("{", 1, true) then return sqlite.blob(text), "l" .. text end
+  local column, text = keys.of(key)
+  if column ~= nil then return column, text end
   internal.raise(("once %s: the key is a string, a number, or a list of these, got %s; set the option key")
-    :format(self.name, key ~= key and "nan" or check.article(key)))
+    :format(self.name, text))
 end
-
--- A key as text, for messages and scopes.
-local function shown(key) return type(key) == "table" and key[1] or steps.shown(key) end
 
 -- ---- a call that runs ----
 
@@ -44,6 +34,7 @@ local function shown(key) return type(key) == "table" and key[1] or steps.shown(
 ---@field entry runnel.store.Entry? its result
 ---@field err any? its error
 ---@field has_failed boolean
+---@field forgets integer how often results of its name had been forgotten when it began
 local Run = {}
 
 -- Ends a call, and wakes the calls that wait for it. A cancelled call has no result: then another one calls the
@@ -110,27 +101,27 @@ local function must_keep(self, statements, sql, ...)
 end
 
 -- Raises the error that a step is not the one in the table.
-local function check_step(self, call, key, step, row)
+local function check_step(self, call, text, step, row)
   if not row or row.is_this == 1 and row.step == step then return end
-  local there = row.is_this == 1 and ("this was step %d"):format(row.step)
+  local there = row.is_this == 1 and ("this was step %s"):format(row.step)
     or ("it was %s[%s]"):format(row.name, steps.shown(row.key))
   internal.raise(("once: step %d of %s is %s[%s]; the first time %s. A call whose steps have changed cannot "
     .. "continue: undo the change, or repeat the whole call after store:forget")
-    :format(step, call.scope, self.name, shown(key), there))
+    :format(step, call.scope, self.name, text, there))
 end
 
 -- The entry in the table; or nil, and whether there is an expired one.
-local function find(self, call, key, step)
+local function find(self, call, key, text, step)
   local db = self.store.db
   local row
   if call then
     row = must(self, db, "rows", FIND_STEP, call.scope, step, self.name, key)[1]
-    check_step(self, call, key, step, row)
+    check_step(self, call, text, step, row)
   else
     row = must(self, db, "rows", FIND, self.name, key)[1]
   end
   if not row then return nil, false end
-  if row.expires and row.expires <= wall() then return nil, true end
+  if row.expires and row.expires <= self.store:time() then return nil, true end
   local entry = values.entry(row.form, row.value)
   entry.failed, entry.expires = row.failed == 1 or nil, row.expires
   return entry, false
@@ -140,7 +131,7 @@ end
 local function keep(self, statements, scope, key, step, failed, value, inner)
   local form, data, entry = values.encode(value, failed and "the error" or "the result")
   if not form then internal.raise(("once %s: %s"):format(self.name, data)) end
-  local made = wall()
+  local made = self.store:time()
   local expires = self.expires and made + self.expires or nil
   if inner then
     must_keep(self, statements, KEEP_AND_FORGET, scope, self.name, key, step, 0, form, data, made, expires, inner)
@@ -199,44 +190,49 @@ local function outcome(entry)
   return value_of(entry)
 end
 
--- Waits for running calls with the same key. Returns the entry of the first with a result; nil if none is left.
-local function wait_for_others(store, id)
-  local running = store.running
+-- Waits for running calls with the same key. Returns the entry of the first with a result that was not forgotten
+-- meanwhile; nil if none is left.
+local function wait_for_others(self, id)
+  local running, memory = self.store.running, self.memory
   while true do
     local other = running[id]
     if not other then return nil end
     take(other.done)
-    if other.entry then return other.entry end
+    if other.entry and other.forgets == memory.forgets then return other.entry end
     if other.has_failed then error(other.err, 0) end
   end
 end
 
-local function find_or_compute(self, call, key, id, step, ...)
-  local store, scope = self.store, call and call.scope or ""
+local function find_or_compute(self, call, key, text, id, step, ...)
+  local store, scope, memory = self.store, call and call.scope or "", self.memory
   local done = chan()
   if store.db.disk then done:name "runnel.store" end -- in a simulated world: so that stories do not tell of it
-  local run <close> = setmetatable({ store = store, id = id, done = done }, Run)
+  local run <close> = setmetatable({ store = store, id = id, done = done, forgets = memory.forgets }, Run)
   store.running[id] = run
   lock(run)
-  local entry, has_expired = find(self, call, key, step)
+  local entry, has_expired = find(self, call, key, text, step)
   if not entry then
-    local inner = steps.scope(scope, self.name, shown(key))
+    local inner = steps.scope(scope, self.name, text)
     if has_expired then must(self, store.db, "exec", steps.FORGET, inner) end
     entry = compute_or_fail(self, scope, inner, key, step, ...)
   end
-  if not call then self.memory:add(id, entry) end
+  if not call and run.forgets == memory.forgets then memory:add(id, entry) end
   run.entry = entry
   return entry
 end
 
+-- The key of a call: a column and a text.
+local function key_of_call(self, ...)
+  if self.key then return key_of(self, (self.key(...))) end
+  if select("#", ...) == 0 then return key_of(self, keys.NONE) end
+  return key_of(self, (...))
+end
+
 local function call_once(self, ...)
-  local key
-  if self.key then key = self.key(...) else key = ... end
-  local text
-  key, text = key_of(self, key)
+  local key, text = key_of_call(self, ...)
   local call = steps.current()
   local known = not call and self.memory:find(self.prefix .. text)
-  if known and (not known.expires or known.expires > wall()) then return outcome(known) end
+  if known and (not known.expires or known.expires > self.store:time()) then return outcome(known) end
   local store = self.store
   if store.is_closed then internal.raise(("once %s: the store is closed"):format(self.name)) end
   if store.db:is_in_transaction() then
@@ -244,7 +240,7 @@ local function call_once(self, ...)
   end
   local step = call and call:next() or nil
   local id = call and call.scope .. "\0" .. self.prefix .. text or self.prefix .. text
-  return outcome(wait_for_others(store, id) or find_or_compute(self, call, key, id, step, ...))
+  return outcome(wait_for_others(self, id) or find_or_compute(self, call, key, text, id, step, ...))
 end
 
 -- ---- making it ----
@@ -257,41 +253,72 @@ once.OPTIONS = {
   timeout = kinds.ms(0), tx = kinds.boolean,
 }
 
+-- The results of a name in memory.
+local function memory_of(store, name)
+  local memory = store.memories[name] or new_memory()
+  store.memories[name] = memory
+  return memory
+end
+
+-- Whether two functions are the same one, or closures that the same lines of a program have made.
+local function is_same(f, g)
+  if rawequal(f, g) then return true end
+  if type(f) ~= "function" or type(g) ~= "function" then return false end
+  local ok, code = pcall(string.dump, f)
+  local is_lua, other = pcall(string.dump, g)
+  return ok and is_lua and code == other
+end
+
 ---@param store runnel.store.Store
 ---@param name string
 ---@param f function
 ---@param opts table
 ---@param tries integer
 ---@param pause number ms before the second try
----@return function
+---@return function? f nil: the name has another function
 function once.new(store, name, f, opts, tries, pause)
-  store.memories[name] = store.memories[name] or new_memory()
+  local first = store.functions[name]
+  if first and not (is_same(first.f, f) and is_same(first.key, opts.key)) then return nil end
+  store.functions[name] = first or { f = f, key = opts.key }
   local self = {
     store = store, name = name, f = f, key = opts.key, errors = opts.errors, expires = opts.expires, tx = opts.tx,
-    memory = store.memories[name], prefix = name .. "\0",
+    memory = memory_of(store, name), prefix = name .. "\0",
   }
   if tries > 1 or opts.timeout then self.tries = { tries = tries, retry = pause, timeout = opts.timeout } end
   return function(...) return call_once(self, ...) end
 end
 
----Forgets the result of a key, or all results of a name. Returns their number.
+-- Forgets results in memory: when it is made, and again when it is closed. A call that has read a result before that is
+-- deleted in the file may get it at any time until then. It does not keep it, since `forgets` has changed.
+local Forgetting = {}
+
+local function forget_in_memory(memory, id)
+  memory.forgets = memory.forgets + 1
+  if id then memory:remove(id) else memory:clear() end
+  return setmetatable({ memory = memory, id = id }, Forgetting)
+end
+
+function Forgetting:__close() forget_in_memory(self.memory, self.id) end
+
+---Forgets the result of a key, or all results of a name; then the name is free for another function. Returns how many.
 ---@param store runnel.store.Store
 ---@param name string
----@param key any nil: all
----@param has_key boolean
+---@param key any
+---@param has_key boolean false: all
 ---@return integer
 function once.forget(store, name, key, has_key)
-  local self, memory = { name = name }, store.memories[name]
+  local self, memory = { name = name }, memory_of(store, name)
   if not has_key then
-    if memory then memory:clear() end
+    local forgetting <close> = forget_in_memory(memory) -- luacheck: ignore 211
     local n = must(self, store.db, "exec", "delete from runnel_once where scope = '' and name = ?", name)
     must(self, store.db, "exec", "delete from runnel_once where scope > ?1 || '[' and scope < ?1 || '\\'", name)
+    store.functions[name] = nil
     return n
   end
-  local kept, text = key_of(self, key)
-  if memory then memory:remove(name .. "\0" .. text) end
-  local n = must(self, store.db, "exec", FORGET, name, kept)
-  must(self, store.db, "exec", steps.FORGET, steps.scope("", name, shown(kept)))
+  local column, text = key_of(self, key)
+  local forgetting <close> = forget_in_memory(memory, name .. "\0" .. text) -- luacheck: ignore 211
+  local n = must(self, store.db, "exec", FORGET, name, column)
+  must(self, store.db, "exec", steps.FORGET, steps.scope("", name, text))
   return n
 end
 

@@ -12,6 +12,11 @@ problems.TOO_LARGE = "message size exceeds maximum allowed"
 ---@return string
 function problems.no_stream(stream) return ("there is no stream %q (store:stream makes one)"):format(stream) end
 
+---Whether a statement that has failed may succeed later. One whose values the tables refuse never does.
+---@param problem any its error
+---@return boolean
+function problems.may_pass(problem) return not tostring(problem):find("constraint failed", 1, true) end
+
 ---The reason why a message was not stored, for a program; and whether it may be stored later.
 ---@param problem string the error of the statement
 ---@param stream string
@@ -24,7 +29,7 @@ function problems.of_put(problem, stream)
   if problem:find("NOT NULL constraint failed: runnel_message.seq", 1, true) then
     return problems.no_stream(stream), true
   end
-  return problem, true
+  return problem, problems.may_pass(problem)
 end
 
 ---How the settings of something that exists differ from those that a program gives; nil if they are the same.

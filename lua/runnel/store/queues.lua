@@ -5,9 +5,9 @@ local consumers = require "runnel.store.consumer"
 local core = require "runnel.core"
 local jobs = require "runnel.store.jobs"
 local json = require "runnel.json"
+local reports = require "runnel.queue.report"
 local shared = require "runnel.queue.queues"
 local streams = require "runnel.store.stream"
-local wall = require "runnel.store.wall"
 
 local queues = {}
 
@@ -57,7 +57,7 @@ end
 -- err.
 local function ask(store, ms)
   ms = ms or ANSWER
-  local ok, err = store:attempt("exec", "update runnel_consumer set asked = max(asked + 1, ?)", wall())
+  local ok, err = store:attempt("exec", "update runnel_consumer set asked = max(asked + 1, ?)", store:time())
   if not ok then return nil, err end
   store:ring()
   local deadline = core.now() + ms
@@ -71,10 +71,11 @@ local function ask(store, ms)
   if not rows then return nil, why end
   local found = {}
   for _, row in ipairs(rows) do
-    local report, name = json.decode(row.report), name_of(row.stream, row.consumer)
-    if type(report) == "table" then
-      report.host, report.pid = row.holder:match "^(.*):(%d+):"
-      report.pid, found[name] = math.tointeger(report.pid), found[name] or {}
+    local report = type(row.report) == "string" and json.decode(row.report)
+    local name = name_of(row.stream, row.consumer)
+    local host, pid = tostring(row.holder):match "^(.*):(%d+):"
+    if host and reports.is_report(report) then
+      report.host, report.pid, found[name] = host, math.tointeger(pid) or 0, found[name] or {}
       table.insert(found[name], report)
     end
   end
@@ -83,7 +84,7 @@ local function ask(store, ms)
 end
 
 local function queue_of(store, row, workers)
-  local now, name, kind = wall(), name_of(row.stream, row.name)
+  local now, name, kind = store:time(), name_of(row.stream, row.name)
   local new = row.new < COUNTED and row.new or row.last - row.next + 1
   local oldest = math.min(row.oldest_new or math.huge, row.oldest_delivered or math.huge)
   return setmetatable({
@@ -106,8 +107,8 @@ function queues.queues(store, ms)
   local rows, err = store:attempt("rows", "select stream, name from runnel_consumer")
   if not rows then return nil, err end
   for _, row in ipairs(rows) do
-    local ok, problem = pcall(consumers.take_back, store, row.stream, row.name)
-    if not ok then return nil, tostring(problem) end
+    local ok, problem = consumers.take_back(store, row.stream, row.name)
+    if not ok then return nil, problem end
   end
   local workers, why = ask(store, ms)
   if not workers then return nil, why end

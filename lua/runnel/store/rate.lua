@@ -4,7 +4,6 @@
 ---one, and starts when the time is over since then.
 
 local core = require "runnel.core"
-local wall = require "runnel.store.wall"
 
 local rate = {}
 
@@ -14,8 +13,9 @@ delete from runnel_rate where rowid in (select rowid from runnel_rate where name
 with recursive slot(i) as (select count(*) + 1 from runnel_rate where name = ?1
   union all select i + 1 from slot where i < ?2)
 insert into runnel_rate(name, at) select ?1, -9000000000000000 from slot where i <= ?2]]
-local TAKE <const> = "update runnel_rate set at = max(?2, at + ?3) where rowid = "
-  .. "(select rowid from runnel_rate where name = ?1 order by at limit 1) returning at"
+-- A start that lies further ahead than so many calls could wait was not written by a stage.
+local TAKE <const> = "update runnel_rate set at = max(?2, case when at > ?2 + ?3 * 10000 then ?2 else at end + ?3) "
+  .. "where rowid = (select rowid from runnel_rate where name = ?1 order by at limit 1) returning at"
 
 ---@class runnel.store.Rate
 ---@field private store runnel.store.Store
@@ -26,9 +26,9 @@ Rate.__index = Rate
 
 ---Waits until a call may start.
 function Rate:wait()
-  local rows, problem = self.store:attempt("rows", TAKE, self.name, wall(), self.ms)
+  local rows, problem = self.store:attempt("rows", TAKE, self.name, self.store:time(), self.ms)
   if not rows then error(problem, 0) end
-  local ms = rows[1] and rows[1].at - wall() or 0
+  local ms = rows[1] and rows[1].at - self.store:time() or 0
   if ms > 0 then core.sleep(ms) end
 end
 

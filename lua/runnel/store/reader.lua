@@ -5,7 +5,6 @@ local consumers = require "runnel.store.consumer"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local messages = require "runnel.store.message"
-local wall = require "runnel.store.wall"
 
 local internal = core.internal
 local alts, now, timeout = core.alts, core.now, core.timeout
@@ -34,6 +33,7 @@ local ACTIVE <const>, LOOKS_SOON <const> = 1000, 10
 ---@field private bell runnel.Channel<boolean> there may be something to do
 ---@field private id integer of the worker, for others
 ---@field private has_more boolean there may be messages to claim
+---@field private next? integer the first message that was not delivered, when it last looked
 ---@field private looked number when it last looked for other processes
 ---@field private active number when messages came last
 local Reader = {}
@@ -44,7 +44,8 @@ local function look_around(self)
   if now() - self.looked < LOOKS_AGAIN then return end
   self.looked = now()
   local consumer = self.consumer
-  consumers.take_back(consumer.store, consumer.stream, consumer.name)
+  local ok, err = consumers.take_back(consumer.store, consumer.stream, consumer.name)
+  if not ok then error(err, 0) end
   if not self.gone then return end
   local gone = consumer:gone()
   if next(gone) then self.gone(gone) end
@@ -88,9 +89,11 @@ local function work(self)
   if not state then error(deleted(self.consumer), 0) end
   see(self, state)
   local again = now() - self.active < ACTIVE and LOOKS_SOON or LOOKS_AGAIN
-  local left = state.due and state.due - wall() or again
+  local left = state.due and state.due - self.consumer.store:time() or again
   self.has_more = state.has_new == 1 or left <= 0
-  if room > 0 and self.has_more and came ~= 0 and not self.is_paused then return 0 end
+  local has_moved = came ~= 0 or state.next ~= self.next -- not if it only finds what waits for its time
+  self.next = state.next
+  if room > 0 and self.has_more and has_moved and not self.is_paused then return 0 end
   return math.max(1, math.min(again, left))
 end
 
@@ -146,8 +149,8 @@ function reader.open(opts, what)
   self.bell, self.has_more, self.looked = core.chan(core.sliding_buffer(1)), true, -math.huge
   self.active = -math.huge
   self.is_paused, self.asked = consumer.paused, consumer.asked
-  local ok, id = pcall(consumer.register, consumer, opts.report ~= nil)
-  if not ok then return nil, tostring(id) end
+  local id, err = consumer:register(opts.report ~= nil)
+  if not id then return nil, err end
   self.id = id
   consumer.store:add_reader(consumer.stream, self)
   guard.started(guard.go(died, self, run, self), what)

@@ -119,10 +119,10 @@ local function look(self)
   local ended, at = {}, 1
   while rows[at] do
     local row = rows[at]
-    local job = self.jobs[row.number]
-    if job then finish(self, job, jobs.outcome(rows, at)) end
-    ended[#ended + 1] = ("%d"):format(row.number)
-    at = at + row.count
+    local job, outcome, after = self.jobs[row.number], jobs.outcome(rows, at)
+    if job then finish(self, job, outcome) end
+    at = after
+    ended[#ended + 1] = tostring(row.number)
   end
   self.store:attempt("exec", FORGET, self.id, "[" .. table.concat(ended, ",") .. "]")
   return true

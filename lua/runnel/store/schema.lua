@@ -3,59 +3,80 @@
 
 local schema = {}
 
+-- What may be in a column. Any program can write to the tables, so what would stop the others is refused, by a message
+-- that names the column. (What only concerns one message, its value for example, is found when that is read.)
+local KINDS <const> = {
+  count = { "an integer, at least 0", "typeof(%s) = 'integer' and %s between 0 and 9007199254740992" },
+  number = { "an integer, at least 1", "typeof(%s) = 'integer' and %s between 1 and 9007199254740992" },
+  size = { "the number of bytes", "typeof(%s) = 'integer' and %s between 0 and 2147483647" },
+  time = { "ms since 1970", "typeof(%s) in ('integer', 'real') and abs(%s) <= 9007199254740992" },
+  due = { "ms since 1970", "typeof(%s) = 'integer' and %s > -9007199254740992" },
+  flag = { "0 or 1", "typeof(%s) = 'integer' and %s in (0, 1)" },
+  priority = { "0 to 9", "typeof(%s) = 'integer' and %s between 0 and 9" },
+}
+
+-- Statements that make tables, in which COLUMN integer $KIND has the check of that kind.
+local function with_checks(sql)
+  return (sql:gsub("([%w_]+) (integer[%w ]-) %$(%w+)", function(column, type, kind)
+    local text, condition = table.unpack(KINDS[kind])
+    return ('%s %s constraint "%s is %s" check (%s is null or %s)'):format(column, type, column, text, column,
+      (condition:gsub("%%s", column)))
+  end))
+end
+
 -- What `once` keeps.
-local ONCE <const> = [[
+local ONCE <const> = with_checks [[
   create table if not exists runnel_schema(version integer not null);
   create table if not exists runnel_once(
-    scope text not null,     -- of a step: the calls that it is a part of; else ''
-    name text not null,      -- of the function
-    key not null,            -- of the call
-    step integer,            -- of a step: its number among those of its call
-    failed integer not null, -- 1: the value is the error
-    form text not null,      -- how the value is written
+    scope text not null,           -- of a step: the calls that it is a part of; else ''
+    name text not null,            -- of the function
+    key not null,                  -- of the call
+    step integer $number,          -- of a step: its number among those of its call
+    failed integer not null $flag, -- 1: the value is the error
+    form text not null,            -- how the value is written
     value,
-    made integer not null,   -- when, in ms since 1970
-    expires integer,         -- when it is made again, in ms since 1970
+    made integer not null $time,   -- when, in ms since 1970
+    expires integer $time,         -- when it is made again, in ms since 1970
     primary key(scope, name, key)) without rowid;
 ]]
 
 -- Streams. Triggers keep the counts of a stream, its limits, and the deliveries of messages that are removed. So any
 -- program can insert a message.
-local STREAMS <const> = [[
+local STREAMS <const> = with_checks [[
   drop table if exists runnel_queue; -- of a development version
   drop table if exists runnel_ids;
   drop table if exists runnel_dead;
   create table runnel_stream(
     name text primary key,
-    subjects text not null,                -- a JSON list of patterns
-    retention text not null,               -- limits or workqueue
-    discard text not null,                 -- old or new
-    max_age integer,                       -- ms
-    max_messages integer,
-    max_bytes integer,
-    max_message integer,                   -- bytes
-    duplicates integer not null,           -- ms for which ids are kept
+    subjects text not null,                        -- a JSON list of patterns
+    retention text not null,                       -- limits or workqueue
+    discard text not null,                         -- old or new
+    max_age integer $number,                       -- ms
+    max_messages integer $number,
+    max_bytes integer $number,
+    max_message integer $number,                   -- bytes
+    duplicates integer not null $count,            -- ms for which ids are kept
     description text,
-    made integer not null,                 -- when, in ms since 1970
-    last integer not null default 0,       -- the number of the last message
-    messages integer not null default 0,   -- how many there are
-    bytes integer not null default 0) without rowid;
+    made integer not null $time,                   -- when, in ms since 1970
+    last integer not null default 0 $count,        -- the number of the last message
+    messages integer not null default 0 $count,    -- how many there are
+    bytes integer not null default 0 $count) without rowid;
   create table runnel_message(
     stream text not null,
-    seq integer not null,                  -- its number in the stream
+    seq integer not null $number,                  -- its number in the stream
     subject text not null,
-    form text not null,                    -- how the value is written
+    form text not null,                            -- how the value is written
     value,
-    bytes integer not null,                -- of the value
-    headers text,                          -- a JSON object
-    priority integer not null default 0,   -- 0 to 9
-    made integer not null,                 -- when, in ms since 1970
+    bytes integer not null $size,                  -- of the value
+    headers text,                                  -- a JSON object
+    priority integer not null default 0 $priority, -- 0 to 9
+    made integer not null $time,                   -- when, in ms since 1970
     primary key(stream, seq)) without rowid;
   create table runnel_id(                  -- the ids of recent messages
     stream text not null,
     id text not null,
-    seq integer not null,                  -- the message
-    made integer not null,
+    seq integer not null $number,                  -- the message
+    made integer not null $time,
     primary key(stream, id)) without rowid;
   create index runnel_id_made on runnel_id(stream, made);
   create trigger runnel_id_forgotten before insert on runnel_id begin
@@ -65,88 +86,88 @@ local STREAMS <const> = [[
   create table runnel_consumer(            -- what a stage or a named source has of a stream
     stream text not null,
     name text not null,
-    subject text,                          -- the pattern of its messages; null: all
-    next integer not null,                 -- the first message that was not delivered
-    since integer not null,                -- messages after this one that have a priority are delivered by it
-    max_pending integer not null,          -- how many messages may be held
-    ack_wait integer not null,             -- ms
-    tries integer,                         -- deliveries of a message at most
-    delivered integer not null default 0,  -- how many messages were delivered
-    paused integer not null default 0,     -- 1: nothing starts
-    asked integer not null default 0,      -- when reports of its workers were last asked for
-    made integer not null,
+    subject text,                                -- the pattern of its messages; null: all
+    next integer not null $count,                -- the first message that was not delivered
+    since integer not null $count,               -- messages after this one that have a priority are delivered by it
+    max_pending integer not null $number,        -- how many messages may be held
+    ack_wait integer not null $number,           -- ms
+    tries integer $number,                       -- deliveries of a message at most
+    delivered integer not null default 0 $count, -- how many messages were delivered
+    paused integer not null default 0 $flag,     -- 1: nothing starts
+    asked integer not null default 0 $count,     -- when reports of its workers were last asked for
+    made integer not null $time,
     primary key(stream, name)) without rowid;
   create table runnel_delivery(            -- messages that were delivered, and are not done
     stream text not null,
-    seq integer not null,                  -- the message
+    seq integer not null $number,                -- the message
     consumer text not null,
-    holder text,                           -- the process that has it; null: it waits
-    claim integer,                         -- with which it has got the message
-    due integer not null,                  -- when it is delivered again: 9223372036854775807 for never, below 0
-                                           -- for at once, by its priority
-    deliveries integer not null,           -- how often it was delivered
-    starts text,                           -- how often it was started, and how that ended: JSON
-    changes integer not null default 0,    -- of `starts`
+    holder text,                                 -- the process that has it; null: it waits
+    claim integer $count,                        -- with which it has got the message
+    due integer not null $due,                   -- when it is delivered again: 9223372036854775807 for never, below 0
+                                                 -- for at once, by its priority
+    deliveries integer not null $count,          -- how often it was delivered
+    starts text,                                 -- how often it was started, and how that ended: JSON
+    changes integer not null default 0 $count,   -- of `starts`
     primary key(stream, seq, consumer)) without rowid;
   create index runnel_delivery_due on runnel_delivery(stream, consumer, due) where due < 9223372036854775807;
   create index runnel_delivery_held on runnel_delivery(stream, consumer, holder, claim) where holder is not null;
   create table runnel_worker(              -- what processes work on
-    holder text not null,                  -- the process, and the name of its lock in the file -locks
-    id integer not null,                   -- of a worker in it
+    holder text not null,                   -- the process, and the name of its lock in the file -locks
+    id integer not null $number,            -- of a worker in it
     stream text not null,
     consumer text not null,
-    report text,                           -- JSON; null: it makes none
-    told integer not null default 0,       -- runnel_consumer.asked when the report was made
+    report text,                            -- JSON; null: it makes none
+    told integer not null default 0 $count, -- runnel_consumer.asked when the report was made
     primary key(holder, id)) without rowid;
   create table runnel_dead(                -- dead letters
     seq integer primary key autoincrement,
-    name text not null,                    -- of the stage
-    kind text not null,                    -- message or job
+    name text not null,                     -- of the stage
+    kind text not null,                     -- message or job
     id text not null,
     error text not null,
     traceback text,
-    starts integer not null,
-    raises integer not null,
-    since integer not null,                -- when the message was stored
-    made integer not null,                 -- when it was given up
-    worker text,                           -- host and process
-    stream text,                           -- of the message
+    starts integer not null $count,
+    raises integer not null $count,
+    since integer not null $time,           -- when the message was stored
+    made integer not null $time,            -- when it was given up
+    worker text,                            -- host and process
+    stream text,                            -- of the message
     subject text,
-    position integer,                      -- its number
+    position integer $number,               -- its number
     form text not null,
     value,
-    bytes integer not null,
+    bytes integer not null $size,
     headers text,
-    is_async integer,                      -- 1: of a job for a function that gets a channel
+    is_async integer $flag,                 -- 1: of a job for a function that gets a channel
     unique(name, id));
   create index runnel_dead_name on runnel_dead(name);
   create table runnel_rate(                -- the last starts of stages with the option `rate`
     name text not null,
-    at integer not null);
+    at integer not null $time);
   create index runnel_rate_at on runnel_rate(name, at);
 
   create table runnel_result(              -- outcomes of jobs of remote stages
-    submitter text not null,               -- the process, and a number
-    number integer not null,               -- of the job, for the submitter
-    place integer not null,                -- in the outcome, from 1 on
-    count integer not null,                -- how many rows the outcome has
-    kind text not null,                    -- result, error, traceback or nothing
+    submitter text not null,                               -- the process, and a number
+    number integer not null $number,                       -- of the job, for the submitter
+    place integer not null $number,                        -- in the outcome, from 1 on
+    count integer not null $number,                        -- how many rows the outcome has
+    kind text not null,                                    -- result, error, traceback or nothing
     form text not null,
     value,
     primary key(submitter, number, place)) without rowid;
   create table runnel_bucket(
     name text primary key,
-    history integer not null,              -- how many values of a key are kept
-    ttl integer,                           -- ms
-    max_value integer,                     -- bytes
-    last integer not null default 0) without rowid; -- the last revision
+    history integer not null $number,                      -- how many values of a key are kept
+    ttl integer $number,                                   -- ms
+    max_value integer $number,                             -- bytes
+    last integer not null default 0 $count) without rowid; -- the last revision
   create table runnel_value(
     bucket text not null,
-    revision integer not null,
+    revision integer not null $number,
     key text not null,
-    form text,                             -- null: the value was deleted
+    form text,                                             -- null: the value was deleted
     value,
-    made integer not null,
+    made integer not null $time,
     primary key(bucket, revision)) without rowid;
   create index runnel_value_key on runnel_value(bucket, key, revision);
   create trigger runnel_value_added after insert on runnel_value begin
@@ -159,6 +180,11 @@ local STREAMS <const> = [[
       and made < new.made - (select ttl from runnel_bucket where name = new.bucket);
   end;
 
+  create trigger runnel_message_numbered before insert on runnel_message
+  when new.seq - (select last from runnel_stream where name = new.stream) not between 1 and 1000000000
+  begin
+    select raise(abort, 'seq is the number after the last one of the stream: select last + 1 from runnel_stream');
+  end;
   create trigger runnel_message_limits before insert on runnel_message
   when (select coalesce(max_age, max_messages, max_bytes, max_message) from runnel_stream where name = new.stream)
   begin
@@ -183,7 +209,8 @@ local STREAMS <const> = [[
       where name = new.stream;
   end;
   create trigger runnel_message_removed after delete on runnel_message begin
-    update runnel_stream set messages = messages - 1, bytes = bytes - old.bytes where name = old.stream;
+    update runnel_stream set messages = max(0, messages - 1), bytes = max(0, bytes - old.bytes)
+      where name = old.stream;
     delete from runnel_delivery where stream = old.stream and seq = old.seq and holder is null;
   end;
   create trigger runnel_delivery_done after delete on runnel_delivery

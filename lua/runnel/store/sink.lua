@@ -5,7 +5,6 @@ local problems = require "runnel.store.problems"
 local sinks = require "runnel.queue.sink"
 local streams = require "runnel.store.stream"
 local values = require "runnel.store.values"
-local wall = require "runnel.store.wall"
 
 local sink = {}
 
@@ -28,6 +27,9 @@ insert into runnel_delivery(stream, seq, consumer, due, deliveries)
 update runnel_consumer set delivered = delivered + 1
   where stream = ?1 and changes() > 0 and (subject is null or runnel_matches(?2, subject))]]
 
+-- The latest time that is different from never.
+local LATEST <const> = 1 << 53
+
 ---Stores a message. Parks.
 ---@param store runnel.store.Store
 ---@param stream string
@@ -38,8 +40,8 @@ update runnel_consumer set delivered = delivered + 1
 ---@return integer? sequence
 ---@return boolean|string is_duplicate or the problem
 function sink.append(store, stream, subject, form, data, opts)
-  local id, priority, made = opts.id, opts.priority or 0, wall()
-  local headers = opts.headers and json.encode(opts.headers) or nil
+  local id, priority, made = opts.id, opts.priority or 0, store:time()
+  local headers = opts.headers and assert(json.encode(opts.headers))
   local size = values.size(data)
   data = values.of_column(form, data)
   local rows, changes
@@ -55,7 +57,8 @@ function sink.append(store, stream, subject, form, data, opts)
     add(8, stream, subject, form, data, size, headers, priority, made)
     if priority > 0 then
       sql = sql .. WITH_PRIORITY
-      add(3, stream, subject, -priority)
+      local at = opts.headers and tonumber(opts.headers["Runnel-At"]) or 0
+      add(3, stream, subject, at > made and math.floor(math.min(at, LATEST)) or -priority)
       add(2, stream, subject)
     end
     sql = sql .. (id and "; select seq from runnel_id where stream = ? and id = ?"
@@ -76,7 +79,11 @@ local Sink = sinks.class(function(self, subject, value, opts)
   local sequence, err = sink.append(self.owner, self.stream, subject, form, data, opts)
   if sequence then return sequence, err end
   return nil, (problems.of_put(err, self.stream))
-end, true)
+end, {
+  time = function(self) return self.owner:time() end,
+  ahead = function(self) return self.owner:ahead() end,
+  keeps_json = true,
+}, true)
 
 ---Returns an object that stores values in a stream. Its put returns true when the message is on the disk.
 ---@param store runnel.store.Store

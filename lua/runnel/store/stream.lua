@@ -5,7 +5,6 @@ local check = require "runnel.internal.check"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
 local problems = require "runnel.store.problems"
-local wall = require "runnel.store.wall"
 
 local stream = {}
 
@@ -48,7 +47,10 @@ local function columns_of(opts, what)
 end
 
 local function opened(store, row)
-  local subjects = json.decode(row.subjects)
+  local subjects = json.decode(tostring(row.subjects))
+  local ok = type(subjects) == "table" and #subjects > 0
+  for _, subject in ipairs(ok and subjects or {}) do ok = ok and type(subject) == "string" end
+  if not ok then return nil, ("the stream %q is damaged: its subjects are no JSON list of texts"):format(row.name) end
   return setmetatable({
     store = store, name = row.name, retention = row.retention, created = row.made, duplicates = row.duplicates,
     subjects = table.move(subjects, 1, #subjects, 1, {}),
@@ -77,7 +79,7 @@ function stream.stream(store, name, opts)
   local wanted = columns_of(opts, "stream")
   local rows, err = store:attempt("last", MAKE, name, wanted.subjects or json.encode(json.array { name }),
     wanted.retention or "limits", wanted.discard or "old", wanted.max_age, wanted.max_messages, wanted.max_bytes,
-    wanted.max_message, wanted.duplicates or 120000, wanted.description, wall(), name)
+    wanted.max_message, wanted.duplicates or 120000, wanted.description, store:time(), name)
   if not rows then return nil, err end
   local difference = problems.difference(rows[1], wanted)
   if difference then return nil, ("stream %q exists with other settings: %s"):format(name, difference) end
@@ -155,7 +157,8 @@ end
 ---@param subject? string
 ---@return integer? count, string? err
 function Stream:purge(subject)
-  if subject ~= nil then check.string(subject, "a subject", "purge: subject") end
+  local wrong = subject ~= nil and names.wrong_subject(subject, true)
+  if wrong then error("purge: " .. wrong, 2) end
   local found, why = stream.open(self.store, self.name)
   if not found then return nil, why end
   local count, err = self.store:attempt("exec",

@@ -21,9 +21,11 @@ local LONGEST_JSON <const> = 1 << 20
 
 -- ---- objects ----
 
--- The classes whose objects can be stored, by the name of the metatable.
+-- The classes whose objects can be stored, by the name of the metatable: the object of its fields; nil if they are not
+-- those of one.
 local CLASSES = {
   ["http response"] = function(fields)
+    if math.type(fields.status) ~= "integer" or type(fields.headers) ~= "table" then return nil end
     return require("runnel.http.response").new(fields.status, fields.headers, fields.body, fields.url)
   end,
 }
@@ -40,9 +42,9 @@ end
 
 -- ---- JSON ----
 
--- Copies lists that were decoded from JSON, without the mark that makes them arrays.
+-- Removes from what was decoded from JSON the marks that make lists arrays.
 local function unmark(value)
-  if type(value) ~= "table" then return value end
+  if type(value) ~= "table" or value == json.null then return value end
   setmetatable(value, nil)
   for _, element in pairs(value) do unmark(element) end
   return value
@@ -67,6 +69,12 @@ local function damaged(problem)
   internal.raise(("a value of the store is damaged: %s; remove it (store:forget, if it is a result)"):format(problem))
 end
 
+local function expect_bytes(data)
+  if type(data) ~= "string" then
+    damaged(data == nil and "it is NULL" or ("it is a number, %s; as JSON it is the text '%s'"):format(data, data))
+  end
+end
+
 local function unpack(bytes)
   local value, problem = internal.unpack(bytes)
   if problem then damaged(problem) end
@@ -79,7 +87,7 @@ local function decode(text)
   return value
 end
 
-local READERS = {
+local READERS = { -- but for "nil", they get a string
   ["nil"] = function() end,
   json = function(text) return unmark(decode(text)) end,
   ["marked json"] = decode,
@@ -90,24 +98,41 @@ local READERS = {
 local function of_class(class, read, data)
   if not class then return { data = data, read = read } end
   local make = CLASSES[class]
-  return { data = data, read = function(bytes) return make(read(bytes)) end }
+  return { data = data, read = function(bytes)
+    local fields = read(bytes)
+    local object = type(fields) == "table" and make(fields)
+    if not object then damaged(("it is no %s"):format(class)) end
+    return object
+  end }
 end
 
----The entry for the value in a row.
----@param form string
----@param data string?
+---The entry for the value in a row. Raises if that is damaged.
+---@param form any
+---@param data any
 ---@return runnel.store.Entry
 function values.entry(form, data)
+  form = tostring(form)
   local encoding, class = form:match "^(.-) ?(http response)$"
   encoding = encoding or form
   local read = READERS[encoding]
-  if not read then error(("a value of the store has the unknown form %q"):format(form), 0) end
+  if not read then damaged(("its form %q is unknown"):format(form)) end
+  if encoding ~= "nil" then expect_bytes(data) end
   if class then return of_class(class, read, data) end
   local value = read(data)
   if type(value) ~= "table" then return { data = value } end
   -- Each caller gets its own copy of a table; MessagePack is the fastest to decode.
   local packed = encoding == "json" and internal.pack(value, "value")
   return packed and { data = packed, read = unpack } or { data = data, read = read }
+end
+
+---The value in a row; or nil and what is wrong with it.
+---@param form any
+---@param data any
+---@return any value, string? problem
+function values.read(form, data)
+  local ok, value = pcall(function() return values.of(values.entry(form, data)) end)
+  if ok then return value end
+  return nil, internal.error_text(value)
 end
 
 ---The value of an entry.
@@ -144,7 +169,10 @@ end
 ---How many bytes a value has in a table.
 ---@param data any as a parameter, or from a table
 ---@return integer
-function values.size(data) return data == nil and 0 or type(data) == "table" and #data[1] or #data end
+function values.size(data)
+  if data == nil then return 0 end
+  return #(type(data) == "table" and data[1] or tostring(data))
+end
 
 ---Bytes from a table as a parameter, so that they have the same form there again.
 ---@param form string

@@ -4,6 +4,7 @@
 
 local jetstream = require "runnel.nats.internal.jetstream"
 local kv = require "runnel.nats.kv"
+local shared = require "runnel.queue.count"
 local values = require "runnel.nats.internal.values"
 
 local find = string.find
@@ -54,7 +55,7 @@ function Counts:get(message)
   if not bucket then return nil, err end
   local count, revision, problem = bucket:look(key(self, message))
   message.revision = revision
-  return count, problem
+  return shared.valid(count), problem
 end
 
 ---Stores the counts of a message, unless another worker has stored some since they were read.

@@ -169,7 +169,7 @@ end
 local function try(conn, subject, value, ms, opts, level)
   local ok, message, err = pcall(conn.request, conn, subject, value, ms, opts)
   if ok then return message, err end
-  if type(message) ~= "string" then error(message, 0) end
+  if type(message) ~= "string" or core.internal.is_cancelled(message) then error(message, 0) end
   message = message:gsub("^[^:\n]+:%d+: ", ""):gsub("^request: ", "put: ")
   error(message, level + 1)
 end

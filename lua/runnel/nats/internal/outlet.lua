@@ -3,6 +3,7 @@
 ---A message waits here for a take. Meanwhile a beat extends its ack_wait; so ack_wait counts from the take.
 
 local core = require "runnel.core"
+local clock = require "runnel.queue.clock"
 local consumers = require "runnel.nats.internal.consumers"
 local engine_of = require "runnel.nats.internal.engine"
 local guard = require "runnel.internal.guard"
@@ -35,6 +36,21 @@ local function hand_over(of, out, waiting, wrap)
   end
 end
 
+-- Whether a message has to wait for its time (option delay of sink:put). Then it is given back until then; or, if the
+-- server counts its deliveries, is kept here, and `take` gets it then.
+local function waits(out, message, is_counted, take)
+  local ms = clock.wait_of(message.headers)
+  if not ms then return false end
+  if not is_counted then return stream_message.answer(message, jetstream.nak(math.ceil(ms))) or true end
+  guard.go_while_open(out, function()
+    if not message.is_answered then stream_message.answer(message, "-NAK") end
+  end, nil, function()
+    core.sleep(ms)
+    take(message)
+  end)
+  return true
+end
+
 ---What an outlet is made of.
 ---@class runnel.nats.OutletOptions
 ---@field conn runnel.nats.Connection
@@ -63,11 +79,15 @@ function outlet.open(opts, what)
     return nil, ("%s: %s"):format(what, err)
   end
   local waiting, out = core.chan(ROOM), core.chan():name(("%s %s"):format(what, opts.stream))
+  local function take(message) waiting:offer(message) end
   local of, problem = reader.open({
     engine = engine_of(opts.conn), consumer = consumer, what = "source", batch = opts.batch, encoding = opts.encoding,
     decode = values.encodings[opts.encoding].decode, acks = opts.acks,
     room = function() return opts.batch - #waiting end,
-    take = function(message) waiting:offer(message) end,
+    take = function(message)
+      if opts.acks and waits(out, message, (opts.config.max_deliver or -1) > 0, take) then return end
+      take(message)
+    end,
     ended = function(reason) guard.close(out, reason) end,
     over = function() waiting:close() end,
   }, info)

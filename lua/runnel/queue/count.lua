@@ -1,0 +1,31 @@
+---How often a message was started, as JSON in a table that other programs may write to.
+
+local json = require "runnel.json"
+local short = require "runnel.internal.short"
+
+local count = {}
+
+---@param of runnel.queue.Count
+---@return string json
+function count.text(of)
+  local err = of.error
+  return assert(json.encode { starts = of.starts, raises = of.raises, error = err and short.utf8(err) })
+end
+
+---A value as a count.
+---@param value any
+---@return runnel.queue.Count? count nil if it is none
+function count.valid(value)
+  if type(value) ~= "table" then return nil end
+  local starts, raises = math.tointeger(value.starts), math.tointeger(value.raises)
+  if not starts or not raises or raises < 0 or starts < raises then return nil end
+  return { starts = starts, raises = raises, error = type(value.error) == "string" and value.error or nil }
+end
+
+---@param text any
+---@return runnel.queue.Count? count nil if it is none
+function count.read(text)
+  return count.valid(type(text) == "string" and json.decode(text) or nil)
+end
+
+return count

@@ -1,0 +1,207 @@
+-- A clock that is set, by hours or days, while a program runs and between its runs: the times of a store go on.
+
+local patience = require "spec.support.patience"
+local process = require "spec.support.process"
+local shell = require "spec.support.shell"
+
+-- Put before the system's functions: the clock is ahead by as many seconds as the file `skew` says.
+local LIBRARY <const> = [[
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static long skew(void) {
+  char text[32] = {0};
+  int file = open("skew", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  ssize_t n = read(file, text, sizeof text - 1);
+  close(file);
+  return n > 0 ? atol(text) : 0;
+}
+int clock_gettime(clockid_t id, struct timespec *t) {
+  int result = (int)syscall(SYS_clock_gettime, id, t);
+  if (id == CLOCK_REALTIME) t->tv_sec += skew();
+  return result;
+}
+int gettimeofday(struct timeval *t, void *zone) {
+  struct timespec s;
+  (void)zone;
+  clock_gettime(CLOCK_REALTIME, &s);
+  t->tv_sec = s.tv_sec;
+  t->tv_usec = s.tv_nsec / 1000;
+  return 0;
+}
+time_t time(time_t *at) {
+  struct timespec s;
+  clock_gettime(CLOCK_REALTIME, &s);
+  if (at) *at = s.tv_sec;
+  return s.tv_sec;
+}
+]]
+
+-- What both programs begin with.
+local BEGIN <const> = [[
+local rn = require "runnel"
+local store <close> = require("runnel.store").open("work.db", { synchronous = "off" })
+rn.on_error(function() end)
+local function set_clock(seconds)
+  local file <close> = io.open("skew", "w")
+  file:write(seconds)
+end
+local jump = tonumber(arg[1])
+local function check(what, ok) print(what .. ": " .. (ok and "right" or "WRONG")) end
+for _, name in ipairs { "retries", "rated", "delayed", "leased", "ids", "aged", "done" } do
+  assert(store:stream(name, name == "aged" and { max_age = 3000000 } or nil))
+end
+local function put(name, value, opts) return assert(store:sink(name)):put(value, opts) end
+local calls = 0
+local kept = store:once("kept", function() calls = calls + 1 return true end, { expires = 3000000 })
+local bucket = assert(store:kv("bucket", { ttl = 3000000 }))
+]]
+
+-- The clock is set while the program runs.
+local ONE_RUN <const> = BEGIN .. [[
+local tries, failed = 0, rn.chan(1)
+local retries = assert(store:stage(1, "retries", function()
+  tries = tries + 1
+  if tries == 1 then failed:put(true) error "fails once" end
+  return true
+end, "done", { retry = 200 }))
+put("retries", 1)
+failed:take()
+local rated = rn.chan(10)
+local stage = assert(store:stage(9, "rated", function(v) rated:put(v) end, nil, { name = "r", rate = { 2, 100 } }))
+for i = 1, 4 do put("rated", i) end
+local leased = assert(store:source("leased", { name = "s", ack_wait = 300 }))
+put("leased", 1)
+leased:take()
+put("ids", 1, { id = "x" })
+put("aged", 1)
+kept(1)
+local short = store:once("short", function() calls = calls + 1 return true end, { expires = 300 })
+short(1)
+bucket:put("key", 1)
+local since = rn.now()
+put("delayed", 1, { delay = 400 })
+local delayed = assert(store:source("delayed", { name = "d" }))
+
+set_clock(100000 + jump)
+
+check("ids", select(3, put("ids", 1, { id = "x" })) == true)
+put("aged", 2)
+check("max_age", assert(store:stream "aged":state()).messages == 2)
+kept(1)
+check("expires later", calls == 2)
+check("ttl", bucket:get "key" == 1)
+delayed:take():ack()
+check("delay", rn.now() - since >= 399)
+put("delayed", 2, { at = os.time() * 1000 + 500 })
+delayed:take():ack()
+check("at", true)
+check("lease", leased:take().deliveries == 2)
+for _ = 1, 4 do rated:take() end
+for i = 5, 6 do put("rated", i) rated:take() end
+check("rate", true)
+rn.sleep(math.max(0, since + 350 - rn.now()))
+short(1)
+check("expires", calls == 3)
+assert(store:source "done"):take()
+check("retry", true)
+]]
+
+-- Two runs, between which it is set.
+local FIRST_RUN <const> = BEGIN .. [[
+local failed = rn.chan(1)
+local retries = assert(store:stage(1, "retries", function()
+  failed:put(true)
+  error "fails"
+end, "done", { retry = 1000 }))
+put("retries", 1)
+failed:take()
+put("ids", 1, { id = "x" })
+put("aged", 1)
+kept(1)
+bucket:put("key", 1)
+put("delayed", 1, { delay = 1500 })
+local stage = assert(store:stage(9, "rated", print, nil, { name = "r", rate = { 1, 500 } }))
+rn.sleep(100)
+retries:drain()
+os.exit(true, true)
+]]
+local SECOND_RUN <const> = BEGIN .. [[
+check("ids", select(3, put("ids", 1, { id = "x" })) == true)
+put("aged", 2)
+check("max_age", assert(store:stream "aged":state()).messages == 2)
+kept(1)
+check("expires later", calls == 0)
+check("ttl", bucket:get "key" == 1)
+local delayed = assert(store:source("delayed", { name = "d" }))
+delayed:take():ack()
+check("delay", true)
+local rated = rn.chan(10)
+local stage = assert(store:stage(9, "rated", function(v) rated:put(v) end, nil, { name = "r", rate = { 1, 500 } }))
+put("rated", 1)
+rated:take()
+check("rate", true)
+local retries = assert(store:stage(1, "retries", function() return true end, "done", { retry = 1000 }))
+assert(store:source "done"):take()
+check("retry", true)
+]]
+
+describe("the times of a store", function()
+  if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+  local is_linux = shell.run("uname"):find "Linux" and io.open "/proc/sys/kernel/random/boot_id"
+  if not is_linux or os.getenv "LD_PRELOAD" or os.getenv "ASAN_OPTIONS" then
+    return pending "no library can be put before the system's here"
+  end
+  local dir
+
+  setup(function()
+    dir = process.directory()
+    dir:write("skew.c", LIBRARY)
+    assert.equal(0, process.run(dir.path, "cc -shared -fPIC -o skew.so skew.c -ldl").status)
+  end)
+  teardown(function() dir:remove() end)
+  before_each(function()
+    os.execute(("rm -f '%s'/work.db*"):format(dir.path))
+    dir:write("skew", "100000")
+  end)
+
+  -- Runs a program; what it says of the times has to be right.
+  local function run(program, jump, n)
+    dir:write("program.lua", program)
+    local command = "LD_PRELOAD=./skew.so " .. patience.timeout() .. process.runnel .. " program.lua " .. jump
+    local got = process.run(dir.path, command)
+    assert.same({ 0, "" }, { got.status, got.err })
+    assert.is_nil(got.out:find "WRONG", got.out)
+    assert.equal(n, select(2, got.out:gsub("right", "")), got.out)
+  end
+
+  for what, jump in pairs {
+    ["back by an hour"] = -3600, ["back by a day"] = -86400, ["ahead by an hour"] = 3600, ["ahead by a day"] = 86400,
+  } do
+    it("go on when the clock is set " .. what .. ": retries, rates, delays, leases, ids and expiries", function()
+      run(ONE_RUN, jump, 10)
+    end)
+
+    it("go on in the next run when the clock was set " .. what .. " before it", function()
+      run(FIRST_RUN, jump, 0)
+      dir:write("skew", tostring(100000 + jump))
+      run(SECOND_RUN, jump, 7)
+    end)
+  end
+
+  it("are moved back when the machine has started again with a clock that is behind", function()
+    run(FIRST_RUN, 0, 0)
+    local sqlite = require "runnel.sqlite"
+    do
+      local db <close> = sqlite.open(dir.path .. "/work.db")
+      db:exec "update runnel_clock set boot = 'another start'"
+    end
+    dir:write("skew", "10000")
+    run(SECOND_RUN, 0, 7)
+  end)
+end)
