@@ -81,6 +81,16 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     bell:offer(true) -- if it is full, the receiver has not yet handled an earlier ring
   end
 
+  -- Says that a job begins, without delay: its caller measures the time.
+  local function tell_begin(number)
+    local message = { number, false, false }
+    if answers:offer(message) == nil then
+      ring()
+      put(answers, message)
+    end
+    ring()
+  end
+
   -- Sends the message of a job that started then.
   local function answer(message, started)
     local time = now()
@@ -190,8 +200,12 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
       local number = job[1]
       if note_taken(number) then
         self.number = number
-        if job[3] then do_async(self, number, begin_job(number), job[2])
-        else do_sync(self, number, begin_job(number), job[2]) end
+        if job[3] == "channel" then
+          do_async(self, number, begin_job(number), job[2])
+        else
+          if job[3] then tell_begin(number) end
+          do_sync(self, number, begin_job(number), job[2])
+        end
         self.number = false
       end
       yield() -- the job may have been short, and have started others

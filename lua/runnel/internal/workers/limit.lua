@@ -20,7 +20,21 @@ local NANOSECOND = 1e-6 -- in ms: the clock's unit. The difference of two equal 
 local Limit = {}
 Limit.__index = Limit
 
-local limit = {}
+local limit = {
+  -- The functions whose jobs begin later than the call, and the metatables of such objects.
+  later = setmetatable({}, { __mode = "k" }),
+}
+
+---Notes that the jobs of a function, or of all objects with that metatable, begin later than the call: those of a pool of
+---threads, which wait for a thread. Its last two arguments are `begun` and a timer; it calls begun(timer) when the job
+---begins.
+---@param f function|table
+function limit.mark_later(f) limit.later[f] = true end
+
+---Whether the jobs of a function begin later than the call.
+---@param f any
+---@return boolean
+function limit.is_later(f) return limit.later[f] or limit.later[getmetatable(f) or false] or false end
 
 ---@param what string
 ---@param ms number
@@ -73,6 +87,10 @@ function Limit:begin(worker)
   self.before.after, self.before = worker, worker
   if not self.watcher then self.watcher = hide(guard.go(forget, self, watch, self)) end -- so no program cancels it
 end
+
+---The same as `begin`, as a function for a job that begins later.
+---@param worker runnel.internal.Worker
+function limit.begun(worker) worker.pool.limit:begin(worker) end
 
 ---Called when no jobs are left.
 function Limit:stop()
