@@ -12,6 +12,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local more = require "runnel.internal.errors.more"
 local timed_out = require "runnel.rn.timed_out"
 local internal = core.internal
 
@@ -39,6 +40,7 @@ local UNCOUNTED = "not enough memory: a go block of the scope ended before its g
 ---@field package raises boolean rn.scope will raise that reason
 ---@field package results table|false what the body has returned
 ---@field package body_error any what the body has raised
+---@field package others runnel.internal.Others|false errors of go blocks that came after the reason that it raises
 local Scope = {}
 Scope.__index = Scope
 Scope.__name = "scope"
@@ -77,7 +79,13 @@ end
 
 -- A go block has raised an error.
 local function go_block_failed(s, result, err)
-  if s.raises or internal.is_cancellation(result, err) then return end
+  if internal.is_cancellation(result, err) then return end
+  if s.raises then
+    if err == NO_ERROR then return end
+    s.others = s.others or more.others "another go block of the scope"
+    s.others:add(err)
+    return internal.excuse(result, err)
+  end
   fail(s, err)
   if not s.cancelled then cancel_all(s, err) end
   if err ~= NO_ERROR then internal.excuse(result, err) end
@@ -214,6 +222,7 @@ end
 -- The go block that waits for the scope has been killed. Its go blocks have no waiter any more, but they are cancelled.
 function Scope:__close()
   self.over, self.sleeps = true, false
+  if self.others then self.others:report "a scope" end -- those of which no error has told
   if self.living > 0 then cancel_all(self, "the go block that waited for the scope has ended") end
 end
 
@@ -234,7 +243,7 @@ function scopes.scope(f, opts)
   local s <close> = setmetatable({
     members = {}, started = 0, living = 0, over = false, caller = caller, idle = false, sleeps = false,
     timeout = timeout or false, began = timeout and now() or 0, cancelled = false, reason = nil, raises = false,
-    results = false, body_error = nil,
+    results = false, body_error = nil, others = false,
   }, Scope)
   start(s, BodyGuard, f, s)
   local failures = 0
@@ -251,7 +260,10 @@ function scopes.scope(f, opts)
       if failures > 1 then error(s.reason, 0) end
     end
   until ok
-  if s.raises then error(s.reason, 0) end
+  if s.raises then
+    if s.others then s.others:go_with(s.reason) end
+    error(s.reason, 0)
+  end
   if s.results then return table.unpack(s.results, 1, s.results.n) end
   error(s.body_error, 0)
 end

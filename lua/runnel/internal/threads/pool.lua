@@ -24,9 +24,9 @@
 
 local core = require "runnel.core"
 local entries = require "runnel.internal.entries"
-local far = require "runnel.internal.threads.far"
 local guard = require "runnel.internal.guard"
 local limit = require "runnel.internal.workers.limit"
+local more = require "runnel.internal.errors.more"
 local short = require "runnel.internal.short"
 local start = require "runnel.internal.threads.start"
 local internal = core.internal
@@ -109,13 +109,13 @@ local function deliver(to, message)
 end
 
 local function answer_channel(to, message)
-  local value, more = message[2], message[3]
+  local value, rest = message[2], message[3]
   if value == nil then
     to:close()
-  elseif more == true then
-    far.keep(value, message[4])
+  elseif rest == true then
+    more.keep(value, message[4])
     guard.close(to, value)
-  elseif not more and is_plain(to) and to:offer(value) ~= nil then
+  elseif not rest and is_plain(to) and to:offer(value) ~= nil then
     to:close()
   else
     guard.go(guard.close, to, deliver, to, message)
@@ -247,7 +247,7 @@ function Pool:__call(value, result, begun, timer)
   take(call.done)
   local answer = call.answer
   if answer[3] then
-    far.keep(answer[2], answer[4])
+    more.keep(answer[2], answer[4])
     error(answer[2], 0)
   end
   return answer[2]
