@@ -206,6 +206,38 @@ function Scope:go(f, ...)
   return result
 end
 
+-- Ends a thread of the scope, and waits until it has ended.
+local Thread = {}
+
+function Thread:__close(reason)
+  local result = self.result
+  if result:closed() then return end
+  core.cancel(result, reason)
+  pcall(internal.join, result:done()) -- before Lua 5.4.3 it cannot wait here
+end
+
+local function wait_for_thread(result)
+  local _ <close> = setmetatable({ result = result }, Thread)
+  local value, err = result:take()
+  if value == nil and err ~= nil then error(err, 0) end
+  return value
+end
+
+---Starts a thread, as rn.thread does, for which the scope waits. Cancelling the scope cancels the thread.
+---@param f string|fun(...: any): any as for rn.thread
+---@param ... any its arguments
+---@return runnel.Channel<any> result as s:go returns it: gives the function's first result, or its error
+function Scope:thread(f, ...)
+  check.object(self, Scope, "a scope", "scope:thread", "s:thread(f, ...)")
+  if self.over then error("scope:thread: the scope has ended; start threads before its last go block ends", 2) end
+  local threads = require "runnel.internal.threads.start"
+  local job, where = threads.describe(f)
+  if not job then error("scope:thread: " .. where, 2) end
+  local result, why = threads.thread(job, where, "thread", ...)
+  if not result then error("scope:thread: " .. why, 2) end
+  return self:go(wait_for_thread, result)
+end
+
 ---Cancels all go blocks of the scope, including the body, as rn.cancel does. `rn.scope` waits until they have ended. If
 ---the body returns nevertheless, it returns the body's results; otherwise it raises the reason.
 ---@param reason? any the error that the go blocks get; by default "cancelled"
