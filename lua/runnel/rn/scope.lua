@@ -12,6 +12,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
 local more = require "runnel.internal.errors.more"
 local timed_out = require "runnel.rn.timed_out"
 local internal = core.internal
@@ -180,7 +181,8 @@ local function wait(s)
       s.sleeps = false
     end
     if s.over then return end
-    local reason = timed_out.new(("scope: %s had not ended after %s ms"):format(list_living(s), s.timeout))
+    local text = "scope: %s had not ended after %s ms"
+    local reason = timed_out.new(text:format(list_living(s), decimal.text(s.timeout)))
     s.timeout = false
     fail(s, reason)
     cancel_all(s, reason)

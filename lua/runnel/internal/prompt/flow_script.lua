@@ -1,6 +1,7 @@
 ---A flow as a script: its stages and edges as they are now, and what their functions use.
 
 local rn = require "runnel"
+local decimal = require "runnel.internal.decimal"
 local describe = require "runnel.internal.prompt.describe"
 local lexer = require "runnel.internal.prompt.lexer"
 local source = require "runnel.internal.prompt.source"
@@ -51,10 +52,10 @@ local function module_of(value)
 end
 
 local function number_text(value)
-  local text = tostring(value)
+  local text = decimal.text(value)
   if value ~= value then return "0 / 0" end
   if value == math.huge or value == -math.huge then return value > 0 and "math.huge" or "-math.huge" end
-  return tonumber(text) == value and text or ("%.17g"):format(value)
+  return tonumber(text) == value and text or decimal.format("%.17g", value)
 end
 
 -- A value that cannot be written: nil, with a note.

@@ -5,8 +5,8 @@
 ---find a value or room in the buffers, so most operations need no wakeup.
 ---
 ---Calls are numbered in the order in which their jobs are put. A message to the threads is { number, value, kind }: the
----kind is nil, or "channel" for a job that gets a channel for its results, or "timed" for one of which the caller wants to
----know when it begins. A message back is one of
+---kind is nil, or "channel" for a job that gets a channel for its results, or "timed" for one of which the caller wants
+---to know when it begins. A message back is one of
 ---
 ---    { number, false, false }           a timed job begins
 ---    { number }, { number, value }      the result
@@ -23,6 +23,7 @@
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
 local core = require "runnel.core"
+local decimal = require "runnel.internal.decimal"
 local entries = require "runnel.internal.entries"
 local guard = require "runnel.internal.guard"
 local limit = require "runnel.internal.workers.limit"
@@ -282,8 +283,8 @@ local function report_slow(pool)
       end
     end
   end
-  io.stderr:write(("runnel: %s: closing the pool has waited %g s for jobs that have not ended:%s\n"):format(
-    pool.results[1]:name(), pools.patience / 1000, table.concat(lines)))
+  io.stderr:write(("runnel: %s: closing the pool has waited %s s for jobs that have not ended:%s\n"):format(
+    pool.results[1]:name(), decimal.format("%g", pools.patience / 1000), table.concat(lines)))
 end
 
 local SlowReport = { __close = function(report) core.cancel(report.block) end }

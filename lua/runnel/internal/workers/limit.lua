@@ -1,6 +1,7 @@
 ---The time limit of the jobs of a pool: one go block cancels the workers whose job is late.
 
 local core = require "runnel.core"
+local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.rn.timed_out"
 
@@ -25,9 +26,9 @@ local limit = {
   later = setmetatable({}, { __mode = "k" }),
 }
 
----Notes that the jobs of a function, or of all objects with that metatable, begin later than the call: those of a pool of
----threads, which wait for a thread. Its last two arguments are `begun` and a timer; it calls begun(timer) when the job
----begins.
+---Notes that the jobs of a function, or of all objects with that metatable, begin later than the call: those of a pool
+---of threads, which wait for a thread. Its last two arguments are `begun` and a timer; it calls begun(timer) when the
+---job begins.
 ---@param f function|table
 function limit.mark_later(f) limit.later[f] = true end
 
@@ -69,7 +70,7 @@ local function watch(self)
       sleep(left)
     else
       worker.deadline = false
-      worker.late = timed_out.new(("%s had not ended after %s ms"):format(self.what, self.ms))
+      worker.late = timed_out.new(("%s had not ended after %s ms"):format(self.what, decimal.text(self.ms)))
       cancel(worker.block, worker.late)
     end
     worker = next_late(self)
