@@ -58,7 +58,8 @@ Flow.__name = "runnel.flow"
 local function new(name, given)
   local self = setmetatable({
     name = name, stages = {}, by_name = {}, state = "new", living = 0, over = hide(chan()), left = ending.left(),
-    draining = false, stopped = false, told = nil, reported = setmetatable({}, { __mode = "k" }), waits = 0, news = hide(chan()), pinged = nil, number = nil,
+    draining = false, stopped = false, told = nil, reported = setmetatable({}, { __mode = "k" }), waits = 0,
+    news = hide(chan()), pinged = nil, number = nil,
   }, Flow)
   change.fill(self, given)
   return self
@@ -76,8 +77,8 @@ function Flow:lose(stage, entry)
   self.left[#self.left + 1] = entry
 end
 
--- Reports the errors of stages that hold, each once; unless somebody waits for the flow, or a wait has raised the error of
--- a stage that still holds, which speaks for all.
+-- Reports the errors of stages that hold, each once; unless somebody waits for the flow, or a wait has raised the error
+-- of a stage that still holds, which speaks for all.
 local function report_holds(self)
   if self.waits > 0 then return end
   for _, stage in ipairs(self.stages) do

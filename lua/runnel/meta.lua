@@ -99,8 +99,8 @@ function core.yield() end
 function core.sleep(ms) end
 
 ---Cancels a go block: withdraws the operation in which it waits, and raises the reason there. If it does not wait, or
----its operation has already completed, the reason is raised where it waits next; nothing is undone. With the result of a
----thread it cancels the thread's function in the same way.
+---its operation has already completed, the reason is raised where it waits next; nothing is undone. With the result of
+---a thread it cancels the thread's function in the same way.
 ---@param result runnel.Channel<any> its result channel, from rn.go; or that of a thread, from rn.thread
 ---@param reason? any the error that is raised in it; by default "cancelled"
 ---@return boolean alive false if it has ended already

@@ -394,8 +394,8 @@ function xf.comp(...)
   end
 end
 
----Makes a reducing function for rn.transduce of a function that takes an accumulator and a value only. Source: Clojure's
----completing.
+---Makes a reducing function for rn.transduce of a function that takes an accumulator and a value only. Source:
+---Clojure's completing.
 ---@param f fun(acc: any, v: any): any the step
 ---@param done? fun(acc: any): any makes the result of the last accumulator; by default it is the result
 ---@return fun(...: any): any rf

@@ -5,7 +5,8 @@ local function has(module) return (pcall(require, module)) end
 
 describe("numbers as text", function()
   it("are those of tostring and string.format, in a locale with a decimal point", function()
-    for _, value in ipairs { 1.5, -0.25, 1e100, 1e-300, 12345678901234.5, 3, -7, math.huge, -math.huge, 2.0, true, "1,5" } do
+    for _, value in ipairs { 1.5, -0.25, 1e100, 1e-300, 12345678901234.5, 3, -7, math.huge, -math.huge, 2.0, true, "1,5",
+    } do
       assert.equal(tostring(value), decimal.text(value))
     end
     assert.equal("1.50", decimal.format("%.2f", 1.5))
@@ -51,7 +52,8 @@ describe("numbers as text", function()
         rn.trace "trace.json"
         rn.go(function() rn.sleep(1) end):take()
         rn.trace(false)
-        print(json.decode(read "trace.json") ~= nil, read "trace.json":find '"ts":%d+%.%d%d%d,' ~= nil)]], "true\ttrue" },
+        local text = read "trace.json"
+        print(json.decode(text) ~= nil, text:find '"ts":%d+%.%d%d%d,' ~= nil)]], "true\ttrue" },
       { "a trace for OpenTelemetry", nil, [[
         rn.trace "trace.otlp.json"
         rn.go(function() rn.sleep(1) end):take()
@@ -60,13 +62,15 @@ describe("numbers as text", function()
       { "a profile", nil, [[
         local p = rn.profile(function() rn.sleep(5) end)
         for _, ending in ipairs { "json", "folded", "html" } do p:write("p." .. ending) end
-        print(json.decode(read "p.json") ~= nil, read "p.folded":find "%d,%d", p:text():find "%d,%d")]], "true\tnil\tnil" },
+        print(json.decode(read "p.json") ~= nil, read "p.folded":find "%d,%d", p:text():find "%d,%d")]],
+        "true\tnil\tnil" },
       { "metrics", nil, [[
         rn.metrics()
         rn.sleep(3)
         local text = rn.metrics():text()
         print(text:find "%d,%d", text:find "\nrunnel_loop_waited_seconds_total %d+%.%d+\n" ~= nil)]], "nil\ttrue" },
-      { "a time in a message", nil, [[print((select(2, pcall(rn.scope, function() rn.sleep(1e6) end, { timeout = 2.5 }))))]],
+      { "a time in a message", nil,
+        [[print((select(2, pcall(rn.scope, function() rn.sleep(1e6) end, { timeout = 2.5 }))))]],
         "scope: its body had not ended after 2.5 ms" },
       { "headers, a query and a form of http", "runnel.http", [[
         local http = require "runnel.http"

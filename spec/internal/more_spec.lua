@@ -106,7 +106,7 @@ describe("an operation that runs several jobs", function()
         assert.same({ one = "first", two = "second" }, errors)
       end))
 
-    it("reports that of the other one once the first stage has been resumed, unless it is waited for", stage.sim(function()
+    it("reports that of the other one once the first stage was resumed, unless it is waited for", stage.sim(function()
       local f <close> = failing()
       pcall(f.wait, f)
       rn.sleep(10)

@@ -326,8 +326,9 @@ f = flow("module", { numbers = { from = { 1, 2 } }, one = function(n) return jso
       { "tables with brackets in their texts, and with odd keys", [==[
 got = {}
 local odd = { [true] = 1, [1.5] = 2, ["a]]]b"] = 3, ["end"] = 4 }
-f = flow("odd", { numbers = { from = { 1 } }, one = function(n) return n + odd[true] + odd[1.5] + odd["a]]]b"] + odd["end"]
-  end, save = function(n) got[#got + 1] = n end, "numbers > one > save" })
+f = flow("odd", { numbers = { from = { 1 } }, one = function(n)
+  return n + odd[true] + odd[1.5] + odd["a]]]b"] + odd["end"]
+end, save = function(n) got[#got + 1] = n end, "numbers > one > save" })
 ]==], 11 },
     }
     for _, case in ipairs(CASES) do
@@ -348,7 +349,7 @@ f = flow("odd", { numbers = { from = { 1 } }, one = function(n) return n + odd[t
     it("what cannot be written is nil, with a comment that ends where it should", function()
       local odd = setmetatable({}, { __tostring = function() return "a]]]b]" end })
       local session = session_of()
-      local f = flow("x", { lines = { from = { 1 } }, sum = function() return { [odd] = 1 } and odd end, "lines > sum" })
+      local f = flow("x", { lines = { from = { 1 } }, sum = function() return { [odd] = 1 } end, "lines > sum" })
       local _, missing = saved(session, f)
       assert.is_true(#missing > 0)
     end)

@@ -20,7 +20,7 @@ describe("rn.cancel of a thread", function()
     end,
     ["in a put on a shared channel"] = function(says)
       says:put "here"
-      require "runnel".shared_chan():put(1)
+      says:put(1)
     end,
     ["for a go block of its own"] = function(says)
       local rn = require "runnel" -- luacheck: ignore
@@ -104,7 +104,8 @@ describe("rn.cancel of a thread", function()
   end)
 
   it("gives its text for a reason that cannot be copied, and takes any other one", function()
-    for _, reason in ipairs { false, 7, { code = 3 }, setmetatable({}, { __tostring = function() return "why" end }) } do
+    local odd = setmetatable({}, { __tostring = function() return "why" end })
+    for _, reason in ipairs { false, 7, { code = 3 }, odd } do
       local result = rn.thread(function() require "runnel".sleep(1e7) end)
       rn.cancel(result, reason)
       local _, err = result:take()

@@ -656,7 +656,9 @@ describe("rn.threads", function()
       return got
     end
     local FORMS = {
-      { "for pmap", function(pool) return rn.pmap(3, pool, { 1, 2, 3 }, { timeout = LIMIT, ex_handler = instead }) end },
+      { "for pmap", function(pool)
+        return rn.pmap(3, pool, { 1, 2, 3 }, { timeout = LIMIT, ex_handler = instead })
+      end },
       { "for pmap_unordered with tries", function(pool)
         return rn.pmap_unordered(3, pool, { 1, 2, 3 }, { timeout = LIMIT, tries = 2, ex_handler = instead })
       end },

@@ -50,8 +50,8 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field emit fun(value: any, output: any, worker: runnel.internal.Worker, is_helper: boolean|nil) gets what cannot
 ---simply be put, by a go block that a job has started if is_helper; may wait
 ---@field failed fun(worker: runnel.internal.Worker, failure: runnel.internal.Failure): function|"again"|"hold"|nil
----@field lost? fun(failure: runnel.internal.Failure): boolean a job that was dropped has failed; returns whether its error
----needs no report
+---@field lost? fun(failure: runnel.internal.Failure): boolean a job that was dropped has failed; returns whether its
+---error needs no report
 ---@field done? fun() a value, and all that it led to, is done
 ---@field ended fun(err: any) all workers have ended
 

@@ -1,8 +1,8 @@
 ---What the report of an error says after its own traceback: the traceback of the thread that it comes from, and the
 ---errors that are handled together with it.
 ---
----An error crosses threads without its traceback, so the traceback is kept by the error, until a go block raises the error
----again and dies, or the error is reported otherwise. An operation that runs several jobs, such as rn.pmap or rn.scope,
+---An error crosses threads without its traceback, so the traceback is kept by the error, until a go block raises the
+---error again and dies, or the error is reported otherwise. An operation that runs several jobs, such as rn.pmap or rn.scope,
 ---gives the program one error, also if several jobs fail: the texts of the others are kept by that one. If the program
 ---takes or catches it, it has handled them all; otherwise its report tells of them.
 

@@ -45,8 +45,8 @@ local function driver_module()
   end
 end
 
----Receives the unhandled errors of a thread. Cancelling its go block cancels the thread; a new go block then receives the
----errors until the thread has ended.
+---Receives the unhandled errors of a thread. Cancelling its go block cancels the thread; a new go block then receives
+---the errors until the thread has ended.
 ---@class runnel.internal.Receiver
 ---@field block? runnel.Channel<any> its go block
 ---@field is_over boolean the thread has ended
