@@ -5,8 +5,8 @@ local function has(module) return (pcall(require, module)) end
 
 describe("numbers as text", function()
   it("are those of tostring and string.format, in a locale with a decimal point", function()
-    for _, value in ipairs { 1.5, -0.25, 1e100, 1e-300, 12345678901234.5, 3, -7, math.huge, -math.huge, 2.0, true, "1,5",
-    } do
+    for _, value in ipairs { 1.5, -0.25, 1e100, 1e-300, 12345678901234.5, 3, -7, math.huge, -math.huge, 2.0, true,
+      "1,5" } do
       assert.equal(tostring(value), decimal.text(value))
     end
     assert.equal("1.50", decimal.format("%.2f", 1.5))

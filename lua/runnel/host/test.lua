@@ -1,7 +1,7 @@
 ---`runnel test FILE...`: busted in this executable. Operations of a spec that wait run the scheduler. A test fails if
 ---one of its go blocks raises an error that is not handled. Before a test is judged, what is ready runs, so that such
----an error comes while its test can still fail. An error of a go block that an earlier test has left is an error of that
----test.
+---an error comes while its test can still fail. An error of a go block that an earlier test has left is an error
+---of that test.
 
 local core = require "runnel.core"
 local inspect = require "runnel.host.inspect"
