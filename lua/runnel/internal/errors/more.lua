@@ -3,8 +3,8 @@
 ---
 ---An error crosses threads without its traceback, so the traceback is kept by the error, until a go block raises the
 ---error again and dies, or the error is reported otherwise. An operation that runs several jobs, such as rn.pmap or
----rn.scope, gives the program one error, also if several jobs fail: the texts of the others are kept by that one. If the program
----takes or catches it, it has handled them all; otherwise its report tells of them.
+---rn.scope, gives the program one error, also if several jobs fail: the texts of the others are kept by that one. If
+---the program takes or catches it, it has handled them all; otherwise its report tells of them.
 
 local core = require "runnel.core"
 
