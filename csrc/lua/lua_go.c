@@ -28,12 +28,22 @@ static int core_go(lua_State *L) {
   return 1;
 }
 
-/* cancel(result, reason) -> whether there was something to cancel */
+/* cancel(result, reason) -> whether there was something to cancel. The result of a thread stands for the go block that
+   receives the thread's errors. */
 static int core_cancel(lua_State *L) {
   Chan *ch = check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
   if (!(ch->flags & CHAN_GO)) {
+    attr_push(L, 1, ATTR_THREAD);
+    Chan *receiver = chan_to(L, lua_gettop(L));
+    if (receiver) lua_replace(L, 1);
+    else lua_pop(L, 1);
+    if (receiver) ch = receiver;
+  }
+  if (!(ch->flags & CHAN_GO)) {
     attr_push_name(L, ch, 1);
-    return luaL_error(L, "cancel: %s is not the result channel of a go block; to end the operations on it, close it",
+    return luaL_error(L,
+                      "cancel: %s is not the result channel of a go block or a thread; to end the operations on it, "
+                      "close it",
                       lua_tostring(L, -1));
   }
   lua_settop(L, 2);

@@ -73,6 +73,25 @@ void message_push_table(lua_State *L, natsMsg *msg) {
 
 /* ---- sending ---- */
 
+/* The text of a string or a number at the absolute index `at`; of a float with a point in every locale. */
+static const char *text_at(lua_State *L, int at, size_t *size) {
+  enum { MOST = 64 }; /* longer than any number */
+  bool is_float = lua_type(L, at) == LUA_TNUMBER && !lua_isinteger(L, at);
+  const char *text = luaL_checklstring(L, at, size);
+  if (!is_float || *size >= MOST) return text;
+  char with_point[MOST];
+  size_t length = 0;
+  for (const char *c = text; *c; c++) {
+    bool is_point = !strchr("0123456789+-abcdefghijklmnopqrstuvwxyz", *c);
+    if (!is_point) with_point[length++] = *c;
+    else if (length == 0 || with_point[length - 1] != '.') with_point[length++] = '.'; /* it may have several bytes */
+  }
+  text = lua_pushlstring(L, with_point, length);
+  lua_replace(L, at);
+  *size = length;
+  return text;
+}
+
 /* A message to be sent, from publish's arguments. */
 typedef struct Outgoing {
   const char *subject; /* where to */
@@ -85,7 +104,7 @@ typedef struct Outgoing {
 static bool read_outgoing(lua_State *L, const Conn *conn, Outgoing *out) {
   size_t size;
   out->subject = luaL_checklstring(L, 2, &size);
-  out->data = luaL_checklstring(L, 3, &out->size);
+  out->data = text_at(L, 3, &out->size);
   bool ok = subject_check(L, out->subject, size, false);
   out->reply = NULL;
   if (ok && !lua_isnoneornil(L, 4)) {
@@ -111,7 +130,7 @@ static const char *add_header(lua_State *L, natsMsg *msg) {
   const char *name = lua_tolstring(L, -2, &name_size);
   if (name_size == 0 || !is_line(name, name_size, "\r\n:")) return "a header's name is empty, or has ':' or a newline";
   if (lua_type(L, -1) != LUA_TSTRING && !lua_isnumber(L, -1)) return "a header's value must be a string or a number";
-  const char *value = lua_tolstring(L, -1, &size);
+  const char *value = text_at(L, lua_gettop(L), &size);
   if (!is_line(value, size, "\r\n")) return "a header's value has a newline or a zero byte";
   return natsMsgHeader_Add(msg, name, value) == NATS_OK ? NULL : "not enough memory";
 }

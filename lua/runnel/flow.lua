@@ -20,6 +20,7 @@ local check = require "runnel.internal.check"
 local edges = require "runnel.flow.edges"
 local ending = require "runnel.flow.ending"
 local graph = require "runnel.flow.topology"
+local guard = require "runnel.internal.guard"
 local living = require "runnel.flow.living"
 local ping = require "runnel.flow.ping"
 local signals = require "runnel.flow.signals"
@@ -42,6 +43,8 @@ local TAPPED = 100
 ---@field package left runnel.FlowLeft[]
 ---@field package draining boolean
 ---@field package stopped boolean
+---@field package told runnel.FlowError|nil the error of a stage that a wait has raised last
+---@field package reported table<runnel.FlowError, true> the errors of stages that were reported
 ---@field package waits integer how many go blocks are in `wait`
 ---@field package news runnel.Channel<any> closes, and is made anew, when a stage holds
 ---@field package pinged number|nil when `ping` was called last
@@ -55,7 +58,8 @@ Flow.__name = "runnel.flow"
 local function new(name, given)
   local self = setmetatable({
     name = name, stages = {}, by_name = {}, state = "new", living = 0, over = hide(chan()), left = ending.left(),
-    draining = false, stopped = false, waits = 0, news = hide(chan()), pinged = nil, number = nil,
+    draining = false, stopped = false, told = nil, reported = setmetatable({}, { __mode = "k" }), waits = 0,
+    news = hide(chan()), pinged = nil, number = nil,
   }, Flow)
   change.fill(self, given)
   return self
@@ -73,14 +77,27 @@ function Flow:lose(stage, entry)
   self.left[#self.left + 1] = entry
 end
 
+-- Reports the errors of stages that hold, each once; unless somebody waits for the flow, or a wait has raised the error
+-- of a stage that still holds, which speaks for all.
+local function report_holds(self)
+  if self.waits > 0 then return end
+  for _, stage in ipairs(self.stages) do
+    if stage.held and stage.held == self.told then return end
+  end
+  for _, stage in ipairs(self.stages) do
+    local record = stage.held
+    if record and not self.reported[record] then
+      self.reported[record] = true
+      internal.report(record.error, record.traceback, ("stage %s of flow %s, which holds its value"):format(stage.name,
+        self.name))
+    end
+  end
+end
+
 ---A stage holds: wakes the waits for the flow; without any, the error is reported.
 ---@package
----@param record runnel.FlowError
-function Flow:stage_holds(record)
-  if self.waits == 0 then
-    internal.report(record.error, record.traceback, ("stage %s of flow %s, which holds its value"):format(record.stage,
-      self.name))
-  end
+function Flow:stage_holds()
+  report_holds(self)
   local news = self.news
   self.news = hide(chan())
   news:close()
@@ -122,7 +139,10 @@ local function wait(self)
   local waiting <close> = setmetatable({ flow = self }, Waiting) -- luacheck: ignore 211
   while not self.over:closed() do
     local record = held(self)
-    if record then error(record, 0) end
+    if record then
+      self.told = record
+      error(record, 0)
+    end
     core.alts { self.over, self.news }
   end
 end
@@ -189,6 +209,13 @@ function Flow:resume(name)
     graph.stage(self, name, "resume"):resume()
   else
     for _, stage in ipairs(self.stages) do stage:resume() end
+  end
+  -- Another stage may hold of which nobody has heard. The program gets the time to wait for the flow.
+  if held(self) then
+    guard.go(guard.nothing, nil, function()
+      core.yield()
+      report_holds(self)
+    end)
   end
   return self
 end

@@ -11,6 +11,7 @@
 ---digits and writes infinity as null. None names the part of a value that it cannot write.
 
 local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
 
 ---@class runnel.json
 local json = {}
@@ -68,7 +69,7 @@ local function float(self, value)
     text = format:format(value)
     if tonumber(text) == value then break end
   end
-  text = text:gsub(",", ".") -- of the program's locale
+  text = decimal.point(text)
   return text:find "[.e]" and text or text .. ".0"
 end
 

@@ -99,10 +99,11 @@ function core.yield() end
 function core.sleep(ms) end
 
 ---Cancels a go block: withdraws the operation in which it waits, and raises the reason there. If it does not wait, or
----its operation has already completed, the reason is raised where it waits next; nothing is undone.
----@param result runnel.Channel<any> its result channel, from rn.go
+---its operation has already completed, the reason is raised where it waits next; nothing is undone. With the result of
+---a thread it cancels the thread's function in the same way.
+---@param result runnel.Channel<any> its result channel, from rn.go; or that of a thread, from rn.thread
 ---@param reason? any the error that is raised in it; by default "cancelled"
----@return boolean alive false if the go block has ended already
+---@return boolean alive false if it has ended already
 function core.cancel(result, reason) end
 
 ---Makes a channel that closes after a time. Timeouts whose deadlines are within 10 ms of each other share a channel, so
@@ -481,11 +482,12 @@ function core.internal.stop_threads() end
 ---@return any ...
 function core.internal.arrived(result) end
 
----Makes a go block show as a thread in rn.ps. For rn.thread.
+---Makes a go block show as a thread in rn.ps, and be cancelled in its place. For rn.thread.
 ---@param block runnel.Channel<any> its result channel
 ---@param status userdata from start_thread
 ---@param name string
-function core.internal.stands_for(block, status, name) end
+---@param result runnel.Channel<any> of the thread
+function core.internal.stands_for(block, status, name, result) end
 
 ---How many processors this process may use.
 ---@return integer n

@@ -8,6 +8,7 @@
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
+local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local sqlite = require "runnel.sqlite"
 
@@ -234,7 +235,7 @@ function Store:drain(ms)
   end
   if not core.internal.has_ended(over) then core.cancel(over) end -- a pending timer keeps the program running
   self:close()
-  if not in_time then return nil, ("the store was not drained within %s ms"):format(ms) end
+  if not in_time then return nil, ("the store was not drained within %s ms"):format(decimal.text(ms)) end
   return true
 end
 

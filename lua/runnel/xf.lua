@@ -394,4 +394,19 @@ function xf.comp(...)
   end
 end
 
+---Makes a reducing function for rn.transduce of a function that takes an accumulator and a value only. Source:
+---Clojure's completing.
+---@param f fun(acc: any, v: any): any the step
+---@param done? fun(acc: any): any makes the result of the last accumulator; by default it is the result
+---@return fun(...: any): any rf
+function xf.completing(f, done)
+  check.callable(f, "xf.completing: function")
+  if done ~= nil then check.callable(done, "xf.completing: done") end
+  return function(...)
+    if select("#", ...) ~= 1 then return f(...) end
+    if done then return done(...) end
+    return ...
+  end
+end
+
 return xf

@@ -290,6 +290,71 @@ f = flow("even", { ["in-put"] = { from = { 1, 2, 3, 4 } }, only = function(n) if
     assert.same({ 2, 4 }, run())
   end)
 
+  describe("runs, whatever its functions use:", function()
+    -- What the session has, and what the script's last line `return got` gives.
+    local CASES = {
+      { "the flow itself", [[
+got = {}
+f = flow("again", { numbers = { from = { 1, 2, 3 } }, check = function(n)
+  if n == 2 then f:inject("save", 20) end
+  return n
+end, save = function(n) got[#got + 1] = n end, "numbers > check > save" })
+]], 26 },
+      { "the flow by two names", [[
+got = {}
+f = flow("named", { numbers = { from = { 1 } }, one = function(n) return other.name == f.name and n end,
+  save = function(n) got[#got + 1] = n end, "numbers > one > save" })
+other = f
+]], 1 },
+      { "functions of the library, as locals", [[
+got = {}
+local retry, sleep, pmap = rn.retry, rn.sleep, rn.pmap
+f = flow("library", { numbers = { from = { 1, 2 } }, one = function(n)
+  sleep(0)
+  for v in pmap(1, function(v) return v end, { n }) do n = v end
+  return retry(function() return n end)
+end, save = function(n) got[#got + 1] = n end, "numbers > one > save" })
+]], 3 },
+      { "a module, and functions that use each other", [[
+got = {}
+local json = require "runnel.json"
+local function down(n) return n == 0 and 0 or up(n - 1) end
+function up(n) return n == 0 and 0 or down(n - 1) end
+f = flow("module", { numbers = { from = { 1, 2 } }, one = function(n) return json.decode(json.encode(n)) + up(n) end,
+  save = function(n) got[#got + 1] = n end, "numbers > one > save" })
+]], 3 },
+      { "tables with brackets in their texts, and with odd keys", [==[
+got = {}
+local odd = { [true] = 1, [1.5] = 2, ["a]]]b"] = 3, ["end"] = 4 }
+f = flow("odd", { numbers = { from = { 1 } }, one = function(n)
+  return n + odd[true] + odd[1.5] + odd["a]]]b"] + odd["end"]
+end, save = function(n) got[#got + 1] = n end, "numbers > one > save" })
+]==], 11 },
+    }
+    for _, case in ipairs(CASES) do
+      local what, chunk, sum = table.unpack(case)
+      it(what, function()
+        local session = session_of('flow = require "runnel.flow"', chunk)
+        local text, missing = saved(session, session:get "f")
+        assert.same({}, missing)
+        local run = assert(load((text:gsub("(%a+:wait%(%))\n$", "%1 return got\n"))), text)
+        local ok, got = pcall(run)
+        assert.is_true(ok, tostring(got) .. "\n" .. text)
+        local total = 0
+        for _, n in ipairs(got) do total = total + n end
+        assert.equal(sum, total, text)
+      end)
+    end
+
+    it("what cannot be written is nil, with a comment that ends where it should", function()
+      local odd = setmetatable({}, { __tostring = function() return "a]]]b]" end })
+      local session = session_of()
+      local f = flow("x", { lines = { from = { 1 } }, sum = function() return { [odd] = 1 } end, "lines > sum" })
+      local _, missing = saved(session, f)
+      assert.is_true(#missing > 0)
+    end)
+  end)
+
   it("says what it cannot write", function()
     local session = session_of()
     local f = flow("x", { lines = { from = io.lines "/dev/null" }, sum = { function(v) return v + #session.chunks end },

@@ -177,6 +177,20 @@ describe("transduce", function()
     assert.equal("<123>", rn.transduce(delaying, collecting, "", source { 1, 2, 3 }):take())
   end))
 
+  it("completes a function of two arguments that xf.completing has wrapped", stage.sim(function()
+    local function sum(acc, v) return acc + v end
+    local completing = rn.xf.completing
+    assert.equal(12, rn.transduce(delaying, completing(sum), 6, source { 1, 2, 3 }):take())
+    assert.equal(6, rn.transduce(delaying, completing(sum), 6, source {}):take())
+    assert.equal("<6>", rn.transduce(delaying, completing(sum, function(acc) return "<" .. acc .. ">" end), 0,
+      source { 1, 2, 3 }):take())
+    assert.equal("done", rn.transduce(delaying, completing(sum, function() return "done" end), 0, source {}):take())
+    -- Without it, the call at the end is the function's: nothing completes it silently.
+    assert.matches("arithmetic on a nil value", select(2, rn.transduce(delaying, sum, 0, source { 1 }):take()))
+    assert.error_matches(function() completing(1) end, "xf.completing: function: a function expected, got a number")
+    assert.error_matches(function() completing(sum, 1) end, "xf.completing: done: a function expected, got a number")
+  end))
+
   it("closes with errors of source, transducer and completion, without completing", stage.sim(function()
     local completed = 0
     local function f(acc, ...)

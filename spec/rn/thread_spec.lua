@@ -557,7 +557,7 @@ describe("a thread in rn.ps", function()
     local ch = rn.shared_chan()
     local result = rn.thread(function(from) from:take() end, ch)
     assert.is_true(rn.cancel(threads()[1].result))
-    assert.same({ nil, "the thread has ended without a result" }, { result:take() })
+    assert.same({ nil, "cancelled" }, { result:take() })
     rn.run()
     assert.same({}, threads())
   end)
@@ -637,6 +637,64 @@ describe("rn.threads", function()
     })
     assert.same({ "late", "late" }, rn.into({}, results):take())
     assert.equal("after", pool "after")
+  end)
+
+  describe("limits the time of a job from when a thread begins it, not while it waits in the queue:", function()
+    local flow = require "runnel.flow"
+    local LIMIT = 500 -- ms; a job returns at once, so it is late only if the time in the queue counts
+
+    local function instead(err) return rn.is_timeout(err) and "late" or err end
+
+    -- Each gets a pool and calls it with three values; returns a channel of the results.
+    local function results_of_flow(pool, options)
+      local got = rn.chan(10)
+      options[1], options.timeout, options.n = pool, LIMIT, 3
+      flow("limited", {
+        values = { from = { 1, 2, 3 } }, job = options,
+        failed = function(e) got:put(instead(e.error)) end, got = got, "values > job > got", "job.error > failed",
+      }):start()
+      return got
+    end
+    local FORMS = {
+      { "for pmap", function(pool)
+        return rn.pmap(3, pool, { 1, 2, 3 }, { timeout = LIMIT, ex_handler = instead })
+      end },
+      { "for pmap_unordered with tries", function(pool)
+        return rn.pmap_unordered(3, pool, { 1, 2, 3 }, { timeout = LIMIT, tries = 2, ex_handler = instead })
+      end },
+      { "for a stage of a flow", function(pool) return results_of_flow(pool, {}) end },
+      { "for a stage with flush", function(pool) return results_of_flow(pool, { flush = function() end }) end },
+    }
+    for _, form in ipairs(FORMS) do
+      it(form[1], function()
+        local gate = rn.shared_chan()
+        local pool <close> = rn.threads(1, function(v)
+          if type(v) ~= "number" then return v:take() end
+          return v
+        end)
+        local first = rn.go(pool, gate) -- the only thread waits in it
+        local got = form[2](pool)
+        rn.sleep(LIMIT + 100)
+        gate:close()
+        first:take()
+        local sum = 0
+        for _ = 1, 3 do
+          local value = got:take()
+          assert.is_number(value)
+          sum = sum + value
+        end
+        assert.equal(6, sum)
+      end)
+    end
+
+    it("a job that waits too long in the thread is cancelled there", function()
+      local pool <close> = rn.threads(1, function(v)
+        if v == 2 then require "runnel".sleep(1e6) end
+        return v
+      end)
+      local results = rn.pmap(3, pool, { 1, 2, 3 }, { timeout = LIMIT, ex_handler = instead })
+      assert.same({ 1, "late", 3 }, { results:take(), results:take(), results:take() })
+    end)
   end)
 
   it("may be used by two pipelines and by calls at the same time", function()

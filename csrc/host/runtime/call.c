@@ -28,10 +28,11 @@ static bool describe_table(lua_State *L) {
   return false;
 }
 
-/* Adds the traceback of a thread to the text on top of L, if the error at index 1 comes from a pool of threads. */
+/* Adds what else is to be said of the error at index 1 to the text on top of L: the traceback of a thread from which it
+   comes, and errors that are handled together with it. */
 static void add_thread(lua_State *L) {
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (lua_getfield(L, -1, "runnel.internal.threads.far") == LUA_TTABLE) {
+  if (lua_getfield(L, -1, "runnel.internal.errors.more") == LUA_TTABLE) {
     lua_getfield(L, -1, "add");
     lua_pushvalue(L, 1);
     lua_pushvalue(L, -5);

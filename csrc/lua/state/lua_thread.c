@@ -344,12 +344,16 @@ static int internal_start_thread(lua_State *L) {
   return 1;
 }
 
-/* stands_for(block, status, name): the go block shows as the thread in ps. */
+/* stands_for(block, status, name, result): the go block shows as the thread in ps, and is cancelled in its place. */
 static int internal_stands_for(lua_State *L) {
   Chan *ch = chan_to(L, 1);
   luaL_argcheck(L, ch, 1, "the result channel of a go block expected");
   luaL_checktype(L, 2, LUA_TUSERDATA);
   luaL_checktype(L, 3, LUA_TSTRING);
+  luaL_argcheck(L, chan_to(L, 4), 4, "the result channel of the thread expected");
+  lua_settop(L, 4);
+  lua_pushvalue(L, 1);
+  attr_set(L, 4, ATTR_THREAD);
   lua_settop(L, 3);
   attr_set(L, 1, ATTR_GO);
   attr_set(L, 1, ATTR_THREAD);

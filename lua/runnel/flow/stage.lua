@@ -235,7 +235,7 @@ function Stage:hold(record)
   local is_first = not self.held
   self.held = self.held or record
   self:pause()
-  if is_first then self.flow:stage_holds(record) end
+  if is_first then self.flow:stage_holds() end
 end
 
 -- ---- ends ----

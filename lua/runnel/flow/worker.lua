@@ -1,6 +1,7 @@
 ---The actions of a stage's worker besides its function: init, flush and stop; and the handling of errors.
 
 local core = require "runnel.core"
+local limit = require "runnel.internal.workers.limit"
 local putting = require "runnel.flow.put"
 local internal = core.internal
 
@@ -49,12 +50,19 @@ end
 ---@param is_step boolean
 ---@return function job a step
 function worker.job_with_calls(stage, f, is_step)
-  return function(value, put, state)
-    if getmetatable(value) == Call then return value.f(put) end
+  local is_later = not is_step and limit.is_later(f)
+  local function job(value, put, state, begun, worker_of_job)
+    if getmetatable(value) == Call then
+      if begun then begun(worker_of_job) end
+      return value.f(put)
+    end
     stage.is_dirty = true
     if is_step then return f(value, put, state) end
+    if is_later then return (f(value, nil, begun, worker_of_job)) end
     return (f(value))
   end
+  if is_later then limit.mark_later(job) end
+  return job
 end
 
 -- ---- life ----

@@ -2,6 +2,7 @@
 
 local builder = require "runnel.host.builder"
 local bundle = require "runnel.host.build_bundle"
+local decimal = require "runnel.internal.decimal"
 local elf = require "runnel.host.build_elf"
 local parts = require "runnel.host.build_parts"
 
@@ -98,7 +99,7 @@ end
 
 local function size_of(bytes)
   if bytes < 1e6 then return ("%.0f KB"):format(bytes / 1e3) end
-  return ("%.1f MB"):format(bytes / 1e6)
+  return decimal.format("%.1f", bytes / 1e6) .. " MB"
 end
 
 local ORDER = { "script", "module", "c_module", "library", "file" }

@@ -1,41 +1,130 @@
 ---`runnel test FILE...`: busted in this executable. Operations of a spec that wait run the scheduler. A test fails if
----one of its go blocks raised an error that was not handled.
+---one of its go blocks raises an error that is not handled. Before a test is judged, what is ready runs, so that such
+---an error comes while its test can still fail. An error of a go block that an earlier test has left is an error
+---of that test.
 
 local core = require "runnel.core"
+local inspect = require "runnel.host.inspect"
+local internal = core.internal
 
 local found, runner = pcall(require, "busted.runner")
 
--- Runs a test; raises the first unhandled error of its go blocks.
-local function run_watched(run, ...)
-  local unheard, previous
-  local function collect(...)
-    if previous then return previous(...) end
-    unheard = unheard or table.pack(...)
-  end
-  previous = core.on_error(collect)
-  local function stop()
-    core.internal.report_unhandled()
-    local current = core.on_error(previous)
-    if current ~= collect then core.on_error(current) end -- keeps a handler that the test has set
-  end
+-- How many turns all go blocks together get after a test, at most: one that never waits would run for ever.
+local MOST_TURNS = 10000
+
+-- The elements of busted that are watched: their executors, and the functions of tests.
+local WATCHED = { file = true, describe = true, it = true }
+
+local handler -- the error handler that the specs have set, or nil
+
+-- The errors that nobody took and that have not been told yet.
+---@type { name: string, text: string }[]
+local unheard = {}
+
+-- The go blocks that had not ended when their test did.
+---@type { result: runnel.Channel<any>, name: string, test: table }[]
+local left = {}
+
+local function collect(err, trace, name)
+  if handler then return handler(err, trace, name) end
+  unheard[#unheard + 1] = { name = name, text = ("error in %s, which nobody took: %s\n%s"):format(name,
+    internal.error_text(err), trace or "") }
+end
+
+-- Makes `collect` the error handler; it calls the one that the specs have set meanwhile.
+local function listen()
+  local current = core.on_error(collect)
+  if current ~= collect then handler = current end
+end
+
+-- Variables to be closed: they act however the function of a test ends. No pcall, since busted finds the line of an
+-- error on the stack.
+local Ready = setmetatable({}, { __close = function()
+  local ready, turns = 1, 0
+  repeat
+    turns = turns + ready
+    core.yield()
+    ready = inspect.world().ready
+  until ready == 0 or turns >= MOST_TURNS
+end })
+local Reported = setmetatable({}, { __close = function()
+  listen()
+  internal.report_unhandled()
+end })
+
+-- Raises the error of the function, or those of its go blocks that nobody took.
+local function run_watched(run, take_errors)
   do
-    -- No pcall here: busted finds the line of an error on the stack.
-    local _ <close> = setmetatable({}, { __close = stop })
-    run(...)
+    local _ <close> = Reported
+    local _ <close> = Ready
+    run()
   end
-  if unheard then
-    local err, trace, name = table.unpack(unheard, 1, 3)
-    error(("error in %s, which nobody took: %s\n%s"):format(name, core.internal.error_text(err), trace or ""), 0)
+  local text = take_errors()
+  if text then error(text, 0) end
+end
+
+-- The test that has left a go block of that name which has ended since; nil if there is none.
+local function whose(name)
+  for i, block in ipairs(left) do
+    if block.name == name and internal.has_ended(block.result) then return table.remove(left, i).test end
   end
 end
 
--- Makes busted run every test by run_watched.
+local function note_left(test)
+  local known, now = {}, {}
+  for _, block in ipairs(left) do known[block.result] = block end
+  for _, entry in ipairs(core.ps()) do
+    local result = entry.result
+    now[#now + 1] = known[result] or { result = result, name = entry.name, test = test }
+  end
+  left = now
+end
+
+-- Makes busted watch what it runs: the function of each test; and the whole of each test, describe and file, with what
+-- runs before and after it.
 local function watch(busted)
-  busted.subscribe({ "test", "start" }, function(element)
-    local run = element.run
-    if run then element.run = function(...) return run_watched(run, ...) end end
-    return nil, true
-  end)
+  local safe = busted.safe
+  local depth = 0
+  local is_running = {} -- the elements whose executors run
+  local of_others = {} -- errors of earlier tests: { test, text }
+
+  -- The text of the errors of what runs now, or nil.
+  local function take_errors()
+    local texts = {}
+    for _, one in ipairs(unheard) do
+      local test = whose(one.name)
+      if test then of_others[#of_others + 1] = { test = test, text = one.text } else texts[#texts + 1] = one.text end
+    end
+    unheard = {}
+    return texts[1] and table.concat(texts, "\n")
+  end
+
+  local function tell(element, text)
+    if text then safe(element.descriptor, function() error(text, 0) end, element) end
+  end
+
+  function busted.safe(descriptor, run, element)
+    local is_whole = not is_running[element]
+    if not WATCHED[descriptor] or descriptor == "it" and element.descriptor ~= "it"
+      or descriptor ~= "it" and not is_whole then
+      return safe(descriptor, run, element)
+    end
+    is_running[element], depth = true, depth + 1
+    if depth == 1 then listen() end
+    local results = table.pack(safe(descriptor, function() run_watched(run, take_errors) end, element))
+    tell(element, take_errors()) -- beside the error that it has raised itself
+    local others = of_others
+    of_others = {}
+    for _, one in ipairs(others) do tell(one.test, one.text) end
+    if is_whole then
+      is_running[element] = nil
+      if descriptor == "it" then note_left(element) end
+    end
+    depth = depth - 1
+    if depth == 0 then core.on_error(handler) end
+    return table.unpack(results, 1, results.n)
+  end
+
   return busted
 end
 

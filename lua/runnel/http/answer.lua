@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
+local decimal = require "runnel.internal.decimal"
 local ends = require "runnel.internal.ends"
 local json = require "runnel.json"
 
@@ -21,7 +22,7 @@ local function add(list, name, value)
   if type(value) ~= "string" and type(value) ~= "number" then
     wrong("the header %s: a string expected, got %s", name, check.article(value))
   end
-  value = tostring(value)
+  value = decimal.text(value)
   if name:find(NOT_IN_A_HEADER) or value:find(NOT_IN_A_HEADER) then
     wrong("the header %q cannot be set: it has a line break or a zero byte", name)
   end

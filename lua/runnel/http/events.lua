@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local client = require "runnel.http.client"
+local decimal = require "runnel.internal.decimal"
 local event_stream = require "runnel.http.event_stream"
 local fakes = require "runnel.http.fake"
 local guard = require "runnel.internal.guard"
@@ -48,7 +49,7 @@ local function take(pieces, idle)
   local timer = guard.timer(idle)
   local piece, port, err = core.alts({ pieces, timer }, { priority = true })
   core.cancel(timer)
-  if port == timer then return nil, ("nothing has come for %s ms"):format(idle) end
+  if port == timer then return nil, ("nothing has come for %s ms"):format(decimal.text(idle)) end
   return piece, err
 end
 

@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local responses = require "runnel.http.response"
 local current = require "runnel.internal.sim.current"
@@ -108,7 +109,7 @@ local function lower_names(headers)
   local lower = {}
   for key, value in pairs(headers) do
     local name = tostring(key):lower()
-    if type(value) ~= "table" then value = tostring(value) end
+    if type(value) ~= "table" then value = decimal.text(value) end
     lower[name] = name == "set-cookie" and type(value) ~= "table" and { value } or value
   end
   return lower

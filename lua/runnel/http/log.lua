@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
+local decimal = require "runnel.internal.decimal"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
@@ -66,9 +67,9 @@ function formats.common(entry)
   -- os.date would write the month in the program's locale.
   local t = os.date("!*t", entry.time) --[[@as osdate]]
   local month = ("JanFebMarAprMayJunJulAugSepOctNovDec"):sub(t.month * 3 - 2, t.month * 3)
-  local line = '%s - - [%02d/%s/%d:%02d:%02d:%02d +0000] "%s %s HTTP/1.1" %d %d %.1f %s'
+  local line = '%s - - [%02d/%s/%d:%02d:%02d:%02d +0000] "%s %s HTTP/1.1" %d %d %s %s'
   return line:format(escaped(entry.address), t.day, month, t.year, t.hour, t.min, t.sec, escaped(entry.method),
-    escaped(entry.target), entry.status, entry.bytes, entry.ms, entry.id)
+    escaped(entry.target), entry.status, entry.bytes, decimal.format("%.1f", entry.ms), entry.id)
 end
 
 local FIELDS = { "id", "address", "method", "target", "status", "bytes", "ms", "error", "referer", "agent", "trace" }
@@ -78,7 +79,7 @@ function formats.json(entry)
   for _, name in ipairs(FIELDS) do
     local value = entry[name]
     if type(value) == "string" then value = json.encode(unicode(value)) end
-    if name == "ms" then value = ("%.1f"):format(value) end
+    if name == "ms" then value = decimal.format("%.1f", value) end
     if value ~= nil then parts[#parts + 1] = ('"%s":%s'):format(name, value) end
   end
   return table.concat(parts, ",") .. "}"

@@ -10,6 +10,7 @@
 local core = require "runnel.core"
 local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
 local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
 local request = require "runnel.http.request"
@@ -117,7 +118,7 @@ local function reason_of(self, req)
   local why = req.core:why()
   local text, status = table.unpack(REASONS[why])
   req.sent_status = status
-  if why == "late" then return timed_out.new(text:format(self.timeout)) end
+  if why == "late" then return timed_out.new(text:format(decimal.text(self.timeout))) end
   return text
 end
 

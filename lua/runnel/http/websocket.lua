@@ -12,6 +12,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local connection = require "runnel.http.websocket.connection"
 local current = require "runnel.internal.sim.current"
+local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local base64 = require "runnel.internal.base64"
 local handshake = require "runnel.http.websocket.handshake"
@@ -218,7 +219,8 @@ local function open(place, settings, opts)
   end), "http.websocket")
   local result, i, died = alts_index({ attempt.block, attempt.timer }, PRIORITY)
   if i == 2 then
-    return nil, timed_out.new(("%s: the handshake was not complete within %s ms"):format(place.authority, ms))
+    return nil, timed_out.new(("%s: the handshake was not complete within %s ms"):format(place.authority,
+      decimal.text(ms)))
   end
   if not result then
     local wrong = tostring(died):match "connect: (tls: .*)$" -- uv.connect refuses the option

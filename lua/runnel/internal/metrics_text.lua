@@ -1,6 +1,7 @@
 ---The numbers of rn.metrics in Prometheus' text format, version 0.0.4. Names and units are as Prometheus' guide says:
 ---base units, and _total for what only grows.
 
+local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local short = require "runnel.internal.short"
 
@@ -86,7 +87,7 @@ local ENDING <const> = "" -- in place of a label: its value is the end of the sa
 
 local durations = of_servers(function(row, put, port)
   for _, time in ipairs(row.times) do
-    local bound = time[1] == math.huge and "+Inf" or ("%g"):format(time[1])
+    local bound = time[1] == math.huge and "+Inf" or decimal.format("%g", time[1])
     put(time[2], ENDING, "_bucket", "port", port, "le", bound)
   end
   put(row.seconds, ENDING, "_sum", "port", port)

@@ -1,5 +1,7 @@
 ---Values, times and lists as short texts: for pages, tables and messages.
 
+local decimal = require "runnel.internal.decimal"
+
 local short = {}
 
 -- The longest text, in bytes, and how many entries of a table are shown.
@@ -84,7 +86,7 @@ end
 function short.duration(ms)
   ms = (math.max(ms, 0) + 0.5) // 1
   if ms < 1000 then return ("%d ms"):format(ms) end
-  if ms < 59950 then return ("%.1f s"):format(ms / 1000) end
+  if ms < 59950 then return decimal.format("%.1f", ms / 1000) .. " s" end
   local s = (ms + 500) // 1000
   if s < 3600 then return ("%d min %d s"):format(s // 60, s % 60) end
   if s < 86400 then return ("%d h %d min"):format(s // 3600, s % 3600 // 60) end

@@ -50,6 +50,8 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field emit fun(value: any, output: any, worker: runnel.internal.Worker, is_helper: boolean|nil) gets what cannot
 ---simply be put, by a go block that a job has started if is_helper; may wait
 ---@field failed fun(worker: runnel.internal.Worker, failure: runnel.internal.Failure): function|"again"|"hold"|nil
+---@field lost? fun(failure: runnel.internal.Failure): boolean a job that was dropped has failed; returns whether its
+---error needs no report
 ---@field done? fun() a value, and all that it led to, is done
 ---@field ended fun(err: any) all workers have ended
 
@@ -104,6 +106,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field early runnel.internal.Early
 ---@field order runnel.internal.Order|nil if only one worker at a time takes
 ---@field limit runnel.internal.Limit|nil
+---@field begins_later boolean the time of a job is limited, and begins later than its call (limit.is_later)
 ---@field got integer how many values were taken, but by exchange
 ---@field by_exchange boolean values are taken by exchange: from a channel, or an iterator that never waits
 ---@field keeps boolean what a step puts leaves when it returns
@@ -128,8 +131,9 @@ function workers.new(spec)
     from = spec.from, to = spec.to or false, closes = spec.closes or false, window = spec.window or nil,
     job = spec.job, is_step = spec.is_step or false, is_source = spec.from == nil, is_channel = core.is_chan(spec.from),
     by_exchange = spec.never_waits or core.is_chan(spec.from), tries = spec.tries or 1, retry = spec.retry,
-    main = spec.main, emit = spec.emit, failed = spec.failed, done = spec.done, ended = spec.ended,
+    main = spec.main, emit = spec.emit, failed = spec.failed, lost = spec.lost, done = spec.done, ended = spec.ended,
     limit = spec.timeout and limit.new(spec.timed, spec.timeout) or nil,
+    begins_later = spec.timeout ~= nil and limit.is_later(spec.job),
     keeps = spec.timeout ~= nil or spec.tries ~= nil and spec.tries > 1, numbers = 0, newest = nil,
     paused = false, finishing = false, gate = nil, early = early.new(), got = 0, order = nil, renews_put = false,
   }, Pool)
@@ -396,7 +400,7 @@ end
 ---@param f function
 ---@param step? boolean
 function Pool:replace(f, step)
-  self.job, self.is_step = f, step or false
+  self.job, self.is_step, self.begins_later = f, step or false, self.limit ~= nil and limit.is_later(f)
   for _, worker in ipairs(self.workers) do work_with(worker) end
 end
 

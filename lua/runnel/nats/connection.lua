@@ -6,6 +6,7 @@ local lib = require "runnel.nats.internal.lib"
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local current = require "runnel.internal.sim.current"
+local decimal = require "runnel.internal.decimal"
 local ending = require "runnel.nats.ending"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
@@ -244,7 +245,7 @@ end
 
 local function expire(request, ms)
   core.sleep(ms)
-  request.replies:close(timed_out.new(("the request had no reply after %s ms"):format(ms)))
+  request.replies:close(timed_out.new(("the request had no reply after %s ms"):format(decimal.text(ms))))
 end
 
 -- Subscribes to the replies of all requests of the connection, which go to inbox.NUMBER.

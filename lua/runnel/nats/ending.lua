@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
 
@@ -190,7 +191,7 @@ function Conn:drain(ms)
   core.cancel(draining, "the connection is closed")
   self:close()
   if port ~= draining or not drained then
-    return nil, ("the connection was not drained within %s ms"):format(ms)
+    return nil, ("the connection was not drained within %s ms"):format(decimal.text(ms))
   end
   return true
 end

@@ -4,6 +4,7 @@
 ---progress (csrc/nats/beat.c) ends the process. `keeper:alive()` tells that thread that Lua runs.
 
 local core = require "runnel.core"
+local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 
 local internal = core.internal
@@ -16,7 +17,9 @@ local limit = {}
 ---@param what string as in "serve resize"
 ---@param ms number
 ---@return string
-function limit.text(what, ms) return ("%s: a call took longer than the limit of %s ms"):format(what, ms) end
+function limit.text(what, ms)
+  return ("%s: a call took longer than the limit of %s ms"):format(what, decimal.text(ms))
+end
 
 -- Keeps xpcall's results.
 local function keep(outcome, ...)

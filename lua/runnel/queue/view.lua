@@ -1,5 +1,6 @@
 ---Queues and dead letters as lines of text: for `runnel queues`, the prompt, and the monitor.
 
+local decimal = require "runnel.internal.decimal"
 local short = require "runnel.internal.short"
 local width = require "runnel.internal.prompt.width"
 
@@ -36,7 +37,7 @@ end
 local function queue_row(queue)
   return {
     queue.name, queue.waiting, queue.running, queue.redelivered, queue.given_up,
-    queue.rate and ("%.1f"):format(queue.rate) or "-", queue.oldest and short.duration(queue.oldest) or "-",
+    queue.rate and decimal.format("%.1f", queue.rate) or "-", queue.oldest and short.duration(queue.oldest) or "-",
     slots(queue.workers), notes(queue),
   }
 end

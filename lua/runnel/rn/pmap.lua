@@ -7,6 +7,7 @@ local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local more = require "runnel.internal.errors.more"
 local workers = require "runnel.internal.workers"
 local internal = core.internal
 
@@ -46,7 +47,9 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
   -- error, or which was cancelled; false if the reason is not from a worker's go block, so that nothing reports it yet;
   -- nil if it came from `source`.
   local origin
+  local trace -- the traceback of the reason
   local has_failed = false -- a job has failed with an unhandled error
+  local others = more.others "another job of the pmap" -- errors that are handled together with the reason
 
   -- Reports an error that can no longer be taken. If it killed a worker's go block, that reports it anyway.
   local function lose(err, block)
@@ -57,14 +60,35 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
   local function lose_reason()
     lose(reason, origin)
     if pool.err ~= nil then lose(pool.err) end
+    others:report(A_JOB)
     reason, pool.err = nil, nil
   end
 
+  -- There is another reason: whoever handles that one has handled this one, too.
+  local function give_way()
+    if reason ~= nil then others:add(reason, trace) end
+    if origin then origin:poll() end -- its go block does not report it any more
+    if pool.err ~= nil then others:add(pool.err) end
+    pool.err = nil
+  end
+
+  -- A job that was dropped has failed.
+  local function lost(failure)
+    if over then return false end
+    others:add(failure.err, failure.traceback)
+    return true
+  end
+
   -- A job has failed: drops the jobs of later values, and starts no further one.
-  local function fail(seq, err, block)
-    if has_failed and not seq then return lose(err, block) end
-    lose_reason() -- the earlier failure is a later value's
-    has_failed, reason, origin = true, err, block
+  local function fail(failure, block)
+    local seq, err = failure.seq, failure.err
+    if has_failed and not seq then
+      others:add(err, failure.traceback)
+      if block then internal.excuse(block, err) end
+      return
+    end
+    give_way() -- the earlier failure is a later value's
+    has_failed, reason, origin, trace = true, err, block, failure.traceback
     pool:finish()
     for _, worker in ipairs(pool:all_workers()) do
       local at, _, number = pool:state_of(worker)
@@ -79,7 +103,8 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
     if over then return nil end
     if at == "take" then
       pool:finish()
-      reason, origin = err, block
+      give_way()
+      reason, origin, trace = err, block, failure.traceback
       if not source then -- another worker may wait in the iterator
         for _, worker in ipairs { table.unpack(pool.workers) } do
           if worker.block and pool:state_of(worker) == "take" then pool:drop(worker, err) end
@@ -88,7 +113,7 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
     elseif ex_handler and at == "job" then
       return function() return ex_handler(err, v) end
     else
-      fail(failure.seq, err, block)
+      fail(failure, block)
     end
   end
 
@@ -97,6 +122,7 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
     if over then return end
     over = true
     if reason == nil then reason = err end
+    others:go_with(reason)
     if origin == false then
       internal.started(guard.go(guard.close, out, function() error(reason, 0) end), pool.origin)
     else
@@ -108,7 +134,7 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
   pool = workers.new {
     what = what, n = n, lazy = true, job = f, timed = "pmap: a job", from = from, never_waits = never_waits, to = out,
     closes = out, window = window, tries = tries, retry = retry, timeout = timeout, main = work, emit = guard.nothing,
-    failed = failed, ended = ended,
+    failed = failed, lost = lost, ended = ended,
   }
 
   -- Called when the result channel is closed.

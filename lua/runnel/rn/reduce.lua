@@ -75,7 +75,8 @@ end
 
 ---Reduces all values of a channel through a transducer. Source: core.async's transduce.
 ---@param xf runnel.Transducer the transducer
----@param f fun(acc: any, v: any): any as for reduce; at the end it is called once as `f(acc)`
+---@param f fun(acc: any, v: any): any as for reduce; at the end it is called once more, as `f(acc)`, and returns the
+---result. rn.xf.completing makes such a function of one that takes two arguments only
 ---@param init any the first accumulator
 ---@param ch runnel.Channel<any> the channel to take from until it closes
 ---@return runnel.Channel<any> ch as for reduce

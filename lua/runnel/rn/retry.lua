@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.rn.timed_out"
 local internal = core.internal
@@ -51,7 +52,7 @@ local function try(caller, timeout, f, ...)
       repeat local has_ended = pcall(internal.join, block) until has_ended or not caller
       error(value, 0)
     elseif i == 2 then
-      late = timed_out.new(("retry: a try had not ended after %s ms"):format(timeout))
+      late = timed_out.new(("retry: a try had not ended after %s ms"):format(decimal.text(timeout)))
       cancel(block, late)
       ops = { block }
     elseif self.results then

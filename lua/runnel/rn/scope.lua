@@ -12,6 +12,8 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
+local more = require "runnel.internal.errors.more"
 local timed_out = require "runnel.rn.timed_out"
 local internal = core.internal
 
@@ -39,6 +41,7 @@ local UNCOUNTED = "not enough memory: a go block of the scope ended before its g
 ---@field package raises boolean rn.scope will raise that reason
 ---@field package results table|false what the body has returned
 ---@field package body_error any what the body has raised
+---@field package others runnel.internal.Others|false errors of go blocks that came after the reason that it raises
 local Scope = {}
 Scope.__index = Scope
 Scope.__name = "scope"
@@ -77,7 +80,13 @@ end
 
 -- A go block has raised an error.
 local function go_block_failed(s, result, err)
-  if s.raises or internal.is_cancellation(result, err) then return end
+  if internal.is_cancellation(result, err) then return end
+  if s.raises then
+    if err == NO_ERROR then return end
+    s.others = s.others or more.others "another go block of the scope"
+    s.others:add(err)
+    return internal.excuse(result, err)
+  end
   fail(s, err)
   if not s.cancelled then cancel_all(s, err) end
   if err ~= NO_ERROR then internal.excuse(result, err) end
@@ -172,7 +181,8 @@ local function wait(s)
       s.sleeps = false
     end
     if s.over then return end
-    local reason = timed_out.new(("scope: %s had not ended after %s ms"):format(list_living(s), s.timeout))
+    local text = "scope: %s had not ended after %s ms"
+    local reason = timed_out.new(text:format(list_living(s), decimal.text(s.timeout)))
     s.timeout = false
     fail(s, reason)
     cancel_all(s, reason)
@@ -198,6 +208,38 @@ function Scope:go(f, ...)
   return result
 end
 
+-- Ends a thread of the scope, and waits until it has ended.
+local Thread = {}
+
+function Thread:__close(reason)
+  local result = self.result
+  if result:closed() then return end
+  core.cancel(result, reason)
+  pcall(internal.join, result:done()) -- before Lua 5.4.3 it cannot wait here
+end
+
+local function wait_for_thread(result)
+  local _ <close> = setmetatable({ result = result }, Thread)
+  local value, err = result:take()
+  if value == nil and err ~= nil then error(err, 0) end
+  return value
+end
+
+---Starts a thread, as rn.thread does, for which the scope waits. Cancelling the scope cancels the thread.
+---@param f string|fun(...: any): any as for rn.thread
+---@param ... any its arguments
+---@return runnel.Channel<any> result as s:go returns it: gives the function's first result, or its error
+function Scope:thread(f, ...)
+  check.object(self, Scope, "a scope", "scope:thread", "s:thread(f, ...)")
+  if self.over then error("scope:thread: the scope has ended; start threads before its last go block ends", 2) end
+  local threads = require "runnel.internal.threads.start"
+  local job, where = threads.describe(f)
+  if not job then error("scope:thread: " .. where, 2) end
+  local result, why = threads.thread(job, where, "thread", ...)
+  if not result then error("scope:thread: " .. why, 2) end
+  return self:go(wait_for_thread, result)
+end
+
 ---Cancels all go blocks of the scope, including the body, as rn.cancel does. `rn.scope` waits until they have ended. If
 ---the body returns nevertheless, it returns the body's results; otherwise it raises the reason.
 ---@param reason? any the error that the go blocks get; by default "cancelled"
@@ -214,6 +256,7 @@ end
 -- The go block that waits for the scope has been killed. Its go blocks have no waiter any more, but they are cancelled.
 function Scope:__close()
   self.over, self.sleeps = true, false
+  if self.others then self.others:report "a scope" end -- those of which no error has told
   if self.living > 0 then cancel_all(self, "the go block that waited for the scope has ended") end
 end
 
@@ -234,7 +277,7 @@ function scopes.scope(f, opts)
   local s <close> = setmetatable({
     members = {}, started = 0, living = 0, over = false, caller = caller, idle = false, sleeps = false,
     timeout = timeout or false, began = timeout and now() or 0, cancelled = false, reason = nil, raises = false,
-    results = false, body_error = nil,
+    results = false, body_error = nil, others = false,
   }, Scope)
   start(s, BodyGuard, f, s)
   local failures = 0
@@ -251,7 +294,10 @@ function scopes.scope(f, opts)
       if failures > 1 then error(s.reason, 0) end
     end
   until ok
-  if s.raises then error(s.reason, 0) end
+  if s.raises then
+    if s.others then s.others:go_with(s.reason) end
+    error(s.reason, 0)
+  end
   if s.results then return table.unpack(s.results, 1, s.results.n) end
   error(s.body_error, 0)
 end

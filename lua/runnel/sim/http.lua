@@ -7,6 +7,7 @@ local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
+local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.rn.timed_out"
 local upgrades = require "runnel.sim.upgrade"
@@ -125,7 +126,9 @@ local function wait_for(self, req, input, f, ...)
   end
   self.running[block] = nil
   if self.timeout > 0 and not internal.has_ended(late) then core.cancel(late) end
-  if which == 2 then ending.reason = timed_out.new(("the request had no answer after %s ms"):format(self.timeout)) end
+  if which == 2 then
+    ending.reason = timed_out.new(("the request had no answer after %s ms"):format(decimal.text(self.timeout)))
+  end
   return which == 1
 end
 

@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
 local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
 local spawn = require("runnel.uv.process").spawn
@@ -125,7 +126,7 @@ local function gather(p, late, options)
     local value, i, err = alts_index(ops, PRIORITY)
     local name = names[i]
     if name == "late" then
-      fail((status and LATE_OUTPUT or "%s: it has not ended within %s ms"):format(file, options.timeout))
+      fail((status and LATE_OUTPUT or "%s: it has not ended within %s ms"):format(file, decimal.text(options.timeout)))
     elseif texts[name] and value ~= nil then
       local text = texts[name]
       text[#text + 1] = value:sub(1, math.max(0, math.min(#value, limit - sizes[name])) // 1)

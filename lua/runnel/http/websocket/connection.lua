@@ -6,6 +6,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
 local timed_out = require "runnel.rn.timed_out"
@@ -168,7 +169,7 @@ local function beat(self, ms)
     sleep(ms)
     if self.heard == heard and self.is_reading then sleep(GRACE) end
     if self.heard == heard and self.is_reading then
-      self.late = timed_out.new(("%s: nothing has come for %s ms"):format(self.name, ms))
+      self.late = timed_out.new(("%s: nothing has come for %s ms"):format(self.name, decimal.text(ms)))
       self.transport:close(true)
       return
     end
@@ -239,7 +240,7 @@ function Connection:read() return self.input end
 
 -- The frame for a message; or nil and the reason if it cannot be sent.
 local function frame_of(self, message)
-  if type(message) == "number" then message = tostring(message) end
+  if type(message) == "number" then message = decimal.text(message) end
   if type(message) == "string" then
     local frame = self.session:text(message)
     if frame then return frame end

@@ -1,6 +1,7 @@
 ---Options that both ends of a WebSocket have.
 
 local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
 local handshake = require "runnel.http.websocket.handshake"
 
 local options = {}
@@ -46,7 +47,7 @@ local function header_list(headers, what, level)
       error(("%s: headers: %s: a string without line breaks and zero bytes expected, got %s"):format(what, name,
         check.describe(value)), level)
     end
-    list[#list + 1] = { name = name, value = tostring(value) }
+    list[#list + 1] = { name = name, value = decimal.text(value) }
   end
   table.sort(list, function(a, b) return a.name < b.name end)
   return list

@@ -1,5 +1,6 @@
 ---Where to look first in a profile, as a sentence; and the longest items, as text.
 
+local decimal = require "runnel.internal.decimal"
 local tree = require "runnel.internal.profile.tree"
 
 local first = {}
@@ -9,8 +10,8 @@ local function percent(part, whole) return whole > 0 and math.floor(100 * part /
 ---@param ns number
 ---@return string
 function first.time(ns)
-  if ns >= 1e9 then return ("%.2f s"):format(ns / 1e9) end
-  if ns >= 1e6 then return ("%.1f ms"):format(ns / 1e6) end
+  if ns >= 1e9 then return decimal.format("%.2f", ns / 1e9) .. " s" end
+  if ns >= 1e6 then return decimal.format("%.1f", ns / 1e6) .. " ms" end
   return ("%.0f us"):format(ns / 1e3)
 end
 

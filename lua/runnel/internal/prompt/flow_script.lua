@@ -1,6 +1,7 @@
 ---A flow as a script: its stages and edges as they are now, and what their functions use.
 
 local rn = require "runnel"
+local decimal = require "runnel.internal.decimal"
 local describe = require "runnel.internal.prompt.describe"
 local lexer = require "runnel.internal.prompt.lexer"
 local source = require "runnel.internal.prompt.source"
@@ -18,6 +19,8 @@ local SHOWN <const> = 60 -- bytes of what cannot be written
 ---@field parts table[] the definitions: each { name =, value = }, and of a function { parameters =, body = }
 ---@field missing string[] what must be filled in
 ---@field place string what is being written
+---@field flow runnel.Flow
+---@field flow_names string[] the variables that have the flow, as far as its functions use them
 local Script = {}
 Script.__index = Script
 
@@ -50,16 +53,23 @@ local function module_of(value)
   end
 end
 
+-- The name of a function of rn.
+local function library_name(f)
+  for name, value in next, rn do
+    if value == f then return "rn." .. name end
+  end
+end
+
 local function number_text(value)
-  local text = tostring(value)
+  local text = decimal.text(value)
   if value ~= value then return "0 / 0" end
   if value == math.huge or value == -math.huge then return value > 0 and "math.huge" or "-math.huge" end
-  return tonumber(text) == value and text or ("%.17g"):format(value)
+  return tonumber(text) == value and text or decimal.format("%.17g", value)
 end
 
 -- A value that cannot be written: nil, with a note.
 function Script:unknown(value)
-  local text = tostring(value):match "^[^\n]*":gsub("%c", " "):gsub("%]%]", "] ]")
+  local text = tostring(value):match "^[^\n]*":gsub("%c", " "):gsub("%]", "] ")
   text = #text > SHOWN and text:sub(1, utf8.offset(text, 0, SHOWN) - 1) .. "…" or text
   self.missing[#self.missing + 1] = ("%s (%s)"):format(self.place, text)
   return ("nil --[[ %s: to be filled in ]]"):format(text)
@@ -77,9 +87,14 @@ function Script:table_text(t, seen)
   end
   table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
   for _, key in ipairs(keys) do
+    local is_plain = type(key) == "string" or type(key) == "number" or type(key) == "boolean"
     local is_name = type(key) == "string" and key:find "^[%a_][%w_]*$" and not lexer.KEYWORDS[key]
-    parts[#parts + 1] = (is_name and key or "[" .. self:expression(key, seen) .. "]") .. " = "
-      .. self:expression(t[key], seen)
+    if not is_plain and not self.variables[key] then
+      self:unknown(key) -- the entry is left out: nil cannot be a key
+    else
+      parts[#parts + 1] = (is_name and key or "[" .. self:expression(key, seen) .. "]") .. " = "
+        .. self:expression(t[key], seen)
+    end
   end
   seen[t] = nil
   return #parts > 0 and "{ " .. table.concat(parts, ", ") .. " }" or "{}"
@@ -108,6 +123,11 @@ function Script:define(name, value)
   local is_builtin = type(value) == "function" and rawget(_G, name) == value
     and debug.getinfo(value, "S").what == "C"
   if LIBRARIES[name] or is_builtin then return end
+  if value == self.flow then -- a function that uses the flow itself: it is made after it
+    if not self.defined[name] then self.flow_names[#self.flow_names + 1] = name end
+    self.defined[name], self.done[name] = true, true
+    return
+  end
   if self.defined[name] then
     if not self.done[name] and not self.forward[name] then
       self.forward[name] = true
@@ -120,8 +140,11 @@ function Script:define(name, value)
   self.place = name
   local part = { name = name }
   local module = type(value) == "table" and module_of(value)
+  local named = type(value) == "function" and library_name(value)
   if module then
     part.value = ("require %q"):format(module)
+  elseif named then
+    part.value = named
   elseif type(value) == "function" then
     local text, parameters, body = source.of(self.session, value)
     if text then
@@ -253,7 +276,7 @@ end
 ---@return string[] missing what could not be written
 return function(session, flow)
   local self = setmetatable({ session = session, variables = variables_of(session), defined = {}, done = {},
-    forward = {}, parts = {}, missing = {}, place = "" }, Script)
+    forward = {}, parts = {}, missing = {}, place = "", flow = flow, flow_names = {} }, Script)
   local stages = {}
   for i, stage in ipairs(flow.stages) do
     local name = stage.name:find "^[%a_][%w_]*$" and not lexer.KEYWORDS[stage.name] and stage.name
@@ -261,14 +284,17 @@ return function(session, flow)
     stages[i] = ("  %s = %s,"):format(name, self:stage(stage))
   end
   local lines = { 'local flow = require "runnel.flow"', "" }
+  local names = self.flow_names
+  if #names > 0 then lines[#lines + 1] = "local " .. table.concat(names, ", ") end
   if #self.forward > 0 then lines[#lines + 1] = "local " .. table.concat(self.forward, ", ") end
   for _, part in ipairs(self.parts) do lines[#lines + 1] = definition(self, part) end
   if #self.parts > 0 then lines[#lines + 1] = "" end
-  lines[#lines + 1] = ("local f = flow(%q, {"):format(flow.name)
+  lines[#lines + 1] = ("%s = flow(%q, {"):format(names[1] or "local f", flow.name)
   table.move(stages, 1, #stages, #lines + 1, lines)
   for _, text in ipairs(edges_of(flow)) do lines[#lines + 1] = ("  %q,"):format(text) end
   lines[#lines + 1] = "})"
-  lines[#lines + 1] = "f:wait()"
+  for i = 2, #names do lines[#lines + 1] = ("%s = %s"):format(names[i], names[1]) end
+  lines[#lines + 1] = (names[1] or "f") .. ":wait()"
   local text = table.concat(lines, "\n") .. "\n"
   local uses_rn = text:find "%f[%w_]rn%f[^%w_]"
   return (uses_rn and 'local rn = require "runnel"\n' or "") .. text, self.missing

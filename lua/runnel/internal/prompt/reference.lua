@@ -175,7 +175,9 @@ xf.interpose(v) | a transducer that puts v between values
 xf.partition_all(n) | a transducer that collects values into lists of n; the last one may be shorter
 xf.partition_by(f) | a transducer that collects values into lists, a new one whenever f(v) changes
 xf.comp(...) | a transducer of several: values go through them from left to right
+xf.completing(f, [done]) | a function for rn.transduce: f(acc, v) for each value, and done(acc) at the end, or acc
 s:go(f, ...) | (scope) starts a go block of the scope; returns its result channel
+s:thread(f, ...) | (scope) starts a thread of the scope; returns a channel of its result
 s:cancel([reason]) | (scope) cancels all go blocks of the scope
 m:tap(ch, [close]) | (mult) adds a channel that gets a copy of each value; returns it. close: whether it closes with
     the source, true by default

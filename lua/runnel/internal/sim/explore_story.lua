@@ -1,6 +1,7 @@
 ---Tells what happened in one run of sim.explore, step by step: which go block did what, and where.
 
 local recorder = require "runnel.core".internal.trace
+local decimal = require "runnel.internal.decimal"
 local shorten = require "runnel.internal.short"
 
 local RUN, PARK, SPAWN, END, PUT, TAKE, CLOSE = 1, 2, 3, 4, 6, 7, 8 -- TraceKind in tracing/trace_state.h
@@ -178,7 +179,7 @@ local function lines_of(steps, most)
   if first > 1 then lines[1] = ("  ... %d steps, then:"):format(first - 1) end
   for i = first, #steps do
     local step = steps[i]
-    if step.time ~= time then lines[#lines + 1] = ("  at %.14g ms:"):format(step.time) end
+    if step.time ~= time then lines[#lines + 1] = ("  at %s ms:"):format(decimal.format("%.14g", step.time)) end
     time, has_marks = step.time, has_marks or step.is_marked
     lines[#lines + 1] = ("%3d %s %-" .. width .. "s  %s"):format(i, step.is_marked and "*" or " ", step.who,
       step.did[1] or "goes on")

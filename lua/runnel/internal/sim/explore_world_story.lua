@@ -1,6 +1,8 @@
 ---The story of a run with a simulated world (sim.world): what the hosts sent each other, and what the program's go
 ---blocks did besides. It leaves out their waits, since messages tell of them, and the go blocks of the library.
 
+local decimal = require "runnel.internal.decimal"
+
 local PARK, END, PUT, CLOSE = 2, 4, 6, 8 -- TraceKind in tracing/trace_state.h
 local RUN, READY, CHOSEN, OFFER_VAIN, NOTE = 1, 33, 35, 40, 43 -- tracing/story.h
 local RESULT = 8 -- TraceHow
@@ -65,7 +67,8 @@ end
 local function text_of(told)
   local who = not told.from and "" or told.to and ("%s -> %s: "):format(told.from.name, told.to.name)
     or told.from.name .. ": "
-  local arrives = not told.kind and told.arrives and (" (arrives at %.14g ms)"):format(told.arrives) or ""
+  local arrives = not told.kind and told.arrives
+    and (" (arrives at %s ms)"):format(decimal.format("%.14g", told.arrives)) or ""
   local fault = told.fault and (" (fault %s)"):format(told.fault) or ""
   return who .. told.what .. arrives .. (told.more or "") .. fault
 end
@@ -147,7 +150,7 @@ function world_story.tell(event, found, notes, tell, full)
   if first > 1 then lines[1] = ("  ... %d lines (the option full shows them), then:"):format(first - 1) end
   for i = first, #list do
     local line = list[i]
-    if line.at ~= at then lines[#lines + 1] = ("  at %.14g ms:"):format(line.at) end
+    if line.at ~= at then lines[#lines + 1] = ("  at %s ms:"):format(decimal.format("%.14g", line.at)) end
     at, has_marks = line.at, has_marks or line.marked
     lines[#lines + 1] = (line.marked and "  * " or "    ") .. line.text
   end

@@ -4,9 +4,11 @@
 ---carries all answers back to a go block, the receiver, which exists while calls wait. While there is work, both sides
 ---find a value or room in the buffers, so most operations need no wakeup.
 ---
----Calls are numbered in the order in which their jobs are put. A message to the threads is { number, value }, or
----{ number, value, true } for a job that gets a channel for its results. A message back is one of
+---Calls are numbered in the order in which their jobs are put. A message to the threads is { number, value, kind }: the
+---kind is nil, or "channel" for a job that gets a channel for its results, or "timed" for one of which the caller wants
+---to know when it begins. A message back is one of
 ---
+---    { number, false, false }           a timed job begins
 ---    { number }, { number, value }      the result
 ---    { number, err, true, traceback }   the job has failed; there may be no traceback
 ---    { number, first, channel, second } results of a job that gets a channel: one or two, and further ones come from
@@ -21,9 +23,11 @@
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
 local core = require "runnel.core"
+local decimal = require "runnel.internal.decimal"
 local entries = require "runnel.internal.entries"
-local far = require "runnel.internal.threads.far"
 local guard = require "runnel.internal.guard"
+local limit = require "runnel.internal.workers.limit"
+local more = require "runnel.internal.errors.more"
 local short = require "runnel.internal.short"
 local start = require "runnel.internal.threads.start"
 local internal = core.internal
@@ -53,6 +57,8 @@ local MOST_UNUSED = 256
 ---@field done? runnel.Channel<true> gets true when `answer` has arrived
 ---@field answer? table
 ---@field value any its job's value
+---@field begun? function to be called with `timer` when the job begins
+---@field timer any
 ---@field to? runnel.Channel<any> of a job that gets a channel for its results: the one that the program has passed
 local Call = {}
 Call.__index = Call
@@ -104,13 +110,13 @@ local function deliver(to, message)
 end
 
 local function answer_channel(to, message)
-  local value, more = message[2], message[3]
+  local value, rest = message[2], message[3]
   if value == nil then
     to:close()
-  elseif more == true then
-    far.keep(value, message[4])
+  elseif rest == true then
+    more.keep(value, message[4])
     guard.close(to, value)
-  elseif not more and is_plain(to) and to:offer(value) ~= nil then
+  elseif not rest and is_plain(to) and to:offer(value) ~= nil then
     to:close()
   else
     guard.go(guard.close, to, deliver, to, message)
@@ -119,6 +125,7 @@ end
 
 -- Gives a call its answer.
 local function complete(pool, call, message)
+  if message[3] == false then return call.begun(call.timer) end
   forget(pool, call)
   if message[3] == true then pool.failed = pool.failed + 1 end
   if call.to then return answer_channel(call.to, message) end
@@ -185,7 +192,7 @@ end
 function Call.__close(call)
   local pool = call.pool
   if pool.calls[call.number] ~= call then
-    call.answer, call.value = nil, nil
+    call.answer, call.value, call.begun, call.timer = nil, nil, nil, nil
     if #pool.unused < MOST_UNUSED and not call.done:poll() then pool.unused[#pool.unused + 1] = call end
     return
   end
@@ -203,7 +210,7 @@ local IN_A_SIMULATION = "%s: a simulation, whose time is virtual, cannot call a 
   .. "pass the function itself"
 
 -- Puts a call's job.
-local function submit(pool, call, value, gets_channel)
+local function submit(pool, call, value, kind)
   if is_simulation() then raise(IN_A_SIMULATION:format(pool.caller)) end
   local number = pool.last + 1
   call.number, call.value, pool.last = number, value, number
@@ -212,7 +219,7 @@ local function submit(pool, call, value, gets_channel)
     pool.receiver = guard.started(guard.go(receiver_died, pool, receive, pool), "threads")
   end
   look_after(pool)
-  local ok, accepted = pcall(put, pool.jobs, { number, value, gets_channel })
+  local ok, accepted = pcall(put, pool.jobs, { number, value, kind })
   if ok and accepted then return end
   if pool.calls[number] == call then forget(pool, call) end
   if ok and pool.ended ~= nil then
@@ -229,16 +236,19 @@ end
 ---of rn.pipeline_async, the function gets a channel in place of it, and this returns at once.
 ---@param value any
 ---@param result? runnel.Channel<any>
+---@param begun? function called as begun(timer) when the job begins
+---@param timer? any
 ---@return any
-function Pool:__call(value, result)
-  if result ~= nil then return submit(self, { pool = self, number = 0, value = nil, to = result }, value, true) end
-  local call <close> = table.remove(self.unused)
-    or setmetatable({ pool = self, number = 0, value = nil, done = chan(1), answer = nil, to = nil }, Call)
-  submit(self, call, value)
+function Pool:__call(value, result, begun, timer)
+  if result ~= nil then return submit(self, { pool = self, number = 0, value = nil, to = result }, value, "channel") end
+  local call <close> = table.remove(self.unused) or setmetatable({ pool = self, number = 0, value = nil,
+    done = chan(1), answer = nil, to = nil, begun = nil, timer = nil }, Call)
+  call.begun, call.timer = begun, timer
+  submit(self, call, value, begun and "timed")
   take(call.done)
   local answer = call.answer
   if answer[3] then
-    far.keep(answer[2], answer[4])
+    more.keep(answer[2], answer[4])
     error(answer[2], 0)
   end
   return answer[2]
@@ -273,8 +283,8 @@ local function report_slow(pool)
       end
     end
   end
-  io.stderr:write(("runnel: %s: closing the pool has waited %g s for jobs that have not ended:%s\n"):format(
-    pool.results[1]:name(), pools.patience / 1000, table.concat(lines)))
+  io.stderr:write(("runnel: %s: closing the pool has waited %s s for jobs that have not ended:%s\n"):format(
+    pool.results[1]:name(), decimal.format("%g", pools.patience / 1000), table.concat(lines)))
 end
 
 local SlowReport = { __close = function(report) core.cancel(report.block) end }
@@ -289,6 +299,8 @@ function Pool:close()
   local _ <close> = block and setmetatable({ block = block }, SlowReport) or nil
   for _, result in ipairs(self.results) do result:take() end
 end
+
+limit.mark_later(Pool)
 
 Pool.__close = Pool.close
 Pool.__name = "pool of threads"

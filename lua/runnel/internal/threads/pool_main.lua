@@ -2,8 +2,8 @@
 ---runnel.internal.threads.pool describes the messages.
 
 local core = require "runnel.core"
-local far = require "runnel.internal.threads.far"
 local guard = require "runnel.internal.guard"
+local more = require "runnel.internal.errors.more"
 local sendable = require "runnel.internal.sendable"
 local stuck = require "runnel.internal.errors.stuck"
 local thread_function = require "runnel.internal.threads.thread_function"
@@ -33,7 +33,7 @@ local RAISED_NIL = "a job of a pool of threads has raised nil"
 local function traceback_of(err, trace)
   if not trace then return nil end
   trace = trace:match "^(.*)\n\t%[C%]: in %l+ 'xpcall'" or trace
-  return ("in %s, %s"):format(internal.thread_name, far.add(err, trace))
+  return ("in %s, %s"):format(internal.thread_name, more.add(err, trace))
 end
 
 -- The error of a job as its caller gets it.
@@ -81,6 +81,16 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     bell:offer(true) -- if it is full, the receiver has not yet handled an earlier ring
   end
 
+  -- Says that a job begins, without delay: its caller measures the time.
+  local function tell_begin(number)
+    local message = { number, false, false }
+    if answers:offer(message) == nil then
+      ring()
+      put(answers, message)
+    end
+    ring()
+  end
+
   -- Sends the message of a job that started then.
   local function answer(message, started)
     local time = now()
@@ -96,12 +106,12 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     if not may_wait or last_answer > previous + SHORT then ring() end
   end
 
-  local function send(number, started, value, more, second)
-    local is_sent, err = pcall(answer, { number, value, more, second }, started)
+  local function send(number, started, value, rest, second)
+    local is_sent, err = pcall(answer, { number, value, rest, second }, started)
     if is_sent then return end
     local path = type(err) == "string" and err:match "^%a+: value%[2%](.*)"
     if not path then error(err, 0) end
-    local why = more == true and internal.error_text(value) or "threads: result" .. path
+    local why = rest == true and internal.error_text(value) or "threads: result" .. path
     answer({ number, why, true }, 0)
   end
 
@@ -190,8 +200,12 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
       local number = job[1]
       if note_taken(number) then
         self.number = number
-        if job[3] then do_async(self, number, begin_job(number), job[2])
-        else do_sync(self, number, begin_job(number), job[2]) end
+        if job[3] == "channel" then
+          do_async(self, number, begin_job(number), job[2])
+        else
+          if job[3] then tell_begin(number) end
+          do_sync(self, number, begin_job(number), job[2])
+        end
         self.number = false
       end
       yield() -- the job may have been short, and have started others

@@ -2,6 +2,7 @@
 
 local bytecode = require "runnel.internal.threads.bytecode"
 local core = require "runnel.core"
+local sendable = require "runnel.internal.sendable"
 local internal = core.internal
 
 local start = {}
@@ -44,9 +45,15 @@ local function driver_module()
   end
 end
 
----Receives the unhandled errors of a thread.
+---Receives the unhandled errors of a thread. Cancelling its go block cancels the thread; a new go block then receives
+---the errors until the thread has ended.
 ---@class runnel.internal.Receiver
 ---@field block? runnel.Channel<any> its go block
+---@field is_over boolean the thread has ended
+---@field take function takes a report: internal.listen for a thread of a pool, which may wait for jobs for ever
+---@field origin any names its go block
+---@field status userdata of the thread
+---@field name string of the thread
 ---@field number integer in the order in which the threads were started
 ---@field reports runnel.Channel<table>
 ---@field result runnel.Channel<any> what the thread's function returns
@@ -67,10 +74,14 @@ function Receiver:hear(report, err)
   end
 end
 
--- Called when the receiver's go block ends: because the thread has ended, or to end the thread.
-function Receiver:__close()
-  receivers[self] = nil
-  self.control:close()
+-- Called when the receiver's go block ends: because the thread has ended, or with the reason for which it is cancelled.
+function Receiver:__close(reason)
+  if reason ~= nil then self.control:close(sendable(reason)) else self.control:close() end
+  if self.is_over or reason == nil then
+    receivers[self] = nil
+  else
+    self:begin()
+  end
 end
 
 -- The state is closed.
@@ -78,14 +89,19 @@ function Receiver:__gc()
   if receivers[self] then start.finish() end
 end
 
--- The go block of a receiver. `take` is internal.listen for a thread of a pool, which may wait for jobs forever.
--- Cancelling this go block ends the thread.
-local function receive(take, receiver)
+-- The go block of a receiver.
+local function receive(receiver)
   local self <close> = receiver
   repeat
-    local report, err = take(self.reports)
+    local report, err = self.take(self.reports)
     self:hear(report, err)
   until report == nil
+  self.is_over = true
+end
+
+function Receiver:begin()
+  self.block = core.go(receive, self)
+  internal.stands_for(internal.started(self.block, self.origin), self.status, self.name, self.result)
 end
 
 ---At the end of the program: ends its threads and reports their unhandled errors. May run inside a go block, where no
@@ -142,10 +158,12 @@ function start.thread(job, where, caller, ...)
   if not status then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
   if job.trace then job.trace.started:offer(true) end
   started = started + 1
-  local receiver = setmetatable({ number = started, reports = reports, result = result, control = control }, Receiver)
-  receiver.block = core.go(receive, caller == "thread" and reports.take or internal.listen, receiver)
+  local receiver = setmetatable({
+    number = started, reports = reports, result = result, control = control, is_over = false, status = status,
+    name = job.name, origin = internal.origin(caller), take = caller == "thread" and reports.take or internal.listen,
+  }, Receiver)
   receivers[receiver] = true
-  internal.stands_for(internal.started(receiver.block, caller), status, job.name)
+  receiver:begin()
   return result, receiver.block
 end
 

@@ -17,10 +17,15 @@ local thread_function = require "runnel.internal.threads.thread_function"
 ---@field driver? string the module of the driver
 ---@field seed integer for the scheduler's random choices
 ---@field name string of the thread, for messages
----@field control runnel.Channel<any> closed when the thread is to end
+---@field control runnel.Channel<any> closed when the thread is to end: with a reason for which it is cancelled, or
+---without one when the state that has started it ends
 ---@field result runnel.Channel<any> gets what the function returns
 ---@field reports runnel.Channel<table> gets the thread's unhandled errors
 ---@field trace? runnel.internal.threads.trace_threads if threads are recorded
+
+-- The outermost function of the go block that calls the thread's function. It does not belong to the library, so the go
+-- block counts as one that the program has started: if it is cancelled, each later wait raises the reason.
+local OF_PROGRAM <const> = assert(load("(...)()", "=thread"))
 
 ---@param job runnel.ThreadJob
 return function(job)
@@ -41,7 +46,7 @@ return function(job)
   local recorder = job.trace and require "runnel.internal.tracing.recorder"
   if recorder then recorder.join(job.trace) end
   local has_returned = false
-  local main = rn.go(function()
+  local main = rn.go(OF_PROGRAM, function()
     rn.rename(job.name)
     local traceback
     local ok, value, problem = xpcall(function()
@@ -51,7 +56,8 @@ return function(job)
       return err
     end)
     if ok and value ~= nil then ok, value = pcall(result.put, result, value) end
-    if not ok then fail(value, traceback)
+    if not ok and core.internal.is_cancelled(value) then result:close(sendable(value))
+    elseif not ok then fail(value, traceback)
     elseif value == nil and problem ~= nil then result:close(sendable(problem)) end
     has_returned = true
   end):name(job.name)
@@ -59,7 +65,8 @@ return function(job)
   local stopped = rn.chan()
   core.internal.on_close(job.control, function()
     core.internal.thread_stops = true
-    stopped:close()
+    local _, reason = job.control:poll()
+    if reason == nil then stopped:close() else rn.cancel(main, reason) end
   end)
   local ok, err
   repeat

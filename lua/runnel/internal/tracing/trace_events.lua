@@ -4,6 +4,7 @@
 ---Events are pairs of B and E. (X events have a begin and a duration; rounded apart, they overlap.) The clock is read
 ---once per resume, so the events of one run are spread evenly over it: their order is exact, their times are not.
 
+local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local short = require "runnel.internal.short"
 
@@ -25,6 +26,9 @@ local events = {}
 function events.quote(text) return assert(json.encode(short.utf8(text))) end
 
 local quote = events.quote
+
+-- A time as an event has it.
+local function microseconds(ns) return decimal.format("%.3f", ns / 1000) end
 
 ---Surveys a part: which messages its records put and take, which go blocks run, all names, and how many values were put
 ---and taken before the first record.
@@ -101,8 +105,8 @@ end
 
 -- One end of an arrow.
 function Output:arrow(phase, process, track, ns, id, name)
-  self:event(('{"ph":"%s","pid":%d,"tid":%d,"ts":%.3f,"cat":"%s","name":"%s","id":"%s"%s}'):format(phase, process,
-    track, ns / 1000, name, name, id, phase == "f" and ',"bp":"e"' or ""))
+  self:event(('{"ph":"%s","pid":%d,"tid":%d,"ts":%s,"cat":"%s","name":"%s","id":"%s"%s}'):format(phase, process,
+    track, microseconds(ns), name, name, id, phase == "f" and ',"bp":"e"' or ""))
 end
 
 -- The arrows of messages on shared channels. The times of two threads within their runs are not exact, so a take may
@@ -140,8 +144,8 @@ Writer.__index = Writer
 
 -- An event of a track, with these further fields.
 function Writer:event(phase, track, ns, name, more)
-  self.out:event(('{"ph":"%s"%s,"pid":%d,"tid":%d,"ts":%.3f,"cat":"go","name":%s}'):format(phase, more or "",
-    self.process, track, ns / 1000, quote(name)))
+  self.out:event(('{"ph":"%s"%s,"pid":%d,"tid":%d,"ts":%s,"cat":"go","name":%s}'):format(phase, more or "",
+    self.process, track, microseconds(ns), quote(name)))
 end
 
 -- One end of an arrow inside of the part.
@@ -180,7 +184,7 @@ function Writer:count(kind, ch, seq, how, ns)
     if not known[PUT] or not known[TAKE] then return end
     values = math.max(known[PUT] - known[TAKE], 0)
   end
-  self.out:event(('{"ph":"C","pid":%d,"ts":%.3f,"name":%s,"args":{"values":%d}}'):format(self.process, ns / 1000,
+  self.out:event(('{"ph":"C","pid":%d,"ts":%s,"name":%s,"args":{"values":%d}}'):format(self.process, microseconds(ns),
     quote(self:channel(ch)), values))
 end
 

@@ -35,7 +35,10 @@ local function what_next(worker, one, is_cancelled)
     if one.block then excuse(one.block, err) end
     one.err, one.block, one.cancelled, worker.late = late_error(late, err), false, false, false
   end
-  if worker.dropped then return nil end
+  if worker.dropped then
+    if one.block and pool.lost and pool.lost(one) then excuse(one.block, err) end
+    return nil
+  end
   if err == jobs.FINISHED and (pool.is_source or phase == "take") then return "end" end
   if phase == "job" and one.tries < pool.tries and (late or not is_cancelled) then
     worker.tried = one.tries

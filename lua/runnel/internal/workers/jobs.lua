@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
+local limit = require "runnel.internal.workers.limit"
 local taking = require "runnel.internal.workers.taking"
 
 local sleep, yield, put = core.sleep, core.yield, core.internal.moving.put
@@ -52,12 +53,13 @@ function jobs.call(worker, value)
   local job = pool.job
   local result, output
   if pool.renews_put then pool:renew_put(worker) end
-  if pool.limit then pool.limit:begin(worker) end
+  local begun = pool.begins_later and limit.begun
+  if pool.limit and not begun then pool.limit:begin(worker) end
   worker.tries_again = worker.tried + 1 < pool.tries
   if pool.is_source then result, output = job(worker.put, worker.state)
-  elseif pool.is_step then result, output = job(value, worker.put, worker.state)
+  elseif pool.is_step then result, output = job(value, worker.put, worker.state, begun, worker)
   else
-    result, output = job(value)
+    if begun then result, output = job(value, nil, begun, worker) else result, output = job(value) end
     if output ~= nil then output = jobs.raise_if_nil(result, output) end
   end
   worker.deadline, worker.tried, worker.tries_again = false, 0, false

@@ -1,6 +1,7 @@
 ---The time limit of the jobs of a pool: one go block cancels the workers whose job is late.
 
 local core = require "runnel.core"
+local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.rn.timed_out"
 
@@ -20,7 +21,21 @@ local NANOSECOND = 1e-6 -- in ms: the clock's unit. The difference of two equal 
 local Limit = {}
 Limit.__index = Limit
 
-local limit = {}
+local limit = {
+  -- The functions whose jobs begin later than the call, and the metatables of such objects.
+  later = setmetatable({}, { __mode = "k" }),
+}
+
+---Notes that the jobs of a function, or of all objects with that metatable, begin later than the call: those of a pool
+---of threads, which wait for a thread. Its last two arguments are `begun` and a timer; it calls begun(timer) when the
+---job begins.
+---@param f function|table
+function limit.mark_later(f) limit.later[f] = true end
+
+---Whether the jobs of a function begin later than the call.
+---@param f any
+---@return boolean
+function limit.is_later(f) return limit.later[f] or limit.later[getmetatable(f) or false] or false end
 
 ---@param what string
 ---@param ms number
@@ -55,7 +70,7 @@ local function watch(self)
       sleep(left)
     else
       worker.deadline = false
-      worker.late = timed_out.new(("%s had not ended after %s ms"):format(self.what, self.ms))
+      worker.late = timed_out.new(("%s had not ended after %s ms"):format(self.what, decimal.text(self.ms)))
       cancel(worker.block, worker.late)
     end
     worker = next_late(self)
@@ -73,6 +88,10 @@ function Limit:begin(worker)
   self.before.after, self.before = worker, worker
   if not self.watcher then self.watcher = hide(guard.go(forget, self, watch, self)) end -- so no program cancels it
 end
+
+---The same as `begin`, as a function for a job that begins later.
+---@param worker runnel.internal.Worker
+function limit.begun(worker) worker.pool.limit:begin(worker) end
 
 ---Called when no jobs are left.
 function Limit:stop()

@@ -2,6 +2,7 @@
 
 local api = require "runnel.sim.nats.api"
 local consumers = require "runnel.sim.nats.consumer"
+local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local remove = require "runnel.sim.remove"
 local streams = require "runnel.sim.nats.stream"
@@ -127,7 +128,7 @@ end
 ---@param kept table what the server keeps
 ---@param ms number
 function jetstream.elect(kept, ms)
-  kept.world:tell { what = ("JetStream has no leader for %.14g ms"):format(ms) }
+  kept.world:tell { what = ("JetStream has no leader for %s ms"):format(decimal.format("%.14g", ms)) }
   kept.led_at = kept.world:time() + ms
   for _, stream in ipairs(kept.streams) do
     for _, consumer in ipairs(stream.consumers) do consumer.pulls = {} end

@@ -1,5 +1,7 @@
 ---NATS' protocol, for both sides of a simulated connection: lines, some with headers and a body behind them.
 
+local decimal = require "runnel.internal.decimal"
+
 local protocol = {}
 
 local find, match, sub = string.find, string.match, string.sub
@@ -7,7 +9,7 @@ local find, match, sub = string.find, string.match, string.sub
 -- ---- headers ----
 
 local function add_line(lines, name, value)
-  if math.type(value) == "float" then value = ("%.14g"):format(value) end
+  if math.type(value) == "float" then value = decimal.format("%.14g", value) end
   lines[#lines + 1] = ("%s: %s\r\n"):format(name, value)
 end
 

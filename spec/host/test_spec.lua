@@ -1,0 +1,114 @@
+local process = require "spec.support.process"
+
+local runnel = process.runnel
+
+describe("runnel test", function()
+  local dir
+  setup(function() dir = process.directory() end)
+  teardown(function() dir:remove() end)
+
+  -- Runs a spec; returns the counts in busted's last line, which tests had errors, and the whole result.
+  local function test(text, options)
+    dir:write("some_spec.lua", 'local rn = require "runnel"\n' .. text)
+    local result = process.run(dir.path, ("%s %s test --output=plainTerminal some_spec.lua"):format(runnel,
+      options or ""))
+    local failed = {}
+    for name in result.out:gmatch "\nError [^\n]*\n([^\n]*)" do failed[#failed + 1] = name end
+    return result.out:match "[^\n]* pending", failed, result
+  end
+
+  -- A go block raises: where it is started -> the lines of the spec, and the tests that have errors.
+  local PLACES = {
+    { "a test that does not wait", [[
+      it("one", function() rn.go(error, "lost") end)
+      it("two", function() rn.yield() end)
+    ]], "1 success / 0 failures / 1 error / 0 pending", { "one" } },
+    { "a test that does not wait, after several hand-offs", [[
+      it("one", function()
+        local ch = rn.chan()
+        rn.go(function() for i = 1, 50 do ch:put(i) end ch:close() end)
+        rn.go(function() for _ in ch do end error "lost" end)
+      end)
+      it("two", function() rn.yield() end)
+    ]], "1 success / 0 failures / 1 error / 0 pending", { "one" } },
+    { "a go block of a test that does not wait", [[
+      it("one", function() rn.go(function() rn.go(function() rn.yield() rn.go(error, "lost") end) end) end)
+    ]], "0 successes / 0 failures / 1 error / 0 pending", { "one" } },
+    { "the last test", [[
+      it("one", function() end)
+      it("two", function() rn.go(function() assert.equal(1, 2) end) end)
+    ]], "1 success / 0 failures / 1 error / 0 pending", { "two" } },
+    { "a test that raises itself", [[
+      it("one", function() rn.go(error, "lost") error "its own" end)
+    ]], "0 successes / 0 failures / 2 errors / 0 pending", { "one", "one" } },
+    { "a test that fails itself", [[
+      it("one", function() rn.go(error, "lost") assert.equal(1, 2) end)
+    ]], "0 successes / 1 failure / 1 error / 0 pending", { "one" } },
+    { "a test that is pending", [[
+      it("one", function() rn.go(error, "lost") pending "later" end)
+    ]], "0 successes / 0 failures / 1 error / 1 pending", { "one" } },
+    { "before_each", [[
+      before_each(function() rn.go(error, "lost") end)
+      it("one", function() end)
+    ]], "0 successes / 0 failures / 1 error / 0 pending", { "one" } },
+    { "after_each", [[
+      after_each(function() rn.go(error, "lost") end)
+      it("one", function() end)
+    ]], "1 success / 0 failures / 1 error / 0 pending", { "one" } },
+    { "finally", [[
+      it("one", function() finally(function() rn.go(error, "lost") end) end)
+    ]], "1 success / 0 failures / 1 error / 0 pending", { "one" } },
+    { "teardown", [[
+      describe("some", function()
+        teardown(function() rn.go(error, "lost") end)
+        it("one", function() end)
+      end)
+    ]], "1 success / 0 failures / 1 error / 0 pending", { "some" } },
+    { "an earlier test, which has left it waiting", [[
+      it("one", function() rn.go(function() rn.sleep(5) error "lost" end) end)
+      it("two", function() rn.sleep(20) end)
+    ]], "2 successes / 0 failures / 1 error / 0 pending", { "one" } },
+    { "two go blocks of a test", [[
+      it("one", function() rn.go(error, "lost") rn.go(error, "lost, too") end)
+    ]], "0 successes / 0 failures / 1 error / 0 pending", { "one" } },
+  }
+  for _, options in ipairs { "", "--sim" } do
+    for _, place in ipairs(PLACES) do
+      local what, text, counts, names = table.unpack(place)
+      it(("%s gives an error that nobody took to the test of its go block, which was started in %s"):format(options,
+        what):match "^ ?(.*)", function()
+        local got, failed, result = test(text, options)
+        assert.equal(counts, got)
+        assert.same(names, failed)
+        assert.matches("which nobody took: ", result.out)
+        assert.equal(1, result.status)
+      end)
+    end
+  end
+
+  it("names all errors that nobody took", function()
+    local _, _, result = test [[ it("one", function() rn.go(error, "lost") rn.go(error, "lost, too") end) ]]
+    assert.matches("took: lost\n.*took: lost, too\n", result.out)
+  end)
+
+  it("leaves an error to whoever takes it later: of a fixture, and in a handler", function()
+    local counts = test [[
+      local failed
+      setup(function() failed = rn.go(error, "for a test") end)
+      it("one", function() assert.equal("for a test", select(2, failed:take())) end)
+      it("two", function() assert.is_nil(rn.go(error, "taken"):take()) end)
+      it("three", function() rn.on_error(function() end) rn.go(error, "heard") end)
+      it("four", function() rn.go(error, "heard") end)
+    ]]
+    assert.equal("4 successes / 0 failures / 0 errors / 0 pending", counts)
+  end)
+
+  it("ends where a go block of a test goes on for ever without waiting", function()
+    local counts = test [[
+      it("one", function() rn.go(function() while true do rn.yield() end end) end)
+      it("two", function() end)
+      it("three", function() os.exit(0) end)
+    ]]
+    assert.is_nil(counts) -- it has come to the last test, which ends the program
+  end)
+end)
