@@ -239,9 +239,10 @@ static void resume(Loop *loop, Transfer *t) {
   int paused = (t->no_receive ? CURLPAUSE_RECV : 0) | (t->no_send ? CURLPAUSE_SEND : 0);
   client_unlock(t->client);
   CURLcode code = curl_easy_pause(t->easy, paused); /* may call on_body */
-  if (code == CURLE_OK || code == CURLE_BAD_FUNCTION_ARGUMENT) return; /* the latter: it has no connection now */
-  if (t->refusal) finish_transfer(loop, t, code); /* seldom covered: on_body has just refused it */
-  else loop->is_broken = true;                    /* seldom covered: see fail_all */
+  if (code == CURLE_OK) return;
+  if (code == CURLE_BAD_FUNCTION_ARGUMENT) return; /* it has no connection at the moment */
+  if (t->refusal) finish_transfer(loop, t, code);  /* seldom covered: on_body has just refused it */
+  else loop->is_broken = true;                     /* seldom covered: see fail_all */
 }
 
 /* The next transfer with requests of Lua, and the requests; NULL if there is none. */
