@@ -563,13 +563,15 @@ rock:
 install-rock:
 	$(THEN) install-c-modules $(if $(filter runnel,$(ROCK)),install-lua-modules) INSTALLED='$(C_OF_ROCK)' BUILD=build/rock
 
-# A release: the archive of the last commit, which builds without git, its checksum, and the changes of this version.
+# A release: the archive of the last commit, which builds without git, its checksum, and the changes of this version. In
+# an unpacked archive, which is no repository, it is an archive of the files there.
 DIST = $(BUILD)/dist/runnel-$(VERSION)
 .PHONY: dist
 dist: ## write the source archive of the last commit, its checksum and the release notes into build/dist/
-	@git diff --quiet HEAD || echo 'note: uncommitted changes are not in the archive'
+	@[ ! -e .git ] || git diff --quiet HEAD || echo 'note: uncommitted changes are not in the archive'
 	@rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist
-	$(Q)git archive --format=tar.gz --prefix=runnel-$(VERSION)/ -o $(DIST).tar.gz HEAD
+	$(Q)if [ -e .git ]; then git archive --format=tar.gz --prefix=runnel-$(VERSION)/ -o $(DIST).tar.gz HEAD; \
+	  else tar -czf $(DIST).tar.gz --exclude=./build --transform='s,^[.],runnel-$(VERSION),' .; fi
 	$(Q)cd $(BUILD)/dist && sha256sum runnel-$(VERSION).tar.gz >runnel-$(VERSION).tar.gz.sha256
 	$(Q)$(LUA) scripts/release_notes.lua $(VERSION) <CHANGELOG.md >$(DIST).md
 	@echo 'written: $(DIST).tar.gz, its checksum (.sha256), and the release notes $(DIST).md'

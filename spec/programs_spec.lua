@@ -13,7 +13,8 @@ describe("programs that no spec runs", function()
           -- An upper-case letter begins what Go exports, and nats.c is a library.
           for field in text:gmatch("%f[%w_.:/]" .. name .. "%.(%l[%w_]+) ?[({\"]") do
             calls = calls + 1
-            if fields[field] == nil then wrong[#wrong + 1] = ("%s: %s.%s of %s"):format(path, name, field, module) end
+            local loads, value = pcall(function() return fields[field] end) -- nor where that needs one
+            if loads and value == nil then wrong[#wrong + 1] = ("%s: %s.%s of %s"):format(path, name, field, module) end
           end
         end
       end

@@ -410,7 +410,8 @@ check-container: ## build the image of packaging/Containerfile by buildah, and u
 	$(SETUP) container
 	@scripts/check_container
 
-# Finds dependencies that the packages on this machine hide. SUITE names releases of Debian, such as bookworm trixie.
+# Finds dependencies that the packages on this machine hide. SUITE names releases of Debian, such as bookworm trixie, or
+# a release and a Lua, as unstable/lua5.4.
 .PHONY: check-fresh
 check-fresh: ## demo, tests and installation in a minimal Debian root, by chroot; as root
 	$(SETUP) fresh

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/setup.h"
+#include "errors/error.h"
 #include "lifetimes/root.h"
 
 /* Closes all variables of a coroutine, protected. Lua 5.4.6 renamed the function. */
@@ -173,6 +174,7 @@ int go_close_start(lua_State *L, Sched *S, Go *go) {
   if (status != LUA_OK && !S->closer) {
     lua_xmove(co, L, 1);
     lua_replace(L, top - 2);
+    error_name_overflow(L, status, top - 2);
   }
   lua_settop(co, 0);
   lua_settop(L, top);

@@ -207,6 +207,19 @@ bool error_defer_interrupt(lua_State *L) {
   return is_interrupt;
 }
 
+/* Protected. */
+static int push_overflow(lua_State *L) {
+  lua_pushliteral(L, "stack overflow");
+  return 1;
+}
+
+void error_name_overflow(lua_State *L, int status, int at) {
+  if (LIKELY(status != LUA_ERRERR)) return;
+  lua_pushcfunction(L, push_overflow);
+  (void)lua_pcall(L, 0, 1, 0);
+  lua_replace(L, at);
+}
+
 bool error_pcall(lua_State *L, int nargs, int nresults, const char *inside) {
   int base = lua_gettop(L) - nargs;
   lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
@@ -217,6 +230,7 @@ bool error_pcall(lua_State *L, int nargs, int nresults, const char *inside) {
   int status = lua_pcall(L, nargs, nresults, base);
   S->inside = outer;
   lua_remove(L, base);
+  error_name_overflow(L, status, base);
   return status == LUA_OK;
 }
 
@@ -249,6 +263,7 @@ static int describe_death(lua_State *L) {
 }
 
 void error_describe_death(lua_State *L, int at, bool is_cancelled) {
+  error_name_overflow(L, lua_status(((const Go *)lua_touserdata(L, at))->alt.co), at - 1);
   lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);
   lua_pushvalue(L, at);
   lua_pushboolean(L, is_cancelled);

@@ -38,6 +38,11 @@ bool error_defer_interrupt(lua_State *L);
    `inside`. Returns whether there was no error. */
 bool error_pcall(lua_State *L, int nargs, int nresults, const char *inside);
 
+/* The error at index `at` has this status. After an overflow of the stack Lua often says only "error in error handling":
+   always if a finalizer runs at that moment, and the core has one in each cycle of the collector. Then an error that says
+   what has happened replaces it, or the one of memory. Does not raise. */
+void error_name_overflow(lua_State *L, int status, int at);
+
 /* Reports the error on top of L, which is popped, with the traceback that was kept of it, as one of the channel at index
    `at`. Never raises. */
 void error_report_of(lua_State *L, int at);
@@ -46,7 +51,7 @@ void error_report_of(lua_State *L, int at);
 bool error_call(lua_State *L, int nargs, const char *inside, int at);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is unchanged; if memory runs out, nil
-   instead of either. Its userdata is at index `at`. Three go blocks get no traceback: a cancelled one, because it would
+   instead of either. Its userdata is at index `at`, below that its error: that of an overflow is made to say so. Three go blocks get no traceback: a cancelled one, because it would
    take long; one that raises while its variables are being closed, because that error comes from elsewhere; and one
    whose traceback is never shown. */
 void error_describe_death(lua_State *L, int at, bool is_cancelled);

@@ -28,7 +28,7 @@ static int64_t used(void) {
 }
 
 static void set_period(ProfileTimer *timer, int64_t ns) {
-  struct timespec period = {.tv_sec = ns / NS, .tv_nsec = ns % NS};
+  struct timespec period = {.tv_sec = (time_t)(ns / NS), .tv_nsec = (long)(ns % NS)};
   timer->present = ns;
   (void)timer_settime(timer->timer, 0, &(struct itimerspec){period, period}, NULL); /* accepts every period */
 }

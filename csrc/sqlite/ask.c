@@ -25,9 +25,9 @@ static const char *copy_string(lua_State *L, int at, char **memory, size_t *size
 
 /* The number of bytes that the argument at an index needs in Job.memory. */
 static size_t size_of(lua_State *L, int at) {
-  if (lua_type(L, at) == LUA_TSTRING) return lua_rawlen(L, at) + 1;
+  if (lua_type(L, at) == LUA_TSTRING) return (size_t)lua_rawlen(L, at) + 1;
   if (lua_type(L, at) != LUA_TTABLE) return 0;
-  size_t size = lua_rawgeti(L, at, 1) == LUA_TSTRING ? lua_rawlen(L, -1) + 1 : 0;
+  size_t size = lua_rawgeti(L, at, 1) == LUA_TSTRING ? (size_t)lua_rawlen(L, -1) + 1 : 0;
   lua_pop(L, 1);
   return size;
 }
@@ -63,7 +63,7 @@ static void read_value(lua_State *L, int at, Value *value, char **memory) {
    name. Returns the memory behind them, of `more` bytes; NULL if there is none. */
 static char *copy(lua_State *L, Job *job, bool named, int first, int top, size_t more) {
   size_t n = (size_t)(top - first + 1) / (named ? 2 : 1), size = n * sizeof(Value) + more;
-  if (lua_isstring(L, 3)) size += lua_rawlen(L, 3) + 1;
+  if (lua_isstring(L, 3)) size += (size_t)lua_rawlen(L, 3) + 1;
   for (int at = first; at <= top; at++) size += size_of(L, at);
   job->memory = calloc(1, size + 1);
   if (!job->memory) return NULL;

@@ -79,7 +79,7 @@ static bool prepare(Tls *tls, const char *host) {
   BIO *bio = pipe_bio(tls->setup->method, &tls->pipe);
   if (!bio) return false;
   SSL_set_bio(tls->ssl, bio, bio);
-  (void)SSL_set_app_data(tls->ssl, (char *)tls);
+  if (SSL_set_app_data(tls->ssl, (char *)tls) != 1) return false; /* verify_certificate needs it */
   if (tls->setup->is_server) {
     SSL_set_accept_state(tls->ssl);
     return true;

@@ -42,8 +42,7 @@ static bool configure(Setup *setup, Why *why) {
   X509_VERIFY_PARAM_set_hostflags(SSL_CTX_get0_param(ssl), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
   bool ok = SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1;
   if (setup->is_server) {
-    ok = ok && SSL_CTX_set_cipher_list(ssl, CIPHERS) == 1 && set_groups(ssl);
-    tickets_use(ssl, &setup->tickets);
+    ok = ok && SSL_CTX_set_cipher_list(ssl, CIPHERS) == 1 && set_groups(ssl) && tickets_use(ssl, &setup->tickets);
   }
   ok = ok && SSL_CTX_set_session_id_context(ssl, (const unsigned char *)"runnel", sizeof "runnel" - 1) == 1;
   return ok || why_of_openssl(why, "TLS");

@@ -99,7 +99,6 @@ static int set_keys(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER
   return ok ? result : -1;
 }
 
-void tickets_use(SSL_CTX *ssl, Tickets *tickets) {
-  (void)SSL_CTX_set_app_data(ssl, (char *)tickets);
-  (void)SET_CALLBACK(ssl, set_keys);
+bool tickets_use(SSL_CTX *ssl, Tickets *tickets) {
+  return SSL_CTX_set_app_data(ssl, (char *)tickets) == 1 && SET_CALLBACK(ssl, set_keys) == 1;
 }

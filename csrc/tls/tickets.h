@@ -31,8 +31,8 @@ bool tickets_init(Tickets *tickets);
 /* Erases the keys. */
 void tickets_free(Tickets *tickets);
 
-/* Makes the sessions of `ssl` use these keys, which must outlive them. */
-void tickets_use(SSL_CTX *ssl, Tickets *tickets);
+/* Makes the sessions of `ssl` use these keys, which must outlive them; false if there is no memory. */
+bool tickets_use(SSL_CTX *ssl, Tickets *tickets);
 
 /* Copies the key for new tickets, after replacing it if it is too old; false if the system gives no random bytes. */
 bool tickets_newest(Tickets *tickets, TicketKey *to);

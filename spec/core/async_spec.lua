@@ -1,6 +1,5 @@
 local rn = require "runnel"
 local finalizers = require "spec.support.finalizers"
-local overflow = require "spec.support.overflow"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 
@@ -294,8 +293,10 @@ describe("callbacks", function()
 
   it("that overflow the stack have a traceback, too", within(function()
     local function endless() return 1 + endless() end
+    collectgarbage "stop" -- Lua 5.4.9 keeps no traceback if a finalizer runs meanwhile
     local reports = heard(function() rn.chan(1):put_async(1, endless) end)
-    assert.is_true(overflow.is(reports[1].err), reports[1].err)
+    collectgarbage "restart"
+    assert.matches("stack overflow", reports[1].err)
     assert.matches("^stack traceback:.*'endless'.*skipping.*put_async", reports[1].trace)
   end))
 

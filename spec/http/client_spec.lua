@@ -756,9 +756,9 @@ describe("the client of runnel.http", function()
     it("sends lengths that differ, which is an error; the same one twice is none", function()
       local head = "HTTP/1.1 %s\r\nContent-Length: 2\r\nX: y\r\ncontent-length: %s\r\n\r\nokay"
       for _, length in ipairs { "4", "02", "2, 4", "2," } do
-        fails("headers Content%-Length that differ", answering(head:format("200 OK", length)))
+        fails("Content%-Length", answering(head:format("200 OK", length))) -- libcurl may refuse them first
       end
-      fails("headers Content%-Length that differ", answering(head:format("302 Found\r\nLocation: /", "4")))
+      fails("Content%-Length", answering(head:format("302 Found\r\nLocation: /", "4")))
       fails("Content%-Length", answering "HTTP/1.1 200 OK\r\nContent-Length: 2, 4\r\n\r\nokay")
       assert.equal("ok", assert(http.get(answering(head:format("200 OK", "2")))).body)
     end)

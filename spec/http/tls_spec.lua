@@ -70,6 +70,27 @@ describe("the client of runnel.http with TLS", function()
     assert.matches("public key", err)
   end)
 
+  it("goes on while servers leave many connections half closed, which libcurl closes in the background", function()
+    local folder <close> = tls.folder()
+    local conns, port = assert(uv.listen("127.0.0.1", 0,
+      { tls = { cert = folder.path .. "/cert", key = folder.path .. "/key" } }))
+    local held = {}
+    rn.go(function()
+      for conn in conns do
+        held[#held + 1] = conn -- it is read no more, so that the client's close_notify has no answer
+        rn.go(function()
+          local chunks, head = conn:read(), ""
+          while not head:find "\r\n\r\n$" do head = head .. assert(chunks:take()) end
+          conn:write "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+        end)
+      end
+    end)
+    local opts = { cainfo = folder.path .. "/ca", forbid_reuse = true, connect_timeout = CONNECT }
+    for _ = 1, 40 do assert.equal("hello", assert(http.get(("https://localhost:%d/"):format(port), opts)).body) end
+    conns:close()
+    for _, conn in ipairs(held) do conn:close() end
+  end)
+
   it("tells a body that ends with the connection from one that was cut", function()
     local folder <close> = tls.folder()
     local port, server <close> = tls.serve(tls.s_server(folder, "-tls1_2")) -- luacheck: ignore 211

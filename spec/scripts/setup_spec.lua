@@ -3,8 +3,8 @@
 local process = require "spec.support.process"
 
 describe("scripts/setup", function()
-  -- Runs it on a system that has only these commands, and apt-get and apt-cache as given.
-  local function setup(set, apt_get, apt_cache)
+  -- Runs it on a system that has only these commands, and apt-get and apt-cache as given; `before`: shell code.
+  local function setup(set, apt_get, apt_cache, before)
     local dir <close> = process.directory()
     dir:write("apt-get", "#!/bin/sh\n" .. apt_get)
     dir:write("apt-cache", "#!/bin/sh\n" .. apt_cache)
@@ -18,6 +18,7 @@ describe("scripts/setup", function()
       printf '#!/bin/sh\nexec "$@"\n' >sudo
       chmod +x sudo
       here=$PWD
+      ]] .. (before or "") .. "\n" .. [[
       PATH=$here CC=cc LUA=lua5.4 sh scripts/setup ]] .. set .. [[
 
       status=$?
@@ -59,5 +60,20 @@ describe("scripts/setup", function()
     local result = setup("fresh", apt_get "", "exit 100")
     assert.same({ 0, "debootstrap\n" }, { result.status, result.out })
     assert.matches("this system has no package of debootstrap", result.err, 1, true)
+  end)
+
+  -- What a minimal system lacks for `make deb`, in a repository or an unpacked archive.
+  it("installs what building Debian's packages needs", function()
+    local function installed(environment)
+      local result = setup("deb", "exit 100", "", environment)
+      assert.equal(1, result.status)
+      return result.err:match "setup: installing([^\n]*)" .. " "
+    end
+    for name in ("debhelper build-essential pkg-config"):gmatch "%S+" do
+      assert.is_truthy(installed(""):find(" " .. name .. " ", 1, true), name)
+    end
+    assert.is_nil(installed(""):find(" git ", 1, true))
+    assert.is_truthy(installed("mkdir .git"):find(" git ", 1, true))
+    assert.is_truthy(installed("export DEB_BUILD_PROFILES=pkg.runnel.lua5.5"):find(" liblua5.5-dev ", 1, true))
   end)
 end)

@@ -482,6 +482,11 @@ local SCRIPTS = {
   end,
 }
 
+-- What libuv does before 1.53, and the world's answer: a reset that it sees together with the last data was an end.
+local BEFORE_1_53 = {
+  ["data that has arrived before a reset"] = { "nil, 4, kept", "ECONNRESET, 4, kept" },
+}
+
 describe("the luv of a simulated world", function()
   if not has_luv then return pending "luv is not installed" end
   before_each(stage.open)
@@ -494,6 +499,8 @@ describe("the luv of a simulated world", function()
     it("does what luv does: " .. name, function()
       local expected = on_luv(SCRIPTS[name])
       assert.is_true(#expected > 0)
+      local change = luv.version() < 0x013500 and BEFORE_1_53[name]
+      if change then expected = expected:gsub(change[1], change[2]) end
       assert.equal(expected, in_world(SCRIPTS[name]))
     end)
   end

@@ -224,7 +224,10 @@ describe("runnel.uv with TLS", function()
       a:close()
       local text, err = all(b:read())
       assert.equal("a half", text)
-      assert.matches("^127.0.0.1:%d+: the connection was cut: it has ended without TLS's close_notify", err)
+      -- A connection with unread bytes, such as tickets of the server, is reset; libuv before 1.53 says that it ended.
+      if not err:find "^127.0.0.1:%d+: ECONNRESET" then
+        assert.matches("^127.0.0.1:%d+: the connection was cut: it has ended without TLS's close_notify", err)
+      end
       b:close()
     end)
 

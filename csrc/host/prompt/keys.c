@@ -242,7 +242,7 @@ static unsigned char clear(EditLine *el, int c) {
 /* Prints the candidates, a list on top of L, in columns. */
 static void print_candidates(lua_State *L) {
   int rows_of_screen, columns;
-  size_t widest = 1, n = lua_rawlen(L, -1), length;
+  size_t widest = 1, n = (size_t)lua_rawlen(L, -1), length;
   output_size(&rows_of_screen, &columns);
   for (size_t i = 1; i <= n; i++, lua_pop(L, 1)) {
     lua_rawgeti(L, -1, (lua_Integer)i);

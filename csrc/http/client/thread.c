@@ -4,6 +4,7 @@
    CURLMOPT_TIMERFUNCTION). The thread polls these sockets and the wakeup, and tells libcurl which of them are ready.
    With curl_multi_perform, which needs none of this, libcurl checks every transfer each time: with 64 of them at once
    that takes twice the CPU time, and more with each further one. */
+#define CURL_DISABLE_DEPRECATION /* curl_multi_socket_all is discouraged, not obsolete: see look_for_lost */
 #include <limits.h>
 #include <locale.h>
 #include <poll.h>
@@ -23,14 +24,14 @@ enum { IDLE_MS = 60000 };
 /* How long to wait before Lua is notified again, if there was no memory for that. */
 enum { AGAIN_MS = 10 };
 
+/* How long a transfer whose request is not sent may be left to libcurl alone, in ms. See look_for_lost. */
+enum { LOOK_MS = 5000 };
+
 /* The most connections that are kept. */
 enum { KEPT_CONNECTIONS = 256 };
 
 /* For how many names libcurl may wait at once. */
 enum { RESOLVING = 1000 };
-
-/* The most sockets of a transfer: two attempts to connect, and the pipe of a thread that resolves the name. */
-enum { SOCKETS_EACH = 4 };
 
 /* Requests of HTTP/2 share connections from this release of libcurl on. Older ones forget to pass on data for some of
    the transfers that share one: 7.88 does. 8.14.1 does not: it has passed the specs, with many of them paused. */
@@ -38,7 +39,7 @@ enum { SHARES_SINCE = 0x080e01 };
 
 /* A socket of libcurl; and, in no relation to it, one that is ready. */
 typedef struct Socket {
-  curl_off_t connection; /* the connection of the socket: see connection_of */
+  curl_off_t connection; /* the connection of the socket: see connection_of; negative: none */
   curl_off_t waste;      /* bytes received, less what transfers have allowed for; see WASTE_MAX */
   struct pollfd ready;   /* copied from `polls`, which libcurl changes */
 } Socket;
@@ -50,21 +51,49 @@ typedef struct Loop {
   Socket *sockets;      /* [i] belongs to polls[i]; the ready ones are from 0 on */
   size_t count;         /* number of sockets */
   size_t capacity;      /* how many elements of both arrays there is memory for */
-  size_t kept;          /* capacity that transfers under way may need */
   int64_t due;          /* deadline of libcurl's next call, in ms of the monotonic clock; INT64_MAX: never */
+  int64_t look;         /* deadline of look_for_lost, while there are transfers */
   List active;          /* libcurl's transfers */
   bool is_used;         /* there was a transfer since the multi handle was made */
+  bool is_broken;       /* a function of libcurl, or on_socket, has failed: the multi handle is of no more use */
   bool shares;          /* transfers may share connections */
 } Loop;
 
-/* Identifies the connection of a transfer: by libcurl's number; or, if transfers share none, by the transfer. */
+/* The transfer of an easy handle; NULL if libcurl has made the handle for itself. */
+static Transfer *transfer_of(CURL *easy) {
+  Transfer *t = NULL;
+  (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&t);
+  return t;
+}
+
+/* Identifies the connection of a transfer: by libcurl's number; or, if transfers share none, by the transfer. Negative if
+   there is none (yet), as for NULL. */
 static curl_off_t connection_of(const Loop *loop, const Transfer *t) {
-  return loop->shares ? t->connection : (curl_off_t)(intptr_t)t;
+  if (!t) return -1;
+  return loop->shares ? t->connection : (curl_off_t)(uintptr_t)t;
 }
 
 /* ---- what libcurl calls ---- */
 
-/* CURLMOPT_SOCKETFUNCTION. A socket's data is its place in `polls`. */
+/* Makes memory for one more socket. How many there are depends on more than the transfers: libcurl also waits for its own
+   wakeup, and for connections whose transfers have ended and that it closes in the background. */
+static bool make_room(Loop *loop) {
+  size_t needed = loop->count + 2, capacity = loop->capacity;
+  struct pollfd *polls = (struct pollfd *)grow(loop->polls, &capacity, needed, sizeof *polls);
+  if (!polls) return false;
+  loop->polls = polls;
+  Socket *sockets = (Socket *)grow(loop->sockets, &loop->capacity, needed, sizeof *sockets);
+  if (!sockets) return false;
+  loop->sockets = sockets;
+  return true;
+}
+
+/* Records that the multi handle is of no more use, if a function of libcurl has failed. */
+static void note(Loop *loop, CURLMcode code) {
+  if (code != CURLM_OK) loop->is_broken = true;
+}
+
+/* CURLMOPT_SOCKETFUNCTION. A socket's data is its place in `polls`. After -1 libcurl works on nothing any more. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *socket_data) {
   Loop *loop = (Loop *)data;
   uintptr_t at = (uintptr_t)socket_data;
@@ -79,15 +108,16 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *s
     return 0;
   }
   if (!at) {
-    if (loop->count + 1 == loop->capacity) return -1; /* uncovered: transfer_begin has made room */
+    if (!make_room(loop)) {
+      loop->is_broken = true;
+      return -1;
+    }
     at = ++loop->count;
     loop->sockets[at].waste = 0;
     (void)curl_multi_assign(loop->multi, fd, (void *)at);
   }
   loop->polls[at] = (struct pollfd){.fd = fd};
-  Transfer *t = NULL;
-  (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&t);
-  loop->sockets[at].connection = connection_of(loop, t);
+  loop->sockets[at].connection = connection_of(loop, transfer_of(easy));
 #if LIBCURL_VERSION_NUM >= 0x080200
   if (loop->shares) (void)curl_easy_getinfo(easy, CURLINFO_CONN_ID, &loop->sockets[at].connection); /* a new one, too */
 #endif
@@ -174,37 +204,19 @@ static void settle(Socket *socket, Transfer *t) {
 /* Removes it from libcurl. */
 static void remove_transfer(Loop *loop, Transfer *t) {
   curl_off_t connection = connection_of(loop, t);
-  (void)curl_multi_remove_handle(loop->multi, t->easy);
+  note(loop, curl_multi_remove_handle(loop->multi, t->easy));
   for (size_t i = 1; i <= loop->count; i++) {
     if (loop->sockets[i].connection == connection) settle(&loop->sockets[i], t);
   }
   list_remove(&loop->active, &t->active);
-  loop->kept -= SOCKETS_EACH;
-}
-
-/* Makes memory for the sockets of one more transfer. */
-static bool make_room(Loop *loop) {
-  size_t needed = loop->kept + SOCKETS_EACH + 1, capacity = loop->capacity;
-  struct pollfd *polls = (struct pollfd *)grow(loop->polls, &capacity, needed, sizeof *polls);
-  if (!polls) return false;
-  loop->polls = polls;
-  Socket *sockets = (Socket *)grow(loop->sockets, &loop->capacity, needed, sizeof *sockets);
-  if (!sockets) return false;
-  loop->sockets = sockets;
-  loop->kept += SOCKETS_EACH;
-  return true;
 }
 
 static void begin_transfer(Loop *loop, Transfer *t) {
   if (!loop->multi) make_multi(loop);
-  bool has_room = loop->multi && make_room(loop);
   loop->is_used = true;
-  if (has_room && curl_multi_add_handle(loop->multi, t->easy) == CURLM_OK) {
-    list_append(&loop->active, &t->active);
-    return;
-  }
-  if (has_room) loop->kept -= SOCKETS_EACH;
-  end_transfer(t, CURLE_OUT_OF_MEMORY);
+  if (!loop->active.first) loop->look = clock_ms() + LOOK_MS;
+  if (loop->multi && curl_multi_add_handle(loop->multi, t->easy) == CURLM_OK) list_append(&loop->active, &t->active);
+  else end_transfer(t, CURLE_OUT_OF_MEMORY);
 }
 
 /* Ends one of libcurl's transfers. */
@@ -219,7 +231,7 @@ static void close_multi(Loop *loop) {
   loop->multi = NULL;
   loop->count = 0;
   loop->due = INT64_MAX;
-  loop->is_used = false;
+  loop->is_used = loop->is_broken = false;
 }
 
 /* Ends all transfers, since libcurl has failed for lack of memory: it does not name the failed one, does not end it,
@@ -237,8 +249,9 @@ static void resume(Loop *loop, Transfer *t) {
   client_unlock(t->client);
   CURLcode code = curl_easy_pause(t->easy, paused); /* may call on_body */
   if (code == CURLE_OK) return;
-  if (t->refusal) finish_transfer(loop, t, code); /* seldom covered: on_body has just refused it */
-  else fail_all(loop);                            /* seldom covered: see above */
+  if (code == CURLE_BAD_FUNCTION_ARGUMENT) return; /* it has no connection at the moment */
+  if (t->refusal) finish_transfer(loop, t, code);  /* seldom covered: on_body has just refused it */
+  else loop->is_broken = true;                     /* seldom covered: see fail_all */
 }
 
 /* The next transfer with requests of Lua, and the requests; NULL if there is none. */
@@ -268,6 +281,7 @@ static void do_asked(Loop *loop) {
     } else {
       resume(loop, t);
     }
+    if (loop->is_broken) fail_all(loop);
   }
 }
 
@@ -276,10 +290,8 @@ static void end_done(Loop *loop) {
   int left = 0;
   CURLMsg *message;
   while ((message = curl_multi_info_read(loop->multi, &left)) != NULL) {
-    Transfer *t = NULL;
-    CURLcode code = message->data.result; /* removing the transfer frees the message */
-    (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&t);
-    finish_transfer(loop, t, code);
+    Transfer *t = transfer_of(message->easy_handle);
+    if (t) finish_transfer(loop, t, message->data.result); /* which frees the message */
   }
 }
 
@@ -287,8 +299,10 @@ static void end_done(Loop *loop) {
 
 /* For how long to poll, in ms; -1: without limit. */
 static int patience(const Loop *loop) {
-  if (loop->due == INT64_MAX) return !loop->active.first && loop->is_used ? IDLE_MS : -1;
-  int64_t left = loop->due - clock_ms();
+  int64_t due = loop->due;
+  if (loop->active.first && due > loop->look) due = loop->look;
+  if (due == INT64_MAX) return loop->is_used ? IDLE_MS : -1;
+  int64_t left = due - clock_ms();
   return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
@@ -325,6 +339,7 @@ static bool refuse_waste(Loop *loop, Socket *socket) {
 static bool count_bytes(Loop *loop, size_t at) {
   Socket *socket = &loop->sockets[at];
   int n = 0;
+  if (socket->connection < 0) return true; /* no server is at its other end */
   if (socket->waste > WASTE_MAX && refuse_waste(loop, socket)) return false;
   if (ioctl(loop->polls[at].fd, FIONREAD, &n) == 0) socket->waste += n;
   return true;
@@ -334,25 +349,39 @@ static bool count_bytes(Loop *loop, size_t at) {
 static void work(Loop *loop) {
   size_t nready = 0;
   int running = 0;
-  CURLMcode code = CURLM_OK;
   for (size_t i = 1; i <= loop->count; i++) {
     if (!loop->polls[i].revents) continue;
     if ((loop->polls[i].revents & POLLIN) && !count_bytes(loop, i)) return; /* the next poll reports the others again */
     loop->sockets[nready++].ready = loop->polls[i];
   }
-  for (size_t i = 0; i < nready && code == CURLM_OK; i++) {
+  for (size_t i = 0; i < nready && !loop->is_broken; i++) {
     int what = 0, fd = loop->sockets[i].ready.fd, events = loop->sockets[i].ready.revents;
     if (events & (POLLIN | POLLHUP)) what |= CURL_CSELECT_IN;
     if (events & POLLOUT) what |= CURL_CSELECT_OUT;
     if (events & (POLLERR | POLLNVAL)) what |= CURL_CSELECT_ERR;
-    code = curl_multi_socket_action(loop->multi, fd, what, &running);
+    note(loop, curl_multi_socket_action(loop->multi, fd, what, &running));
   }
-  if (code == CURLM_OK && loop->due <= clock_ms()) {
+  if (!loop->is_broken && loop->due <= clock_ms()) {
     loop->due = INT64_MAX;
-    code = curl_multi_socket_action(loop->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    note(loop, curl_multi_socket_action(loop->multi, CURL_SOCKET_TIMEOUT, 0, &running));
   }
   end_done(loop);
-  if (code != CURLM_OK) fail_all(loop);
+}
+
+/* Makes libcurl work on all its transfers, if one of them has not sent its request although there was time for that:
+   libcurl may have forgotten it. It works on several transfers in one call, which tells the result of the last one only:
+   of a transfer that cannot start for lack of memory, while a later one can, nobody hears. */
+static void look_for_lost(Loop *loop) {
+  int64_t now = clock_ms();
+  if (!loop->active.first || now < loop->look) return;
+  loop->look = now + LOOK_MS;
+  for (Link *link = loop->active.first; link; link = list_next(&loop->active, link)) {
+    if (CONTAINER_OF(link, Transfer, active)->requests) continue;
+    int running = 0;
+    note(loop, curl_multi_socket_all(loop->multi, &running));
+    end_done(loop);
+    return;
+  }
 }
 
 /* Whether kept connections must be closed now. */
@@ -371,7 +400,9 @@ void *thread_run(void *data) {
   locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
   if (utf8) (void)uselocale(utf8);
   Loop loop = {.client = (Client *)data, .due = INT64_MAX};
+#if LIBCURL_VERSION_NUM >= 0x080200 /* else nothing tells which connection a transfer uses */
   loop.shares = curl_version_info(CURLVERSION_NOW)->version_num >= SHARES_SINCE;
+#endif
   Wakeup *wakeup = loop.client->thread.wakeup;
   struct pollfd alone = {0}; /* as long as there is no array */
   while (!thread_ends(&loop.client->thread)) {
@@ -387,6 +418,8 @@ void *thread_run(void *data) {
     if (polls[0].revents) (void)wakeup_consume(wakeup);
     if (n == 0 && !loop.active.first && loop.due == INT64_MAX) close_multi(&loop);
     else if (loop.multi) work(&loop);
+    look_for_lost(&loop);
+    if (loop.is_broken) fail_all(&loop);
   }
   while (loop.active.first) {
     Transfer *t = CONTAINER_OF(loop.active.first, Transfer, active);

@@ -34,7 +34,7 @@ void tally_push(lua_State *L, const Tally *tally) {
   lua_setfield(L, -2, "statuses");
   lua_pushinteger(L, tally->running);
   lua_setfield(L, -2, "running");
-  lua_pushnumber(L, (lua_Number)tally->ns / NS);
+  lua_pushnumber(L, (lua_Number)tally->ns / (lua_Number)NS);
   lua_setfield(L, -2, "seconds");
   lua_createtable(L, TALLY_TIMES + 1, 0);
   uint64_t sum = 0;

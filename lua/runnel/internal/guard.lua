@@ -111,12 +111,20 @@ function guard.go_while_open(chs, give_up, fed, f, ...) return guard.go(give_up,
 
 local function with_traceback(err) return { err = err, trace = debug.traceback(nil, 2) } end
 
+---The error and the traceback from the result of `guard.handler`.
+---@param first any
+---@return any err
+---@return string? trace
+function guard.failure(first)
+  if type(first) == "table" then return first.err, first.trace end
+  -- Lua's own message: after a stack overflow, or without memory, it may not run the handler.
+  return first == "error in error handling" and "stack overflow" or first, nil
+end
+
 -- Returns the error and its traceback. If the error is the cancellation of this go block, raises it again: the go block
 -- must end.
 local function caught(first)
-  local err, trace = first, nil
-  -- After a stack overflow Lua does not run the message handler; the error is then Lua's own message.
-  if type(first) == "table" then err, trace = first.err, first.trace end
+  local err, trace = guard.failure(first)
   if is_cancelled(err) then error(err, 0) end
   return err, trace
 end
@@ -124,7 +132,7 @@ end
 ---The message handler for errors of user functions; `guard.caught` unpacks its result.
 guard.handler = with_traceback
 
----The error and the traceback from the result of `guard.handler`, or from Lua's own message.
+---As guard.failure, but raises the cancellation of this go block again.
 guard.caught = caught
 
 local function reported(what, ok, first, ...)

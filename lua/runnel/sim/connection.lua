@@ -96,14 +96,7 @@ function pump(self)
         self.arrived = {}
       end
       make_room(self, #data)
-      -- libuv takes a reset that it sees together with the last data for the end.
-      local ends = self.broken and #self.arrived == 0
       handle.on_read(nil, data)
-      local on_read = ends and handle.on_read
-      if on_read then
-        handle.on_read = nil
-        on_read(nil, nil)
-      end
     elseif self.err then
       local on_read, err = handle.on_read, self.err
       handle.on_read, self.err = nil, nil

@@ -150,8 +150,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     elseif is_ok then
       send(number, started, result)
     else
-      local err, trace = result, nil -- not guard.caught: a job cancelled because it waited forever has failed
-      if type(result) == "table" then err, trace = result.err, result.trace end
+      local err, trace = guard.failure(result) -- not guard.caught: a job cancelled because it waited forever has failed
       send_error(number, started, err, traceback_of(err, trace))
     end
   end

@@ -3,6 +3,7 @@
 local rn = require "runnel"
 local core = require "runnel.core"
 local bytecode = require "runnel.internal.threads.bytecode"
+local guard = require "runnel.internal.guard"
 local sendable = require "runnel.internal.sendable"
 local stuck = require "runnel.internal.errors.stuck"
 local thread_function = require "runnel.internal.threads.thread_function"
@@ -48,16 +49,14 @@ return function(job)
   local has_returned = false
   local main = rn.go(OF_PROGRAM, function()
     rn.rename(job.name)
-    local traceback
     local ok, value, problem = xpcall(function()
       return thread_function(job)(table.unpack(job.args, 1, job.args.n))
-    end, function(err)
-      traceback = debug.traceback(nil, 2)
-      return err
-    end)
+    end, guard.handler)
     if ok and value ~= nil then ok, value = pcall(result.put, result, value) end
-    if not ok and core.internal.is_cancelled(value) then result:close(sendable(value))
-    elseif not ok then fail(value, traceback)
+    local err, traceback
+    if not ok then err, traceback = guard.failure(value) end
+    if not ok and core.internal.is_cancelled(err) then result:close(sendable(err))
+    elseif not ok then fail(err, traceback)
     elseif value == nil and problem ~= nil then result:close(sendable(problem)) end
     has_returned = true
   end):name(job.name)
