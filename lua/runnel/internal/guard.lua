@@ -111,14 +111,19 @@ function guard.go_while_open(chs, give_up, fed, f, ...) return guard.go(give_up,
 
 local function with_traceback(err) return { err = err, trace = debug.traceback(nil, 2) } end
 
+---An error for which Lua may not have run a message handler, as after a stack overflow: what it was, in place of Lua's
+---own message.
+---@param err any
+---@return any err
+function guard.in_words(err) return err == "error in error handling" and "stack overflow" or err end
+
 ---The error and the traceback from the result of `guard.handler`.
 ---@param first any
 ---@return any err
 ---@return string? trace
 function guard.failure(first)
   if type(first) == "table" then return first.err, first.trace end
-  -- Lua's own message: after a stack overflow, or without memory, it may not run the handler.
-  return first == "error in error handling" and "stack overflow" or first, nil
+  return guard.in_words(first), nil
 end
 
 -- Returns the error and its traceback. If the error is the cancellation of this go block, raises it again: the go block

@@ -412,9 +412,10 @@ local function member_ended(m, block, returns, err)
     if block.number == 1 then s.results = { returns } end
   else
     if block.number == 1 then s.body_error = err end
-    if not s.raises and err ~= block.cancelled_with then
+    if err ~= block.cancelled_with then
+      local is_first = not s.raises -- its report tells of later errors, which have none of their own
       fail_scope(s, err)
-      if not s.cancelled then cancel_all(m, s, err) end
+      if is_first and not s.cancelled then cancel_all(m, s, err) end
       block.cancelled_with = err
     end
   end
