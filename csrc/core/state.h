@@ -85,8 +85,9 @@ typedef struct World {
   const struct SimRules *rules; /* of a simulation (sim_rules.h), else NULL */
   struct Explore *explore;      /* what makes the choices of a search (sim/explore.h), or NULL */
   int64_t steps_ns;   /* what the steps of `explore` add to the time of a trace, since virtual time stands still */
-  uint32_t busy;      /* steps of a simulation since time has jumped (sim/busy.h), */
-  int64_t busy_since; /* to this time, or has passed by these steps */
+  uint32_t busy;      /* steps of a simulation since time has jumped to busy_since, or has passed (sim/busy.h) */
+  uint32_t busy_unit; /* of steps: BUSY_UNIT, or a part of the limit of a search's run */
+  int64_t busy_since; /* when it did */
   uint32_t stride;    /* resumes between two looks at the clock; adapts to how long go blocks run */
   uint32_t left;      /* resumes until the next look */
   int64_t looked;     /* when the loop last looked at the clock, in ns */

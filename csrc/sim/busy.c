@@ -6,18 +6,13 @@
 #include "blocks/timer.h"
 #include "errors/error.h"
 #include "errors/inspect.h"
-#include "sim/explore.h"
 
 enum {
   FREE = 5,        /* units without a jump until time begins to pass */
   MOST = 500,      /* units without a jump until it is a livelock */
-  UNIT = 20000,    /* steps; within each further unit, a step takes twice as long */
-  UNITS = 50,      /* of a search: as many are in the limit of a run's steps */
   FIRST_NS = 1000, /* how long a step takes in the first unit after FREE */
   DOUBLINGS = 40
 };
-
-static uint32_t unit(const World *w) { return w->explore ? w->explore->limit / UNITS + 1 : UNIT; }
 
 /* Counts steps. Time that has moved by itself begins the count anew. */
 static void count(World *w, uint32_t n) {
@@ -30,9 +25,9 @@ static void count(World *w, uint32_t n) {
 
 /* Lets as much time pass as the last step takes, not beyond `until`. Returns false if that is none. */
 static bool pass(World *w, int64_t until) {
-  uint32_t free = FREE * unit(w);
+  uint32_t free = FREE * w->busy_unit;
   if (LIKELY(w->busy <= free)) return false;
-  uint32_t doublings = (w->busy - free) / unit(w);
+  uint32_t doublings = (w->busy - free) / w->busy_unit;
   int64_t now = w->clock.virtual_ns;
   now = clock_after(now, (int64_t)FIRST_NS << (doublings < DOUBLINGS ? doublings : DOUBLINGS));
   clock_jump(&w->clock, now < until ? now : until);
@@ -40,7 +35,7 @@ static bool pass(World *w, int64_t until) {
   return true;
 }
 
-static bool is_too_long(const World *w) { return UNLIKELY(!w->explore && w->busy > MOST * UNIT); }
+static bool is_too_long(const World *w) { return UNLIKELY(!w->explore && w->busy > MOST * BUSY_UNIT); }
 
 void busy_add(Sched *S, uint32_t n) {
   if (S->world.clock.is_virtual && !S->world.explore) count(&S->world, n);
@@ -50,7 +45,7 @@ void busy_read(lua_State *L, Sched *S) {
   World *w = &S->world;
   if (LIKELY(!w->clock.is_virtual)) return;
   count(w, 1);
-  if (is_too_long(w)) luaL_error(L, "the clock was read %d times, and nothing has waited meanwhile", MOST * UNIT);
+  if (is_too_long(w)) luaL_error(L, "the clock was read %d times, and nothing has waited meanwhile", MOST * BUSY_UNIT);
   (void)pass(w, INT64_MAX);
 }
 

@@ -9,6 +9,10 @@
 
 #include "core/state.h"
 
+/* Steps; within each further unit without a jump, a step takes twice as long. As many units are in the limit of steps of
+   a search's run. */
+enum { BUSY_UNIT = 20000, BUSY_UNITS = 50 };
+
 /* How many steps a yield, or a sleep or timeout of 0 ms, adds to its resume. */
 enum { BUSY_POLL = 4 };
 

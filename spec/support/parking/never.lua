@@ -42,8 +42,8 @@ local never = {
   tls = "conn:tls_info tls.client tls.server context:reload uv.listen",
   tracing = "rn.trace rn.graph rn.traceparent g:dot g:mermaid g:text",
   transducers = [[xf.completing xf.map xf.map_indexed xf.filter xf.remove xf.keep xf.mapcat xf.cat xf.take
-    xf.take_while xf.drop xf.drop_while xf.take_nth xf.dedupe xf.distinct xf.interpose xf.partition_all xf.partition_by xf.comp
-    rn.reduced rn.is_reduced]],
+    xf.take_while xf.drop xf.drop_while xf.take_nth xf.dedupe xf.distinct xf.interpose xf.partition_all
+    xf.partition_by xf.comp rn.reduced rn.is_reduced]],
   websocket = "req:websocket conn:read conn:writer conn:close conn.protocol conn.code conn.reason",
 }
 
