@@ -137,10 +137,9 @@ for _, at in ipairs(places) do
         end)
         rn.sleep(pause)
         pause = pause * 1.2 + 0.01
-        local was_put = is_put
         rn.cancel(block, "the reason")
         local _, err = block:take()
-        assert.equal(not was_put and "the reason" or nil, err)
+        assert.equal(not is_put and "the reason" or nil, err)
       end
     end))
 

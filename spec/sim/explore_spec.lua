@@ -1,6 +1,7 @@
 local core = require "runnel.core"
 local rn = require "runnel"
 local sim = require "runnel.sim"
+local patience = require "spec.support.patience"
 local stage = require "spec.support.stage"
 
 -- The message with which an exploration fails.
@@ -766,12 +767,13 @@ describe("sim.explore finds what goes on for ever:", function()
   end
 
   it("two go blocks that wait only for each other, and a livelock that needs some choices", function()
+    local limits = { seconds = 60 * patience.factor() }
     local err = message(function()
       local a, b = rn.chan(), rn.chan()
       rn.go(function() while true do a:put(b:take()) end end)
       b:put(1)
       while true do b:put(a:take()) end
-    end)
+    end, limits)
     assert.matches("livelock: .*takes from chan explore_spec.lua:%d+", err)
     err = message(function()
       local a, b, is_first = rn.chan(), rn.chan(), nil
@@ -783,7 +785,7 @@ describe("sim.explore finds what goes on for ever:", function()
         b:put(1)
         while true do b:put(a:take()) end
       end
-    end)
+    end, limits)
     assert.matches("livelock: .*schedule = \"[%dx,]*1:%x+\"", err)
   end)
 

@@ -78,15 +78,16 @@ end
 
 -- Calls f(req) in the function of a server, for a request with a body that comes late.
 local function in_request(s, f)
-  local lib, body, err = require "runnel.http", rn.chan(), nil
+  local lib, body, is_called, err = require "runnel.http", rn.chan(), rn.chan(), nil
   local server <close> = assert(lib.serve(s.free_port, function(req)
+    is_called:close()
     local ok, problem = pcall(f, req)
     err = not ok and problem or nil
     return 200
   end, { host = "127.0.0.1" }))
   rn.go(function()
     body:put "["
-    rn.sleep(20)
+    is_called:take()
     body:put "1]"
     body:close()
   end)
@@ -98,7 +99,7 @@ http["http-server req:body"] = function(s, call) in_request(s, function(req) cal
 http["http-server req:json"] = function(s, call) in_request(s, function(req) call(req.json, req) end) end
 http["http-server server:drain"] = function(s, call)
   local lib = require "runnel.http"
-  local server = assert(lib.serve(s.free_port, function() rn.sleep(20) return 200 end, { host = "127.0.0.1" }))
+  local server = assert(lib.serve(s.free_port, function() rn.sleep(300) return 200 end, { host = "127.0.0.1" }))
   local got = rn.go(lib.get, server.url)
   rn.sleep(10)
   call(server.drain, server)
