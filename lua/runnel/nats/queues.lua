@@ -52,9 +52,10 @@ local function all_of(conn, verb, field)
   return list
 end
 
--- Asks all workers and stages. Returns a function that waits for the answers and returns a list for each queue's name.
+-- Asks all workers and stages. Returns a function that waits for the answers, and returns a list for each queue's name,
+-- and a list of silent readers.
 local function ask_all(conn, ms, question)
-  local inbox, found, quiet = conn:inbox(), {}, core.timeout(ms or patience.workers_answer)
+  local inbox, found, silent, quiet = conn:inbox(), {}, {}, core.timeout(ms or patience.workers_answer)
   local ended = core.chan()
   local ch, err = conn:subscribe(inbox, { encoding = "raw" }, function(data, _, _, _, status)
     local report = data ~= "" and json.decode(data)
@@ -66,6 +67,10 @@ local function ask_all(conn, ms, question)
       local list = found[member.queue] or {}
       found[member.queue], list[#list + 1] = list, member
     end
+    for _, one in ipairs(type(report.silent) == "table" and report.silent or {}) do
+      one.host, one.pid, one.program = report.host, report.pid, report.program
+      silent[#silent + 1] = one
+    end
   end)
   if not ch then return nil, err end
   conn:publish(who.SUBJECT, question and assert(json.encode(question)) or "", { encoding = "raw", reply = inbox })
@@ -73,7 +78,8 @@ local function ask_all(conn, ms, question)
     core.alts { ended, quiet }
     ch:close()
     for _, list in pairs(found) do shared.sort_workers(list) end
-    return found
+    shared.sort_workers(silent)
+    return found, silent
   end
 end
 
@@ -159,10 +165,11 @@ end
 local function is_own(name) return name:find "^runnel%-%l+%-" and not names.stage_of(name) or name:find "^KV_" end
 
 ---All queues of the server (of the account), sorted by name: a table for each. Waits up to `ms` for the programs'
----answers about their workers; later answers are missing.
+---answers about their workers; later answers are missing. The field `silent` of the list has the sources, stages and
+---workers that hear nothing.
 ---@param conn runnel.nats.Connection
 ---@param ms? number how long to wait for them (500)
----@return runnel.nats.Queue[]? queues, string? err
+---@return runnel.queue.List? queues, string? err
 function queues.queues(conn, ms)
   if ms ~= nil then check.ms(ms, 1, "queues: ms") end
   local answers, problem = ask_all(conn, ms)
@@ -176,7 +183,8 @@ function queues.queues(conn, ms)
     if letters then dead[letters] = stream.state.messages end
     if not is_own(name) then queues_of(conn, stream, list) end
   end)
-  local workers = answers()
+  local workers, silent = answers()
+  list.silent = silent
   for _, queue in ipairs(list) do
     queue.workers = workers[queue.name] or {}
     queue.given_up = dead[queue.kind == "jobs" and queue.name or queue.consumer] or 0

@@ -43,6 +43,21 @@ local Queue = {}
 ---@field redelivered? integer starts of what was delivered before
 ---@field paused boolean
 
+---A source, a stage or a worker that has heard nothing for some seconds, though it has asked for messages.
+---@class runnel.queue.Silent
+---@field what string "source", "stage" or "serve"
+---@field stream string
+---@field consumer? string nil for a source without a name
+---@field host string
+---@field pid integer
+---@field program? string the script's name
+---@field ms integer for how long
+---@field why string
+
+---@class runnel.queue.List
+---@field [integer] runnel.queue.Queue
+---@field silent? runnel.queue.Silent[] nil for a store
+
 ---The name of the program's script, or nil.
 ---@return string?
 function queues.program()

@@ -65,16 +65,31 @@ local function worker_lines(queue, has_all)
   return lines
 end
 
----Formats queues as a table. With `workers`, also the workers, each with the call that has run longest; or with all
----calls.
----@param list runnel.nats.Queue[]
+-- Those that hear nothing.
+local function silent_lines(list)
+  local lines = {}
+  for i, one in ipairs(list) do
+    lines[i] = ("  %s:%d %s, %s %s, for %s: %s"):format(one.host or "?", one.pid or 0, one.program or "",
+      one.what or "?", one.consumer and one.stream .. "/" .. one.consumer or one.stream or "?",
+      short.duration(one.ms or 0), one.why or "?")
+  end
+  if lines[1] then table.insert(lines, 1, "no messages for now:") end
+  return lines
+end
+
+---Formats queues as a table, and below it those that hear nothing. With `workers`, also the workers, each with the call
+---that has run longest; or with all calls.
+---@param list runnel.queue.List
 ---@param workers? boolean|"all"
 ---@return string[] lines
 function queue_view.queues(list, workers)
-  if #list == 0 then return { "there are no queues" } end
-  local rows = { HEAD }
+  local lines, rows, silent = { "there are no queues" }, { HEAD }, silent_lines(list.silent or {})
   for i, queue in ipairs(list) do rows[i + 1] = queue_row(queue) end
-  local lines = width.columns(rows, NUMBERS)
+  if #list > 0 then lines = width.columns(rows, NUMBERS) end
+  if silent[1] then
+    lines[#lines + 1] = ""
+    add_all(lines, silent)
+  end
   if not workers then return lines end
   for _, queue in ipairs(list) do
     if #queue.workers > 0 then

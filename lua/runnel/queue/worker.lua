@@ -314,7 +314,10 @@ function worker.start(opts)
   local ok, err = self.keeper:open {
     n = self.n,
     room = function() return self:room() end,
-    take = function(message) take(self, message) end,
+    take = function(message)
+      self.told.silent = nil -- the next silence is reported as well
+      take(self, message)
+    end,
     answered = function(message) self:answered(message) end,
     silent = function(why) self:tell(("no %ss for now: %s"):format(self.task.unit, why), "silent") end,
     over = function(reason, is_lost) over(self, reason, is_lost) end,

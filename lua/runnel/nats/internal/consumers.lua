@@ -3,6 +3,10 @@
 ---If nats-server 2.9.10 makes a consumer while it still makes the stream for another program, the consumer may have no
 ---queue for its messages. It then counts messages as delivered, again and again, but sends none, and the API does not
 ---show the fault. So `ensure` sends the consumer a request that only the consumer itself can answer.
+---
+---To make a consumer anew, `ensure` deletes it, so that its position is lost. It does so only if that position is the
+---first: a consumer that has worked does not have the fault, and may be silent because a server of the cluster is frozen
+---or has a full disk. Other processes with the consumer go on with the new one (runnel.nats.internal.reader).
 
 local jetstream = require "runnel.nats.internal.jetstream"
 local timed_out = require "runnel.rn.timed_out"
@@ -17,17 +21,33 @@ local TIMES <const> = 3
 -- A request for a message that every server refuses: its heartbeat interval is longer than its expiry.
 local REFUSED <const> = '{"batch":1,"expires":1000000,"idle_heartbeat":1000000000}'
 
--- Whether the consumer fails to answer twice while the server confirms that it exists. (Otherwise the connection may be
--- lost, or a cluster may have no leader.)
+-- Policies of a consumer that begins at the same message whenever it is made.
+local BEGINS_THERE <const> = { all = true, by_start_sequence = true, by_start_time = true }
+
+-- Whether nothing is lost if the consumer is deleted and made anew.
+local function is_unused(info)
+  if info.ack_floor and info.ack_floor.consumer_seq > 0 then return false end -- something was acknowledged
+  local delivered = info.delivered and info.delivered.consumer_seq or 0
+  return BEGINS_THERE[info.config.deliver_policy or "all"] or delivered == 0 and (info.num_pending or 0) == 0
+end
+
+-- Whether the consumer fails to answer twice while the server confirms that it exists, and that it is unused. (Otherwise
+-- the connection may be lost, or a cluster may have no leader.)
 local function is_mute(conn, verb, info)
   for _ = 1, 2 do
     local answer, err = conn:request("$JS.API.CONSUMER.MSG.NEXT." .. verb, REFUSED, patience.consumer_answer,
       { encoding = "raw", until_reconnect = true })
     if answer or not timed_out.is_timeout(err) then return false end
     local now = jetstream.request(conn, "CONSUMER.INFO." .. verb)
-    if not now or now.created ~= info.created then return false end
+    if not now or now.created ~= info.created or not is_unused(now) then return false end
+    if now.cluster and not now.cluster.leader then return false end -- it is being elected, and nobody can answer
   end
   return true
+end
+
+local function found_or_made(conn, verb, stream, config)
+  return jetstream.ensure(conn, "CONSUMER.INFO." .. verb, "CONSUMER.DURABLE.CREATE." .. verb,
+    { stream_name = stream, config = config })
 end
 
 ---Finds a consumer, and makes it first if it does not exist. Parks.
@@ -39,17 +59,19 @@ end
 ---@return string? err
 ---@return integer? code of the server's error
 function consumers.ensure(conn, stream, name, config)
-  local verb = ("%s.%s"):format(stream, name)
+  local verb, is_answered = ("%s.%s"):format(stream, name), true
   for _ = 1, TIMES do
-    local info, err, code = jetstream.ensure(conn, "CONSUMER.INFO." .. verb, "CONSUMER.DURABLE.CREATE." .. verb,
-      { stream_name = stream, config = config })
-    if not info or not is_mute(conn, verb, info) then return info, err, code end
+    local info, err, code = found_or_made(conn, verb, stream, config)
+    if not info or not is_unused(info) or not is_mute(conn, verb, info) then return info, err, code end
     local deleted, why, reason = jetstream.request(conn, "CONSUMER.DELETE." .. verb)
-    if not deleted and reason ~= jetstream.NO_CONSUMER then
+    is_answered = deleted or not jetstream.is_unanswered(why, reason)
+    if not deleted and is_answered and reason ~= jetstream.NO_CONSUMER then
       return nil, ("the consumer %q of the stream %q delivers nothing, and cannot be made anew: %s")
         :format(name, stream, why)
     end
   end
+  -- The servers answer little now. The reader says what it does not hear.
+  if not is_answered then return found_or_made(conn, verb, stream, config) end
   return nil, ("the consumer %q of the stream %q delivers nothing; restart the server"):format(name, stream)
 end
 
@@ -65,6 +87,8 @@ end
 ---server says about it; or nil, the reason, and the code of the server's error. `ms`: the limit for the answer
 ---@field look fun(self, last?: integer): table?, string?, integer?, boolean? for a silent server: like `open`, and also
 ---returns whether a named one is still the same consumer. `last`: the last message that has arrived
+---@field missing? fun(self, last?: integer): integer|false|nil, string? of one without a name: the number of the next
+---message that the stream has after `last`; false if it has none; nil and the reason if it does not answer
 ---@field close fun(self)
 ---@field tidy? fun(self, is_over: fun(): boolean) removes finished messages that the stream still has; parks
 
@@ -93,7 +117,9 @@ function Named:look()
   local info, err, code = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, self.name), nil,
     patience.look)
   if not info then return nil, err, code end
-  return info, nil, nil, second_of(info.created) == self.created
+  local before = self.created
+  self.created = second_of(info.created)
+  return info, nil, nil, self.created == before
 end
 
 function Named:close() end -- luacheck: no self
@@ -127,7 +153,19 @@ function Unnamed:open(ms)
   self.id = info.name
   -- If the consumer has to be made again, "new" means from now on.
   if self.config.deliver_policy == "new" and not self.last then self.last = info.delivered.stream_seq end
+  if not self.first then self.first = info.delivered.stream_seq end
   return info
+end
+
+-- The stream's leader answers. The server that has the consumer may be behind: if its disk is full, the consumer sends
+-- heartbeats, and no messages.
+function Unnamed:missing(last)
+  local filter = self.config.filter_subject
+  local answer, err, code = jetstream.request(self.conn, "STREAM.MSG.GET." .. self.stream,
+    { seq = (last or self.last or self.first) + 1, next_by_subj = filter or ">" }, patience.look)
+  if code == jetstream.NO_MESSAGE then return false end
+  if not answer then return nil, err end
+  return answer.message.seq
 end
 
 -- Replaces it; the new one continues after the last message. The old one may have been lost with its only server of a

@@ -34,6 +34,15 @@ local SILENT <const> = {}
 -- Codes that pass: the server has no leader for the moment.
 local NO_LEADER = { [10004] = true, [10008] = true, [10009] = true }
 
+-- Codes of one server of a cluster that cannot make something, such as 10104, no store for a consumer: its disk may be
+-- full. The cluster soon leaves that server out, and the others make it.
+local ONE_SERVER = { [10104] = true, [10118] = true, [10119] = true }
+
+-- Whether the same request may succeed soon.
+local function passes_soon(err, code)
+  return code == true or NO_LEADER[code] or ONE_SERVER[code] or tostring(err):find("no space left", 1, true)
+end
+
 -- Asks once. Returns the answer; or nil, the reason, and the code of the server's error or whether to ask again.
 local function ask(conn, subject, text, ms)
   local message, err = conn:request(subject, text, ms, { encoding = "raw", until_reconnect = true })
@@ -72,8 +81,7 @@ function jetstream.request(conn, verb, body, ms)
     local answer, err, code = ask(conn, subject, text, math.min(wait, left))
     if answer then return answer end
     if err == SILENT then wait = math.min(2 * wait, patience.ask) end
-    local may_pass = code == true or NO_LEADER[code]
-    if is_once or not may_pass or deadline - core.now() <= patience.ask_again then
+    if is_once or not passes_soon(err, code) or deadline - core.now() <= patience.ask_again then
       if err == SILENT then
         err = ("JetStream has not answered within %g s: its cluster may have no leader"):format(most / 1000)
       end
@@ -184,6 +192,15 @@ local NO_ROOM = { [jetstream.FULL] = true, [10047] = true }
 function jetstream.may_pass(err, code)
   if not code then return not tostring(err):find("does not permit", 1, true) end
   return code == jetstream.UNKNOWN or NO_LEADER[code] or PASSING[code] or NO_ROOM[code] or false
+end
+
+---Whether a request has failed because no answer has come, or none from a leader: the server may have done it.
+---@param err any
+---@param code? integer of the server's error
+---@return boolean
+function jetstream.is_unanswered(err, code)
+  if code then return NO_LEADER[code] or false end
+  return tostring(err):find("has not answered", 1, true) ~= nil or tostring(err):find("connection was lost", 1, true) ~= nil
 end
 
 ---Stores a message, and returns when the stream has confirmed it. Tries again, with the same id, while the server does

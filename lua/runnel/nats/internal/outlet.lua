@@ -90,6 +90,10 @@ function outlet.open(opts, what)
     end,
     ended = function(reason) guard.close(out, reason) end,
     over = function() waiting:close() end,
+    failing = function(why)
+      local where = ("%s %s"):format(what, opts.stream)
+      internal.report(("%s: no messages for now: %s"):format(where, why), nil, where)
+    end,
   }, info)
   if not of then return nil, ("%s: %s"):format(what, problem) end
   internal.on_close(out, function() of:close() end)

@@ -14,16 +14,13 @@ local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
 local patience = require "runnel.nats.internal.patience"
 local settling = require "runnel.nats.internal.settling"
+local silence = require "runnel.nats.internal.silence"
 local stream_message = require "runnel.nats.stream_message"
 
 local internal = core.internal
 local now = core.now
 
 local reader = {}
-
--- After this many failed attempts to find the consumer, calls `failing`. A cluster that has lost a server needs some
--- time.
-local PATIENCE <const> = 3
 
 ---What a reader is made of.
 ---@class runnel.nats.ReaderOptions
@@ -42,8 +39,7 @@ local PATIENCE <const> = 3
 ---@field is_worker? boolean if it has no message, asks even for a single one; and drops messages that have waited
 ---longer than ack_wait because Lua was busy: the server has redelivered them
 ---@field answered? fun(message: runnel.nats.StreamMessage)
----@field failing? fun(why: string) called when the consumer was not found, or could not be made again, several times in
----a row
+---@field failing? fun(why: string) called when it has heard nothing for some seconds, once each time
 
 ---@class runnel.nats.Reader: runnel.nats.MessageOwner, runnel.nats.ReaderOptions
 ---@field private asked integer messages that may still come
@@ -52,6 +48,10 @@ local PATIENCE <const> = 3
 ---@field private asked_at number when the last request was sent
 ---@field private is_looking boolean it looks for the consumer, and does not ask meanwhile
 ---@field private is_closed boolean
+---@field private silence runnel.nats.Silence
+---@field private gone_since? number since when the consumer is missing
+---@field private idle number when the last message has come, or the stream was asked for the next one
+---@field private late? { since: number } the stream has a message that does not come
 local Reader = {}
 Reader.__index = Reader
 
@@ -87,6 +87,7 @@ function Reader:close(err)
   self.is_closed = true
   if not (self.acks and self.subscription:drain(patience.drain)) then self.sub:close() end
   self.remove_listener()
+  self.silence:over()
   self.wake:offer "closed"
   self.consumer:close()
   self.ended(err)
@@ -100,20 +101,28 @@ local function expect(self)
   self.consumer_id, self.ack_start, self.order = self.consumer.id, nil, 0
 end
 
--- Repeats the requests if the consumer exists, after the server was silent or has refused a request.
-local function look_after(self)
+-- Whether a consumer that is missing was deleted by an operator. Another process may make it anew (consumers.lua), and
+-- the cluster may be slow.
+local function is_deleted(self)
+  self.gone_since = self.gone_since or now()
+  return now() - self.gone_since >= patience.consumer_back
+end
+
+-- Repeats the requests if the consumer exists, after the server was silent or has refused a request. `why`: what is
+-- wrong if the consumer exists; nil: perhaps nothing.
+local function look_after(self, since, why)
   forget_requests(self)
   self.is_looking = true
   -- A consumer without a name is replaced: what the old one still sends comes again from the new one.
   if not self.name then self.consumer_id, self.ack_start = nil, nil end
   local info, err, code, is_same = self.consumer:look(self.last)
   self.is_looking = false
-  self.failures = info and 0 or self.failures + 1
+  if code ~= jetstream.NO_CONSUMER then self.gone_since = nil end
   if self.is_closed then
     self.consumer:close() -- it may have been made after `close`
   elseif code == jetstream.NO_STREAM then
     self:close(("%s: the stream %q was deleted"):format(self.what, self.consumer.stream))
-  elseif code == jetstream.NO_CONSUMER then
+  elseif code == jetstream.NO_CONSUMER and is_deleted(self) then
     self:close(("%s: the consumer %q of the stream %q was deleted")
       :format(self.what, self.consumer.id, self.consumer.stream))
   elseif info then
@@ -121,8 +130,10 @@ local function look_after(self)
     expect(self)
     if is_same then self.memory:send_again(self.engine, patience.look) end
     forget_requests(self)
-  elseif self.failures == PATIENCE and self.failing then
-    self.failing(tostring(err))
+    if why then self.silence:goes_on(since, why) end
+  else
+    self.silence:goes_on(since, tostring(err))
+    if self.gone_since then self.wake:offer "gone" end -- looks again, even if there is no room for messages
   end
 end
 
@@ -133,17 +144,52 @@ local function is_silent(self)
     or time - self.asked_at > patience.request + patience.reader_silence)
 end
 
--- Detects requests that were lost with the connection or with the server.
+-- Whether the server of a consumer without a name is behind the stream: the consumer sends heartbeats, and not the
+-- message that the stream has. Parks.
+local function is_behind(self)
+  local late, time = self.late, now()
+  if late then return time - late.since > patience.reader_silence end
+  if not self.consumer.missing or self.asked == 0 or time - self.idle < patience.reader_idle then return false end
+  self.idle = time -- asks again after the same time
+  local sequence, err = self.consumer:missing(self.last)
+  if err and tostring(err):find("does not permit", 1, true) then self.idle = math.huge end
+  if sequence and sequence > (self.last or 0) then self.late = { since = now() } end
+  return false
+end
+
+-- Replaces the consumer, unless the message was removed or comes before the answer: the new one may be on another
+-- server.
+local function replace(self)
+  local late = self.late
+  local sequence = self.consumer:missing(self.last)
+  if sequence == false then self.late = nil end
+  if self.is_closed or not self.late then return end
+  look_after(self, late.since, ("the stream %q has message %s, and the server of the consumer does not send it")
+    :format(self.consumer.stream, sequence or "?"))
+  if self.late then self.late = { since = now() } end
+end
+
+-- What is wrong with a consumer that exists.
+local function reason(self, event)
+  if event == "reconnected" then return nil end
+  return ("the consumer %q of the stream %q %s"):format(self.consumer.id, self.consumer.stream,
+    event and "refuses requests" or "does not answer")
+end
+
+-- Detects requests that were lost with the connection or with the server, and a consumer that is behind.
 local function watch(self)
   while not self.is_closed do
     local event = core.alts { self.wake, core.timeout(self.settling:look_in(patience.reader_heartbeat)) }
     local is_late = not event and is_silent(self)
-    if event == "refused" then core.sleep(patience.reader_refused) end
+    local since = event and now() or self.heard
+    if event == "refused" or event == "gone" then core.sleep(patience.reader_refused) end
     if is_late then core.sleep(patience.catch_up) end -- Lua may have computed
     if self.is_closed then return end
-    if event or is_late and is_silent(self) then look_after(self) end
+    if event or is_late and is_silent(self) then look_after(self, since, reason(self, event))
+    elseif is_behind(self) then replace(self) end
     self.settling:ends()
     self:ask()
+    if self.asked == 0 then self.silence:over() end -- there is no room, so nothing is expected
   end
 end
 
@@ -152,7 +198,9 @@ end
 -- Handles the server's answer to a request. `left`: how many messages it has not sent.
 local function on_status(self, status, number, left)
   self.heard = now()
-  if status == "100" or number and number < self.oldest then return end -- a heartbeat, or a forgotten request
+  if number and number < self.oldest then return end -- a forgotten request
+  if (status == "100" or status == "408" or status == "404") and not self.late then self.silence:over() end
+  if status == "100" then return end -- a heartbeat
   if status == "408" or status == "404" then
     -- If the last request has ended, so have all, even lost ones.
     self.asked = number == self.nrequests and 0 or math.max(0, self.asked - (left or self.batch))
@@ -167,10 +215,11 @@ local function arrive(self, data, ack, age, subject, headers)
   local message = stream_message.new(self, data, ack, subject, headers)
   if not message then return end
   self.heard = now()
+  self.silence:over()
   if self.asked > 0 then self.asked = self.asked - 1 end
   if not self.name then
     if message.order ~= self.order + 1 then return self.wake:offer "lost" end
-    self.order, self.last = message.order, message.sequence
+    self.order, self.last, self.idle, self.late = message.order, message.sequence, self.heard, nil
   elseif self.is_worker and age > self.ack_ms then
     return self:ask() -- Lua was busy for so long that the server has redelivered it
   else
@@ -220,8 +269,12 @@ end
 function reader.open(self, info)
   local engine, consumer = self.engine, self.consumer
   self.asked, self.nrequests, self.oldest, self.heard, self.asked_at, self.order = 0, 0, 0, now(), 0, 0
-  self.failures = 0
+  self.idle = self.heard
   self.memory, self.name = acks.memory(self.heard), consumer.name
+  self.silence = silence.new {
+    conn = engine.conn, what = self.what, stream = consumer.stream, consumer = consumer.name,
+    tell = self.failing,
+  }
   self.ack_ms = consumer.ack_ms
   self.beat_ms = math.max(1, (self.ack_ms or 30000) / 3)
   self.back = settling.back(self.ack_ms or 30000)

@@ -11,6 +11,11 @@
 ---sent. The message { "queue": QUEUE, "paused": true } pauses a queue, and false resumes it; the members of the queue
 ---answer it as they answer a request. The server keeps that state in the description of the queue's consumer, where a
 ---program looks when it starts and after a reconnect.
+---
+---While readers of a program hear nothing (runnel.nats.internal.silence), its answer to a request for all queues has a
+---list of them, also of sources without a name, which belong to no queue:
+---
+---    "silent": [ { "what": "source", "stream": "orders", "ms": 7000, "why": "..." } ]
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -49,6 +54,16 @@ local function reports(members, queue)
   return list
 end
 
+-- The silent readers of a connection.
+local function silent_ones(conn)
+  local list = json.array {}
+  for entry in pairs(conn.silences or {}) do
+    list[#list + 1] = { what = entry.what, stream = entry.stream, consumer = entry.consumer, why = entry.why,
+      ms = (core.now() - entry.since) // 1 | 0 }
+  end
+  return list
+end
+
 -- Handles a request. Must not park.
 local function answer(conn, members, data, reply)
   local question = data ~= "" and json.decode(data) or {}
@@ -58,10 +73,12 @@ local function answer(conn, members, data, reply)
       if member.queue == question.queue then member.pause(question.paused == true) end
     end
   end
-  local list = reports(members, question.queue)
-  if not reply or #list == 0 then return end
+  local list, silent = reports(members, question.queue), question.queue == nil and silent_ones(conn) or {}
+  if not reply or #list + #silent == 0 then return end
   local host, pid = lib.process()
-  conn.core:publish(reply, assert(json.encode { host = host, pid = pid, program = queues.program(), members = list }))
+  conn.core:publish(reply, assert(json.encode {
+    host = host, pid = pid, program = queues.program(), members = list, silent = #silent > 0 and silent or nil,
+  }))
 end
 
 ---Whether the description of a consumer marks its queue as paused.
@@ -75,7 +92,7 @@ local function look(conn, member)
   if info then member.pause(who.is_paused(info.config)) end
 end
 
--- Subscribes; called for the first member of a connection.
+-- Subscribes; called for the first member of a connection, or the first silent reader.
 local function listen(conn)
   local members = {}
   local ch = conn:subscribe(who.SUBJECT, { encoding = "raw" }, function(data, reply)
@@ -93,6 +110,12 @@ local function listen(conn)
   return conn.who
 end
 
+-- Ends the subscription if nobody needs it.
+local function close_unused(conn)
+  local all = conn.who
+  if all and #all.members == 0 and not next(conn.silences or {}) then all.close() end
+end
+
 ---Adds a member, until it ends.
 ---@param conn runnel.nats.Connection
 ---@param member runnel.nats.Member
@@ -105,8 +128,25 @@ function who.add(conn, member, ended)
     for i, other in ipairs(members) do
       if other == member then table.remove(members, i) break end
     end
-    if #members == 0 then all.close() end
+    close_unused(conn)
   end)
+end
+
+---Shows a silent reader, until `remove_silence`.
+---@param conn runnel.nats.Connection
+---@param entry { what: string, stream: string, consumer?: string, since: number, why: string }
+function who.add_silence(conn, entry)
+  conn.silences = conn.silences or {}
+  conn.silences[entry] = true
+  if not conn.who and not conn.has_ended then listen(conn) end
+end
+
+---@param conn runnel.nats.Connection
+---@param entry table
+function who.remove_silence(conn, entry)
+  if not conn.silences then return end
+  conn.silences[entry] = nil
+  close_unused(conn)
 end
 
 return who
