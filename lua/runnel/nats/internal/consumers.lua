@@ -59,19 +59,18 @@ end
 ---@return string? err
 ---@return integer? code of the server's error
 function consumers.ensure(conn, stream, name, config)
-  local verb, is_answered = ("%s.%s"):format(stream, name), true
+  local verb = ("%s.%s"):format(stream, name)
   for _ = 1, TIMES do
     local info, err, code = found_or_made(conn, verb, stream, config)
     if not info or not is_unused(info) or not is_mute(conn, verb, info) then return info, err, code end
     local deleted, why, reason = jetstream.request(conn, "CONSUMER.DELETE." .. verb)
-    is_answered = deleted or not jetstream.is_unanswered(why, reason)
-    if not deleted and is_answered and reason ~= jetstream.NO_CONSUMER then
+    if jetstream.is_unanswered(why, reason) then -- the servers answer little now; the reader says what it does not hear
+      return found_or_made(conn, verb, stream, config)
+    elseif not deleted and reason ~= jetstream.NO_CONSUMER then
       return nil, ("the consumer %q of the stream %q delivers nothing, and cannot be made anew: %s")
         :format(name, stream, why)
     end
   end
-  -- The servers answer little now. The reader says what it does not hear.
-  if not is_answered then return found_or_made(conn, verb, stream, config) end
   return nil, ("the consumer %q of the stream %q delivers nothing; restart the server"):format(name, stream)
 end
 
@@ -87,14 +86,25 @@ end
 ---server says about it; or nil, the reason, and the code of the server's error. `ms`: the limit for the answer
 ---@field look fun(self, last?: integer): table?, string?, integer?, boolean? for a silent server: like `open`, and also
 ---returns whether a named one is still the same consumer. `last`: the last message that has arrived
----@field missing? fun(self, last?: integer): integer|false|nil, string? of one without a name: the number of the next
----message that the stream has after `last`; false if it has none; nil and the reason if it does not answer
+---@field missing? fun(self, last?: integer): integer|false|nil, string? the number of the next message that the stream
+---has for it; false if there is none; nil and the reason if the server does not answer. `last`: as for `look`
 ---@field close fun(self)
 ---@field tidy? fun(self, is_over: fun(): boolean) removes finished messages that the stream still has; parks
 
 -- The second in which a consumer was made: after a restart, the server reports a slightly different time. A consumer
 -- made anew has another one.
 local function second_of(created) return created and created:sub(1, 19) end
+
+-- The number of the first message that a stream has from a number on. The leader of the stream answers. The server that
+-- leads the consumer may be behind: if its disk is full, the consumer sends heartbeats, and no messages.
+local function next_message(self, from)
+  local filter = self.config.filter_subject
+  local answer, err, code = jetstream.request(self.conn, "STREAM.MSG.GET." .. self.stream,
+    { seq = from, next_by_subj = filter or ">" }, patience.look)
+  if code == jetstream.NO_MESSAGE then return false end
+  if not answer then return nil, err end
+  return answer.message.seq
+end
 
 local Named = {}
 Named.__index = Named
@@ -120,6 +130,15 @@ function Named:look()
   local before = self.created
   self.created = second_of(info.created)
   return info, nil, nil, self.created == before
+end
+
+function Named:missing()
+  local info, err = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, self.name), nil,
+    patience.look)
+  if not info then return nil, err end
+  local most = info.config.max_ack_pending or 0
+  if most > 0 and info.num_ack_pending >= most then return false end -- it waits for acknowledgements
+  return next_message(self, info.delivered.stream_seq + 1)
 end
 
 function Named:close() end -- luacheck: no self
@@ -157,16 +176,7 @@ function Unnamed:open(ms)
   return info
 end
 
--- The stream's leader answers. The server that has the consumer may be behind: if its disk is full, the consumer sends
--- heartbeats, and no messages.
-function Unnamed:missing(last)
-  local filter = self.config.filter_subject
-  local answer, err, code = jetstream.request(self.conn, "STREAM.MSG.GET." .. self.stream,
-    { seq = (last or self.last or self.first) + 1, next_by_subj = filter or ">" }, patience.look)
-  if code == jetstream.NO_MESSAGE then return false end
-  if not answer then return nil, err end
-  return answer.message.seq
-end
+function Unnamed:missing(last) return next_message(self, (last or self.last or self.first) + 1) end
 
 -- Replaces it; the new one continues after the last message. The old one may have been lost with its only server of a
 -- cluster, or may have sent messages that were lost.

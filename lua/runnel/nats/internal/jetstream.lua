@@ -34,13 +34,19 @@ local SILENT <const> = {}
 -- Codes that pass: the server has no leader for the moment.
 local NO_LEADER = { [10004] = true, [10008] = true, [10009] = true }
 
--- Codes of one server of a cluster that cannot make something, such as 10104, no store for a consumer: its disk may be
--- full. The cluster soon leaves that server out, and the others make it.
-local ONE_SERVER = { [10104] = true, [10118] = true, [10119] = true }
+-- Codes of a stream or a consumer whose leader is being replaced.
+local OFFLINE = { [10118] = true, [10119] = true }
+
+-- What a server says, with different codes, if its disk is full. The others of a cluster soon do without it.
+local FULL_DISKS <const> = { "error creating store", "no space left" }
 
 -- Whether the same request may succeed soon.
 local function passes_soon(err, code)
-  return code == true or NO_LEADER[code] or ONE_SERVER[code] or tostring(err):find("no space left", 1, true)
+  if code == true or NO_LEADER[code] or OFFLINE[code] then return true end
+  for _, text in ipairs(code and FULL_DISKS or {}) do
+    if err:find(text, 1, true) then return true end
+  end
+  return false
 end
 
 -- Asks once. Returns the answer; or nil, the reason, and the code of the server's error or whether to ask again.

@@ -25,7 +25,7 @@ local waits = {
   -- stopped does not say that it forgets them, and until the reader asks again, it gets no messages.
   reader_heartbeat = 400, reader_silence = 1000,
   reader_refused = 100,    -- after the server has refused a request for messages
-  reader_idle = 2000,      -- without a message, until a source without a name asks the stream whether it has one
+  reader_idle = 3000,      -- without a message, until the reader asks the stream whether it has one
   silence_told = 5000,     -- of silence, until it is reported
   consumer_back = 10000,   -- for another process to make a consumer anew, until it counts as deleted by an operator
 

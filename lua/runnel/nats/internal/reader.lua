@@ -51,7 +51,8 @@ local reader = {}
 ---@field private silence runnel.nats.Silence
 ---@field private gone_since? number since when the consumer is missing
 ---@field private idle number when the last message has come, or the stream was asked for the next one
----@field private late? { since: number } the stream has a message that does not come
+---@field private late? { sequence: integer, since: number, began?: number } the stream has a message that does not
+---come; `since`: when it was asked last, `began`: at first
 local Reader = {}
 Reader.__index = Reader
 
@@ -144,8 +145,8 @@ local function is_silent(self)
     or time - self.asked_at > patience.request + patience.reader_silence)
 end
 
--- Whether the server of a consumer without a name is behind the stream: the consumer sends heartbeats, and not the
--- message that the stream has. Parks.
+-- Whether the server of the consumer is behind the stream: the consumer sends heartbeats, and not the message that the
+-- stream has. Parks.
 local function is_behind(self)
   local late, time = self.late, now()
   if late then return time - late.since > patience.reader_silence end
@@ -153,25 +154,27 @@ local function is_behind(self)
   self.idle = time -- asks again after the same time
   local sequence, err = self.consumer:missing(self.last)
   if err and tostring(err):find("does not permit", 1, true) then self.idle = math.huge end
-  if sequence and sequence > (self.last or 0) then self.late = { since = now() } end
+  if sequence and self.asked > 0 then self.late = { since = now(), sequence = sequence } end
   return false
 end
 
--- Replaces the consumer, unless the message was removed or comes before the answer: the new one may be on another
--- server.
-local function replace(self)
+-- Asks again, also for the message: it may have come meanwhile, have gone to another process, or be removed. If not,
+-- replaces a consumer without a name: the new one may be on another server.
+local function catch_up(self)
   local late = self.late
   local sequence = self.consumer:missing(self.last)
-  if sequence == false then self.late = nil end
+  if sequence ~= nil and sequence ~= late.sequence then self.late = nil end
   if self.is_closed or not self.late then return end
-  look_after(self, late.since, ("the stream %q has message %s, and the server of the consumer does not send it")
-    :format(self.consumer.stream, sequence or "?"))
-  if self.late then self.late = { since = now() } end
+  late.began = late.began or late.since
+  local why = ("the stream %q has message %d, and the server of the consumer does not send it")
+    :format(self.consumer.stream, late.sequence)
+  if self.name then self.silence:goes_on(late.began, why) else look_after(self, late.began, why) end
+  late.since = now()
 end
 
--- What is wrong with a consumer that exists.
+-- What is wrong with a consumer that exists; nil: perhaps nothing.
 local function reason(self, event)
-  if event == "reconnected" then return nil end
+  if event and event ~= "refused" then return nil end
   return ("the consumer %q of the stream %q %s"):format(self.consumer.id, self.consumer.stream,
     event and "refuses requests" or "does not answer")
 end
@@ -186,10 +189,13 @@ local function watch(self)
     if is_late then core.sleep(patience.catch_up) end -- Lua may have computed
     if self.is_closed then return end
     if event or is_late and is_silent(self) then look_after(self, since, reason(self, event))
-    elseif is_behind(self) then replace(self) end
+    elseif is_behind(self) then catch_up(self) end
     self.settling:ends()
     self:ask()
-    if self.asked == 0 then self.silence:over() end -- there is no room, so nothing is expected
+    if self.asked == 0 then -- there is no room, so nothing is expected
+      self.late = nil
+      self.silence:over()
+    end
   end
 end
 
@@ -215,11 +221,12 @@ local function arrive(self, data, ack, age, subject, headers)
   local message = stream_message.new(self, data, ack, subject, headers)
   if not message then return end
   self.heard = now()
+  self.idle, self.late = self.heard, nil
   self.silence:over()
   if self.asked > 0 then self.asked = self.asked - 1 end
   if not self.name then
     if message.order ~= self.order + 1 then return self.wake:offer "lost" end
-    self.order, self.last, self.idle, self.late = message.order, message.sequence, self.heard, nil
+    self.order, self.last = message.order, message.sequence
   elseif self.is_worker and age > self.ack_ms then
     return self:ask() -- Lua was busy for so long that the server has redelivered it
   else
