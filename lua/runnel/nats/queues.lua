@@ -166,7 +166,7 @@ local function is_own(name) return name:find "^runnel%-%l+%-" and not names.stag
 
 ---All queues of the server (of the account), sorted by name: a table for each. Waits up to `ms` for the programs'
 ---answers about their workers; later answers are missing. The field `silent` of the list has the sources, stages and
----workers that hear nothing.
+---workers that hear nothing; nil if there are none.
 ---@param conn runnel.nats.Connection
 ---@param ms? number how long to wait for them (500)
 ---@return runnel.queue.List? queues, string? err
@@ -184,7 +184,7 @@ function queues.queues(conn, ms)
     if not is_own(name) then queues_of(conn, stream, list) end
   end)
   local workers, silent = answers()
-  list.silent = silent
+  list.silent = silent[1] and silent or nil
   for _, queue in ipairs(list) do
     queue.workers = workers[queue.name] or {}
     queue.given_up = dead[queue.kind == "jobs" and queue.name or queue.consumer] or 0

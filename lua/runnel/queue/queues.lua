@@ -56,7 +56,7 @@ local Queue = {}
 
 ---@class runnel.queue.List
 ---@field [integer] runnel.queue.Queue
----@field silent? runnel.queue.Silent[] nil for a store
+---@field silent? runnel.queue.Silent[] nil if there are none, or for a store
 
 ---The name of the program's script, or nil.
 ---@return string?
