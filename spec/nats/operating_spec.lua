@@ -166,6 +166,7 @@ describe("operating", function()
         function() stream:change { max_age = "1" } end)
       raises("^change: options: a table expected, got nothing$", function() stream:change() end)
       local source = assert(conn:source("orders", { name = "shop" }))
+      waits.consumer_back = 100
       assert.is_true(stream:delete_consumer "shop")
       local m, err = source:take()
       assert.is_nil(m)

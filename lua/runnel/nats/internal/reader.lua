@@ -132,9 +132,12 @@ local function look_after(self, since, why)
     if is_same then self.memory:send_again(self.engine, patience.look) end
     forget_requests(self)
     if why then self.silence:goes_on(since, why) end
+  elseif code == jetstream.NO_CONSUMER then
+    self.silence:goes_on(since, ("there is no consumer %q of the stream %q"):format(self.consumer.id,
+      self.consumer.stream))
+    self.wake:offer "gone" -- looks again, even if there is no room for messages
   else
     self.silence:goes_on(since, tostring(err))
-    if self.gone_since then self.wake:offer "gone" end -- looks again, even if there is no room for messages
   end
 end
 
