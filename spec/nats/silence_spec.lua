@@ -1,5 +1,5 @@
--- What readers of streams do when their consumer is missing or silent: stages, and sources with and without a name. In a
--- simulated world, whose JetStream the specs disturb.
+-- What readers of streams do when their consumer is missing or silent: stages, and sources with and without a name. In
+-- a simulated world, whose JetStream the specs disturb.
 local nats_world = require "spec.support.queue.nats_world"
 local queue_view = require "runnel.queue.view"
 local rn = require "runnel"
@@ -193,7 +193,8 @@ describe("a reader", function()
       end)
       assert.equal(2, #reports)
       for _, text in ipairs(reports) do
-        assert.matches('^source from: no messages for now: the consumer "%S+" of the stream "from" does not answer$', text)
+        assert.matches('^source from: no messages for now: the consumer "%S+" of the stream "from" does not answer$',
+          text)
       end
     end)
 
@@ -272,8 +273,8 @@ describe("a reader", function()
       end)
       table.sort(reports)
       for i, what in ipairs { "source from", "stage n" } do
-        assert.equal(what .. ': no messages for now: the stream "from" has message 1, and the server of the consumer does '
-          .. 'not send it', reports[i])
+        assert.equal(what .. ': no messages for now: the stream "from" has message 1, and the server of the consumer '
+          .. "does not send it", reports[i])
       end
       assert.equal(2, #reports)
     end)

@@ -5,8 +5,8 @@
 ---show the fault. So `ensure` sends the consumer a request that only the consumer itself can answer.
 ---
 ---To make a consumer anew, `ensure` deletes it, so that its position is lost. It does so only if that position is the
----first: a consumer that has worked does not have the fault, and may be silent because a server of the cluster is frozen
----or has a full disk. Other processes with the consumer go on with the new one (runnel.nats.internal.reader).
+---first: a consumer that has worked does not have the fault, and may be silent because a server of the cluster is
+---frozen or has a full disk. Other processes with the consumer go on with the new one (runnel.nats.internal.reader).
 
 local jetstream = require "runnel.nats.internal.jetstream"
 local timed_out = require "runnel.rn.timed_out"
@@ -31,8 +31,8 @@ local function is_unused(info)
   return BEGINS_THERE[info.config.deliver_policy or "all"] or delivered == 0 and (info.num_pending or 0) == 0
 end
 
--- Whether the consumer fails to answer twice while the server confirms that it exists, and that it is unused. (Otherwise
--- the connection may be lost, or a cluster may have no leader.)
+-- Whether the consumer fails to answer twice while the server confirms that it exists, and that it is unused.
+-- (Otherwise the connection may be lost, or a cluster may have no leader.)
 local function is_mute(conn, verb, info)
   for _ = 1, 2 do
     local answer, err = conn:request("$JS.API.CONSUMER.MSG.NEXT." .. verb, REFUSED, patience.consumer_answer,

@@ -206,7 +206,8 @@ end
 ---@return boolean
 function jetstream.is_unanswered(err, code)
   if code then return NO_LEADER[code] or false end
-  return tostring(err):find("has not answered", 1, true) ~= nil or tostring(err):find("connection was lost", 1, true) ~= nil
+  local text = tostring(err)
+  return (text:find("has not answered", 1, true) or text:find("connection was lost", 1, true)) ~= nil
 end
 
 ---Stores a message, and returns when the stream has confirmed it. Tries again, with the same id, while the server does

@@ -176,7 +176,7 @@ local function catch_up(self)
 end
 
 -- What is wrong with a consumer that exists; nil: perhaps nothing.
-local function reason(self, event)
+local function why_silent(self, event)
   if event and event ~= "refused" then return nil end
   return ("the consumer %q of the stream %q %s"):format(self.consumer.id, self.consumer.stream,
     event and "refuses requests" or "does not answer")
@@ -191,7 +191,7 @@ local function watch(self)
     if event == "refused" or event == "gone" then core.sleep(patience.reader_refused) end
     if is_late then core.sleep(patience.catch_up) end -- Lua may have computed
     if self.is_closed then return end
-    if event or is_late and is_silent(self) then look_after(self, since, reason(self, event))
+    if event or is_late and is_silent(self) then look_after(self, since, why_silent(self, event))
     elseif is_behind(self) then catch_up(self) end
     self.settling:ends()
     self:ask()

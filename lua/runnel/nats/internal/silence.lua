@@ -1,5 +1,5 @@
----Silence of a reader: it has asked for messages, and hears nothing, or does not get what the stream has. If that lasts,
----the program reports it, and `runnel queues` shows it until it is over.
+---Silence of a reader: it has asked for messages, and hears nothing, or does not get what the stream has. If that
+---lasts, the program reports it, and `runnel queues` shows it until it is over.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
