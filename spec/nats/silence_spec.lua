@@ -279,6 +279,17 @@ describe("a reader", function()
       assert.equal(2, #reports)
     end)
 
+    it("says so if the servers do not answer what there is", function()
+      local reports = run(function(conn)
+        local s = streams(conn, "from") and assert(conn:stage(1, "from", function() end, nil, { name = "n" }))
+        made[1].info = function() end
+        rn.sleep(15000)
+        s:stop()
+      end)
+      assert.equal(1, #reports)
+      assert.matches("^stage n: no messages for now: JetStream ", reports[1])
+    end)
+
     it("leaves it if the message was removed", function()
       run(function(conn)
         disturb = lag

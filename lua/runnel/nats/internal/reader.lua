@@ -51,8 +51,8 @@ local reader = {}
 ---@field private silence runnel.nats.Silence
 ---@field private gone_since? number since when the consumer is missing
 ---@field private idle number when the last message has come, or the stream was asked for the next one
----@field private late? { sequence: integer, since: number, began?: number } the stream has a message that does not
----come; `since`: when it was asked last, `began`: at first
+---@field private late? { sequence?: integer, since: number, began?: number } the stream has a message that does not
+---come, or (without a number) does not answer; `since`: when it was asked last, `began`: at first
 local Reader = {}
 Reader.__index = Reader
 
@@ -156,8 +156,11 @@ local function is_behind(self)
   if not self.consumer.missing or self.asked == 0 or time - self.idle < patience.reader_idle then return false end
   self.idle = time -- asks again after the same time
   local sequence, err = self.consumer:missing(self.last)
-  if err and tostring(err):find("does not permit", 1, true) then self.idle = math.huge end
-  if sequence and self.asked > 0 then self.late = { since = now(), sequence = sequence } end
+  if err and tostring(err):find("does not permit", 1, true) then
+    self.idle = math.huge
+  elseif sequence ~= false and self.asked > 0 then -- nil: nobody has answered
+    self.late = { since = now(), sequence = sequence }
+  end
   return false
 end
 
@@ -165,13 +168,13 @@ end
 -- replaces a consumer without a name: the new one may be on another server.
 local function catch_up(self)
   local late = self.late
-  local sequence = self.consumer:missing(self.last)
-  if sequence ~= nil and sequence ~= late.sequence then self.late = nil end
+  local sequence, err = self.consumer:missing(self.last)
+  if sequence ~= late.sequence then self.late = nil end
   if self.is_closed or not self.late then return end
   late.began = late.began or late.since
-  local why = ("the stream %q has message %d, and the server of the consumer does not send it")
-    :format(self.consumer.stream, late.sequence)
-  if self.name then self.silence:goes_on(late.began, why) else look_after(self, late.began, why) end
+  local why = sequence and ("the stream %q has message %d, and the server of the consumer does not send it")
+    :format(self.consumer.stream, sequence) or tostring(err)
+  if self.name or not sequence then self.silence:goes_on(late.began, why) else look_after(self, late.began, why) end
   late.since = now()
 end
 
