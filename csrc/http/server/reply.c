@@ -18,8 +18,10 @@ static const char reasons[] =
     "400 Bad Request\n401 Unauthorized\n403 Forbidden\n404 Not Found\n405 Method Not Allowed\n406 Not Acceptable\n"
     "408 Request Timeout\n409 Conflict\n410 Gone\n411 Length Required\n412 Precondition Failed\n413 Content Too Large\n"
     "414 URI Too Long\n"
-    "415 Unsupported Media Type\n416 Range Not Satisfiable\n417 Expectation Failed\n421 Misdirected Request\n422 Unprocessable Content\n"
-    "426 Upgrade Required\n428 Precondition Required\n429 Too Many Requests\n431 Request Header Fields Too Large\n451 Unavailable For Legal Reasons\n500 Internal Server Error\n"
+    "415 Unsupported Media Type\n416 Range Not Satisfiable\n417 Expectation Failed\n421 Misdirected Request\n422 "
+    "Unprocessable Content\n"
+    "426 Upgrade Required\n428 Precondition Required\n429 Too Many Requests\n431 Request Header Fields Too Large\n451 "
+    "Unavailable For Legal Reasons\n500 Internal Server Error\n"
     "501 Not Implemented\n502 Bad Gateway\n503 Service Unavailable\n504 Gateway Timeout\n"
     "505 HTTP Version Not Supported\n";
 
