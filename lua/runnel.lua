@@ -52,7 +52,7 @@ function runnel.exit(code)
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
   end
   local simulated = package.loaded["runnel.internal.sim.current"]
-  local host = simulated and simulated.world and simulated.world:here()
+  local host = simulated and simulated.world and (simulated.world:here() or simulated.handling)
   if host then host:exit(code) end
   local start = package.loaded["runnel.internal.threads.start"] -- loaded if threads were started
   if start then start.finish() end

@@ -88,6 +88,34 @@ describe("a connection that ends before the response", function()
     end
   end
 
+  -- Makes a request that is answered by these bytes, after which the connection is closed.
+  local function answered(method, bytes)
+    local port = http_stage.serve(function(conn)
+      local held = ""
+      for chunk in conn:read() do
+        held = held .. chunk
+        if held:find("\r\n\r\n", 1, true) then break end
+      end
+      conn:write(bytes)
+      conn:close()
+    end)
+    return http.request { url = ("http://127.0.0.1:%d/"):format(port), method = method }
+  end
+
+  for _, first in ipairs { "", "HTTP/1.1 100 Continue\r\n\r\n" } do
+    it("is an error after any part of a response" .. (first == "" and "" or " that comes after a 100"), function()
+      local head, body = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", "ok"
+      assert.equal("ok", assert(answered("POST", first .. head .. body)).body)
+      for n = 0, #head + #body - 1 do
+        local part = first .. (head .. body):sub(1, n)
+        local response, err = answered("POST", part)
+        assert.is_nil(response, ("%q"):format(part))
+        if n < #head then assert.matches("may have been done", err, 1, false, ("%q"):format(part)) end
+        assert.is_nil((answered("GET", part)))
+      end
+    end)
+  end
+
   it("lets a POST with Idempotency-Key come again", function()
     assert.equal(2, (try("POST", "json", "closed", true, { ["idempotency-key"] = "17" })))
     assert.equal(1, (try("POST", "json", "closed", true, { ["idempotency"] = "17" })))

@@ -281,12 +281,19 @@ describe("http.websocket", function()
       assert.match("ECONNREFUSED", err)
     end)
 
+    both("encodes what is not ASCII behind the host", function()
+      local line
+      local server <close> = listen(function(peer) line = peer:head():match "^[^\r]*" end)
+      assert.is_nil((http.websocket(server.url:gsub("/*$", "") .. "/caf\u{E9}?q=\u{20AC}\xFF%20")))
+      assert.equal("GET /caf%C3%A9?q=%E2%82%AC%FF%20 HTTP/1.1", line)
+    end)
+
     both("returns an error for what is not the URL of a WebSocket", function()
       for url, why in pairs {
         ["http://x/"] = "not a ws:// or wss:// URL", x = "not a ws:// or wss:// URL",
         [""] = "not a ws:// or wss:// URL",
         ["ws://x/a b"] = "unencoded character", ["ws://x/\r\nA: b"] = "unencoded character",
-        ["ws://x/\u{E9}"] = "unencoded character", ["ws://x/#a"] = "has a fragment",
+        ["ws://\u{E9}/"] = "not ASCII", ["ws://x/#a"] = "has a fragment",
         ["ws://me:secret@x/"] = "cannot have a name and password", ["ws://x:0/"] = "port of the URL",
         ["ws://x:65536/"] = "port of the URL", ["ws://x:a/"] = "port of the URL", ["ws://[x]/"] = "port of the URL",
       } do

@@ -19,6 +19,17 @@ local PLACES = {
   ["another go block"] = function(exit) rn.go(exit):take() end,
   ["pcall"] = function(exit) pcall(exit) end,
   ["a coroutine of its own"] = function(exit) coroutine.wrap(exit)() end,
+  ["the error handler"] = function(exit)
+    rn.on_error(exit)
+    rn.go(error, "an error")
+    rn.sleep(10000)
+  end,
+  ["the error handler, for an error in a callback"] = function(exit)
+    rn.on_error(exit)
+    local ch = rn.chan(1)
+    ch:put_async(1, function() error "an error" end)
+    rn.sleep(30)
+  end,
   ["a function that C calls"] = function(exit) return (("x"):gsub(".", exit)) end,
 }
 
@@ -36,7 +47,7 @@ describe("in a simulated world", function()
           local host = world:host("server", function()
             assert(uv.listen("0.0.0.0", 80))
             rn.go(function()
-              rn.sleep(50)
+              rn.sleep(15000)
               went_on = true
             end)
             rn.sleep(10)
@@ -44,7 +55,7 @@ describe("in a simulated world", function()
             went_on = true
           end)
           world:host("client", function()
-            rn.sleep(100)
+            rn.sleep(20000)
             refused = select(2, uv.connect("server", 80))
           end)
           world:run()

@@ -116,6 +116,12 @@ describe("in a simulation,", function()
       "table: 0x00000000000001", "mine", "text", "    1" }, sim.run(texts))
   end)
 
+  it("texts of objects of C have numbers in place of what is behind them", function()
+    assert.equal("file (0x00000000000001) file (0x00000000000001)", sim.run(function()
+      return tostring(io.stdout) .. " " .. ("%s"):format(io.stdout)
+    end))
+  end)
+
   it("math.random is that of the seed, and the program's own goes on as if nothing had been", function()
     local function draw() return math.random(1 << 40) end
     math.randomseed(7)

@@ -73,6 +73,21 @@ describe("runnel.http in a simulated world", function()
     assert.matches("^server:81: ECONNREFUSED", errors[3])
   end)
 
+  it("takes the port from the URL, and no digit of a name or an address", function()
+    sim.run(function()
+      local world, statuses = sim.world(), {}
+      world:host("server1", function()
+        assert(http.serve(80, function() return 204 end, { host = "0.0.0.0" }))
+        rn.sleep(1)
+        for _, place in ipairs { "server1", "server1:80", "server1:", "a:b7@server1", "127.0.0.1", "127.0.0.1:80" } do
+          statuses[#statuses + 1] = assert(http.get(("http://%s/"):format(place))).status
+        end
+      end)
+      world:run()
+      assert.same({ 204, 204, 204, 204, 204, 204 }, statuses)
+    end)
+  end)
+
   it("reaches a server on 127.0.0.1 only from its own host", function()
     local _, err = between(function() return 200 end, function() return http.get "http://server/" end, {})
     assert.matches("ECONNREFUSED", err)
@@ -90,7 +105,7 @@ describe("runnel.http in a simulated world", function()
   it("cancels the function of a request whose client has given up", function()
     local reason
     local _, err = between(function()
-      local ok <close> = setmetatable({}, { __close = function(_, e) reason = e.err end }) -- luacheck: ignore 211
+      local ok <close> = setmetatable({}, { __close = function(_, e) reason = e end }) -- luacheck: ignore 211
       rn.sleep(10000)
       return 200
     end, function() return http.get("http://server/", { timeout = 100 }) end)
@@ -101,7 +116,7 @@ describe("runnel.http in a simulated world", function()
   it("cancels the function of a request that takes longer than the server's timeout", function()
     local reason
     local response, err = between(function()
-      local ok <close> = setmetatable({}, { __close = function(_, e) reason = e.err end }) -- luacheck: ignore 211
+      local ok <close> = setmetatable({}, { __close = function(_, e) reason = e end }) -- luacheck: ignore 211
       rn.sleep(10000)
       return 200
     end, function() return http.get "http://server/" end, { host = "0.0.0.0", timeout = 100 })

@@ -82,7 +82,8 @@ typedef enum Refusal {
   REFUSED_AGAIN,   /* the connection was closed before the response, and the method may not be sent again */
   REFUSED_CODING,  /* unknown compression */
   REFUSED_DAMAGED, /* the compressed body is wrong */
-  REFUSED_CUT      /* the end of the compressed body is missing */
+  REFUSED_CUT,     /* the end of the compressed body is missing */
+  REFUSED_HEAD     /* the connection was closed before the headers of the response were complete */
 } Refusal;
 
 /* The effect of a redirect depends on the request's method. */
@@ -122,7 +123,8 @@ typedef struct Transfer {
   z_stream *inflater;    /* decompresses the body, owned; or NULL */
   bool is_inflated;      /* the end of the compressed bytes has arrived */
   long requests;         /* how often it was sent: also for redirects, and again after a closed connection */
-  bool is_answered;      /* a response has begun since it was last sent */
+  bool is_answered;      /* a response of at least 200 has begun since it was last sent */
+  bool is_in_head;       /* a response has begun whose headers are not complete */
   int socket_error;      /* errno of the last socket that could not be made; 0: none */
   Refusal refusal;       /* why a function of this module has refused */
 

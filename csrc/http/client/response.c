@@ -153,7 +153,8 @@ static void note_missing(Transfer *t) {
 
 /* Whether the server may have done a request of which doing it twice is wrong. */
 static bool may_be_done(const Transfer *t) {
-  return !t->repeats && t->requests > 0 && !t->is_answered && t->refusal == REFUSED_NOT;
+  bool is_told = t->is_answered && !t->is_in_head;
+  return !t->repeats && t->requests > 0 && !is_told && (t->refusal == REFUSED_NOT || t->refusal == REFUSED_HEAD);
 }
 
 /* Writes the user's message into Transfer.error, unless libcurl has. */
@@ -197,6 +198,9 @@ static void note_cause(Transfer *t) {
     return;
   case REFUSED_CUT:
     (void)snprintf(t->error, size, "the end of the compressed body is missing");
+    return;
+  case REFUSED_HEAD:
+    (void)snprintf(t->error, size, "the connection was closed before the headers of the response were complete");
     return;
   case REFUSED_NOT:
     break;

@@ -177,6 +177,10 @@ static void end_transfer(Transfer *t, CURLcode code) {
   t->url = size ? (char *)malloc(size) : NULL;
   if (t->url) memcpy(t->url, url, size);
   else if (code == CURLE_OK) code = CURLE_OUT_OF_MEMORY;
+  if (t->is_in_head && (code == CURLE_OK || code == CURLE_PARTIAL_FILE)) { /* libcurl takes what came for all headers */
+    t->refusal = REFUSED_HEAD;
+    code = CURLE_PARTIAL_FILE;
+  }
   if (code == CURLE_OK && decode_is_cut(t)) {
     t->refusal = REFUSED_CUT;
     code = CURLE_PARTIAL_FILE;

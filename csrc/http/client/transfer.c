@@ -82,6 +82,7 @@ static long status_of(const Transfer *t) {
    byte of the body tells. False if it is refused. */
 static bool end_response_head(Transfer *t) {
   long status = status_of(t);
+  t->is_in_head = false;
   if (status < 200) return true;
   if (!response_has_one_length(&t->head)) return transfer_refuse(t, REFUSED_LENGTHS);
   size_t size = 0;
@@ -107,8 +108,10 @@ static bool add_line(Bytes *head, const char *line, size_t size) {
 /* A response begins. libcurl would follow the Location of any status from 300 to 399. */
 static void begin_response(Transfer *t) {
   bytes_clear(&t->head);
-  t->is_answered = true;
-  if (t->follows) (void)curl_easy_setopt(t->easy, CURLOPT_FOLLOWLOCATION, status_redirects(status_of(t)) ? 1L : 0L);
+  long status = status_of(t);
+  t->is_answered = status >= 200;
+  t->is_in_head = true;
+  if (t->follows) (void)curl_easy_setopt(t->easy, CURLOPT_FOLLOWLOCATION, status_redirects(status) ? 1L : 0L);
 }
 
 /* CURLOPT_HEADERFUNCTION: a line of the headers, with its end. */

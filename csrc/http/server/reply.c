@@ -11,14 +11,17 @@
 
 /* Statuses and their texts, a line each. */
 static const char reasons[] =
-    "101 Switching Protocols\n200 OK\n201 Created\n202 Accepted\n204 No Content\n206 Partial Content\n"
+    "101 Switching Protocols\n200 OK\n201 Created\n202 Accepted\n203 Non-Authoritative Information\n204 No Content\n"
+    "205 Reset Content\n206 Partial Content\n300 Multiple Choices\n"
     "301 Moved Permanently\n302 Found\n303 See Other\n304 Not Modified\n307 Temporary Redirect\n308 Permanent "
     "Redirect\n"
     "400 Bad Request\n401 Unauthorized\n403 Forbidden\n404 Not Found\n405 Method Not Allowed\n406 Not Acceptable\n"
-    "408 Request Timeout\n409 Conflict\n410 Gone\n412 Precondition Failed\n413 Content Too Large\n"
+    "408 Request Timeout\n409 Conflict\n410 Gone\n411 Length Required\n412 Precondition Failed\n413 Content Too Large\n"
     "414 URI Too Long\n"
-    "415 Unsupported Media Type\n416 Range Not Satisfiable\n417 Expectation Failed\n422 Unprocessable Content\n"
-    "426 Upgrade Required\n429 Too Many Requests\n431 Request Header Fields Too Large\n500 Internal Server Error\n"
+    "415 Unsupported Media Type\n416 Range Not Satisfiable\n417 Expectation Failed\n421 Misdirected Request\n422 "
+    "Unprocessable Content\n"
+    "426 Upgrade Required\n428 Precondition Required\n429 Too Many Requests\n431 Request Header Fields Too Large\n451 "
+    "Unavailable For Legal Reasons\n500 Internal Server Error\n"
     "501 Not Implemented\n502 Bad Gateway\n503 Service Unavailable\n504 Gateway Timeout\n"
     "505 HTTP Version Not Supported\n";
 

@@ -48,14 +48,21 @@ local websocket = {}
 ---@field authority string host and port, as in the header Host
 ---@field target string path and query
 
--- Parses a URL; nil and the reason if it is wrong.
+local function percent(byte) return ("%%%02X"):format(byte:byte()) end
+
+-- Parses a URL; nil and the reason if it is wrong. What is not ASCII behind the host is encoded, as for a request.
 ---@return runnel.http.WebSocketPlace?
 ---@return string?
 local function place_of(url)
   local scheme, authority, target = url:match "^(%a+)://([^/?#]+)(.*)$"
   scheme = scheme and scheme:lower()
   if scheme ~= "ws" and scheme ~= "wss" then return nil, "not a ws:// or wss:// URL: " .. url end
-  if url:find "[^!-~]" or url:find("#", 1, true) then
+  if authority:find "[\128-\255]" then
+    return nil, ("the host of the URL of a WebSocket is not ASCII: write it as it is registered, with xn--: %q"):format(
+      url)
+  end
+  target = target:gsub("[\128-\255]", percent)
+  if (authority .. target):find "[^!-~]" or url:find("#", 1, true) then
     return nil, ("not a URL of a WebSocket, since it has a fragment or an unencoded character: %q"):format(url)
   end
   if authority:find("@", 1, true) then

@@ -5,7 +5,7 @@ local internal = core.internal
 
 internal.library "internal/guard.lua" -- also in a program that requires one of the modules only, such as runnel.uv
 
-local hide, xpcall = internal.trace.hide, xpcall
+local hide, xpcall, running, traceback = internal.trace.hide, xpcall, coroutine.running, debug.traceback
 local is_cancelled, has_ended, is_closed = internal.is_cancelled, internal.has_ended, core.methods.closed
 
 local guard = {}
@@ -109,41 +109,46 @@ function guard.go_while_open(chs, give_up, fed, f, ...) return guard.go(give_up,
 
 -- ---- calling ----
 
-local function with_traceback(err) return { err = err, trace = debug.traceback(nil, 2) } end
+-- coroutine -> the last error for which the message handler ran there, and its traceback
+local failures = setmetatable({}, { __mode = "k" })
 
----An error for which Lua may not have run a message handler, as after a stack overflow: what it was, in place of Lua's
----own message.
+-- The message handler. It returns the error as it is, since the function's `<close>` variables are closed with it.
+local function keep_traceback(err)
+  failures[running()] = { err = err, trace = traceback(nil, 2) }
+  return err
+end
+
+-- An error for which Lua may not have run a message handler, as after a stack overflow: what it was, in place of Lua's
+-- own message.
+local function in_words(err) return err == "error in error handling" and "stack overflow" or err end
+
+-- The handler has not run for this error if Lua could not run it, or if a function that closed a variable has called
+-- another function of a user, which has failed, too: then there is no traceback.
+local function tried(ok, err, ...)
+  if ok then return true, err, ... end
+  local co = running()
+  local failure = failures[co]
+  failures[co] = nil
+  return false, in_words(err), failure and rawequal(failure.err, err) and failure.trace or nil
+end
+
+---Calls a user's function, which may park. Its `<close>` variables get the error as it was raised.
+---@param f function
+---@param ... any its arguments
+---@return boolean ok
+---@return any ... its results, or the error and, where there is one, its traceback
+function guard.try(f, ...) return tried(xpcall(f, keep_traceback, ...)) end
+
+---Raises an error again if it is the cancellation of this go block, which must then end.
 ---@param err any
----@return any err
-function guard.in_words(err) return err == "error in error handling" and "stack overflow" or err end
-
----The error and the traceback from the result of `guard.handler`.
----@param first any
----@return any err
----@return string? trace
-function guard.failure(first)
-  if type(first) == "table" then return first.err, first.trace end
-  return guard.in_words(first), nil
-end
-
--- Returns the error and its traceback. If the error is the cancellation of this go block, raises it again: the go block
--- must end.
-local function caught(first)
-  local err, trace = guard.failure(first)
+function guard.raise_cancelled(err)
   if is_cancelled(err) then error(err, 0) end
-  return err, trace
 end
 
----The message handler for errors of user functions; `guard.caught` unpacks its result.
-guard.handler = with_traceback
-
----As guard.failure, but raises the cancellation of this go block again.
-guard.caught = caught
-
-local function reported(what, ok, first, ...)
-  if ok then return true, first, ... end
-  local err, trace = caught(first)
-  internal.report(err, trace, what)
+local function reported(what, ok, err, ...)
+  if ok then return true, err, ... end
+  guard.raise_cancelled(err)
+  internal.report(err, (...), what)
   return false, err
 end
 
@@ -153,6 +158,6 @@ end
 ---@param ... any its arguments
 ---@return boolean ok
 ---@return any ... its results, or the error
-function guard.call(what, f, ...) return reported(what, xpcall(f, with_traceback, ...)) end
+function guard.call(what, f, ...) return reported(what, tried(xpcall(f, keep_traceback, ...))) end
 
 return guard

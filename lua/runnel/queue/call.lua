@@ -176,11 +176,11 @@ local function may_start(self)
   return true
 end
 
--- Calls the function, for at most the limit, under xpcall.
+-- Calls the function, for at most the limit, with guard.try.
 local function try(self)
   local worker, task, ms = self.worker, self.worker.task, self.worker.limit
   self.is_started = true
-  if not ms then return xpcall(task.run, guard.handler, task, self) end
+  if not ms then return guard.try(task.run, task, self) end
   local where = task.what .. " " .. worker.name
   local late, count = limit.text(where, ms), self.count or { starts = 1, raises = 0 }
   worker.keeper:limit(self.message, ms, limit.text("runnel: " .. where, ms), task:last_words(self, late),
@@ -209,24 +209,22 @@ local function run(self)
     self.is_cancelled = true
     return leave(self)
   end
-  local ok, outcome = try(self)
+  local ok, outcome, trace = try(self)
   if self.is_cancelled or self.is_stopped then return leave(self) end
-  local err, trace
+  local err = outcome
   if ok and not outcome.failed then
     local is_stored, why
-    ok, is_stored, why = xpcall(store, guard.handler, self, outcome)
+    ok, is_stored, why = guard.try(store, self, outcome)
     if ok and is_stored then
       done(self)
       return leave(self)
     end
-    if ok then err = why else err, trace = is_stored, nil end
+    if ok then err, trace = why, nil else err, trace = is_stored, why end
   elseif ok then
     self.outcome, err, trace = outcome, outcome.err, outcome.traceback
-  else
-    err = outcome
   end
   if self.is_cancelled or self.is_stopped then return leave(self) end
-  if not ok then err, trace = guard.caught(err) end
+  if not ok then guard.raise_cancelled(err) end
   failed(self, err, trace)
   leave(self)
 end

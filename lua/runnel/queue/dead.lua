@@ -95,9 +95,10 @@ local function run_again(self, letter)
       list[#list + 1] = value
     end
   end
-  local results = table.pack(xpcall(run, guard.handler))
+  local results = table.pack(guard.try(run))
   if results[1] then return results end
-  return nil, (guard.caught(results[2]))
+  guard.raise_cancelled(results[2])
+  return nil, results[2]
 end
 
 local function store_again(self, letter)

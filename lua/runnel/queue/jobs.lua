@@ -38,9 +38,9 @@ local function run_async(f, value)
   local out <close> = chan(1)
   local failure
   local caller = guard.go(function_died, out, function()
-    local ok, why = xpcall(f, guard.handler, value, out)
+    local ok, err, trace = guard.try(f, value, out)
     if ok then return end
-    failure = type(why) == "table" and why or { err = why }
+    failure = { err = err, trace = trace }
     out:close()
   end)
   -- if the job is cancelled, so is the function

@@ -33,7 +33,7 @@ local function died(outcome, why, block)
   keep(outcome, false, why)
 end
 
----Calls a function for at most `ms`, under xpcall with guard.handler. After that, cancels it, and waits for its end for
+---Calls a function for at most `ms`, with guard.try. After that, cancels it, and waits for its end for
 ---the same time again.
 ---@param ms number
 ---@param late string the error if it is not enough
@@ -43,14 +43,14 @@ end
 ---@return any ...
 function limit.call(ms, late, f, ...)
   local outcome = {}
-  local block = guard.go(died, outcome, function(...) keep(outcome, xpcall(f, guard.handler, ...)) end, ...)
+  local block = guard.go(died, outcome, function(...) keep(outcome, guard.try(f, ...)) end, ...)
   -- If the caller is cancelled, so is the function.
   local closing <close> = setmetatable({}, { __close = function() cancel(block) end }) -- luacheck: ignore 211
   local _, i = alts({ block, core.timeout(ms) }, PRIORITY)
   if i == 1 then return table.unpack(outcome, 1, outcome.n) end
   cancel(block, late)
   alts({ block, core.timeout(ms) }, PRIORITY)
-  return false, { err = late }
+  return false, late
 end
 
 ---Tells the engine periodically that Lua runs.

@@ -84,9 +84,9 @@ end
 function Task:give_up(call, err, trace)
   local message, counts = call.message, self.worker.counts
   if self.ex_handler then
-    local ok, is_stored, why = xpcall(function()
+    local ok, is_stored, why = guard.try(function()
       return finish(self, message, { n = 1, self.ex_handler(err, message.value) })
-    end, guard.handler)
+    end)
     if ok and is_stored then
       counts.done = counts.done + 1
       return true
@@ -94,8 +94,8 @@ function Task:give_up(call, err, trace)
     if ok then
       err, trace = why, nil
     else
-      local problem, place = guard.caught(is_stored)
-      err, trace = problem, trace or place
+      guard.raise_cancelled(is_stored)
+      err, trace = is_stored, trace or why
     end
   end
   local keeper = self.worker.keeper

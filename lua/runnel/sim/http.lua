@@ -25,7 +25,9 @@ local PORTS = { http = 80, https = 443 }
 -- The host and the port of a URL.
 local function place_of(url)
   local scheme, place = url:match "^(%a+)://([^/?#]*)"
-  local host, port = place:gsub("^.*@", ""):match "^(.-):?(%d*)$"
+  place = place:gsub("^.*@", "")
+  local host, port = place:match "^(.*):(%d*)$"
+  if not host or host:find "^%[[^%]]*$" then host = place end -- the colon is one of an IPv6 address
   return host, math.tointeger(tonumber(port)) or PORTS[scheme:lower()]
 end
 

@@ -29,6 +29,28 @@ end
 
 local function exit(code) current.world:here():exit(code) end
 
+local function real_exit(real)
+  return function(...)
+    if current.handling then current.handling:exit(...) end
+    return real(...)
+  end
+end
+
+-- rn.on_error: the handler of a host's program may end that program.
+local function handle_errors(real)
+  return function(f)
+    local host = current.world and current.world:here()
+    if not host or type(f) ~= "function" then return real(f) end
+    return real(function(...)
+      local before, lives = current.handling, current.world ~= nil and host.alive
+      current.handling = lives and host or nil
+      local ok, err = pcall(f, ...)
+      current.handling = before
+      if not ok and (host.alive or not lives) then error(err, 0) end -- else it has ended the host
+    end)
+  end
+end
+
 -- io.type knows both kinds of files.
 local function type_of(real)
   return function(value) return simulated.type(value) or real(value) end
@@ -62,12 +84,15 @@ function system.replace()
     date = function(format, t) return date(format, t or os.time()) end,
     clock = function() return (core.now() - began) / 1000 end,
     remove = on_hosts(simulated.remove, os.remove), rename = on_hosts(simulated.rename, os.rename),
-    tmpname = on_hosts(tmpname, os.tmpname), exit = on_hosts(exit, os.exit),
+    tmpname = on_hosts(tmpname, os.tmpname), exit = on_hosts(exit, real_exit(os.exit)),
   })
   local restore_io = replace(io, {
     open = on_hosts(simulated.open, io.open), lines = on_hosts(simulated.lines, io.lines), type = type_of(io.type),
   })
+  local runnel = package.loaded.runnel
+  local restore_errors = runnel and replace(runnel, { on_error = handle_errors(runnel.on_error) })
   function current.restore()
+    if restore_errors then restore_errors() end
     restore_os()
     restore_io()
     math.randomseed(a, b)

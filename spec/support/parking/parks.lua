@@ -60,7 +60,7 @@ local io = {
       rn.sleep(20)
       for _ in read do end
     end)
-    call(conn.write, conn, ("x"):rep(1 << 24))
+    call(conn.write, conn, ("x"):rep(s.much))
   end,
 }
 
@@ -125,7 +125,7 @@ http["websocket conn:write"] = function(s, call)
   with_websocket(s, function(url, lib)
     local conn <close> = assert(lib.websocket(url))
     call(function()
-      for _ = 1, 16 do conn:write(("x"):rep(1 << 20)) end
+      for _ = 1, 16 do conn:write(("x"):rep(s.much // 16)) end
     end)
   end)
 end

@@ -90,7 +90,8 @@ function settings.world(kind, f, keeper, is_there)
     world:program("true", function() end)
     if (keeper or kind) == "nats" then world:nats "nats" end
     local host = world:host("host", function()
-      result = run(kind, f, { path = "/file", url = "nats://nats", command = "true", free_port = 80, keeper = keeper })
+      result = run(kind, f, { path = "/file", url = "nats://nats", command = "true", free_port = 80, keeper = keeper,
+        much = 1 << 20 })
     end)
     for _ = 1, 1000 do
       if result ~= nil or not host.alive then break end
@@ -110,7 +111,7 @@ end
 function settings.reality(kind, f, keeper)
   local path = os.tmpname()
   local result, err = rn.go(function()
-    return run(kind, f, { path = path, command = "true", free_port = 0, keeper = keeper })
+    return run(kind, f, { path = path, command = "true", free_port = 0, keeper = keeper, much = 1 << 24 })
   end):take()
   collectgarbage() -- closes what only finalizers close
   for _, suffix in ipairs { "", "-wal", "-shm", "-locks" } do os.remove(path .. suffix) end

@@ -18,6 +18,7 @@ local ordered = require "runnel.internal.sim.ordered"
 ---@field notes? runnel.sim.Note[] what the world tells for a story, while one is recorded
 ---@field told? runnel.internal.Told the last story of a world; a page shows it as a picture
 ---@field seen? runnel.internal.FaultsSeen
+---@field handling? runnel.sim.Host whose error handler runs; a handler belongs to no go block
 ---@field restore? fun() undoes what the world has replaced
 ---@field unwinds? boolean a library in C has called the world, so that no go block can wait
 ---@field ordered? runnel.internal.Ordered of the simulation that has run last (ordered.lua)

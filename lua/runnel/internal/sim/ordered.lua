@@ -195,6 +195,8 @@ function functions.tostring(...)
   if not self or not HAVE_ADDRESSES[type(value)] then return (call("tostring", ...)) end
   local text, address = real.tostring(value), real.format("%p", value)
   local from, to = text:find(address, 1, true)
+  -- Objects of C may show what is behind them: "file (0x55d0c4e3b2a0)".
+  if not from and type(value) == "userdata" then from, to = text:find "0x%x%x%x%x%x%x%x%x+" end
   if not from then return text end
   return text:sub(1, from - 1) .. real.format(SHOWN, number_of(self, value)) .. text:sub(to + 1)
 end

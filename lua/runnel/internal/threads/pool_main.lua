@@ -44,9 +44,9 @@ end
 
 -- Calls the function of a job that gets a channel for its results.
 local function call_async(self, f, value, result)
-  local ok, failure = xpcall(f, guard.handler, value, result)
+  local ok, err, trace = guard.try(f, value, result)
   if ok then return end
-  local err, trace = guard.caught(failure)
+  guard.raise_cancelled(err)
   if result:closed() then return internal.report(err, trace, A_JOB) end
   self.trace = traceback_of(err, trace)
   guard.close(result, told(err))
@@ -142,7 +142,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
 
   local function do_sync(self, number, started, value)
     busy[number] = self
-    local is_ok, result = xpcall(f, guard.handler, value)
+    local is_ok, result, trace = guard.try(f, value)
     busy[number] = nil
     if self.is_cancelled then
       self.is_cancelled = false
@@ -150,8 +150,8 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     elseif is_ok then
       send(number, started, result)
     else
-      local err, trace = guard.failure(result) -- not guard.caught: a job cancelled because it waited forever has failed
-      send_error(number, started, err, traceback_of(err, trace))
+      -- A cancellation is not raised again: a job that was cancelled because it waited forever has failed.
+      send_error(number, started, result, traceback_of(result, trace))
     end
   end
 

@@ -49,16 +49,13 @@ return function(job)
   local has_returned = false
   local main = rn.go(OF_PROGRAM, function()
     rn.rename(job.name)
-    local traceback
-    local ok, value, problem = xpcall(function()
+    local ok, value, problem = guard.try(function()
       return thread_function(job)(table.unpack(job.args, 1, job.args.n))
-    end, function(err) -- returns it as it is, since the function's variables are closed with it
-      traceback = debug.traceback(nil, 2)
-      return err
     end)
+    local traceback = not ok and problem or nil
     if ok and value ~= nil then ok, value = pcall(result.put, result, value) end
     if not ok and core.internal.is_cancelled(value) then result:close(sendable(value))
-    elseif not ok then fail(guard.in_words(value), traceback)
+    elseif not ok then fail(value, traceback)
     elseif value == nil and problem ~= nil then result:close(sendable(problem)) end
     has_returned = true
   end):name(job.name)
