@@ -37,7 +37,7 @@ enum { PATIENCE_MS = 2000 };
 
 static void end_children(void) {
   if (atomic_load(&ending.number) == 0 || atomic_load(&ending.of) != getpid()) return;
-  const struct timespec ms = {.tv_nsec = 1000 * 1000};
+  const struct timespec ms = {.tv_nsec = 1000000};
   for (int i = 0; i < PATIENCE_MS && atomic_load(&ending.holding) > 0; i++) (void)nanosleep(&ms, NULL);
   for (Children *c = &ending.first; c; c = atomic_load(&c->next)) {
     for (int i = 0; i < PLACES; i++) {

@@ -25,8 +25,8 @@ local standard = {}
 
 local last = {} ---@type table<integer, runnel.uv.Reading> the last reader of each descriptor
 
----Whether it is a standard descriptor of a short file. Its lines need a channel without a buffer: with one, the end would
----be read, and the reader over, while lines wait, and these could not be given back to other programs any more.
+---Whether it is a standard descriptor of a short file. Its lines need a channel without a buffer: with one, the end is
+---read, and the reader over, while lines wait, which could not be given back to other programs then.
 ---@param fd any
 ---@return boolean
 function standard.is_short(fd)
