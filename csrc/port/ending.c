@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PLACES = 64 };
@@ -20,18 +21,24 @@ typedef struct Children {
    of the core that does. */
 static struct {
   pthread_mutex_t lock; /* for adding and removing */
-  atomic_int number;    /* of children */
+  atomic_int number;    /* of children, and of threads that hold the end */
+  atomic_int holding;   /* threads that hold the end */
   _Atomic pid_t of;     /* the process that has them, and not one that it has forked */
   bool is_told_of_exit; /* exit() will call end_children */
   Children first;
 } ending = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* What ends programs from outside. */
-static const int signals[] = {SIGTERM, SIGHUP, SIGINT};
+static const int signals[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
 enum { SIGNALS = sizeof signals / sizeof *signals };
+
+/* For how many ms the end waits for threads that start a process. */
+enum { PATIENCE_MS = 2000 };
 
 static void end_children(void) {
   if (atomic_load(&ending.number) == 0 || atomic_load(&ending.of) != getpid()) return;
+  const struct timespec ms = {.tv_nsec = 1000000};
+  for (int i = 0; i < PATIENCE_MS && atomic_load(&ending.holding) > 0; i++) (void)nanosleep(&ms, NULL);
   for (Children *c = &ending.first; c; c = atomic_load(&c->next)) {
     for (int i = 0; i < PLACES; i++) {
       int target = atomic_load(&c->places[i].target);
@@ -81,21 +88,56 @@ static EndingChild *find_place(void) {
   }
 }
 
-EndingChild *ending_add(int target, int signal) {
-  (void)pthread_mutex_lock(&ending.lock);
-  if (atomic_load(&ending.of) != getpid()) { /* the first ones, or those of a process that has forked this one */
+/* Forgets the children of a process that has forked this one, and sees to it that exit() ends those of this one. False
+   if there is no memory. Call it with the lock held. */
+static bool begin(void) {
+  if (atomic_load(&ending.of) != getpid()) {
     for (Children *c = &ending.first; c; c = atomic_load(&c->next)) {
       for (int i = 0; i < PLACES; i++) atomic_store(&c->places[i].target, 0);
     }
     atomic_store(&ending.number, 0);
+    atomic_store(&ending.holding, 0);
     atomic_store(&ending.of, getpid());
   }
-  EndingChild *child = ending.is_told_of_exit || atexit(end_children) == 0 ? find_place() : NULL;
-  ending.is_told_of_exit = true;
+  if (!ending.is_told_of_exit) ending.is_told_of_exit = atexit(end_children) == 0;
+  return ending.is_told_of_exit;
+}
+
+static void add_one(void) {
+  if (atomic_fetch_add(&ending.number, 1) == 0) ending_renew();
+}
+
+static void remove_one(void) {
+  if (atomic_fetch_sub(&ending.number, 1) == 1) ending_renew();
+}
+
+void ending_hold(sigset_t *before) {
+  sigset_t held;
+  (void)sigemptyset(&held);
+  for (int i = 0; i < SIGNALS; i++) (void)sigaddset(&held, signals[i]);
+  (void)pthread_sigmask(SIG_BLOCK, &held, before);
+  (void)pthread_mutex_lock(&ending.lock);
+  (void)begin();
+  atomic_fetch_add(&ending.holding, 1);
+  add_one();
+  (void)pthread_mutex_unlock(&ending.lock);
+}
+
+void ending_release(const sigset_t *before) {
+  (void)pthread_mutex_lock(&ending.lock);
+  atomic_fetch_sub(&ending.holding, 1);
+  remove_one();
+  (void)pthread_mutex_unlock(&ending.lock);
+  (void)pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+EndingChild *ending_add(int target, int signal) {
+  (void)pthread_mutex_lock(&ending.lock);
+  EndingChild *child = begin() ? find_place() : NULL;
   if (child) {
     atomic_store(&child->signal, signal);
     atomic_store(&child->target, target);
-    if (atomic_fetch_add(&ending.number, 1) == 0) ending_renew();
+    add_one();
   }
   (void)pthread_mutex_unlock(&ending.lock);
   return child;
@@ -105,7 +147,7 @@ void ending_remove(EndingChild *child) {
   (void)pthread_mutex_lock(&ending.lock);
   if (atomic_load(&ending.of) == getpid() && atomic_load(&child->target) != 0) {
     atomic_store(&child->target, 0);
-    if (atomic_fetch_sub(&ending.number, 1) == 1) ending_renew();
+    remove_one();
   }
   (void)pthread_mutex_unlock(&ending.lock);
 }

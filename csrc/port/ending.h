@@ -1,5 +1,6 @@
-/* ending.h: child processes that the program must not leave running. Whatever ends the program, be it SIGTERM, SIGHUP,
-   SIGINT or exit(), first sends each of them a signal. Nothing can do that if SIGKILL or a crash ends it. Knows no Lua. */
+/* ending.h: child processes that the program must not leave running. Whatever ends the program, be it a signal such as
+   SIGTERM or exit(), first sends each of them a signal. Nothing can do that if SIGKILL or a crash ends it. Knows no
+   Lua. */
 #ifndef RUNNEL_ENDING_H
 #define RUNNEL_ENDING_H
 
@@ -12,6 +13,12 @@ typedef struct EndingChild {
   atomic_int target; /* a process; a negative number is a process group; 0: this place is free */
   atomic_int signal; /* what it gets */
 } EndingChild;
+
+/* The program is not ended by a signal, nor by exit() of another thread, until ending_release: for a process that is
+   being started, which cannot be added before it exists. `before` is for ending_release. */
+void ending_hold(sigset_t *before);
+
+void ending_release(const sigset_t *before);
 
 /* Adds a process, or the group of a negative number. NULL if there is no memory. */
 EndingChild *ending_add(int target, int signal);

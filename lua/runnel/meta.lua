@@ -811,6 +811,13 @@ function Ending:remove() end
 ---@return runnel.Ending ending
 function core.internal.ending(target, signal) end
 
+---Calls a function. Nothing ends the program meanwhile, so that it can start a process and call `ending` for it.
+---@param f function
+---@param ... any
+---@return boolean ok
+---@return any ... what the function returned, or the error
+function core.internal.held(f, ...) end
+
 ---Lets signals end these processes again, after a library has restored the default action of a signal.
 function core.internal.renew_endings() end
 

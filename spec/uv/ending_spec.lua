@@ -61,6 +61,9 @@ describe("the end of a program", function()
     { "SIGTERM ends it", "get 'sigterm'" },
     { "SIGHUP ends it", "get 'sighup'" },
     { "SIGINT ends it", "get 'sigint'" },
+    { "SIGQUIT ends it", "get 'sigquit'", only = "lua5.4" }, -- runnel prints what waits, and goes on
+    { "SIGUSR1 ends it", "get 'sigusr1'" },
+    { "SIGALRM ends it", "get 'sigalrm'" },
     { "SIGTERM ends it while it computes", "luv.kill(luv.os_getpid(), 'sigterm') while true do end" },
     { "SIGTERM ends it after it was caught", [[
       local term = uv.signal "term"
@@ -99,6 +102,30 @@ describe("the end of a program", function()
       end
     end
   end
+
+  it("stops a process of uv.run that is being started", function()
+    for _, host in ipairs(HOSTS) do
+      local dir <close> = process.directory()
+      dir:write("script.lua", [[
+        local luv = require "luv"
+        local spawn = require "runnel.internal.uv.spawn"
+        package.loaded["runnel.internal.uv.spawn"] = function(...)
+          local handle, pid, err = spawn(...)
+          local file <close> = io.open(arg[1], "w")
+          file:write(pid):close()
+          luv.kill(luv.os_getpid(), "sigterm")
+          return handle, pid, err
+        end
+        require("runnel.uv").run { "sleep", "100" }
+      ]])
+      os.execute(("%s%s DIR/script.lua DIR/pid >DIR/out 2>&1"):format(patience.timeout(), host[2])
+        :gsub("DIR", dir.path), nil)
+      local pid = assert(dir:read "pid", dir:read "out")
+      local is_gone = patience.wait_until(function() return gone(pid) end, 5000)
+      if not is_gone then os.execute("kill -9 " .. pid) end
+      assert.is_true(is_gone, dir:read "out")
+    end
+  end)
 
   it("leaves signals as they were once no process runs", function()
     local function caught()

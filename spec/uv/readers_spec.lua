@@ -181,21 +181,25 @@ describe("the next reader of a stream gets what the last one has not handed out"
     end)
   end
 
-  it("of standard input that is a file: also a child, and io.read, unless its end was read", function()
-    local list = {}
-    for i = 1, 1000 do list[i] = i .. "\n" end
-    local path = uv_stage.path(table.concat(list))
-    local output = stage.script(([[
-      local rn, uv = require "runnel", require "runnel.uv"
-      local lines = uv.lines(0)
-      print(lines:take())
-      lines:close()
-      print(io.popen "head -n 1":read "l")
-      lines = uv.lines(0)
-      print(lines:take())
-      lines:close()
-      print(io.read())
-    ]]), "<" .. path)
-    assert.equal("1\n2\n3\n4\n", output)
+  it("of standard input that is a file: also a child, and io.read", function()
+    for _, n in ipairs { 4, 5, 128, 129, 1000, 300000 } do -- also with room for all of it in a channel of lines
+      local list = {}
+      for i = 1, n do list[i] = i .. "\n" end
+      local path = uv_stage.path(table.concat(list))
+      local output = stage.script(([[
+        local rn, uv = require "runnel", require "runnel.uv"
+        local lines = uv.lines(0)
+        print(lines:take())
+        rn.sleep(1)
+        lines:close()
+        print(io.popen "head -n 1":read "l")
+        lines = uv.lines(0)
+        print(lines:take())
+        rn.sleep(1)
+        lines:close()
+        print(io.read())
+      ]]), "<" .. path)
+      assert.equal("1\n2\n3\n4\n", output)
+    end
   end)
 end)

@@ -200,7 +200,7 @@ describe("the standard streams of a program that uses runnel.uv", function()
     local before = flags()
     local reader, writer = descriptors.polled(fd, false), descriptors.polled(fd, true)
     assert.is_false(reader:read())
-    assert.equal(6, writer:write("hello\n", 1))
+    for i = 1, 6 do assert.equal(1, writer:write("hello\n", i)) end -- it may have room for one byte only
     local text = ""
     while not text:find "\n" do -- the terminal's echo
       text = text .. (reader:read() or "")

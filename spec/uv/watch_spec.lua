@@ -120,6 +120,7 @@ describe("uv.watch", function()
 
   it("closes with an error if the path does not exist", function()
     assert.same({ nil, "/no/such: ENOENT: no such file or directory" }, { uv.watch("/no/such"):take() })
+    assert.same({ nil, "ENOENT: no such file or directory" }, { uv.watch(""):take() })
     local _, err = pcall(function() uv.watch(1) end)
     assert.matches("^spec/uv/watch_spec.lua:%d+: watch: a path expected, got a number", err)
   end)

@@ -27,6 +27,23 @@ static int internal_ending(lua_State *L) {
   return 1;
 }
 
+/* held(f, ...) -> what pcall(f, ...) returns. Nothing ends the program meanwhile, so that f can start a process and call
+   `ending` for it. */
+static int internal_held(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_pushboolean(L, true);
+  lua_insert(L, 1);
+  sigset_t before;
+  ending_hold(&before);
+  int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+  ending_release(&before);
+  if (status != LUA_OK) {
+    lua_pushboolean(L, false);
+    lua_replace(L, 1);
+  }
+  return lua_gettop(L);
+}
+
 /* renew_endings(): after a library has restored the default action of a signal. */
 static int internal_renew_endings(lua_State *L) {
   (void)L;
@@ -61,7 +78,7 @@ static int ending_gc(lua_State *L) {
 
 void lua_ending_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"ending", internal_ending}, {"renew_endings", internal_renew_endings}, {NULL, NULL}};
+      {"ending", internal_ending}, {"held", internal_held}, {"renew_endings", internal_renew_endings}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"set", ending_set}, {"remove", ending_forget}, {"__gc", ending_gc}, {NULL, NULL}};
   module_register(L, functions);
   luaL_newmetatable(L, ENDING_META);

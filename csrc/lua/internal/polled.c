@@ -7,8 +7,8 @@
 
    - To open it anew gives a description of our own, which may be non-blocking. Only Linux can, and it must be allowed.
    - Sockets have a flag for each call.
-   - Otherwise, ask first whether it is ready. A read returns then what is there, and a small write does not wait, unless
-     somebody else is quicker. */
+    - Otherwise, ask first whether it is ready. A read returns then what is there, and a small write does not wait, unless
+     somebody else is quicker. A terminal that is ready has room for a byte, and a larger write would wait for more. */
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
@@ -51,6 +51,7 @@ typedef struct Polled {
   Way way;
   int fd;       /* -1 once it is closed */
   int set;      /* readable when `fd` is ready; -1: there is none, or it is closed */
+  size_t most;  /* how many bytes a write has at most, if it is ASKED */
   bool writes;  /* it is for writing, not for reading */
   bool began;   /* it has been ready */
   size_t count; /* how many bytes have been read and were not returned, because memory ran out */
@@ -118,6 +119,7 @@ static int polled_open(lua_State *L) {
   if ((flags & O_ACCMODE) == (writes ? O_RDONLY : O_WRONLY)) return push_error(L, EBADF);
   Polled *p = (Polled *)lua_newuserdatauv(L, sizeof *p + (writes ? 0 : READ_SIZE), 0);
   *p = (Polled){.way = is_own ? OWN : is_socket ? SOCKET : ASKED, .fd = -1, .set = -1, .writes = writes};
+  p->most = isatty(fd) ? 1 : PIPE_BUF;
   luaL_setmetatable(L, POLLED_META);
   if (p->way == ASKED && !is_input) {
     p->fd = reopen(fd, writes);
@@ -153,7 +155,7 @@ static ssize_t try_read(Polled *p) {
 static ssize_t try_write(const Polled *p, const char *bytes, size_t n) {
   if (p->way == SOCKET) return send(p->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (p->way == OWN) return write(p->fd, bytes, n);
-  if (is_ready(p)) return write(p->fd, bytes, n < PIPE_BUF ? n : PIPE_BUF);
+  if (is_ready(p)) return write(p->fd, bytes, n < p->most ? n : p->most);
   errno = EAGAIN;
   return -1;
 }

@@ -119,7 +119,7 @@ function file.lines(where, opts)
   local max = lines.max(opts, "lines", LINES_OPTIONS)
   local pieces = opts and opts.pieces
   loop.check "lines"
-  local out = pieces and loop.chan(where) or lines.chan(where)
+  local out = (pieces or standard.is_short(where)) and loop.chan(where) or lines.chan(where)
   local function emitter(_, name, unread)
     if pieces then return lines.gatherer(out, pieces, max, name, unread) end
     return lines.splitter(out, max, name, unread)

@@ -66,7 +66,11 @@ local function options_for_spawn(options)
   return rest
 end
 
-local function start(options) return spawn(options_for_spawn(options)) end
+local function start(options)
+  local process = spawn(options_for_spawn(options))
+  process:end_by "sigterm"
+  return process
+end
 
 -- ---- the time limit ----
 
@@ -155,10 +159,9 @@ end
 ---@return runnel.uv.Result? result the result despite the error, if the process was started
 function run.run(options)
   check_wait()
-  local ok, process = pcall(start, options)
+  local ok, process = core.internal.held(start, options)
   if not ok then error("run: " .. tostring(process):gsub("^spawn: ", ""), 2) end
   local p <close> = process
-  p:end_by "sigterm"
   if p.streams.stdin then p.streams.stdin.tells_source_error = true end
   local late, alarm = set_alarm(options.timeout, tostring(options[1]))
   local _ <close> = alarm

@@ -212,6 +212,7 @@ local path_watch = {}
 ---@return string? err
 function path_watch.new(path, what, on_event, on_error)
   local cwd, problem = "", nil
+  if path == "" then return nil, "ENOENT" end -- and not the working directory
   if path:sub(1, 1) ~= "/" then cwd, problem = uv.cwd() end
   if not cwd then return nil, problem end
   local self = setmetatable({

@@ -3,9 +3,14 @@
 
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
+local loop = require "runnel.internal.uv.loop"
 local unread = require "runnel.internal.uv.unread"
 
 local on_close, go_back = core.internal.on_close, core.internal.descriptors.go_back
+local uv = loop.uv
+
+-- Up to how many bytes a file is short.
+local SHORT = 1024 * 1024
 
 ---@class runnel.uv.Reading
 ---@field fd integer
@@ -19,6 +24,16 @@ Reading.__index = Reading
 local standard = {}
 
 local last = {} ---@type table<integer, runnel.uv.Reading> the last reader of each descriptor
+
+---Whether it is a standard descriptor of a short file. Its lines need a channel without a buffer: with one, the end is
+---read, and the reader over, while lines wait, which could not be given back to other programs then.
+---@param fd any
+---@return boolean
+function standard.is_short(fd)
+  if math.type(fd) ~= "integer" or fd > 2 or current.world then return false end
+  local stat = uv.fs_fstat(fd)
+  return stat ~= nil and stat.type == "file" and stat.size <= SHORT
+end
 
 ---Begins to read a descriptor; nil if it is none of the standard ones, and so belongs to one reader only. Ends an
 ---earlier reader.
