@@ -1,5 +1,6 @@
 ---Starts threads, for rn.thread and for pools.
 
+local debug, package = debug, package
 local bytecode = require "runnel.internal.threads.bytecode"
 local core = require "runnel.core"
 local sendable = require "runnel.internal.sendable"
