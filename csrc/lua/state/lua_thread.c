@@ -40,23 +40,24 @@ static const char INTERRUPTED[] = "the thread was cancelled, and has gone on com
 /* How long a state that is being closed waits for its threads, in ns. */
 static const int64_t PATIENCE = 1000 * CLOCK_MS;
 
-/* For how long a cancelled thread may go on computing, in ns, before it looks at its channels; and how long it has
-   afterwards, when it closes its variables: more, since that is useful, and it may have to share its processor. */
-static const int64_t COMPUTES = 100 * CLOCK_MS, CLOSES = 2000 * CLOCK_MS;
+/* How much time of a processor a cancelled thread may use before it looks at its channels, in ns; and afterwards, when it
+   closes its variables, in one go: more, since that is useful. */
+static const int64_t COMPUTES = 50 * CLOCK_MS, CLOSES = 1000 * CLOCK_MS;
 
 typedef struct LuaThread {
-  atomic_uint holds;      /* the thread's, and the starting state's */
-  pthread_t id;           /* the thread */
-  pthread_mutex_t lock;   /* guards `ended` */
-  pthread_cond_t ending;  /* it has ended */
-  bool ended;             /* its state is closed */
-  SharedChan *control;    /* closed when the thread is to end */
-  SharedChan *result;     /* closed with an error if the thread cannot even begin; has the thread's name */
-  SharedChan *reports;    /* likewise; the starting state receives errors from there */
-  Status *status;         /* the thread's status */
+  atomic_uint holds;     /* the thread's, and the starting state's */
+  pthread_t id;          /* the thread */
+  pthread_mutex_t lock;  /* guards `ended` */
+  pthread_cond_t ending; /* it has ended */
+  bool ended;            /* its state is closed */
+  SharedChan *control;   /* closed when the thread is to end */
+  SharedChan *result;    /* closed with an error if the thread cannot even begin; has the thread's name */
+  SharedChan *reports;   /* likewise; the starting state receives errors from there */
+  Status *status;        /* the thread's status */
   _Atomic(Interruption *) interruption; /* with a hold; NULL until it has a state */
   bool counts;            /* the starting state's coroutines count instructions (interruption.h), so its own do, too */
   int64_t cancelled;      /* when interrupt_thread was first called, in ns; or 0 */
+  int64_t looked, used;   /* at its last call: when the thread had last looked; the time it had used then, in ns */
   Member *member;         /* its place in the family of threads, until it has ended */
   SharedValue job;        /* the argument of BOOT */
   lua_CFunction open;     /* luaopen_runnel_core */
@@ -235,6 +236,19 @@ static int internal_stop_threads(lua_State *L) {
   return 0;
 }
 
+/* How much time of a processor the thread has used, in ns. Elsewhere than on Linux it counts as always having one. */
+static int64_t used_by(const LuaThread *t) {
+#if defined(__linux__)
+  clockid_t clock;
+  struct timespec used;
+  if (pthread_getcpuclockid(t->id, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0; /* it is ending */
+  return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
+#else
+  (void)t;
+  return clock_ns();
+#endif
+}
+
 /* interrupt_thread(status): the thread was cancelled. If it goes on computing all the same, the go block that runs there
    ends with the error INTERRUPTED: to be called again and again until the thread has ended, and first when it is
    cancelled. */
@@ -245,13 +259,15 @@ static int internal_interrupt_thread(lua_State *L) {
   LuaThread *t = ((Threads *)lua_touserdata(L, -1))->first;
   while (t && t->status != status) t = t->next;
   if (!t) return 0; /* it has ended */
-  int64_t now = clock_ns(), since;
-  if (!t->cancelled) t->cancelled = now;
-  StatusKind kind = status_look(t->status, &since);
-  bool has_looked = since > t->cancelled;
+  int64_t since, used = used_by(t);
+  bool computes = status_look(t->status, &since) == STATUS_COMPUTING;
+  if (!t->cancelled) t->cancelled = clock_ns();
+  if (!computes || since != t->looked) {
+    t->looked = since;
+    t->used = used;
+  }
   Interruption *interruption = atomic_load(&t->interruption);
-  if (interruption && kind == STATUS_COMPUTING && now - since >= (has_looked ? CLOSES : COMPUTES) &&
-      now - t->cancelled >= COMPUTES)
+  if (interruption && computes && used - t->used >= (since > t->cancelled ? CLOSES : COMPUTES))
     (void)interruption_raise(interruption, INTERRUPTED);
   return 0;
 }
