@@ -11,6 +11,7 @@
 ---Modules that few programs need are loaded when one of their names is first used. `require "runnel.all"` loads them at
 ---once, for a program that cannot read files later: because it changes its directory, or may run out of descriptors.
 
+local os, package, require = os, package, require
 local core = require "runnel.core"
 require "runnel.internal.errors.reports"
 

@@ -31,6 +31,7 @@ struct Interruption {
   bool counts;                     /* on_count is the hook of its coroutines: no signal is needed */
   atomic_bool runs;                /* the scheduler runs, in `thread` */
   _Atomic(pthread_t) thread;       /* where the scheduler runs, or has last run */
+  bool has_run;                    /* in `thread`, whose id may have been that of another one before */
   atomic_uint senders;             /* those that may be about to send it a signal */
   pid_t process;                   /* where the scheduler has run; for the Lua thread */
   atomic_int phase;                /* see above */
@@ -145,12 +146,14 @@ static void on_signal(int number, siginfo_t *info, void *context) {
 
 void interruption_begins(Interruption *interruption) {
   pthread_t self = pthread_self();
-  if (!pthread_equal(atomic_load_explicit(&interruption->thread, memory_order_relaxed), self)) {
+  if (!interruption->has_run ||
+      !pthread_equal(atomic_load_explicit(&interruption->thread, memory_order_relaxed), self)) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGURG);
     (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     atomic_store(&interruption->thread, self);
+    interruption->has_run = true;
     interruption->process = getpid();
   }
   atomic_store(&interruption->runs, true);
@@ -228,6 +231,8 @@ void interruption_count(lua_State *L, Sched *S) {
   S->interruption->counts = true;
 }
 
+bool interruption_counts(const Sched *S) { return S->interruption && S->interruption->counts; }
+
 Interruption *interruption_open(lua_State *L, Sched *S) {
   if (S->interruption) return S->interruption;
   lua_newuserdatauv(L, 0, 0);
@@ -244,6 +249,7 @@ Interruption *interruption_open(lua_State *L, Sched *S) {
   made->sched = S;
   made->told_at = NULL;
   made->counts = false;
+  made->has_run = false;
   atomic_store(&made->phase, QUIET);
   atomic_store(&made->state, lua_tothread(L, -1));
   lua_pop(L, 1);

@@ -20,6 +20,9 @@ Interruption *interruption_open(lua_State *L, Sched *S);
    of sending a signal. They run at about half the speed. After interruption_open, before coroutines are made. */
 void interruption_count(lua_State *L, Sched *S);
 
+/* Whether they do. Lua thread. */
+bool interruption_counts(const Sched *S);
+
 /* The Interruption of the state with this main thread, with a hold; or NULL. Does not look into the lua_State, which may be
    closed. Any thread, and signal handlers. */
 Interruption *interruption_find(const lua_State *main_thread);

@@ -8,6 +8,8 @@
 ---channels; `pipe` and the pipelines a channel that closes when they have ended. Names of core.async that the port
 ---lacks are here, too: `<!!` is the same function as `<!`, and so on.
 
+local package = package
+
 -- Fennel's compiler loads this file when it looks for the macros without a search path for them.
 if rawget(_G, "_IS_COMPILER") then return require "runnel.macros" end
 

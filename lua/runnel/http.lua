@@ -7,6 +7,7 @@
 ---The client needs libcurl, WebSocket libwslay, the server nothing. Each is loaded when one of its functions is first
 ---used, so a program that only serves needs no library.
 
+local require = require
 local json = require "runnel.json"
 
 -- The module of each function.

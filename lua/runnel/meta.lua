@@ -184,7 +184,7 @@ function core.driver(d) end
 ---@field channels? runnel.Channel<any>[] the channels of the alts in which it waits
 ---@field waited? number for how many ms it has waited, accurate to about 1 ms
 ---@field thread? boolean true for a thread of rn.thread or rn.threads. rn.cancel of the result channel ends the
----thread at its next wait
+---thread at its next wait, or if it computes for 100 ms
 ---@field waits? {operation: string, channel: runnel.Channel<any>}[] what the go blocks of a thread wait for, on shared
 ---channels that this state has, too
 ---@field result runnel.Channel<any> its result channel
@@ -476,6 +476,18 @@ function core.internal.start_thread(job, control, result, reports) end
 
 ---At the end of the program: asks its threads to end, and waits for them a little. For runnel.internal.threads.start.
 function core.internal.stop_threads() end
+
+---The error of a go block that has gone on computing in a cancelled thread. Nobody is told it.
+---@type string
+core.internal.INTERRUPTED = nil
+
+---In a thread, when it hears that it is cancelled: it has more time from then on.
+function core.internal.hears_cancel() end
+
+---Ends the go block that runs in a cancelled thread, with the error INTERRUPTED, if it has gone on computing: to be
+---called again and again until the thread has ended.
+---@param status userdata what start_thread has returned
+function core.internal.interrupt_thread(status) end
 
 ---The results of a go block's completed operation, if it has not run since; or nothing.
 ---@param result runnel.Channel<any> the go block's result channel

@@ -10,6 +10,7 @@
 ---A thread of its own serves the page, so it answers while Lua computes. While a page is open, that thread asks the
 ---scheduler for a snapshot twice a second. The monitor does not keep the program running.
 
+local package, require = package, require
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"

@@ -10,6 +10,7 @@
 ---numbers of its own. Go blocks outside it wait until it ends; its own go blocks that have not ended by then are
 ---dropped.
 
+local os, require = os, require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local current = require "runnel.internal.sim.current"

@@ -9,6 +9,7 @@
 ---A thread runs the statements of each database (csrc/sqlite), so a slow disk does not block other go blocks.
 ---Statements that wait at the same time are committed together.
 
+local debug, io, require = debug, io, require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"

@@ -50,6 +50,66 @@ describe("rn.cancel of a thread", function()
     end)
   end
 
+  -- Functions that compute for ever, once they have said that they are there.
+  local COMPUTES = {
+    ["in a loop"] = function(says)
+      says:put "here"
+      while true do end
+    end,
+    ["in a loop that catches all errors"] = function(says)
+      says:put "here"
+      while true do pcall(function() while true do end end) end
+    end,
+    ["in another go block"] = function(says)
+      local rn = require "runnel" -- luacheck: ignore
+      rn.go(function()
+        says:put "here"
+        while true do end
+      end)
+      rn.sleep(1e7)
+    end,
+    ["after it has caught the reason"] = function(says)
+      says:put "here"
+      pcall(require "runnel".sleep, 1e7)
+      while true do end
+    end,
+    ["while it closes a variable"] = function(says)
+      local _ <close> = setmetatable({}, { __close = function() while true do end end })
+      says:put "here"
+      require "runnel".sleep(1e7)
+    end,
+  }
+  for how, f in pairs(COMPUTES) do
+    it("that computes for ever " .. how .. " ends it with the reason, which is not reported", function()
+      local says = rn.shared_chan()
+      local result = rn.thread(f, says)
+      assert.equal("here", says:take())
+      assert.is_true(rn.cancel(result, "enough"))
+      assert.same({ nil, "enough" }, { result:take() })
+      rn.run()
+      assert.is_false(rn.cancel(result))
+      assert.same({}, stage.heard())
+    end)
+  end
+
+  since_5_4_3("lets it compute in its own time while it closes its variables", function()
+    local says = rn.shared_chan(1)
+    local result = rn.thread(function(ch)
+      local _ <close> = setmetatable({}, { __close = function()
+        local till = os.clock() + 0.15
+        while os.clock() < till do end
+        ch:put "closed"
+      end })
+      ch:put "here"
+      require "runnel".sleep(1e7)
+    end, says)
+    assert.equal("here", says:take())
+    rn.cancel(result, "enough")
+    assert.equal("closed", says:take())
+    assert.same({ nil, "enough" }, { result:take() })
+    rn.run()
+  end)
+
   it("that has not begun ends it", function()
     local result = rn.thread(function() require "runnel".sleep(1e7) end)
     assert.is_true(rn.cancel(result))
@@ -154,6 +214,14 @@ describe("a thread of a scope", function()
     require "runnel".sleep(1e7)
   end
   local ENDS = {
+    { "its timeout, while it computes for ever", function(s, says)
+      s:thread(function(ch)
+        ch:put "here"
+        while true do end
+      end, says)
+      says:take()
+      rn.sleep(1e7)
+    end, { timeout = 100 }, "after 100 ms" },
     { "its timeout", function(s, says)
       s:thread(parked, says)
       says:take()

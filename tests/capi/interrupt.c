@@ -72,7 +72,7 @@ static void check_endless(lua_State *L, size_t i) {
   char code[512];
   atomic_store(&is_computing, false);
   (void)snprintf(code, sizeof code, "computes() %s", ENDLESS[i].code);
-  lua(L, "other = 0 rn.go(function() for _ = 1, 5 do other = other + 1 rn.yield() end end)");
+  lua(L, "other = 0 others = rn.go(function() for _ = 1, 5 do other = other + 1 rn.yield() end end)");
   if (luaL_loadstring(L, code) != LUA_OK) FAIL("%s", lua_tostring(L, -1));
   OK(runnel_go(L, 0, &result));
   atomic_store(&target, L);
@@ -84,9 +84,8 @@ static void check_endless(lua_State *L, size_t i) {
   if (!message || strcmp(message, "time is up") != 0) FAIL("%s: %s", ENDLESS[i].code, message ? message : "no error");
   atomic_store(&is_computing, false);
   for (int n = 0; n < 10; n++) CHECK(runnel_step(L, 10, &next) >= RUNNEL_OK);
-  lua_getglobal(L, "other");
-  CHECK(lua_tointeger(L, -1) == 5);
-  lua_pop(L, 1);
+  /* An interrupt that was on its way when the go block had ended may have met the other one. */
+  lua(L, "assert(other == 5 or select(2, others:poll()) == 'time is up', other)");
   if (ENDLESS[i].then) {
     (void)snprintf(code, sizeof code, "assert(%s)", ENDLESS[i].then);
     lua(L, code);

@@ -28,24 +28,36 @@
 #include "lua/state/preload.h"
 #include "shared/status.h"
 #include "states/family.h"
+#include "states/interruption.h"
 #include "states/limits.h"
 #include "states/shared_handle.h"
 #include "states/shared_inbox.h"
 #include "states/shared_pack.h"
 
+/* The error of a go block that has gone on computing in a cancelled thread. Nobody is told it: see thread_main.lua. */
+static const char INTERRUPTED[] = "the thread was cancelled, and has gone on computing";
+
 /* How long a state that is being closed waits for its threads, in ns. */
 static const int64_t PATIENCE = 1000 * CLOCK_MS;
 
+/* How much time of a processor a cancelled thread may use before it looks at its channels, in ns; and afterwards, when it
+   closes its variables, in one go: more, since that is useful. */
+static const int64_t COMPUTES = 50 * CLOCK_MS, CLOSES = 1000 * CLOCK_MS;
+
 typedef struct LuaThread {
-  atomic_uint holds;      /* the thread's, and the starting state's */
-  pthread_t id;           /* the thread */
-  pthread_mutex_t lock;   /* guards `ended` */
-  pthread_cond_t ending;  /* it has ended */
-  bool ended;             /* its state is closed */
-  SharedChan *control;    /* closed when the thread is to end */
-  SharedChan *result;     /* closed with an error if the thread cannot even begin; has the thread's name */
-  SharedChan *reports;    /* likewise; the starting state receives errors from there */
-  Status *status;         /* the thread's status */
+  atomic_uint holds;     /* the thread's, and the starting state's */
+  pthread_t id;          /* the thread */
+  pthread_mutex_t lock;  /* guards `ended` */
+  pthread_cond_t ending; /* it has ended */
+  bool ended;            /* its state is closed */
+  SharedChan *control;   /* closed when the thread is to end */
+  SharedChan *result;    /* closed with an error if the thread cannot even begin; has the thread's name */
+  SharedChan *reports;   /* likewise; the starting state receives errors from there */
+  Status *status;        /* the thread's status */
+  _Atomic(Interruption *) interruption; /* with a hold; NULL until it has a state */
+  bool counts;            /* the starting state's coroutines count instructions (interruption.h), so its own do, too */
+  int64_t cancelled;      /* when interrupt_thread was first called, in ns; or 0 */
+  int64_t looked, used;   /* at its last call: when the thread had last looked; the time it had used then, in ns */
   Member *member;         /* its place in the family of threads, until it has ended */
   SharedValue job;        /* the argument of BOOT */
   lua_CFunction open;     /* luaopen_runnel_core */
@@ -77,6 +89,7 @@ static void release(LuaThread *t) {
   if (t->result) shared_chan_release(t->result);
   if (t->reports) shared_chan_release(t->reports);
   if (t->status) status_release(t->status);
+  if (atomic_load(&t->interruption)) interruption_release(atomic_load(&t->interruption));
   budget_release(t->limits.budget);
   (void)pthread_mutex_destroy(&t->lock);
   (void)pthread_cond_destroy(&t->ending);
@@ -89,6 +102,9 @@ static void release(LuaThread *t) {
 static int push_job(lua_State *L) {
   LuaThread *t = (LuaThread *)lua_touserdata(L, 1);
   Sched *S = sched_self(L);
+  Interruption *interruption = interruption_open(L, S);
+  if (t->counts) interruption_count(L, S);
+  atomic_store(&t->interruption, interruption_hold(interruption));
   shared_pack_push(L, S, &t->job);
   S->sharing->member = t->member;
   status_begin(t->status, S->sharing->owner);
@@ -220,6 +236,48 @@ static int internal_stop_threads(lua_State *L) {
   return 0;
 }
 
+/* How much time of a processor the thread has used, in ns. Elsewhere than on Linux it counts as always having one. */
+static int64_t used_by(const LuaThread *t) {
+#if defined(__linux__)
+  clockid_t clock;
+  struct timespec used;
+  if (pthread_getcpuclockid(t->id, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0; /* it is ending */
+  return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
+#else
+  (void)t;
+  return clock_ns();
+#endif
+}
+
+/* interrupt_thread(status): the thread was cancelled. If it goes on computing all the same, the go block that runs there
+   ends with the error INTERRUPTED: to be called again and again until the thread has ended, and first when it is
+   cancelled. */
+static int internal_interrupt_thread(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TUSERDATA);
+  const Status *status = ((StatusHold *)lua_touserdata(L, 1))->status;
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS) == LUA_TNIL) return 0;
+  LuaThread *t = ((Threads *)lua_touserdata(L, -1))->first;
+  while (t && t->status != status) t = t->next;
+  if (!t) return 0; /* it has ended */
+  int64_t since, used = used_by(t);
+  bool computes = status_look(t->status, &since) == STATUS_COMPUTING;
+  if (!t->cancelled) t->cancelled = clock_ns();
+  if (!computes || since != t->looked) {
+    t->looked = since;
+    t->used = used;
+  }
+  Interruption *interruption = atomic_load(&t->interruption);
+  if (interruption && computes && used - t->used >= (since > t->cancelled ? CLOSES : COMPUTES))
+    (void)interruption_raise(interruption, INTERRUPTED);
+  return 0;
+}
+
+/* hears_cancel(): in a thread, when it hears that it is cancelled: interrupt_thread sees this as its last look. */
+static int internal_hears_cancel(lua_State *L) {
+  shared_wait_looked(sched_self(L), clock_ns());
+  return 0;
+}
+
 /* __gc of Threads, when the state is closed. */
 static int end_threads(lua_State *L) {
   Threads *threads = (Threads *)lua_touserdata(L, 1);
@@ -317,6 +375,7 @@ static int internal_start_thread(lua_State *L) {
   t->open = lua_tocfunction(L, lua_upvalueindex(AT_OPEN));
   t->job = job;
   t->limits = limits;
+  t->counts = interruption_counts(sched_self(L));
   if (limits.budget) (void)budget_hold(limits.budget);
   t->control = shared_chan_hold(control);
   t->result = shared_chan_hold(result);
@@ -374,6 +433,8 @@ static int internal_cores(lua_State *L) {
 void lua_thread_open(lua_State *L, lua_CFunction open_core) {
   static const luaL_Reg functions[] = {
       {"cores", internal_cores},
+      {"hears_cancel", internal_hears_cancel},
+      {"interrupt_thread", internal_interrupt_thread},
       {"stands_for", internal_stands_for},
       {"stop_threads", internal_stop_threads},
       {NULL, NULL},
@@ -383,4 +444,6 @@ void lua_thread_open(lua_State *L, lua_CFunction open_core) {
   lua_pushcfunction(L, open_core);
   lua_pushcclosure(L, internal_start_thread, AT_OPEN);
   lua_setfield(L, -2, "start_thread");
+  lua_pushstring(L, INTERRUPTED);
+  lua_setfield(L, -2, "INTERRUPTED");
 }

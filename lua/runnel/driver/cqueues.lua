@@ -14,6 +14,7 @@
 ---
 ---In a program that has required runnel.uv, or runnel.driver.luv, this driver runs luv's loop, too.
 
+local debug, package = debug, package
 local core = require "runnel.core"
 local need = require "runnel.internal.need"
 local cqueues = need("cqueues", "Debian's lua-cqueues, LuaRocks' cqueues")

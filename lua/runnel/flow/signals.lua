@@ -1,6 +1,7 @@
 ---Ctrl-C and SIGTERM while the main program waits for a flow: the first one drains it, the second one ends the program.
 ---For Ctrl-C, the hosts raise "interrupted!" in the main program.
 
+local package = package
 local core = require "runnel.core"
 local term = require "runnel.internal.sigterm"
 local internal = core.internal

@@ -1,5 +1,6 @@
 ---Conditional requests and ranges (RFC 9110, sections 13 and 14), and the dates in their headers. Pure.
 
+local os = os
 local conditions = {}
 
 -- ---- dates ----

@@ -1,5 +1,6 @@
 ---http.events: the events of a server (text/event-stream), as a channel that connects again when the connection ends.
 
+local io = io
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"

@@ -1,5 +1,6 @@
 ---http.fake: a function in place of all servers, for tests and simulations.
 
+local io, require = io, require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"

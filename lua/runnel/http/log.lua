@@ -1,5 +1,6 @@
 ---http.log: a line for each request, and an id for each request, to find it in other logs.
 
+local io, os = io, os
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"

@@ -1,5 +1,6 @@
 ---The options of requests: checks them, and converts them to settings of the C module.
 
+local io = io
 local core = require "runnel.core"
 local lib = require "runnel.http.curl"
 local check = require "runnel.internal.check"

@@ -1,6 +1,7 @@
 ---The proxy of a request: the option `proxy`, or what the environment names, by libcurl's rules. libcurl finds its own;
 ---this is for WebSockets, and for messages.
 
+local os = os
 local proxies = {}
 
 ---A proxy.

@@ -1,5 +1,6 @@
 ---Requests to a server of runnel.http, as its function gets them.
 
+local require = require
 local core = require "runnel.core"
 local event_response = require "runnel.http.event_response"
 local guard = require "runnel.internal.guard"

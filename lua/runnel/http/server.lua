@@ -7,6 +7,7 @@
 ---
 ---A thread of the library reads and writes, so slow clients do not hold up the program.
 
+local require = require
 local core = require "runnel.core"
 local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"

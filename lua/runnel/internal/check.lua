@@ -1,6 +1,7 @@
 ---Argument checks for the functions written in Lua. A failed check raises an error at the line that called the function
 ---whose argument is wrong.
 
+local package = package
 local core = require "runnel.core"
 
 local check = {}

@@ -1,5 +1,6 @@
 ---Starts the library's own go blocks, and calls the user's functions from them.
 
+local debug = debug
 local core = require "runnel.core"
 local internal = core.internal
 

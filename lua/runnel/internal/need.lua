@@ -1,5 +1,6 @@
 ---Loads an optional library that a module of runnel needs.
 
+local debug = debug
 local core = require "runnel.core"
 
 -- How the sources of the library's modules begin.

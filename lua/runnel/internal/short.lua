@@ -1,5 +1,6 @@
 ---Values, times and lists as short texts: for pages, tables and messages.
 
+local debug = debug
 local decimal = require "runnel.internal.decimal"
 
 local short = {}

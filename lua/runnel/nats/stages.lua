@@ -1,5 +1,6 @@
 ---conn:remote and conn:serve: remote stages and their workers on a connection to a NATS server.
 
+local require = require
 local engine_of = require "runnel.nats.internal.engine"
 local jetstream = require "runnel.nats.internal.jetstream"
 local job_stream = require "runnel.nats.internal.job_stream"

@@ -2,6 +2,7 @@
 ---whoever sets the clock of the machine: a message whose wait has begun waits as long as it should. To the second, as
 ---os.time is.
 
+local os = os
 local core = require "runnel.core"
 
 local is_simulation, now, time_of_day = core.internal.is_simulation, core.now, os.time

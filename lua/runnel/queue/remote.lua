@@ -1,6 +1,7 @@
 ---What remote stages have in common, wherever their jobs are: the arguments of conn:remote and conn:serve, and calls.
 ---How a job is submitted and dropped is the matter of the class.
 
+local require = require
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local core = require "runnel.core"

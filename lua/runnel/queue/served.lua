@@ -1,5 +1,6 @@
 ---Loads the function of a worker or of a stage from a module.
 
+local require = require
 local check = require "runnel.internal.check"
 
 ---@param f any

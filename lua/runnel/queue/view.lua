@@ -1,5 +1,6 @@
 ---Queues and dead letters as lines of text: for `runnel queues`, the prompt, and the monitor.
 
+local os = os
 local decimal = require "runnel.internal.decimal"
 local short = require "runnel.internal.short"
 local width = require "runnel.internal.prompt.width"

@@ -1,5 +1,6 @@
 ---rn.file reads a file that is part of the program.
 
+local io = io
 local check = require "runnel.internal.check"
 
 ---@class runnel.file

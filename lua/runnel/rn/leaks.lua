@@ -1,5 +1,6 @@
 ---Leaks: go blocks that the collector has taken while they waited, because nothing could wake them any more.
 
+local collectgarbage = collectgarbage
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 

@@ -4,6 +4,7 @@
 ---So this module only reads counters, when it is asked. As long as it is on, the core keeps a list of all channels, and
 ---measures how long the loop computes at a time.
 
+local collectgarbage, os, package, require = collectgarbage, os, package, require
 local core = require "runnel.core"
 local exposition = require "runnel.internal.metrics_text"
 

@@ -4,6 +4,7 @@
 ---jobs; these never run more than n. All of them return `to`, so that stages chain. runnel.internal.jobs implements
 ---them.
 
+local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local run = require "runnel.internal.jobs"

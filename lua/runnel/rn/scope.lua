@@ -10,6 +10,7 @@
 ---them. Each go block has a guard, a `<close>` variable, which is closed however the go block ends. The guard of the
 ---last one wakes the caller.
 
+local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"

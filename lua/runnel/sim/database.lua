@@ -5,6 +5,7 @@
 ---error of the disk from this call and from all later ones. When the C function has returned to Lua, the go block
 ---stops (Connection:settle).
 
+local os = os
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
 local disks = require "runnel.sim.disk"

@@ -2,6 +2,7 @@
 ---connection, whose faults are theirs. What is in them is not sent as bytes: headers, and a body that is a channel,
 ---reach the other host as they are. Only WebSockets send all of their bytes.
 
+local require = require
 local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"

@@ -1,5 +1,6 @@
 ---Simulated processes: functions of the world, each with go blocks and handles of its own; pipes, and signals.
 
+local require = require
 local connections = require "runnel.sim.connection"
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"

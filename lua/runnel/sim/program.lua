@@ -1,5 +1,6 @@
 ---Programs of simulated hosts that are files: with globals and modules of their own, so that hosts share no state.
 
+local load, loadfile, package, require = load, loadfile, package, require
 local current = require "runnel.internal.sim.current"
 
 local program = {}

@@ -1,6 +1,7 @@
 ---Functions of Lua's libraries that would bring something of the real system into a simulated world: while the world
 ---runs, others are in their place.
 
+local io, os = io, os
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
 local simulated = require "runnel.sim.io"

@@ -1,5 +1,6 @@
 ---Simulated worlds: hosts with programs, a network between them, and faults. sim.world makes one.
 
+local coroutine, require = coroutine, require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local current = require "runnel.internal.sim.current"

@@ -1,6 +1,7 @@
 ---Says on stderr that a transaction waits for something other than its own statements, such as a request: all other
 ---statements of the program wait for it meanwhile, and what they belong to may exceed its time limits.
 
+local coroutine, io = coroutine, io
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 

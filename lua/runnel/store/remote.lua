@@ -3,6 +3,7 @@
 ---A job is a message of the work queue runnel-jobs-NAME; its subject is the submitter. A worker stores the outcome in
 ---runnel_result and ends the message in one transaction. The submitter looks for outcomes while it waits for some.
 
+local io = io
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local remotes = require "runnel.queue.remote"

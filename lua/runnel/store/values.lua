@@ -3,6 +3,7 @@
 ---In a table: as JSON where that gives the same value back, else as MessagePack; `form` says which. A response of
 ---runnel.http, which has methods, is kept as its fields, and its form ends with "http response".
 
+local require = require
 local internal = require("runnel.core").internal
 local json = require "runnel.json"
 local sqlite = require "runnel.sqlite"

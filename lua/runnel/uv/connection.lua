@@ -1,5 +1,6 @@
 ---Connections of sockets: streams with addresses, which may have TLS.
 
+local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local loop = require "runnel.internal.uv.loop"

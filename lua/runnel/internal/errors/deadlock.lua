@@ -1,6 +1,7 @@
 ---Adds to the error of a deadlock what to do about it: which channel was not closed, and which jobs of a pipeline have
 ---not ended. Go blocks of the library that it explains are removed from the list.
 
+local debug = debug
 local core = require "runnel.core"
 local short = require "runnel.internal.short"
 

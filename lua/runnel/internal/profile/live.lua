@@ -1,6 +1,7 @@
 ---The profile that the monitor's page records: one at a time, whichever page has asked for it. Pages get the last one
 ---until there is another.
 
+local os = os
 local json = require "runnel.json"
 local picture = require "runnel.internal.profile.picture"
 local recorder = require "runnel.internal.profile.recorder"

@@ -3,6 +3,8 @@
 ---While go blocks wait in such a function, a profile reads their names from the function's own variables: so the
 ---library pays nothing for them.
 
+local debug = debug
+
 -- The value of a local variable of the function at `level` of a coroutine, or nil.
 local function value_of(co, level, wanted)
   for i = 1, math.huge do

@@ -1,5 +1,6 @@
 ---Makes profiles: for rn.profile, the option --profile, and the prompt.
 
+local debug, io, require = debug, io, require
 local core = require "runnel.core"
 local first = require "runnel.internal.profile.first"
 local namers = require "runnel.internal.profile.namers"

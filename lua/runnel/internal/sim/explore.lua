@@ -1,6 +1,7 @@
 ---sim.explore: runs a program under one schedule after another until one fails, all are done, or the time is up. The
 ---core runs the program under a schedule (sim/explore.h); this file chooses schedules and handles failures.
 
+local collectgarbage = collectgarbage
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
 local story = require "runnel.internal.sim.explore_story"

@@ -1,5 +1,6 @@
 ---Tells what happened in one run of sim.explore, step by step: which go block did what, and where.
 
+local require = require
 local recorder = require "runnel.core".internal.trace
 local decimal = require "runnel.internal.decimal"
 local shorten = require "runnel.internal.short"

@@ -2,6 +2,7 @@
 ---thread's starting time. A state compiles them when it starts its second thread; a thread passes the bytecode on to
 ---the threads that it starts. All modules are one value on a shared promise channel, so they are packed once.
 
+local debug, loadfile, package = debug, loadfile, package
 local core = require "runnel.core"
 
 local bytecode = {}

@@ -22,6 +22,7 @@
 ---
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
+local io = io
 local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
 local entries = require "runnel.internal.entries"

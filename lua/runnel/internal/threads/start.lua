@@ -1,11 +1,15 @@
 ---Starts threads, for rn.thread and for pools.
 
+local debug, package = debug, package
 local bytecode = require "runnel.internal.threads.bytecode"
 local core = require "runnel.core"
 local sendable = require "runnel.internal.sendable"
 local internal = core.internal
 
 local start = {}
+
+-- How often a cancelled thread is looked at, in ms.
+local GLANCE <const> = 100
 
 -- How many reports may wait until the starting state takes them.
 local REPORTS = 1024
@@ -49,6 +53,7 @@ end
 ---the errors until the thread has ended.
 ---@class runnel.internal.Receiver
 ---@field block? runnel.Channel<any> its go block
+---@field watcher? runnel.Channel<any> the go block of watch, once the thread is cancelled
 ---@field is_over boolean the thread has ended
 ---@field take function takes a report: internal.listen for a thread of a pool, which may wait for jobs for ever
 ---@field origin any names its go block
@@ -74,12 +79,28 @@ function Receiver:hear(report, err)
   end
 end
 
+-- Ends a cancelled thread that goes on computing.
+local function watch(self)
+  core.rename "cancelled thread"
+  while true do
+    core.sleep(GLANCE)
+    internal.interrupt_thread(self.status)
+  end
+end
+
 -- Called when the receiver's go block ends: because the thread has ended, or with the reason for which it is cancelled.
 function Receiver:__close(reason)
-  if reason ~= nil then self.control:close(sendable(reason)) else self.control:close() end
+  if reason == nil then
+    self.control:close()
+  else
+    internal.interrupt_thread(self.status) -- first, so that it knows whether the thread has looked since
+    self.control:close(sendable(reason))
+  end
   if self.is_over or reason == nil then
     receivers[self] = nil
+    if self.watcher then core.cancel(self.watcher) end
   else
+    self.watcher = self.watcher or core.go(watch, self)
     self:begin()
   end
 end

@@ -1,5 +1,7 @@
 ---Restores the function that a thread calls from the description that runnel.internal.threads.start has sent.
 
+local load, require = load, require
+
 ---@param what { code?: string, module?: string, transducer?: boolean, handled?: boolean } the function, as string.dump
 ---returns it; or the name of its module. `transducer`: it is one, and runnel.internal.transduce makes a function of it
 ---@return function

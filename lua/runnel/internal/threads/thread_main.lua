@@ -1,5 +1,6 @@
 ---The main function of an rn.thread, in its own Lua state: called with the job by rn.thread.
 
+local debug, package, require = debug, package, require
 local rn = require "runnel"
 local core = require "runnel.core"
 local bytecode = require "runnel.internal.threads.bytecode"
@@ -36,6 +37,7 @@ return function(job)
   bytecode.inherit(job.modules)
   if job.driver then rn.driver(require(job.driver)) end
   rn.on_error(function(err, traceback, where)
+    if err == core.internal.INTERRUPTED then return end
     reports:put_async { err = sendable(err), traceback = traceback, where = ("%s in %s"):format(where, job.name) }
   end)
   local function fail(err, traceback)
@@ -63,6 +65,7 @@ return function(job)
   local stopped = rn.chan()
   core.internal.on_close(job.control, function()
     core.internal.thread_stops = true
+    core.internal.hears_cancel()
     local _, reason = job.control:poll()
     if reason == nil then stopped:close() else rn.cancel(main, reason) end
   end)
@@ -72,6 +75,10 @@ return function(job)
     local is_deadlock = not ok and type(err) == "string" and err:find("deadlock: ", 1, true)
   until not (is_deadlock and stuck.fail and stuck.fail(err))
   if not ok then fail(err) end
+  if not has_returned then -- the error that has ended it got past xpcall: it was cancelled
+    local _, reason = job.control:poll()
+    if reason ~= nil then result:close(reason) end
+  end
   -- Go blocks that the function has started or made ready before it returned get a turn: if one fails, the program gets
   -- the error, even if this thread has already heard that the program ends.
   pcall(core.yield)

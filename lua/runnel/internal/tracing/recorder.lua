@@ -2,6 +2,7 @@
 ---(runnel.internal.tracing.trace_events). It also records the threads that the program starts meanwhile
 ---(runnel.internal.threads.trace_threads).
 
+local io, require = io, require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local events = require "runnel.internal.tracing.trace_events"

@@ -1,6 +1,7 @@
 ---The real luv, and its loop as the scheduler's driver. A web page has no luv, and another file in place of this one
 ---(csrc/site/runnel.internal.uv.real.lua).
 
+local package = package
 local core = require "runnel.core"
 
 core.internal.descriptors.reserve() -- before luv opens descriptors

@@ -1,6 +1,7 @@
 ---Starts processes: by posix_spawn where the core can (lua/internal/spawn.c), because libuv's fork takes longer the
 ---larger the program's heap is; else by luv.
 
+local os = os
 local internal = require("runnel.core").internal
 local current = require "runnel.internal.sim.current"
 local loop = require "runnel.internal.uv.loop"

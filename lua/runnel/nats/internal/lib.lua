@@ -1,5 +1,6 @@
 ---The C module; on a host of a simulated world, what is in its place there (runnel.sim.nats).
 
+local require = require
 local current = require "runnel.internal.sim.current"
 local need = require "runnel.internal.need"
 

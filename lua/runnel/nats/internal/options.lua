@@ -1,5 +1,6 @@
 ---The options of nats.connect.
 
+local io, os = io, os
 local check = require "runnel.internal.check"
 local values = require "runnel.nats.internal.values"
 

@@ -1,6 +1,7 @@
 ---Keeps the jobs of a remote stage (runnel.nats.remote) in their stream until they have results: sends them again,
 ---makes the stream if it is missing, and removes ended jobs. Methods of remote stages.
 
+local io = io
 local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"

@@ -4,6 +4,7 @@
 ---    msgpack  booleans, numbers, strings, and tables of these, as MessagePack
 ---    json     the same as JSON
 
+local require = require
 local internal = require("runnel.core").internal
 
 local values = {}

@@ -1,5 +1,6 @@
 ---JetStream of a simulated NATS server: its streams and consumers, and what is sent to them. Methods of the server.
 
+local os = os
 local api = require "runnel.sim.nats.api"
 local consumers = require "runnel.sim.nats.consumer"
 local decimal = require "runnel.internal.decimal"
