@@ -26,8 +26,8 @@
 void profile_start(lua_State *L, Sched *S, int namers);
 
 /* Ends the profile and pushes a table: running, waiting: the trees; names: "file:line" of functions -> their names;
-   ran, loop, blocked, waited, elapsed: ns that Lua code has run, that the scheduler has run, that Lua code has blocked the
-   thread, that go blocks have waited, and that have passed. Nil without a profile. */
+   ran, loop, blocked, waited, elapsed: ns that Lua code has run, that the scheduler has run, that Lua code has blocked
+   the thread, that go blocks have waited, and that have passed. Nil without a profile. */
 void profile_stop(lua_State *L, Sched *S);
 
 /* How long there has been a profile, in ns; -1: there is none. */

@@ -35,8 +35,8 @@ void profile_blocked_leave(const Profile *p, lua_State *co) {
   if (lua_gethook(co) == p->hook) lua_sethook(co, NULL, 0, 0);
 }
 
-/* The thread has been blocked if it has given up the processor itself. Without that, other programs had it: the time that
-   has passed tells nothing. */
+/* The thread has been blocked if it has given up the processor itself. Without that, other programs had it: the time
+   that has passed tells nothing. */
 int64_t profile_blocked_measure(Profile *p) {
   int64_t now = clock_ns(), took = now - p->returned;
   if (LIKELY(took < LEAST && !atomic_load_explicit(&p->is_late, memory_order_relaxed))) {

@@ -36,12 +36,12 @@ typedef struct Profile {
   int64_t returned;        /* when a function has returned last, while that is sought */
   ThreadUse use;           /* of the thread, at that time or earlier */
   _Atomic int64_t signalled; /* when the signal came last; `ticked` may be later */
-  atomic_bool is_late;     /* a signal has come since `use` was read, which is read again */
-  int64_t idle_since;      /* when the scheduler began its last wait */
-  int64_t patience;        /* once `busy` has reached this, what blocks is not sought */
-  _Atomic int64_t busy;    /* signals in a row between which the thread has computed for more than half of the time */
-  _Atomic int64_t idled;   /* ns that the scheduler has waited since the last signal */
-  uint32_t nwaits;         /* how many there are in `list` */
+  atomic_bool is_late;       /* a signal has come since `use` was read, which is read again */
+  int64_t idle_since;        /* when the scheduler began its last wait */
+  int64_t patience;          /* once `busy` has reached this, what blocks is not sought */
+  _Atomic int64_t busy;      /* signals in a row between which the thread has computed for more than half of the time */
+  _Atomic int64_t idled;     /* ns that the scheduler has waited since the last signal */
+  uint32_t nwaits;           /* how many there are in `list` */
   ProfileWait list[PROFILE_MOST_WAITS]; /* recorded waits whose stack is read just before the go block runs again */
 } Profile;
 

@@ -53,8 +53,8 @@ end
 -- What a node is below which the thread was blocked.
 local BLOCKS <const> = "blocks the thread"
 
----The functions in which Lua code ran, those of C that they call included; the waits; and what has blocked the thread. The
----longest first.
+---The functions in which Lua code ran, those of C that they call included; the waits; and what has blocked the thread.
+---The longest come first.
 ---@param trees runnel.internal.profile.Trees
 ---@return { text: string, ns: integer, at: table<string, integer> }[] functions
 ---@return { text: string, ns: integer }[] waits
@@ -207,8 +207,8 @@ function first.text(trees)
   local lines = { first.sentence(trees) }
   list_lines(lines, ("ran, %s of %s:"):format(first.time(trees.running.ns - trees.blocked), first.time(trees.elapsed)),
     functions, trees.running.ns - trees.blocked)
-  list_lines(lines, ("blocked the thread, %s of %s:"):format(first.time(trees.blocked), first.time(trees.elapsed)), blocks,
-    trees.blocked)
+  list_lines(lines, ("blocked the thread, %s of %s:"):format(first.time(trees.blocked), first.time(trees.elapsed)),
+    blocks, trees.blocked)
   list_lines(lines, ("waited, %s in all go blocks:"):format(first.time(trees.waiting.ns)), waits, trees.waiting.ns)
   return table.concat(lines, "\n")
 end
