@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "monitor/task.h"
 
 bool desk_init(Desk *desk, Watch *watch) {
-  *desk = (Desk){.watch = watch};
+  *desk = (Desk){.watch = watch, .task = task_self()};
   pthread_mutex_init(&desk->mutex, NULL);
   desk->filling = &desk->snapshots[0];
   desk->waiting = &desk->snapshots[1];

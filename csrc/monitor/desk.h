@@ -48,6 +48,7 @@ typedef struct Desk {
   Result results[DESK_RESULTS]; /* the newest: the nth is at n % DESK_RESULTS */
   uint64_t nresults;            /* results so far */
   bool has_news;                /* there are results since desk_has_news */
+  int task;                     /* the scheduler's thread (task.h) */
   int64_t served;               /* when the scheduler last took its commands, in ns */
   int64_t asked;                /* when it was last asked to, in ns; the server's thread */
   atomic_bool wants;            /* a snapshot is wanted, else only the commands are to be taken */

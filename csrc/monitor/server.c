@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "monitor/summary.h"
+#include "monitor/task.h"
 
 /* The least time between two snapshots, as a multiple of the time for filling one: so watching costs at most a
    twentieth of the program's time. */
@@ -63,8 +64,9 @@ static void feed_page(Server *server, Page *page, int64_t now) {
   text_puts(to, "data: {");
   if (!page->feed.begun) summary_hello(to, server->program, server->site.control, (int64_t)getpid());
   add_results(server, page, to);
-  summary_add(to, server->site.desk.watch, server->has_view ? &server->view : NULL, now,
-              desk_late(&server->site.desk, now));
+  int64_t late = desk_late(&server->site.desk, now);
+  bool is_blocked = late && task_waits(server->site.desk.task);
+  summary_add(to, server->site.desk.watch, server->has_view ? &server->view : NULL, now, late, is_blocked);
   feed_write(&page->feed, &server->view, to, budget);
   text_puts(to, "}\n\n");
   if (to->failed) {

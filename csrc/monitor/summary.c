@@ -21,9 +21,10 @@ void summary_hello(Text *to, const char *program, bool control, int64_t pid) {
 }
 
 /* How long Lua has not served the scheduler, in ms, and what has run then. */
-static void add_busy(Text *to, Watch *watch, int64_t late) {
+static void add_busy(Text *to, Watch *watch, int64_t late, bool is_blocked) {
   add_field(to, "busy", late / CLOCK_MS);
   if (!late) return;
+  add_field(to, "blocked", is_blocked);
   char name[256];
   add_field(to, "runs", watch->running(watch, name, sizeof name));
   text_puts(to, "\"who\":");
@@ -31,11 +32,11 @@ static void add_busy(Text *to, Watch *watch, int64_t late) {
   text_puts(to, ",");
 }
 
-void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t late) {
+void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t late, bool is_blocked) {
   int64_t waiting = atomic_load(&watch->waiting);
   add_field(to, "t", now / CLOCK_MS);
   add_field(to, "waited", (atomic_load(&watch->waited) + (waiting ? now - waiting : 0)) / CLOCK_MS);
-  add_busy(to, watch, late);
+  add_busy(to, watch, late, is_blocked);
   if (!view) return;
   const Snapshot *s = view->snapshot;
   add_field(to, "now", s->now / CLOCK_MS);

@@ -8,47 +8,70 @@
 #include "base/random.h"
 #include "channels/chan.h"
 #include "core/setup.h"
+#include "profile/profile_blocked.h"
 #include "profile/profile_waits.h"
 
 enum {
   PERIOD = 1000000, /* ns of processor time between two samples of what runs */
+  PATIENCE = 16,    /* signals until a program that computes all the time counts as busy */
   ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT
 };
 
 /* ---- what runs ---- */
 
-/* The hook: Lua calls it for a coroutine that has run when the signal came. */
+/* The program has run until now since the loop's last look at its clock: what waits next does not wait since then. */
+static void set_ticked(Profile *p, int64_t now) {
+  atomic_store(&p->ticked, now);
+  p->is_ahead = true;
+  if (!p->is_adding) p->observer.left = profile_observer.left;
+}
+
+/* The hook: Lua calls it for a coroutine that has run when the signal came, and while what blocks is sought. */
 static void on_hook(lua_State *L, lua_Debug *ar) {
   (void)ar;
-  lua_sethook(L, NULL, 0, 0);
-  if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  if (!lua_checkstack(L, LUA_MINSTACK)) {
+    lua_sethook(L, NULL, 0, 0);
+    return;
+  }
   lua_rawgetp(L, LUA_REGISTRYINDEX, &chan_tag);
   Sched *S = (Sched *)lua_touserdata(L, -1);
   lua_pop(L, 1);
   Profile *p = profile_active(S);
-  int64_t ns = p ? atomic_exchange(&p->due, 0) : 0;
-  if (!ns) return; /* the hook of another coroutine was faster, or the profile has ended */
-  p->ran += ns;
+  if (!p) { /* the profile has ended */
+    lua_sethook(L, NULL, 0, 0);
+    return;
+  }
+  /* A coroutine within a go block has the hook only for what blocks. 0 also if another coroutine's hook was faster. */
+  int64_t ns = lua_gethookmask(L) == ANY_EVENT ? atomic_exchange(&p->due, 0) : 0;
+  profile_blocked_set_hook(p, L, 0);
+  int64_t blocked = profile_blocked_is_sought(p) ? profile_blocked_measure(p) : 0;
+  if (ns) {
+    p->ran += ns;
+    lua_pushnil(L);
+    profile_add(L, &(ProfileSample){.go = S->current, .co = L, .first = 1, .ns = ns});
+    if (profile_active(S) != p) return;
+  }
+  if (!blocked) return;
+  set_ticked(p, clock_ns());
   lua_pushnil(L);
-  profile_add(L, &(ProfileSample){.go = S->current, .co = L, .first = 1, .ns = ns});
+  profile_add(L, &(ProfileSample){.go = S->current, .co = L, .first = 1, .ns = blocked, .is_blocked = true});
 }
 
 /* Called by the signal's handler. A hook that the program, or a debugger, has set stays. */
 static void on_tick(void *data, int64_t ns) {
   Profile *p = (Profile *)data;
   const Go *go = p->S->current;
-  atomic_store(&p->ticked, clock_ns());
-  p->is_ahead = true;
+  int64_t now = clock_ns();
+  profile_blocked_tick(p, now, ns);
+  set_ticked(p, now);
   if (p->is_adding) return;
   if (!go && p->S->running) {
     atomic_fetch_add(&p->loop, ns);
     return;
   }
   atomic_fetch_add(&p->due, ns);
-  p->observer.left = profile_observer.left;
   lua_State *L = go ? go->alt.co : p->main_thread;
-  lua_Hook hook = L ? lua_gethook(L) : NULL;
-  if (L && (!hook || hook == on_hook)) lua_sethook(L, on_hook, ANY_EVENT, 1);
+  if (L) profile_blocked_set_hook(p, L, ANY_EVENT);
 }
 
 /* ---- the beginning and the end ---- */
@@ -69,6 +92,8 @@ static Profile *new_profile(lua_State *L, Sched *S, int namers) {
   memset(p, 0, sizeof *p);
   p->observer = profile_observer;
   p->S = S;
+  p->hook = on_hook;
+  p->patience = PATIENCE;
   for (int key = PROFILE_RUNNING; key <= PROFILE_NAMES; key++) {
     lua_newtable(L);
     lua_setiuservalue(L, at, key);
@@ -98,6 +123,7 @@ void profile_start(lua_State *L, Sched *S, int namers) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
   const Observer *inner = S->observer;
   p->began = clock_ns();
+  p->ticked = p->signalled = p->began;
   if (!S->world.clock.is_virtual) S->world.looked = p->began;
   p->waits_since = S->world.looked;
   random_seed(&p->random, (uint64_t)p->began);
@@ -106,7 +132,10 @@ void profile_start(lua_State *L, Sched *S, int namers) {
   S->observer = &p->observer;
   profile_observer.pass_to(S, inner);
   int error = profile_timer_start(&p->timer);
-  if (!error) return;
+  if (!error) {
+    profile_blocked_enter(p, L);
+    return;
+  }
   S->observer = inner;
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
@@ -133,13 +162,14 @@ void profile_stop(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &profile_key);
   profile_timer_stop(&p->timer);
+  profile_blocked_leave(p, L);
   atomic_store(&p->ticked, clock_ns());
   p->is_ahead = true;
   profile_add_present(L, p);
   if (profile_active(S) == p) S->observer = p->inner;
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
-  lua_createtable(L, 0, 7);
+  lua_createtable(L, 0, 8);
   static const char *const tables[] = {"running", "waiting", "names"};
   for (int i = 0; i < 3; i++) {
     lua_getiuservalue(L, top + 1, PROFILE_RUNNING + i);
@@ -147,6 +177,7 @@ void profile_stop(lua_State *L, Sched *S) {
   }
   set_integer(L, "ran", p->ran + atomic_load(&p->due));
   set_integer(L, "loop", atomic_load(&p->loop));
+  set_integer(L, "blocked", p->blocked);
   set_integer(L, "waited", p->waited);
   set_integer(L, "elapsed", atomic_load(&p->ticked) - p->began);
   lua_replace(L, top + 1);

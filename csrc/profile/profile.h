@@ -7,6 +7,8 @@
    (profile_timer.h). The signal's handler sets a debug hook on the coroutine that runs, which Lua calls before the next
    instruction, or when the C function that runs returns: there the hook reads the stack.
 
+   Time in which the thread is blocked has no samples; how it is found: profile_blocked.h.
+
    Waiting time is measured whenever a go block is woken, by the loop's clock, and added up; each time the sum has grown
    by one step, the wait that has just ended is recorded as that long. A wait is recorded in proportion to its length so,
    and the cost does not depend on the number of waits. The step grows with the number of go blocks.
@@ -24,8 +26,8 @@
 void profile_start(lua_State *L, Sched *S, int namers);
 
 /* Ends the profile and pushes a table: running, waiting: the trees; names: "file:line" of functions -> their names;
-   ran, loop, waited, elapsed: ns that Lua code has run, that the scheduler has run, that go blocks have waited, and that
-   have passed. Nil without a profile. */
+   ran, loop, blocked, waited, elapsed: ns that Lua code has run, that the scheduler has run, that Lua code has blocked
+   the thread, that go blocks have waited, and that have passed. Nil without a profile. */
 void profile_stop(lua_State *L, Sched *S);
 
 /* How long there has been a profile, in ns; -1: there is none. */

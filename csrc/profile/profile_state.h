@@ -27,11 +27,21 @@ typedef struct Profile {
   volatile bool is_ahead;  /* the scheduler waits, or a signal has come since the loop's last look at its clock */
   volatile bool is_adding; /* a sample is being added: its time is not the program's */
   const Alt *ended;        /* of the go block that has ended in its last run: it may be collected */
-  _Atomic int64_t ticked;  /* when the signal came last */
+  _Atomic int64_t ticked;  /* when the signal came last, or something that blocked the thread was over */
   _Atomic int64_t due;     /* ns that the hook will record */
   _Atomic int64_t loop;    /* ns in which the scheduler has run, not Lua code */
   ProfileTimer timer;      /* the signal */
-  uint32_t nwaits;         /* how many there are in `list` */
+  lua_Hook hook;           /* the profile's hook */
+  int64_t blocked;         /* ns in which the program has blocked the thread (profile_blocked.h), as far as is known */
+  int64_t returned;        /* when a function has returned last, while that is sought */
+  ThreadUse use;           /* of the thread, at that time or earlier */
+  _Atomic int64_t signalled; /* when the signal came last; `ticked` may be later */
+  atomic_bool is_late;       /* a signal has come since `use` was read, which is read again */
+  int64_t idle_since;        /* when the scheduler began its last wait */
+  int64_t patience;          /* once `busy` has reached this, what blocks is not sought */
+  _Atomic int64_t busy;      /* signals in a row between which the thread has computed for more than half of the time */
+  _Atomic int64_t idled;     /* ns that the scheduler has waited since the last signal */
+  uint32_t nwaits;           /* how many there are in `list` */
   ProfileWait list[PROFILE_MOST_WAITS]; /* recorded waits whose stack is read just before the go block runs again */
 } Profile;
 

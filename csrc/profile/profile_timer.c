@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #if defined(__linux__)
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,6 +26,12 @@ static int64_t used(void) {
   struct timespec time = {0};
   (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return (int64_t)time.tv_sec * NS + time.tv_nsec;
+}
+
+ThreadUse profile_timer_use(void) {
+  struct rusage usage = {0};
+  (void)getrusage(RUSAGE_THREAD, &usage);
+  return (ThreadUse){.used = used(), .waits = usage.ru_nvcsw};
 }
 
 static void set_period(ProfileTimer *timer, int64_t ns) {
@@ -89,6 +96,8 @@ void profile_timer_stop(ProfileTimer *timer) {
   (void)pthread_sigmask(SIG_SETMASK, &timer->mask, NULL);
 }
 #else
+ThreadUse profile_timer_use(void) { return (ThreadUse){0}; }
+
 int profile_timer_start(ProfileTimer *timer) {
   (void)timer;
   return ENOSYS;

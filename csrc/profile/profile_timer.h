@@ -21,6 +21,14 @@ typedef struct ProfileTimer {
   sigset_t mask;   /* the signals that were blocked before */
 } ProfileTimer;
 
+/* What the calling thread has used so far. */
+typedef struct ThreadUse {
+  int64_t used;  /* processor time, in ns */
+  int64_t waits; /* how often it has waited in the kernel, and so given up the processor itself */
+} ThreadUse;
+
+ThreadUse profile_timer_use(void);
+
 /* Starts the timer for the calling thread; `tick`, `data` and `period` are set. Returns an error number; ENOSYS where
    the system has no such timer, EBUSY if the program uses SIGPROF. */
 int profile_timer_start(ProfileTimer *timer);

@@ -263,6 +263,10 @@ int profile_tree_add(lua_State *L) {
   if (s->go) descend_go(L, s->go);
   descend_stack(L, s);
   if (s->wait) descend_wait(L, s);
+  if (s->is_blocked) {
+    lua_pushliteral(L, "blocks the thread");
+    descend(L);
+  }
   count(L, s->wait ? PROFILE_WAITED : PROFILE_RAN, s->ns);
   return 0;
 }

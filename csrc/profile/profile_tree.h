@@ -49,6 +49,7 @@ typedef struct ProfileSample {
   int first;               /* the innermost level that counts */
   int64_t ns;              /* as how long it counts */
   const ProfileWait *wait; /* what it has waited for; NULL: it runs */
+  bool is_blocked;         /* the thread was blocked meanwhile */
 } ProfileSample;
 
 /* The C function of PROFILE_HELP: (light userdata: a ProfileSample; the go block's userdata, or nil if it runs). Its

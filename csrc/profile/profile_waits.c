@@ -8,6 +8,7 @@
 #include "channels/chan.h"
 #include "errors/name.h"
 #include "lifetimes/root.h"
+#include "profile/profile_blocked.h"
 
 enum { STEP = 1000000 }; /* ns of waiting of each go block between two recorded waits, on average */
 
@@ -61,8 +62,6 @@ static inline int64_t measure(Profile *p, int64_t since) {
   return counted;
 }
 
-static bool on_run(lua_State *L, Sched *S, Go *go);
-
 /* Records a wait that is over. Its stack is read when the go block runs again: the caller must not run Lua code. */
 static void record(Profile *p, const Alt *alt, int64_t ns, ProfileWait wait) {
   wait.alt = alt;
@@ -71,7 +70,6 @@ static void record(Profile *p, const Alt *alt, int64_t ns, ProfileWait wait) {
   if (!wait.waker && !(wait.chan->flags & CHAN_GO)) set_waker(p->S, &wait); /* the channel of a result tells it */
   if (p->nwaits == PROFILE_MOST_WAITS) p->nwaits = 0; /* those never ran: the program has closed them */
   p->list[p->nwaits++] = wait;
-  p->observer.run = on_run;
 }
 
 /* Whether the library hides the go block that waits. */
@@ -94,7 +92,7 @@ static void add_waits(lua_State *L, Profile *p, const Alt *alt, Go *go) {
     p->list[i--] = p->list[--p->nwaits];
     if (go) root_push(L, go);
     else lua_pushnil(L);
-    profile_add(L, &(ProfileSample){go, go ? alt->co : L, go ? 0 : 1, wait.ns, &wait});
+    profile_add(L, &(ProfileSample){go, go ? alt->co : L, go ? 0 : 1, wait.ns, &wait, false});
     if (profile_active(p->S) != p || (go && (go->alt.state != ALT_READY || !alt_is_active(alt)))) return;
   }
 }
@@ -113,7 +111,7 @@ void profile_add_present(lua_State *L, Profile *p) {
       const Waiter *w = alt->count ? alt_waiters(alt) : NULL;
       ProfileWait wait = {.id = go->chan.id, .ns = ns, .chan = w ? w->chan : NULL};
       wait.what = alt->flags & ALT_SELECT ? PROFILE_ALTS : w && w->is_put ? PROFILE_PUT : PROFILE_TAKE;
-      profile_add(L, &(ProfileSample){go, alt->co, 0, ns, &wait});
+      profile_add(L, &(ProfileSample){go, alt->co, 0, ns, &wait, false});
     } else {
       lua_pop(L, 1);
     }
@@ -125,7 +123,7 @@ void profile_add_present(lua_State *L, Profile *p) {
   const Waiter *w = alt_waiters(alt);
   ProfileWait wait = {.ns = ns, .chan = w->chan, .what = w->is_put ? PROFILE_PUT : PROFILE_TAKE};
   lua_pushnil(L);
-  profile_add(L, &(ProfileSample){NULL, p->waits, 0, ns, &wait});
+  profile_add(L, &(ProfileSample){NULL, p->waits, 0, ns, &wait, false});
 }
 
 /* ---- the events: see observe.h ---- */
@@ -142,8 +140,9 @@ static bool on_run(lua_State *L, Sched *S, Go *go) {
     lua_settop(L, top);
     if (!is_ready || !is_active) return is_ready;
   }
-  if (!p->nwaits && !p->inner) p->observer.run = NULL;
-  return !p->inner || !p->inner->run || p->inner->run(L, S, go);
+  bool is_ready = !p->inner || !p->inner->run || p->inner->run(L, S, go);
+  if (is_ready && profile_active(S) == p) profile_blocked_enter(p, go->alt.co);
+  return is_ready;
 }
 
 /* Set by the signal's handler, until the loop looks at its clock: what waits now waits since the signal at most. */
@@ -169,6 +168,7 @@ static void on_end(Sched *S, const Go *go, bool is_error) {
 static void on_main_leaves(lua_State *L, Sched *S) {
   Profile *p = self(S);
   if (!S->world.clock.is_virtual) S->world.looked = clock_ns();
+  profile_blocked_leave(p, L);
   p->waits = L;
   p->waits_since = S->world.looked;
   PASS_ON(p, main_leaves, L, S);
@@ -185,18 +185,21 @@ static void on_main_runs(lua_State *L, Sched *S) {
     lua_pop(L, 1);
     if (profile_active(S) != p) return;
   }
+  profile_blocked_enter(p, L);
   PASS_ON(p, main_runs, L, S);
 }
 
 static void on_idle(Sched *S) {
   Profile *p = self(S);
   p->is_idle = p->is_ahead = true;
+  profile_blocked_idle(p);
   PASS_ON(p, idle, S);
 }
 
 static void on_awake(Sched *S) {
   Profile *p = self(S);
   p->is_idle = false;
+  profile_blocked_awake(p);
   if (!S->world.clock.is_virtual) S->world.looked = clock_ns(); /* else the next waits would seem to begin earlier */
   PASS_ON(p, awake, S);
 }

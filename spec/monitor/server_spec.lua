@@ -124,11 +124,25 @@ describe("runnel.monitor", function()
       print "computed"
     ]]
     assert.equal(200, (p:get "/?"))
-    local list = monitored.messages(p:events_until '"busy":[1-9][0-9][0-9]')
+    local list = monitored.messages(p:events_until '"busy":[1-9][0-9][0-9][0-9]*,"blocked":0')
     assert.is_true(list[#list].busy >= 100)
     assert.equal("hog", list[#list].who)
     assert.is_true(list[#list].runs > 0)
     assert.match("computed", p:finish())
+  end)
+
+  it("tells a go block that blocks the thread in a system call from one that computes", function()
+    local p = start [[
+      local m = listen(0)
+      rn.go(function()
+        rn.rename "hog"
+        repeat os.execute "sleep 0.3" until told()
+      end)
+      rn.sleep(1)
+    ]]
+    local list = monitored.messages(p:events_until '"busy":[1-9][0-9][0-9][0-9]*,"blocked":1')
+    assert.same({ "hog", 1 }, { list[#list].who, list[#list].blocked })
+    p:finish()
   end)
 
   it("knows the names of a recording that has begun before", function()

@@ -167,6 +167,101 @@ describe("rn.profile", function()
     end)
   end)
 
+  describe("of what blocks the thread", function()
+    local MS = 200
+    local function block() os.execute(("sleep %g"):format(MS / 1000)) end
+    local line = debug.getinfo(block, "S").linedefined
+
+    local function compute(s)
+      local ended = os.clock() + s
+      local function step(n) return n + 1 end
+      repeat local n = 0 for _ = 1, 1000 do n = step(n) end until os.clock() >= ended
+    end
+
+    local ways = {
+      ["in a go block"] = function()
+        rn.go(function() block() rn.yield() end):take()
+      end,
+      ["in the main program"] = block,
+      ["in the main program after a wait"] = function() rn.sleep(1) block() end,
+      ["in a coroutine of the program's own"] = function()
+        rn.go(function() coroutine.wrap(block)() end):take()
+      end,
+      ["in a coroutine that computes before"] = function()
+        rn.go(function() coroutine.wrap(function() compute(0.03) block() end)() end):take()
+      end,
+      ["after computing"] = function()
+        rn.go(function() compute(0.03) block() end):take()
+      end,
+      ["before an error"] = function()
+        rn.go(function() pcall(function() block() error "wrong" end) end):take()
+      end,
+      ["in a variable that is closed"] = function()
+        rn.go(function() local _ <close> = setmetatable({}, { __close = block }) end):take()
+      end,
+    }
+    for name, way in pairs(ways) do
+      sampled("has it with its line and the C function, " .. name, function()
+        local profile = rn.profile(way)
+        local us = sum(stacks(profile), ";line " .. line .. ";%[C%] os%.execute;blocks the thread$")
+        assert.is_true(us >= 0.9 * MS * 1000, profile:text())
+        assert.is_true(profile.blocked >= 0.9 * MS)
+        assert.matches("\nblocked the thread, .*, line " .. line .. ": os%.execute", profile:text())
+        assert.is_true(profile.ran + profile.loop + profile.blocked <= profile.elapsed + 20)
+      end)
+    end
+
+    sampled("looks first at it, not at those who sleep meanwhile", function()
+      local profile = rn.profile(function()
+        rn.scope(function(s)
+          s:go(function() for _ = 1, 20 do rn.sleep(1) end end)
+          s:go(function() for _ = 1, 3 do block() rn.yield() end end)
+        end)
+      end)
+      assert.matches("^Something blocked the thread for .*look first at block .*line " .. line .. ": os%.execute",
+        profile.first)
+    end)
+
+    sampled("finds it also after the program has computed for long without it", function()
+      local profile = rn.profile(function()
+        rn.go(function()
+          for _ = 1, 4 do compute(0.3) block() end
+        end):take()
+      end)
+      assert.is_true(profile.blocked >= 0.9 * MS, profile:text())
+    end)
+
+    sampled("does not take for it what computes, sleeps, or waits for the processor", function()
+      local profile = rn.profile(function()
+        rn.go(function() compute(0.3) rn.sleep(100) end):take()
+      end)
+      assert.is_true(profile.blocked < 50, profile:text())
+    end)
+
+    sampled("does not count it as a wait that begins afterwards", function()
+      local ch = rn.chan()
+      local profile = rn.profile(function()
+        rn.go(function() block() ch:put(1) end)
+        rn.go(function() ch:take() end):take()
+      end)
+      assert.is_true(sum(stacks(profile), "^waiting;", "put on ") < MS * 500, profile:text())
+    end)
+
+    sampled("interrupts no system call that waits", function()
+      local function waits()
+        local status <close> = assert(io.open "/proc/thread-self/status")
+        return tonumber(status:read("a"):match "\nvoluntary_ctxt_switches:%s*(%d+)")
+      end
+      local woken
+      rn.profile(function()
+        local before = waits()
+        block()
+        woken = waits() - before
+      end)
+      assert.is_true(woken < MS / 10, woken) -- a signal in each 10 ms would be as often
+    end)
+  end)
+
   describe("of what is waited for", function()
     it("has the length of each wait, with its line, its channel, and who has ended it", function()
       local jobs, results = rn.chan():name "jobs", rn.chan():name "results"

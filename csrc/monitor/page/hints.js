@@ -4,10 +4,12 @@ import { count, duration, short } from "./model.js";
 const LATELY = 20; // samples: ten seconds
 const LONG = 5000, LONGER = 30000; // ms
 
-function busyHint({ busy, who, runs }) {
+function busyHint({ busy, blocked, who, runs }) {
   const name = who && who.replace(/ -> chan: #\d*$/, "");
-  return { level: "bad", go: name,
-    text: `${name ? name + (runs ? ` #${runs}` : "") : "Lua"} has computed for ${duration(busy)} without parking` };
+  const subject = name ? name + (runs ? ` #${runs}` : "") : "Lua";
+  return { level: "bad", go: name, text: blocked
+    ? `${subject} has blocked the thread for ${duration(busy)}: it waits in a system call, and no go block runs`
+    : `${subject} has computed for ${duration(busy)} without parking` };
 }
 
 // A go block that is too slow: its input is full, and its outputs are not. If nothing has moved for long, it may have

@@ -50,12 +50,17 @@ local function wait_of(path)
   return by and path[#path - 1].text or leaf.text, by
 end
 
----The functions in which Lua code ran, those of C that they call included, and the waits; the longest first.
+-- What a node is below which the thread was blocked.
+local BLOCKS <const> = "blocks the thread"
+
+---The functions in which Lua code ran, those of C that they call included; the waits; and what has blocked the thread.
+---The longest come first.
 ---@param trees runnel.internal.profile.Trees
 ---@return { text: string, ns: integer, at: table<string, integer> }[] functions
 ---@return { text: string, ns: integer }[] waits
+---@return { text: string, ns: integer }[] blocks
 function first.longest(trees)
-  local functions, waits = {}, {}
+  local functions, waits, blocks = {}, {}, {}
   local function add(list, text, ns)
     if not list[text] then
       list[text] = { text = text, ns = 0, at = {} }
@@ -66,6 +71,12 @@ function first.longest(trees)
   end
   tree.walk(trees.running, function(path, node)
     if node.own == 0 then return end
+    if node.key == BLOCKS then
+      local line, called = line_of(path), path[#path - 1].key:match "^%[C%] (.*)"
+      local text = function_of(path).text .. (line and ", line " .. line or "") .. (called and ": " .. called or "")
+      add(blocks, text, node.own)
+      return
+    end
     local entry = add(functions, function_of(path).text, node.own)
     if node ~= function_of(path) then entry.at[node.text] = (entry.at[node.text] or 0) + node.own end
   end)
@@ -74,13 +85,13 @@ function first.longest(trees)
     local line, what = line_of(path), wait_of(path)
     add(waits, ("%s, %s%s"):format(function_of(path).text, line and "line " .. line .. ": " or "", what), node.own)
   end)
-  for _, list in ipairs { functions, waits } do
+  for _, list in ipairs { functions, waits, blocks } do
     table.sort(list, function(a, b)
       if a.ns ~= b.ns then return a.ns > b.ns end
       return a.text < b.text
     end)
   end
-  return functions, waits
+  return functions, waits, blocks
 end
 
 -- The longest entry of a table of numbers.
@@ -95,7 +106,7 @@ end
 local function about_functions(trees, functions)
   local top = functions[1]
   local text = ("Lua code ran for %d %% of the time. Look first at %s: %d %% of that"):format(
-    percent(trees.ran, trees.elapsed), top.text, percent(top.ns, trees.running.ns))
+    percent(trees.ran, trees.elapsed), top.text, percent(top.ns, trees.running.ns - trees.blocked))
   local where, ns = largest(top.at)
   if where and ns * 2 > top.ns then text = text .. (", most of it in %s"):format((where:gsub("^%[C%] ", ""))) end
   return text .. "."
@@ -149,11 +160,21 @@ local function about_waits(trees)
     percent(trees.ran, trees.elapsed), table.concat(parts, "; and "))
 end
 
+local function about_blocks(trees, blocks)
+  return ("Something blocked the thread for %d %% of the time, so that no go block ran: look first at %s. "
+    .. "An operation that parks, or a thread, does not."):format(percent(trees.blocked, trees.elapsed), blocks[1].text)
+end
+
+local LEAST_SHARE <const> = 10 -- the part of the time, 1 / this, from which on it matters what blocks
+
 ---@param trees runnel.internal.profile.Trees
 ---@return string
 function first.sentence(trees)
-  local functions = first.longest(trees)
+  local functions, _, blocks = first.longest(trees)
   local busy = trees.ran + trees.loop
+  if blocks[1] and trees.blocked * LEAST_SHARE >= trees.elapsed and trees.blocked >= busy then
+    return about_blocks(trees, blocks)
+  end
   if busy * 2 >= trees.elapsed and trees.loop > trees.ran then
     return ("The scheduler ran for %d %% of the time, Lua code for %d %%: look first at how many small messages there "
       .. "are, and put several values in each."):format(percent(trees.loop, trees.elapsed),
@@ -178,14 +199,16 @@ local function list_lines(lines, title, list, whole)
   if #list > SHOWN then lines[#lines + 1] = ("  and %d more"):format(#list - SHOWN) end
 end
 
----The sentence, and the ten longest functions and waits.
+---The sentence, and the ten longest functions, waits, and calls that blocked the thread.
 ---@param trees runnel.internal.profile.Trees
 ---@return string
 function first.text(trees)
-  local functions, waits = first.longest(trees)
+  local functions, waits, blocks = first.longest(trees)
   local lines = { first.sentence(trees) }
-  list_lines(lines, ("ran, %s of %s:"):format(first.time(trees.running.ns), first.time(trees.elapsed)), functions,
-    trees.running.ns)
+  list_lines(lines, ("ran, %s of %s:"):format(first.time(trees.running.ns - trees.blocked), first.time(trees.elapsed)),
+    functions, trees.running.ns - trees.blocked)
+  list_lines(lines, ("blocked the thread, %s of %s:"):format(first.time(trees.blocked), first.time(trees.elapsed)),
+    blocks, trees.blocked)
   list_lines(lines, ("waited, %s in all go blocks:"):format(first.time(trees.waiting.ns)), waits, trees.waiting.ns)
   return table.concat(lines, "\n")
 end

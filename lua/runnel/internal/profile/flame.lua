@@ -128,7 +128,8 @@ export function flame(box, data) {
   search.oninput = () => { word = search.value.trim().toLowerCase(); draw(); };
   all.onclick = () => { zoomed = null; draw(); };
   box.replaceChildren(element("h2", { textContent: data.sentence }),
-    element("p", {}, `In ${time(data.elapsed)}: Lua code ran ${time(data.ran)}, the scheduler ${time(data.loop)}. `,
+    element("p", {}, `In ${time(data.elapsed)}: Lua code ran ${time(data.ran)}, the scheduler ${time(data.loop)}`
+      + (data.blocked ? `; ${time(data.blocked)} the thread was blocked. ` : ". "),
       key("ran"), " what ran, ", key("waited"), " what go blocks waited for, all of them added up; each with a scale "
       + `of its own. Left out: less than ${Number((100 / data.parts).toPrecision(1))} %.`),
     element("div", { className: "tools" }, search, all), about, frames);

@@ -19,6 +19,7 @@ end
 
 local function encode(trees, parts)
   local data = { sentence = first.sentence(trees), elapsed = trees.elapsed, ran = trees.ran, loop = trees.loop,
+    blocked = trees.blocked,
     running = node_of(trees.running, trees.running.ns // parts),
     waiting = node_of(trees.waiting, trees.waiting.ns // parts), parts = parts }
   local text, problem = json.encode(data)
@@ -26,8 +27,8 @@ local function encode(trees, parts)
   return (text:gsub("<", "\\u003c")) -- it may be in a page
 end
 
----The data as JSON: `sentence`; `elapsed`, `ran` and `loop` in ns; `running` and `waiting`, trees of [text, ns,
----children...]; and `parts`: nodes with less than the total of their tree divided by this are left out.
+---The data as JSON: `sentence`; `elapsed`, `ran`, `loop` and `blocked` in ns; `running` and `waiting`, trees of [text,
+---ns, children...]; and `parts`: nodes with less than the total of their tree divided by this are left out.
 ---@param trees runnel.internal.profile.Trees
 ---@param most? integer the most bytes of the text: of a longer one more nodes are left out
 ---@return string

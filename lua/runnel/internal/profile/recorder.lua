@@ -14,6 +14,7 @@ local recorder = {}
 ---@field elapsed number ms that have passed
 ---@field ran number ms that Lua code, and C functions that it called, have run
 ---@field loop number ms that the scheduler has run
+---@field blocked number ms that Lua code has blocked the thread, without computing, as in os.execute
 ---@field waited number ms that go blocks have waited, all together
 ---@field private trees runnel.internal.profile.Trees
 local Profile = {}
@@ -95,7 +96,7 @@ function recorder.finish()
   local own = debug.getinfo(recorder.pause, "S")
   local trees = tree.make(raw, ("%s:%d"):format(own.short_src, own.linedefined))
   return setmetatable({ first = first.sentence(trees), elapsed = raw.elapsed / 1e6, ran = raw.ran / 1e6,
-    loop = raw.loop / 1e6, waited = raw.waited / 1e6, trees = trees }, Profile)
+    loop = raw.loop / 1e6, blocked = raw.blocked / 1e6, waited = raw.waited / 1e6, trees = trees }, Profile)
 end
 
 -- ---- of a whole program ----

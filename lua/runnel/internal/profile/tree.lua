@@ -84,6 +84,7 @@ end
 ---@field names table<string, string>
 ---@field ran integer ns
 ---@field loop integer ns
+---@field blocked integer ns
 ---@field waited integer ns
 ---@field elapsed integer ns
 
@@ -91,7 +92,8 @@ end
 ---@param hidden string "file:line" of a function whose calls are left out
 ---@return runnel.internal.profile.Trees
 function tree.make(raw, hidden)
-  local made = { names = raw.names, ran = raw.ran, loop = raw.loop, waited = raw.waited, elapsed = raw.elapsed }
+  local made = { names = raw.names, ran = raw.ran, loop = raw.loop, blocked = raw.blocked, waited = raw.waited,
+    elapsed = raw.elapsed }
   made.running = make(raw.running, "running", 1, raw.names, hidden)
   made.waiting = make(raw.waiting, "waiting", 2, raw.names, hidden)
   if raw.loop > 0 then
