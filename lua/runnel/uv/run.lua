@@ -160,7 +160,9 @@ end
 function run.run(options)
   check_wait()
   local ok, process = core.internal.held(start, options)
-  if not ok then error("run: " .. tostring(process):gsub("^spawn: ", ""), 2) end
+  if not ok then -- with the position in this file, if spawn has raised it for its caller
+    error("run: " .. tostring(process):gsub("^[^\n]-:%d+: spawn: ", ""):gsub("^spawn: ", ""), 2)
+  end
   local p <close> = process
   if p.streams.stdin then p.streams.stdin.tells_source_error = true end
   local late, alarm = set_alarm(options.timeout, tostring(options[1]))

@@ -28,7 +28,7 @@ local never = {
   pipelines = [[rn.pmap rn.pmap_unordered rn.frontier rn.pipeline_async rn.pipeline_async_unordered rn.pipeline
     rn.pipeline_blocking]],
   queues = "queue:dead",
-  profile = "p.first p.elapsed p.ran p.loop p.waited p:text p:write rn.leaks",
+  profile = "p.blocked p.first p.elapsed p.ran p.loop p.waited p:text p:write rn.leaks",
   remote = "conn:dead remote:close remote:stats worker:done worker:stats worker:stop nats.hand_back",
   scopes = "rn.cancel rn.is_timeout",
   sqlite = "sqlite.blob sqlite.version db:query tx:query",
