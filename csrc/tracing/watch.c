@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/grow.h"
 #include "base/wakeup.h"
 #include "core/observe.h"
@@ -161,14 +163,27 @@ void watch_end(lua_State *L, Sched *S) {
   lua_settop(L, top);
 }
 
+/* How much time has passed, of which the thread has neither computed nor waited in the driver, from any point in time on. */
+static int64_t idle_elsewhere(Watch *watch) {
+  struct timespec cpu = {0};
+  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+  return clock_ns() - cpu.tv_sec * 1000 * CLOCK_MS - cpu.tv_nsec - atomic_load(&watch->waited);
+}
+
 void watch_measure(lua_State *L, Sched *S, bool is_on) {
   if (!is_on && !S->watch) return;
   int top = lua_gettop(L);
   Watch *watch = push_watch(L, S);
   watch->is_measured = is_on;
   watch->longest = watch->turned = 0;
+  watch->blocked = idle_elsewhere(watch);
   drop_watch(L, S);
   lua_settop(L, top);
+}
+
+int64_t watch_blocked(Watch *watch) {
+  int64_t blocked = idle_elsewhere(watch) - watch->blocked;
+  return blocked > 0 ? blocked : 0; /* the two clocks do not agree exactly */
 }
 
 int64_t watch_longest(Watch *watch) {

@@ -37,6 +37,7 @@ typedef struct Watch {
   pthread_mutex_t mutex;    /* guards the names */
   char **names;             /* the names of labels from TRACE_FIRST on; NULL: there was no memory */
   uint32_t nnames;          /* how many */
+  int64_t blocked;          /* what watch_blocked counts from, in ns */
 } Watch;
 
 /* Begins a watch with the function at index `f`, and pushes its Watch. Raises if there is one already. */
@@ -51,6 +52,10 @@ void watch_end(lua_State *L, Sched *S);
 /* Begins or ends to measure: the waits of the loop (Watch.waited), and its turns. A turn is the time between two looks
    of the loop at its timers and drivers, without the waits. While time is virtual, nothing is measured. May raise. */
 void watch_measure(lua_State *L, Sched *S, bool is_on);
+
+/* How long the thread has neither computed nor waited in the driver since the watch measures, in ns: a system call, or
+   another program, has held it. For the thread of the scheduler. */
+int64_t watch_blocked(Watch *watch);
 
 /* The longest turn, in ns, since this was called last. */
 int64_t watch_longest(Watch *watch);

@@ -240,6 +240,18 @@ describe("rn.metrics", function()
     assert.equal(before + 1, rn.metrics().errors)
   end)
 
+  it("has the time for which the thread is blocked in a system call, and neither computes nor waits", function()
+    rn.metrics()
+    local before = rn.metrics().blocked
+    rn.sleep(60) -- the loop waits: that is not blocked
+    local slept = rn.metrics().blocked
+    rn.go(function() os.execute "sleep 0.2" end):take()
+    local after = rn.metrics().blocked
+    assert.is_true(after - slept >= 190, ("%g"):format(after - slept))
+    assert.is_true(slept >= before)
+    assert.matches("\nrunnel_loop_blocked_seconds_total 0?%.?%d", rn.metrics():text())
+  end)
+
   it("measures how long the loop waits and computes", function()
     rn.metrics()
     local before = rn.metrics()

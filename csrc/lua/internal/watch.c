@@ -66,7 +66,8 @@ static int internal_measure(lua_State *L) {
 }
 
 /* measured() -> a table: how many go blocks are in each state; and numbers: how many errors were reported, and, if the
-   loop is measured, for how many ms it has waited, and how many its longest turn since the last call took */
+   loop is measured, for how many ms it has waited, how many its longest turn since the last call took, and for how many
+   the thread was blocked elsewhere */
 static int internal_measured(lua_State *L) {
   const Sched *S = sched_self(L);
   lua_settop(L, 0);
@@ -75,7 +76,8 @@ static int internal_measured(lua_State *L) {
   bool is_on = S->watch && S->watch->is_measured;
   lua_pushnumber(L, is_on ? (lua_Number)atomic_load(&S->watch->waited) / (lua_Number)CLOCK_MS : 0);
   lua_pushnumber(L, is_on ? (lua_Number)watch_longest(S->watch) / (lua_Number)CLOCK_MS : 0);
-  return 4;
+  lua_pushnumber(L, is_on ? (lua_Number)watch_blocked(S->watch) / (lua_Number)CLOCK_MS : 0);
+  return 5;
 }
 
 void lua_watch_open(lua_State *L) {

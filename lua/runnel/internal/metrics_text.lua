@@ -141,6 +141,9 @@ local FAMILIES = {
   { "runnel_loop_longest_turn_seconds", "gauge",
     "The longest time since the last look in which the loop did not come round.",
     single(function(n) return seconds(n.longest_turn) end) },
+  { "runnel_loop_blocked_seconds_total", "counter",
+    "Time that the thread has neither computed nor waited in the loop, as in a system call of os.execute.",
+    single(function(n) return seconds(n.blocked) end) },
   { "process_cpu_seconds_total", "counter", "Processor time that the process has used.",
     single(function(n) return seconds(n.cpu) end) },
 }

@@ -28,6 +28,7 @@ local metrics = {}
 ---@field waited number ms that the loop has waited, because nothing was ready
 ---@field longest_turn number ms: the longest time since the previous call in which the loop did not look at its
 ---timers and drivers, because go blocks computed
+---@field blocked number ms that the thread was blocked elsewhere, as in a system call of os.execute
 local Metrics = {}
 Metrics.__index = Metrics
 
@@ -268,13 +269,13 @@ function metrics.metrics(on)
     return nil
   end
   if not active then begin() end
-  local states, errors, waited, longest = internal.measured()
+  local states, errors, waited, longest, blocked = internal.measured()
   states.dead = nil
   local numbers = setmetatable({
     go_blocks = states, channels = read_channels(), flows = {}, queues = {}, pools = {}, http = {},
     threads = count_threads(), errors = errors,
     memory = math.floor(collectgarbage "count" * 1024), cpu = os.clock() * 1000, waited = waited,
-    longest_turn = longest,
+    longest_turn = longest, blocked = blocked,
   }, Metrics)
   if not active then return numbers end
   numbers.flows, numbers.queues = read_flows(), read_queues()

@@ -1,6 +1,6 @@
 ---The main function of an rn.thread, in its own Lua state: called with the job by rn.thread.
 
-local debug, package, require = debug, package, require
+local package, require = package, require
 local rn = require "runnel"
 local core = require "runnel.core"
 local bytecode = require "runnel.internal.threads.bytecode"
