@@ -4,64 +4,15 @@
 
    Runs the tests whose names begin with one of NAMES, or all. Those whose names begin with "threads" are for the thread
    sanitizer. */
-#include "capi/runnel.h"
-
-#include <lauxlib.h>
-#include <lualib.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "capi/capi.h"
 #include "memory.h"
 
-#define FAIL(...)                                                                                                      \
-  do {                                                                                                                 \
-    (void)fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                                              \
-    (void)fprintf(stderr, __VA_ARGS__);                                                                                \
-    (void)fputc('\n', stderr);                                                                                         \
-    exit(EXIT_FAILURE);                                                                                                \
-  } while (0)
-
-#define CHECK(condition)                                                                                               \
-  do {                                                                                                                 \
-    if (!(condition)) FAIL("%s", #condition);                                                                          \
-  } while (0)
-
-/* Checks a code of the API. */
-#define IS(expected, call)                                                                                             \
-  do {                                                                                                                 \
-    int got_ = (call);                                                                                                 \
-    if (got_ != (expected)) FAIL("%s is %d (%s), not " #expected, #call, got_, runnel_strerror(got_));                 \
-  } while (0)
-
-#define OK(call) IS(RUNNEL_OK, call)
-
 /* ---- helpers ---- */
-
-/* Makes a state with the libraries and runnel, which finds Lua modules in the library only. */
-static lua_State *open_state(void) {
-  lua_State *L = luaL_newstate();
-  CHECK(L);
-  luaL_openlibs(L);
-  OK(runnel_open(L));
-  CHECK(luaL_dostring(L, "package.path, package.cpath = '', ''; rn = require 'runnel'") == LUA_OK);
-  CHECK(lua_gettop(L) == 0);
-  return L;
-}
-
-/* Runs Lua code, which must not fail. */
-static void lua(lua_State *L, const char *code) {
-  if (luaL_dostring(L, code) != LUA_OK) FAIL("%s", lua_tostring(L, -1));
-}
 
 /* Returns a handle to the channel in a global variable. */
 static runnel_chan *chan(lua_State *L, const char *name) {
@@ -90,24 +41,13 @@ static bool readable(int fd) {
   return poll(&p, 1, 0) == 1;
 }
 
-static void pause_ms(long ms) {
-  struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-  (void)nanosleep(&ts, NULL);
-}
+static void pause_ms(long ms) { pause_us(ms * 1000); }
 
 static int64_t now_us(void) {
   struct timespec ts;
   (void)clock_gettime(CLOCK_MONOTONIC, &ts);
   return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
-
-static pthread_t start(void *(*f)(void *), void *arg) {
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, f, arg) == 0);
-  return thread;
-}
-
-static void join(pthread_t thread) { CHECK(pthread_join(thread, NULL) == 0); }
 
 /* ---- opening ---- */
 
