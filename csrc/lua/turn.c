@@ -9,8 +9,11 @@
 #include "errors/origin.h"
 #include "sim/busy.h"
 
-/* Whether the caller runs outside the loop, so that it can run it. */
-static bool is_outside(const Sched *S) { return !S->current && !S->running && !S->inside; }
+/* Whether the caller runs outside the loop, so that it can run it. Not in a finalizer, during which the collector is
+   stopped: the state may be closing. */
+static bool is_outside(lua_State *L, const Sched *S) {
+  return !S->current && !S->running && !S->inside && lua_gc(L, LUA_GCISRUNNING) == 1;
+}
 
 /* Whether the caller is a go block that can park, cancelled or not. */
 static bool can_park(lua_State *L, const Sched *S) {
@@ -56,7 +59,7 @@ static bool is_of_library(lua_State *L, const Operation *op) {
 
 void turn_have(lua_State *L, Sched *S, const Chan *ch, const Operation *op) {
   if (is_of_library(L, op)) return;
-  if (is_outside(S)) run_others(L, S);
+  if (is_outside(L, S)) run_others(L, S);
   if (!can_park(L, S)) return;
   const Go *go = S->current;
   Alt *alt = &S->current->alt;
@@ -76,7 +79,7 @@ void turn_have(lua_State *L, Sched *S, const Chan *ch, const Operation *op) {
 void turn_in_vain(lua_State *L, Sched *S, const Operation *op, const char *cure) {
   if (LIKELY(++S->vain < PARK_VAIN)) return;
   S->vain = 0;
-  if (!is_outside(S) && !can_park(L, S)) {
+  if (!is_outside(L, S) && !can_park(L, S)) {
     lua_pushfstring(L,
                     "%s: it has come to nothing %d times, and meanwhile no other go block could run: %s, or call "
                     "rn.yield() in the loop",

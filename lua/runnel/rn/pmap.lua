@@ -51,6 +51,9 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
   local has_failed = false -- a job has failed with an unhandled error
   local others = more.others "another job of the pmap" -- errors that are handled together with the reason
 
+  -- If there is no memory for one of them, the report tells of fewer, and all goes on.
+  local function add_other(err, traceback) pcall(others.add, others, err, traceback) end
+
   -- Reports an error that can no longer be taken. If it killed a worker's go block, that reports it anyway.
   local function lose(err, block)
     if block == false then internal.report(err, nil, A_JOB) end
@@ -66,16 +69,16 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
 
   -- There is another reason: whoever handles that one has handled this one, too.
   local function give_way()
-    if reason ~= nil then others:add(reason, trace) end
+    if reason ~= nil then add_other(reason, trace) end
     if origin then origin:poll() end -- its go block does not report it any more
-    if pool.err ~= nil then others:add(pool.err) end
+    if pool.err ~= nil then add_other(pool.err) end
     pool.err = nil
   end
 
   -- A job that was dropped has failed.
   local function lost(failure)
     if over then return false end
-    others:add(failure.err, failure.traceback)
+    add_other(failure.err, failure.traceback)
     return true
   end
 
@@ -83,7 +86,7 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
   local function fail(failure, block)
     local seq, err = failure.seq, failure.err
     if has_failed and not seq then
-      others:add(err, failure.traceback)
+      add_other(err, failure.traceback)
       if block then internal.excuse(block, err) end
       return
     end
@@ -122,7 +125,7 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
     if over then return end
     over = true
     if reason == nil then reason = err end
-    others:go_with(reason)
+    pcall(others.go_with, others, reason) -- without memory it tells of none
     if origin == false then
       internal.started(guard.go(guard.close, out, function() error(reason, 0) end), pool.origin)
     else
