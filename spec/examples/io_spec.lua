@@ -127,7 +127,7 @@ describe("examples/xargs.lua", function()
     assert.matches("^xargs: /etc/passwd: [^\n]*permission denied\n$", errors)
   end)
 
-  it("ends an endless input when it stops #long", function()
+  it("ends an endless input when it stops", function()
     local _, _, status, ms = shell.run("yes 2>/dev/null | " .. xargs .. "-P 4 -- sh -c 'exit 255' 2>/dev/null")
     assert.equal(124, status)
     assert.is_true(ms < 50000)

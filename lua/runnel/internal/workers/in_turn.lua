@@ -88,7 +88,10 @@ function in_turn.new(pool, window, first)
     while true do
       if not has_value then
         while taker or called and called ~= worker or started - delivered >= most do
-          if worker.retired or pool.finishing and taking.is_over(worker) then return end
+          if worker.retired or pool.finishing and taking.is_over(worker) then
+            if pool.finishing then offer(calls, true) end -- for another one that a nudge has missed
+            return
+          end
           at, idle = "idle", idle + 1
           if take(calls) then called = false end
           idle = idle - 1
