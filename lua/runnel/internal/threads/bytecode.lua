@@ -17,7 +17,7 @@ local MODULES = {
   "runnel.rn.scope", "runnel.rn.thread", "runnel.rn.timed", "runnel.rn.timed_out", "runnel.rn.traceparent",
   "runnel.rn.tracing",
   "runnel.internal.backoff", "runnel.internal.check", "runnel.internal.decimal", "runnel.internal.ends",
-  "runnel.internal.entries",
+  "runnel.internal.entries", "runnel.internal.exit",
   "runnel.internal.guard", "runnel.internal.jobs", "runnel.internal.metrics_text", "runnel.internal.pacer",
   "runnel.internal.sendable", "runnel.internal.short", "runnel.internal.trace_context", "runnel.internal.transduce",
   "runnel.internal.errors.deadlock", "runnel.internal.errors.more", "runnel.internal.errors.reports",
