@@ -2,7 +2,7 @@
 ---row there; and the sections of the documents that answer a question.
 
 local search = require "runnel.internal.prompt.search"
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 
 ---@class runnel.internal.prompt.doc
 local doc = {}
