@@ -12,6 +12,7 @@
 #include "host/runtime/inspect.h"
 #include "librunnel/modules.h"
 #include "lua/module.h"
+#include "lua/state/allocator.h"
 #include "site/imports.h"
 #include "site/monitor.h"
 
@@ -25,6 +26,9 @@ int site_run(const char *code, const char *name, int monitored);
 /* ---- what csrc/host/runtime/inspect.c needs of csrc/host/runtime/core.c ---- */
 
 static Sched *sched;
+
+/* Replaces lua/state/allocator.c (see site/site.mk). */
+void allocator_install(lua_State *L) { (void)L; }
 
 /* Replaces capi/functions.c: no C module can ask for functions here. */
 void functions_open(lua_State *L) { (void)L; }
@@ -190,7 +194,8 @@ static int run(lua_State *L) {
                                      {"runnel.host.inspect", inspect_open},
                                      {NULL, NULL}};
   luaL_openlibs(L);
-  if (runnel_open(L) != RUNNEL_OK) return luaL_error(L, "not enough memory");
+  int code = runnel_open(L);
+  if (code != RUNNEL_OK) return luaL_error(L, "cannot open the core: %s", runnel_strerror(code));
   modules_preload(L, host_modules);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   luaL_setfuncs(L, loaders, 0);
