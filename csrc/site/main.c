@@ -32,9 +32,14 @@ void allocator_install(lua_State *L) { (void)L; }
 
 /* Replaces capi/functions.c: no C module can ask for functions here. */
 void functions_open(lua_State *L) { (void)L; }
+
+/* Replace files of csrc/lua: a page has no threads, profiles and processes. */
+void lua_ending_open(lua_State *L) { (void)L; }
 void lua_packing_open(lua_State *L) { (void)L; }
 void lua_pool_open(lua_State *L) { (void)L; }
 void lua_profile_open(lua_State *L) { (void)L; }
+void lua_resolver_open(lua_State *L) { (void)L; }
+void lua_spawn_open(lua_State *L) { (void)L; }
 void lua_thread_open(lua_State *L, lua_CFunction open_core) { (void)L, (void)open_core; }
 
 Sched *core_sched(void) { return sched; }
