@@ -65,7 +65,7 @@ static void feed_page(Server *server, Page *page, int64_t now) {
   add_results(server, page, to);
   int64_t late = desk_late(&server->site.desk, now);
   summary_add(to, server->site.desk.watch, server->has_view ? &server->view : NULL, now, late, &server->runs,
-              &server->ran);
+              page->turn, &server->ran);
   feed_write(&page->feed, &server->view, to, budget);
   text_puts(to, "}\n\n");
   if (to->failed) {
@@ -74,6 +74,7 @@ static void feed_page(Server *server, Page *page, int64_t now) {
     return;
   }
   page->last_sent = now;
+  page->turn = 0;
   page_send(page);
 }
 
@@ -193,6 +194,9 @@ static void *run(void *data) {
       server->has_view = view_make(&server->view, desk->shown);
       server->ran = server->runs;
       server->runs = (Runner){0};
+      for (Page *page = server->site.pages; page; page = page->next) {
+        if (page->turn < desk->shown->turn) page->turn = desk->shown->turn;
+      }
       feed_pages(server, now);
     } else if (desk_has_news(desk)) {
       feed_pages(server, now);

@@ -39,7 +39,7 @@ static void add_busy(Text *to, int64_t now, int64_t late, const Runner *runs) {
   add_field(to, "ran_for", (now - runs->since) / CLOCK_MS);
 }
 
-void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t late, const Runner *runs,
+void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t late, const Runner *runs, int64_t turn,
                  const Runner *ran) {
   int64_t waiting = atomic_load(&watch->waiting);
   add_field(to, "t", now / CLOCK_MS);
@@ -59,7 +59,7 @@ void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t 
   add_field(to, "more_edges", (int64_t)view->more_edges);
   add_field(to, "at", s->began / CLOCK_MS);
   add_field(to, "puts", (int64_t)view->puts);
-  add_field(to, "turn", s->turn / CLOCK_MS);
+  add_field(to, "turn", turn / CLOCK_MS);
   add_field(to, "leaks", s->leaks);
   bool is_known = ran->looks && !ran->is_mixed && ran->last - ran->since >= RUNNER_SEEN * CLOCK_MS;
   if (is_known) add_text(to, "ran", ran->name);

@@ -28,8 +28,9 @@ typedef struct Runner {
 void summary_hello(Text *to, const char *program, bool control, int64_t pid);
 
 /* Adds the clock, how long Lua has not served the scheduler, in ns (`late`, of desk_late), what `runs` then, and the
-   numbers of the snapshot that the view shows, if there is one, with what `ran` before the scheduler took it. */
-void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t late, const Runner *runs,
+   numbers of the snapshot that the view shows, if there is one, with the longest `turn` before it, in ns, and what `ran`
+   before the scheduler took it. */
+void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t late, const Runner *runs, int64_t turn,
                  const Runner *ran);
 
 /* Adds the result of a command as JSON, without brackets: the arguments of result(server, number, ok, lines...) from

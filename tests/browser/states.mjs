@@ -94,7 +94,7 @@ const tests = {
     p.gos.shift();
     show(model, p.picture(20000).map((m) => ({ ...m, d: [[GO, 501]] })));
     assert.equal(hints(model).length, 1);
-    assert.match(hints(model)[0], /^1 take waits on jobs, where nothing has moved for 20.0 s: putter has put there, and no go block has this name now$/);
+    assert.match(hints(model)[0], /^1 take has waited on jobs for .*: putter has put there, and no go block has this name now$/);
     for (const field of ["more", "more_edges", "more_chans"]) { // then another could be there
       show(model, p.picture(1000, 1, { [field]: 1 }));
       assert.deepEqual(hints(model), []);

@@ -20,9 +20,9 @@ const NAMED = 4; // go blocks in a sentence
 // ---- what the kinds share ----
 
 const isCounted = (ch) => ch.isPlain && ch.n === 1; // a channel that has a row of its own
-const isOften = (ch) => ch.recent.length >= LIMITS.pictures && shareOf(ch) >= LIMITS.often;
-const labelOf = ({ name, n }) => (n > 1 ? `${name} × ${short(n)}` : name);
-const bare = (name) => name.replace(/ -> chan: #\d*$/, "");
+const isOften = (ch) => waitsOf(ch).k >= LIMITS.least && shareOf(ch) >= LIMITS.often;
+const keyOf = (name) => name.replace(/ -> chan: #\d*$/, ""); // as groups have it
+const labelOf = (model, { name, n }) => model.nameIn(name) + (n > 1 ? ` × ${short(n)}` : "");
 
 // The channels that each name takes from, and puts on; without those inside of a stage, on which it does both.
 function stagesOf({ model, ends }) {
@@ -59,26 +59,27 @@ const upTo = ({ many }) => (many > 1 ? "up to " : "");
 // Not in a picture: as long as Lua computes, there is none.
 const computes = {
   kind: "computes",
-  find({ model: { summary: s } }) {
-    if (!(s.busy >= LIMITS.turn)) return [];
+  find({ model }) {
+    const s = model.summary;
+    if (!(s.busy >= LIMITS.turn) || s.who === "") return []; // nothing runs: the system has not woken the loop yet
     const isOne = s.runs !== undefined && s.ran_for >= LIMITS.turn;
-    return [{ level: "bad", go: bare(s.who || ""), id: s.runs, isOne, ms: isOne ? s.ran_for : s.busy, isBlocked: s.blocked }];
+    return [{ level: "bad", go: keyOf(s.who || ""), who: model.nameIn(s.who || ""), id: s.runs, isOne, ms: isOne ? s.ran_for : s.busy, isBlocked: s.blocked }];
   },
-  text({ go, id, isOne, ms, isBlocked }) {
-    const subject = go && isOne ? go + (id ? ` #${id}` : "") : "Lua";
+  text({ who, id, isOne, ms, isBlocked }) {
+    const subject = who && isOne ? who + (id ? ` #${id}` : "") : "Lua";
     if (isBlocked) return `${subject} has blocked the thread for ${duration(ms)}: it waits in a system call, and no go block runs`;
-    return `${subject} has computed for ${duration(ms)}, and timers wait${go && !isOne ? `; ${go} has run meanwhile` : ""}`;
+    return `${subject} has computed for ${duration(ms)}, and timers wait${who && !isOne ? `; ${who} has run meanwhile` : ""}`;
   },
 };
 
 const turns = {
   kind: "turns",
   isChecked: ({ model, lately }) => lately.isEnough && !model.summary.virtual,
-  find({ lately }) {
+  find({ model, lately }) {
     const list = lately.turns;
     if (!lately.isEnough || !list.length) return [];
-    const ms = Math.max(...list.map((p) => p.turn)), ran = [...new Set(list.map((p) => bare(p.ran)).filter(Boolean))];
-    return [{ level: list.length > 1 ? "bad" : "warn", k: list.length, n: lately.n, ms, ran, go: ran[0] }];
+    const ms = Math.max(...list.map((p) => p.turn)), ran = [...new Set(list.map((p) => p.ran).filter(Boolean))];
+    return [{ level: list.length > 1 ? "bad" : "warn", k: list.length, n: lately.n, ms, ran: ran.map((name) => model.nameIn(name)), go: keyOf(ran[0] || "") }];
   },
   text: ({ k, n, ms, ran }) => `timers and other go blocks had to wait for up to ${duration(ms)}, because Lua computed, ` +
     `before ${k} of the last ${n} pictures${ran.length ? `: ${ran.slice(0, NAMED).join(", ")} ran then` : ""}`,
@@ -113,7 +114,7 @@ const bottleneck = {
       if (!input) continue;
       const out = (outputs.get(g.name) || []).sort((a, b) => shareOf(b) - shareOf(a))[0];
       if (out && (shareOf(out) >= LIMITS.often || shareOf(out) > shareOf(input) / 2)) continue;
-      hints.push({ level: "bad", go: g.name, label: labelOf(g), input, in: waitsOf(input), out, outs: out && waitsOf(out) });
+      hints.push({ level: "bad", go: g.name, label: labelOf(model, g), input, in: waitsOf(input), out, outs: out && waitsOf(out) });
     }
     return hints;
   },
@@ -124,7 +125,8 @@ const bottleneck = {
 // The same of channels whose takers are not known, or wait themselves.
 const often = {
   kind: "often",
-  isChecked: ({ lately, isSingle }) => lately.isEnough && isSingle,
+  isChecked: ({ model, lately, isSingle }) => lately.isEnough && isSingle
+    && ![...model.chans.values()].some((ch) => ch.isPlain && ch.limit && shareOf(ch) >= LIMITS.often),
   find: ({ model, found }) => byPattern([...model.chans.values()]
     .filter((ch) => isCounted(ch) && ch.limit && isOften(ch) && ch.stage !== "held" && ch.stage !== "paused"
       && !found.some((one) => one.input === ch || one.kind === "waits" && one.channels.includes(ch)))
@@ -186,27 +188,31 @@ const alone = {
   kind: "alone",
   isChecked: ({ model, isSingle }) => model.isWhole && isSingle,
   find({ model, groups, ends }) {
-    const found = [], targets = new Set([...model.gos.values()].map((go) => go.target));
+    const found = [], targets = new Set([...model.gos.values()].map((go) => go.target)), waiting = new Map();
     if (!model.isWhole) return found;
+    for (const go of model.gos.values()) {
+      if (go.op !== "take" && go.op !== "put") continue;
+      const key = `${go.op} ${go.chan}`, one = waiting.get(key) || { ops: 0, ms: 0 };
+      waiting.set(key, { ops: one.ops + go.n, ms: Math.max(one.ms, model.waited(go)) });
+    }
     for (const ch of model.chans.values()) {
-      const ms = model.at - ch.movedAt;
-      if (!isCounted(ch) || ch.closed || ms < LIMITS.long || !(ch.ntakes || ch.nputs)) continue;
-      if (ch.stage || ch.isStage) continue; // the flow closes it
+      if (!isCounted(ch) || ch.closed || ch.stage || ch.isStage) continue; // the flow closes a stage
       const { puts = new Set(), takes = new Set() } = ends.get(ch.id) || {};
-      for (const [ops, how, names] of [[ch.ntakes, "take", puts], [ch.nputs, "put", takes]]) {
-        if (!ops || [...names].some((name) => groups.has(name))) continue;
+      for (const [how, names] of [["take", puts], ["put", takes]]) {
+        const { ops, ms } = waiting.get(`${how} ${ch.id}`) || { ms: 0 };
+        if (ms < (names.size ? LIMITS.long : LIMITS.lonely) || [...names].some((name) => groups.has(name))) continue;
         if (how === "take" && (targets.has(ch.name) || targets.has("#" + ch.first))) continue;
-        if (names.size || ms >= LIMITS.lonely) found.push({ level: "warn", ch, how, ms, still: ms, ops, name: [...names][0] });
+        found.push({ level: "warn", ch, how, ms, ops, name: [...names][0] });
       }
     }
     return byPattern(found);
   },
   text(one) {
     const { how, name, ops, label, ms } = one, done = how === "take" ? "put" : "taken";
-    return `${count(ops, how)} ${ops === 1 ? "waits" : "wait"} on ${label}, where nothing has moved for ${upTo(one)}${duration(ms)}: ` +
+    return `${count(ops, how)} ${ops === 1 ? "has" : "have"} waited on ${label} for ${ops === 1 ? "" : "up to "}${duration(ms)}: ` +
       (name ? `${name} has ${done} there, and no go block has this name now` : `so far no go block has ${done} there`);
   },
-  calm: () => `no operation waits for a go block that has gone, or for ${duration(LIMITS.lonely)} where none has come`,
+  calm: () => `no put or take has waited for ${duration(LIMITS.long)} for go blocks that have gone or for ${duration(LIMITS.lonely)} where none has come`,
 };
 
 // Go blocks that wait for each other: each waits on a channel whose other end only they have used.
@@ -233,7 +239,7 @@ const circle = {
     }
     if (!stuck.size) return [];
     const list = [...stuck.keys()].map((name) => groups.get(name));
-    return [{ level: "bad", go: list[0].name, list: list.map((g) => ({ label: labelOf(g), op: g.rows[0].op, on: model.chans.get(g.rows[0].chan).label })),
+    return [{ level: "bad", go: list[0].name, list: list.map((g) => ({ label: labelOf(model, g), op: g.rows[0].op, on: model.chans.get(g.rows[0].chan).label })),
       ms: Math.min(...list.flatMap((g) => g.rows.map((go) => model.waited(go)))) }];
   },
   text: ({ list, ms }) => `${list.length === 1 ? `${list[0].label} waits for itself` : `${list.slice(0, NAMED).map((one) => one.label).join(", ")}` +

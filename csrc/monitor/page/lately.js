@@ -4,7 +4,8 @@
 export const LIMITS = {
   lately: 10000, // how far back the page looks
   pictures: 4, // fewer say nothing
-  often: 0.25, // the share of pictures that is often
+  often: 0.25, // the share of pictures that is often,
+  least: 3, // if they are so many
   long: 5000, // a wait that is mentioned
   lonely: 10000, // and one without anybody at the other end
   stuck: 30000, // when nothing has moved for so long, it is no matter of speed any more
@@ -28,16 +29,25 @@ function note(list, one) {
 
 // The pictures of the last seconds, as far as they are kept.
 export class Lately {
-  constructor() { this.pictures = []; }
+  constructor() {
+    this.pictures = [];
+    this.longest = null; // the longest turn since the last picture; null: before the first one, whose turn counts from anywhere
+  }
 
-  // Takes a complete picture. `isFirst`: what its turn counts from is not known.
-  add({ at, turn, ran, virtual }, isFirst, chans) {
+  // Takes any message: a picture may need several.
+  turn({ turn, virtual }) {
+    if (this.longest !== null && turn && !virtual) this.longest = Math.max(this.longest, turn);
+  }
+
+  // Takes a new picture, which is complete.
+  add({ at, ran }, chans) {
     const waiting = new Map(); // puts, by the patterns of channels
     for (const ch of chans) {
       note(ch.recent, { at, waits: ch.nputs >= ch.n });
       if (ch.nputs) waiting.set(ch.pattern, (waiting.get(ch.pattern) || 0) + ch.nputs);
     }
-    note(this.pictures, { at, turn: isFirst || virtual ? 0 : turn || 0, ran: ran || "", waiting });
+    note(this.pictures, { at, turn: this.longest || 0, ran: ran || "", waiting });
+    this.longest = 0;
   }
 
   get n() { return this.pictures.length; }

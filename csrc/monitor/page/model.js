@@ -132,6 +132,7 @@ export class Model {
     this.shape = ""; // what `shown` was made for
     this.shown = new Map(); // what go blocks are shown as, by their names
     this.stages = new Map(); // by their names, which are those of their channels, too
+    this.inputs = new Set(); // the names of channels that are the inputs of stages
     this.forget();
   }
 
@@ -166,12 +167,17 @@ export class Model {
     if (message.hello) this.hello = message.hello;
     const last = this.summary;
     this.summary = message;
-    if (message.reset) this.parts = [];
+    if (message.reset) {
+      this.parts = [];
+      this.lately = new Lately(); // of another connection, or too much is new
+    }
     this.parts.push(message);
+    this.lately.turn(message);
     let isNew = false;
     if (message.at !== undefined && !message.cut) {
       isNew = this.at !== message.at;
       this.show(message);
+      if (isNew) this.lately.add(message, this.chans.values());
     }
     if (last.t && (isNew || message.busy >= 100) && message.t - last.t > 200) this.sample(message, last, isNew);
     return message.r;
@@ -204,7 +210,6 @@ export class Model {
     this.foldNames();
     this.rateChans(message, isFirst);
     this.setStages();
-    this.lately.add(message, isFirst, this.chans.values());
   }
 
   update(row) {
@@ -240,6 +245,7 @@ export class Model {
     const all = [...this.gos.values(), ...this.edges.values()], names = new Set(all.map((one) => one.full));
     const stages = new Set([...names].map(stageName));
     for (const ch of this.chans.values()) ch.isStage = stages.has(ch.name);
+    this.inputs = new Set([...this.chans.values()].filter((ch) => ch.isStage).map((ch) => ch.name));
     const edges = [...this.edges.values()].filter((e) => this.chans.has(e.chan));
     const shape = [...names, "", ...edges.map((e) => `${e.full} ${e.chan} ${e.isPut}`)].join("\n");
     if (shape !== this.shape) {
@@ -314,6 +320,12 @@ export class Model {
 
   // The stage that has a go block of this name, as "numbers.double at job.lua:3 -> chan: numbers.save".
   stageOfGo(name) { return this.stages.get(stageName(name)); }
+
+  // What go blocks of a name are called in a sentence: those of a stage as the stage.
+  nameIn(name) {
+    const stage = stageName(name);
+    return this.stages.has(stage) || this.inputs.has(stage) ? stage : name.replace(/ -> chan: #\d*$/, "");
+  }
 
   // The state of a stage: that of the channel which is its input. A source has none: it runs, or is idle.
   stageState(stage) {
