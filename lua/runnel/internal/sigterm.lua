@@ -5,10 +5,11 @@
 ---If the program waits for the end of one of them, as `worker:wait()` does, it has something left to do then. So
 ---connections stay until the go blocks that waited have ended, or the script, if the main program waited.
 
-local io, package = io, package
+local io = io
 local core = require "runnel.core"
 local entries = require "runnel.internal.entries"
 local exit = require "runnel.internal.exit"
+local living = require "runnel.internal.living"
 local world = require "runnel.internal.sim.current"
 local internal = core.internal
 
@@ -207,7 +208,7 @@ end
 -- Whether signals are somebody else's: the prompt's, or those of a program that does not let a script end it.
 local function is_guest()
   local without = internal.without
-  return package.loaded["runnel.host.prompt"] or without and without.exit
+  return living.prompt or without and without.exit
 end
 
 local function remove(self, owner)
