@@ -16,6 +16,14 @@ local core = require "runnel.core"
 local exit = require "runnel.internal.exit"
 require "runnel.internal.errors.reports"
 
+-- The last searcher of `require` finds nothing, but says "did you mean". The executable has one of its own.
+if type(package.searchers) == "table" and not package.preload["runnel.host.inspect"] then
+  table.insert(package.searchers, function(name)
+    local is_there, said = pcall(require, "runnel.internal.misspelt")
+    return is_there and said(name) or nil
+  end)
+end
+
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
 
 ---@class runnel.calls: runnel.frontier, runnel.pmap, runnel.retry, runnel.scopes, runnel.thread
