@@ -297,7 +297,7 @@ describe("runnel.uv with TLS", function()
       local conn, err = connect(port, { timeout = 200 })
       assert.is_true(rn.now() - start < 9000) -- 10 s is the default
       assert.is_nil(conn)
-      assert.equal(("127.0.0.1:%d: ETIMEDOUT: the TLS handshake has not ended in time"):format(port), err)
+      assert.equal(("127.0.0.1:%d: ETIMEDOUT: the TLS handshake has not ended in time"):format(port), tostring(err))
       conns:close()
     end)
 
