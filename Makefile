@@ -546,7 +546,7 @@ install-lua-modules:
 	done
 
 # The rocks. The rock `runnel` has all Lua modules, and the C modules that need no library; each other one has a C module
-# that needs one. LuaRocks runs these two rules (ROCK-scm-1.rockspec). It may build for another Lua than `make` has built
+# that needs one. LuaRocks runs these two rules (their rockspecs). It may build for another Lua than `make` has built
 # for here, so it builds everything anew, into a folder of its own.
 ROCK ?= runnel
 C_OF_runnel      = core.so $(patsubst $(BUILD)/runnel/%,%,$(HTTPD_MODULE) $(MONITOR_MODULE))
