@@ -10,7 +10,6 @@ import { chartHtml } from "./charts.mjs";
 import { compress } from "./compress.mjs";
 import { FRONT, frontHtml } from "./front.mjs";
 import { convert as convertWith } from "./markdown.mjs";
-import { reference } from "./reference.mjs";
 import { template } from "./template.mjs";
 import { escape, luaHtml } from "./lua_html.mjs";
 import { drawing } from "./pictures.mjs";
@@ -77,7 +76,6 @@ const resolver = (file, url) => (href, alt) => {
     links.push({ from: file, target: urlOf(target), id });
     return (to ? up + urlOf(target) : "") + (id ? "#" + id : "");
   }
-  if (target.startsWith("docs/reference")) return up + target.replace(/^docs\/reference/, "reference") + (target.endsWith(".html") ? "" : "/index.html");
   if (!existsSync(target)) {
     broken.push(`${file}: there is no ${href}`);
     return "#";
@@ -146,8 +144,6 @@ const pictureOf = await drawing(WORK);
 const [tour, programs] = await Promise.all([Promise.all(steps.map(tourPage)), examples()]);
 const playground = { url: "playground/index.html", title: "Playground", wide: true,
   html: workbench({ kind: "playground", name: "playground.lua", up: "../", programs, before: "<h1>Playground</h1>" }) };
-const refs = existsSync("docs/reference/index.html") ? reference("docs/reference") : [];
-if (!refs.length) broken.push("docs/reference: `make docs` has not written it");
 
 const readme = docs.get("README.md");
 const toPage = { tour: "tour/01.html", playground: "playground/index.html" };
@@ -158,9 +154,9 @@ const group = (list) => list.map((file) => docs.get(file));
 const menu = [
   { title: "Start", pages: [readme, { ...tour[0], title: "Tour" }, playground, ...group(files.start)] },
   { title: "Manual", pages: group(files.manual) },
-  { title: "More", pages: [...group(files.more), refs[0]].filter(Boolean) },
+  { title: "More", pages: group(files.more) },
 ];
-const order = [readme, ...tour, playground, ...group(files.start), ...group(files.manual), ...group(files.more), ...refs];
+const order = [readme, ...tour, playground, ...group(files.start), ...group(files.manual), ...group(files.more)];
 const dirty = git("status", "--porcelain", "--untracked-files=no") ? " with changes" : "";
 const commit = git("rev-parse", "--short=12", "HEAD");
 const site = {
@@ -173,7 +169,6 @@ const site = {
 
 for (const page of docs.values()) write(page.url, template(page, site));
 for (const page of [...tour, playground]) write(page.url, workbenchPage(page, site));
-for (const page of refs) write(page.url, template(page, site));
 const done = new Set();
 while (done.size < sources.size) { // a folder adds more
   for (const target of sources) {
@@ -184,7 +179,7 @@ while (done.size < sources.size) { // a folder adds more
   }
 }
 for (const picture of pictures) copy(picture, picture);
-const pages = new Map([...docs.values(), ...refs].map((page) => [page.url, page]));
+const pages = new Map([...docs.values()].map((page) => [page.url, page]));
 for (const { from, target, id } of links) {
   if (id && !pages.get(target).ids.has(id)) broken.push(`${from}: ${target} has no #${id}`);
 }

@@ -9,7 +9,6 @@ SITE_WORK = build/site-work
 .PHONY: site run-site check-site
 site: ## write the documentation, with snippets that run in the browser, into build/site
 	$(SETUP) site
-	+@$(MAKE) --no-print-directory docs
 	@scripts/debian_source liblua5.4-dev $(SITE_WORK)/lua
 	@site/packages $(SITE_WORK)
 	$(THEN) run-site
