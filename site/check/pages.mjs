@@ -219,7 +219,13 @@ const tests = {
     const href = await page.evaluate(() => document.activeElement.href);
     await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
     assert.equal(page.url(), href);
-    await page.focus("#search");
+    for (const [question, place] of [["conn:source", "docs/manual/streams.html#sources"], ["websokcet", "docs/manual/websocket.html"],
+      ["how do I stop without losing requests?", "docs/manual/http-server.html#restarts"]]) {
+      await page.$eval("#search", (e) => { e.value = ""; e.focus(); });
+      await page.keyboard.type(question);
+      await until(page, (to) => document.querySelector("#found a")?.href.endsWith(to), place);
+    }
+    await page.$eval("#search", (e) => { e.value = ""; e.focus(); });
     await page.keyboard.type("xyzzyqwx");
     await until(page, () => document.querySelector("#found").textContent === "nothing found");
     return page;
