@@ -16,6 +16,7 @@ function pageOf(folder, file) {
     ids.add(id);
     return `<span id="${id}"></span>`;
   }).replace(/<h1>[\s\S]*?<\/h1>/, "").replace(/<br\/?>/g, "")
+    .replace(/<ol>((?:(?!<li>|<ol>)[\s\S])*?)<\/ol>/g, '<div class="returns">$1</div>') // LDoc: a list of one that is no item
     .replace(/<pre[^>]*>[\s\S]*?<\/pre>/g, (pre) => pre.replaceAll("\n ", "\n")).replace(/(<table[\s\S]*?<\/table>)/g, '<div class="table">$1</div>');
   for (const part of html.matchAll(/<h2 class="section-header[^>]*>\s*<span id="([^"]*)"><\/span>([\s\S]*?)<\/h2>|<dt>\s*<span id="([^"]*)"><\/span>\s*<strong>([\s\S]*?)<\/strong>[\s\S]*?<dd>([\s\S]*?)<\/dd>/g)) {
     const [, section, heading, id, title, words] = part;
@@ -25,7 +26,8 @@ function pageOf(folder, file) {
       headings.push({ depth: 3, id, title: plain(title).replace(/ *\(.*$/, "") });
     }
   }
-  return { url: `reference/${file}`, title: name, html: `<div class="ldoc"><h1>${name}</h1>${html}</div>`, ids, sections, headings };
+  const own = name === "Reference" ? "lua/runnel" : `lua/runnel/${name.replace(/^runnel\.?/, "").replace(/^(Channel)?$/, "meta")}.lua`;
+  return { url: `reference/${file}`, title: name, source: own, html: `<div class="ldoc"><h1>${name}</h1>${html}</div>`, ids, sections, headings };
 }
 
 // All names by their first letters, each with the module that has it.
