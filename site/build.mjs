@@ -1,6 +1,7 @@
 // build.mjs WORK OUT INDEX: writes the site to OUT. WORK has the module (runnel.js, runnel.wasm, modules.txt, worlds.txt) and
 // the packages of npm; INDEX is what scripts/search_index.lua has written. SITE_URL is the address that the site will have,
-// if it is known. Fails if a link leads nowhere.
+// and SOURCE_URL what comes before the path of a file of the sources where it is edited, if they are known; SOURCES is the
+// archive of the sources. Fails if a link leads nowhere.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -98,12 +99,12 @@ function sourcePage(target) {
     const entries = readdirSync(target).sort().map((name) => path.posix.join(target, name));
     entries.forEach((entry) => sources.add(entry));
     const list = entries.map((entry) => `<li><a href="${up}${sourceUrl(entry)}">${escape(path.posix.basename(entry))}</a></li>`);
-    return { url, title: target + "/", html: `<h1>${escape(target)}/</h1>\n<ul>${list.join("\n")}</ul>` };
+    return { url, title: target + "/", source: target, html: `<h1>${escape(target)}/</h1>\n<ul>${list.join("\n")}</ul>` };
   }
   const text = readFileSync(target, "utf8"), isLua = target.endsWith(".lua");
   const shown = text.length > 200000 ? text.slice(0, 200000) + "\n... (the file goes on)" : text;
   const open = isLua && text.length < 8000 ? `<p class="bar"><a class="open" href="${up}playground/index.html#code=${pack(text)}">open in the playground</a></p>` : "";
-  return { url, title: target, html: `<h1>${escape(target)}</h1>\n<div class="snippet"><pre><code>${isLua ? luaHtml(shown) : escape(shown)}</code></pre>${open}</div>` };
+  return { url, title: target, source: target, html: `<h1>${escape(target)}</h1>\n<div class="snippet"><pre><code>${isLua ? luaHtml(shown) : escape(shown)}</code></pre>${open}</div>` };
 }
 
 // ---- the tour ----
@@ -142,12 +143,14 @@ const docs = new Map([...known].map((file) => {
 }));
 const pictureOf = await drawing(WORK);
 const [tour, programs] = await Promise.all([Promise.all(steps.map(tourPage)), examples()]);
-const playground = { url: "playground/index.html", title: "Playground", wide: true,
+const playground = { url: "playground/index.html", title: "Playground", wide: true, source: "site/examples",
   html: workbench({ kind: "playground", name: "playground.lua", up: "../", programs, before: "<h1>Playground</h1>" }) };
 
 const readme = docs.get("README.md");
 const toPage = { tour: "tour/01.html", playground: "playground/index.html" };
+sources.add("LICENSE");
 const top = frontHtml({ ...await pictureOf(FRONT.program, FRONT.name), measured: readFileSync("docs/performance.md", "utf8"),
+  archive: path.basename(process.env.SOURCES),
   link: (to) => toPage[to] || resolver("README.md", "index.html")(to) });
 Object.assign(readme, { title: "runnel", description: FRONT.description, before: top, scripts: ["site.js", "front.js"], runs: true });
 const group = (list) => list.map((file) => docs.get(file));
@@ -162,6 +165,8 @@ const commit = git("rev-parse", "--short=12", "HEAD");
 const site = {
   menu,
   root: (process.env.SITE_URL || "").replace(/\/*$/, process.env.SITE_URL ? "/" : ""),
+  edit: (process.env.SOURCE_URL || "").replace(/\/*$/, process.env.SOURCE_URL ? "/" : ""),
+  sources: process.env.SOURCES && path.basename(process.env.SOURCES),
   release: `${process.env.RUNNEL_VERSION || ""}, ${commit ? `commit ${commit}${dirty}` : "not built from a commit"}`,
   previous: (page) => order[order.findIndex((p) => p.url === page.url) - 1],
   next: (page) => { const at = order.findIndex((p) => p.url === page.url); return at < 0 ? undefined : order[at + 1]; },
@@ -179,6 +184,7 @@ while (done.size < sources.size) { // a folder adds more
   }
 }
 for (const picture of pictures) copy(picture, picture);
+copy(process.env.SOURCES, site.sources);
 const pages = new Map([...docs.values()].map((page) => [page.url, page]));
 for (const { from, target, id } of links) {
   if (id && !pages.get(target).ids.has(id)) broken.push(`${from}: ${target} has no #${id}`);
