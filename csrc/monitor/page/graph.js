@@ -36,7 +36,7 @@ function GoNode({ model, node, at, selected, onSelect, isSmall }) {
       transform=${`translate(${x},${y})`} onClick=${() => onSelect(node)} data-name=${node.label}>
     <title>${node.label}</title>
     <rect class="box" width=${GO_WIDTH} height=${HEIGHT} rx="4" />
-    ${!isSmall && html`<text class="label" x="10" y="19">${clip(node.label, node.n > 1 ? 18 : 23)}</text>
+    ${!isSmall && html`<text class="label" x="10" y="19">${clip(model.nameIn(node.label), node.n > 1 ? 18 : 23)}</text>
     ${node.n > 1 && html`<text class="times" x=${GO_WIDTH - 8} y="19">× ${short(node.n)}</text>`}
     <text class="numbers" x="10" y="34">${doing(group, node.label, model)}</text>`}
   </g>`;

@@ -21,7 +21,7 @@ function chanNode(key, list) {
   const [first] = list;
   node.label = node.n === 1 ? first.brief : `${first.pattern} × ${short(node.n)}`;
   node.state = stateOf(node);
-  node.isOftenFull = node.limit > 0 && node.state !== "full" && node.waits > 0.1;
+  node.isOftenFull = node.limit > 0 && ["flowing", "idle", "closed"].includes(node.state) && node.waits > 0.1;
   node.fill = node.limit ? Math.min(1, node.count / node.limit) : node.nputs ? 1 : 0;
   return node;
 }

@@ -57,7 +57,7 @@ export function layout(graph, room, least, size) {
   for (const whole of [across, down]) {
     for (let n = 2; n <= STRIPS; n++) {
       const other = strips(graph, whole, n);
-      if (other.cut <= 2 * (n - 1) && fitOf(other, room) > fitOf(best, room) * 1.1) best = other;
+      if (other.cut <= graph.nodes.size / 2 && fitOf(other, room) > fitOf(best, room) * 1.1) best = other;
     }
   }
   return best;
