@@ -209,7 +209,7 @@ const CALM = [
 
 // What is wrong about the calm sentence, as calmOf has it.
 Judge.prototype.judgeCalm = function ({ head, list, takes }) {
-  const problems = [], early = head.match(/^There is nothing to report yet: (\d+) pictures? so far\.$/);
+  const problems = [], early = head.match(/^Too few pictures for hints: (\d+)\.$/);
   if (early) return Number(early[1]) === n(this.window) && Number(early[1]) < LIMITS.pictures ? [] : [head];
   const match = head.match(new RegExp(`^Not found in the last (\\d+) pictures \\(${LONGEST}\\):$`));
   if (!match) return [`no pattern for: ${head}`];

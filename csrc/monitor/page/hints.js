@@ -90,7 +90,8 @@ const busy = {
   kind: "busy",
   find({ model, found }) {
     const samples = model.history.busy.slice(-BUSY);
-    return !found.length && samples.length === BUSY && Math.min(...samples) > 95 ? [{ level: "warn" }] : [];
+    if (found.some(({ kind }) => ["computes", "bottleneck"].includes(kind))) return []; // they say who
+    return samples.length === BUSY && Math.min(...samples) > 95 ? [{ level: "warn" }] : [];
   },
   text: () => "Lua computes all the time: its go blocks share one thread (rn.threads uses more)",
 };
@@ -324,7 +325,7 @@ export function hintsOf(model, groups) {
 export function calmOf(model, groups) {
   if (!model.at) return { head: model.reading, list: [], takes: "" };
   const view = viewOf(model, groups), { lately } = view;
-  if (!lately.isEnough) return { head: `There is nothing to report yet: ${count(lately.n, "picture")} so far.`, list: [], takes: "" };
+  if (!lately.isEnough) return { head: `Too few pictures for hints: ${lately.n}.`, list: [], takes: "" };
   const list = HINTS.filter((row) => row.calm && row.isChecked(view)).map((row) => row.calm());
   const gos = [...model.gos.values()].filter((go) => go.op === "take" && model.waited(go) >= LIMITS.long);
   const longest = gos.reduce((a, b) => (!a || model.waited(b) > model.waited(a) ? b : a), null);
