@@ -47,6 +47,9 @@ export class Judge {
     return true;
   }
 
+  // Whether the last picture shows one moment: only then it can be compared.
+  get isExact() { return !this.now.truth.is_partial; }
+
   get now() { return this.pictures[this.pictures.length - 1]; }
   get window() { return this.pictures.filter(({ at }) => this.now.at - at <= LIMITS.lately); }
   // The truths of the last pictures, for so long.
@@ -120,8 +123,10 @@ const SENTENCES = {
       if (!isAbout(time, real)) return `really ${real}`;
       return still && j.moved(label, read(still)[0] - read(still)[1] - SLACK) ? "something has moved" : null;
     }],
-    [new RegExp(`^(.+?) (?:has|have) been full in each picture for (up to )?${LONGEST}(?:, and nothing has moved for (?:up to )?${LONGEST})?$`), (j, [label, , time]) =>
-      (j.since(read(time)[0] - read(time)[1]).every((p) => j.puts(label, p) > 0) ? null : "there was a picture without")],
+    [new RegExp(`^(.+?) (?:has|have) been full in each picture for (up to )?${LONGEST}(?:, and nothing has moved for (?:up to )?${LONGEST})?$`), (j, [label, , time]) => {
+      const alike = Object.keys(j.now.truth.channels).filter((name) => isNamed(label, name)), pictures = j.since(read(time)[0] - read(time)[1]);
+      return alike.some((name) => pictures.every((p) => j.puts(name, p) > 0)) ? null : "there was a picture without";
+    }],
     [new RegExp(`^a put of (.+?) has waited for ${LONGEST}(?: on .*)?$`), (j, [name, time]) => {
       const real = longest(waited(j.now.truth.gos, "put").filter((go) => isNamed(name, go.name)));
       return isAbout(time, real) ? null : `really ${real}`;
@@ -168,8 +173,10 @@ const SENTENCES = {
 
 // The parts of the calm sentence.
 const CALM = [
-  [/^a stage of a flow that is held, or paused while puts wait$/, (j) =>
-    (Object.values(j.pictures[Math.max(0, n(j.pictures) - 8)].truth.stages).includes("held") ? "one is held" : null)],
+  [new RegExp(`^a stage of a flow that was held, or paused while puts wait, ${LONGEST} before$`), (j, [time]) => {
+    const at = j.now.truth.before - read(time)[0], isHeld = (t) => t && Object.values(t.stages).includes("held");
+    return isHeld(j.truths.findLast((t) => t.after < at - SLACK)) && isHeld(j.truths.find((t) => t.before > at + SLACK)) ? "one was held" : null;
+  }],
   [new RegExp(`^go blocks that have waited for each other for ${LONGEST}$`), (j, [time]) => {
     const stuck = j.now.truth.circles.filter((names) => names.every((name) => {
       const go = j.now.truth.gos.find((one) => one.name === name);
@@ -195,7 +202,7 @@ const CALM = [
   [new RegExp(`^a put or take that has waited for ${LONGEST} for go blocks that have gone, or for ${LONGEST} where none has come$`), (j, [gone, never]) => {
     for (const go of j.now.truth.gos) {
       const ch = j.now.truth.channels[go.chan], side = go.op === "take" ? "puts" : "takes";
-      if ((go.op !== "take" && go.op !== "put") || !ch || j.users(go.chan, side).some((name) => j.isThere(name))) continue;
+      if ((go.op !== "take" && go.op !== "put") || !ch || j.now.truth.stages[go.chan] || j.users(go.chan, side).some((name) => j.isThere(name))) continue;
       if (go.waited > read(ch[side] ? gone : never)[0] + SLACK) return `${go.name} waits to ${go.op} on ${go.chan} for ${go.waited}`;
     }
     return null;

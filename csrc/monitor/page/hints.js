@@ -139,7 +139,7 @@ const often = {
 // Puts that have waited for long, and channels on which puts waited whenever the page looked.
 const waits = {
   kind: "waits",
-  isChecked: ({ model }) => !model.summary.more,
+  isChecked: ({ model, found }) => !model.summary.more && !found.some(({ kind }) => kind === "stages"),
   find({ model }) {
     const found = [], hints = [], longest = new Map(); // by channel
     for (const go of model.gos.values()) {
@@ -266,7 +266,7 @@ const circle = {
 
 const stages = {
   kind: "stages",
-  isChecked: ({ model }) => model.flows !== null && model.flows.n > 0 && model.flows.n === model.flows.flows.length,
+  isChecked: ({ model }) => model.flows !== null && model.flows.n > 0 && model.summary.now - model.flows.now < LIMITS.long && model.flows.n === model.flows.flows.length,
   find({ model }) {
     const hints = [];
     for (const [name, stage] of model.stages) {
@@ -279,7 +279,7 @@ const stages = {
   },
   text: ({ name, state, error, n }) => `${name} is ${state}${error ? `: ${error}` : ""}` +
     (n ? `; ${count(n, "put")} ${n === 1 ? "waits" : "wait"} there` : ""),
-  calm: () => "a stage of a flow that is held, or paused while puts wait",
+  calm: ({ model }) => `a stage of a flow that was held, or paused while puts wait, ${duration(model.summary.now - model.flows.now)} before`,
 };
 
 // ---- go blocks ----
@@ -302,31 +302,29 @@ const crowd = {
 // ---- the table ----
 
 // A row: kind; find(view): what was found, as facts: { level: "bad" | "warn", chan, go or view: what a click shows, ... };
-// text(facts); calm(): what the calm sentence says if nothing was found, and isChecked(view) holds. They are shown in this
+// text(facts); calm(view): what the calm sentence says if nothing was found, and isChecked(view) holds. They are shown in this
 // order. `found`: the facts of the rows before.
 export const HINTS = [computes, stages, circle, bottleneck, waits, often, many, alone, leaks, turns, crowd, busy];
 
-function viewOf(model, groups) {
-  return { model, groups, ends: model.ends(), lately: model.lately, found: [],
+function look(model, groups) {
+  const view = { model, groups, ends: model.ends(), lately: model.lately, found: [],
     isSingle: ![...model.chans.values()].some((ch) => ch.isPlain && ch.n > 1) };
-}
-
-// The hints of the last picture: [{ kind, level, text, ... }]
-export function hintsOf(model, groups) {
-  const view = viewOf(model, groups);
   for (const row of model.at ? HINTS : [computes]) {
     for (const facts of row.find(view)) view.found.push({ ...facts, kind: row.kind, text: row.text(facts) });
   }
-  return view.found;
+  return view;
 }
+
+// The hints of the last picture: [{ kind, level, text, ... }]
+export const hintsOf = (model, groups) => look(model, groups).found;
 
 // What the page says when there is no hint: { head, list, takes }: what was looked for and not found; and the takes that wait,
 // of which the page does not know whether they should.
 export function calmOf(model, groups) {
   if (!model.at) return { head: model.reading, list: [], takes: "" };
-  const view = viewOf(model, groups), { lately } = view;
+  const view = look(model, groups), { lately, found } = view;
   if (!lately.isEnough) return { head: `Too few pictures for hints: ${lately.n}.`, list: [], takes: "" };
-  const list = HINTS.filter((row) => row.calm && row.isChecked(view)).map((row) => row.calm());
+  const list = HINTS.filter((row) => row.calm && row.isChecked(view) && !found.some(({ kind }) => kind === row.kind)).map((row) => row.calm(view));
   const gos = [...model.gos.values()].filter((go) => go.op === "take" && model.waited(go) >= LIMITS.long);
   const longest = gos.reduce((a, b) => (!a || model.waited(b) > model.waited(a) ? b : a), null);
   const n = gos.reduce((sum, go) => sum + go.n, 0), ch = longest && model.chans.get(longest.chan);
