@@ -288,7 +288,7 @@ local function finish(self, why)
   self.server, server_module.server = nil, nil
 end
 
----Ends the monitor. Open pages show that it has ended.
+---Ends the monitor. Open pages show that the program has closed it.
 function Monitor:close() finish(self, "the program has closed its monitor") end
 
 function Monitor.__close(self, err)

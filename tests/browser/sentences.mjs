@@ -38,8 +38,9 @@ export class Judge {
   // A picture that a page has got, as its last message. Returns whether its truth is known.
   picture(message) {
     this.load();
-    const truth = this.truths.findLast((t) => Math.floor(t.before) - 1 <= message.now && message.now <= t.after);
+    const found = this.truths.filter((t) => Math.floor(t.before) <= message.now && message.now <= t.after), truth = found[found.length - 1];
     if (!truth) return false;
+    if (found.length > 1) truth.is_partial = true; // two pictures in a millisecond
     const last = this.pictures[this.pictures.length - 1], from = last ? this.truths.indexOf(last.truth) + 1 : this.truths.length;
     const turn = Math.max(0, ...this.truths.slice(from, this.truths.indexOf(truth) + 1).map((t) => t.turn)); // of those that were skipped, too
     this.pictures.push({ at: message.at, truth, turn, isFirst: !last });
@@ -47,8 +48,8 @@ export class Judge {
     return true;
   }
 
-  // Whether the last picture shows one moment: only then it can be compared.
-  get isExact() { return !this.now.truth.is_partial; }
+  // Whether each of the last pictures shows one moment: only then they can be compared.
+  get isExact() { return this.window.every(({ truth }) => !truth.is_partial); }
 
   get now() { return this.pictures[this.pictures.length - 1]; }
   get window() { return this.pictures.filter(({ at }) => this.now.at - at <= LIMITS.lately); }
