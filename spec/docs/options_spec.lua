@@ -179,19 +179,24 @@ local function is_documented_elsewhere(name, option)
   return name == "http.events"
 end
 
+-- Calls f with each option of the manual.
+local function each_option(f)
+  for _, path in ipairs(pages.of "docs/manual") do
+    for _, one in ipairs(tables.of(path)) do
+      for _, option in ipairs(tables.options(one)) do f(option) end
+    end
+  end
+end
+
 -- The options in the manual, as a set for each function.
 local function documented()
   local of = {}
-  for _, path in ipairs(pages.of "docs/manual") do
-    for _, one in ipairs(tables.of(path)) do
-      for _, option in ipairs(tables.options(one)) do
-        for _, name in ipairs(option.functions) do
-          of[name] = of[name] or {}
-          of[name][option.name] = true
-        end
-      end
+  each_option(function(option)
+    for _, name in ipairs(option.functions) do
+      of[name] = of[name] or {}
+      of[name][option.name] = true
     end
-  end
+  end)
   return of
 end
 
@@ -217,4 +222,42 @@ describe("the options in the manual", function()
       end
     end)
   end
+
+  -- The words of a file, and those that are set: `name = value`, and `opts.name, opts.other = ...`.
+  local function words_of(text)
+    local file = { has = {}, sets = {} }
+    for word in text:gmatch "[%a_][%w_]*" do file.has[word] = true end
+    for word in text:gmatch "([%a_][%w_]*)%s*=[^=]" do file.sets[word] = true end
+    for list in text:gmatch "\n%s*([%w_.]+,[^\n=]*)=" do
+      for word in list:gmatch "%.([%a_][%w_]*)" do file.sets[word] = true end
+    end
+    return file
+  end
+
+  -- Whether a file sets an option, and names a function that has it.
+  local function is_set(files, option)
+    for _, file in ipairs(files) do
+      for _, name in ipairs(file.sets[option.name] and option.functions or {}) do
+        if file.has[name:match "[%a_]+$"] then return true end
+      end
+    end
+    return false
+  end
+
+  it("are set by name in a spec, each of them", function()
+    local paths <close> = assert(io.popen "find spec -name '*.lua' -not -path 'spec/docs/*'")
+    local files, unset = {}, {}
+    for path in paths:lines() do files[#files + 1] = words_of(pages.read(path)) end
+    assert.is_true(#files > 100)
+    each_option(function(option)
+      -- Those of a command line are other words.
+      local is_found = option.name:find "^%-" or is_set(files, option)
+      if not is_found then unset[#unset + 1] = option.functions[1] .. ": " .. option.name end
+    end)
+    assert.same({}, unset)
+    local few = { words_of "serve { max_heade = 1 }", words_of "if max_header == 1 then serve() end" }
+    assert.is_false(is_set(few, { name = "max_header", functions = { "http.serve" } }))
+    few[3] = words_of "serve { max_header = 1 }"
+    assert.is_true(is_set(few, { name = "max_header", functions = { "http.serve" } }))
+  end)
 end)
