@@ -110,3 +110,35 @@ describe("the tables of the manual", function()
       faults "| function | what it does |\n|---|---|\n| `f(opts)` | `opts.a`: what it is |\n")
   end)
 end)
+
+describe("a link to a function", function()
+  -- The paths of the functions that a page has rows for: { ["rn.pmap"] = true }.
+  local function described(path)
+    local set = {}
+    for _, one in ipairs(tables.of(path)) do
+      for _, row in ipairs(one.rows) do
+        for _, call in ipairs(tables.codes(row[1])) do set[call:match "^[%a_][%w_.:]*" or call] = true end
+      end
+    end
+    return set
+  end
+
+  it("leads to a page of the manual with a row for it", function()
+    local dirs <close> = assert(io.popen "ls README.md docs/*.md docs/manual/*.md")
+    local wrong, links = {}, 0
+    for path in dirs:lines() do
+      local dir = path:match "^(.*/)[^/]*$" or ""
+      for text, target in pages.read(path):gmatch "%[([^%[%]]*)%]%(([^)#.]*%.md)[^)]*%)" do
+        local to = dir .. target
+        for _, call in ipairs(to:find "docs/manual/" and tables.codes(text) or {}) do
+          local name = call:match "^[%l]+[.:][%l_]+"
+          local is_module = name and name:find "^runnel%."
+          if name and not is_module and not described(to)[name] then wrong[#wrong + 1] = path .. ": " .. text end
+          links = links + 1
+        end
+      end
+    end
+    assert.same({}, wrong)
+    assert.is_true(links > 20)
+  end)
+end)
