@@ -490,6 +490,7 @@ lint-cppcheck:
 
 lint-tree: lint-objects # no include and no call runs upward or in a circle; no tabs, except in Go, and no trailing spaces
 	@$(LUA) scripts/check_includes.lua csrc build/lint/gcc/obj build/lint/gcc-debug/obj
+	@$(LUA) scripts/check_requires.lua lua
 	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude-dir=vendor --exclude=Makefile --exclude=rules --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
 	@grep -rnIP --include='*.go' '\s$$' bench examples; test $$? -eq 1

@@ -31,8 +31,7 @@ WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls intern
                  prompt internal/prompt/% internal/need sim/% driver/% meta all rn/file rn/thread internal/threads/% \
                  rn/metrics internal/metrics_text rn/traceparent internal/trace_context internal/tracing/otlp \
                  $(WASM_STORY) rn/profile internal/profile/%
-WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES))) \
-                 lua/runnel/internal/prompt/width.lua
+WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES)))
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
 WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefix rn/,alt pipe pipeline reduce) \
                  $(addprefix internal/,check ends entries errors/deadlock errors/reports guard jobs short))

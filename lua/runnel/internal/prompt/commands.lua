@@ -9,7 +9,7 @@ local doc = require "runnel.internal.prompt.doc"
 local recorder = require "runnel.internal.profile.recorder"
 local pretty = require "runnel.internal.prompt.pretty"
 local views = require "runnel.internal.prompt.views"
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 
 ---The interface of a prompt for its commands.
 ---@class runnel.internal.prompt.Interface

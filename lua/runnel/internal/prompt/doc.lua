@@ -1,7 +1,7 @@
 ---The entries of `:doc`: the tables of the manual, Lua's own functions, and functions of the library without a row
 ---there.
 
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 
 ---@class runnel.internal.prompt.doc
 local doc = {}

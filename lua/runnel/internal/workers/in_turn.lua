@@ -90,7 +90,7 @@ function in_turn.new(pool, window, first)
         while taker or called and called ~= worker or started - delivered >= most do
           if worker.retired or pool.finishing and taking.is_over(worker) then return end
           at, idle = "idle", idle + 1
-          -- Nothing may run before it waits: it would miss a nudge. Only a take that can complete at once lets others run.
+          -- Nothing may run before it waits: it would miss a nudge. Only a take that can complete lets others run.
           if poll(calls) or take(calls) then called = false end
           idle = idle - 1
         end
