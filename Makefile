@@ -212,17 +212,22 @@ $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	$(Q)$(LUA) scripts/embed.lua runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
-# What the prompt's :doc shows: the tables of the manual, without the C API.
-MANUAL_TABLES = $(BUILD)/runnel.host.manual_tables.lua
-MANUAL = $(sort $(wildcard docs/manual/*.md))
-$(MANUAL_TABLES): scripts/manual_tables.lua $(MANUAL)
+# What the prompt's :doc shows, and the index in which it and the site search.
+DOC_TABLES = $(BUILD)/runnel.host.manual_tables.lua
+DOC_INDEX  = $(BUILD)/runnel.host.search_index.lua
+DOC_PAGES  = README.md $(sort $(wildcard docs/*.md docs/manual/*.md site/tour/*.md)) CONTRIBUTING.md CHANGELOG.md
+DOC_TOOLS  = scripts/doc_sections.lua scripts/doc_rows.lua
+$(DOC_TABLES): scripts/manual_tables.lua $(DOC_TOOLS) $(DOC_PAGES)
+$(DOC_INDEX): scripts/search_index.lua scripts/search_words.lua $(DOC_TOOLS) $(DOC_PAGES) docs/search.txt \
+  lua/runnel/internal/prompt/words.lua
+$(DOC_TABLES) $(DOC_INDEX):
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/manual_tables.lua $(filter-out %/c-api.md,$(MANUAL)) > $@.new
+	$(Q)$(LUA) $< $(DOC_PAGES) > $@.new
 	@mv $@.new $@
 
-$(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(MANUAL_TABLES)
+$(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua host_modules librunnel/modules.h $(HOST_LUA_FILES) $(MANUAL_TABLES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua host_modules librunnel/modules.h $(filter %.lua,$(filter-out $<,$^)) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
@@ -503,7 +508,7 @@ lint-shell:
 ANNOTATIONS = $(abspath $(BUILD))/annotations
 lint-annotations: programs
 	@rm -rf $(ANNOTATIONS)
-	@$(LUA) scripts/snippets.lua $(ANNOTATIONS)/tree/snippets README.md $(MANUAL)
+	@$(LUA) scripts/snippets.lua $(ANNOTATIONS)/tree/snippets README.md $(sort $(wildcard docs/manual/*.md))
 	@cp -R lua examples .luarc.json $(ANNOTATIONS)/tree/
 	@if ! command -v lua-language-server >/dev/null; then \
 	  echo 'lint-annotations: skipped, since lua-language-server is not installed'; \

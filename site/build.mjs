@@ -1,5 +1,6 @@
-// build.mjs WORK OUT: writes the site to OUT. WORK has the module (runnel.js, runnel.wasm, modules.txt, worlds.txt) and the
-// packages of npm. SITE_URL is the address that the site will have, if it is known. Fails if a link leads nowhere.
+// build.mjs WORK OUT INDEX: writes the site to OUT. WORK has the module (runnel.js, runnel.wasm, modules.txt, worlds.txt) and
+// the packages of npm; INDEX is what scripts/search_index.lua has written. SITE_URL is the address that the site will have,
+// if it is known. Fails if a link leads nowhere.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -16,10 +17,10 @@ import { drawing } from "./pictures.mjs";
 import { pack } from "./share.mjs";
 import { workbench, workbenchPage } from "./workbench.mjs";
 
-const [, , WORK, OUT] = process.argv;
+const [, , WORK, OUT, INDEX] = process.argv;
 const HERE = import.meta.dirname ?? path.dirname(new URL(import.meta.url).pathname);
 const packages = createRequire(path.resolve(WORK, "package.json"));
-const esbuild = packages("esbuild"), MiniSearch = packages("minisearch");
+const esbuild = packages("esbuild");
 const { Marked } = await import(pathToFileURL(path.resolve(WORK, "node_modules/marked/lib/marked.esm.js")));
 const convert = (...args) => convertWith(Marked, ...args);
 
@@ -46,7 +47,7 @@ const git = (...args) => {
 const markdown = (folder) => readdirSync(folder).filter((f) => f.endsWith(".md")).sort().map((f) => path.posix.join(folder, f));
 const manual = [...readFileSync("docs/manual/README.md", "utf8").matchAll(/^\| \[[^\]]*\]\(([\w-]+\.md)\)/gm)].map((m) => `docs/manual/${m[1]}`);
 const FIRST = ["docs/tutorial.md", "docs/why.md", "docs/recipes.md", "docs/flow.md", "docs/testing.md", "docs/from-go.md", "docs/from-core-async.md"];
-const LAST = ["docs/guarantees.md", "docs/machines.md", "docs/performance.md", "docs/embedding.md", "docs/sandboxes.md", "docs/architecture.md",
+const LAST = ["docs/guarantees.md", "docs/machines.md", "docs/deploy.md", "docs/performance.md", "docs/embedding.md", "docs/sandboxes.md", "docs/architecture.md", "docs/costs.md",
   "CONTRIBUTING.md", "CHANGELOG.md"];
 const all = markdown("docs");
 const MANUAL = ["docs/manual/README.md", ...manual, ...markdown("docs/manual").filter((f) => !manual.includes(f) && !f.endsWith("/README.md"))];
@@ -217,22 +218,26 @@ for (const name of ["page.html", "monitor.css", ...readdirSync(`${MONITOR}/vendo
   if (name.endsWith(".css")) css(`${MONITOR}/${name}`, to);
   else copy(`${MONITOR}/${name}`, to);
 }
-const licence = (name) => `==== ${name}\n\n${readFileSync(path.join(WORK, "node_modules", name,
-  readdirSync(path.join(WORK, "node_modules", name)).find((f) => /^licen[sc]e/i.test(f))), "utf8")}`;
-write("assets/licenses.txt", `The site's scripts have these packages in them.\n\n${["minisearch"].map(licence).join("\n\n")}`);
-
 // ---- the search ----
 
-// The texts, of which results show an excerpt, are a file of their own: results do not wait for it.
-const options = { fields: ["title", "text"], storeFields: ["title", "page", "url"] };
-const search = new MiniSearch(options), texts = [];
-for (const page of [...docs.values(), ...tour, ...refs]) {
-  for (const { id, title, text } of page.sections) {
-    search.add({ id: texts.length, title, page: page.title, url: page.tour ? page.url : `${page.url}#${id}`, text });
-    texts.push(text.replace(/\s+/g, " ").trim());
+// The index has the sections by file and id. The texts, of which results show an excerpt, are a file of their own, in the
+// order of the sections: results do not wait for it.
+const texts = [], bySource = new Map([...docs.values(), ...tour].map((page) => [page.source, page]));
+let page;
+const [head, words] = /\[=\[\n([\s\S]*)\]=\]/.exec(readFileSync(INDEX, "utf8"))[1].split("\n\n");
+const lines = head.split("\n").map((line) => {
+  const [id, title] = line.split("\t");
+  if (/^[-=] /.test(line)) return line;
+  if (id.startsWith("# ")) {
+    page = bySource.get(id.slice(2));
+    return `# ${page.url}\t${page.title}`;
   }
-}
-write("assets/search.json", JSON.stringify({ options, index: search }));
+  const section = id ? page.sections.find((one) => one.id === id) : page.sections[0];
+  if (!section) broken.push(`the index of the search: ${page.source} has no #${id}`);
+  texts.push((section?.text || "").replace(/\s+/g, " ").trim());
+  return `${page.tour ? "" : id}\t${title}`;
+});
+write("assets/search.txt", `${lines.join("\n")}\n\n${words}`);
 write("assets/texts.json", JSON.stringify(texts));
 
 // ---- what the spec runs ----

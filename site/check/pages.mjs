@@ -316,7 +316,7 @@ const tests = {
     await page.click("#run");
     await until(page, () => document.querySelector("#output").textContent.includes("begins"));
     await (await monitor(page)).waitForFunction(() =>
-      /^Lua has computed for .* without parking/.test(document.querySelector(".hints")?.textContent), { timeout: 20000 });
+      /^Lua has computed for .* and timers wait/.test(document.querySelector(".hints")?.textContent), { timeout: 20000 });
     await page.click("#stop");
     await over(page);
     await type(page, "for i = 1, 1e8 do print(i) end");

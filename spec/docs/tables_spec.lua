@@ -37,6 +37,9 @@ local function wrong_type(cell)
   end
 end
 
+-- Tables with a row for each function, or the like: the first words of their headers.
+local KINDS = { option = true, ["function"] = true, method = true, field = true, command = true, fault = true }
+
 -- What is wrong with the tables.
 local function faults_of(list)
   local faults = {}
@@ -58,7 +61,8 @@ local function faults_of(list)
       if words_of(cell) > MOST_WORDS then add(where, words_of(cell) .. " words in a cell") end
       if cell:find "opts%.%l" then add(where, "describes an option outside of a table of options") end
     end
-    local is_list = row[1]:gsub("%b``", ""):gsub("%f[%a]and%f[%A]", ""):find "^[%s,/]*$"
+    local kind = one.header[1]:match "^%l+" or ""
+    local is_list = KINDS[kind] and row[1]:gsub("%b``", ""):gsub("%f[%a]and%f[%A]", ""):find "^[%s,/]*$"
     if is_list and #tables.codes(row[1]) > 1 then add(where, "is about several") end
     if one.header[1]:find "^option" then
       local wrong = wrong_type(row[2] or "")
