@@ -9,12 +9,13 @@ SITE_WORK = build/site-work
 .PHONY: site run-site check-site
 site: ## write the documentation, with snippets that run in the browser, into build/site
 	$(SETUP) site
-	+@$(MAKE) --no-print-directory docs
+	+@$(MAKE) --no-print-directory dist
 	@scripts/debian_source liblua5.4-dev $(SITE_WORK)/lua
 	@site/packages $(SITE_WORK)
 	$(THEN) run-site
 run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.txt $(DOC_INDEX)
-	@RUNNEL_VERSION='$(VERSION)' SITE_URL='$(SITE_URL)' node site/build.mjs $(SITE_WORK) $(SITE) $(DOC_INDEX)
+	@RUNNEL_VERSION='$(VERSION)' SITE_URL='$(SITE_URL)' SOURCE_URL='$(SOURCE_URL)' SOURCES='$(DIST).tar.gz' \
+	  node site/build.mjs $(SITE_WORK) $(SITE) $(DOC_INDEX)
 
 # ---- the module: Lua and the core in WebAssembly ----
 
