@@ -20,7 +20,7 @@ const INSTALL = [
   ["Debian, Ubuntu", "sudo apt install gcc libc6-dev make lua5.4 liblua5.4-dev libedit-dev && make && sudo make install"],
   ["Fedora", "sudo dnf install gcc make lua lua-devel libedit-devel && make LUA=lua && sudo make LUA=lua install"],
   ["macOS", "brew install lua@5.4 libedit && make && sudo make install"],
-  ["LuaRocks", "luarocks --lua-version 5.4 make runnel-scm-1.rockspec"],
+  ["LuaRocks", "luarocks --lua-version 5.4 make"],
 ];
 
 const DOORS = [

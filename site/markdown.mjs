@@ -26,6 +26,9 @@ function snippetHtml(snippet, up) {
   return `<div class="snippet"${data}><pre><code>${luaHtml(code)}</code></pre>${bar}</div>\n`;
 }
 
+// The lists of this page are names of specs, which few readers want to see: each is shown when it is asked for.
+const folded = (file) => file === "docs/guarantees.md";
+
 // Converts a file with marked's class Marked. `resolve(href)` gives the address in the site of a link or picture, or
 // { html } of what stands for it; `from` is the title of the first section that is wanted. The result has title, html, ids,
 // description (the first paragraph's beginning), sections for the search ({ title, id, text }) and snippets ({ code,
@@ -70,8 +73,13 @@ export function convert(Marked, file, up, resolve, from) {
       page.description ||= beginning(plain(html));
       return html.startsWith("<div") ? html : `<p>${html}</p>\n`;
     },
+    list(token) {
+      if (!folded(file)) return false;
+      const items = token.items.map((item) => this.listitem(item)).join("");
+      return `<details><summary>${token.items.length} ${token.items.length === 1 ? "test" : "tests"}</summary>\n<ul>\n${items}</ul></details>\n`;
+    },
     listitem(item) {
-      note(plain(item.text));
+      if (!folded(file)) note(plain(item.text)); // the search finds promises, not names of specs
       return false;
     },
     table(token) {

@@ -9,13 +9,13 @@ SITE_WORK = build/site-work
 .PHONY: site run-site check-site
 site: ## write the documentation, with snippets that run in the browser, into build/site
 	$(SETUP) site
-	+@$(MAKE) --no-print-directory docs dist
+	+@$(MAKE) --no-print-directory dist
 	@scripts/debian_source liblua5.4-dev $(SITE_WORK)/lua
 	@site/packages $(SITE_WORK)
 	$(THEN) run-site
-run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.txt
+run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.txt $(DOC_INDEX)
 	@RUNNEL_VERSION='$(VERSION)' SITE_URL='$(SITE_URL)' SOURCE_URL='$(SOURCE_URL)' SOURCES='$(DIST).tar.gz' \
-	  node site/build.mjs $(SITE_WORK) $(SITE)
+	  node site/build.mjs $(SITE_WORK) $(SITE) $(DOC_INDEX)
 
 # ---- the module: Lua and the core in WebAssembly ----
 
@@ -34,8 +34,7 @@ WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls intern
                  prompt internal/prompt/% internal/need sim/% driver/% meta all rn/file rn/thread internal/threads/% \
                  rn/metrics internal/metrics_text rn/traceparent internal/trace_context internal/tracing/otlp \
                  $(WASM_STORY) rn/profile internal/profile/%
-WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES))) \
-                 lua/runnel/internal/prompt/width.lua
+WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES)))
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
 WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefix rn/,alt pipe pipeline reduce) \
                  $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports guard jobs short))

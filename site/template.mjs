@@ -1,14 +1,12 @@
 // template.mjs: what surrounds the contents of each page.
 import { escape } from "./lua_html.mjs";
 
-const REFERENCE = "reference/index.html"; // stands in the menu for all of its pages
-
 // The theme that the reader has chosen (pages/site.js), before anything is shown.
 const THEME = 'try{const t=localStorage.getItem("theme");if(t)document.documentElement.dataset.theme=t}catch{}';
 
 // The address of a page, from one that is `up` ("", "../", ...) from the site's top.
 const menuHtml = (menu, here, up) => menu.map(({ title, pages }) => `<h2>${escape(title)}</h2>\n${pages.map((page) =>
-  `<a${page.url === here.url || (page.url === REFERENCE && here.url.startsWith("reference/")) ? ' class="here" aria-current="page"' : ""} href="${up}${page.url}">${escape(page.title)}</a>`)
+  `<a${page.url === here.url ? ' class="here" aria-current="page"' : ""} href="${up}${page.url}">${escape(page.title)}</a>`)
   .join("\n")}`).join("\n");
 
 function step(page, up, kind, word) {

@@ -222,7 +222,13 @@ const tests = {
     const href = await page.evaluate(() => document.activeElement.href);
     await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
     assert.equal(page.url(), href);
-    await page.focus("#search");
+    for (const [question, place] of [["conn:source", "docs/manual/streams.html#sources"], ["websokcet", "docs/manual/websocket.html"],
+      ["how do I stop without losing requests?", "docs/manual/http-server.html#restarts"]]) {
+      await page.$eval("#search", (e) => { e.value = ""; e.focus(); });
+      await page.keyboard.type(question);
+      await until(page, (to) => document.querySelector("#found a")?.href.endsWith(to), place);
+    }
+    await page.$eval("#search", (e) => { e.value = ""; e.focus(); });
     await page.keyboard.type("xyzzyqwx");
     await until(page, () => document.querySelector("#found").textContent === "nothing found");
     return page;
@@ -319,7 +325,7 @@ const tests = {
     await page.click("#run");
     await until(page, () => document.querySelector("#output").textContent.includes("begins"));
     await (await monitor(page)).waitForFunction(() =>
-      /^Lua has computed for .* without parking/.test(document.querySelector(".hints")?.textContent), { timeout: 20000 });
+      /^Lua has computed for .* and timers wait/.test(document.querySelector(".hints")?.textContent), { timeout: 20000 });
     await page.click("#stop");
     await over(page);
     await type(page, "for i = 1, 1e8 do print(i) end");
