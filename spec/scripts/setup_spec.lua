@@ -20,9 +20,10 @@ describe("scripts/setup", function()
       chmod +x sudo id
       here=$PWD
       ]] .. (before or "") .. "\n" .. [[
-      PATH=$here CC=cc LUA=lua5.4 sh scripts/setup ]] .. set .. [[
+      PATH=$here CC=cc LUA=lua5.4 sh scripts/setup ]] .. set .. [[ 2>errors
 
       status=$?
+      cat errors >&2
       ls build/without 2>/dev/null
       exit $status]])
     return result
@@ -55,6 +56,27 @@ describe("scripts/setup", function()
     assert.same({ 0, "debootstrap\n" }, { result.status, result.out })
     assert.matches("E: no network\nsetup: continuing without debootstrap: apt-get cannot update its list", result.err,
       1, true)
+  end)
+
+  it("tells meanwhile how far it is", function()
+    -- An apt-get that goes on when what it has said is told.
+    local install = [[
+      say() { echo "$1"; i=0; until grep -qF "$2" errors || [ $i = 2000 ]; do sleep 0.01; i=$((i + 1)); done; }
+      case " $* " in
+      *" update "*) say "Hit:1 http://deb.debian.org bookworm" "setup: Hit:1 http" ;;
+      *)
+        echo "0 upgraded, 2 newly installed, 0 to remove and 7 not upgraded."
+        echo "Need to get 12.3 MB/15.0 MB of archives."
+        say "Get:1 http://deb.debian.org spin" "setup: 1 of 2 packages are fetched (12.3 MB in all)"
+        say "Unpacking spin (1.0) ..." "setup: 1 of 2 packages are unpacked"
+        echo "Setting up libspin (1.0) ..."
+        say "Setting up spin (1.0) ..." "setup: 2 of 2 packages are installed"
+        : >spin; chmod +x spin ;;
+      esac]]
+    local result = setup("spin", install, "", "export SETUP_TELLS=0.01")
+    assert.same({ 0, "" }, { result.status, result.out })
+    assert.matches("^setup: installing spin\nsetup: Hit:1 .*\n.*setup: 1 of 2 packages are fetched .*1 of 2 packages are unpacked\n"
+      .. ".*setup: 2 of 2 packages are installed\n$", result.err)
   end)
 
   it("skips an optional thing that the system has no package of", function()
