@@ -151,6 +151,19 @@ describe("the documentation", function()
     assert.same({}, calls "nonsense")
   end)
 
+  it("shows the options of a function below its text, each with type and default", function()
+    local file <close> = assert(io.popen ((os.getenv "LUA" or "lua5.4")
+      .. " scripts/manual_tables.lua docs/manual/pipelines.md"))
+    local entry
+    for _, one in ipairs(assert(load(file:read "a"))()) do
+      if one.calls[1]:find "^rn.pmap%(" then entry = one end
+    end
+    local text = doc.text(entry, 80)
+    assert.matches("^rn.pmap%(n, f, from, %[opts%]%)\n    A channel of the results", text)
+    assert.matches("\n  timeout\n      number %(ms%), default none: cancels a try", text)
+    assert.matches("\n  window\n      integer %(jobs, at least n%), default 16 %* n: rn.pmap only", text)
+  end)
+
   it("has every function of Lua's own libraries", function()
     for _, library in ipairs { "coroutine", "debug", "io", "math", "os", "package", "string", "table", "utf8" } do
       for name in pairs(_G[library]) do

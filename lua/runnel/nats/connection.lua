@@ -250,7 +250,7 @@ end
 
 -- Subscribes to the replies of all requests of the connection, which go to inbox.NUMBER.
 local function receive_replies(self)
-  local inbox = lib.inbox()
+  local inbox = self:inbox()
   local first = #inbox + 2
   local ch = core.chan(1):name("nats replies") -- it stays empty
   local function take(message)
@@ -323,9 +323,9 @@ function Conn:flush(ms)
   return message and true, err
 end
 
----Returns a new, unique subject, for replies.
+---Returns a new, unique subject, for replies. It begins with the option `inbox_prefix`.
 ---@return string subject
-function Conn:inbox() return lib.inbox() end -- luacheck: no self
+function Conn:inbox() return self.inbox_prefix .. "." .. lib.inbox():match "[^.]+$" end
 
 -- ---- messages that are sent while Lua computes ----
 
@@ -397,6 +397,7 @@ local function connect_once(settings, encoding, level)
     requests = {}, nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {},
     event_channels = {},
     ended = core.chan():name "nats end", reconnect_wait = settings.reconnect_wait,
+    inbox_prefix = settings.inbox_prefix or "_INBOX",
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
   if not handle then

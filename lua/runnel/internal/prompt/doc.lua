@@ -10,6 +10,7 @@ local doc = {}
 ---@field calls string[] the calls, as in "ch:put(v)"
 ---@field names string[] the names that the entry describes
 ---@field text string
+---@field options? string[][] the options of the function: name and text of each
 
 ---@return runnel.internal.prompt.Entry[]
 local tables
@@ -149,7 +150,12 @@ end
 function doc.text(entry, columns)
   local calls = table.concat(entry.calls, "  ")
   if width.of(calls) > columns then calls = table.concat(entry.calls, "\n") end
-  return calls .. "\n" .. width.wrap(entry.text, columns, "    ")
+  local lines = { calls, width.wrap(entry.text, columns, "    ") }
+  for _, option in ipairs(entry.options or {}) do
+    lines[#lines + 1] = "  " .. option[1]
+    lines[#lines + 1] = width.wrap(option[2], columns, "      ")
+  end
+  return table.concat(lines, "\n")
 end
 
 return doc

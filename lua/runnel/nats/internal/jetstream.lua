@@ -172,7 +172,7 @@ local PASSING = { [10008] = true, [10023] = true, [10118] = true, [10074] = true
 local function new_id(conn)
   local ids = conn.store_ids
   if not ids then
-    ids = { prefix = conn:inbox():gsub("^_INBOX%.", ""), n = 0 }
+    ids = { prefix = conn:inbox():match "[^.]+$", n = 0 }
     conn.store_ids = ids
   end
   ids.n = ids.n + 1
