@@ -4,18 +4,8 @@ local pages = require "spec.support.docs.pages"
 local process = require "spec.support.process"
 
 local PAGE <const> = "docs/deploy.md"
-local text = pages.read(PAGE)
-
--- The block of indented code that begins with a line.
-local function block(first)
-  local from = assert(text:find("\n    " .. first .. "\n", 1, true), first)
-  local lines = {}
-  for line in text:sub(from + 1):gmatch "([^\n]*)\n" do
-    if line ~= "" and not line:find "^    " then break end
-    lines[#lines + 1] = line:sub(5)
-  end
-  return table.concat(lines, "\n") .. "\n"
-end
+-- The block of indented code with a line.
+local function block(line) return pages.block(PAGE, line) end
 
 describe(PAGE, function()
   local dir
