@@ -46,7 +46,7 @@ describe(PAGE, function()
   end)
 
   it("is right that the first process of a container ends at SIGTERM only if it waits for it", function()
-    if not os.execute "unshare --pid --fork true 2>/dev/null" then return pending "unshare cannot make a namespace" end
+    if not os.execute "unshare --pid --fork --kill-child true 2>/dev/null" then return pending "unshare cannot make a namespace" end
     if not pcall(require, "luv") then return pending "luv is not installed" end
     dir:write("deaf.lua", 'print "begins" io.stdout:flush() require "runnel".sleep(1000) print "goes on"')
     dir:write("waits.lua", [[
@@ -55,7 +55,7 @@ describe(PAGE, function()
       print(stop:take())]])
     for name, last in pairs { deaf = "goes on", waits = "term" } do
       local result = process.run(dir.path, ([[
-        unshare --pid --fork %s %s.lua >out & outer=$!
+        unshare --pid --fork --kill-child %s %s.lua >out & outer=$!
         until [ -s out ]; do sleep 0.01; done
         kill -TERM $(cat /proc/$outer/task/$outer/children)
         wait $outer
