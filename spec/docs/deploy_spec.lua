@@ -46,7 +46,9 @@ describe(PAGE, function()
   end)
 
   it("is right that the first process of a container ends at SIGTERM only if it waits for it", function()
-    if not os.execute "unshare --pid --fork --kill-child true 2>/dev/null" then return pending "unshare cannot make a namespace" end
+    if not os.execute "unshare --pid --fork --kill-child true 2>/dev/null" then
+      return pending "unshare cannot make a namespace"
+    end
     if not pcall(require, "luv") then return pending "luv is not installed" end
     dir:write("deaf.lua", 'print "begins" io.stdout:flush() require "runnel".sleep(1000) print "goes on"')
     dir:write("waits.lua", [[

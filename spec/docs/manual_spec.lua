@@ -50,7 +50,10 @@ describe("the manual", function()
     local code, replaced = pages.block(DIR .. "/io.md", "Your name?"):gsub("60000", "tonumber(arg[1])")
     assert.equal(1, replaced)
     dir:write("ask.lua", 'local rn = require "runnel"\n' .. code)
-    local function ask(command) return process.run(dir.path, (command:gsub("ASK", process.runnel .. " ask.lua"))).out end
+    local function ask(command)
+      local line = command:gsub("ASK", function() return process.runnel .. " ask.lua" end)
+      return process.run(dir.path, line).out
+    end
     assert.equal("Your name? Hello, Ann\n", ask "(echo Ann; echo Bob) | ASK 60000")
     assert.equal("Your name? Hello, nobody\n", ask "ASK 60000 </dev/null")
     assert.equal("Your name? Too late.\n", ask "mkfifo silent; sleep 60 >silent & ASK 50 <silent; kill $!")
