@@ -1,89 +1,90 @@
--- lua manual_tables.lua PAGE...: collects the rows of the tables in these pages, each of which describes a function,
--- a method, a command or an option. Prints a Lua module for the prompt's :doc: a list of
--- { calls = {...}, names = {...}, text = "...", options = { { name, text }, ... } }.
+-- lua manual_tables.lua PAGE...: collects what these pages say about functions, methods, options and commands. Prints a
+-- Lua module for :doc of the prompt: { rows = { { calls = {...}, names = {...}, text = "...", options = {...} }, ... },
+-- texts = {...} }. `names` are those that the text of a row describes, too; `options` has name and text of each option
+-- of a function. `texts` has the first words of each section, by "FILE#id".
 package.path = "./?.lua;" .. package.path
-local tables = require "scripts.markdown_tables"
+local sections = require "scripts.doc_sections"
+local rows = require "scripts.doc_rows"
 
-local function plain(text)
-  return (text:gsub("`([^`]*)`", "%1"):gsub("%[([^%]]*)%]%([^)]*%)", "%1"))
-end
+local FIRST = 110 -- letters of a section's first words
+local WITHOUT_ROWS = { ["docs/manual/c-api.md"] = true }
 
-local entries, by_call, options = {}, {}, {}
+local described, paragraphs, known, texts = {}, {}, {}, {}
+local options = {} -- by the name of the function
 
-local function add(head, text)
-  local entry = { calls = tables.codes(head), names = {}, text = plain(text) }
-  for _, call in ipairs(entry.calls) do
-    entry.names[#entry.names + 1] = call:match "^%a+[.:]([%a_]+)" or call:match "^:(%a+)"
-    local path = call:match "^[%a_][%w_.:]*"
-    if path then by_call[path] = entry end
-  end
-  -- Includes names in the text of a row: the methods of the object that the function returns.
-  for name in text:gmatch "`%a:([%a_]+)%(" do entry.names[#entry.names + 1] = name end
-  entries[#entries + 1] = entry
-end
-
--- All but the first cell of a row, as a text: "number (ms), default 500: what it is. Error: nil and why".
-local function text_of(header, row)
-  local text = ""
-  local function add_words(words, between)
-    text = text .. (text ~= "" and not text:find "[.:?!]$" and between or text ~= "" and " " or "") .. words
-  end
-  for i = 2, #row do
-    local name, cell = header[i], row[i]
-    if cell == "" then
-      goto continue
-    elseif name == "default" then
-      add_words((cell == "required" and "" or "default ") .. cell .. ":", ", ")
-    elseif name == "error" then
-      add_words("Error: " .. cell, ". ")
+-- Notes the rows of a section of the manual.
+local function read(section)
+  for _, row in ipairs(rows.of(section)) do
+    if #row.calls == 0 then
+      paragraphs[#paragraphs + 1] = row
     else
-      add_words(cell, ". ")
+      local is_field = not row.calls[1]:find "[.:(]" -- which is nothing without what it is a field of
+      local of = row.functions and "option of " .. table.concat(row.functions, ", ") or is_field and section.title
+      described[#described + 1] = { calls = row.calls, names = row.mentions, paths = row.paths,
+        text = row.text:gsub("^%l", string.upper) .. (of and (" [%s]"):format(of) or "") }
+      for _, name in ipairs(row.functions or {}) do
+        options[name] = options[name] or {}
+        table.insert(options[name], { row.calls[1], row.text })
+      end
+      for _, list in ipairs { row.paths, row.mentions } do
+        for _, path in ipairs(list) do known[path] = true end
+      end
     end
-    ::continue::
   end
-  return text
 end
 
-local function add_option(option, header)
-  local text = text_of(header, option.row)
-  add(option.row[1], ("Option of %s: %s"):format(table.concat(option.functions, ", "), text))
-  options[#options + 1] = { functions = option.functions, name = option.name, text = plain(text) }
+-- The beginning of a section's first paragraph.
+local function first_words(section)
+  for _, row in ipairs(rows.of(section)) do
+    if #row.calls == 0 and row.text ~= "" then
+      return #row.text <= FIRST and row.text or row.text:sub(1, FIRST):match "^(.*)%s" .. " ..."
+    end
+  end
 end
 
 for _, page in ipairs(arg) do
-  for _, one in ipairs(tables.of(page)) do
-    for _, option in ipairs(tables.options(one)) do add_option(option, one.header) end
-    for _, row in ipairs(tables.options_of(one.header) and {} or one.rows) do
-      if row[1]:find "^`" then add(row[1], text_of(one.header, row)) end
-    end
+  for _, section in ipairs(sections.of(page)) do
+    if page:find "^docs/manual/" and not WITHOUT_ROWS[page] then read(section) end
+    texts[#texts + 1] = { section.page .. (section.id == "" and "" or "#" .. section.id), first_words(section) }
   end
 end
-for _, option in ipairs(options) do
-  for _, name in ipairs(option.functions) do
-    local entry = by_call[name]
-    if entry then
-      entry.options = entry.options or {}
-      table.insert(entry.options, { option.name, option.text })
+
+-- A name that no row describes is in a paragraph, the first one that has it.
+for _, row in ipairs(paragraphs) do
+  local names = {}
+  for _, path in ipairs(row.mentions) do
+    if not known[path] then
+      known[path] = true
+      names[#names + 1] = path
     end
   end
+  if #names > 0 then described[#described + 1] = { calls = {}, names = names, text = row.text } end
 end
 
 local function quoted(list)
-  local texts = {}
-  for i, text in ipairs(list) do texts[i] = ("%q"):format(text) end
-  return "{ " .. table.concat(texts, ", ") .. " }"
+  local all = {}
+  for i, text in ipairs(list) do all[i] = ("%q"):format(text) end
+  return table.concat(all, ", ")
+end
+
+-- The field with the options of a function, in its first row.
+local function options_of(row)
+  local path = row.paths and row.paths[1]
+  local of_it, list = path and options[path], {}
+  if not of_it then return "" end
+  options[path] = nil
+  for i, option in ipairs(of_it) do list[i] = ("{ %s }"):format(quoted(option)) end
+  return (", options = { %s }"):format(table.concat(list, ", "))
 end
 
 print "-- Generated by scripts/manual_tables.lua."
-print "return {"
-for _, entry in ipairs(entries) do
-  local more = ""
-  if entry.options then
-    local lines = {}
-    for i, option in ipairs(entry.options) do lines[i] = quoted(option) end
-    more = (", options = { %s }"):format(table.concat(lines, ", "))
-  end
-  print(("  { calls = %s, names = %s, text = %q%s },"):format(quoted(entry.calls), quoted(entry.names), entry.text,
-    more))
+print "return { rows = {"
+for _, row in ipairs(described) do
+  print(("  { calls = { %s }, names = { %s }, text = %q%s },"):format(quoted(row.calls), quoted(row.names), row.text,
+    options_of(row)))
 end
-print "}"
+print "}, texts = {"
+for _, one in ipairs(texts) do
+  if one[2] then print(("  [%q] = %q,"):format(one[1], one[2])) end
+end
+print "} }"

@@ -2,8 +2,10 @@
 
 local tables = {}
 
--- The cells of a row. `\|` is no border.
-local function cells_of(line)
+---The cells of a line of a table. `\|` is no border.
+---@param line string
+---@return string[]
+function tables.cells_of(line)
   local cells = {}
   for cell in line:gsub("\\|", "\0"):match "^|(.*)|%s*$":gmatch "([^|]*)" do
     cells[#cells + 1] = cell:match "^%s*(.-)%s*$":gsub("%z", "|")
@@ -28,10 +30,10 @@ function tables.of(path)
     if is_code or not line:find "^|.*|%s*$" then
       current = nil
     elseif not current then
-      current = { path = path, line = number, header = cells_of(line), rows = {} }
+      current = { path = path, line = number, header = tables.cells_of(line), rows = {} }
       list[#list + 1] = current
     elseif number > current.line + 1 then -- not the line below the header
-      local row = cells_of(line)
+      local row = tables.cells_of(line)
       row.line = number
       current.rows[#current.rows + 1] = row
     end
@@ -63,17 +65,27 @@ local function is_option_of(text, name)
   return (not only or only == name) and except ~= name
 end
 
----The options that a table lists, with the functions that have them. Empty if it is another table.
+---The functions that have the option of a row. Nil if the table is one of something else.
+---@param row string[] its cells
+---@param header string[]
+---@return string[]?
+function tables.functions_of(row, header)
+  local all = tables.options_of(header)
+  if not all then return nil end
+  local list = {}
+  for _, name in ipairs(all) do
+    if is_option_of(row[4] or "", name) then list[#list + 1] = name end
+  end
+  return list
+end
+
+---The options that a table lists. Empty if it is another table.
 ---@param one runnel.scripts.Table
----@return { name: string, functions: string[], row: table }[]
+---@return { name: string, functions: string[] }[]
 function tables.options(one)
-  local list, all = {}, tables.options_of(one.header)
-  for _, row in ipairs(all and one.rows or {}) do
-    local functions = {}
-    for _, name in ipairs(all or {}) do
-      if is_option_of(row[4] or "", name) then functions[#functions + 1] = name end
-    end
-    list[#list + 1] = { name = tables.codes(row[1])[1], functions = functions, row = row }
+  local list = {}
+  for _, row in ipairs(tables.options_of(one.header) and one.rows or {}) do
+    list[#list + 1] = { name = tables.codes(row[1])[1], functions = tables.functions_of(row, one.header) }
   end
   return list
 end

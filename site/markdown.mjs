@@ -8,6 +8,11 @@ import { expectedOf, standalone, whyNot } from "./snippets.mjs";
 const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(amp|lt|gt|quot|#39);/g, (_, c) =>
   ({ amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" })[c]);
 
+// Code in a text: a name that a browser would break, as at "-", is one word, if it fits into a line of a phone.
+const NAME = /[^\s<>]*[-/?![\]{}|][^\s<>]*/g, LONGEST = 32;
+const codeHtml = (code) => `<code>${escape(code).replace(NAME, (name) =>
+  (name.length < 2 || plain(name).length > LONGEST ? name : `<span class="name">${name}</span>`))}</code>`;
+
 // A text's beginning, of at most 160 letters.
 const beginning = (text) => (text.length <= 160 ? text : text.slice(0, 157).replace(/\s+\S*$/, "") + "...").replace(/\s+/g, " ");
 
@@ -61,6 +66,7 @@ export function convert(Marked, file, up, resolve, from) {
       page.snippets.push(snippet);
       return snippetHtml(snippet, up);
     },
+    codespan({ text: code }) { return codeHtml(code); },
     paragraph({ tokens: inner }) {
       const html = this.parser.parseInline(inner);
       note(plain(html));
@@ -78,9 +84,10 @@ export function convert(Marked, file, up, resolve, from) {
     },
     table(token) {
       note(token.rows.map((row) => row.map((c) => plain(c.text)).join(" ")).join(" "));
-      const cells = (row, tag) => `<tr>${row.map((c) => `<${tag}${c.align ? ` class="${c.align}"` : ""}>${
-        this.parser.parseInline(c.tokens)}</${tag}>`).join("")}</tr>\n`;
-      const header = token.header.some((c) => c.text) ? cells(token.header, "th") : "";
+      const cell = (c, tag) => `<${tag}${c.align ? ` class="${c.align}"` : ""}>${this.parser.parseInline(c.tokens)}</${tag}>`;
+      const cells = (row, tag) => `<tr>${row.map((c) => cell(c, tag)).join("")}</tr>\n`;
+      const header = token.header.some((c) => c.text) // a header without a text is none
+        ? `<tr>${token.header.map((c) => cell(c, c.text ? "th" : "td")).join("")}</tr>\n` : "";
       return `<div class="table"><table>${header}${token.rows.map((row) => cells(row, "td")).join("")}</table></div>\n`;
     },
     link({ href, tokens: inner }) {

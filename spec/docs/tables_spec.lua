@@ -37,6 +37,9 @@ local function wrong_type(cell)
   end
 end
 
+-- Tables with a row for each function, or the like: the first words of their headers.
+local KINDS = { option = true, ["function"] = true, method = true, field = true, command = true, fault = true }
+
 -- What is wrong with the tables.
 local function faults_of(list)
   local faults = {}
@@ -58,7 +61,8 @@ local function faults_of(list)
       if words_of(cell) > MOST_WORDS then add(where, words_of(cell) .. " words in a cell") end
       if cell:find "opts%.%l" then add(where, "describes an option outside of a table of options") end
     end
-    local is_list = row[1]:gsub("%b``", ""):gsub("%f[%a]and%f[%A]", ""):find "^[%s,/]*$"
+    local kind = one.header[1]:match "^%l+" or ""
+    local is_list = KINDS[kind] and row[1]:gsub("%b``", ""):gsub("%f[%a]and%f[%A]", ""):find "^[%s,/]*$"
     if is_list and #tables.codes(row[1]) > 1 then add(where, "is about several") end
     if one.header[1]:find "^option" then
       local wrong = wrong_type(row[2] or "")
@@ -108,5 +112,37 @@ describe("the tables of the manual", function()
     assert.same({ "has no header" }, faults "| | |\n|---|---|\n| `a` | b |\n")
     assert.same({ "describes an option outside of a table of options" },
       faults "| function | what it does |\n|---|---|\n| `f(opts)` | `opts.a`: what it is |\n")
+  end)
+end)
+
+describe("a link to a function", function()
+  -- The paths of the functions that a page has rows for: { ["rn.pmap"] = true }.
+  local function described(path)
+    local set = {}
+    for _, one in ipairs(tables.of(path)) do
+      for _, row in ipairs(one.rows) do
+        for _, call in ipairs(tables.codes(row[1])) do set[call:match "^[%a_][%w_.:]*" or call] = true end
+      end
+    end
+    return set
+  end
+
+  it("leads to a page of the manual with a row for it", function()
+    local dirs <close> = assert(io.popen "ls README.md docs/*.md docs/manual/*.md")
+    local wrong, links = {}, 0
+    for path in dirs:lines() do
+      local dir = path:match "^(.*/)[^/]*$" or ""
+      for text, target in pages.read(path):gmatch "%[([^%[%]]*)%]%(([^)#.]*%.md)[^)]*%)" do
+        local to = dir .. target
+        for _, call in ipairs(to:find "docs/manual/" and tables.codes(text) or {}) do
+          local name = call:match "^[%l]+[.:][%l_]+"
+          local is_module = name and name:find "^runnel%."
+          if name and not is_module and not described(to)[name] then wrong[#wrong + 1] = path .. ": " .. text end
+          links = links + 1
+        end
+      end
+    end
+    assert.same({}, wrong)
+    assert.is_true(links > 20)
   end)
 end)
