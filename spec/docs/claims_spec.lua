@@ -119,7 +119,7 @@ describe("the documents say", function()
     end
   end)
 
-  claim("An error that was not taken after 5 s", function()
+  claim("That happens 5 s after the error", function()
     sim.run(function()
       local at
       local before = rn.on_error(function() at = sim.elapsed() end)
@@ -198,7 +198,7 @@ describe("the documents say", function()
     assert.is_true(most > 0 and most <= 128, most)
   end)
 
-  claim("so there is no window of `ms` with more than `n` values", function()
+  claim("No window of `ms`, wherever it begins, has more than `n` values.", function()
     local list = pauses(function(called)
       local numbers = {}
       for i = 1, 30 do numbers[i] = i end
