@@ -219,6 +219,13 @@ static void on_born(lua_State *L, Sched *S, int at) {
   trace_record(t, TRACE_CHAN, trace_current(S), (uint32_t)ch->id, ch->buf.label, 0);
 }
 
+/* Pushes the newest value of a channel whose slots are user values. */
+static void push_newest(lua_State *L, const Chan *ch, int at) {
+  Buffer rest = ch->buf;
+  rest.count--;
+  lua_getiuservalue(L, at, rest.base + (int)buffer_tail(&rest));
+}
+
 /* The part of on_put that is rare, or needs a ring. */
 NOINLINE static void put_slowly(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
   Sched *S = ch->sched;
@@ -226,7 +233,11 @@ NOINLINE static void put_slowly(lua_State *L, Chan *ch, int at, int value, const
   moved(S, ch, trace_current(S), true, how);
   if (taker) moved(S, ch, trace_owner(S, taker), false, how | TRACE_WAITED);
   const Trace *t = S->tracer;
-  if (UNLIKELY(t->tapped == ch || !ch->buf.label || t->is_tight)) after(L, ch, at, value, false);
+  if (LIKELY(t->tapped != ch && ch->buf.label && !t->is_tight)) return;
+  int top = lua_gettop(L);
+  if (!value) push_newest(L, ch, at);
+  after(L, ch, at, value ? value : top + 1, false);
+  lua_settop(L, top);
 }
 
 static void on_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
