@@ -11,7 +11,7 @@ local ending = require "runnel.nats.ending"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
 local owners = require "runnel.queue.owners"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
 local values = require "runnel.nats.internal.values"
 

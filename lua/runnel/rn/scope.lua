@@ -15,7 +15,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local more = require "runnel.internal.errors.more"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 local internal = core.internal
 
 local now, sleep, max = core.now, internal.sleep_at_end, math.max
@@ -302,5 +302,7 @@ function scopes.scope(f, opts)
   if s.results then return table.unpack(s.results, 1, s.results.n) end
   error(s.body_error, 0)
 end
+
+scopes.is_timeout = timed_out.is_timeout
 
 return scopes

@@ -376,4 +376,6 @@ function world.new(opts)
   return self
 end
 
+current.twin = function(name) return require("runnel.sim." .. name) end
+
 return world

@@ -9,7 +9,7 @@ local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 
 local lib = need("runnel.websocket.core", "libwslay, zlib and their headers, on Debian libwslay-dev and zlib1g-dev")
 

@@ -3,7 +3,7 @@
 local rn = require "runnel"
 local entries = require "runnel.internal.entries"
 local short = require "runnel.internal.short"
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 
 local ALIKE = 3 -- from this many similar entries on, they share one line
 
