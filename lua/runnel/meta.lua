@@ -169,6 +169,16 @@ function core.on_error(f) end
 ---@return runnel.Driver? previous
 function core.driver(d) end
 
+---Who has taken the last value of a buffer, if the wait is for a take; or has filled it, if it is for a put. Nil if that
+---one waits there, too, as workers do; unless nothing was ever given back. Not known of shared channels and those with a
+---transducer or a policy.
+---@class runnel.Holder
+---@field id integer of the go block; 0: code outside of go blocks
+---@field name? string of the go block, or "the main program"; nil: the go block has ended
+---@field operation "take"|"put" what it has done
+---@field channel? runnel.Channel<any> where an alts waits: the channel
+---@field is_self boolean it is the go block that waits
+
 ---An entry of rn.ps: a go block.
 ---@class runnel.GoBlock
 ---@field id integer
@@ -183,6 +193,7 @@ function core.driver(d) end
 ---@field channel? runnel.Channel<any> the channel on which it waits
 ---@field channels? runnel.Channel<any>[] the channels of the alts in which it waits
 ---@field waited? number for how many ms it has waited, accurate to about 1 ms
+---@field holder? runnel.Holder who may hold the lock that it waits for
 ---@field thread? boolean true for a thread of rn.thread or rn.threads. rn.cancel of the result channel ends the
 ---thread at its next wait, or if it computes for 100 ms
 ---@field waits? {operation: string, channel: runnel.Channel<any>}[] what the go blocks of a thread wait for, on shared
