@@ -135,8 +135,8 @@ local function looked(self, err)
   if err ~= nil then self.queues = internal.error_text(err) end
 end
 
--- The tables of `runnel queues`, of the program's server and of its store, from the query of the page's last request: the
--- answer takes a while.
+-- The tables of `runnel queues`, of the program's server and of its store, from the query of the page's last request:
+-- the answer takes a while.
 function commands.queues(self)
   local owners = package.loaded["runnel.queue.owners"]
   local open = owners and owners.open() or {}

@@ -284,7 +284,8 @@ describe("runnel.monitor", function()
       [""] = "",
       ["m:close()"] = "the program has closed its monitor",
       ["do local m <close> = m end"] = "the program has closed its monitor",
-      ["pcall(function() local _ <close> = m error('no job', 0) end)"] = "an error has closed the program's monitor: no job",
+      ["pcall(function() local _ <close> = m error('no job', 0) end)"] =
+        "an error has closed the program's monitor: no job",
     } do
       local p = start("local m = listen(0) while not told() do rn.sleep(20) end " .. text)
       local stream = p:open_stream "never there"

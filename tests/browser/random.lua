@@ -1,6 +1,8 @@
--- For tests/browser/truth.mjs: a random program with a monitor, which writes what is true of it at each picture, as a line
--- of JSON, to a file. Arguments: the seed, the file, ms between two pictures, and the shares of 10 s that waits take here.
-local seed, path, period, pace = math.tointeger(tonumber(arg[1])), arg[2], math.tointeger(tonumber(arg[3])), tonumber(arg[4])
+-- For tests/browser/truth.mjs: a random program with a monitor, which writes what is true of it at each picture,
+-- as a line of JSON, to a file. Arguments: the seed, the file, ms between two pictures, and what the limits of time of
+-- the page are multiplied by.
+local seed, path, pace = math.tointeger(tonumber(arg[1])), arg[2], tonumber(arg[4])
+local period = math.tointeger(tonumber(arg[3]))
 
 local rn = require "runnel"
 local core = require "runnel.core"
@@ -49,22 +51,25 @@ local function states_of(list)
   return states
 end
 
-local function truth(before)
+local begun, is_partial = nil, false -- a picture that is taken in parts shows more than one moment
+
+local function truth()
   local gos = {}
   for _, entry in ipairs(rn.ps()) do
-    gos[#gos + 1] = { id = entry.id, name = entry.name, state = entry.state, op = entry.operation, waited = entry.waited,
+    gos[#gos + 1] = { name = entry.name, state = entry.state, op = entry.operation, waited = entry.waited,
       chan = entry.channel and label(entry.channel) }
   end
   local leaks = 0
   for _, leak in ipairs(rn.leaks()) do leaks = leaks + leak.count end
   local m = rn.metrics()
-  local state = { before = before, is_partial = is_partial, after = rn.now(), gos = gos, leaks = leaks, channels = channels_of(m), turn = m.longest_turn,
-    stages = states_of(flows), waited = m.waited, topology = topology, circles = circles }
+  local state = { before = begun, is_partial = is_partial, after = rn.now(), gos = gos, leaks = leaks,
+    channels = channels_of(m), turn = m.longest_turn, stages = states_of(flows),
+    waited = m.waited, topology = topology, circles = circles }
   out:write(assert(json.encode(state)), "\n")
 end
 
-local start, filling, publish, ask = server_module.start, server_module.filling, server_module.publish, server_module.ask
-local begun, is_partial = nil, false -- a picture that is taken in parts shows more than one moment
+local start, ask = server_module.start, server_module.ask
+local filling, publish = server_module.filling, server_module.publish
 function server_module.start(watch, port, control, program) return start(watch, port, control, program, period) end
 function server_module.filling(server)
   local snapshot = filling(server)
@@ -76,7 +81,7 @@ function server_module.ask(server)
   return ask(server)
 end
 function server_module.publish(server)
-  truth(begun)
+  truth()
   is_partial = false
   return publish(server)
 end
