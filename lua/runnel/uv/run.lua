@@ -19,6 +19,7 @@ local OWN = { timeout = true, limit = true }
 
 local ALL = { timeout = true, limit = true }
 for name in pairs(spawn_options) do ALL[name] = true end
+ALL.max = nil -- it limits lines, and the output of uv.run is a text
 
 ---The output of a process, and how it ended.
 ---@class runnel.uv.Result
