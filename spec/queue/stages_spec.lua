@@ -305,7 +305,8 @@ for _, at in ipairs(places) do
       local out = assert(place.owner:source "out")
       local program = place.started [[
         local signal = rn.chan()
-        require("runnel.internal.sigterm").add(function() signal:close() end)
+        local term = require "runnel.internal.sigterm"
+        term.add(signal, "signal", { order = term.SERVERS, name = "", drain = signal.close })
         local stage = assert(owner:stage(1, "words", function(v)
           print "called"
           io.stdout:flush()

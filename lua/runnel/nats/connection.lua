@@ -11,6 +11,7 @@ local ending = require "runnel.nats.ending"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
 local owners = require "runnel.queue.owners"
+local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
 local values = require "runnel.nats.internal.values"
@@ -416,6 +417,9 @@ local function connect_once(settings, encoding, level)
   end
   self.url, self.max_payload = options.without_secrets(event.url), handle:max_payload()
   owners.add(self)
+  self:on_close(term.add(self, "nats connection", {
+    order = term.CONNECTIONS, name = self.url, drain = self.drain, catches = false,
+  }))
   self:on_event(function(later) unanswered.on_event(self, later) end)
   return self
 end

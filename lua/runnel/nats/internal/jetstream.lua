@@ -238,8 +238,8 @@ function jetstream.store(conn, subject, value, opts)
     end
     if conn.has_ended then return nil, "the connection is closed" end
     if deadline - core.now() <= patience.ask_again then
-      return nil, ("the stream %q has not answered within %d ms; it may have the message (%s)")
-        :format(opts.stream, opts.timeout // 1, tostring(err)), jetstream.UNKNOWN
+      return nil, timed_out.new(("the stream %q has not answered within %d ms; it may have the message (%s)")
+        :format(opts.stream, opts.timeout // 1, tostring(err))), jetstream.UNKNOWN
     end
     core.sleep(patience.ask_again)
   end
