@@ -2,6 +2,7 @@
 
 local os, package = os, package
 local core = require "runnel.core"
+local living = require "runnel.internal.living"
 
 ---Ends threads, reports unhandled errors, closes the Lua state and ends the program; on a host of a simulated world, the
 ---program of that host.
@@ -10,8 +11,7 @@ return function(code)
   local simulated = package.loaded["runnel.internal.sim.current"]
   local host = simulated and simulated.world and (simulated.world:here() or simulated.handling)
   if host then host:exit(code) end
-  local start = package.loaded["runnel.internal.threads.start"] -- loaded if threads were started
-  if start then start.finish() end
+  if living.end_threads then living.end_threads() end
   core.internal.report_unhandled(true)
   if code == nil then code = core.internal.is_well() end
   os.exit(code, true)

@@ -190,6 +190,6 @@ function start.thread(job, where, caller, ...)
   return result, receiver.block
 end
 
-everything.threads = start.count
+everything.threads, everything.end_threads = start.count, start.finish
 
 return start
