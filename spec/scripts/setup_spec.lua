@@ -12,11 +12,12 @@ describe("scripts/setup", function()
       chmod +x apt-get apt-cache
       mkdir scripts
       cp "$OLDPWD/scripts/setup" scripts
-      for command in awk cat cc chmod env grep id lua5.4 mkdir mktemp rm sh sleep; do
+      for command in awk cat cc chmod env grep lua5.4 mkdir mktemp rm sed sh sleep sort tr; do
         ln -s "$(command -v $command)" .
       done
       printf '#!/bin/sh\nexec "$@"\n' >sudo
-      chmod +x sudo
+      printf '#!/bin/sh\necho 0\n' >id
+      chmod +x sudo id
       here=$PWD
       ]] .. (before or "") .. "\n" .. [[
       PATH=$here CC=cc LUA=lua5.4 sh scripts/setup ]] .. set .. [[ 2>errors
@@ -82,6 +83,23 @@ describe("scripts/setup", function()
     local result = setup("fresh", apt_get "", "exit 100")
     assert.same({ 0, "debootstrap\n" }, { result.status, result.out })
     assert.matches("this system has no package of debootstrap", result.err, 1, true)
+  end)
+
+  it("lists the sets if there is none of that name", function()
+    for _, set in ipairs { "nosuch", "" } do
+      local result = setup(set, "", "")
+      assert.equal(2, result.status)
+      assert.matches("usage: scripts/setup SET, as in scripts/setup test%. The sets: run demo .* queues", result.err)
+      assert.equal(set ~= "", result.err:find("there is no set nosuch", 1, true) ~= nil)
+    end
+  end)
+
+  it("prints the names of the packages if it may not install them", function()
+    local nobody = [[rm sudo; printf '#!/bin/sh\necho 1000\n' >id; chmod +x id]]
+    local result = setup("spin", "exit 100", "", nobody)
+    assert.equal(1, result.status)
+    assert.matches("only root can install, and there is no sudo%. Please install:\n  %- spin\n"
+      .. "As root: apt%-get install spin \n", result.err)
   end)
 
   -- What a minimal system lacks for `make deb`, in a repository or an unpacked archive.
