@@ -23,6 +23,7 @@ local graph = require "runnel.flow.topology"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.flow.living"
 local ping = require "runnel.flow.ping"
+local sign = require "runnel.internal.sign"
 local signals = require "runnel.flow.signals"
 local timed = require "runnel.flow.timed"
 local worker = require "runnel.flow.worker"
@@ -51,6 +52,7 @@ local TAPPED = 100
 ---@field number integer|nil names it on the monitor's page, once it was started
 local Flow = {}
 Flow.__index = Flow
+Flow.__sign = "f"
 Flow.__name = "runnel.flow"
 
 -- ---- making a flow ----
@@ -125,6 +127,7 @@ end
 ---Starts the workers.
 ---@return runnel.Flow self
 function Flow:start()
+  sign.own(self, "f", "start")
   if self.state ~= "new" then raise(("start: flow %s was started before"):format(self.name)) end
   self.state = "running"
   living.add(self)
@@ -152,6 +155,7 @@ end
 ---@return boolean done true: no value was left
 ---@return runnel.FlowLeft[] left
 function Flow:wait()
+  sign.own(self, "f", "wait")
   if self.state == "new" then self:start() end
   signals.wait(function() wait(self) end, function() ending.begin(self) end)
   return ending.result(self)
@@ -159,7 +163,10 @@ end
 
 ---A channel that closes when the flow has ended.
 ---@return runnel.Channel<any> done
-function Flow:done() return self.over:done() end
+function Flow:done()
+  sign.own(self, "f", "done")
+  return self.over:done()
+end
 
 ---Ends the flow in good order: sources are cancelled where they wait, after a put that has begun; nothing can be
 ---injected into stages with `input = true`; all other values go through. Sources that hold end. Other stages that hold
@@ -168,6 +175,7 @@ function Flow:done() return self.over:done() end
 ---@return boolean done true: no value was left
 ---@return runnel.FlowLeft[] left
 function Flow:drain(ms)
+  sign.own(self, "f", "drain")
   if ms ~= nil then check.ms(ms, 0, "drain: ms") end
   if self.state == "new" then raise(("drain: flow %s was not started"):format(self.name)) end
   return ending.drain(self, ms)
@@ -177,6 +185,7 @@ end
 ---flushed and stopped.
 ---@return runnel.FlowLeft[] left the values that it had not done with
 function Flow:stop()
+  sign.own(self, "f", "stop")
   if self.state == "new" then
     self.state = "ended"
     self.over:close()
@@ -193,6 +202,7 @@ function Flow:__close() self:stop() end
 ---@param name? string
 ---@return runnel.Flow self
 function Flow:pause(name)
+  sign.own(self, "f", "pause")
   if name ~= nil then
     graph.stage(self, name, "pause"):pause()
   else
@@ -205,6 +215,7 @@ end
 ---@param name? string
 ---@return runnel.Flow self
 function Flow:resume(name)
+  sign.own(self, "f", "resume")
   if name ~= nil then
     graph.stage(self, name, "resume"):resume()
   else
@@ -226,6 +237,7 @@ end
 ---@param migrate? fun(state: any): any makes the new state of each worker; by default it stays
 ---@return runnel.Flow self
 function Flow:replace(name, f, migrate)
+  sign.own(self, "f", "replace")
   local stage = graph.stage(self, name, "replace")
   if migrate ~= nil then check.callable(migrate, "replace: migrate") end
   stage:replace(f, migrate)
@@ -237,6 +249,7 @@ end
 ---@param n integer
 ---@return runnel.Flow self
 function Flow:workers(name, n)
+  sign.own(self, "f", "workers")
   local stage = graph.stage(self, name, "workers")
   check.integer(n, 1, "workers: n")
   if n > 1 and (stage.is_source or stage.is_timed or stage.channel) then
@@ -270,6 +283,7 @@ end
 ---@param ... any
 ---@return runnel.Flow self
 function Flow:inject(place, ...)
+  sign.own(self, "f", "inject")
   local name, output = edges.place(place, "inject")
   local stage = graph.stage(self, name, "inject")
   local values = table.pack(...)
@@ -294,6 +308,7 @@ end
 ---@param n? integer how many values it keeps, default 100
 ---@return runnel.Channel<any> tap
 function Flow:tap(place, n)
+  sign.own(self, "f", "tap")
   local name, output = edges.place(place, "tap")
   local stage = graph.stage(self, name, "tap")
   output = output or "out"
@@ -314,6 +329,7 @@ end
 ---@param text string
 ---@return runnel.Flow self
 function Flow:connect(text)
+  sign.own(self, "f", "connect")
   local list = {}
   for _, one in ipairs(edges.parse(text, "connect")) do
     for _, found in ipairs(graph.resolve(self, one, "connect")) do
@@ -332,6 +348,7 @@ end
 ---@param text string
 ---@return runnel.Flow self
 function Flow:disconnect(text)
+  sign.own(self, "f", "disconnect")
   local list = {}
   for _, one in ipairs(edges.parse(text, "disconnect")) do
     local from, to = graph.stage(self, one.from, "disconnect"), graph.stage(self, one.to, "disconnect")
@@ -351,6 +368,7 @@ end
 ---@param given table stages by name, and edges
 ---@return runnel.Flow self
 function Flow:add(given)
+  sign.own(self, "f", "add")
   if type(given) ~= "table" then
     raise(("add: a table of stages and edges expected, got %s"):format(check.article(given)))
   end
@@ -364,13 +382,17 @@ end
 ---@param name string
 ---@return runnel.Flow self
 function Flow:remove(name)
+  sign.own(self, "f", "remove")
   change.remove(self, name)
   return self
 end
 
 ---The state of the flow, by stage: a list that prints as a table.
 ---@return runnel.FlowPing
-function Flow:ping() return ping.ping(self) end
+function Flow:ping()
+  sign.own(self, "f", "ping")
+  return ping.ping(self)
+end
 
 function Flow:__tostring() return tostring(self:ping()) end
 

@@ -15,6 +15,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local short = require "runnel.internal.short"
+local sign = require "runnel.internal.sign"
 
 local internal = core.internal
 
@@ -34,6 +35,7 @@ local monitor = {}
 ---@field package commands table<string, fun(self, ...): boolean, ...> the page's, by their names
 local Monitor = {}
 Monitor.__index = Monitor
+Monitor.__sign = "m"
 Monitor.__name = "runnel.Monitor"
 
 -- The settings of `show`: how the page shows values in channels.
@@ -285,6 +287,7 @@ end
 
 ---Ends the monitor. Open pages show that it has ended.
 function Monitor:close()
+  sign.own(self, "m", "close")
   if not self.server then return end
   internal.watch(nil)
   internal.trace.release "le"

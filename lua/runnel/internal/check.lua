@@ -1,8 +1,8 @@
 ---Argument checks for the functions written in Lua. A failed check raises an error at the line that called the function
 ---whose argument is wrong.
 
-local package = package
 local core = require "runnel.core"
+local sign = require "runnel.internal.sign"
 
 local check = {}
 
@@ -23,21 +23,19 @@ local USAGE = {
   transduce = "transduce(xf, f, init, ch)",
 }
 
--- What a function called as rn:f(...) got.
-local MODULE = "the module (call its functions with a dot, as rn.go(f), not with a colon)"
-
 ---What was passed, for a message: "a string", "a channel", "nothing".
 ---@return string
 function check.article(value)
   if value == nil then return "nothing" end
-  if value == package.loaded.runnel then return MODULE end
-  return core.is_chan(value) and "a channel" or "a " .. type(value)
+  return core.is_chan(value) and "a channel" or sign.of_module(value) or "a " .. type(value)
 end
 
 -- Like `describe`; for a probably misplaced argument it adds how to call the function. `what` begins with the
 -- function's name.
 local function article(value, what)
-  local usage = USAGE[what:match "^[%w_]+"]
+  local name = what:match "^[%w_]+"
+  local module, usage = sign.of_module(value, name), USAGE[name]
+  if module then return module end
   local is_other = usage and (type(value) == "function" or type(value) == "table" or core.is_chan(value))
   return check.article(value) .. (is_other and "; call it as rn." .. usage or "")
 end
@@ -46,7 +44,7 @@ end
 ---@return string
 function check.describe(value)
   if value == nil then return "nothing" end
-  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+  return type(value) == "string" and ("%q"):format(value) or sign.of_module(value) or tostring(value)
 end
 
 ---A channel.
@@ -217,11 +215,9 @@ end
 ---An object of the library.
 ---@param class table its metatable
 ---@param kind string what the message calls it, as in "a mult"
----@param usage? string how the method is called, with a colon
-function check.object(value, class, kind, what, usage)
+function check.object(value, class, kind, what)
   if getmetatable(value) ~= class then
-    local cure = usage and "; call " .. usage .. ", with a colon" or ""
-    error(("%s: %s expected, got %s%s"):format(what, kind, check.article(value), cure), CALLER)
+    error(("%s: %s expected, got %s"):format(what, kind, check.article(value)), CALLER)
   end
 end
 

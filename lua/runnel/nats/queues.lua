@@ -10,6 +10,7 @@ local lib = require "runnel.nats.internal.lib"
 local names = require "runnel.nats.internal.names"
 local shared = require "runnel.queue.queues"
 local patience = require "runnel.nats.internal.patience"
+local sign = require "runnel.internal.sign"
 local who = require "runnel.nats.internal.who"
 
 local queues = {}
@@ -171,6 +172,7 @@ local function is_own(name) return name:find "^runnel%-%l+%-" and not names.stag
 ---@param ms? number how long to wait for them (500)
 ---@return runnel.queue.List? queues, string? err
 function queues.queues(conn, ms)
+  sign.own(conn, "conn", "queues")
   if ms ~= nil then check.ms(ms, 1, "queues: ms") end
   local answers, problem = ask_all(conn, ms)
   if not answers then return nil, problem end
@@ -197,6 +199,7 @@ end
 ---@param name string
 ---@return runnel.nats.Queue? queue, string? err
 function queues.queue(conn, name)
+  sign.own(conn, "conn", "queue")
   check.string(name, "a name", "queue: name")
   local list, err = queues.queues(conn)
   if not list then return nil, err end
@@ -242,6 +245,7 @@ local MESSAGES <const> = { ack_wait = MS, max_ack_pending = COUNT, tries = COUNT
 ---and tries
 ---@return true? ok, string? err
 function Queue:change(opts)
+  sign.own(self, "queue", "change")
   local is_jobs = self.kind == "jobs"
   check.table(opts, "change: options")
   check.options(opts, is_jobs and JOBS or MESSAGES, "change")
@@ -261,6 +265,7 @@ end
 ---Deletes the queue: a remote stage with its jobs, or a consumer, whose messages stay in the stream. Dead letters stay.
 ---@return true? ok, string? err
 function Queue:delete()
+  sign.own(self, "queue", "delete")
   local verb = self.kind == "jobs" and "STREAM.DELETE." .. self.stream
     or ("CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer)
   local answer, err = jetstream.request(self.owner, verb)

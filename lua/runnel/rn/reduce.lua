@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local sign = require "runnel.internal.sign"
 
 local chan, cancel, is_reduced = core.chan, core.cancel, core.is_reduced
 local on_close, has_ended = core.internal.on_close, core.internal.has_ended
@@ -32,6 +33,7 @@ end
 ---@return runnel.Channel<T[]> ch a channel of one value, the list; or, if `ch` closed with an error, it closes with
 ---that error
 function reducers.into(list, ch)
+  sign.dot(list, "rn", "into")
   check.table(list, "into: list")
   check.chan(ch, "into: channel")
   return answer("into", ch, function()
@@ -138,6 +140,7 @@ end
 ---@param source T[]|fun(): T? as for onto_chan
 ---@return runnel.Channel<T> ch
 function reducers.to_chan(source)
+  sign.dot(source, "rn", "to_chan")
   local ch, next_value = chan(), values_of(source, "to_chan")
   onto("to_chan", ch, next_value, next_value ~= source)
   return ch

@@ -15,6 +15,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local more = require "runnel.internal.errors.more"
+local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.rn.timed_out"
 local internal = core.internal
 
@@ -45,6 +46,7 @@ local UNCOUNTED = "not enough memory: a go block of the scope ended before its g
 ---@field package others runnel.internal.Others|false errors of go blocks that came after the reason that it raises
 local Scope = {}
 Scope.__index = Scope
+Scope.__sign = "s"
 Scope.__name = "scope"
 
 ---@class runnel.scopes
@@ -199,7 +201,7 @@ end
 ---@param ... any its arguments
 ---@return runnel.Channel<R> result as rn.go returns it
 function Scope:go(f, ...)
-  check.object(self, Scope, "a scope", "scope:go", "s:go(f, ...)")
+  sign.own(self, "s", "go")
   check.callable(f, "scope:go")
   if self.over then
     error("scope:go: the scope has ended; start go blocks before its last one ends, or with rn.go", 2)
@@ -231,7 +233,7 @@ end
 ---@param ... any its arguments
 ---@return runnel.Channel<any> result as s:go returns it: gives the function's first result, or its error
 function Scope:thread(f, ...)
-  check.object(self, Scope, "a scope", "scope:thread", "s:thread(f, ...)")
+  sign.own(self, "s", "thread")
   if self.over then error("scope:thread: the scope has ended; start threads before its last go block ends", 2) end
   local threads = require "runnel.internal.threads.start"
   local job, where = threads.describe(f)
@@ -246,7 +248,7 @@ end
 ---@param reason? any the error that the go blocks get; by default "cancelled"
 ---@return boolean alive false if they had all ended already
 function Scope:cancel(reason)
-  check.object(self, Scope, "a scope", "scope:cancel", "s:cancel(reason)")
+  sign.own(self, "s", "cancel")
   if self.over then return false end
   if reason == nil then reason = "cancelled" end
   if not self.cancelled then self.reason = reason end

@@ -1,5 +1,7 @@
 ---The error of a scope, or of a job of pmap, that has exceeded its timeout. rn.is_timeout recognizes it.
 
+local sign = require "runnel.internal.sign"
+
 ---@class runnel.timed_out
 local timed_out = {}
 
@@ -22,6 +24,9 @@ function timed_out.new(message) return setmetatable({ message = message }, Timed
 ---Whether an error says that a scope, or a job of a pmap, has exceeded its `timeout`.
 ---@param err any an error that was raised, or that a channel closed with
 ---@return boolean
-function timed_out.is_timeout(err) return getmetatable(err) == TimedOut end
+function timed_out.is_timeout(err)
+  sign.dot(err, "rn", "is_timeout")
+  return getmetatable(err) == TimedOut
+end
 
 return timed_out

@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
+local sign = require "runnel.internal.sign"
 local spawn = require("runnel.uv.process").spawn
 
 local alts_index = core.internal.alts_index
@@ -158,6 +159,7 @@ end
 ---closed
 ---@return runnel.uv.Result? result the result despite the error, if the process was started
 function run.run(options)
+  sign.dot(options, "uv", "run")
   check_wait()
   local ok, process = core.internal.held(start, options)
   if not ok then -- with the position in this file, if spawn has raised it for its caller
