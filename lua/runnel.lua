@@ -50,7 +50,8 @@ end
 ---written to stderr
 function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
-    error("exit: an integer or a boolean expected, got " .. require("runnel.internal.check").describe(code), 2)
+    require("runnel.internal.sign").dot(code, "rn", "exit")
+    error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
   end
   local simulated = package.loaded["runnel.internal.sim.current"]
   local host = simulated and simulated.world and (simulated.world:here() or simulated.handling)

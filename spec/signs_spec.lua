@@ -31,7 +31,8 @@ local HERE = ("%s:%d: "):format(debug.getinfo(call, "S").short_src, debug.getinf
 
 -- Arguments that programs pass.
 local ARGUMENTS = {
-  { n = 0 }, { "text", n = 1 }, { {}, n = 1 }, { print, n = 1 }, { 5, 5, n = 2 }, { 5, print, n = 2 }, { "a", "b", n = 2 },
+  { n = 0 }, { "text", n = 1 }, { {}, n = 1 }, { print, n = 1 }, { 5, 5, n = 2 }, { 5, print, n = 2 },
+  { "a", "b", n = 2 },
 }
 
 -- The rows of the manual with a sign, by page and object: { ["io p"] = { "close", ... } }.

@@ -14,6 +14,7 @@
 ---
 ---A stage is n workers of runnel.internal.workers, which take from a channel. The stages before it put on that channel.
 
+local debug, io = debug, io
 local core = require "runnel.core"
 local change = require "runnel.flow.change"
 local check = require "runnel.internal.check"
@@ -49,6 +50,7 @@ local TAPPED = 100
 ---@field package waits integer how many go blocks are in `wait`
 ---@field package news runnel.Channel<any> closes, and is made anew, when a stage holds
 ---@field package pinged number|nil when `ping` was called last
+---@field package made string|nil the file and line; nil until it is complete
 ---@field number integer|nil names it on the monitor's page, once it was started
 local Flow = {}
 Flow.__index = Flow
@@ -57,13 +59,22 @@ Flow.__name = "runnel.flow"
 
 -- ---- making a flow ----
 
-local function new(name, given)
+local NEVER_STARTED = "runnel: the flow %s made at %s was never started: f:start(), or f:wait(), which starts it\n"
+
+function Flow:__gc()
+  if self.state == "new" and self.made then
+    io.stderr:write((NEVER_STARTED:format(self.name == self.made and "" or self.name, self.made):gsub("  +", " ")))
+  end
+end
+
+local function new(name, given, made)
   local self = setmetatable({
     name = name, stages = {}, by_name = {}, state = "new", living = 0, over = hide(chan()), left = ending.left(),
     draining = false, stopped = false, told = nil, reported = setmetatable({}, { __mode = "k" }), waits = 0,
-    news = hide(chan()), pinged = nil, number = nil,
+    news = hide(chan()), pinged = nil, number = nil, made = nil,
   }, Flow)
   change.fill(self, given)
+  self.made = made
   return self
 end
 
@@ -404,7 +415,9 @@ local flow = { batch = timed.batch, rate = timed.rate, debounce = timed.debounce
 
 return setmetatable(flow, {
   __call = function(_, name, given)
-    if type(name) == "table" and given == nil then name, given = "flow", name end
+    local info = debug.getinfo(2, "Sl")
+    local made = ("%s:%d"):format(info.short_src, info.currentline)
+    if type(name) == "table" and given == nil then name, given = made, name end
     if type(name) ~= "string" then
       raise(('flow: a name expected, got %s; call it as flow(name, { stages..., "a > b" })')
         :format(check.article(name)))
@@ -412,6 +425,6 @@ return setmetatable(flow, {
     if type(given) ~= "table" then
       raise(("flow: a table of stages and edges expected, got %s"):format(check.article(given)))
     end
-    return new(name, given)
+    return new(name, given, made)
   end,
 })

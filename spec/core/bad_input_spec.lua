@@ -290,7 +290,7 @@ describe("bad input", function()
     function() rn.go(42) end,
     "^go: a function expected, got nothing;", function() rn.go() end,
     "^on_error: a function expected, got string$", function() rn.on_error "x" end,
-    "^rename: a string expected, got no value$", function() rn.rename() end,
+    "^rename: a string expected, got nothing$", function() rn.rename() end,
     "^run: cannot be called inside a go block, where the scheduler is already running$", function() rn.run() end,
     "^run: cannot be called inside a go block", function() rn.run(print) end,
     "^step: cannot be called inside a go block", function() rn.step() end,

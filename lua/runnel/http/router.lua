@@ -21,7 +21,8 @@ local function add(root, pattern, f)
   for kind, name in path:gmatch "/([:*]?)([^/]*)" do
     if place == "rest" then return "nothing can follow *" .. names[#names] end
     if name:find "[{}<>]" then
-      return ("%q is text, not a part with a name: write :%s"):format(name, name:match "[%a_][%w_]*" or "name")
+      local word = name:match "[{<]([^}>]*)" or ""
+      return ("%q is text, not a part with a name: write :%s"):format(name, word:match "([%a_][%w_]*)%W*$" or "name")
     end
     if kind ~= "" then
       if not name:find "^[%a_][%w_]*$" then return ("a name expected after %q, got %q"):format(kind, name) end

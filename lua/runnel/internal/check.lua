@@ -190,6 +190,15 @@ function check.options(value, known, what, level)
   end
 end
 
+---What follows the table of a command: nothing.
+---@param more any
+function check.alone(more, what)
+  if type(more) == "table" then
+    error(('%s: the options go into the table of the command, as in uv.%s { "sort", cwd = "/tmp" }; got a second table')
+      :format(what, what), CALLER)
+  end
+end
+
 ---Says that an option is unknown, and lists those that are known.
 ---@param key any
 ---@param known table<string, any> the valid names

@@ -97,8 +97,8 @@ local function age(text)
   local year, month, day, hour, minute, second, zone = text:match "^(%d+)-(%d+)-(%d+)T(%d+):(%d+):([%d.]+)(.*)$"
   if not year or year == "0001" then return nil end
   local seconds = days_until(year // 1 | 0, month // 1 | 0, day // 1 | 0) * 86400 + hour * 3600 + minute * 60
-  local sign, hours, minutes = zone:match "^([+-])(%d+):(%d+)$"
-  if sign then seconds = seconds - (hours * 3600 + minutes * 60) * (sign == "+" and 1 or -1) end
+  local way, hours, minutes = zone:match "^([+-])(%d+):(%d+)$"
+  if way then seconds = seconds - (hours * 3600 + minutes * 60) * (way == "+" and 1 or -1) end
   return math.max(0, lib.time() - (seconds + second) * 1000)
 end
 

@@ -118,7 +118,7 @@ end
 ---Puts all elements of a list, or all values of an iterator, on a channel. Source: core.async's onto-chan!.
 ---@generic T
 ---@param ch runnel.Channel<T> the channel
----@param source T[]|fun(): T? a list (up to its first nil), or an iterator, which is called until it returns nil
+---@param source T[]|fun(): T? a list without holes, or an iterator, which is called until it returns nil
 ---@param close? boolean false: leave `ch` open at the end; true or nil: close it, with the error if the iterator raises
 ---one
 ---@return runnel.Channel<any> ch a channel that closes when all values have been put, or `ch` has closed; closing it

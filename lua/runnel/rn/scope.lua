@@ -14,6 +14,7 @@ local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
+local living = require "runnel.internal.scopes"
 local more = require "runnel.internal.errors.more"
 local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.rn.timed_out"
@@ -28,7 +29,7 @@ local NO_ERROR = "a go block of the scope raised nil, or had its coroutine close
 local UNCOUNTED = "not enough memory: a go block of the scope ended before its guard could be called"
 
 ---@class runnel.Scope
----@field package members table<integer, runnel.Channel<any>|false> the go blocks that have not ended: their result
+---@field members table<integer, runnel.Channel<any>|false> the go blocks that have not ended: their result
 ---channels, by number
 ---@field package started integer how many go blocks have been started
 ---@field package living integer how many of them have not ended
@@ -282,6 +283,7 @@ function scopes.scope(f, opts)
     timeout = timeout or false, began = timeout and now() or 0, cancelled = false, reason = nil, raises = false,
     results = false, body_error = nil, others = false,
   }, Scope)
+  living.add(s, f)
   start(s, BodyGuard, f, s)
   local failures = 0
   repeat

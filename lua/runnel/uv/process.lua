@@ -410,8 +410,9 @@ end
 ---@return runnel.uv.Process
 ---If it cannot be started, `exit` and the other channels close with the error, which is reported unless it is taken
 ---from `exit`.
-local function spawn(options)
+local function spawn(options, ...)
   sign.dot(options, "uv", "spawn")
+  check.alone((...), "spawn")
   local valid, for_luv = pcall(options_for_luv, options)
   if not valid then error("spawn: " .. tostring(for_luv), 2) end
   loop.check "spawn"

@@ -158,8 +158,9 @@ end
 ---@return any err why the process could not be started, or was stopped; or the error with which the channel for stdin
 ---closed
 ---@return runnel.uv.Result? result the result despite the error, if the process was started
-function run.run(options)
+function run.run(options, ...)
   sign.dot(options, "uv", "run")
+  check.alone((...), "run")
   check_wait()
   local ok, process = core.internal.held(start, options)
   if not ok then -- with the position in this file, if spawn has raised it for its caller

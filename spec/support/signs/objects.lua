@@ -1,5 +1,5 @@
----The objects of the manual's methods. Each function opens one, calls f(object), and closes it. All can run on a host of
----a simulated world with the server nats://nats and the program "true".
+---The objects of the manual's methods. Each function opens one, calls f(object), and closes it. All can run on a host
+---of a simulated world with the server nats://nats and the program "true".
 
 local rn = require "runnel"
 

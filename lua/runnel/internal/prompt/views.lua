@@ -54,6 +54,12 @@ local function first_rows(rows, most, room)
   return lines
 end
 
+-- The name of a go block, and the scope that waits for it.
+local function with_scope(entry, places)
+  local place = places[entry.result]
+  return place and ("%s in the scope of %s"):format(entry.name, place) or entry.name
+end
+
 local function name_of(entry, name)
   if not entry.alike then return name end
   return ("%s  × %d"):format(entry.same_name and name or kind_of(name), entry.alike)
@@ -68,7 +74,8 @@ end
 function views.go_blocks(most, room)
   local rows = { { "id", "name", "state", "for", "waits", "where" } }
   local list = rn.ps() ---@type table[]
-  local count = #list
+  local count, scope = #list, package.loaded["runnel.internal.scopes"]
+  local places = scope and scope.places() or {}
   table.sort(list, function(a, b) return a.id < b.id end)
   if room then
     list = fold(list, function(e)
@@ -79,7 +86,7 @@ function views.go_blocks(most, room)
     local waits = entries.waits(entry, true)
     if entry.alike then waits = kind_of(waits) end
     rows[#rows + 1] = {
-      entry.id, name_of(entry, entry.name), entry.state, entry.waited and short.duration(entry.waited) or "", waits,
+      entry.id, name_of(entry, with_scope(entry, places)), entry.state, entry.waited and short.duration(entry.waited) or "", waits,
       entry.where or "",
     }
   end
