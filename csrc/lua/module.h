@@ -62,4 +62,7 @@ void lua_explore_open(lua_State *L);
 void lua_hosts_open(lua_State *L);
 void lua_thread_open(lua_State *L, lua_CFunction open_core);
 
+/* Lua's functions that block the thread tell of it from now on. */
+void lua_blocking_open(lua_State *L);
+
 #endif
