@@ -61,6 +61,7 @@ static int fill(lua_State *L) {
   api_open(L);
   functions_open(L);
   lua_blocking_open(L);
+  lua_forgotten_open(L);
   return 1;
 }
 
