@@ -33,7 +33,7 @@ describe("a program without rn.run()", function()
 
   it("is told nothing if it has run, closed, or ended what there was", function()
     for _, text in ipairs {
-      "rn.go(function() end) rn.run()", "rn.go(function() end):take()", "rn.run(function() rn.go(function() end) end)",
+      "rn.go(function() end) rn.run()", "rn.go(function() end):take()", "rn.run(function() end)",
       "rn.go(function() end) os.exit(0, true)", "rn.go(function() end) rn.exit()", "os.exit()",
       "rn.go(function() rn.chan():take() end) rn.yield()", "rn.pmap(1, print, {})",
       'require "runnel.sim".run(function() rn.go(function() end) end)',
