@@ -212,17 +212,22 @@ $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	$(Q)$(LUA) scripts/embed.lua runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
-# What the prompt's :doc shows: the tables of the manual, without the C API.
-MANUAL_TABLES = $(BUILD)/runnel.host.manual_tables.lua
-MANUAL = $(sort $(wildcard docs/manual/*.md))
-$(MANUAL_TABLES): scripts/manual_tables.lua $(MANUAL)
+# What the prompt's :doc shows, and the index in which it and the site search.
+DOC_TABLES = $(BUILD)/runnel.host.manual_tables.lua
+DOC_INDEX  = $(BUILD)/runnel.host.search_index.lua
+DOC_PAGES  = README.md $(sort $(wildcard docs/*.md docs/manual/*.md site/tour/*.md)) CONTRIBUTING.md CHANGELOG.md
+DOC_TOOLS  = scripts/doc_sections.lua scripts/doc_rows.lua
+$(DOC_TABLES): scripts/manual_tables.lua $(DOC_TOOLS) $(DOC_PAGES)
+$(DOC_INDEX): scripts/search_index.lua scripts/search_words.lua $(DOC_TOOLS) $(DOC_PAGES) docs/search.txt \
+  lua/runnel/internal/prompt/words.lua
+$(DOC_TABLES) $(DOC_INDEX):
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/manual_tables.lua $(filter-out %/c-api.md,$(MANUAL)) > $@.new
+	$(Q)$(LUA) $< $(DOC_PAGES) > $@.new
 	@mv $@.new $@
 
-$(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(MANUAL_TABLES)
+$(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua host_modules librunnel/modules.h $(HOST_LUA_FILES) $(MANUAL_TABLES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua host_modules librunnel/modules.h $(filter %.lua,$(filter-out $<,$^)) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
@@ -319,7 +324,7 @@ env: ## print the variables with which Lua uses this tree: eval "$(make -s env)"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 # Each of these installs NEEDED, then runs run-NAME.
-COMMANDS = demo demo-cluster bench bench-peers bench-io bench-programs bench-scale bench-cores bench-tracing bench-machines bench-host bench-port bench-web bench-store bench-queues docs
+COMMANDS = demo demo-cluster bench bench-peers bench-io bench-programs bench-scale bench-cores bench-tracing bench-machines bench-host bench-port bench-web bench-store bench-queues
 .PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
 $(COMMANDS): NEEDED = run
 $(COMMANDS): %:
@@ -405,18 +410,6 @@ bench-tracing: NEEDED = demo
 run-bench-tracing: programs
 	$(LUA) bench/tracing.lua
 
-docs: ## write the reference from the sources into docs/reference/
-docs: NEEDED = docs
-# Debian's ldoc names an older Lua in its first line, which may not be installed, but also runs with LUA. LuaRocks' ldoc
-# is a shell script.
-run-docs: LDOC = $(if $(findstring lua,$(shell head -n 1 "$$(command -v ldoc)")),$(LUA) "$$(command -v ldoc)",ldoc)
-run-docs: programs
-	$(Q)rm -rf $(BUILD)/ldoc docs/reference
-	$(Q)mkdir -p $(BUILD)/ldoc
-	$(Q)$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc $(sort $(wildcard lua/runnel/*.lua lua/runnel/rn/*.lua))
-	$(Q)$(LDOC) --quiet --fatalwarnings .
-	@echo 'written: docs/reference/index.html'
-
 bench-host: ## measure how fast the executable starts, and how fast its prompt echoes keys
 run-bench-host: $(BUILD)/host $(BUILD)/bin/runnel
 	$(BUILD)/host $(LUA) $(BUILD)/bin/runnel
@@ -490,7 +483,8 @@ lint-cppcheck:
 
 lint-tree: lint-objects # no include and no call runs upward or in a circle; no tabs, except in Go, and no trailing spaces
 	@$(LUA) scripts/check_includes.lua csrc build/lint/gcc/obj build/lint/gcc-debug/obj
-	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude-dir=vendor --exclude=Makefile --exclude=rules --exclude='*.mk' --exclude='*.go' \
+	@$(LUA) scripts/check_requires.lua lua
+	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=vendor --exclude=Makefile --exclude=rules --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
 	@grep -rnIP --include='*.go' '\s$$' bench examples; test $$? -eq 1
 
@@ -502,7 +496,7 @@ lint-shell:
 ANNOTATIONS = $(abspath $(BUILD))/annotations
 lint-annotations: programs
 	@rm -rf $(ANNOTATIONS)
-	@$(LUA) scripts/snippets.lua $(ANNOTATIONS)/tree/snippets README.md $(MANUAL)
+	@$(LUA) scripts/snippets.lua $(ANNOTATIONS)/tree/snippets README.md $(sort $(wildcard docs/manual/*.md))
 	@cp -R lua examples .luarc.json $(ANNOTATIONS)/tree/
 	@if ! command -v lua-language-server >/dev/null; then \
 	  echo 'lint-annotations: skipped, since lua-language-server is not installed'; \
@@ -540,7 +534,7 @@ install-lua-modules:
 	done
 
 # The rocks. The rock `runnel` has all Lua modules, and the C modules that need no library; each other one has a C module
-# that needs one. LuaRocks runs these two rules (ROCK-scm-1.rockspec). It may build for another Lua than `make` has built
+# that needs one. LuaRocks runs these two rules (their rockspecs). It may build for another Lua than `make` has built
 # for here, so it builds everything anew, into a folder of its own.
 ROCK ?= runnel
 C_OF_runnel      = core.so $(patsubst $(BUILD)/runnel/%,%,$(HTTPD_MODULE) $(MONITOR_MODULE))

@@ -87,7 +87,7 @@ local HOMES = {
   pmap = "pmap", pmap_unordered = "pmap", frontier = "frontier", retry = "retry",
   file = "file",
   batch = "timed", debounce = "timed", rate = "timed",
-  is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
+  is_timeout = "scope", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
   thread = "thread", threads = "thread", cores = "thread", trace = "tracing", graph = "tracing",
   metrics = "metrics", traceparent = "traceparent", profile = "profile", leaks = "leaks",
 }

@@ -186,7 +186,8 @@ run-shared-memory run-shared-races: $(BUILD)/shared $(BUILD)/shared_lua $(BUILD)
 	$(BUILD)/runner tests/shared/family.lua $(if $(LONG),1000,20)
 	for seed in $$(seq 1 $(if $(LONG),500,10)); do \
 	  $(BUILD)/shared_lua tests/shared/shared_lua.lua 2 4 1000000 orderly $$seed && \
-	  $(BUILD)/shared_lua tests/shared/shared_lua.lua 4 5 1000000 abrupt $$seed || exit; done
+	  $(BUILD)/shared_lua tests/shared/shared_lua.lua 4 5 1000000 abrupt $$seed && \
+	  $(BUILD)/shared_lua tests/shared/callbacks.lua 4 1 1000000 abrupt $$seed || exit; done
 
 .PHONY: check-nats
 check-nats: check-nats-memory check-nats-races ## connections to NATS used and closed in every way, with sanitizers

@@ -52,9 +52,9 @@ bool async_begin(lua_State *L, Chan *ch, bool is_put, bool on_caller, bool is_hi
   if (is_hidden) chan_hide(&go->chan);
   n = chan_try(L, ch, 1, is_put); /* again: finalizers may have run */
   if (!n) check_room(L, ch, is_put);
-  alt_commit(L, S, alt); /* a sweep may have made it a weak root */
   const ChanOps *ops = chan_ops(ch);
   if (!n && ops && ops->wait) n = ops->wait(L, ch, 1, alt, AT_CHAN, op);
+  alt_commit(L, S, alt); /* after all that allocates: a sweep may have made it a weak root */
   if (n) {
     is_open = lua_toboolean(L, -1);
     lua_xmove(L, alt->co, n);

@@ -511,11 +511,15 @@ describe("the prompt #slow", function()
       term:expect "\nrn.alt {.*\n%[%d+%]>$"
       term:enter ":doc take"
       term:expect("\nch:take%(%)\n    [^\n]+\nrn.take%(n, ch, %[buf%]%)\n    [^\n]+\n"
-        .. "xf.take%(n%)  xf.take_while%(p%)\n    [^\n]+\n%[%d+%]>$")
-      term:enter ":doc tap"
-      term:expect "\nrn.mult%(ch%)\n    [^>]+\n%[%d+%]>$"
-      term:enter ":doc nonsense"
-      term:expect "\nthere is no documentation of nonsense\n%[%d+%]>$"
+        .. "xf.take%(n%)  xf.take_while%(p%)\n    [^\n]+\n.*%(docs/manual/channels.md#methods%)\n.*\n%[%d+%]>$")
+      term:enter ":doc m:tap"
+      term:expect "\nm:tap%(ch, %[close%]%)\n    [^>]+\n%[%d+%]>$"
+      term:enter ":doc jar:all"
+      term:expect "\nhttp.cookies%(%)\n    [^>]+\n%[%d+%]>$"
+      term:enter ":doc how do I close a channel?"
+      term:expect "\nChannels: Closing %(docs/manual/channels.md#closing%)\n    A closed channel gives.*\n%[%d+%]>$"
+      term:enter ":doc xyzzyqwx"
+      term:expect "\nthere is no documentation of xyzzyqwx\n%[%d+%]>$"
       term:enter ":help"
       local screen = term:expect "Ctrl%-D%s+ends%s+the%s+session.\n%[%d+%]>$"
       for _, name in ipairs { "ps", "chans", "watch", "trace", "bt", "kill", "time", "load", "doc", "help" } do

@@ -9,7 +9,7 @@ local lua = os.getenv "LUA" or "lua5.4"
 local function told(text, program)
   local dir <close> = process.directory()
   dir:write("p.lua", 'local rn = require "runnel"\n' .. text)
-  local path = program and os.getenv "PWD" .. "/" .. program or lua
+  local path = program and (program:match "^/" and program or os.getenv "PWD" .. "/" .. program) or lua
   return process.run(dir.path, path .. " p.lua").err
 end
 

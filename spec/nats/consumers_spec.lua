@@ -3,7 +3,7 @@ local rn = require "runnel"
 local json = require "runnel.json"
 local long = require "spec.support.long"
 local nats_server = require "spec.support.queue.nats_server"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 
 local nats, missing = nats_server.library()
 if not nats then

@@ -2,7 +2,7 @@
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 
 local jetstream = require "runnel.nats.internal.jetstream"
 local patience = require "runnel.nats.internal.patience"

@@ -4,7 +4,7 @@ local doc = require "runnel.internal.prompt.doc"
 local pretty = require "runnel.internal.prompt.pretty"
 local rn = require "runnel"
 local views = require "runnel.internal.prompt.views"
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 
 describe("values are printed", function()
   local style

@@ -164,8 +164,8 @@ end)
 
 -- A part of the manual, for the specs that are run by an interpreter without it.
 package.preload["runnel.host.manual_tables"] = package.preload["runnel.host.manual_tables"] or function()
-  return { { calls = { "rn.pmap(n, f, from, [opts])" }, names = {}, text = "Calls f. More." },
-    { calls = { "Connection: a close" }, names = {}, text = "stays open" } }
+  return { texts = {}, rows = { { calls = { "rn.pmap(n, f, from, [opts])" }, names = {}, text = "Calls f. More." },
+    { calls = { "Connection: a close" }, names = {}, text = "stays open" } } }
 end
 
 describe("the names in the documentation", function()

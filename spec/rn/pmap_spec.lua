@@ -902,6 +902,26 @@ describe("pmap", function()
     assert.is_true(average > 50, average)
   end))
 
+  -- A go block that has moved 128 values lets others run. The worker of the first job delivers all results, and has
+  -- nothing to do just as the input ends.
+  it("ends, however many results a worker has just delivered when the input ends", function()
+    for count = 120, 132 do
+      sim.run(function()
+        local i, seen = 0, {}
+        local results = rn.pmap(200, function(v)
+          if v == 1 then rn.sleep(5) end
+          return v
+        end, function()
+          i = i + 1
+          if i <= count then return i end
+          rn.sleep(5)
+        end, { buffer = 1000 })
+        for v in results do seen[#seen + 1] = v end
+        assert.are.same(range(count), seen)
+      end)
+    end
+  end)
+
   it("lets a window of jobs run ahead of a slow one", stage.sim(function()
     for window = 3, 9 do
       local job, start = jobs(function(v) return v == 1 and 1000 or 1 end), sim.elapsed()

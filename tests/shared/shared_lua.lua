@@ -34,6 +34,9 @@ if mode == "rest" then
   return
 end
 
+-- Nearly every allocation runs a cycle, so that a sweep of the go blocks comes in the middle of any operation.
+if random(2) == 1 then collectgarbage("incremental", 1, 10000) end
+
 local locals, local_puts, local_takes = {}, 0, 0
 for i = 1, LOCALS do locals[i] = rn.chan(i - 1) end
 local blocks, over = {}, false

@@ -1,7 +1,8 @@
 /* moving.c: core.internal.moving: the operations with which the library's own go blocks (those of pipes, pipelines,
    mults and so on) move values. They differ from the public ones in two points: any number of them may wait on a
    channel, since a value that the library has taken must not be lost when the limit of waiting operations is reached;
-   and they let the other go blocks run now and then (turn.h). */
+   and they let the other go blocks run now and then (turn.h). A take does so only if it can complete at once: it parks
+   without one if it must wait, so that nothing happens between what its caller has found and its wait. */
 #include "blocks/alts.h"
 #include "blocks/async.h"
 #include "lua/check.h"
@@ -18,7 +19,9 @@ static const Operation YIELD = {.name = "yield"};
 
 static int take(lua_State *L, int status, lua_KContext alt) {
   Chan *ch = check_chan(L, 1, "take", "take(ch)");
-  if (moving_must_yield(L, ch->sched, status, alt)) return park_yield(L, ch->sched, &TAKE, take);
+  if (moving_must_yield(L, ch->sched, status, alt) && (turn_counts(ch) || chan_can(ch, false))) {
+    return park_yield(L, ch->sched, &TAKE, take);
+  }
   int n = chan_take(L, ch, 1);
   return n == TAKE_WAIT ? park_on(L, ch, 1, &TAKE, NULL) : n;
 }

@@ -1,5 +1,7 @@
 ---The running flows of this Lua state, for the monitor's page and the prompt.
 
+local everything = require "runnel.internal.living"
+
 local living = {}
 
 -- By number; weak values.
@@ -41,5 +43,7 @@ function living.last()
   local list = living.list()
   return list[#list]
 end
+
+everything.flows = living.list
 
 return living

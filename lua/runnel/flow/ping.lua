@@ -1,8 +1,9 @@
 ---The state of a flow, by stage: a table that prints as one.
 
 local core = require "runnel.core"
+local everything = require "runnel.internal.living"
 local short = require "runnel.internal.short"
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 local internal = core.internal
 
 local now = core.now
@@ -127,5 +128,7 @@ function Ping:__tostring()
   end
   return table.concat(width.columns(lines, RIGHT), "\n")
 end
+
+everything.flow_rows = ping.look
 
 return ping

@@ -1,15 +1,15 @@
 ---Ctrl-C and SIGTERM while the main program waits for a flow: the first one drains it, the second one ends the program.
 ---For Ctrl-C, the hosts raise "interrupted!" in the main program.
 
-local package = package
 local core = require "runnel.core"
+local living = require "runnel.internal.living"
 local term = require "runnel.internal.sigterm"
 local internal = core.internal
 
 local signals = {}
 
 -- At a prompt, Ctrl-C ends the wait and nothing else.
-local function is_main() return not (internal.self "wait" or package.loaded["runnel.host.prompt"]) end
+local function is_main() return not (internal.self "wait" or living.prompt) end
 
 ---Calls a function that waits.
 ---@param wait fun()

@@ -7,6 +7,7 @@ local describe = require "runnel.internal.prompt.describe"
 local hint = require "runnel.internal.prompt.hint"
 local history = require "runnel.host.history"
 local indent = require "runnel.internal.prompt.indent"
+local living = require "runnel.internal.living"
 local lexer = require "runnel.internal.prompt.lexer"
 local recorder = require("runnel.core").internal.trace
 local pretty = require "runnel.internal.prompt.pretty"
@@ -224,6 +225,7 @@ return function(program)
   terminal.describe(function(err) return pretty.value(err, ui.style) end)
   if edits then show ":help lists the commands; Ctrl-D ends the session." end
   for _, text in ipairs(history.load()) do terminal.remember(text) end
+  living.prompt = true
   -- The program's changes to globals may break the prompt itself: it says so, and continues as long as it can read, so
   -- that the user can repair the program.
   repeat

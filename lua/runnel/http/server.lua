@@ -9,6 +9,7 @@
 
 local require = require
 local core = require "runnel.core"
+local everything = require "runnel.internal.living"
 local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
@@ -16,7 +17,7 @@ local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
 local request = require "runnel.http.request"
 local sign = require "runnel.internal.sign"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 
 local lib = core.internal.require "runnel.http.core"
 
@@ -258,7 +259,7 @@ function server.serve(port, f, opts)
     number = server.opened }, Server)
   local lib_server, number
   if current.world then
-    lib_server, number = require("runnel.sim.http").listen(settings.host, port, f, self.timeout, self.drained)
+    lib_server, number = current.twin("http").listen(settings.host, port, f, self.timeout, self.drained)
   else
     lib_server, number = lib.start(settings, chan():name "events of an http server",
       function(id, events, lib_request) on_events(self, id, events, lib_request) end, context)
@@ -271,5 +272,7 @@ function server.serve(port, f, opts)
   self.url = ("%s://%s:%d/"):format(context and "https" or "http", host, number)
   return self
 end
+
+everything.servers, everything.server_tally = server.living, server.tally
 
 return server

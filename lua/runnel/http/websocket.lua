@@ -19,7 +19,7 @@ local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.websocket.options"
 local proxies = require "runnel.http.proxy"
 local socket = require "runnel.uv.socket"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 
 local lib = connection.lib
 local take, alts_index = core.internal.moving.take, core.internal.alts_index

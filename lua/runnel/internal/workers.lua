@@ -296,9 +296,7 @@ function nudge(worker)
   set_off(worker.exchange, true)
   if not worker.block then return end
   local at = pool:state_of(worker)
-  if at == "idle" then
-    -- One that lets others run before it waits would miss it, and is called instead.
-    if not withdraw(worker.block, pool.order.calls) then core.methods.offer(pool.order.calls, true) end
+  if at == "idle" then withdraw(worker.block, pool.order.calls)
   elseif at == "take" and pool.is_channel then withdraw(worker.block, pool.from) end
 end
 

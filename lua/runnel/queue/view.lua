@@ -3,7 +3,7 @@
 local os = os
 local decimal = require "runnel.internal.decimal"
 local short = require "runnel.internal.short"
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 
 local queue_view = {}
 

@@ -4,6 +4,7 @@
 
 local call = require "runnel.queue.call"
 local core = require "runnel.core"
+local everything = require "runnel.internal.living"
 local guard = require "runnel.internal.guard"
 local limit = require "runnel.queue.limit"
 local patience = require "runnel.queue.patience"
@@ -339,5 +340,7 @@ function worker.start(opts)
   self:pump()
   return self
 end
+
+everything.workers = worker.living
 
 return worker

@@ -4,10 +4,11 @@
 ---So this module only reads counters, when it is asked. As long as it is on, the core keeps a list of all channels, and
 ---measures how long the loop computes at a time.
 
-local collectgarbage, os, package, require = collectgarbage, os, package, require
+local collectgarbage, os, require = collectgarbage, os, require
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local exposition = require "runnel.internal.metrics_text"
+local living = require "runnel.internal.living"
 local sign = require "runnel.internal.sign"
 
 local internal = core.internal
@@ -185,13 +186,11 @@ local STAGE <const> = { "taken", "errors", "workers", "busy", "waiting" }
 
 local function read_flows()
   local flows = {}
-  if not package.loaded["runnel.flow"] then return flows end
-  local ping = require "runnel.flow.ping"
-  for _, flow in ipairs(require("runnel.flow.living").list()) do
+  for _, flow in ipairs(living.flows and living.flows() or {}) do
     local name = name_in(active.flows, fold(flow.name))
     local stages = flows[name] or {}
     flows[name] = stages
-    for i, seen in ipairs(ping.look(flow)) do
+    for i, seen in ipairs(living.flow_rows(flow)) do
       local stage = name_in(active.stages, fold(seen.stage))
       local row, source, both = row_of(stages, stage, STAGE), flow.stages[i], name .. "\0" .. stage
       row.workers, row.busy, row.waiting = row.workers + seen.n, row.busy + seen.busy, row.waiting + seen.queue
@@ -208,8 +207,7 @@ local COUNTS <const> = { "done", "failed", "given_up", "redelivered" }
 
 local function read_queues()
   local rows = {}
-  local workers = package.loaded["runnel.queue.worker"]
-  for one in pairs(workers and workers.living or {}) do
+  for one in pairs(living.workers or {}) do
     local name, stats = name_in(active.queues, fold(one.name)), one:stats()
     local row = row_of(rows, name, WORKER)
     row.workers, row.running = row.workers + one.n, row.running + stats.running
@@ -223,9 +221,8 @@ local POOL <const> = { "calls", "failed", "threads", "running", "waiting" }
 
 local function read_pools()
   local rows = {}
-  local pools = package.loaded["runnel.internal.threads.pool"]
-  for id, pool in pairs(pools and pools.living or {}) do
-    local stats = pools.stats(pool)
+  for id, pool in pairs(living.pools or {}) do
+    local stats = living.pool_stats(pool)
     local name = name_in(active.pools, fold(stats.where))
     local row = row_of(rows, name, POOL)
     row.threads, row.running = row.threads + stats.threads, row.running + stats.running
@@ -237,9 +234,8 @@ end
 
 local function read_http()
   local rows = {}
-  local servers = package.loaded["runnel.http.server"]
-  for id, server in pairs(servers and servers.living or {}) do
-    local name, tally = name_in(active.servers, tostring(server.port)), servers.tally(server)
+  for id, server in pairs(living.servers or {}) do
+    local name, tally = name_in(active.servers, tostring(server.port)), living.server_tally(server)
     local row = rows[name] or { requests = {}, running = 0, seconds = 0, times = {} }
     rows[name], row.running = row, row.running + tally.running
     for status, n in pairs(tally.statuses) do
@@ -252,11 +248,6 @@ local function read_http()
     end
   end
   return rows
-end
-
-local function count_threads()
-  local start = package.loaded["runnel.internal.threads.start"]
-  return start and start.count() or 0
 end
 
 ---Returns numbers about what the program does now, and counters. The first call starts counting: make it once at the
@@ -276,7 +267,7 @@ function metrics.metrics(on)
   states.dead = nil
   local numbers = setmetatable({
     go_blocks = states, channels = read_channels(), flows = {}, queues = {}, pools = {}, http = {},
-    threads = count_threads(), errors = errors,
+    threads = living.threads and living.threads() or 0, errors = errors,
     memory = math.floor(collectgarbage "count" * 1024), cpu = os.clock() * 1000, waited = waited,
     longest_turn = longest, blocked = blocked,
   }, Metrics)

@@ -5,7 +5,7 @@ local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 local internal = core.internal
 
 local alts, cancel, sleep = internal.moving.alts, core.cancel, core.sleep

@@ -14,10 +14,10 @@ local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
-local living = require "runnel.internal.scopes"
+local living = require "runnel.internal.living"
 local more = require "runnel.internal.errors.more"
 local sign = require "runnel.internal.sign"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 local internal = core.internal
 
 local now, sleep, max = core.now, internal.sleep_at_end, math.max
@@ -49,6 +49,9 @@ local Scope = {}
 Scope.__index = Scope
 Scope.__sign = "s"
 Scope.__name = "scope"
+
+local bodies = setmetatable({}, { __mode = "k" })
+living.scopes = bodies
 
 ---@class runnel.scopes
 local scopes = {}
@@ -283,7 +286,7 @@ function scopes.scope(f, opts)
     timeout = timeout or false, began = timeout and now() or 0, cancelled = false, reason = nil, raises = false,
     results = false, body_error = nil, others = false,
   }, Scope)
-  living.add(s, f)
+  bodies[s] = f
   start(s, BodyGuard, f, s)
   local failures = 0
   repeat
@@ -306,5 +309,7 @@ function scopes.scope(f, opts)
   if s.results then return table.unpack(s.results, 1, s.results.n) end
   error(s.body_error, 0)
 end
+
+scopes.is_timeout = timed_out.is_timeout
 
 return scopes

@@ -10,7 +10,7 @@ local core = require "runnel.core"
 local current = require "runnel.internal.sim.current"
 local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 local upgrades = require "runnel.sim.upgrade"
 
 local internal = core.internal

@@ -386,4 +386,6 @@ function world.new(opts)
   return self
 end
 
+current.twin = function(name) return require("runnel.sim." .. name) end
+
 return world

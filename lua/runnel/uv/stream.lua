@@ -211,6 +211,7 @@ end
 ---64 KB of untaken data.
 ---@param what string what the error calls the stream, if something had to be dropped
 function Stream:drain(what)
+  sign.own(self, "conn", "drain")
   self.drained = what
   if not self.input or not self.slot.paused or not self.handle then return end
   self.held = new_held(what)

@@ -1,38 +1,45 @@
----The objects of the manual's methods. Each function opens one, calls f(object), and closes it. All can run on a host
----of a simulated world with the server nats://nats and the program "true".
+---The objects of the manual's methods, by the names that it gives them. Each has `needs`, the libraries without which it
+---is not there; and `open(f)`, which opens one, calls f(object), and closes it, also on a host of a simulated world with
+---the server nats://nats and the program "true".
 
 local rn = require "runnel"
 
+---@type table<string, { needs: string[], open: fun(f: function) }[]>
 local objects = {}
 
-objects["channels ch"] = function(f) f(rn.chan()) end
+local function add(name, needs, open)
+  objects[name] = objects[name] or {}
+  table.insert(objects[name], { needs = needs, open = open })
+end
 
-objects["flow f"] = function(f)
+add("ch", {}, function(f) f(rn.chan()) end)
+
+add("f", {}, function(f)
   local flow = require "runnel.flow"("name", { a = { from = { 1, 2 } }, b = function() end, "a > b" })
   f(flow:start())
   flow:stop()
-end
+end)
 
-objects["scopes s"] = function(f) rn.scope(f) end
+add("s", {}, function(f) rn.scope(f) end)
 
-objects["metrics m"] = function(f)
+add("m", {}, function(f)
   f(rn.metrics(true))
   rn.metrics(false)
-end
+end)
 
-objects["profile p"] = function(f) f(rn.profile(function() end)) end
+add("p", {}, function(f) f(rn.profile(function() end)) end)
 
-objects["tracing g"] = function(f)
+add("g", {}, function(f)
   rn.graph(true)
   f(rn.graph())
   rn.graph(false)
-end
+end)
 
-objects["monitor m"] = function(f)
+add("m", { "luv" }, function(f)
   local m = require "runnel.monitor".listen(0)
   f(m)
   m:close()
-end
+end)
 
 -- ---- http ----
 
@@ -52,7 +59,7 @@ local function with_server(f)
   server:close()
 end
 
-objects["http-server req"] = function(f)
+add("req", { "luv", "http" }, function(f)
   local problem
   with_server(function(has)
     if has.req then
@@ -61,70 +68,67 @@ objects["http-server req"] = function(f)
     elseif has.server then has.http.get(has.url) end
   end)
   if problem then error(problem, 0) end
-end
-objects["http-services req"] = objects["http-server req"]
-objects["websocket req"] = objects["http-server req"]
+end)
 
-objects["http-server server"] = function(f)
+add("server", { "luv", "http" }, function(f)
   with_server(function(has)
     if has.server then f(has.server) end
   end)
-end
+end)
 
 -- What is in the prose of the manual, not in its tables.
-objects["http jar"] = function(f) f(require "runnel.http".cookies()) end
-objects["nats m"] = function(f)
+add("jar", { "http" }, function(f) f(require "runnel.http".cookies()) end)
+add("m", { "luv", "nats" }, function(f)
   local conn <close> = assert(require "runnel.nats".connect "nats://nats")
   local ch = conn:subscribe "signs"
   conn:publish("signs", "text", { reply = "there" })
   f(ch:take())
-end
+end)
 
-objects["http res"] = function(f)
+add("res", { "luv", "http" }, function(f)
   with_server(function(has)
     if has.server then f(assert(has.http.get(has.url))) end
   end)
-end
+end)
 
-objects["websocket conn"] = function(f)
+add("conn", { "luv", "http" }, function(f)
   with_server(function(has)
     if has.server then
       local conn <close> = assert(has.http.websocket((has.url:gsub("^http", "ws"):gsub("/$", "")) .. "/ws"))
       f(conn)
     end
   end)
-end
+end)
 
 -- ---- uv ----
 
-objects["io conn"] = function(f)
+add("conn", { "luv" }, function(f)
   local uv = require "runnel.uv"
   local conns, port = assert(uv.listen("127.0.0.1", 0))
   local conn <close> = assert(uv.connect("127.0.0.1", port))
   f(conn)
   conns:close()
-end
-objects["tls conn"] = objects["io conn"]
+end)
 
-objects["io p"] = function(f)
+add("p", { "luv" }, function(f)
   local p = require "runnel.uv".spawn { "true" }
   f(p)
   p.exit:take()
-end
+end)
 
-objects["tls context"] = function(f) f(assert(require "runnel.tls".client {})) end
+add("context", { "tls" }, function(f) f(assert(require "runnel.tls".client {})) end)
 
 -- ---- keepers ----
 
-objects["sqlite db"] = function(f)
+add("db", { "sqlite" }, function(f)
   local db <close> = require "runnel.sqlite".open ":memory:"
   f(db)
-end
+end)
 
-objects["sqlite tx"] = function(f)
+add("tx", { "sqlite" }, function(f)
   local db <close> = require "runnel.sqlite".open ":memory:"
   db:transaction(f)
-end
+end)
 
 local function with_store(f)
   local store <close> = require "runnel.store".open "/signs"
@@ -136,12 +140,12 @@ local function with_nats(f)
   f(conn)
 end
 
-objects["store store"] = with_store
-for _, page in ipairs { "nats", "streams", "remote", "queues" } do objects[page .. " conn"] = with_nats end
+add("store", { "luv", "sqlite" }, with_store)
+add("conn", { "luv", "nats" }, with_nats)
 
-objects["nats sub"] = function(f)
+add("sub", { "luv", "nats" }, function(f)
   with_nats(function(conn) f(select(2, conn:subscribe "x")) end)
-end
+end)
 
 -- Objects of a stream, from a store or a connection.
 local function with_stream(open, f)
@@ -152,36 +156,36 @@ local function with_stream(open, f)
 end
 
 local KEPT = {
-  ["streams stream"] = function(_, stream) return stream end,
-  ["streams sink"] = function(conn) return assert(conn:sink "s") end,
-  ["streams stage"] = function(conn) return assert(conn:stage(1, "s", tostring, nil, { name = "name" })) end,
-  ["streams bucket"] = function(conn) return assert(conn:kv "b") end,
-  ["streams m"] = function(conn)
+  stream = function(_, stream) return stream end,
+  sink = function(conn) return assert(conn:sink "s") end,
+  stage = function(conn) return assert(conn:stage(1, "s", tostring, nil, { name = "name" })) end,
+  bucket = function(conn) return assert(conn:kv "b") end,
+  m = function(conn)
     assert(conn:sink "s":put "value")
     return conn:source("s", { name = "taken" }):take()
   end,
-  ["remote remote"] = function(conn) return assert(conn:remote "name") end,
-  ["remote worker"] = function(conn) return assert(conn:serve("name", 1, tostring)) end,
-  ["remote dead"] = function(conn)
+  remote = function(conn) return assert(conn:remote "name") end,
+  worker = function(conn) return assert(conn:serve("name", 1, tostring)) end,
+  dead = function(conn)
     assert(conn:stage(1, "s", tostring, nil, { name = "name" })):stop()
     return conn:dead "name"
   end,
-  ["queues queue"] = function(conn)
+  queue = function(conn)
     assert(conn:stage(1, "s", tostring, nil, { name = "name" })):stop()
     return assert(conn:queue "name")
   end,
 }
 for name, make in pairs(KEPT) do
-  objects[name] = function(f)
-    for _, open in ipairs { with_store, with_nats } do
+  for needs, open in pairs { sqlite = with_store, nats = with_nats } do
+    add(name, { "luv", needs }, function(f)
       with_stream(open, function(conn, stream) f(make(conn, stream)) end)
-    end
+    end)
   end
 end
 
 -- ---- worlds ----
 
-objects["time world"] = function(f) f(require "runnel.sim".world()) end
-objects["time host"] = function(f) f(require "runnel.sim".world():host("host", function() end)) end
+add("world", {}, function(f) f(require "runnel.sim".world()) end)
+add("host", {}, function(f) f(require "runnel.sim".world():host("host", function() end)) end)
 
 return objects

@@ -10,7 +10,7 @@ local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
 local sign = require "runnel.internal.sign"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 
 local lib = need("runnel.websocket.core", "libwslay, zlib and their headers, on Debian libwslay-dev and zlib1g-dev")
 

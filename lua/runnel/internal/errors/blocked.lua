@@ -1,7 +1,8 @@
 ---Says on stderr that a function has blocked the thread, so that no other go block ran; once for each line of the
 ---program. csrc/lua/state/blocking.c calls it.
 
-local debug, io, package = debug, io, package
+local debug, io = debug, io
+local living = require "runnel.internal.living"
 
 local PROCESS <const> = 'uv.run { "sh", "-c", command } waits without that'
 local SOCKET <const> = "uv.connect, or http.get, waits without that"
@@ -39,8 +40,7 @@ end
 
 -- What else is not possible.
 local function of_servers()
-  local server = package.loaded["runnel.http.server"]
-  local _, one = next(server and server.living or {})
+  local _, one = next(living.servers or {})
   if not one then return "" end
   return ("; a request to this program's own server (%s) cannot be answered meanwhile"):format(one.url)
 end

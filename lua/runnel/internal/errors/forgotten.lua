@@ -1,7 +1,8 @@
 ---Says on stderr that a program ends without rn.run(), although it has a server or go blocks that have never run.
 ---csrc/lua/state/forgotten.c calls it as the state closes.
 
-local debug, io, package = debug, io, package
+local debug, io = debug, io
+local living = require "runnel.internal.living"
 local short = require "runnel.internal.short"
 
 local LISTED = 3 -- places that the message names
@@ -20,8 +21,7 @@ return function(places)
   -- An interpreter sets `arg`. The executable has run what was left.
   if type(arg) ~= "table" or not arg[0] or debug.getregistry()["runnel.host.sched"] then return end
   local what
-  local server = package.loaded["runnel.http.server"]
-  local _, open = next(server and server.living or {})
+  local _, open = next(living.servers or {})
   if open then
     what = ("its server %s is open"):format(open.url)
   elseif #places > 0 then

@@ -9,7 +9,7 @@ local doc = require "runnel.internal.prompt.doc"
 local recorder = require "runnel.internal.profile.recorder"
 local pretty = require "runnel.internal.prompt.pretty"
 local views = require "runnel.internal.prompt.views"
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 
 ---The interface of a prompt for its commands.
 ---@class runnel.internal.prompt.Interface
@@ -54,7 +54,8 @@ local LIST = {
   { "load", "file", "run a file" },
   { "save", "file", "write the chunks of this session to a file, as a script; :save flow [file] writes the flow of "
     .. ":flow, as it is now" },
-  { "doc", "name", "show what the manual says about a function or method, Lua's own included; also NAME?" },
+  { "doc", "name", "show what the manual says about a function or method, Lua's own included, or the sections that answer "
+    .. "a question, as in :doc close a channel; also NAME?" },
   { "set", "[name value]", "set how values are printed: depth (of tables), width (of lines; 0: the terminal's)" },
   { "help", "", "list the commands" },
   { "quit", "", "end the session, as do :q, quit, exit and Ctrl-D" },
@@ -414,15 +415,19 @@ function command.save(ui, rest)
   ui.print(("chunks written to %s: %d"):format(path, #ui.session.chunks))
 end
 
+local ANSWERS, FURTHER = 5, 3 -- how many sections are shown: of a question, and beside the rows of a name
+
 function command.doc(ui, rest)
   local name = rest:gsub("%b()$", "")
-  if not name:find "^[%a_][%w_.:]*$" then fail ":doc needs a name, as in :doc ch:take or :doc string.format" end
+  if not name:find "[%w_]" then fail ":doc needs a name or a question, as in :doc ch:take or :doc close a channel" end
   local found = doc.find(name)
-  if #found == 0 then
-    local nearest = hint.nearest(name, doc.names())
-    fail("there is no documentation of %s%s", rest, nearest and ("; did you mean %s?"):format(nearest) or "")
-  end
   for _, entry in ipairs(found) do ui.print(doc.text(entry, columns(ui))) end
+  local is_word = not name:find "[.:]"
+  local sections = (is_word or name:find "%s") and doc.search(rest, #found > 0 and FURTHER or ANSWERS) or {}
+  for _, section in ipairs(sections) do ui.print(doc.section(section, columns(ui))) end
+  if #found + #sections > 0 then return end
+  local nearest = hint.nearest(name, doc.names())
+  fail("there is no documentation of %s%s", rest, nearest and ("; did you mean %s?"):format(nearest) or "")
 end
 
 function command.set(ui, rest)

@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local doc = require "runnel.internal.prompt.doc"
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 
 ---@class runnel.internal.prompt.describe
 local describe = {}

@@ -1,27 +1,27 @@
----The entries of `:doc`: the tables of the manual, Lua's own functions, and functions of the library without a row
----there.
+---The entries of `:doc`: rows and paragraphs of the manual, Lua's own functions, and functions of the library without a
+---row there; and the sections of the documents that answer a question.
 
-local width = require "runnel.internal.prompt.width"
+local search = require "runnel.internal.prompt.search"
+local width = require "runnel.internal.width"
 
 ---@class runnel.internal.prompt.doc
 local doc = {}
 
 ---@class runnel.internal.prompt.Entry
----@field calls string[] the calls, as in "ch:put(v)"
----@field names string[] the names that the entry describes
+---@field calls string[] the calls, as in "ch:put(v)"; none of a paragraph
+---@field names string[] other names that the text describes
 ---@field text string
 
----@return runnel.internal.prompt.Entry[]
-local tables
-
--- The rows of the manual's tables, which are built into the executable.
-local function documented()
-  if not tables then
-    local found, list = pcall(require, "runnel.host.manual_tables")
-    tables = found and list or {}
-  end
-  return tables
+-- What is built into the executable, or what stands for it elsewhere.
+local function built_in(name, otherwise)
+  local found, value = pcall(require, "runnel.host." .. name)
+  return found and value or otherwise
 end
+
+---@return { rows: runnel.internal.prompt.Entry[], texts: table<string, string> }
+local function manual() return built_in("manual_tables", { rows = {}, texts = {} }) end
+
+local function documented() return manual().rows end
 
 local reference
 
@@ -59,15 +59,23 @@ local function is_call_of(call, prefix, name)
   return n == name and (not prefix or p == prefix)
 end
 
--- The entries of a list that describe a name.
-local function about(list, prefix, name)
+-- The entries of a list with a call that has the name.
+local function with_call(list, prefix, name)
   local found = {}
   for _, entry in ipairs(list) do
     local is = false
     for _, call in ipairs(entry.calls) do is = is or is_call_of(call, prefix, name) end
-    if not prefix then
-      for _, other in ipairs(entry.names) do is = is or other == name end
-    end
+    if is then found[#found + 1] = entry end
+  end
+  return found
+end
+
+-- The entries of a list whose text describes the name.
+local function with_name(list, prefix, name)
+  local found = {}
+  for _, entry in ipairs(list) do
+    local is = false
+    for _, path in ipairs(entry.names) do is = is or is_call_of(path, prefix, name) end
     if is then found[#found + 1] = entry end
   end
   return found
@@ -80,17 +88,33 @@ function doc.find(query)
   local prefix, name = query:gsub("^rn%.xf%.", "xf."):match "^([%a_][%w_.]*)[.:]([%a_][%w_]*)$"
   if not prefix then name = query:match "^[%a_][%w_]*$" end
   if not name then return {} end
-  local found = about(documented(), prefix, name)
+  local found = with_call(documented(), prefix, name)
   -- A row of the manual about the same call says more than a line of reference.lua.
   local calls = {}
   for _, entry in ipairs(found) do
     for _, call in ipairs(entry.calls) do calls[call:match "^[^(]*"] = true end
   end
-  for _, entry in ipairs(about(referred(), prefix, name)) do
+  for _, entry in ipairs(with_call(referred(), prefix, name)) do
     if not calls[entry.calls[1]:match "^[^(]*"] then found[#found + 1] = entry end
   end
+  if #found == 0 then found = with_name(documented(), prefix, name) end
   if #found > 0 or not prefix then return found end
-  return about(documented(), nil, name) -- a method, of an object with another name
+  -- A method, of an object with another name.
+  for _, entry in ipairs(with_call(documented(), nil, name)) do
+    if entry.calls[1]:find "^[%a_][%w_]*[.:]" then found[#found + 1] = entry end
+  end
+  return #found > 0 and found or with_name(documented(), nil, name)
+end
+
+local index
+
+---The sections that answer a question, the best first; none without an index, as outside of the executable.
+---@param question string
+---@param most integer how many at most
+---@return runnel.internal.prompt.Found[]
+function doc.search(question, most)
+  index = index or search.index(built_in("search_index", "\n\n"))
+  return search.find(index, question, most)
 end
 
 ---The calls of the function at that path, or of methods of that name: only of the object, if the documentation names it
@@ -142,11 +166,23 @@ function doc.names()
   return list
 end
 
+---Formats a section as text: its title and place, and how it begins.
+---@param section runnel.internal.prompt.Found
+---@param columns integer
+---@return string
+function doc.section(section, columns)
+  local place = section.page .. (section.id == "" and "" or "#" .. section.id)
+  local first = manual().texts[place]
+  local of = section.title == section.page_title and "" or section.page_title .. ": "
+  return ("%s%s (%s)%s"):format(of, section.title, place, first and "\n" .. width.wrap(first, columns, "    ") or "")
+end
+
 ---Formats an entry as text, wrapped to the columns.
 ---@param entry runnel.internal.prompt.Entry
 ---@param columns integer
 ---@return string
 function doc.text(entry, columns)
+  if #entry.calls == 0 then return width.wrap(entry.text, columns, "") end
   local calls = table.concat(entry.calls, "  ")
   if width.of(calls) > columns then calls = table.concat(entry.calls, "\n") end
   return calls .. "\n" .. width.wrap(entry.text, columns, "    ")

@@ -2,7 +2,7 @@
 
 local lexer = require "runnel.internal.prompt.lexer"
 local short = require "runnel.internal.short"
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 
 local LENGTH = 1000 -- bytes of a string
 local VALUES = 200 -- values within one value

@@ -14,6 +14,7 @@ local ordered = require "runnel.internal.sim.ordered"
 
 ---@class runnel.internal.sim.current
 ---@field world? runnel.sim.World
+---@field twin? fun(name: string): table the module runnel.sim.NAME, which stands for one in C; set by runnel.sim
 ---@field luv? table the world's luv
 ---@field notes? runnel.sim.Note[] what the world tells for a story, while one is recorded
 ---@field told? runnel.internal.Told the last story of a world; a page shows it as a picture

@@ -24,6 +24,7 @@
 
 local io = io
 local core = require "runnel.core"
+local everything = require "runnel.internal.living"
 local decimal = require "runnel.internal.decimal"
 local entries = require "runnel.internal.entries"
 local guard = require "runnel.internal.guard"
@@ -380,5 +381,7 @@ function pools.make(k, what, where, caller, n)
   pools.living[self.number] = self
   return self
 end
+
+everything.pools, everything.pool_stats = pools.living, pools.stats
 
 return pools

@@ -3,6 +3,7 @@
 local debug, package = debug, package
 local bytecode = require "runnel.internal.threads.bytecode"
 local core = require "runnel.core"
+local everything = require "runnel.internal.living"
 local sendable = require "runnel.internal.sendable"
 local internal = core.internal
 
@@ -187,5 +188,7 @@ function start.thread(job, where, caller, ...)
   receiver:begin()
   return result, receiver.block
 end
+
+everything.threads = start.count
 
 return start

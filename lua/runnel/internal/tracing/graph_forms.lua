@@ -1,6 +1,6 @@
 ---The forms in which the graph of a program is written: DOT, Mermaid, and boxes for a terminal.
 
-local width = require "runnel.internal.prompt.width"
+local width = require "runnel.internal.width"
 
 ---@class runnel.internal.tracing.graph_forms
 local forms = {}

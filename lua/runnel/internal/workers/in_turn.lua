@@ -10,7 +10,7 @@ local jobs = require "runnel.internal.workers.jobs"
 local taking = require "runnel.internal.workers.taking"
 local internal = core.internal
 
-local chan, offer = core.chan, core.methods.offer
+local chan, offer, poll = core.chan, core.methods.offer, core.methods.poll
 local take, put, hide = internal.moving.take, internal.moving.put, internal.trace.hide
 local call_job, raise_if_nil, send_results = jobs.call, jobs.raise_if_nil, jobs.send_results
 local NOTHING, PARCEL = jobs.NOTHING, jobs.PARCEL
@@ -88,12 +88,10 @@ function in_turn.new(pool, window, first)
     while true do
       if not has_value then
         while taker or called and called ~= worker or started - delivered >= most do
-          if worker.retired or pool.finishing and taking.is_over(worker) then
-            if pool.finishing then offer(calls, true) end -- for another one that a nudge has missed
-            return
-          end
+          if worker.retired or pool.finishing and taking.is_over(worker) then return end
           at, idle = "idle", idle + 1
-          if take(calls) then called = false end
+          -- Nothing may run before it waits: it would miss a nudge. Only a take that can complete lets others run.
+          if poll(calls) or take(calls) then called = false end
           idle = idle - 1
         end
         taker, called, at = worker, false, "take"

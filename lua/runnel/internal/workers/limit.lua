@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 
 local now, sleep, cancel, hide = core.now, core.sleep, core.cancel, core.internal.trace.hide
 

@@ -9,7 +9,7 @@
 ---frozen or has a full disk. Other processes with the consumer go on with the new one (runnel.nats.internal.reader).
 
 local jetstream = require "runnel.nats.internal.jetstream"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 local patience = require "runnel.nats.internal.patience"
 local tidying = require "runnel.nats.internal.tidying"
 

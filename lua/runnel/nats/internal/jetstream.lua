@@ -3,7 +3,7 @@
 
 local core = require "runnel.core"
 local json = require "runnel.json"
-local timed_out = require "runnel.rn.timed_out"
+local timed_out = require "runnel.internal.timed_out"
 local patience = require "runnel.nats.internal.patience"
 
 local jetstream = {}

@@ -16,7 +16,7 @@ local lib = { libnats = real.libnats }
 
 for _, name in ipairs { "connect", "inbox", "process", "time" } do
   lib[name] = function(...)
-    return (current.world and require "runnel.sim.nats" or real)[name](...)
+    return (current.world and current.twin "nats" or real)[name](...)
   end
 end
 

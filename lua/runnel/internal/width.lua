@@ -23,7 +23,7 @@ end
 
 local function width_of(code) return code < 0x300 and 1 or is_in(NONE, code) and 0 or is_in(WIDE, code) and 2 or 1 end
 
----@class runnel.internal.prompt.width
+---@class runnel.internal.width
 local width = {}
 
 ---The columns of a text. It may contain no control characters but colour sequences, which take none.

@@ -1,0 +1,16 @@
+---What lives in this Lua state, for rn.metrics and others that must not load the parts: each part adds itself here when
+---it is loaded.
+
+---@class runnel.internal.living
+---@field flows? fun(): runnel.Flow[] the running ones
+---@field flow_rows? fun(flow: runnel.Flow): runnel.FlowPing
+---@field workers? table<runnel.Worker, true>
+---@field pools? table<integer, runnel.Pool>
+---@field pool_stats? fun(pool: runnel.Pool): table
+---@field servers? table<integer, runnel.http.Server>
+---@field server_tally? fun(server: runnel.http.Server): table
+---@field threads? fun(): integer
+---@field scopes? table<runnel.Scope, function> those that have not ended, and others that were not collected yet, each
+---with its body
+---@field prompt? boolean a person types at a prompt
+return {}
