@@ -139,7 +139,7 @@ describe("http.router", function()
     end)
     raises("a route for the same requests", function() local _ = http.router { ["/a/*x"] = f, ["/a/*y"] = f } end)
     raises("router: GET /: a function expected, got a number", function() local _ = http.router { ["GET /"] = 1 } end)
-    local not_defined
+    local not_defined = nil
     raises("router: the table has no routes; a key with the value nil is none: write the functions above the table",
       function() local _ = http.router { ["GET /"] = not_defined } end)
     raises("router: a table expected", function() local _ = http.router() end)

@@ -20,7 +20,8 @@ local function assert_told(told, lines)
   assert.equal(#lines, #told, table.concat(told, "\n"))
   for i, line in ipairs(lines) do
     local head, instead = table.unpack(line)
-    assert.matches("^runnel: p%.lua:" .. head .. " has blocked the thread for %d+ ms: no other go block ran%. ", told[i])
+    assert.matches("^runnel: p%.lua:" .. head .. " has blocked the thread for %d+ ms: no other go block ran%. ",
+      told[i])
     assert.is_truthy(told[i]:find(instead, 1, true), told[i])
   end
 end
@@ -92,9 +93,9 @@ describe("a call that blocks the thread in a go block", function()
     assert.matches("^false\tbad argument #1 to '[%a.]+' %(string expected, got table%)\n"
       .. "false\tp%.lua:6: bad argument #1 to 'execute' %(string expected, got table%)\na\n\ttrue\texit\t0\n$", out)
     assert.equal(2, #told, table.concat(told, "\n"))
-    assert.matches("^runnel: p%.lua:4: os%.execute has blocked the thread for 1 s and goes on: no other go block runs%. "
-      .. "uv%.run .*; a request to this program's own server %(http://127%.0%.0%.1:%d+/%) cannot be answered meanwhile$",
-      told[1])
+    assert.matches("^runnel: p%.lua:4: os%.execute has blocked the thread for 1 s and goes on: no other go block "
+      .. "runs%. uv%.run .*; a request to this program's own server %(http://127%.0%.0%.1:%d+/%) cannot be answered "
+      .. "meanwhile$", told[1])
     assert.matches("^runnel: p%.lua:8: file:read has blocked .* cannot be answered meanwhile$", told[2])
   end)
 

@@ -240,8 +240,8 @@ describe("onto_chan", function()
       } do
         local ok, err = pcall(put)
         assert.is_false(ok)
-        assert.matches("reduce_spec.lua:%d+: " .. name .. ": a list or an iterator function expected, got a list with a "
-          .. "hole: element 3 is nil, although the list goes on; use false, or leave it out$", err)
+        assert.matches("reduce_spec.lua:%d+: " .. name .. ": a list or an iterator function expected, got a list with "
+          .. "a hole: element 3 is nil, although the list goes on; use false, or leave it out$", err)
       end
     end
   end))

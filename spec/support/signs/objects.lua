@@ -1,6 +1,6 @@
----The objects of the manual's methods, by the names that it gives them. Each has `needs`, the libraries without which it
----is not there; and `open(f)`, which opens one, calls f(object), and closes it, also on a host of a simulated world with
----the server nats://nats and the program "true".
+---The objects of the manual's methods, by the names that it gives them. Each has `needs`, the libraries without which
+---it is not there; and `open(f)`, which opens one, calls f(object), and closes it, also on a host of a simulated world
+---with the server nats://nats and the program "true".
 
 local rn = require "runnel"
 

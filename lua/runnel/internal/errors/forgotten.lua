@@ -30,6 +30,6 @@ return function(places)
   else
     return
   end
-  io.stderr:write(("runnel: the program has ended, and %s: a program that lua5.4 runs needs rn.run() as its last line\n")
-    :format(what))
+  io.stderr:write("runnel: the program has ended, and ", what,
+    ": a program that lua5.4 runs needs rn.run() as its last line\n")
 end

@@ -104,8 +104,8 @@ function views.go_blocks(most, room)
     local waits = entries.waits(entry, true)
     if entry.alike then waits = kind_of(waits) end
     rows[#rows + 1] = {
-      entry.id, name_of(entry, with_scope(entry, places)), entry.state, entry.waited and short.duration(entry.waited) or "", waits,
-      entry.where or "",
+      entry.id, name_of(entry, with_scope(entry, places)), entry.state,
+      entry.waited and short.duration(entry.waited) or "", waits, entry.where or "",
     }
   end
   return room and first_rows(rows, most, room - 1) or columns(rows, most), count
