@@ -194,11 +194,21 @@ static const char *command_of(const char *word) {
   return NULL;
 }
 
+/* Whether the word at argv[i] is the port that was meant for --monitor before it, and not a script. */
+static bool is_lost_port(char **argv, int i) {
+  const char *word = argv[i];
+  return strcmp(argv[i - 1], "--monitor") == 0 && *word && !word[strspn(word, "0123456789")];
+}
+
 Options options_read(int argc, char **argv) {
   Options o = {.program = program_name(argc, argv), .script = argc};
   for (int i = 1; i < argc; i++) {
     const char *word = argv[i];
     if (word[0] != '-' || word[1] == '\0') {
+      if (is_lost_port(argv, i)) {
+        (void)complain(&o, "--monitor", "takes its port after a '=', as in --monitor=8080");
+        return o;
+      }
       o.script = i;
       o.command = command_of(word);
       return o;

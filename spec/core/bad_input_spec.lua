@@ -51,11 +51,10 @@ describe("bad input", function()
   })
 
   it("to a function that was called with a colon", each_raises {
-    "^chan: .* expected, got the module %(call its functions with a dot, as rn.go%(f%), not with a colon%)$",
-    function() rn:chan(3) end, -- luacheck: ignore
-    "^go: a function expected, got the module %(call its functions with a dot", function() rn:go(print) end,
-    "^sleep: .* got the module %(", function() rn:sleep(3) end,
-    "^pmap: n: .* got the module %(call", function() rn:pmap(3, print, {}) end,
+    "^rn.chan: call it with a dot: rn.chan%(%.%.%.%)$", function() rn:chan(3) end, -- luacheck: ignore
+    "^rn.go: call it with a dot: rn.go%(%.%.%.%)$", function() rn:go(print) end,
+    "^rn.sleep: call it with a dot", function() rn:sleep(3) end,
+    "^pmap: n: .* got the module; call it with a dot: rn.pmap%(%.%.%.%)$", function() rn:pmap(3, print, {}) end,
   })
 
   it("to chan: a buffer that another channel has", within(function()
@@ -291,7 +290,7 @@ describe("bad input", function()
     function() rn.go(42) end,
     "^go: a function expected, got nothing;", function() rn.go() end,
     "^on_error: a function expected, got string$", function() rn.on_error "x" end,
-    "^rename: a string expected, got no value$", function() rn.rename() end,
+    "^rename: a string expected, got nothing$", function() rn.rename() end,
     "^run: cannot be called inside a go block, where the scheduler is already running$", function() rn.run() end,
     "^run: cannot be called inside a go block", function() rn.run(print) end,
     "^step: cannot be called inside a go block", function() rn.step() end,

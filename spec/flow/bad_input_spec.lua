@@ -48,6 +48,33 @@ describe("flow: bad input", function()
       message(function() f:tap "b.odd" end))
   end)
 
+  it("is told at its end: it was never started", function()
+    for _ = 1, 2 do collectgarbage() end -- those of other tests
+    local stderr, told = io.stderr, {}
+    io.stderr = { write = function(_, text) told[#told + 1] = text end } -- luacheck: ignore 122
+    local ok, err = pcall(function()
+      flow("job", { a = { from = {} }, b = id, "a > b" })
+      flow { a = { from = {} }, b = id, "a > b" }
+      pcall(flow, "wrong", { a = { from = {} }, b = id })
+      rn.go(function() flow("used", { a = { from = {} }, b = id, "a > b" }):wait() end):take()
+      collectgarbage()
+      collectgarbage()
+    end)
+    io.stderr = stderr -- luacheck: ignore 122
+    assert(ok, err)
+    table.sort(told)
+    assert.equal(2, #told, table.concat(told))
+    assert.matches("^runnel: the flow job made at .*bad_input_spec.lua:%d+ was never started: f:start%(%), or f:wait",
+      told[1])
+    assert.matches("^runnel: the flow made at .*bad_input_spec.lua:%d+ was never started", told[2])
+  end)
+
+  it("has its file and line as its name if it gets none", function()
+    local f = flow { a = { from = {} }, b = id, "a > b" }
+    assert.matches("bad_input_spec.lua:%d+$", f.name)
+    f:stop()
+  end)
+
   it("is an error: an edge twice, to a source, or from an output", function()
     assert.equal('flow: "a > b": that edge is there already', of_graph { a = { from = {} }, b = id, "a > b", "a > b" })
     assert.equal('flow: "b > a": a is a source; nothing leads to it',

@@ -139,6 +139,8 @@ describe("runnel, the executable", function()
       { "a port with more behind it", "--monitor=80x", "'%-%-monitor' needs a port from 0 to 65535, [^\n]*\n%(%S+ %-%-help lists the options%)\n" },
       { "a port below 0", "--monitor=-1", "'%-%-monitor' needs a port from 0 to 65535, as in [^\n]*\n%(%S+ %-%-help lists the options%)\n" },
       { "a port above 65535", "--monitor=65536", "'%-%-monitor' needs a port from 0 to 65535, [^\n]*\n%(%S+ %-%-help lists the options%)\n" },
+      { "a port that is a word of its own", "--monitor 8080 x.lua",
+        "'%-%-monitor' takes its port after a '=', as in %-%-monitor=8080\n%(%S+ %-%-help lists the options%)\n" },
       { "no arguments for a script", "-e 'arg = nil' - </dev/null", "'arg' is not a table\n" },
       { "a __tostring that gives no string", [[-e 'error(setmetatable({}, { __tostring = function() return 1 end }))']],
         "%(error object is a table value%)\nstack traceback:" },
