@@ -362,4 +362,17 @@ describe("the recipes", function()
       assert.is_true(n < 60, path)
     end
   end)
+
+  it("progress counts what is done and what has failed, also on a terminal", function()
+    local dir <close> = require("spec.support.process").directory()
+    for i = 1, 20 do dir:write("f" .. i, tostring(i)) end
+    local command = ("%s examples/recipes/progress.lua %s/f* /no/such/file"):format(RUNNEL, dir.path)
+    local result = uv.run { "sh", "-c", command }
+    assert.equal(1, result.code)
+    assert.equal(20, select(2, result.stdout:gsub("%x+  [^\n]*/f%d+\n", "")))
+    assert.matches("^21 of 21 done, 1 failed\n/no/such/file: sha256sum: [^\n]*\n", result.stderr)
+    local on_terminal = uv.run { "sh", "-c", ("script -qec '%s >/dev/null' /dev/null </dev/null"):format(command) }
+    assert.matches("\r\27%[K1 of 21 done, [01] failed", on_terminal.stdout)
+    assert.matches("\r\27%[K21 of 21 done, 1 failed\r\n", on_terminal.stdout)
+  end)
 end)
