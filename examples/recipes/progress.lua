@@ -1,4 +1,5 @@
--- Progress of many jobs on a terminal, with counts, failures and what remains: the sums of files, 8 at a time. Needs luv.
+-- Progress of many jobs on a terminal, with counts, failures and what remains: the sums of files, 8 at a time. Needs
+-- luv.
 --
 --     runnel progress.lua FILE... >SUMS
 --

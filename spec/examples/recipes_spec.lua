@@ -247,7 +247,8 @@ describe("the recipes", function()
       assert.match("UNIQUE constraint failed: events.id, in: insert into events", err)
       out, err, code = run("etl", path, "/nowhere/db")
       assert.same({ "", 1 }, { out, code })
-      assert.match("^[^\n]+/nowhere/db: unable to open database file\nstack traceback:\n", err) -- and no other error
+      assert.match("^[^\n]+/nowhere/db: unable to open database file; there is no folder /nowhere: make it first\n"
+        .. "stack traceback:\n", err) -- and no other error
     end)
 
     it("etl: waits while another program writes", function()

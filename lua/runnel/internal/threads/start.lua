@@ -191,5 +191,6 @@ function start.thread(job, where, caller, ...)
 end
 
 everything.threads = start.count
+everything.end_threads = function() start.finish() end
 
 return start
