@@ -158,7 +158,8 @@ describe("flow: bad input", function()
       assert.equal("workers: n: an integer of at least 1 expected, got 0", message(function() f:workers("b", 0) end))
       assert.equal("workers: stage a has one worker", message(function() f:workers("a", 2) end))
       assert.equal("replace: stage a has no function", message(function() f:replace("a", id) end))
-      assert.equal("replace: stage: a function expected, got nothing; pass the function itself: f, not f()", message(function() f:replace("b") end))
+      assert.equal("replace: stage: a function expected, got nothing; pass the function itself: f, not f()",
+        message(function() f:replace("b") end))
       assert.equal("replace: migrate: a function expected, got a number; pass the function itself: f, not f()",
         message(function() f:replace("b", id, 1) end))
       assert.equal("inject: nil cannot be a value", message(function() f:inject("b", nil) end))

@@ -1,5 +1,4 @@
----The error of whatever has exceeded the limit that one of its options sets, such as `timeout`. rn.is_timeout recognizes
----it.
+---The error of what has exceeded the limit that an option sets, such as `timeout`. rn.is_timeout recognizes it.
 
 local core = require "runnel.core"
 
