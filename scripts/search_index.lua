@@ -1,11 +1,11 @@
 -- lua search_index.lua PAGE...: prints the index of the documents as a Lua module, which returns one text. The prompt
 -- has the module; the site takes the text out of it.
 --
--- The text begins with the words that say nothing, "- a about ...", and groups of words that mean the same, "= cancel kil
--- stop". Then come the sections, in the order of their numbers: "# FILE<tab>title" begins a page, "id<tab>title" is a
--- section of it, whose id is empty if it begins the page. Behind an empty line are the words: "buffer 3T2A" is in section
--- 3 with the weight of T, and in section 5 with that of A. A letter's weight is the square of its distance from "@". A
--- name of a function, such as "ch:put", is a word, too, of the section that has its row.
+-- The text begins with the words that say nothing, "- a about ...", and groups of words that mean the same, "= cancel
+-- kil stop". Then come the sections, in the order of their numbers: "# FILE<tab>title" begins a page, "id<tab>title"
+-- is a section of it, whose id is empty if it begins the page. Behind an empty line are the words: "buffer 3T2A" is
+-- in section 3 with the weight of T, and in section 5 with that of A. A letter's weight is the square of its distance
+-- from "@". A name of a function, such as "ch:put", is a word, too, of the section that has its row.
 package.path = "./?.lua;lua/?.lua;" .. package.path
 local sections = require "scripts.doc_sections"
 local rows = require "scripts.doc_rows"

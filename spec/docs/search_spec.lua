@@ -98,8 +98,8 @@ describe("the search of the documents", function()
 
   it("finds the same sections in the same order on the site and at the prompt", function()
     if not os.execute "command -v node >/dev/null" then return pending "node is not installed" end
-    local questions = { "ch:put", "rn.pmap(8, f, list)", "conn:source", "m:respond", "max_header", "sl", "websokcet", "HTTPS",
-      "don't block the reader's side", "what is it", "C", "?!", "", "e-mail 10 GB", "Größe", "process's exit" }
+    local questions = { "ch:put", "rn.pmap(8, f, list)", "conn:source", "m:respond", "max_header", "sl", "websokcet",
+      "HTTPS", "don't block the reader's side", "what is it", "C", "?!", "", "e-mail 10 GB", "Größe", "process's exit" }
     for _, path in ipairs(SETS) do
       for _, question in ipairs(documents.questions(path)) do questions[#questions + 1] = question.text end
     end
@@ -167,7 +167,7 @@ describe(":doc", function()
     assert.is_true(n > 300 and rows > 250, ("%d names, %d with rows"):format(n, rows))
   end)
 
-  it("shows the row in whose text a method is described, and that of a method of an object with another name", function()
+  it("shows the row whose text describes a method, and that of a method of an object with another name", function()
     assert.same({ "http.cookies()" }, doc.find("jar:all")[1].calls)
     assert.same({ "http.cookies()" }, doc.find("my_jar:all")[1].calls)
     local found = {}
