@@ -324,7 +324,7 @@ env: ## print the variables with which Lua uses this tree: eval "$(make -s env)"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 # Each of these installs NEEDED, then runs run-NAME.
-COMMANDS = demo demo-cluster bench bench-peers bench-io bench-programs bench-scale bench-cores bench-tracing bench-machines bench-host bench-port bench-web bench-store bench-queues docs
+COMMANDS = demo demo-cluster bench bench-peers bench-io bench-programs bench-scale bench-cores bench-tracing bench-machines bench-host bench-port bench-web bench-store bench-queues
 .PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
 $(COMMANDS): NEEDED = run
 $(COMMANDS): %:
@@ -410,18 +410,6 @@ bench-tracing: NEEDED = demo
 run-bench-tracing: programs
 	$(LUA) bench/tracing.lua
 
-docs: ## write the reference from the sources into docs/reference/
-docs: NEEDED = docs
-# Debian's ldoc names an older Lua in its first line, which may not be installed, but also runs with LUA. LuaRocks' ldoc
-# is a shell script.
-run-docs: LDOC = $(if $(findstring lua,$(shell head -n 1 "$$(command -v ldoc)")),$(LUA) "$$(command -v ldoc)",ldoc)
-run-docs: programs
-	$(Q)rm -rf $(BUILD)/ldoc docs/reference
-	$(Q)mkdir -p $(BUILD)/ldoc
-	$(Q)$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc $(sort $(wildcard lua/runnel/*.lua lua/runnel/rn/*.lua))
-	$(Q)$(LDOC) --quiet --fatalwarnings .
-	@echo 'written: docs/reference/index.html'
-
 bench-host: ## measure how fast the executable starts, and how fast its prompt echoes keys
 run-bench-host: $(BUILD)/host $(BUILD)/bin/runnel
 	$(BUILD)/host $(LUA) $(BUILD)/bin/runnel
@@ -496,7 +484,7 @@ lint-cppcheck:
 lint-tree: lint-objects # no include and no call runs upward or in a circle; no tabs, except in Go, and no trailing spaces
 	@$(LUA) scripts/check_includes.lua csrc build/lint/gcc/obj build/lint/gcc-debug/obj
 	@$(LUA) scripts/check_requires.lua lua
-	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude-dir=vendor --exclude=Makefile --exclude=rules --exclude='*.mk' --exclude='*.go' \
+	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=vendor --exclude=Makefile --exclude=rules --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
 	@grep -rnIP --include='*.go' '\s$$' bench examples; test $$? -eq 1
 
@@ -546,7 +534,7 @@ install-lua-modules:
 	done
 
 # The rocks. The rock `runnel` has all Lua modules, and the C modules that need no library; each other one has a C module
-# that needs one. LuaRocks runs these two rules (ROCK-scm-1.rockspec). It may build for another Lua than `make` has built
+# that needs one. LuaRocks runs these two rules (their rockspecs). It may build for another Lua than `make` has built
 # for here, so it builds everything anew, into a folder of its own.
 ROCK ?= runnel
 C_OF_runnel      = core.so $(patsubst $(BUILD)/runnel/%,%,$(HTTPD_MODULE) $(MONITOR_MODULE))

@@ -1,4 +1,4 @@
--- Builds from the directory that it is in: luarocks --lua-version 5.4 make runnel-scm-1.rockspec. The Makefile finds the
+-- Builds from the directory that it is in: luarocks --lua-version 5.4 make. The Makefile finds the
 -- files.
 rockspec_format = "3.0"
 package = "runnel"

@@ -1,9 +1,9 @@
 -- Checks a list of web pages, N at a time, and prints the results as a table. Needs luv and libcurl.
 --
 --     lua5.4 examples/httpcheck.lua [-n N] [-t MS] [-r RETRIES] [URL...]
---     printf 'http://localhost/\nhttp://localhost:8080/health\n' | lua5.4 examples/httpcheck.lua -n 20
+--     lua5.4 examples/httpcheck.lua -n 20 < examples/urls.txt
 --
--- Without arguments it reads URLs from standard input, one a line. Each attempt may take MS milliseconds, by default
+-- Without URLs as arguments it reads them from standard input, one a line. Each attempt may take MS milliseconds, by default
 -- 5000. An attempt that fails, or gets a status of 500 or more, is repeated up to RETRIES times, by default 2, after
 -- 100 ms, 200 ms and so on. Redirects are not followed. The exit status is 1 if a page could not be fetched, or has a
 -- status of 400 or more.
@@ -11,6 +11,7 @@
 local rn = require "runnel"
 local http = require "runnel.http"
 local uv = require "runnel.uv"
+local luv = require "luv"
 
 local BACKOFF = 100 -- ms before the first retry; doubles with each retry
 
@@ -19,7 +20,8 @@ usage: lua5.4 examples/httpcheck.lua [-n N] [-t MS] [-r RETRIES] [URL...]
   N: pages at a time, a whole number from 1; 10 by default
   MS: how long an attempt may take; 5000 by default
   RETRIES: attempts after the first, a whole number from 0; 2 by default
-  URL: as in https://host[:port]/path; without arguments, URLs are read from standard input
+  URL: as in https://host[:port]/path; without URLs, they are read from a file or a pipe, one a line:
+    lua5.4 examples/httpcheck.lua < examples/urls.txt
 ]]
 if arg[1] == "--help" then
   io.write(USAGE)
@@ -63,11 +65,13 @@ end
 local n, ms, retries = math.tointeger(options["-n"]), options["-t"], math.tointeger(options["-r"])
 if not n or n < 1 or not (ms > 0 and ms < math.huge) or not retries or retries < 0 then usage() end
 
+if #urls == 0 and luv.guess_handle(0) == "tty" then usage() end -- nobody types a list of URLs
+
 local source = #urls > 0 and rn.to_chan(urls) or uv.lines(0)
 local wanted = rn.pipe(source, rn.chan(1, rn.xf.filter(function(line) return line:find "%S" end)))
 local rows = rn.pmap(n, function(url) return check(url, ms, retries) end, wanted)
 local interrupted = uv.signal("int", "term")
-local status = 0
+local status, checked = 0, 0
 
 print(("%-6s  %8s  %8s  %5s  %s"):format("status", "ms", "bytes", "tries", "URL"))
 while true do
@@ -78,11 +82,16 @@ while true do
   elseif not row then
     break
   end
+  checked = checked + 1
   local page = row.page or { status = "-" }
   local bytes = row.page and #page.body or "-"
   if not row.page or page.status >= 400 then status = 1 end
   print(("%-6s  %8.0f  %8s  %5d  %s%s"):format(page.status, row.ms, bytes, row.tries, row.url,
     row.err and ": " .. tostring(row.err) or ""))
   io.stdout:flush()
+end
+if checked == 0 and status == 0 then
+  io.stderr:write "httpcheck: standard input has no URL\n"
+  usage()
 end
 os.exit(status, true)

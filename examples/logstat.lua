@@ -7,7 +7,7 @@
 --
 -- Counts requests and bytes by status, or by the field given with --by; with --status, only those whose status begins
 -- with PREFIX. Prints the N most frequent entries (10 by default) at the end, and its progress to stderr every second.
--- Without FILE it reads standard input. Reading a line blocks the whole program, the ticker included.
+-- Without FILE it reads standard input, if that is no terminal. Reading a line blocks the whole program, the ticker included.
 --
 -- A flow reads lines, parses them, and counts; another go block prints the progress. With --threads, K threads (one for
 -- each processor by default) count the requests of whole pieces of the file, and the flow adds up what they have
@@ -34,6 +34,8 @@ usage: lua5.4 examples/logstat.lua [--by address|method|path|status] [--status P
   PREFIX: count only requests whose status begins with it
   N: how many entries to print, a whole number from 1; 10 by default
   K: how many threads to use, a whole number from 1; by default one for each processor
+  FILE: a log; without it, a file or a pipe as standard input is read. examples/access.log is a sample:
+    lua5.4 examples/logstat.lua --by path examples/access.log
 ]=]
 if arg[1] == "--help" then
   io.write(USAGE)
@@ -155,6 +157,8 @@ if not FIELDS[options.by] or not options.status:find "^%d*$" or math.min(options
   usage()
 end
 
+if not name and os.execute "test -t 0" then usage() end -- nobody types a log
+
 local file, err = io.stdin, nil
 if name then file, err = io.open(name) end
 if not file then fail(err) end
@@ -169,3 +173,6 @@ for rank, entry in ipairs(ranking(counts)) do
   print(("%-32s %8d %12d"):format(entry.key, entry.requests, entry.bytes))
 end
 io.stderr:write(("%d requests; %d lines skipped\n"):format(counts.total, counts.skipped))
+if not name and counts.total + counts.skipped == 0 then
+  io.stderr:write "logstat: standard input is empty; try lua5.4 examples/logstat.lua examples/access.log\n"
+end

@@ -2,7 +2,7 @@
 --
 --     lua5.4 examples/pipeline.lua [--ms MS] [--log] [ordered | unordered] [N...]
 --
--- By default each job takes 100 ms, in both variants, for n from 1 to 8. --log prints the start and end of each job.
+-- By default each job takes 100 ms, in both variants, for n from 1 to 8: 8 s in all. --log prints the start and end of each job.
 --
 -- core.async's pipeline-async runs n + 2 jobs at once, as described in the article "Clojure's core.async pipeline-async
 -- off-by-two error explained": 10 jobs of 1000 ms take 4 s with n = 1 and 2 s with n = 3. Here they take 10 s and 4 s:
@@ -86,12 +86,18 @@ while arg[i] do
   i = i + 1
 end
 if #variants == 0 then variants = { "ordered", "unordered" } end
+local slow_ns = #ns > 0 and ns or { 3 } -- of the second table
+if #ns == 0 then ns = { 1, 2, 3, 4, 5, 6, 7, 8 } end
+
+local total = 0
+for _, n in ipairs(ns) do total = total + math.ceil(JOBS / n) end
+for _, n in ipairs(slow_ns) do total = total + expected_slow(n) end
 
 io.stdout:setvbuf "line"
-print(("%d jobs of %g ms each\n"):format(JOBS, ms))
+print(("%d jobs of %g ms each; this program takes about %.1f s\n"):format(JOBS, ms, total * #variants * ms / 1000))
 print "variant      n  peak  elapsed ms  expected"
 for _, variant in ipairs(variants) do
-  for _, n in ipairs(#ns > 0 and ns or { 1, 2, 3, 4, 5, 6, 7, 8 }) do
+  for _, n in ipairs(ns) do
     local peak, _, elapsed = run(variant, n, function() return ms end)
     print(("%-10s %3d  %4d  %10.0f  %8g"):format(variant, n, peak, elapsed, math.ceil(JOBS / n) * ms))
   end
@@ -100,7 +106,7 @@ end
 print(("\nthe first job takes %g ms\n"):format(SLOW * ms))
 print "variant      n  peak  elapsed ms  expected  first result ms"
 for _, variant in ipairs(variants) do
-  for _, n in ipairs(#ns > 0 and ns or { 3 }) do
+  for _, n in ipairs(slow_ns) do
     local peak, first, elapsed = run(variant, n, function(job) return job == 1 and SLOW * ms or ms end)
     local expected = expected_slow(n) * ms
     print(("%-10s %3d  %4d  %10.0f  %8g  %15.0f"):format(variant, n, peak, elapsed, expected, first))

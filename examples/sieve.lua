@@ -10,10 +10,10 @@ if arg[1] == "--help" then
   os.exit()
 end
 
--- 2, 3, 4, ... for ever.
-local function numbers()
+-- 2, 3, 4, ... for ever. The go block is one of the scope's.
+local function numbers(scope)
   local out = rn.chan()
-  rn.go(function()
+  scope:go(function()
     local i = 2
     while out:put(i) do i = i + 1 end
   end)
@@ -21,9 +21,9 @@ local function numbers()
 end
 
 -- The values of `from` that are not multiples of `prime`.
-local function sift(from, prime)
+local function sift(scope, from, prime)
   local out = rn.chan()
-  rn.go(function()
+  scope:go(function()
     for i in from do
       if i % prime ~= 0 then out:put(i) end
     end
@@ -37,9 +37,12 @@ if not n or n < 1 or arg[2] then
   os.exit(2)
 end
 
-local sieve = numbers()
-for _ = 1, n do
-  local prime = sieve:take() -- the first that passes all sieves is the next prime
-  print(prime)
-  sieve = sift(sieve, prime)
-end
+rn.scope(function(scope)
+  local sieve = numbers(scope)
+  for _ = 1, n do
+    local prime = sieve:take() -- the first that passes all sieves is the next prime
+    print(prime)
+    sieve = sift(scope, sieve, prime)
+  end
+  scope:cancel() -- none of the go blocks would end by itself
+end)

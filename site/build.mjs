@@ -1,6 +1,7 @@
 // build.mjs WORK OUT INDEX: writes the site to OUT. WORK has the module (runnel.js, runnel.wasm, modules.txt, worlds.txt) and
 // the packages of npm; INDEX is what scripts/search_index.lua has written. SITE_URL is the address that the site will have,
-// if it is known. Fails if a link leads nowhere.
+// and SOURCE_URL what comes before the path of a file of the sources where it is edited, if they are known; SOURCES is the
+// archive of the sources. Fails if a link leads nowhere.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,7 +11,6 @@ import { chartHtml } from "./charts.mjs";
 import { compress } from "./compress.mjs";
 import { FRONT, frontHtml } from "./front.mjs";
 import { convert as convertWith } from "./markdown.mjs";
-import { reference } from "./reference.mjs";
 import { template } from "./template.mjs";
 import { escape, luaHtml } from "./lua_html.mjs";
 import { drawing } from "./pictures.mjs";
@@ -47,7 +47,7 @@ const git = (...args) => {
 const markdown = (folder) => readdirSync(folder).filter((f) => f.endsWith(".md")).sort().map((f) => path.posix.join(folder, f));
 const manual = [...readFileSync("docs/manual/README.md", "utf8").matchAll(/^\| \[[^\]]*\]\(([\w-]+\.md)\)/gm)].map((m) => `docs/manual/${m[1]}`);
 const FIRST = ["docs/tutorial.md", "docs/why.md", "docs/recipes.md", "docs/flow.md", "docs/testing.md", "docs/from-go.md", "docs/from-core-async.md"];
-const LAST = ["docs/guarantees.md", "docs/machines.md", "docs/performance.md", "docs/embedding.md", "docs/sandboxes.md", "docs/architecture.md",
+const LAST = ["docs/guarantees.md", "docs/machines.md", "docs/deploy.md", "docs/performance.md", "docs/embedding.md", "docs/sandboxes.md", "docs/architecture.md", "docs/costs.md",
   "CONTRIBUTING.md", "CHANGELOG.md"];
 const all = markdown("docs");
 const MANUAL = ["docs/manual/README.md", ...manual, ...markdown("docs/manual").filter((f) => !manual.includes(f) && !f.endsWith("/README.md"))];
@@ -77,7 +77,6 @@ const resolver = (file, url) => (href, alt) => {
     links.push({ from: file, target: urlOf(target), id });
     return (to ? up + urlOf(target) : "") + (id ? "#" + id : "");
   }
-  if (target.startsWith("docs/reference")) return up + target.replace(/^docs\/reference/, "reference") + (target.endsWith(".html") ? "" : "/index.html");
   if (!existsSync(target)) {
     broken.push(`${file}: there is no ${href}`);
     return "#";
@@ -100,12 +99,12 @@ function sourcePage(target) {
     const entries = readdirSync(target).sort().map((name) => path.posix.join(target, name));
     entries.forEach((entry) => sources.add(entry));
     const list = entries.map((entry) => `<li><a href="${up}${sourceUrl(entry)}">${escape(path.posix.basename(entry))}</a></li>`);
-    return { url, title: target + "/", html: `<h1>${escape(target)}/</h1>\n<ul>${list.join("\n")}</ul>` };
+    return { url, title: target + "/", source: target, html: `<h1>${escape(target)}/</h1>\n<ul>${list.join("\n")}</ul>` };
   }
   const text = readFileSync(target, "utf8"), isLua = target.endsWith(".lua");
   const shown = text.length > 200000 ? text.slice(0, 200000) + "\n... (the file goes on)" : text;
   const open = isLua && text.length < 8000 ? `<p class="bar"><a class="open" href="${up}playground/index.html#code=${pack(text)}">open in the playground</a></p>` : "";
-  return { url, title: target, html: `<h1>${escape(target)}</h1>\n<div class="snippet"><pre><code>${isLua ? luaHtml(shown) : escape(shown)}</code></pre>${open}</div>` };
+  return { url, title: target, source: target, html: `<h1>${escape(target)}</h1>\n<div class="snippet"><pre><code>${isLua ? luaHtml(shown) : escape(shown)}</code></pre>${open}</div>` };
 }
 
 // ---- the tour ----
@@ -144,28 +143,30 @@ const docs = new Map([...known].map((file) => {
 }));
 const pictureOf = await drawing(WORK);
 const [tour, programs] = await Promise.all([Promise.all(steps.map(tourPage)), examples()]);
-const playground = { url: "playground/index.html", title: "Playground", wide: true,
+const playground = { url: "playground/index.html", title: "Playground", wide: true, source: "site/examples",
   html: workbench({ kind: "playground", name: "playground.lua", up: "../", programs, before: "<h1>Playground</h1>" }) };
-const refs = existsSync("docs/reference/index.html") ? reference("docs/reference") : [];
-if (!refs.length) broken.push("docs/reference: `make docs` has not written it");
 
 const readme = docs.get("README.md");
 const toPage = { tour: "tour/01.html", playground: "playground/index.html" };
+sources.add("LICENSE");
 const top = frontHtml({ ...await pictureOf(FRONT.program, FRONT.name), measured: readFileSync("docs/performance.md", "utf8"),
+  archive: path.basename(process.env.SOURCES),
   link: (to) => toPage[to] || resolver("README.md", "index.html")(to) });
 Object.assign(readme, { title: "runnel", description: FRONT.description, before: top, scripts: ["site.js", "front.js"], runs: true });
 const group = (list) => list.map((file) => docs.get(file));
 const menu = [
   { title: "Start", pages: [readme, { ...tour[0], title: "Tour" }, playground, ...group(files.start)] },
   { title: "Manual", pages: group(files.manual) },
-  { title: "More", pages: [...group(files.more), refs[0]].filter(Boolean) },
+  { title: "More", pages: group(files.more) },
 ];
-const order = [readme, ...tour, playground, ...group(files.start), ...group(files.manual), ...group(files.more), ...refs];
+const order = [readme, ...tour, playground, ...group(files.start), ...group(files.manual), ...group(files.more)];
 const dirty = git("status", "--porcelain", "--untracked-files=no") ? " with changes" : "";
 const commit = git("rev-parse", "--short=12", "HEAD");
 const site = {
   menu,
   root: (process.env.SITE_URL || "").replace(/\/*$/, process.env.SITE_URL ? "/" : ""),
+  edit: (process.env.SOURCE_URL || "").replace(/\/*$/, process.env.SOURCE_URL ? "/" : ""),
+  sources: process.env.SOURCES && path.basename(process.env.SOURCES),
   release: `${process.env.RUNNEL_VERSION || ""}, ${commit ? `commit ${commit}${dirty}` : "not built from a commit"}`,
   previous: (page) => order[order.findIndex((p) => p.url === page.url) - 1],
   next: (page) => { const at = order.findIndex((p) => p.url === page.url); return at < 0 ? undefined : order[at + 1]; },
@@ -173,7 +174,6 @@ const site = {
 
 for (const page of docs.values()) write(page.url, template(page, site));
 for (const page of [...tour, playground]) write(page.url, workbenchPage(page, site));
-for (const page of refs) write(page.url, template(page, site));
 const done = new Set();
 while (done.size < sources.size) { // a folder adds more
   for (const target of sources) {
@@ -184,7 +184,8 @@ while (done.size < sources.size) { // a folder adds more
   }
 }
 for (const picture of pictures) copy(picture, picture);
-const pages = new Map([...docs.values(), ...refs].map((page) => [page.url, page]));
+copy(process.env.SOURCES, site.sources);
+const pages = new Map([...docs.values()].map((page) => [page.url, page]));
 for (const { from, target, id } of links) {
   if (id && !pages.get(target).ids.has(id)) broken.push(`${from}: ${target} has no #${id}`);
 }

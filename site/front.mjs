@@ -20,7 +20,7 @@ const INSTALL = [
   ["Debian, Ubuntu", "sudo apt install gcc libc6-dev make lua5.4 liblua5.4-dev libedit-dev && make && sudo make install"],
   ["Fedora", "sudo dnf install gcc make lua lua-devel libedit-devel && make LUA=lua && sudo make LUA=lua install"],
   ["macOS", "brew install lua@5.4 libedit && make && sudo make install"],
-  ["LuaRocks", "luarocks --lua-version 5.4 make runnel-scm-1.rockspec"],
+  ["LuaRocks", "luarocks --lua-version 5.4 make"],
 ];
 
 const DOORS = [
@@ -38,6 +38,16 @@ const FIGURES = [
   ["spawn + take (ns)", (ns) => `${Math.round(ns)} ns`, "to start a go block and take its result", "ns"],
   ["a parked go block (bytes)", (bytes) => `${(bytes / 1000).toFixed(1)} KB`, "for a go block that waits: 100,000 fit into 130 MB", "bytes"],
 ];
+
+// On what the figures were measured, and what: the lines above the first table of docs/performance.md.
+function measuredOn(text) {
+  const [, machine, list] = /^Measured on (.*?), cc .*\n\n((?:- .*\n)+)/m.exec(text) || [];
+  if (!list) throw new Error("docs/performance.md does not say on what it was measured");
+  const versions = new Map(list.trim().split("\n").map((line) => /^- ([^:]+): (.*)$/.exec(line).slice(1)));
+  const named = rowOf(text, FIGURES[0][0]).map(([peer]) => peer);
+  const of = (peer) => [...versions].find(([name]) => name === peer)?.[1].replace(/-\d+-g[0-9a-f]+/, "").replace(/^go(?=\d)/, "").replace(", GOMAXPROCS=1", "");
+  return `on ${machine}: ${named.map((peer) => (of(peer) ? `${peer} (${of(peer).replace("this tree, ", "")})` : peer)).join(", ")}`;
+}
 
 // The values of a row of the table: [[peer, value]]
 function rowOf(text, label) {
@@ -57,12 +67,13 @@ function figureHtml(text, [label, words, what, unit]) {
 <table class="bars"><caption class="hidden">${unit}, less is better</caption>${bars.join("\n")}</table></figure>`;
 }
 
-// The HTML. `picture` is the program's graph with its `places` (pages/picture.js); link(path) gives the address of a page.
-export function frontHtml({ picture, places, shape, link, measured }) {
+// The HTML. `picture` is the program's graph with its `places` (pages/picture.js); link(path) gives the address of a page;
+// `measured` is the text of docs/performance.md; `archive` is the name of the sources' archive.
+export function frontHtml({ picture, places, shape, link, measured, archive }) {
   const { name, program, title } = FRONT;
   const open = `${link("playground")}#code=${pack(program)}`;
   return `<div class="front">
-<section class="hero">
+<section class="hero" aria-label="what runnel is">
 <h1>${title}</h1>
 <ul class="promises">${LINES.map(([what, more]) => `<li><b>${what}</b> ${more}</li>`).join("\n")}</ul>
 <p class="calls"><a class="button main" href="${link("tour")}">Take the tour</a> <a class="button" href="#get">Install</a></p>
@@ -70,26 +81,26 @@ export function frontHtml({ picture, places, shape, link, measured }) {
 <section id="live" class="live" data-name="${name}" aria-label="a program that runs as you type">
 <div class="panel code"><h2>Change it: it runs as you type</h2>${editorHtml(program)}</div>
 <div class="panel drawn"><h2>What it does now</h2><div id="picture">${picture}</div></div>
-<div class="panel printed"><h2>What it prints</h2><pre id="output" class="output" tabindex="0" aria-label="the output"></pre></div>
+<div class="panel printed"><h2>What it prints</h2><pre id="output" class="output" tabindex="0" role="region" aria-label="the output"></pre></div>
 <p class="bar"><button id="run">run again</button> <a class="button" href="${open}">open in the playground</a>
 <span id="state" role="status"></span></p>
 <script type="application/json" id="places">${JSON.stringify({ shape, places }).replaceAll("<", "\\u003c")}</script>
 </section>
-<section id="get" class="get">
+<section id="get" class="get" aria-label="install">
 <h2>Install</h2>
-<p>In a clone of the repository, one line:</p>
+<p>In the <a href="${archive}">sources</a> (<code>tar xzf ${archive}</code>, then <code>cd ${archive.replace(".tar.gz", "")}</code>), one line:</p>
 <dl>${INSTALL.map(([system, line]) => `<div><dt>${system}</dt><dd><pre><code>${escape(line)}</code></pre><button class="copy">copy</button></dd></div>`)
     .join("\n")}</dl>
 <p class="note">Tested on Debian 12, 13 and unstable; not yet on Fedora and macOS. For Lua 5.5 add <code>LUA=lua5.5</code> to
 each make. <code>make deb</code> makes Debian's packages. HTTP, TLS, NATS and SQLite need a library each: <a href="#install">more about installing</a>.</p>
 </section>
-<section class="figures">
+<section class="figures" aria-label="what it costs">
 <h2>What it costs</h2>
 <div>${FIGURES.map((figure) => figureHtml(measured, figure)).join("\n")}</div>
-<p class="note">In ns of CPU time and in bytes, the same programs on the same machine. <a href="${link("docs/performance.md")}">All figures, and how
+<p class="note">In ns of CPU time and in bytes, the same programs, in turn, ${escape(measuredOn(measured))}. <a href="${link("docs/performance.md")}">All figures, and how
 they were measured</a>.</p>
 </section>
-<section class="doors">
+<section class="doors" aria-label="where to begin">
 <h2>Where do you want to begin?</h2>
 <div>${DOORS.map(([what, to, more, code]) => `<a class="door" href="${link(to)}"><h3>${what}</h3><p>${more}</p><code>${luaHtml(code)}</code></a>`)
     .join("\n")}</div>

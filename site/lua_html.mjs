@@ -31,6 +31,7 @@ export function linesHtml(code) {
 // An editor with a program in it (pages/editor.js).
 export function editorHtml(code) {
   return `<div id="editor" class="editor"><pre aria-hidden="true"><code>${linesHtml(code)}</code></pre>
-<textarea aria-label="the program" title="Tab indents, Escape leaves the editor" wrap="off" spellcheck="false" autocapitalize="off" autocomplete="off" autocorrect="off">
-${escape(code)}</textarea></div>`;
+<textarea aria-label="the program" aria-describedby="leaving" wrap="off" spellcheck="false" autocapitalize="off" autocomplete="off" autocorrect="off">
+${escape(code)}</textarea>
+<p id="leaving" class="leaving">Tab indents; Esc, then Tab: leaves the editor</p></div>`;
 }

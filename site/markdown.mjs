@@ -8,6 +8,11 @@ import { expectedOf, standalone, whyNot } from "./snippets.mjs";
 const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(amp|lt|gt|quot|#39);/g, (_, c) =>
   ({ amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" })[c]);
 
+// Code in a text: a name that a browser would break, as at "-", is one word, if it fits into a line of a phone.
+const NAME = /[^\s<>]*[-/?![\]{}|][^\s<>]*/g, LONGEST = 32;
+const codeHtml = (code) => `<code>${escape(code).replace(NAME, (name) =>
+  (name.length < 2 || plain(name).length > LONGEST ? name : `<span class="name">${name}</span>`))}</code>`;
+
 // A text's beginning, of at most 160 letters.
 const beginning = (text) => (text.length <= 160 ? text : text.slice(0, 157).replace(/\s+\S*$/, "") + "...").replace(/\s+/g, " ");
 
@@ -20,6 +25,9 @@ function snippetHtml(snippet, up) {
   const data = why ? "" : ` data-run data-name="${escape(name)}" data-line="${line}"${expected.length ? ` data-expected="${escape(JSON.stringify(expected))}"` : ""}`;
   return `<div class="snippet"${data}><pre><code>${luaHtml(code)}</code></pre>${bar}</div>\n`;
 }
+
+// The lists of this page are names of specs, which few readers want to see: each is shown when it is asked for.
+const folded = (file) => file === "docs/guarantees.md";
 
 // Converts a file with marked's class Marked. `resolve(href)` gives the address in the site of a link or picture, or
 // { html } of what stands for it; `from` is the title of the first section that is wanted. The result has title, html, ids,
@@ -58,21 +66,28 @@ export function convert(Marked, file, up, resolve, from) {
       page.snippets.push(snippet);
       return snippetHtml(snippet, up);
     },
+    codespan({ text: code }) { return codeHtml(code); },
     paragraph({ tokens: inner }) {
       const html = this.parser.parseInline(inner);
       note(plain(html));
       page.description ||= beginning(plain(html));
       return html.startsWith("<div") ? html : `<p>${html}</p>\n`;
     },
+    list(token) {
+      if (!folded(file)) return false;
+      const items = token.items.map((item) => this.listitem(item)).join("");
+      return `<details><summary>${token.items.length} ${token.items.length === 1 ? "test" : "tests"}</summary>\n<ul>\n${items}</ul></details>\n`;
+    },
     listitem(item) {
-      note(plain(item.text));
+      if (!folded(file)) note(plain(item.text)); // the search finds promises, not names of specs
       return false;
     },
     table(token) {
       note(token.rows.map((row) => row.map((c) => plain(c.text)).join(" ")).join(" "));
-      const cells = (row, tag) => `<tr>${row.map((c) => `<${tag}${c.align ? ` class="${c.align}"` : ""}>${
-        this.parser.parseInline(c.tokens)}</${tag}>`).join("")}</tr>\n`;
-      const header = token.header.some((c) => c.text) ? cells(token.header, "th") : "";
+      const cell = (c, tag) => `<${tag}${c.align ? ` class="${c.align}"` : ""}>${this.parser.parseInline(c.tokens)}</${tag}>`;
+      const cells = (row, tag) => `<tr>${row.map((c) => cell(c, tag)).join("")}</tr>\n`;
+      const header = token.header.some((c) => c.text) // a header without a text is none
+        ? `<tr>${token.header.map((c) => cell(c, c.text ? "th" : "td")).join("")}</tr>\n` : "";
       return `<div class="table"><table>${header}${token.rows.map((row) => cells(row, "td")).join("")}</table></div>\n`;
     },
     link({ href, tokens: inner }) {

@@ -9,21 +9,24 @@ SITE_WORK = build/site-work
 .PHONY: site run-site check-site
 site: ## write the documentation, with snippets that run in the browser, into build/site
 	$(SETUP) site
-	+@$(MAKE) --no-print-directory docs
+	+@$(MAKE) --no-print-directory dist
 	@scripts/debian_source liblua5.4-dev $(SITE_WORK)/lua
 	@site/packages $(SITE_WORK)
 	$(THEN) run-site
 run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.txt $(DOC_INDEX)
-	@RUNNEL_VERSION='$(VERSION)' SITE_URL='$(SITE_URL)' node site/build.mjs $(SITE_WORK) $(SITE) $(DOC_INDEX)
+	@RUNNEL_VERSION='$(VERSION)' SITE_URL='$(SITE_URL)' SOURCE_URL='$(SOURCE_URL)' SOURCES='$(DIST).tar.gz' \
+	  node site/build.mjs $(SITE_WORK) $(SITE) $(DOC_INDEX)
 
 # ---- the module: Lua and the core in WebAssembly ----
 
 # What a page has no use for, or cannot do. csrc/site/runnel.site.lua says so when a program asks for it.
 WASM_OTHERS    = host/runtime/inspect monitor/feed monitor/summary monitor/text monitor/view
-# What csrc/site/main.c does in its own way, what only C modules and C programs use, and threads.
-WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task lua/internal/packing lua/internal/pool \
-                 lua/internal/lua_profile lua/state/lua_thread profile/profile profile/profile_state \
-                 profile/profile_timer profile/profile_tree profile/profile_waits
+# What csrc/site/main.c does in its own way; what only C modules and C programs use; threads, profiles and processes; and
+# the allocator: WebAssembly cannot reserve memory without taking it, and lua/state/spans.h would take 256 MB.
+WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task \
+                 $(addprefix lua/internal/,lua_ending lua_profile lua_resolver packing pool spawn) \
+                 $(addprefix lua/state/,allocator lua_thread spans) port/resolver \
+                 $(addprefix profile/,profile profile_blocked profile_state profile_timer profile_tree profile_waits)
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/source/src/l*.c))))
@@ -34,7 +37,7 @@ WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls intern
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES)))
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
 WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefix rn/,alt pipe pipeline reduce) \
-                 $(addprefix internal/,check ends entries errors/deadlock errors/reports guard jobs short))
+                 $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports guard jobs short))
 # Simulated worlds, and runnel.uv on top of them. A program that uses them loads worlds.txt.
 WASM_STORY     = internal/sim/explore_world_story
 WASM_NO_WORLD  = internal/uv/real sim/database sim/http sim/upgrade sim/nats sim/nats/% sim/remove

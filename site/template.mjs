@@ -1,14 +1,12 @@
 // template.mjs: what surrounds the contents of each page.
 import { escape } from "./lua_html.mjs";
 
-const REFERENCE = "reference/index.html"; // stands in the menu for all of its pages
-
 // The theme that the reader has chosen (pages/site.js), before anything is shown.
 const THEME = 'try{const t=localStorage.getItem("theme");if(t)document.documentElement.dataset.theme=t}catch{}';
 
 // The address of a page, from one that is `up` ("", "../", ...) from the site's top.
 const menuHtml = (menu, here, up) => menu.map(({ title, pages }) => `<h2>${escape(title)}</h2>\n${pages.map((page) =>
-  `<a${page.url === here.url || (page.url === REFERENCE && here.url.startsWith("reference/")) ? ' class="here" aria-current="page"' : ""} href="${up}${page.url}">${escape(page.title)}</a>`)
+  `<a${page.url === here.url ? ' class="here" aria-current="page"' : ""} href="${up}${page.url}">${escape(page.title)}</a>`)
   .join("\n")}`).join("\n");
 
 function step(page, up, kind, word) {
@@ -30,9 +28,22 @@ ${Object.entries(og).map(([key, value]) => `<meta property="og:${key}" content="
 <meta name="twitter:card" content="summary_large_image">`;
 }
 
-// page: { url, title, html, description?, before?, headings?, wide?, scripts?, runs? }, where `before` is HTML above the
-// columns, and `runs` says that a program runs at once. site: { menu, release, root, previous(page), next(page) }, where
-// `root` is the site's address, or "" if that is not known.
+// What each page says of itself: which file of the sources it is made from, the version, what has changed, the licence and the
+// sources.
+function footer(page, up, { release, edit, sources }) {
+  const file = page.source && `<code>${escape(page.source)}</code>`;
+  const own = !file ? "" : edit ? `<p><a href="${escape(edit + page.source)}">Edit this page</a>: ${file}</p>\n`
+    : `<p>Edit this page: ${file} in the sources</p>\n`;
+  return `<footer>
+${own}<p>runnel ${escape(release)} · <a href="${up}CHANGELOG.html">changelog</a> · <a href="${up}source/LICENSE.html">MIT licence</a> ·
+<a href="${sources.replace(/^(?![a-z]+:)/, up)}">sources</a></p>
+</footer>`;
+}
+
+// page: { url, title, html, source?, description?, before?, headings?, wide?, scripts?, runs? }, where `source` is the file
+// that it is made from, `before` is HTML above the columns, and `runs` says that a program runs at once. site: { menu,
+// release, root, edit, sources, previous(page), next(page) }, where `root` is the site's address, and `edit` what comes
+// before the path of a file to edit it, or "" if that is not known; `sources` is the address of the sources.
 export function template(page, site) {
   const up = "../".repeat(page.url.split("/").length - 1);
   const scripts = page.scripts || ["site.js"];
@@ -70,7 +81,7 @@ ${menuHtml(site.menu, page, up)}
 <main id="main">
 ${page.html}
 <nav class="steps" aria-label="previous and next page">${step(previous, up, "prev", "previous")}${step(next, up, "next", "next")}</nav>
-<footer>runnel ${escape(site.release)}</footer>
+${footer(page, up, site)}
 </main>
 ${page.wide ? "" : contents(page.headings || [])}
 </div>

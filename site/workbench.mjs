@@ -23,11 +23,11 @@ ${editorHtml(code)}
 </section>
 <section class="printed">
 <p class="bar">Output <span id="state" role="status"></span></p>
-<pre id="output" class="output" tabindex="0" aria-label="the output"></pre>
+<pre id="output" class="output" tabindex="0" role="log" aria-label="the output"></pre>
 </section>
 <div class="seen">
 <iframe id="monitor" data-src="${up}monitor/page.html" title="the monitor: what the program does"></iframe>
-<div id="preview">${picture}</div>
+<div id="preview" tabindex="0" role="group" aria-label="what the program will be">${picture}</div>
 </div>
 ${programs.map(program).join("\n")}
 </div>`;

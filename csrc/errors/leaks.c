@@ -108,6 +108,28 @@ static void take_off_present(lua_State *L, const Sched *S, int numbers) {
   }
 }
 
+/* Waiting go blocks that leaks_count visits: a millisecond. */
+enum { MOST_VISITED = 20000 };
+
+int64_t leaks_count(lua_State *L, const Sched *S) {
+  if (root_count(S) - S->roots.strong > MOST_VISITED) return -1;
+  int64_t total = 0;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &leaks_key);
+  for (lua_Integer i = (lua_Integer)lua_rawlen(L, -1); i > 0; i--) {
+    lua_rawgeti(L, -1, i);
+    total += lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  if (total == 0) return 0; /* no go block waits for long */
+  for (uint32_t i = S->roots.strong + 1; i <= root_count(S); i++) {
+    const Go *go = root_push_at(L, i);
+    if (go && go->alt.flags & ALT_WEAK && go->alt.nresults) total--;
+    lua_pop(L, 1);
+  }
+  return total;
+}
+
 static void set_part(lua_State *L, const char *name, const char *begin, const char *end) {
   lua_pushlstring(L, begin, (size_t)(end - begin));
   lua_setfield(L, -2, name);

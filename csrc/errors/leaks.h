@@ -13,6 +13,9 @@
    which are texts ("app.lua:3", "app.lua:5", "take"), and `example`, the first wait there. May raise. */
 void leaks_push(lua_State *L, Sched *S);
 
+/* How many go blocks were collected. -1 if so many wait that to count would stall the program. Allocates nothing. */
+int64_t leaks_count(lua_State *L, const Sched *S);
+
 /* Sets up the counting; the scheduler's userdata is at SCHED_SELF. */
 void leaks_open(lua_State *L);
 

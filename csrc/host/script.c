@@ -24,9 +24,30 @@ static void push_function(lua_State *L, const char *module, const char *name) {
   lua_getfield(L, -1, name);
 }
 
+/* Protected: (two C strings) */
+static int tell_monitor(lua_State *L) {
+  const char *how = lua_touserdata(L, 1), *text = lua_touserdata(L, 2);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "runnel.monitor.core") != LUA_TTABLE) return 0;
+  push_function(L, "runnel.host.monitor", "ending");
+  lua_pushfstring(L, "%s%s", how, text ? text : "");
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+/* Pages of a monitor show what has ended the program. */
+static void ends_by(lua_State *L, const char *how, const char *text) {
+  if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  lua_pushcfunction(L, tell_monitor);
+  lua_pushlightuserdata(L, (void *)how);
+  lua_pushlightuserdata(L, (void *)text);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
+}
+
 /* Returns true if `status` is LUA_OK. Otherwise pops the message on top of L and writes it. */
 static bool succeeded(lua_State *L, const Options *o, int status) {
   if (status == LUA_OK) return true;
+  ends_by(L, "the program has ended with an error: ", lua_tostring(L, -1));
   core_report_unhandled(L); /* earlier errors, which may be the cause */
   call_complain(o->program, lua_tostring(L, -1));
   lua_pop(L, 1);
@@ -190,11 +211,15 @@ static bool all_handled(lua_State *L) {
 
 bool script_drain(lua_State *L, const Options *o) {
   if (!core_sched()) return true;
-  if (o->no_drain) return all_handled(L);
+  if (o->no_drain) {
+    ends_by(L, "the program has ended by itself", NULL);
+    return all_handled(L);
+  }
   lua_pushcfunction(L, drain);
   if (!succeeded(L, o, call_run(L, 0, 1))) return false;
   const char *text = o->deadlock == DEADLOCK_IGNORE ? NULL : lua_tostring(L, -1);
   if (text) call_complain(o->program, text);
+  ends_by(L, text ? "the program has ended: " : "the program has ended by itself", text);
   bool fails = text && o->deadlock == DEADLOCK_ERROR;
   lua_pop(L, 1);
   return all_handled(L) && !fails;

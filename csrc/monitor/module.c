@@ -1,4 +1,5 @@
 /* module.c: runnel.monitor.core, the C module of lua/runnel/monitor.lua: starts and stops the server. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "monitor/server.h"
@@ -45,8 +46,17 @@ static int start(lua_State *L) {
   return 2;
 }
 
-/* stop(server): ends the pages' streams, the thread and the server; also at the end of the Lua state. */
+/* why(server, text): what ends the program; pages show it when it has ended. */
+static int why(lua_State *L) {
+  Server *server = (Server *)handle_get(L, 1, SERVER_TYPE);
+  if (server) (void)snprintf(server->why, sizeof server->why, "%s", luaL_checkstring(L, 2));
+  return 0;
+}
+
+/* stop(server[, why]): ends the pages' streams, the thread and the server; also at the end of the Lua state. Pages show
+   `why`. */
 static int stop(lua_State *L) {
+  if (lua_isstring(L, 2)) (void)why(L);
   handle_close(L, 1, SERVER_TYPE);
   return 0;
 }
@@ -106,9 +116,9 @@ static int result(lua_State *L) {
 }
 
 int luaopen_runnel_monitor_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"ask", ask},         {"command", command}, {"filling", filling},
-                                       {"publish", publish}, {"remind", remind},   {"result", result},
-                                       {"start", start},     {"stop", stop},       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"ask", ask},       {"command", command}, {"filling", filling}, {"publish", publish}, {"remind", remind},
+      {"result", result}, {"start", start},     {"stop", stop},       {"why", why},         {NULL, NULL}};
   luaL_checkversion(L);
   handle_open(L, &server_type, (const luaL_Reg[]){{NULL, NULL}});
   luaL_newlib(L, functions);

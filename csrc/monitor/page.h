@@ -14,6 +14,7 @@ typedef struct Page {
   Text message;      /* the message that is sent next */
   uint64_t results;  /* results that it was sent */
   int64_t last_sent; /* when the last message was made, in ns */
+  int64_t turn;      /* the longest turn before the pictures since then, in ns */
   bool ended;        /* its last message has been made */
 } Page;
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "monitor/summary.h"
 #include "monitor/task.h"
 
 /* The least time between two snapshots, as a multiple of the time for filling one: so watching costs at most a
@@ -65,8 +64,8 @@ static void feed_page(Server *server, Page *page, int64_t now) {
   if (!page->feed.begun) summary_hello(to, server->program, server->site.control, (int64_t)getpid());
   add_results(server, page, to);
   int64_t late = desk_late(&server->site.desk, now);
-  bool is_blocked = late && task_waits(server->site.desk.task);
-  summary_add(to, server->site.desk.watch, server->has_view ? &server->view : NULL, now, late, is_blocked);
+  summary_add(to, server->site.desk.watch, server->has_view ? &server->view : NULL, now, late, &server->runs,
+              page->turn, &server->ran);
   feed_write(&page->feed, &server->view, to, budget);
   text_puts(to, "}\n\n");
   if (to->failed) {
@@ -75,6 +74,7 @@ static void feed_page(Server *server, Page *page, int64_t now) {
     return;
   }
   page->last_sent = now;
+  page->turn = 0;
   page_send(page);
 }
 
@@ -102,6 +102,35 @@ static void drop_closed_pages(Server *server) {
     server->site.npages--;
     page_free(page);
   }
+}
+
+/* ---- what runs while the scheduler is late ---- */
+
+/* From when on the scheduler is late, and how often the server then looks, in ms: later, less often. */
+enum { LATE = 20, LOOKS = 8 };
+
+/* Notes what runs, if the scheduler is late. */
+static void look(Server *server, int64_t now) {
+  Desk *desk = &server->site.desk;
+  int64_t late = desk_late(desk, now);
+  if (late < LATE * CLOCK_MS) return;
+  Runner *runs = &server->runs;
+  if (runs->asked != now - late) *runs = (Runner){.asked = now - late, .since = now, .is_blocked = true};
+  runs->last = now;
+  char name[sizeof runs->name];
+  uint32_t id = desk->watch->running(desk->watch, name, sizeof name);
+  if (runs->looks++ == 0) {
+    memcpy(runs->name, name, sizeof name);
+    runs->id = id;
+  }
+  runs->is_mixed = runs->is_mixed || id != runs->id || strcmp(name, runs->name) != 0;
+  runs->is_blocked = runs->is_blocked && task_waits(desk->task);
+}
+
+/* In how many ms to look again; `most` if the scheduler is not asked. */
+static int until_look(Server *server, int64_t now, int most) {
+  int64_t late = desk_late(&server->site.desk, now) / CLOCK_MS, next = LATE + late / LOOKS;
+  return server->site.pages && late > 0 && next < most ? (int)next : most;
 }
 
 /* ---- the thread ---- */
@@ -133,12 +162,14 @@ static void ask_if_due(Server *server, int64_t now) {
   desk_ask(desk, true);
 }
 
-/* Tells the pages that the program has ended, and gives them a moment to read that. */
+/* Tells the pages that the program has ended, and why, and gives them a moment to read that. */
 static void end_pages(Server *server) {
   for (Page *page = server->site.pages; page; page = page->next) {
     if (!page->conn) continue;
     page->ended = true;
-    text_puts(&page->message, "event: ended\ndata: {}\n\n");
+    text_puts(&page->message, "event: ended\ndata: {\"why\":");
+    text_json(&page->message, server->why);
+    text_puts(&page->message, "}\n\n");
     page_send(page);
   }
   int64_t until = clock_ns() + LAST_WORDS * CLOCK_MS;
@@ -153,12 +184,19 @@ static void *run(void *data) {
   Desk *desk = &server->site.desk;
   while (!thread_ends(&desk->thread)) {
     int64_t left = server->site.has_new_page ? 0 : (server->due - clock_ns()) / CLOCK_MS + 1;
-    wait_for_news(server, left < 0 ? 0 : left > server->period ? server->period : (int)left);
+    int most = left < 0 ? 0 : left > server->period ? server->period : (int)left;
+    wait_for_news(server, until_look(server, clock_ns(), most));
     drop_closed_pages(server);
     int64_t now = clock_ns();
+    look(server, now);
     visitors_close_late(&server->site.visitors, now);
     if (!is_sending(server, now) && desk_fetch(desk)) {
       server->has_view = view_make(&server->view, desk->shown);
+      server->ran = server->runs;
+      server->runs = (Runner){0};
+      for (Page *page = server->site.pages; page; page = page->next) {
+        if (page->turn < desk->shown->turn) page->turn = desk->shown->turn;
+      }
       feed_pages(server, now);
     } else if (desk_has_news(desk)) {
       feed_pages(server, now);

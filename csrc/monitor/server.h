@@ -6,7 +6,7 @@
 #include "http/server/engine.h"
 #include "kit/handle.h"
 #include "monitor/http.h"
-#include "monitor/view.h"
+#include "monitor/summary.h"
 
 /* The usual time between two snapshots, in ms. */
 enum { SERVER_PERIOD = 500 };
@@ -18,9 +18,12 @@ typedef struct Server {
   Engine engine;     /* run by the thread */
   char url[96];      /* where the page is, with the token */
   char program[128]; /* the program's name */
+  char why[512];     /* what has ended the program, as far as it is known; set before the thread is ended */
   int period;        /* how often the scheduler is asked for a snapshot, in ms */
   View view;         /* the shown snapshot, as rows */
   bool has_view;     /* there has been a snapshot */
+  Runner runs;       /* what runs while the scheduler is late */
+  Runner ran;        /* what ran before it took the shown snapshot */
   int64_t due;       /* when to ask for the next one */
 } Server;
 

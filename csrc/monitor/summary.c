@@ -20,23 +20,31 @@ void summary_hello(Text *to, const char *program, bool control, int64_t pid) {
   text_puts(to, "},");
 }
 
-/* How long Lua has not served the scheduler, in ms, and what has run then. */
-static void add_busy(Text *to, Watch *watch, int64_t late, bool is_blocked) {
-  add_field(to, "busy", late / CLOCK_MS);
-  if (!late) return;
-  add_field(to, "blocked", is_blocked);
-  char name[256];
-  add_field(to, "runs", watch->running(watch, name, sizeof name));
-  text_puts(to, "\"who\":");
-  text_json(to, name);
+static void add_text(Text *to, const char *name, const char *value) {
+  text_puts(to, "\"");
+  text_puts(to, name);
+  text_puts(to, "\":");
+  text_json(to, value);
   text_puts(to, ",");
 }
 
-void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t late, bool is_blocked) {
+/* How long Lua has not served the scheduler, in ms, and what has run then. */
+static void add_busy(Text *to, int64_t now, int64_t late, const Runner *runs) {
+  add_field(to, "busy", late / CLOCK_MS);
+  if (!late || !runs->looks) return;
+  add_field(to, "blocked", runs->is_blocked);
+  add_text(to, "who", runs->name);
+  if (runs->is_mixed) return;
+  add_field(to, "runs", runs->id);
+  add_field(to, "ran_for", (now - runs->since) / CLOCK_MS);
+}
+
+void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t late, const Runner *runs, int64_t turn,
+                 const Runner *ran) {
   int64_t waiting = atomic_load(&watch->waiting);
   add_field(to, "t", now / CLOCK_MS);
   add_field(to, "waited", (atomic_load(&watch->waited) + (waiting ? now - waiting : 0)) / CLOCK_MS);
-  add_busy(to, watch, late, is_blocked);
+  add_busy(to, now, late, runs);
   if (!view) return;
   const Snapshot *s = view->snapshot;
   add_field(to, "now", s->now / CLOCK_MS);
@@ -51,6 +59,10 @@ void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t 
   add_field(to, "more_edges", (int64_t)view->more_edges);
   add_field(to, "at", s->began / CLOCK_MS);
   add_field(to, "puts", (int64_t)view->puts);
+  add_field(to, "turn", turn / CLOCK_MS);
+  add_field(to, "leaks", s->leaks);
+  bool is_known = ran->looks && !ran->is_mixed && ran->last - ran->since >= RUNNER_SEEN * CLOCK_MS;
+  if (is_known) add_text(to, "ran", ran->name);
 }
 
 void summary_result(lua_State *L, Text *to) {

@@ -43,17 +43,46 @@ static Name whole_name(const View *view, uint32_t text) {
   return (Name){.hash = map_hash(snapshot_text(view->snapshot, text)), .text = text};
 }
 
-/* The name with one # for each run of digits. Digits after a colon stay: they are the number of a line. */
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+/* Whether the first `n` characters of a text end in a colon and digits, the number of a line. */
+static bool ends_in_line(const char *text, size_t n) {
+  size_t i = n;
+  while (i > 0 && is_digit(text[i - 1])) i--;
+  return i < n && i > 0 && text[i - 1] == ':';
+}
+
+/* The length of what comes first in a name of the library's: of "flow1.save at job2.lua:3 -> chan: #7" up to the 3; 0 for
+   other names. */
+static size_t place_length(const char *text) {
+  const char *at = strstr(text, " at ");
+  if (!at) return 0;
+  const char *target = strstr(at, " -> chan: ");
+  size_t n = target ? (size_t)(target - text) : strlen(text);
+  return ends_in_line(text, n) ? n : 0;
+}
+
+/* The length of the word at the beginning of a text if it is a place, as job2.lua:3; else 0. */
+static size_t place_word(const char *text) {
+  size_t n = 0;
+  while (text[n] && !is_space(text[n])) n++;
+  return ends_in_line(text, n) ? n : 0;
+}
+
+/* The name with one # for each run of digits. Places stay, and names of stages of flows: they are no numbers of alike
+   things. csrc/monitor/page/alike.js does the same. */
 static Name pattern_of(View *view, uint32_t text) {
   enum { LONGEST = 256 };
   char pattern[LONGEST + 1];
-  size_t n = 0;
-  bool is_line = false;
-  for (const char *at = snapshot_text(view->snapshot, text); *at && n < LONGEST; at++) {
-    bool is_digit = *at >= '0' && *at <= '9';
-    if (!is_digit || is_line) pattern[n++] = *at;
+  const char *name_text = snapshot_text(view->snapshot, text);
+  size_t n = 0, kept = place_length(name_text);
+  for (size_t i = 0; name_text[i] && n < LONGEST; i++) {
+    if (i >= kept && (i == 0 || is_space(name_text[i - 1]))) kept = i + place_word(name_text + i);
+    bool is_line = i > 0 && is_digit(name_text[i]) && ends_in_line(name_text, i + 1);
+    if (i < kept || !is_digit(name_text[i]) || is_line) pattern[n++] = name_text[i];
     else if (n == 0 || pattern[n - 1] != '#') pattern[n++] = '#';
-    is_line = *at == ':' || (is_line && is_digit);
   }
   pattern[n] = 0;
   Name name = {.hash = map_hash(pattern)};
@@ -153,13 +182,29 @@ static bool add_single_chans(View *view, const Snapshot *s) {
   return well;
 }
 
+/* Adds the names of the stages of flows, whose go blocks are called "NAME at FILE:LINE": their channels have them, too. */
+static bool add_stages(Map *stages, const Snapshot *s) {
+  const SnapshotGo *gos = s->gos.items;
+  bool well = true;
+  for (uint32_t i = 0; i < s->gos.n && well; i++) {
+    const char *name = snapshot_text(s, gos[i].name);
+    if (place_length(name)) well = map_add(stages, map_hash_bytes(name, (size_t)(strstr(name, " at ") - name)) | 1);
+  }
+  return well;
+}
+
+static bool is_stage(const Map *stages, const char *name) {
+  return map_find(stages, map_hash_bytes(name, strlen(name)) | 1) != NULL;
+}
+
 /* Makes rows for channels with a common name, kind and flags. */
 static bool add_shared_chans(View *view, const Snapshot *s) {
   const SnapshotChan *chans = s->chans.items;
-  Map rows = {0};
-  bool well = true;
+  Map rows = {0}, stages = {0};
+  bool well = add_stages(&stages, s);
   for (uint32_t i = 0; i < s->chans.n && well; i++) {
-    Name name = pattern_of(view, chans[i].name);
+    Name name = is_stage(&stages, snapshot_text(s, chans[i].name)) ? whole_name(view, chans[i].name)
+                                                                   : pattern_of(view, chans[i].name);
     uint64_t parts[] = {name.hash, chans[i].kind, chans[i].flags}, id = map_hash_bytes(parts, sizeof parts) & ID_MASK;
     const MapEntry *known = map_find(&rows, id | 1);
     MapEntry *entry = map_add(&rows, id | 1), *place = map_add(&view->places, chans[i].id);
@@ -175,6 +220,7 @@ static bool add_shared_chans(View *view, const Snapshot *s) {
     row[1].numbers[1] = (int64_t)total_of(view, id, false, takes, &well);
   }
   map_free(&rows);
+  map_free(&stages);
   uint32_t end = view->n;
   (void)keep_most(view, 0, 2, VIEW_CHANS);
   for (uint32_t i = 0; i < view->n && well; i += 2) well = map_add(&view->kept, view->rows[i].id | 1) != NULL;

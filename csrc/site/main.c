@@ -12,6 +12,7 @@
 #include "host/runtime/inspect.h"
 #include "librunnel/modules.h"
 #include "lua/module.h"
+#include "lua/state/allocator.h"
 #include "site/imports.h"
 #include "site/monitor.h"
 
@@ -26,11 +27,19 @@ int site_run(const char *code, const char *name, int monitored);
 
 static Sched *sched;
 
+/* Replaces lua/state/allocator.c (see site/site.mk). */
+void allocator_install(lua_State *L) { (void)L; }
+
 /* Replaces capi/functions.c: no C module can ask for functions here. */
 void functions_open(lua_State *L) { (void)L; }
+
+/* Replace files of csrc/lua: a page has no threads, profiles and processes. */
+void lua_ending_open(lua_State *L) { (void)L; }
 void lua_packing_open(lua_State *L) { (void)L; }
 void lua_pool_open(lua_State *L) { (void)L; }
 void lua_profile_open(lua_State *L) { (void)L; }
+void lua_resolver_open(lua_State *L) { (void)L; }
+void lua_spawn_open(lua_State *L) { (void)L; }
 void lua_thread_open(lua_State *L, lua_CFunction open_core) { (void)L, (void)open_core; }
 
 Sched *core_sched(void) { return sched; }
@@ -190,7 +199,8 @@ static int run(lua_State *L) {
                                      {"runnel.host.inspect", inspect_open},
                                      {NULL, NULL}};
   luaL_openlibs(L);
-  if (runnel_open(L) != RUNNEL_OK) return luaL_error(L, "not enough memory");
+  int code = runnel_open(L);
+  if (code != RUNNEL_OK) return luaL_error(L, "cannot open the core: %s", runnel_strerror(code));
   modules_preload(L, host_modules);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   luaL_setfuncs(L, loaders, 0);

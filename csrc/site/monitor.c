@@ -106,7 +106,8 @@ static int publish(lua_State *L) {
   text_puts(to, "],");
   text_clear(&page.results);
   bool has_view = view_make(&page.view, &page.snapshot);
-  summary_add(to, page.watch, has_view ? &page.view : NULL, now, 0, false);
+  static const Runner nobody; /* no other thread looks */
+  summary_add(to, page.watch, has_view ? &page.view : NULL, now, 0, &nobody, page.snapshot.turn, &nobody);
   feed_write(&page.feed, &page.view, to, BYTES_A_MESSAGE);
   text_puts(to, "}");
   if (!to->failed) page_message(bytes_first(&to->bytes), text_length(to));

@@ -7,7 +7,10 @@ local site = require "runnel.site.core"
 table.insert(package.searchers, 2, function(name)
   if not name:find "^runnel%." and name ~= "luv" then return nil end
   local text = site.module_text(name)
-  if not text then return require "runnel.site.not_here"(name) end
+  if not text then
+    local why = require "runnel.site.not_here"(name)
+    return why and function() error(why, 3) end
+  end
   return assert(load(text, "@" .. name:gsub("%.", "/") .. ".lua", "t")), "the site"
 end)
 
@@ -82,6 +85,9 @@ end
 ---@return integer status
 return function(code, name, monitored)
   _G.rn = require "runnel" -- as at the prompt
+  for _, function_name in ipairs { "cores", "file", "metrics", "profile", "thread", "threads", "traceparent" } do
+    rn[function_name] = function() error(require "runnel.site.not_here"("rn." .. function_name), 2) end
+  end
   _G.fetch = fetch
   local options = { program = name, show = "values", control = site.reaches() }
   local m = monitored and require("runnel.monitor").listen(0, options)

@@ -1,23 +1,23 @@
----Modules that need what a page has not.
+---What needs what a page has not.
 
 local NOT_HERE = {
   ["runnel.http"] = "sockets", ["runnel.nats"] = "sockets", ["runnel.prompt"] = "a terminal",
   ["runnel.sqlite"] = "files", ["runnel.store"] = "files", ["runnel.tls"] = "sockets",
-  ["runnel.rn.file"] = "files", ["runnel.rn.metrics"] = "sockets", ["runnel.rn.thread"] = "threads",
-  ["runnel.rn.profile"] = "timer of processor time", ["runnel.rn.traceparent"] = "sockets",
+  ["rn.file"] = "files", ["rn.metrics"] = "sockets", ["rn.traceparent"] = "sockets",
+  ["rn.cores"] = "threads", ["rn.thread"] = "threads", ["rn.threads"] = "threads",
+  ["rn.profile"] = "timer of processor time",
   ["luv"] = "files, sockets and processes", ["runnel.driver.luv"] = "files, sockets and processes",
-  ["runnel.internal.threads.module_job"] = "threads", -- a pipeline that is given a module's name
   ["runnel.sim.nats.server"] = "runnel.nats", ["runnel.sim.http"] = "runnel.http",
 }
 
----A loader that says so, for a module of which this is known.
----@param name string
----@return function?
+---Why something cannot be used, or nil if it is not one of these.
+---@param name string as "rn.threads" or "runnel.http"
+---@return string?
 return function(name)
   local what = NOT_HERE[name]
-  if not what then return nil end
-  return function()
-    error(("%s does not run in a web page, which has no %s; it does in the executable (make, then build/bin/runnel)")
-      :format(name:gsub("^runnel%.rn%.", "rn."), what), 3)
+  if name:find "^runnel%.internal%.threads%." then -- as s:thread needs it, and a pipeline that is given a module's name
+    name, what = "this", "threads"
   end
+  return what and ("%s does not run in a web page, which has no %s; it does in the executable (make, then build/bin/runnel)")
+    :format(name, what)
 end

@@ -7,9 +7,11 @@
 #include "base/grow.h"
 #include "channels/chan_custom.h"
 #include "core/attr.h"
+#include "errors/leaks.h"
 #include "errors/name.h"
 #include "lifetimes/root.h"
 #include "tracing/trace_list.h"
+#include "tracing/watch.h"
 
 /* Channels, slots for edges, or go blocks that one call of snapshot_fill visits: 1 to 2 ms. */
 enum { PART = 2048 };
@@ -240,6 +242,7 @@ static void begin(lua_State *L, Sched *S, Snapshot *s) {
   s->lost = trace_is_on(S) ? S->tracer->edges_lost : 0;
   s->taken = 0;
   s->ready = S->world.nready;
+  s->turn = S->watch ? watch_peak(S->watch) : 0;
   s->has_main = false;
   s->memory = (uint64_t)lua_gc(L, LUA_GCCOUNT) * 1024;
   s->next = 0;
@@ -264,6 +267,7 @@ bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
       if (phase == GOS) add_main(L, S, s);
     }
   }
+  if (phase == COMPLETE) s->leaks = leaks_count(L, S);
   s->taken += clock_ns() - began;
   s->phase = phase;
   return phase == COMPLETE;

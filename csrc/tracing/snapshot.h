@@ -82,6 +82,8 @@ typedef struct Snapshot {
   int64_t taken;        /* time that filling it has taken, in ns */
   uint64_t memory;      /* bytes that Lua uses */
   uint32_t ready;       /* go blocks in the run queue */
+  int64_t turn;         /* the longest turn of the loop since the last one was begun, in ns (watch.h) */
+  int64_t leaks;        /* go blocks that were collected while they waited, so far; -1: not counted (leaks.h) */
 } Snapshot;
 
 /* The text at an offset. */

@@ -24,13 +24,15 @@ static void ask(Watch *watch) {
 
 /* Notes the turn that ends at `now`. */
 static void note_turn(Watch *watch, int64_t now) {
-  if (watch->turned && now - watch->turned > watch->longest) watch->longest = now - watch->turned;
+  int64_t turn = watch->turned ? now - watch->turned : 0;
+  if (turn > watch->longest) watch->longest = turn;
+  if (turn > watch->peak) watch->peak = turn;
   watch->turned = now;
 }
 
 /* Calls the watcher if another thread has asked for it. An error of it is dropped, but for Ctrl-C. */
 static void poll_watch(lua_State *L, Sched *S) {
-  if (S->watch->is_measured && !S->world.clock.is_virtual) note_turn(S->watch, S->world.looked);
+  if (!S->world.clock.is_virtual) note_turn(S->watch, S->world.looked);
   if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
   atomic_store(&S->watch->asked, false); /* first: the next call serves a thread that asks during this one */
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
@@ -190,4 +192,10 @@ int64_t watch_longest(Watch *watch) {
   int64_t longest = watch->longest;
   watch->longest = 0;
   return longest;
+}
+
+int64_t watch_peak(Watch *watch) {
+  int64_t peak = watch->peak;
+  watch->peak = 0;
+  return peak;
 }

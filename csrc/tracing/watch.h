@@ -17,7 +17,7 @@
 #include "tracing/trace_state.h"
 
 /* Increases with each change of Watch and of the structs in snapshot.h. */
-enum { WATCH_RELEASE = 5 };
+enum { WATCH_RELEASE = 6 };
 
 /* A userdata. The module keeps it alive until the thread that uses it has ended. */
 typedef struct Watch {
@@ -30,9 +30,10 @@ typedef struct Watch {
   atomic_bool asked;        /* the watcher is to be called */
   _Atomic int64_t waited;   /* how long the loop has waited in the driver since the watch began, in ns */
   _Atomic int64_t waiting;  /* when its present wait began, by clock_now; 0: it does not wait */
-  bool is_measured;         /* turns of the loop are measured */
+  bool is_measured;         /* rn.metrics is on */
   int64_t turned;           /* when the present turn began, in ns; 0: unknown */
   int64_t longest;          /* the longest turn since watch_longest was called last, in ns */
+  int64_t peak;             /* the same for watch_peak */
   const TraceRunning *runs; /* what runs (trace.h), or NULL */
   pthread_mutex_t mutex;    /* guards the names */
   char **names;             /* the names of labels from TRACE_FIRST on; NULL: there was no memory */
@@ -49,8 +50,9 @@ void watch_name(Watch *watch, uint16_t label, const char *name);
 /* Ends the watch, if there is one. */
 void watch_end(lua_State *L, Sched *S);
 
-/* Begins or ends to measure: the waits of the loop (Watch.waited), and its turns. A turn is the time between two looks
-   of the loop at its timers and drivers, without the waits. While time is virtual, nothing is measured. May raise. */
+/* Begins or ends to measure, for rn.metrics: the waits of the loop (Watch.waited), and its turns. A turn is the time
+   between two looks of the loop at its timers and drivers, without the waits. While time is virtual, nothing is
+   measured. May raise. */
 void watch_measure(lua_State *L, Sched *S, bool is_on);
 
 /* How long the thread has neither computed nor waited in the driver since the watch measures, in ns: a system call, or
@@ -59,5 +61,8 @@ int64_t watch_blocked(Watch *watch);
 
 /* The longest turn, in ns, since this was called last. */
 int64_t watch_longest(Watch *watch);
+
+/* The same for the snapshots of a monitor, since this was called last. */
+int64_t watch_peak(Watch *watch);
 
 #endif

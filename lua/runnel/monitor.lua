@@ -280,20 +280,27 @@ function monitor.listen(port, opts)
     return nil, "monitor: " .. url
   end
   self.server, self.url, self.port = server, url, math.tointeger(tonumber(url:match ":(%d+)/"))
+  server_module.server = server -- for the host, which knows what ends the program (lua/runnel/host/monitor.lua)
   return self
 end
 
----Ends the monitor. Open pages show that it has ended.
-function Monitor:close()
+-- Open pages show `why`.
+local function finish(self, why)
   if not self.server then return end
   internal.watch(nil)
   internal.trace.release "le"
   release_ring(self)
   if self.profile then self.profile:stop() end
-  server_module.stop(self.server)
-  self.server = nil
+  server_module.stop(self.server, why)
+  self.server, server_module.server = nil, nil
 end
 
-Monitor.__close = Monitor.close
+---Ends the monitor. Open pages show that it has ended.
+function Monitor:close() finish(self, "the program has closed its monitor") end
+
+function Monitor.__close(self, err)
+  finish(self, err == nil and "the program has closed its monitor"
+    or "an error has closed the program's monitor: " .. internal.error_text(err))
+end
 
 return monitor

@@ -54,6 +54,23 @@ export function smallTargets() {
   return found;
 }
 
+// Words of code in the first cells of tables that are broken into two lines.
+export function brokenNames() {
+  const found = [];
+  for (const code of document.querySelectorAll("td:first-child code")) {
+    const walker = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), range = document.createRange();
+    for (let node, last; (node = walker.nextNode()); last = node) {
+      for (const { 0: word, index } of node.data.matchAll(/\S+/g)) {
+        range.setStart(node, index);
+        if (index === 0 && last && /\S$/.test(last.data)) range.setStart(last, last.data.search(/\S+$/)); // a word of two elements
+        range.setEnd(node, index + word.length);
+        if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) found.push(range.toString());
+      }
+    }
+  }
+  return found;
+}
+
 // What is cut off, and cannot be scrolled to.
 export function cutOff() {
   const found = [];

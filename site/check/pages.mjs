@@ -1,10 +1,11 @@
 // pages.mjs PART [TEST]: the site in a browser: every second test, from the PARTth on (1 or 2), or those of which the name
 // contains TEST. Run by site/check/check.
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import path from "node:path";
 import puppeteer from "puppeteer-core";
+import { access } from "./access.mjs";
 import { brokenLinks, pagesOf } from "./crawl.mjs";
 import { looks } from "./looks.mjs";
 import { serve } from "./server.mjs";
@@ -110,14 +111,16 @@ async function choose(page, frame, view) {
 // ---- the tests: each returns its page, which must have no complaints ----
 
 const tests = {
-  async "every page names the version and the commit, fits a phone, and next and previous lead through all pages"() {
+  async "every page names its file, the version and the commit, fits a phone, and next and previous lead through all pages"() {
     const page = await open("index.html", { width: 390, height: 800, scheme: "dark" }), steps = new Map();
     for (const url of pagesOf(SITE)) {
       await page.goto(site.url + url, { waitUntil: "domcontentloaded" });
       const [footer, wide, prev, next] = await page.evaluate(() => [document.querySelector("footer").textContent,
         document.scrollingElement.scrollWidth - innerWidth, ...["prev", "next"].map((kind) =>
           document.querySelector(`.steps a.${kind}`)?.href)]);
-      assert.match(footer, /runnel \d+\.\d+\.\d+\S*, (commit [0-9a-f]{12}|not built from a commit)/, url);
+      assert.match(footer, /runnel \d+\.\d+\.\d+\S*, (commit [0-9a-f]{12}|not built from a commit).* changelog · MIT licence ·\s+sources/, url);
+      const [, file] = /Edit this page: (\S+) in the sources/.exec(footer) || [];
+      assert.ok(file && existsSync(file), `${url}: ${file}`);
       assert.ok(wide <= 0, `${url} is ${wide} pixels wider than a phone`);
       steps.set(page.url(), { prev, next });
     }
@@ -322,7 +325,7 @@ const tests = {
     await page.click("#run");
     await until(page, () => document.querySelector("#output").textContent.includes("begins"));
     await (await monitor(page)).waitForFunction(() =>
-      /^Lua has computed for .* without parking/.test(document.querySelector(".hints")?.textContent), { timeout: 20000 });
+      /^Lua has computed for .* and timers wait/.test(document.querySelector(".hints")?.textContent), { timeout: 20000 });
     await page.click("#stop");
     await over(page);
     await type(page, "for i = 1, 1e8 do print(i) end");
@@ -346,7 +349,8 @@ const tests = {
       ["local rn = require 'runnel' rn.chan():name 'nobody':take()", /deadlock/],
       ["local function f() return 1 + f() end f()", /stack overflow/],
       ["local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(1000) .. i end", /not enough memory/],
-      ["local rn = require 'runnel' rn.threads(2, print)", /does not run in a web page, which has no threads/],
+      ["local rn = require 'runnel' rn.threads(2, print)", /^runnel: playground\.lua:1: rn\.threads does not run in a web page, which has no threads/],
+      ["rn.scope(function(s) s:thread(print) end)", /^runnel: .*: this does not run in a web page, which has no threads/],
       ["require 'luv'", /does not run in a web page, which has no files, sockets and processes/],
       ["require 'runnel.uv'.connect('h', 1)", /^runnel: playground\.lua:1: connect: a web page has no files, sockets and processes/],
       ["local s = ('x'):rep(1e9)", /not enough memory/],
@@ -436,7 +440,8 @@ const tests = {
   },
 };
 
-Object.assign(tests, looks({ site, SITE, SHOTS, launch, open, until, monitor, choose, runs, playground, over }));
+Object.assign(tests, looks({ site, SITE, SHOTS, launch, open, until, monitor, choose, runs, playground, over }),
+  access({ site, SITE, open, until, monitor }));
 
 let failed = 0;
 for (const [i, [name, test]] of Object.entries(tests).entries()) {

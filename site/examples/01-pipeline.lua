@@ -37,6 +37,8 @@ rn.go(count)
 local digits, n = 0, 0
 for c in counts do
   digits, n = digits + c, n + 1
-  if n % 20 == 1 then print(n .. " lines, digits so far: " .. digits) end
+  if n % 20 == 1 then
+    print(n .. " lines, digits so far: " .. digits)
+  end
 end
 print "done"

@@ -1,4 +1,5 @@
--- The sieve of primes: each prime is a go block that takes from the one before it.
+-- The sieve of primes: each prime is a go block that takes
+-- from the one before it.
 local rn = require "runnel"
 
 local function filter(prime, from)

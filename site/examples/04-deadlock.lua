@@ -1,7 +1,9 @@
--- A deadlock: two go blocks wait for each other, and the error says where.
+-- A deadlock: two go blocks wait for each other, and the
+-- error says where. It ends the program with status 1.
 local rn = require "runnel"
 
-local left, right = rn.chan():name "left", rn.chan():name "right"
+local left = rn.chan():name "left"
+local right = rn.chan():name "right"
 
 rn.go(function()
   rn.rename "one"

@@ -1,4 +1,5 @@
--- A hundred thousand go blocks: they sleep at the same time, in one tab.
+-- A hundred thousand go blocks: they sleep at the same time,
+-- in one tab.
 local rn = require "runnel"
 
 local began, done = rn.now(), rn.chan(100000):name "done"
@@ -9,6 +10,8 @@ for i = 1, 100000 do
     done:put(true)
   end)
 end
-print(("started after %.0f ms, %.0f MB"):format(rn.now() - began, collectgarbage "count" / 1024))
+local ms, mb = rn.now() - began, collectgarbage "count" / 1024
+print(("started after %.0f ms, %.0f MB"):format(ms, mb))
 for _ = 1, 100000 do done:take() end
-print(("all have ended after %.0f ms"):format(rn.now() - began))
+ms = rn.now() - began
+print(("all have ended after %.0f ms"):format(ms))

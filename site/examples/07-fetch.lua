@@ -1,4 +1,5 @@
--- Fetching pages: fetch(url) is a channel, so that pmap and alts work with it. It needs WebAssembly.Suspending.
+-- Fetching pages: fetch(url) is a channel, so that pmap and
+-- alts work with it. It needs WebAssembly.Suspending.
 local rn = require "runnel"
 
 local function size(url)
@@ -6,4 +7,6 @@ local function size(url)
   return url .. ": " .. (page and #page .. " bytes" or err)
 end
 
-for line in rn.pmap(2, size, { "../index.html", "../docs/tutorial.html", "../no-such-page.html" }) do print(line) end
+local urls = { "../index.html", "../docs/tutorial.html",
+  "../no-such-page.html" }
+for line in rn.pmap(2, size, urls) do print(line) end

@@ -1,33 +1,41 @@
--- A crash that loses a note: two hosts send notes to a third one, which may crash once.
+-- A crash that loses a note: two hosts send notes to a third
+-- one, which may crash once.
 local sim = require "runnel.sim"
 local uv = require "runnel.uv"
 
 local function server()
   for conn in assert(uv.listen("0.0.0.0", 80)) do
     for line in conn:lines() do
-      local file = assert(io.open("/notes", "a")) -- on the disk of this host
+      -- On the disk of this host:
+      local file = assert(io.open("/notes", "a"))
       file:write(line .. "\n")
       file:close()
-      conn:write "stored\n" -- too early: the system has not written it yet
+      -- Too early: the system has not written it yet.
+      conn:write "stored\n"
     end
     conn:close()
   end
 end
 
--- Use this in place of the three lines with `file`, and a crash loses nothing:
+-- Use this in place of the three lines with `file`, and a
+-- crash loses nothing:
 --   local notes = require "runnel".chan(1)
 --   notes:put(line .. "\n")
 --   notes:close()
---   uv.write("/notes", notes, { append = true, sync = true }):take()
+--   local how = { append = true, sync = true }
+--   uv.write("/notes", notes, how):take()
 
-sim.explore(function()
-  local world, stored = sim.world { faults = { crash = 1 } }, {}
+local ok, story = pcall(sim.explore, function()
+  local world = sim.world { faults = { crash = 1 } }
+  local stored = {}
   local function note(text)
     return function()
       local conn <close> = uv.connect("server", 80)
       if not conn then return end
       conn:write(text .. "\n")
-      if conn:lines():take() == "stored" then stored[#stored + 1] = text end
+      if conn:lines():take() == "stored" then
+        stored[#stored + 1] = text
+      end
     end
   end
   local host = world:host("server", server, { restart = 100 })
@@ -35,6 +43,10 @@ sim.explore(function()
   world:host("laptop", note "bread")
   world:run()
   for _, text in ipairs(stored) do
-    if not (host:get "/notes" or ""):find(text, 1, true) then error(text .. " is lost", 0) end
+    local notes = host:get "/notes" or ""
+    if not notes:find(text, 1, true) then
+      error(text .. " is lost", 0)
+    end
   end
 end)
+print(ok and "no crash loses a note" or story)

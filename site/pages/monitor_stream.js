@@ -34,7 +34,7 @@ export function connect(model, changed, onResult) {
       model.status = "live";
       for (const result of model.apply(JSON.parse(json))) onResult(result);
     },
-    ended() { model.status = "ended"; },
+    ended({ why }) { model.end("ended", why); },
     sent({ order, number, why }) {
       const then = waiting.get(order);
       waiting.delete(order);

@@ -84,11 +84,14 @@ function cue(boxes) {
     const more = sides[i].filter(Boolean).join(" ");
     if (more === (box.dataset.more || "")) return;
     box.dataset.more = more;
-    if (more && !box.matches(".editor")) box.tabIndex = 0; // so that the keyboard scrolls it
+    if (!more || box.matches(".editor")) return;
+    box.tabIndex = 0; // so that the keyboard scrolls it
+    box.setAttribute("role", "group");
+    box.ariaLabel ||= box.matches(".table") ? "a table that goes on at its side" : "code that goes on at its side";
   });
 }
 const widths = new ResizeObserver((entries) => cue(entries.map(({ target }) => target)));
-for (const box of document.querySelectorAll(".table, pre, .editor")) {
+for (const box of document.querySelectorAll(".table, pre:not([aria-hidden]), .editor")) {
   box.addEventListener("scroll", () => cue([box]), { passive: true });
   widths.observe(box);
 }

@@ -9,7 +9,10 @@ function attach(snippet) {
   const pre = document.createElement("pre"), output = new Output(pre), code = snippet.querySelector("code").textContent;
   const expected = JSON.parse(snippet.dataset.expected || "null");
   pre.className = "output";
+  pre.role = "log";
+  pre.ariaLabel = "the output";
   verdict.className = "verdict";
+  verdict.role = "status";
   let running = null;
   const end = (status) => {
     running = null;

@@ -84,16 +84,21 @@ async function showStory() {
   const number = runs, { pictureOf } = await import("./story.js");
   const picture = pictureOf(told, output.out + "\n" + output.err, name);
   if (!picture || number !== runs) return;
-  bench.dataset.view = "wide"; // it has a column for each go block, or for each host
+  bench.dataset.view = "story"; // in place of the graph: it has a column for each go block, or for each host
   $("output").append(picture);
+  await new Promise(requestAnimationFrame); // it is drawn
+  await new Promise(requestAnimationFrame);
   $("output").scrollTop = picture.offsetTop - $("output").offsetTop - 10;
 }
+
+function leaveStory() { if (bench.dataset.view === "story") bench.dataset.view = ""; }
 
 function run() {
   if (running) running.stop();
   runs++;
   told = null;
   output.clear();
+  leaveStory();
   delete bench.dataset.status;
   $("stop").disabled = false;
   $("run").textContent = "run again";
@@ -154,6 +159,7 @@ function show(program, example) {
   running?.stop();
   if (editor.get() !== program) editor.set(program);
   output.clear();
+  leaveStory();
   preview(example);
 }
 

@@ -2,6 +2,7 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 local finalizers = require "spec.support.finalizers"
 local gc = require "spec.support.gc"
+local shell = require "spec.support.shell"
 local stage = require "spec.support.stage"
 local since_5_4_3 = stage.is_5_4_3 and it or pending
 
@@ -1118,6 +1119,22 @@ describe("go", function()
       assert.is_nil(stage.entry(result))
       assert.same({}, stage.others())
     end))
+
+    it("tells how long a block has waited that parked before the loop looked at the clock", function()
+      -- In a program of its own, for only its first go blocks do so.
+      local out = shell.run [[lua -e '
+        local rn = require "runnel"
+        local ch, began = rn.chan(), rn.now()
+        local waits = rn.go(function() ch:take() end)
+        rn.go(function()
+          for _, entry in ipairs(rn.ps()) do
+            if entry.result == waits then print(entry.waited < began / 2) end
+          end
+          ch:close()
+        end)
+        waits:take()']]
+      assert.equal("true\n", out)
+    end)
 
     it("calls a block [C] that is to call what is no function, until it begins", function()
       local result = rn.go(setmetatable({}, { __call = function() end }))

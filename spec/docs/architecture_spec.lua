@@ -1,4 +1,5 @@
--- docs/architecture.md names files, functions and commands that exist, and the folders in the order of the includes.
+-- docs/architecture.md and docs/costs.md name files, functions and commands that exist; the former the folders in the order
+-- of the includes.
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -24,7 +25,7 @@ end
 -- All identifiers in the sources of the core and the library, as a set.
 local function identifiers()
   local found = {}
-  local list <close> = assert(io.popen "find csrc lua tests -name '*.[ch]' -o -name '*.lua'")
+  local list <close> = assert(io.popen "find csrc lua tests bench -name '*.[ch]' -o -name '*.lua'")
   for path in list:lines() do
     for name in without_comments(path, pages.read(path)):gmatch "[%a_][%w_]*" do found[name] = true end
   end
@@ -44,8 +45,8 @@ end
 
 local text = pages.read(PAGE)
 
--- The code in the text, each { line =, code = }; not the picture.
-local function spans()
+-- The code in a page's text, each { line =, code = }; not the picture.
+local function spans(text)
   local list, line = {}, 1
   local plain = text:gsub("```.-```", function(block) return (block:gsub("[^\n]", "")) end)
   for before, code in plain:gmatch "([^`]*)`([^`]*)`" do
@@ -80,18 +81,27 @@ local function complaint(code, known, makefiles)
   return not known[code] and "nothing in the sources has this name" or nil
 end
 
-describe("docs/architecture.md", function()
+-- What is wrong with the code on a page that has more than `least` pieces of it, a line for each.
+local function complaints(page, least)
+  local known, wrong, list = identifiers(), {}, spans(pages.read(page))
+  for folder in text:gmatch "\n| `([%l/]+)` |" do known[folder] = true end
+  local makefiles = pages.read "Makefile" .. pages.read "tests/checks.mk" .. pages.read "site/site.mk"
+  assert.is_true(#list > least, #list)
+  for _, span in ipairs(list) do
+    local why = complaint(span.code, known, makefiles)
+    if why then wrong[#wrong + 1] = ("line %d: `%s`: %s"):format(span.line, span.code, why) end
+  end
+  return table.concat(wrong, "\n")
+end
+
+describe("docs/costs.md", function()
   it("names files, functions and commands that exist", function()
-    local known, wrong, list = identifiers(), {}, spans()
-    for folder in text:gmatch "\n| `([%l/]+)` |" do known[folder] = true end
-    local makefiles = pages.read "Makefile" .. pages.read "tests/checks.mk" .. pages.read "site/site.mk"
-    assert.is_true(#list > 150, #list)
-    for _, span in ipairs(list) do
-      local why = complaint(span.code, known, makefiles)
-      if why then wrong[#wrong + 1] = ("line %d: `%s`: %s"):format(span.line, span.code, why) end
-    end
-    assert.equal("", table.concat(wrong, "\n"))
+    assert.equal("", complaints("docs/costs.md", 30))
   end)
+end)
+
+describe("docs/architecture.md", function()
+  it("names files, functions and commands that exist", function() assert.equal("", complaints(PAGE, 150)) end)
 
   it("shows only what exists in its picture", function()
     local picture = assert(text:match "```text\n(.-)```")

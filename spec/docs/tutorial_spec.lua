@@ -1,4 +1,4 @@
--- The code in docs/*.md runs and prints what it says.
+-- The code in docs/*.md runs and prints what it says, and the links lead to files.
 
 local pages = require "spec.support.docs.pages"
 local snippets = require "spec.support.docs.snippets"
@@ -11,5 +11,7 @@ for _, path in ipairs(pages.of "docs") do
         assert.are.same(snippet.expected, snippets.run(snippet))
       end)
     end
+
+    it("is on a page that links only to files that exist", function() assert.same({}, pages.broken_links(path)) end)
   end)
 end

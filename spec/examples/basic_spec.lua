@@ -1,6 +1,7 @@
 -- Runs the examples, and the benchmark, as a person does: each in a process of its own.
 
 local commands = require "spec.support.shell"
+local process = require "spec.support.process"
 
 local contents, quote, shell = commands.contents, commands.quote, commands.run
 
@@ -50,6 +51,11 @@ describe("examples/sieve.lua", function()
     local output = output_of(sieve)
     assert.equal(25, select(2, output:gsub("\n", "")))
     assert.matches("\n97\n$", output)
+  end)
+
+  it("leaves no go block behind, of which the executable would warn", function()
+    local output, errors, status = shell(process.runnel .. " examples/sieve.lua 3")
+    assert.same({ "2\n3\n5\n", "", 0 }, { output, errors, status })
   end)
 
   it("finds the thousandth prime #slow", function() assert.matches("\n7919\n$", output_of(sieve, "1000")) end)
@@ -270,6 +276,14 @@ describe("examples/pipeline.lua", function()
     end
     local in_theory = { [1] = 19, [2] = 10, [3] = 10, [4] = 10, [10] = 10, [20] = 10 }
     assert.same({ ordered = in_theory, unordered = in_theory }, expected)
+  end)
+
+  it("says beforehand how long it will take", function()
+    local function said(...)
+      return output_of(pipeline, ...):match "^10 jobs of %S+ ms each; this program takes about ([%d.]+) s\n"
+    end
+    assert.equal("0.3", said("--ms", "10", "ordered", "1")) -- 10 jobs' times, then 19
+    assert.equal("0.8", said("--ms", "10"))
   end)
 
   it("reports each job", function()

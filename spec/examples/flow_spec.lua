@@ -148,6 +148,19 @@ describe("examples/logstat.lua", function()
     assert.is_truthy(rest:find "^%d+ requests; 2 lines skipped\n$", errors)
   end)
 
+  it("says how to use it on a terminal, and names its sample when there is no line", function()
+    local output, errors, status = shell "lua examples/logstat.lua </dev/null"
+    assert.are.same({ "status                           requests        bytes\n", 0 }, { output, status })
+    assert.matches("^0 requests; 0 lines skipped\n.*standard input is empty; try lua5.4 (%S+ %S+)\n$", errors)
+    local sample = errors:match "try lua5.4 ([^\n]+)\n$"
+    assert.are.equal("198 requests; 2 lines skipped\n", select(2, logstat("lua " .. sample)))
+    if not os.execute "script --version >/dev/null 2>&1" then return pending "there is no script(1)" end
+    output, _, status = shell [[
+      lua=$(command -v "${LUA:-lua5.4}"); script -qec "$lua examples/logstat.lua --by path" /dev/null </dev/null]]
+    assert.matches("^usage: lua5.4 examples/logstat.lua ", output)
+    assert.are.equal(2, status)
+  end)
+
   it("says how to use it, and what it cannot read", function()
     for _, arguments in ipairs { "--by x", "--by", "--top 0", "--top x", "--status x", "--x 1", "a b", "--threads=0",
       "--threads=x", "--threads=" } do

@@ -352,6 +352,31 @@ describe("examples/httpcheck.lua", function()
     clients:close()
   end))
 
+  it("says how to use it when there is no URL, and on a terminal", within(function()
+    local lines, complaints, status = outcome(start "httpcheck")
+    assert.same({ "status        ms     bytes  tries  URL" }, lines)
+    assert.equal("httpcheck: standard input has no URL", complaints[1])
+    assert.matches("^usage: lua5.4 examples/httpcheck.lua", complaints[2])
+    assert.equal(2, status)
+    if not os.execute "script --version >/dev/null 2>&1" then return pending "there is no script(1)" end
+    local process = kept(uv.spawn { "sh", "-c", 'exec script -qec "$(command -v "$0") examples/httpcheck.lua" /dev/null',
+      LUA, stdin = false, stdout = "lines", stderr = 2 })
+    lines = stage.drain(process.stdout)
+    assert.matches("^usage: lua5.4 examples/httpcheck.lua", lines[1])
+    assert.equal(2, process.exit:take().code)
+  end))
+
+  it("names a sample that it can read", within(function()
+    local _, complaints = outcome(start "httpcheck")
+    local sample = table.concat(complaints, "\n"):match "< (examples/%S+)"
+    local n = 0
+    for line in io.lines(sample) do
+      assert.matches("^https?://%w[%w.:]+/", line)
+      n = n + 1
+    end
+    assert.is_true(n > 2)
+  end))
+
   it("says how to use it", within(function()
     for _, words in ipairs { { "-n", "0" }, { "-n" }, { "-t", "0" }, { "-t", "x" }, { "-r", "-1" }, { "-x" } } do
       assert_usage("httpcheck", table.unpack(words))

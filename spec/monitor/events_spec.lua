@@ -257,11 +257,19 @@ describe("runnel.monitor", function()
     assert.equal(3100, list[#list].more_chans)
   end)
 
-  it("says that the program has ended", function()
-    local p = start "local m = listen(0) while not told() do rn.sleep(20) end"
-    local stream = p:open_stream "never there"
-    p:tell()
-    assert.match("event: ended\ndata: {}\n\n$", stream())
+  it("says that the program has ended, and what is known of why", function()
+    for text, why in pairs {
+      [""] = "",
+      ["m:close()"] = "the program has closed its monitor",
+      ["do local m <close> = m end"] = "the program has closed its monitor",
+      ["pcall(function() local _ <close> = m error('no job', 0) end)"] = "an error has closed the program's monitor: no job",
+    } do
+      local p = start("local m = listen(0) while not told() do rn.sleep(20) end " .. text)
+      local stream = p:open_stream "never there"
+      p:tell()
+      assert.equal(why, stream():match 'event: ended\ndata: {"why":"(.-)"}\n\n$', text)
+      stop()
+    end
   end)
 
 end)

@@ -81,6 +81,14 @@ static int internal_report(lua_State *L) {
   return 0;
 }
 
+/* elsewhere(f): see error_set_elsewhere */
+static int internal_elsewhere(lua_State *L) {
+  check_callable(L, 1, "elsewhere");
+  lua_settop(L, 1);
+  error_set_elsewhere(L);
+  return 0;
+}
+
 /* pass_on(err, to, from): the caller has taken err from the channel `from` and is about to close `to` with it. `to` is
    nil or false if there is no channel to close; `from` is nil if err is reported elsewhere (unhandled_pass_on). */
 static int internal_pass_on(lua_State *L) {
@@ -231,6 +239,7 @@ void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
       {"current_driver", internal_current_driver},
+      {"elsewhere", internal_elsewhere},
       {"error_text", internal_error_text},
       {"fail", internal_fail},
       {"grace", internal_grace},

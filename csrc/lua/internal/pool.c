@@ -1,7 +1,6 @@
 /* pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/threads/pool.lua). */
 #include "blocks/park.h"
 #include "core/attr.h"
-#include "errors/error.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "shared/status.h"
@@ -15,14 +14,6 @@ static int internal_listen(lua_State *L) {
   luaL_argcheck(L, ch, 1, "a channel expected");
   int n = chan_take(L, ch, 1);
   return n == TAKE_WAIT ? park_on(L, ch, 1, &listen, NULL) : n;
-}
-
-/* elsewhere(f): see error_set_elsewhere */
-static int internal_elsewhere(lua_State *L) {
-  check_callable(L, 1, "elsewhere");
-  lua_settop(L, 1);
-  error_set_elsewhere(L);
-  return 0;
 }
 
 /* begin_job(number) -> now: records for job_of that this thread begins a job. */
@@ -47,7 +38,6 @@ static int internal_job_of(lua_State *L) {
 void lua_pool_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"begin_job", internal_begin_job},
-      {"elsewhere", internal_elsewhere},
       {"job_of", internal_job_of},
       {"listen", internal_listen},
       {NULL, NULL},

@@ -60,9 +60,9 @@ export function Charts({ model }) {
   const h = model.history, s = model.summary;
   return html`<div class="charts">
     <${Chart} title="values put per second" now=${rateText(model.rate)} times=${h.t} values=${h.rate} series=${RATE} />
-    <${Chart} title="the scheduler is busy" now=${Math.round((model.busy || 0) * 100) + "%"} times=${h.t} values=${h.busy}
+    <${Chart} title="the scheduler is busy" now=${model.busy === undefined ? "?" : Math.round(model.busy * 100) + "%"} times=${h.t} values=${h.busy}
       series=${PERCENT} />
-    <${Chart} title="go blocks" now=${short(s.gos || 0)} times=${h.t} values=${h.gos} series=${NUMBER} />
+    <${Chart} title="go blocks" now=${model.at ? short(s.gos || 0) : "?"} times=${h.t} values=${h.gos} series=${NUMBER} />
   </div>`;
 }
 

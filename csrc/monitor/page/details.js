@@ -2,12 +2,13 @@
 const { html, useEffect, useState } = window.htmPreact;
 import { count, duration, short } from "./model.js";
 import { ChanCharts } from "./charts.js";
+import { calmOf, hintsOf } from "./hints.js";
 
-export function Hints({ model, hints, onSelect }) {
-  if (!hints.length && !model.at) return html`<p class="calm">${model.reading}</p>`;
-  if (!hints.length) return html`<p class="calm">No put has waited for long, and nothing hogs the scheduler.</p>`;
-  return html`<ul class="hints">${hints.slice(0, 8).map((h) => html`<li key=${h.text.replace(/\d.*/, "")} class=${h.level}>
-    <button onClick=${() => onSelect(h.chan ? { chan: h.chan } : { go: h.go })}>${h.text}</button></li>`)}
+export function Hints({ model, groups, onSelect, onView }) {
+  const hints = hintsOf(model, groups);
+  if (!hints.length) return html`<p class="calm" id="calm">${calmOf(model, groups)}</p>`;
+  return html`<ul class="hints">${hints.slice(0, 8).map((h) => html`<li key=${h.kind + (h.chan || h.go || "")} class=${h.level}>
+    <button onClick=${() => (h.view ? onView(h.view) : onSelect(h.chan ? { chan: h.chan } : { go: h.go }))}>${h.text}</button></li>`)}
     ${hints.length > 8 && html`<li class="more">and ${hints.length - 8} more</li>`}</ul>`;
 }
 
@@ -55,7 +56,7 @@ function ChanDetails({ model, chan, command, values, onSelect }) {
     </dl>
     <${ChanCharts} key=${chan.id} chan=${chan} />
     ${chan.n === 1 && html`<h3>values</h3><${Values} values=${values} />`}
-    ${model.hello?.control && chan.n === 1 && html`<h3>put a value</h3>
+    ${model.canControl && chan.n === 1 && html`<h3>put a value</h3>
       <${Inject} title="put" onValue=${(type, text) => command("inject", { id: chan.first, type, text })} />`}`;
 }
 
@@ -71,7 +72,7 @@ function GoDetails({ model, group, row, command, onSelect }) {
         <span>${g.n > 1 ? count(g.n, "go block") : g.first ? `#${g.first}` : ""} ${g.full === g.name ? "" : g.full + " "}${g.state}${g.op && html` in ${g.op} on ${" "}
           ${ch ? html`<button class="link" onClick=${() => onSelect({ chan: ch.id })}>${ch.label}</button>` : "a channel"}`}
           ${g.since ? ` for ${duration(model.waited(g))}` : ""} ${g.where && html`<code>${g.where}</code>`}</span>
-        ${model.hello?.control && g.n === 1 && g.first > 0 && html`<button class="kill" title="cancels this go block"
+        ${model.canControl && g.n === 1 && g.first > 0 && html`<button class="kill" title="cancels this go block"
           onClick=${() => command("kill", { id: g.first })}>kill</button>`}</li>`;
     })}${rows.length > 50 && html`<li class="more">and ${rows.length - 50} more</li>`}</ul>`;
 }

@@ -20,7 +20,7 @@ const Button = ({ what, id, command, children }) => html`
   <button class=${what} data-id=${id} onClick=${() => command(`flow_${what}`, { id })}>${children || what}</button> `;
 
 function Stage({ model, stage, command }) {
-  const isPaused = stage.state === "paused" || stage.state === "held", state = model.stageState(stage), control = model.hello?.control;
+  const isPaused = stage.state === "paused" || stage.state === "held", state = model.stageState(stage), control = model.canControl;
   return html`<tr class=${`stage ${state}`}>
     <td><b>${stage.name}</b></td>
     <td><span class=${`state ${state}`}>${state}</span></td>
@@ -62,7 +62,7 @@ function Replace({ flow, command }) {
 }
 
 function Flow({ model, flow, command }) {
-  const control = model.hello?.control;
+  const control = model.canControl;
   return html`<section class="flow"><h2>${flow.name} <span class=${`state ${flow.state}`}>${flow.state}</span> ${" "}
       ${control && ["pause", "resume", "drain"].map((what) => html`
         <${Button} what=${what} id=${flow.id} command=${command}>${what === "drain" ? what : `${what} all`}<//>`)}</h2>
@@ -74,7 +74,7 @@ function Flow({ model, flow, command }) {
 
 // `why`: why there is no answer yet.
 export function Flows({ model, command, why }) {
-  if (!model.flows) return html`<p class="calm">${why}</p>`;
+  if (!model.flows) return html`<p class="calm">${why || model.looking}</p>`;
   const { n, flows } = model.flows;
   if (!n) return html`<p class="calm">no flow runs</p>`;
   return html`<div class="flows">${flows.map((f) => html`

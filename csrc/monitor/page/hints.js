@@ -1,127 +1,324 @@
-// hints.js: what the page says of a picture of the program. It says only what the whole picture shows.
+// hints.js: what the page says of the program beside the pictures.
+//
+// What a hint may say:
+// 1. Only what is in a complete picture, or in all that were taken lately (lately.js). What one picture shows by chance, as
+//    a put that waits, makes no hint: how often it was so, or for how long, does.
+// 2. What it counts it counts in pictures, and what it measures is as of the last one: so it can be checked, and
+//    tests/browser/truth.mjs checks each sentence against rn.ps, rn.metrics and rn.leaks of the same moment.
+// 3. It names what there is: no two flows, and no two files, are joined under one name.
+// 4. The calm sentence is the list of what was looked for and not found: what could not be looked at is not in it.
+//
+// HINTS is the table of all of them, for the page and for its specs: a new kind is a row here, and one of truth.mjs.
+import { LIMITS, inPictures, shareOf, waitsOf } from "./lately.js";
 import { count, duration, short } from "./model.js";
 
-const LATELY = 20; // samples: ten seconds
-const LONG = 5000, LONGER = 30000; // ms
+const MOST_GOS = 10000; // of one name
+const MANY = 1000; // puts that wait
+const BUSY = 20; // samples of the chart
+const NAMED = 4; // go blocks in a sentence
 
-function busyHint({ busy, blocked, who, runs }) {
-  const name = who && who.replace(/ -> chan: #\d*$/, "");
-  const subject = name ? name + (runs ? ` #${runs}` : "") : "Lua";
-  return { level: "bad", go: name, text: blocked
-    ? `${subject} has blocked the thread for ${duration(busy)}: it waits in a system call, and no go block runs`
-    : `${subject} has computed for ${duration(busy)} without parking` };
-}
+// ---- what the kinds share ----
 
-// A go block that is too slow: its input is full, and its outputs are not. If nothing has moved for long, it may have
-// taken all that it wants.
-function bottlenecks(model, groups, ends) {
-  const hints = [], inputs = new Map(), outputs = new Map();
+const isCounted = (ch) => ch.isPlain && ch.n === 1; // a channel that has a row of its own
+const isOften = (ch) => waitsOf(ch).k >= LIMITS.least && shareOf(ch) >= LIMITS.often;
+const keyOf = (name) => name.replace(/ -> chan: #\d*$/, ""); // as groups have it
+const labelOf = (model, { name, n }) => model.nameIn(name) + (n > 1 ? ` × ${short(n)}` : "");
+
+// The channels that each name takes from, and puts on; without those inside of a stage, on which it does both.
+function stagesOf({ model, ends }) {
+  const inputs = new Map(), outputs = new Map();
   const add = (map, name, ch) => { if (!map.has(name)) map.set(name, []); map.get(name).push(ch); };
   for (const [id, { puts, takes }] of ends) {
     const ch = model.chans.get(id);
     if (!ch.isPlain) continue;
-    for (const name of takes) if (!puts.has(name)) add(inputs, name, ch); // else it is inside of the stage
+    for (const name of takes) if (!puts.has(name)) add(inputs, name, ch);
     for (const name of puts) if (!takes.has(name)) add(outputs, name, ch);
   }
-  for (const g of groups.values()) {
-    const out = outputs.get(g.name) || [];
-    const full = (inputs.get(g.name) || []).find((ch) => ch.n === 1 && ch.state === "full" && (ch.kind !== 0 ? ch.nputs : ch.nputs > g.n));
-    if (!full || model.at - full.movedAt > LONGER || g.states.idle === g.n || g.stage && model.stageState(g.stage) !== "full") continue;
-    if (!out.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) continue;
-    const empty = out.find((ch) => ch.ntakes > 0 && ch.count === 0);
-    hints.push({ level: "bad", go: g.name, text: `${g.name} is the bottleneck: its input ${full.label} is full` +
-      (empty ? `, its output ${empty.label} empty` : out.length ? ", its output is not" : "") });
-  }
-  return hints;
+  return { inputs, outputs };
 }
 
-// Stages of flows that hold, or are paused while something waits.
-function stageHints(model) {
-  const hints = [];
-  for (const [name, stage] of model.stages) {
-    const state = model.stageState(stage), n = stage.chan ? stage.chan.nputs : 0;
-    const wait = n ? `; ${count(n, "put")} ${n === 1 ? "waits" : "wait"} there` : "";
-    const chan = stage.chan ? stage.chan.id : undefined;
-    if (state === "held") hints.push({ level: "bad", chan, text: `${name} is held${stage.error ? `: ${stage.error}` : ""}${wait}` });
-    else if (state === "paused" && n) hints.push({ level: "warn", chan, text: `${name} is paused${wait}` });
-  }
-  return hints;
-}
-
-// One hint for channels whose names differ only in digits: text(label, n) of what is found.
-function byPattern(found, level, text) {
+// One hint for channels whose names differ only in digits: facts with `label` and `many`, how many they are.
+function byPattern(found) {
   const patterns = new Map();
   for (const one of found) {
-    const key = `${level(one)} ${one.ch.pattern} ${one.kind || ""}`;
+    const key = [one.level, one.how, one.ch.isStage ? one.ch.name : one.ch.pattern, one.kind].join("\u0001");
     if (!patterns.has(key)) patterns.set(key, []);
     patterns.get(key).push(one);
   }
   return [...patterns.values()].map((list) => {
-    const longest = list.reduce((a, b) => (a.ms >= b.ms ? a : b)), [{ ch }] = list;
-    return { level: level(longest), chan: longest.ch.id,
-      text: text(longest, list.length === 1 ? ch.label : `${ch.pattern} × ${short(list.length)}`, list.length) };
+    const longest = list.reduce((a, b) => (a.ms >= b.ms ? a : b)), many = list.length, { ch } = longest;
+    return { ...longest, chan: ch.id, many, still: Math.max(...list.map((one) => one.still)), ops: list.reduce((sum, one) => sum + (one.ops || 0), 0),
+      label: many === 1 ? ch.label : `${ch.pattern} × ${short(many)}` };
   });
 }
 
-// Puts that have waited for long, and channels that were full whenever the page looked.
-function fullHints(model) {
-  const found = [], hints = [], waits = new Map(); // the longest by channel
-  for (const go of model.gos.values()) {
-    const ch = model.chans.get(go.chan), ms = model.waited(go);
-    if (go.op !== "put" || ms < LONG) continue;
-    if (ch && ch.n === 1) waits.set(ch.id, Math.max(ms, waits.get(ch.id) || 0));
-    else hints.push({ level: "warn", go: go.name, text: `a put of ${go.name} has waited for ${duration(ms)}${ch ? ` on ${ch.label}` : ""}` });
-  }
-  for (const ch of model.chans.values()) {
-    if (!ch.isPlain || ch.n > 1 || ch.stage === "held" || ch.stage === "paused") continue; // see stageHints
-    const ms = waits.get(ch.id), full = ch.fullSince ? model.at - ch.fullSince : 0;
-    if (ms) found.push({ ch, ms, kind: "put" });
-    else if (full >= LONG) found.push({ ch, ms: full, kind: "full" });
-  }
-  hints.push(...byPattern(found, ({ ch }) => (model.at - ch.movedAt < LONG ? "warn" : "bad"), ({ ch, ms, kind }, label, n) => {
-    const still = model.at - ch.movedAt, upTo = n > 1 ? "up to " : "";
-    return (kind === "put" ? `puts have waited on ${label} for ${upTo}${duration(ms)}`
-      : `${label} ${n === 1 ? "has" : "have"} been full in each picture for ${upTo}${duration(ms)}`) +
-      (still < LONG ? "" : `, and nothing has moved for ${upTo}${duration(still)}`);
-  }));
-  return hints;
-}
+const upTo = ({ many }) => (many > 1 ? "up to " : "");
 
-// Operations that wait although no go block is there for the other end.
-function endHints(model, groups, ends) {
-  const found = [], targets = new Set([...model.gos.values()].map((go) => go.target));
-  for (const ch of model.chans.values()) {
-    const ms = model.at - ch.movedAt;
-    if (!ch.isPlain || ch.n > 1 || ch.closed || ms < LONG || !(ch.ntakes || ch.nputs)) continue;
-    if (ch.stage || [...groups.keys()].some((name) => name.startsWith(ch.name + " at "))) continue; // the flow closes it
-    const { puts = new Set(), takes = new Set() } = ends.get(ch.id) || {};
-    for (const [n, kind, names] of [[ch.ntakes, "take", puts], [ch.nputs, "put", takes]]) {
-      if (!n || [...names].some((name) => groups.has(name))) continue;
-      if (kind === "take" && (targets.has(ch.name) || targets.has("#" + ch.first))) continue;
-      if (names.size || ms >= LONGER) found.push({ ch, kind, ms, n, name: [...names][0] });
+// ---- Lua computes ----
+
+// Not in a picture: as long as Lua computes, there is none.
+const computes = {
+  kind: "computes",
+  find({ model }) {
+    const s = model.summary;
+    if (!(s.busy >= LIMITS.turn) || s.who === "") return []; // nothing runs: the system has not woken the loop yet
+    const isOne = s.runs !== undefined && s.ran_for >= LIMITS.turn;
+    return [{ level: "bad", go: keyOf(s.who || ""), who: model.nameIn(s.who || ""), id: s.runs, isOne, ms: isOne ? s.ran_for : s.busy, isBlocked: s.blocked }];
+  },
+  text({ who, id, isOne, ms, isBlocked }) {
+    const subject = who && isOne ? who + (id ? ` #${id}` : "") : "Lua";
+    if (isBlocked) return `${subject} has blocked the thread for ${duration(ms)}: it waits in a system call, and no go block runs`;
+    return `${subject} has computed for ${duration(ms)}, and timers wait${who && !isOne ? `; ${who} has run meanwhile` : ""}`;
+  },
+};
+
+const turns = {
+  kind: "turns",
+  isChecked: ({ model, lately }) => lately.isEnough && !model.summary.virtual,
+  find({ model, lately }) {
+    const list = lately.turns;
+    if (!lately.isEnough || !list.length) return [];
+    const ms = Math.max(...list.map((p) => p.turn)), ran = [...new Set(list.map((p) => p.ran).filter(Boolean))];
+    return [{ level: list.length > 1 ? "bad" : "warn", k: list.length, n: lately.n, ms, ran: ran.map((name) => model.nameIn(name)), go: keyOf(ran[0] || "") }];
+  },
+  text: ({ k, n, ms, ran }) => `timers and other go blocks had to wait for up to ${duration(ms)}, because Lua computed, ` +
+    `before ${k} of the last ${n} pictures${ran.length ? `: ${ran.slice(0, NAMED).join(", ")} ran then` : ""}`,
+  calm: () => `Lua never computed for ${LIMITS.turn} ms without a look at its timers`,
+};
+
+const busy = {
+  kind: "busy",
+  find({ model, found }) {
+    const samples = model.history.busy.slice(-BUSY);
+    return !found.length && samples.length === BUSY && Math.min(...samples) > 95 ? [{ level: "warn" }] : [];
+  },
+  text: () => "Lua computes all the time: its go blocks share one thread (rn.threads uses more)",
+};
+
+// ---- puts that wait ----
+
+// A go block that is too slow: puts often wait on its input, and seldom on its outputs. If nothing has moved for long, it
+// may have taken all that it wants.
+const bottleneck = {
+  kind: "bottleneck",
+  isChecked: ({ model, lately, isSingle }) => model.isWhole && lately.isEnough && isSingle,
+  find(view) {
+    const { model, groups } = view, hints = [];
+    if (!model.isWhole) return hints;
+    const { inputs, outputs } = stagesOf(view);
+    for (const g of groups.values()) {
+      if (g.states.idle === g.n || g.stage && g.stage.state !== "running") continue;
+      const full = (inputs.get(g.name) || []).filter((ch) => isCounted(ch) && isOften(ch) && !ch.closed
+        && (ch.limit || shareOf(ch) > 1 - LIMITS.often) && model.at - ch.movedAt <= LIMITS.stuck);
+      const input = full.sort((a, b) => shareOf(b) - shareOf(a))[0];
+      if (!input) continue;
+      const out = (outputs.get(g.name) || []).sort((a, b) => shareOf(b) - shareOf(a))[0];
+      if (out && (shareOf(out) >= LIMITS.often || shareOf(out) > shareOf(input) / 2)) continue;
+      hints.push({ level: "bad", go: g.name, label: labelOf(model, g), input, in: waitsOf(input), out, outs: out && waitsOf(out) });
     }
-  }
-  return byPattern(found, () => "warn", ({ kind, ms, n, name }, label, many) => {
-    const done = kind === "take" ? "put" : "taken";
-    const why = name ? `${name} has ${done} there, and no go block has this name now` : `so far no go block has ${done} there`;
-    return `${count(n, kind)} on ${label} for ${many > 1 ? "up to " : ""}${duration(ms)}: ${why}`;
-  });
+    return hints;
+  },
+  text: ({ label, input, in: puts, out, outs }) => `${label} is the bottleneck: puts waited on its input ${input.label} ${inPictures(puts)}` +
+    (out ? `, and on its output ${out.label} ${outs.k === 0 ? "in none" : `in ${outs.k} of ${outs.n}`}` : ""),
+};
+
+// The same of channels whose takers are not known, or wait themselves.
+const often = {
+  kind: "often",
+  isChecked: ({ model, lately, isSingle }) => lately.isEnough && isSingle
+    && ![...model.chans.values()].some((ch) => ch.isPlain && ch.limit && shareOf(ch) >= LIMITS.often),
+  find: ({ model, found }) => byPattern([...model.chans.values()]
+    .filter((ch) => isCounted(ch) && ch.limit && isOften(ch) && ch.stage !== "held" && ch.stage !== "paused"
+      && !found.some((one) => one.input === ch || one.kind === "waits" && one.channels.includes(ch)))
+    .map((ch) => ({ level: "warn", ch, ms: shareOf(ch), puts: waitsOf(ch) }))),
+  text: ({ label, puts, many }) => `puts waited on ${label} ${many > 1 ? "often: up to " : ""}${inPictures(puts)}`,
+  calm: () => "there was no channel with a buffer on which puts waited in a quarter of the pictures",
+};
+
+// Puts that have waited for long, and channels on which puts waited whenever the page looked.
+const waits = {
+  kind: "waits",
+  isChecked: ({ model }) => !model.summary.more,
+  find({ model }) {
+    const found = [], hints = [], longest = new Map(); // by channel
+    for (const go of model.gos.values()) {
+      const ch = model.chans.get(go.chan), ms = model.waited(go);
+      if (go.op !== "put" || ms < LIMITS.long) continue;
+      if (ch && ch.n === 1) longest.set(ch.id, Math.max(ms, longest.get(ch.id) || 0));
+      else hints.push({ level: "warn", how: "one", go: go.name, ms, label: ch ? ch.label : "", channels: [] });
+    }
+    for (const ch of model.chans.values()) {
+      if (!isCounted(ch) || ch.stage === "held" || ch.stage === "paused") continue; // see `stages`
+      const put = longest.get(ch.id), full = ch.fullSince ? model.at - ch.fullSince : 0, ms = put || full;
+      if (ms < LIMITS.long) continue;
+      const still = model.at - ch.movedAt;
+      found.push({ ch, ms, still, how: put ? "put" : "full", level: still < LIMITS.long ? "warn" : "bad" });
+    }
+    const list = byPattern(found);
+    for (const one of list) one.channels = found.filter(({ ch }) => ch === one.ch || ch.pattern === one.ch.pattern && !ch.isStage).map(({ ch }) => ch);
+    return [...hints, ...list];
+  },
+  text(one) {
+    const { how, go, ms, label, many, still } = one;
+    if (how === "one") return `a put of ${go} has waited for ${duration(ms)}${label ? ` on ${label}` : ""}`;
+    return (how === "put" ? `puts have waited on ${label} for ${upTo(one)}${duration(ms)}`
+      : `${label} ${many === 1 ? "has" : "have"} been full in each picture for ${upTo(one)}${duration(ms)}`) +
+      (still < LIMITS.long ? "" : `, and nothing has moved for ${upTo(one)}${duration(still)}`);
+  },
+  calm: () => `no put of a go block has waited for ${duration(LIMITS.long)}`,
+};
+
+// Very many puts that wait, each for a short time.
+const many = {
+  kind: "many",
+  isChecked: ({ model, lately }) => lately.isEnough && !model.summary.more_chans,
+  find({ model, lately }) {
+    if (!lately.isEnough) return [];
+    return [...lately.most].map(([pattern, least]) => ({ pattern, least })).filter(({ least }) => least >= MANY).map(({ pattern, least }) => {
+      const list = [...model.chans.values()].filter((ch) => ch.pattern === pattern);
+      return { level: "warn", chan: list[0]?.id, pattern, least, n: lately.n };
+    });
+  },
+  text: ({ pattern, least, n }) => `${least.toLocaleString("en")} or more puts waited on the channels ${pattern} in each of the last ${n} pictures`,
+};
+
+// ---- nobody is at the other end ----
+
+const alone = {
+  kind: "alone",
+  isChecked: ({ model, isSingle }) => model.isWhole && isSingle,
+  find({ model, groups, ends }) {
+    const found = [], targets = new Set([...model.gos.values()].map((go) => go.target)), waiting = new Map();
+    if (!model.isWhole) return found;
+    for (const go of model.gos.values()) {
+      if (go.op !== "take" && go.op !== "put") continue;
+      const key = `${go.op} ${go.chan}`, one = waiting.get(key) || { ops: 0, ms: 0 };
+      waiting.set(key, { ops: one.ops + go.n, ms: Math.max(one.ms, model.waited(go)) });
+    }
+    for (const ch of model.chans.values()) {
+      if (!isCounted(ch) || ch.closed || ch.stage || ch.isStage) continue; // the flow closes a stage
+      const { puts = new Set(), takes = new Set() } = ends.get(ch.id) || {};
+      for (const [how, names] of [["take", puts], ["put", takes]]) {
+        const { ops, ms } = waiting.get(`${how} ${ch.id}`) || { ms: 0 };
+        if (ms < (names.size ? LIMITS.long : LIMITS.lonely) || [...names].some((name) => groups.has(name))) continue;
+        if (how === "take" && (targets.has(ch.name) || targets.has("#" + ch.first))) continue;
+        found.push({ level: "warn", ch, how, ms, ops, name: [...names][0] });
+      }
+    }
+    return byPattern(found);
+  },
+  text(one) {
+    const { how, name, ops, label, ms } = one, done = how === "take" ? "put" : "taken";
+    return `${count(ops, how)} ${ops === 1 ? "has" : "have"} waited on ${label} for ${ops === 1 ? "" : "up to "}${duration(ms)}: ` +
+      (name ? `${name} has ${done} there, and no go block has this name now` : `so far no go block has ${done} there`);
+  },
+  calm: () => `no put or take has waited for ${duration(LIMITS.long)} for go blocks that have gone or for ${duration(LIMITS.lonely)} where none has come`,
+};
+
+// Go blocks that wait for each other: each waits on a channel whose other end only they have used.
+const circle = {
+  kind: "circle",
+  isChecked: ({ model, isSingle }) => model.isWhole && isSingle,
+  find({ model, groups, ends }) {
+    if (!model.isWhole) return [];
+    const stuck = new Map(); // name -> the names that it waits for
+    for (const g of groups.values()) {
+      const needs = new Set();
+      const isStuck = g.rows.every((go) => {
+        const ch = model.chans.get(go.chan);
+        if (!ch || !isCounted(ch) || go.nchans !== 1 || (go.op !== "take" && go.op !== "put") || model.waited(go) < LIMITS.long) return false;
+        const others = ends.get(ch.id)?.[go.op === "take" ? "puts" : "takes"] || new Set();
+        for (const name of others) needs.add(name);
+        return others.size > 0;
+      });
+      if (isStuck) stuck.set(g.name, needs);
+    }
+    for (let before = -1; stuck.size !== before;) {
+      before = stuck.size;
+      for (const [name, needs] of stuck) if ([...needs].some((other) => !stuck.has(other))) stuck.delete(name);
+    }
+    if (!stuck.size) return [];
+    const list = [...stuck.keys()].map((name) => groups.get(name));
+    return [{ level: "bad", go: list[0].name, list: list.map((g) => ({ label: labelOf(model, g), op: g.rows[0].op, on: model.chans.get(g.rows[0].chan).label })),
+      ms: Math.min(...list.flatMap((g) => g.rows.map((go) => model.waited(go)))) }];
+  },
+  text: ({ list, ms }) => `${list.length === 1 ? `${list[0].label} waits for itself` : `${list.slice(0, NAMED).map((one) => one.label).join(", ")}` +
+    `${list.length > NAMED ? ` and ${list.length - NAMED} more` : ""} wait for each other`} for ${duration(ms)}: ` +
+    `${list.slice(0, NAMED).map(({ label, op, on }) => `${label} ${op === "take" ? "to take from" : "to put on"} ${on}`).join(", ")}`,
+  calm: () => `no go blocks have waited for each other for ${duration(LIMITS.long)}`,
+};
+
+// ---- flows ----
+
+const stages = {
+  kind: "stages",
+  isChecked: ({ model }) => model.flows !== null && model.flows.n > 0 && model.flows.n === model.flows.flows.length,
+  find({ model }) {
+    const hints = [];
+    for (const [name, stage] of model.stages) {
+      const state = model.stageState(stage), n = stage.chan ? stage.chan.nputs : 0, chan = stage.chan ? stage.chan.id : undefined;
+      if (state === "held" || state === "paused" && n) {
+        hints.push({ level: state === "held" ? "bad" : "warn", chan, name, state, error: state === "held" && stage.error, n });
+      }
+    }
+    return hints;
+  },
+  text: ({ name, state, error, n }) => `${name} is ${state}${error ? `: ${error}` : ""}` +
+    (n ? `; ${count(n, "put")} ${n === 1 ? "waits" : "wait"} there` : ""),
+  calm: () => "no stage of a flow is held, or paused while puts wait",
+};
+
+// ---- go blocks ----
+
+const leaks = {
+  kind: "leaks",
+  isChecked: ({ model }) => model.summary.leaks >= 0,
+  find: ({ model }) => (model.summary.leaks > 0 ? [{ level: "warn", view: "leaks", n: model.summary.leaks }] : []),
+  text: ({ n }) => `${count(n, "go block")} ${n === 1 ? "was" : "were"} collected while ${n === 1 ? "it" : "they"} waited for what nothing could bring any more: ` +
+    "see leaks",
+  calm: () => "no leak was found",
+};
+
+const crowd = {
+  kind: "crowd",
+  find: ({ groups }) => [...groups.values()].filter((g) => g.n > MOST_GOS).map((g) => ({ level: "warn", go: g.name, n: g.n })),
+  text: ({ go, n }) => `${count(n, "go block")} with the name ${go}`,
+};
+
+// ---- the table ----
+
+// A row: kind; find(view): what was found, as facts: { level: "bad" | "warn", chan, go or view: what a click shows, ... };
+// text(facts); calm(): what the calm sentence says if nothing was found, and isChecked(view) holds. They are shown in this
+// order. `found`: the facts of the rows before.
+export const HINTS = [computes, stages, circle, bottleneck, waits, often, many, alone, leaks, turns, crowd, busy];
+
+function viewOf(model, groups) {
+  return { model, groups, ends: model.ends(), lately: model.lately, found: [],
+    isSingle: ![...model.chans.values()].some((ch) => ch.isPlain && ch.n > 1) };
 }
 
-// { level: "bad" | "warn", text, chan or go: what it is about }
+// The hints of the last picture: [{ kind, level, text, ... }]
 export function hintsOf(model, groups) {
-  const hints = model.summary.busy >= 100 ? [busyHint(model.summary)] : [];
-  if (!model.at) return hints;
-  const ends = model.ends(), knowsEnds = model.isWhole;
-  if (knowsEnds) hints.push(...bottlenecks(model, groups, ends));
-  for (const g of groups.values()) {
-    if (g.n > 10000) hints.push({ level: "warn", go: g.name, text: `${count(g.n, "go block")} with the name ${g.name}` });
+  const view = viewOf(model, groups);
+  for (const row of model.at ? HINTS : [computes]) {
+    for (const facts of row.find(view)) view.found.push({ ...facts, kind: row.kind, text: row.text(facts) });
   }
-  const lately = model.history.busy.slice(-LATELY);
-  if (!hints.length && lately.length === LATELY && Math.min(...lately) > 95) {
-    hints.push({ level: "warn", text: "Lua computes all the time: its go blocks share one thread (rn.threads uses more)" });
-  }
-  hints.push(...stageHints(model), ...fullHints(model));
-  if (knowsEnds) hints.push(...endHints(model, groups, ends));
-  return hints;
+  return view.found;
+}
+
+const sentence = (parts) => (parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")}, and ${parts[parts.length - 1]}`);
+
+// What the page says when there is no hint: what was looked for, and the takes that wait, of which the page does not know
+// whether they should.
+export function calmOf(model, groups) {
+  if (!model.at) return model.reading;
+  const view = viewOf(model, groups), { lately } = view;
+  if (!lately.isEnough) return `There is nothing to report yet: ${count(lately.n, "picture")} so far.`;
+  const parts = HINTS.filter((row) => row.calm && row.isChecked(view)).map((row) => row.calm());
+  const takes = [...model.gos.values()].filter((go) => go.op === "take" && model.waited(go) >= LIMITS.long);
+  const longest = takes.reduce((a, b) => (!a || model.waited(b) > model.waited(a) ? b : a), null);
+  const n = takes.reduce((sum, go) => sum + go.n, 0), ch = longest && model.chans.get(longest.chan);
+  return `In the last ${count(lately.n, "picture")} (${duration(lately.span)}): ${sentence(parts)}.` + (n === 0 ? ""
+    : ` ${count(n, "take")} ${n === 1 ? "has" : "have"} waited for ${duration(LIMITS.long)} or longer, ${n === 1 ? "" : "the longest "}` +
+      `${ch ? `on ${ch.label} ` : ""}for ${duration(model.waited(longest))}.`);
 }

@@ -22,13 +22,13 @@ function read([head, ...texts]) {
 export function Leaks({ model, command, lines }) {
   const [text, setText] = useState(""), second = Math.floor((model.summary.t || 0) / 1000);
   useEffect(() => { command("leaks", {}, true); }, [second]);
-  if (!lines) return html`<p class="calm">looking</p>`;
+  if (!lines) return html`<p class="calm">${model.looking}</p>`;
   if (!lines[0]) return html`<p class="calm">${lines[1]}</p>`;
   const { total, kinds, rows } = read(lines.slice(1));
   return html`<div class="leaks">
     <p class="calm">${total ? `${count(total, "go block")} waited for what nothing could wake any more.` : "No leak was found so far."}
       ${" "}A leak is found in the third cycle of the collector after it has begun.
-      ${" "}${model.hello?.control && html`<button id="collect" onClick=${() => command("collect", {})}>collect now</button>`}</p>
+      ${" "}${model.canControl && html`<button id="collect" onClick=${() => command("collect", {})}>collect now</button>`}</p>
     ${kinds > 0 && html`<${Search} text=${text} onText=${setText} />
       <${Table} name="leaks" rows=${rows.filter((l) => finds(text, l.started, l.where, l.example))} columns=${COLUMNS} sortBy=${0}
         empty="no leak" selected=${() => false} onSelect=${() => {}} />`}

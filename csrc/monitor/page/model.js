@@ -1,4 +1,6 @@
-// model.js: the page's model of the program: the server's data, rates, history, and hints.
+// model.js: the page's model of the program: the server's data, rates and history.
+import { patternOf, shownNames, stageName } from "./alike.js";
+import { Lately, shareOf } from "./lately.js";
 
 // Numbers of csrc/core/state.h, base/buffer.h and tracing/snapshot.h.
 export const STATES = ["running", "parked", "sleeping", "ready", "dead", "new"];
@@ -9,9 +11,7 @@ const CHAN = 0, FILL = 1, GO = 2, EDGE = 3;
 
 const SAMPLES = 480; // of history: four minutes
 const LONGEST = 240, SHORTEST = 2; // seconds that a chart spans
-const LATELY = 20; // samples: ten seconds
 const LEAST = 250; // ms between two pictures that give rates: after a command one comes soon
-const NAMES = 40; // of go blocks; of more, those that differ only in digits are one
 
 // ---- texts for people ----
 
@@ -47,10 +47,6 @@ function split(name) {
   return { name: target && !/^#\d*$/.test(target) ? name : base, target };
 }
 
-// A name with one # for each run of digits. Digits after a colon stay: they are the number of a line. csrc/monitor/view.c
-// does the same where it folds.
-export const patternOf = (name) => name.replace(/:\d+|#?\d+/g, (digits) => (digits[0] === ":" ? digits : "#"));
-
 // ---- states ----
 
 // The state of a channel, of `n` channels that are shown as one, or of a stage of a flow. The graph, the tables, the flows
@@ -71,24 +67,28 @@ class Chan {
     Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0 });
     Object.assign(this, { n: 1, first: id }); // the number of channels, and the first one
     Object.assign(this, { rate: null, before: null, last: null, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
-    this.waits = 0; // how often puts have waited lately: 0 to 1
+    this.recent = []; // whether puts waited in the last pictures (lately.js)
     this.stage = undefined; // the state of the stage of a flow whose input it is
+    this.isStage = false; // its name is that of a stage
   }
 
   // The common name of channels that are shown as one.
-  get pattern() { return this.flags & PLACE ? this.name.split("/").pop() : patternOf(this.single); }
+  get pattern() { return this.flags & PLACE ? this.name.split("/").pop() : this.isStage ? this.name : patternOf(this.single); }
   get label() { return this.n > 1 ? `${this.pattern} × ${short(this.n)}` : this.single; }
   get single() {
     if (this.flags & PLACE) return `${this.name.split("/").pop()} #${this.first}`;
     if (this.name) return this.name;
     return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : this.flags & DONE ? "done #" : "#") + this.first;
   }
+  // What channels have in common that are alike.
+  get likeness() { return this.n > 1 ? `row ${this.id}` : `${this.pattern} ${this.kind} ${this.limit} ${this.isPlain}`; }
   // For the graph, where there is little room.
   get brief() { return this.flags & PLACE ? this.pattern : this.single; }
   get kindName() { return KINDS[this.kind] + (this.limit && this.n === 1 ? ` (${this.limit})` : ""); }
   get closed() { return (this.flags & CLOSED) !== 0; }
   get isPlain() { return !(this.flags & (RESULT | TIMEOUT | DONE)); }
   get state() { return stateOf(this); }
+  get waits() { return shareOf(this); } // how often puts have waited lately: 0 to 1
   get fill() { return this.limit ? Math.min(1, this.count / this.limit) : this.nputs ? 1 : 0; }
 }
 
@@ -126,8 +126,33 @@ export class Model {
     this.rate = null; // values put per second; null: not known yet
     this.base = null; // what the rates count from: { at, puts }
     this.flows = null;
+    this.why = ""; // what has ended the program
+    this.shown_at = this.ended_at = 0; // when the last picture came, and when the connection ended, by Date.now()
+    this.lately = new Lately();
+    this.shape = ""; // what `shown` was made for
+    this.shown = new Map(); // what go blocks are shown as, by their names
     this.stages = new Map(); // by their names, which are those of their channels, too
+    this.inputs = new Set(); // the names of channels that are the inputs of stages
     this.forget();
+  }
+
+  // Takes the end of the connection: "ended", or "lost" if the page tries to connect again.
+  end(status, why) {
+    if (this.status === "ended") return;
+    if (this.status === "live") this.ended_at = Date.now();
+    this.status = status;
+    this.why = why || this.why;
+  }
+
+  // Whether a button that does something to the program would do it.
+  get canControl() { return this.status === "live" && this.hello?.control === true; }
+
+  // What the page says in place of what it has asked for.
+  get looking() { return this.status === "live" ? "looking" : "it was not asked for before the connection ended"; }
+
+  // What the page shows when there will be no more pictures.
+  get last() {
+    return this.at ? `this is the last picture, of ${duration(this.ended_at - this.shown_at)} before` : "there was no picture before";
   }
 
   forget() {
@@ -142,12 +167,17 @@ export class Model {
     if (message.hello) this.hello = message.hello;
     const last = this.summary;
     this.summary = message;
-    if (message.reset) this.parts = [];
+    if (message.reset) {
+      this.parts = [];
+      this.lately = new Lately(); // of another connection, or too much is new
+    }
     this.parts.push(message);
+    this.lately.turn(message);
     let isNew = false;
     if (message.at !== undefined && !message.cut) {
       isNew = this.at !== message.at;
       this.show(message);
+      if (isNew) this.lately.add(message, this.chans.values());
     }
     if (last.t && (isNew || message.busy >= 100) && message.t - last.t > 200) this.sample(message, last, isNew);
     return message.r;
@@ -174,6 +204,7 @@ export class Model {
       for (const [kind, id] of part.d || []) this.remove(kind, id);
     }
     this.parts = [];
+    this.shown_at = Date.now();
     const isFirst = this.at === 0;
     this.at = message.at;
     this.foldNames();
@@ -211,10 +242,17 @@ export class Model {
   }
 
   foldNames() {
-    const names = new Set([...this.gos.values()].map((go) => go.full));
-    for (const list of [this.gos, this.edges]) {
-      for (const one of list.values()) one.name = names.size > NAMES ? patternOf(one.full) : one.full;
+    const all = [...this.gos.values(), ...this.edges.values()], names = new Set(all.map((one) => one.full));
+    const stages = new Set([...names].map(stageName));
+    for (const ch of this.chans.values()) ch.isStage = stages.has(ch.name);
+    this.inputs = new Set([...this.chans.values()].filter((ch) => ch.isStage).map((ch) => ch.name));
+    const edges = [...this.edges.values()].filter((e) => this.chans.has(e.chan));
+    const shape = [...names, "", ...edges.map((e) => `${e.full} ${e.chan} ${e.isPut}`)].join("\n");
+    if (shape !== this.shape) {
+      this.shape = shape;
+      this.shown = shownNames(names, edges, (id) => this.chans.get(id).likeness);
     }
+    for (const one of all) one.name = this.shown.get(one.full);
   }
 
   // Rates between pictures. The counters of all channels are those of the time of the picture.
@@ -246,7 +284,6 @@ export class Model {
     this.busy = busy;
     if (!isNew) return;
     for (const ch of this.chans.values()) {
-      ch.waits += ((ch.nputs ? 1 : 0) - ch.waits) / Math.min(LATELY, ch.times.length + 1);
       add(ch.times, Date.now() / 1000);
       add(ch.rates, ch.rate);
       add(ch.fills, ch.limit ? ch.count : ch.nputs);
@@ -282,7 +319,13 @@ export class Model {
   }
 
   // The stage that has a go block of this name, as "numbers.double at job.lua:3 -> chan: numbers.save".
-  stageOfGo(name) { return this.stages.get(name.replace(/ at .*:\d+( -> chan: .*)?$/s, "")); }
+  stageOfGo(name) { return this.stages.get(stageName(name)); }
+
+  // What go blocks of a name are called in a sentence: those of a stage as the stage.
+  nameIn(name) {
+    const stage = stageName(name);
+    return this.stages.has(stage) || this.inputs.has(stage) ? stage : name.replace(/ -> chan: #\d*$/, "");
+  }
 
   // The state of a stage: that of the channel which is its input. A source has none: it runs, or is idle.
   stageState(stage) {

@@ -6,7 +6,6 @@ import { Charts } from "./charts.js";
 import { Details, Hints } from "./details.js";
 import { Flows } from "./flows.js";
 import { Graph } from "./graph.js";
-import { hintsOf } from "./hints.js";
 import { Leaks } from "./leaks.js";
 import { Queues } from "./queues.js";
 import { Chans, Gos } from "./tables.js";
@@ -31,8 +30,8 @@ addEventListener("pagehide", () => {
 // ---- the head ----
 
 function status(paused) {
-  if (model.status === "ended") return ["ended", "the program has ended"];
-  if (model.status === "lost") return ["lost", "no connection: the program has ended, or is connecting again"];
+  if (model.status === "ended") return ["ended", `${model.why || "the program has ended"}; ${model.last}`];
+  if (model.status === "lost") return ["lost", `no connection: the program was killed or has ended, and the page tries again; ${model.last}`];
   if (model.status === "connecting") return ["", "connecting"];
   if (paused) return ["paused", "the picture is paused; the program runs"];
   if (model.summary.busy >= 100) return ["busy", `computing for ${duration(model.summary.busy)}`];
@@ -48,10 +47,9 @@ function Head({ paused, onPause }) {
   return html`<header>
     <h1>${name || "runnel"}</h1>
     <span id="status" class=${`status ${kind}`}>${text}</span>
-    <span class="numbers">${count(s.gos || 0, "go block")} · ${count(s.chans || 0, "channel")} ·
-      ${" "}${((s.memory || 0) / 1048576).toFixed(1)} MB of Lua memory${model.hello?.pid ? ` · pid ${model.hello.pid}` : ""}</span>
-    <button id="pause" disabled=${kind === "ended"} aria-pressed=${paused} onClick=${onPause}>
-      ${paused ? "resume" : "pause"}</button>
+    <span class="numbers">${model.at ? `${count(s.gos || 0, "go block")} · ${count(s.chans || 0, "channel")} · ` +
+      `${((s.memory || 0) / 1048576).toFixed(1)} MB of Lua memory` : "no picture yet"}${model.hello?.pid ? ` · pid ${model.hello.pid}` : ""}</span>
+    ${model.status === "live" && html`<button id="pause" aria-pressed=${paused} onClick=${onPause}>${paused ? "resume" : "pause"}</button>`}
   </header>`;
 }
 
@@ -64,7 +62,7 @@ const VIEWS = { graph: "graph", ...(isFrame && { charts: "charts" }), chans: "ch
 function App() {
   const [, redraw] = useState(0), [paused, setPaused] = useState(false), [view, setView] = useState("graph");
   const [selection, setSelection] = useState(null), [message, setMessage] = useState(null), [values, setValues] = useState(null);
-  const [records, setRecords] = useState(null), [flows, setFlows] = useState("looking"), [queues, setQueues] = useState(null);
+  const [records, setRecords] = useState(null), [flows, setFlows] = useState(""), [queues, setQueues] = useState(null);
   const [leaks, setLeaks] = useState(null), [profile, setProfile] = useState(null);
   const control = useState(() => ({ paused: false, waiting: new Map(), early: new Map() }))[0];
 
@@ -115,6 +113,10 @@ function App() {
     setValues(null);
     setSelection(what);
   };
+  const open = (key) => {
+    setView(key);
+    shows(key);
+  };
   // The states of stages are part of the picture.
   useEffect(() => { if (model.status === "live") command("flows", {}, true); }, [Math.floor(model.at / 1000)]);
   const groups = model.groups();
@@ -127,7 +129,7 @@ function App() {
     <main class=${selection ? "selected" : ""}>
       <section class="views">
         <nav>${Object.entries(VIEWS).map(([key, title]) => html`<button id=${"view-" + key} aria-pressed=${view === key}
-          onClick=${() => { setView(key); shows(key); }}>${title}</button>`)}</nav>
+          onClick=${() => open(key)}>${title}</button>`)}</nav>
         ${view === "graph" && html`<${Graph} ...${shared} onSelect=${selectNode} />`}
         ${view === "charts" && html`<${Charts} model=${model} />`}
         ${view === "chans" && html`<${Chans} ...${shared} />`}
@@ -139,7 +141,7 @@ function App() {
         ${view === "gos" && html`<${Gos} ...${shared} />`}
       </section>
       <aside>
-        <h3>hints</h3><${Hints} model=${model} hints=${hintsOf(model, groups)} onSelect=${select} />
+        <h3>hints</h3><${Hints} model=${model} groups=${groups} onSelect=${select} onView=${open} />
         <div id="details"><${Details} ...${shared} command=${command} values=${values} /></div>
       </aside>
     </main>

@@ -59,12 +59,12 @@ export function Profile({ model, command, known, paused }) {
   const canBegin = isOn && !paused && !why && head && !head.recording && !head.other;
   return html`<div class="profile">
     <form class="search" onSubmit=${(e) => { e.preventDefault(); ask(seconds); }}>
-      <button id="record" disabled=${!canBegin}>record</button>
+      ${isOn && html`<button id="record" disabled=${!canBegin}>record</button>
       <select aria-label="seconds" value=${seconds} onChange=${(e) => setSeconds(e.target.value)}>
-        ${["1", "5", "30"].map((s) => html`<option value=${s} selected=${s === seconds}>${s} s</option>`)}</select>
+        ${["1", "5", "30"].map((s) => html`<option value=${s} selected=${s === seconds}>${s} s</option>`)}</select>`}
       ${data && !head.recording && html`<span>${" "}from ${head.at} <${Save} model=${model} data=${data} /></span>`}
     </form>
-    ${!known && html`<p class="calm">looking</p>`}
+    ${!known && html`<p class="calm">${model.looking}</p>`}
     ${why && html`<p class="calm">${why}</p>`}
     ${head?.problem && html`<p class="calm bad">${head.problem}</p>`}
     ${head?.other && html`<p class="calm">The program makes a profile of its own (--profile, rn.profile or :profile). There can be one at a time.</p>`}

@@ -24,14 +24,13 @@ export function connect(model, changed, onResult) {
     for (const result of model.apply(JSON.parse(event.data))) onResult(result);
     changed();
   };
-  source.addEventListener("ended", () => {
+  source.addEventListener("ended", (event) => {
     source.close();
-    model.status = "ended";
+    model.end("ended", JSON.parse(event.data).why);
     changed();
   });
   source.onerror = () => {
-    if (model.status === "ended") return;
-    model.status = source.readyState === EventSource.CLOSED ? "ended" : "lost";
+    model.end(source.readyState === EventSource.CLOSED ? "ended" : "lost");
     changed();
   };
 }

@@ -61,7 +61,7 @@ export function Chans({ model, selection, onSelect }) {
   return html`<${Search} text=${text} onText=${setText}>
       <label><input type="checkbox" checked=${all} onChange=${(e) => setAll(e.target.checked)} /> results, timeouts and done() too</label>
     <//>
-    <${Table} name="chans" rows=${rows} columns=${CHAN_COLUMNS} sortBy=${5} empty="no channel"
+    <${Table} name="chans" rows=${rows} columns=${CHAN_COLUMNS} sortBy=${5} empty=${model.reading || "no channel"}
       selected=${(c) => selection && selection.chan === c.id} onSelect=${(c) => onSelect({ chan: c.id })} />
     ${more(model.summary.more_chans, "channel")}`;
 }
@@ -97,7 +97,7 @@ export function Gos({ model, groups, selection, onSelect }) {
   return html`<${Search} text=${text} onText=${setText}>
       <label><input type="checkbox" checked=${fold} onChange=${(e) => setFold(e.target.checked)} /> fold by name</label>
     <//>
-    <${Table} key=${fold} name="gos" rows=${rows} columns=${fold ? folded : single} sortBy=${fold ? 1 : 5} empty="no go block"
+    <${Table} key=${fold} name="gos" rows=${rows} columns=${fold ? folded : single} sortBy=${fold ? 1 : 5} empty=${model.reading || "no go block"}
       selected=${(g) => selection && (fold ? selection.go === g.name : selection.row === g.id)}
       onSelect=${(g) => onSelect(fold ? { go: g.name } : { go: g.name, row: g.id })} />
     ${more(model.summary.more, "go block")}`;

@@ -94,7 +94,7 @@ export function Timeline({ model, command, lines }) {
   const second = Math.floor((model.summary.t || 0) / 1000);
   useEffect(() => { if (!frozen) command("timeline", {}, true); }, [second, !frozen]);
   const text = frozen || (lines && lines[0] === true && lines[1]);
-  if (!text) return html`<p class="calm">${lines && lines[0] === false ? lines[1] : "recording"}</p>`;
+  if (!text) return html`<p class="calm">${lines && lines[0] === false ? lines[1] : model.status === "live" ? "recording" : model.looking}</p>`;
   const { lanes, arrows: all, left, to } = read(text, model.called), scale = (WIDTH - LABELS) / to;
   const is = (lane) => lane.id + lane.name === chosen;
   const arrows = chosen ? all.filter((a) => is(a.from) || is(a.to)).slice(-ARROWS) : all.length <= FEW ? all : [];
@@ -104,8 +104,8 @@ export function Timeline({ model, command, lines }) {
       ${" "}<i class="key run"></i> runs <i class="key put"></i> waits to put <i class="key take"></i> waits to take
       ${" "}<i class="key alts"></i> alts <i class="key sleep"></i> sleeps
       ${" "}→ messages${all.length > FEW && !chosen && ": click a name"}
-      ${" "}<button id="freeze" aria-pressed=${!!frozen} onClick=${() => setFrozen(frozen ? null : text)}>
-        ${frozen ? "go on" : "keep this"}</button></p>
+      ${" "}${model.status === "live" && html`<button id="freeze" aria-pressed=${!!frozen} onClick=${() => setFrozen(frozen ? null : text)}>
+        ${frozen ? "go on" : "keep this"}</button>`}</p>
     <svg viewBox=${`0 0 ${WIDTH} ${lanes.length * HEIGHT + 18}`}>
       ${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<g class="tick">
         <line x1=${LABELS + part * (WIDTH - LABELS)} x2=${LABELS + part * (WIDTH - LABELS)} y1="0" y2=${lanes.length * HEIGHT} />

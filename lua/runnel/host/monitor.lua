@@ -1,5 +1,7 @@
 ---The option --monitor.
 
+local package = package
+
 local host_monitor = {}
 
 ---Starts the monitor and prints its URL to stderr.
@@ -10,6 +12,13 @@ function host_monitor.start(port)
   local m, why = monitor.listen(port, { program = arg[0] })
   if not m then error(why, 0) end
   io.stderr:write("monitor: ", m.url, "\n")
+end
+
+---Pages that are open at the end of the program show what has ended it.
+---@param why string
+function host_monitor.ending(why)
+  local server_module = package.loaded["runnel.monitor.core"]
+  if server_module and server_module.server then server_module.why(server_module.server, why) end
 end
 
 return host_monitor

@@ -1,6 +1,8 @@
 ---Conditional requests and ranges (RFC 9110, sections 13 and 14), and the dates in their headers. Pure.
 
 local os = os
+local days = require "runnel.internal.days"
+
 local conditions = {}
 
 -- ---- dates ----
@@ -18,13 +20,6 @@ function conditions.date(seconds)
   local t = os.date("!*t", seconds) --[[@as osdate]]
   local form = "%s, %02d %s %04d %02d:%02d:%02d GMT"
   return form:format(DAYS[t.wday], t.day, MONTHS[t.month], t.year, t.hour, t.min, t.sec)
-end
-
--- Days from 1970-01-01 to a date. Years begin with March here, so that the leap day is their last.
-local function days_to(year, month, day)
-  if month <= 2 then year = year - 1 end
-  local in_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-  return 365 * year + year // 4 - year // 100 + year // 400 + in_year - 719468
 end
 
 -- The year that two digits mean: at most 50 years ahead.
@@ -48,8 +43,8 @@ function conditions.time(text)
   local hour, minute, second = clock:match "^(%d%d):(%d%d):(%d%d)$"
   local number = number_of_month[month]
   if not hour or not number then return nil end
-  local days = days_to(math.tointeger(tonumber(year)), number, math.tointeger(tonumber(day)))
-  return days * 86400 + tonumber(hour) * 3600 + tonumber(minute) * 60 + tonumber(second)
+  local passed = days.to(math.tointeger(tonumber(year)), number, math.tointeger(tonumber(day)))
+  return passed * 86400 + tonumber(hour) * 3600 + tonumber(minute) * 60 + tonumber(second)
 end
 
 -- ---- conditions ----

@@ -3,6 +3,7 @@
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
+local days = require "runnel.internal.days"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local reports = require "runnel.queue.report"
@@ -10,6 +11,7 @@ local lib = require "runnel.nats.internal.lib"
 local names = require "runnel.nats.internal.names"
 local shared = require "runnel.queue.queues"
 local patience = require "runnel.nats.internal.patience"
+local pmap = require "runnel.rn.pmap"
 local who = require "runnel.nats.internal.who"
 
 local queues = {}
@@ -25,19 +27,8 @@ local Queue = shared.class {}
 
 -- Calls f with each element, several at a time.
 local function each(list, f)
-  local blocks, at = {}, 0
-  for i = 1, math.min(AT_ONCE, #list) do
-    blocks[i] = core.go(function()
-      while at < #list do
-        at = at + 1
-        f(list[at])
-      end
-    end)
-  end
-  for _, block in ipairs(blocks) do
-    local _, err = block:take()
-    if err ~= nil then error(err, 0) end
-  end
+  local _, err = pmap.pmap_unordered(AT_ONCE, f, list):take() -- f returns nothing
+  if err ~= nil then error(err, 0) end
 end
 
 -- All elements of a list that the server sends in pages, in the field `field`; or nil, err.
@@ -85,17 +76,11 @@ end
 
 -- ---- times ----
 
--- Days from 1970-01-01 to a day of the Gregorian calendar.
-local function days_until(year, month, day)
-  if month <= 2 then year, month = year - 1, month + 12 end
-  return 365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day - 719469
-end
-
 -- The age in ms of a server's timestamp, such as 2024-05-06T07:08:09.123456789Z; by this machine's clock.
 local function age(text)
   local year, month, day, hour, minute, second, zone = text:match "^(%d+)-(%d+)-(%d+)T(%d+):(%d+):([%d.]+)(.*)$"
   if not year or year == "0001" then return nil end
-  local seconds = days_until(year // 1 | 0, month // 1 | 0, day // 1 | 0) * 86400 + hour * 3600 + minute * 60
+  local seconds = days.to(year // 1 | 0, month // 1 | 0, day // 1 | 0) * 86400 + hour * 3600 + minute * 60
   local sign, hours, minutes = zone:match "^([+-])(%d+):(%d+)$"
   if sign then seconds = seconds - (hours * 3600 + minutes * 60) * (sign == "+" and 1 or -1) end
   return math.max(0, lib.time() - (seconds + second) * 1000)

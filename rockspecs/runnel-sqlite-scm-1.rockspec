@@ -1,4 +1,4 @@
--- Builds from the directory that it is in: luarocks --lua-version 5.4 make runnel-sqlite-scm-1.rockspec.
+-- Builds from the directory above: luarocks --lua-version 5.4 make rockspecs/runnel-sqlite-scm-1.rockspec.
 rockspec_format = "3.0"
 package = "runnel-sqlite"
 version = "scm-1"

@@ -1,4 +1,4 @@
--- Builds from the directory that it is in: luarocks --lua-version 5.4 make runnel-websocket-scm-1.rockspec.
+-- Builds from the directory above: luarocks --lua-version 5.4 make rockspecs/runnel-websocket-scm-1.rockspec.
 rockspec_format = "3.0"
 package = "runnel-websocket"
 version = "scm-1"
