@@ -163,7 +163,7 @@ describe("the documentation", function()
 
   it("shows the options of a function below its text, each with type and default", function()
     local file <close> = assert(io.popen((os.getenv "LUA" or "lua5.4")
-      .. " scripts/manual_tables.lua docs/manual/pipelines.md"))
+      .. " scripts/docs/manual_tables.lua docs/manual/pipelines.md"))
     local entries = {}
     for _, one in ipairs(assert(load(file:read "a"))().rows) do
       local name = one.calls[1] and one.calls[1]:match "^rn[%w_.]+"
