@@ -86,7 +86,7 @@ end
 return function(code, name, monitored)
   _G.rn = require "runnel" -- as at the prompt
   for _, function_name in ipairs { "cores", "file", "metrics", "profile", "thread", "threads", "traceparent" } do
-    rn[function_name] = function() error(require "runnel.site.not_here"("rn." .. function_name), 2) end
+    _G.rn[function_name] = function() error(require "runnel.site.not_here"("rn." .. function_name), 2) end
   end
   _G.fetch = fetch
   local options = { program = name, show = "values", control = site.reaches() }

@@ -155,6 +155,7 @@ describe("examples/logstat.lua", function()
     local sample = errors:match "try lua5.4 ([^\n]+)\n$"
     assert.are.equal("198 requests; 2 lines skipped\n", select(2, logstat("lua " .. sample)))
     if not os.execute "script --version >/dev/null 2>&1" then return pending "there is no script(1)" end
+    local _
     output, _, status = shell [[
       lua=$(command -v "${LUA:-lua5.4}"); script -qec "$lua examples/logstat.lua --by path" /dev/null </dev/null]]
     assert.matches("^usage: lua5.4 examples/logstat.lua ", output)

@@ -56,8 +56,8 @@ local begun, is_partial = nil, false -- a picture that is taken in parts shows m
 local function truth()
   local gos = {}
   for _, entry in ipairs(rn.ps()) do
-    gos[#gos + 1] = { id = entry.id, name = entry.name, state = entry.state, op = entry.operation, waited = entry.waited,
-      chan = entry.channel and label(entry.channel),
+    gos[#gos + 1] = { id = entry.id, name = entry.name, state = entry.state, op = entry.operation,
+      waited = entry.waited, chan = entry.channel and label(entry.channel),
       holder = entry.holder and (entry.holder.name or "#" .. entry.holder.id) }
   end
   local leaks = 0
