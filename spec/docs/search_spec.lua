@@ -167,9 +167,10 @@ describe(":doc", function()
     assert.is_true(n > 300 and rows > 250, ("%d names, %d with rows"):format(n, rows))
   end)
 
-  it("shows the row in whose text a method is described, and that of a method of an object with another name", function()
-    assert.same({ "http.cookies()" }, doc.find("jar:all")[1].calls)
-    assert.same({ "http.cookies()" }, doc.find("my_jar:all")[1].calls)
+  it("shows the text in which a method is described, and the row of a method of an object with another name", function()
+    assert.same({ "jar:all()" }, doc.find("jar:all")[1].calls)
+    assert.same({ "jar:all()" }, doc.find("my_jar:all")[1].calls)
+    assert.matches("event:json%(%) decodes", doc.find("event:json")[1].text)
     local found = {}
     for _, entry in ipairs(doc.find "connection:source") do found[entry.calls[1]] = true end
     assert.is_true(found["conn:source(stream, [opts])"])
