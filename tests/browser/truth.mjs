@@ -24,7 +24,7 @@ async function patiently(f) {
 
 // The messages of a program's monitor, as they come.
 async function* events(url) {
-  const response = await patiently(() => fetch(url.replace("/?", "/events?"))), decoder = new TextDecoder();
+  const response = await patiently(() => fetch(url.replace("/?", "/events?"), { signal: AbortSignal.timeout(240000) })), decoder = new TextDecoder();
   let text = "";
   for await (const chunk of response.body) {
     text += decoder.decode(chunk, { stream: true });
