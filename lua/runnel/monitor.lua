@@ -15,6 +15,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local short = require "runnel.internal.short"
+local sign = require "runnel.internal.sign"
 
 local internal = core.internal
 
@@ -34,6 +35,7 @@ local monitor = {}
 ---@field package commands table<string, fun(self, ...): boolean, ...> the page's, by their names
 local Monitor = {}
 Monitor.__index = Monitor
+Monitor.__sign = "m"
 Monitor.__name = "runnel.Monitor"
 
 -- The settings of `show`: how the page shows values in channels.
@@ -289,7 +291,10 @@ local function finish(self, why)
 end
 
 ---Ends the monitor. Open pages show that the program has closed it.
-function Monitor:close() finish(self, "the program has closed its monitor") end
+function Monitor:close()
+  sign.own(self, "m", "close")
+  finish(self, "the program has closed its monitor")
+end
 
 function Monitor.__close(self, err)
   finish(self, err == nil and "the program has closed its monitor"

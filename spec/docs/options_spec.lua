@@ -1,7 +1,7 @@
 -- The options in the manual's tables are those that the functions take.
 
 local pages = require "spec.support.docs.pages"
-local tables = require "scripts.markdown_tables"
+local tables = require "scripts.docs.markdown_tables"
 
 local rn = require "runnel"
 local sim = require "runnel.sim"

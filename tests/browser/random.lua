@@ -56,8 +56,9 @@ local begun, is_partial = nil, false -- a picture that is taken in parts shows m
 local function truth()
   local gos = {}
   for _, entry in ipairs(rn.ps()) do
-    gos[#gos + 1] = { name = entry.name, state = entry.state, op = entry.operation, waited = entry.waited,
-      chan = entry.channel and label(entry.channel) }
+    gos[#gos + 1] = { id = entry.id, name = entry.name, state = entry.state, op = entry.operation, waited = entry.waited,
+      chan = entry.channel and label(entry.channel),
+      holder = entry.holder and (entry.holder.name or "#" .. entry.holder.id) }
   end
   local leaks = 0
   for _, leak in ipairs(rn.leaks()) do leaks = leaks + leak.count end
@@ -211,15 +212,22 @@ function parts.gone(name)
 end
 
 function parts.lock(name)
-  local lock = chan(name .. " lock", 1)
-  lock:put(true)
-  uses("main", {}, { label(lock) })
+  local n = random(2)
+  local lock = chan(name .. " lock", n)
+  local acquire, release = lock.put, lock.take
+  if random(2) == 1 then
+    acquire, release = release, acquire
+    for _ = 1, n do lock:put(true) end
+    uses("main", {}, { label(lock) })
+  end
+  local ends, longest = random(3) == 1 and random(5), random(2) * LONG
   for i = 1, random(2, 4) do
-    go(("%s owner %d"):format(name, i), function()
-      while true do
-        lock:take()
-        rn.sleep(ms(1, LONG))
-        lock:put(true)
+    go(("%s owner %s"):format(name, string.char(96 + i)), function()
+      for round = 1, math.huge do
+        acquire(lock, true)
+        rn.sleep(ms(1, longest))
+        if round == ends then return end
+        release(lock, true)
         rn.sleep(ms(1, 50))
       end
     end, { label(lock) }, { label(lock) })
