@@ -64,7 +64,7 @@ export function stateOf({ stage, n = 1, closed, nputs, count, limit, rate }) {
 
 class Chan {
   constructor(id) {
-    Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0 });
+    Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0, user: -1 });
     Object.assign(this, { n: 1, first: id }); // the number of channels, and the first one
     Object.assign(this, { rate: null, before: null, last: null, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
     this.recent = []; // whether puts waited in the last pictures (lately.js)
@@ -152,7 +152,7 @@ export class Model {
 
   // What the page shows when there will be no more pictures.
   get last() {
-    return this.at ? `this is the last picture, of ${duration(this.ended_at - this.shown_at)} before` : "there was no picture before";
+    return this.at ? `this is the last picture, taken ${duration(this.ended_at - this.shown_at)} before` : "there was no picture before";
   }
 
   forget() {
@@ -186,6 +186,8 @@ export class Model {
   // What of the first picture has come; "" if all has.
   get reading() {
     if (this.at) return "";
+    if (this.status === "ended" || this.status === "lost") return "there was no picture before the end";
+    if (this.summary.busy >= 100) return "waiting for the first picture: it is taken as soon as Lua does not compute";
     const { gos } = this.summary;
     let n = 0;
     for (const part of this.parts) for (const row of part.u) if (row[0] === GO) n += row[9];
@@ -218,7 +220,7 @@ export class Model {
       let ch = this.chans.get(id);
       if (!ch) this.chans.set(id, ch = new Chan(id));
       if (kind === CHAN) [, , ch.name, ch.kind, ch.limit, ch.flags, ch.n, ch.first] = [0, 0, this.texts.get(row[2]), ...row.slice(3)];
-      else [, , ch.puts, ch.takes, ch.count, ch.nputs, ch.ntakes] = row;
+      else [, , ch.puts, ch.takes, ch.count, ch.nputs, ch.ntakes, ch.user] = row;
     } else if (kind === GO) {
       const [, , name, where, state, op, chan, nchans, since, n, first] = row, { name: full, target } = this.nameOf(name);
       this.gos.set(id, { id, full, target, where: this.texts.get(where),
@@ -279,8 +281,8 @@ export class Model {
     add(h.t, Date.now() / 1000);
     add(h.rate, isNew ? this.rate : null);
     add(h.busy, busy * 100);
-    add(h.gos, message.gos || 0);
-    add(h.memory, (message.memory || 0) / 1048576);
+    add(h.gos, message.gos ?? null);
+    add(h.memory, message.memory === undefined ? null : message.memory / 1048576);
     this.busy = busy;
     if (!isNew) return;
     for (const ch of this.chans.values()) {

@@ -12,6 +12,7 @@ local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
 local owners = require "runnel.queue.owners"
 local sign = require "runnel.internal.sign"
+local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
 local values = require "runnel.nats.internal.values"
@@ -261,7 +262,7 @@ end
 
 -- Subscribes to the replies of all requests of the connection, which go to inbox.NUMBER.
 local function receive_replies(self)
-  local inbox = lib.inbox()
+  local inbox = self:inbox()
   local first = #inbox + 2
   local ch = core.chan(1):name("nats replies") -- it stays empty
   local function take(message)
@@ -336,11 +337,11 @@ function Conn:flush(ms)
   return message and true, err
 end
 
----Returns a new, unique subject, for replies.
+---Returns a new, unique subject, for replies. It begins with the option `inbox_prefix`.
 ---@return string subject
 function Conn:inbox()
   sign.own(self, "conn", "inbox")
-  return lib.inbox()
+  return self.inbox_prefix .. "." .. lib.inbox():match "[^.]+$"
 end
 
 -- ---- messages that are sent while Lua computes ----
@@ -418,6 +419,7 @@ local function connect_once(settings, encoding, level)
     requests = {}, nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {},
     event_channels = {},
     ended = core.chan():name "nats end", reconnect_wait = settings.reconnect_wait,
+    inbox_prefix = settings.inbox_prefix or "_INBOX",
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
   if not handle then
@@ -436,6 +438,9 @@ local function connect_once(settings, encoding, level)
   end
   self.url, self.max_payload = options.without_secrets(event.url), handle:max_payload()
   owners.add(self)
+  self:on_close(term.add(self, "nats connection", {
+    order = term.CONNECTIONS, name = self.url, drain = self.drain, catches = false,
+  }))
   self:on_event(function(later) unanswered.on_event(self, later) end)
   return self
 end
