@@ -75,6 +75,7 @@ static inline void go_resume(lua_State *L, Sched *S, Alt *alt) {
     return;
   }
   S->current = go;
+  S->actor = go->chan.id;
   S->moves = S->vain = 0;
   alt->state = ALT_IDLE;
   int status = lua_resume(alt->co, go_resumer(L), alt->nresults, &n);

@@ -37,6 +37,7 @@ static inline Alt *next_ready(lua_State *L, Sched *S) {
 static void do_due(lua_State *L, Sched *S, int64_t now) {
   S->world.looked = now;
   S->vain = 0;
+  S->actor = 0;
   shared_wait_looked(S, now);
   driver_check_hook(L);
   shared_inbox_poll(L, S);
@@ -189,6 +190,7 @@ static int call_protected(lua_State *L, Sched *S, int n) {
   /* A program with its own loop may wait for the wakeup from here on. */
   if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */
+  S->actor = 0;
   OBSERVE(S, main_runs, L, S);
   return status;
 }

@@ -8,7 +8,6 @@
 #include <lauxlib.h>
 
 #include "core/attr.h"
-#include "core/observe.h"
 #include "errors/error.h"
 
 /* ---- making one ---- */
@@ -16,14 +15,16 @@
 Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b) {
   bool has_buffer = b.kind != BUFFER_NONE;
   int nuvalues = has_buffer ? CHAN_VALUES : CHAN_ATTRS;
+  uint32_t flags = has_buffer ? CHAN_ENDLESS : CHAN_UNBUFFERED;
   if (has_buffer && b.limit <= CHAN_INLINE) {
     b.size = b.limit;
     b.base = CHAN_VALUES;
     nuvalues = CHAN_VALUES + (int)b.limit - 1;
+    if (b.kind == BUFFER_FIXED) flags = 0;
   }
   Chan *ch = chan_new(L, S, has_buffer ? sizeof(Chan) : CHAN_UNBUFFERED_SIZE, nuvalues);
   if (has_buffer) ch->buf = b;
-  if (UNLIKELY(has_buffer && !chan_has_slots(ch))) ch->flags = CHAN_ENDLESS;
+  ch->flags = flags;
   observe_birth(L, S, lua_gettop(L));
   return ch;
 }
@@ -97,7 +98,6 @@ void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {
 
 void chan_complete_take(lua_State *L, Waiter *w) {
   lua_xmove(L, w->alt->co, 1);
-  if (w->chan->buf.kind != BUFFER_NONE) w->chan->take_total++;
   complete(L, w, 0);
 }
 
@@ -173,6 +173,7 @@ static void serve_promise(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   while ((w = chan_first_waiter(ch, TAKES)) != NULL) {
     chan_fetch(L, ch, at);
+    ch->take_total++;
     chan_complete_take(L, w);
     OBSERVE(ch->sched, serve, ch, w->alt);
   }
@@ -186,6 +187,7 @@ static void admit(lua_State *L, Chan *ch, int at) {
     chan_store(L, ch, at, lua_gettop(L));
     lua_pop(L, 1);
     ch->put_total++;
+    ch->last = sched_owner_id(ch->sched, w->alt);
     chan_complete_put(L, w, true);
     OBSERVE(ch->sched, admit, ch, w->alt);
   }
@@ -206,6 +208,10 @@ again:
   Waiter *w = chan_first_waiter(ch, TAKES);
   if (w && ch->buf.kind != BUFFER_PROMISE) {
     ch->put_total++;
+    if (ch->buf.kind != BUFFER_NONE) {
+      ch->take_total++;
+      ch->last = sched_owner_id(ch->sched, w->alt);
+    }
     lua_pushvalue(L, value);
     chan_complete_take(L, w);
     chan_check(ch);
@@ -219,6 +225,7 @@ again:
   }
   chan_store(L, ch, at, value);
   ch->put_total++;
+  ch->last = ch->sched->actor;
   if (w) serve_promise(L, ch, at);
   chan_check(ch);
   OBSERVE(ch->sched, put, L, ch, at, value, NULL);
@@ -229,8 +236,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   if (UNLIKELY(ch->flags & CHAN_SPECIAL)) return ch->ops->take(L, ch, at);
   if (buffer_count(&ch->buf)) {
     chan_fetch(L, ch, at);
-    ch->take_total++;
-    OBSERVE(ch->sched, take, ch, NULL);
+    chan_count_take(ch);
     if (ch->waiting[PUTS]) admit(L, ch, at);
     chan_check(ch);
     return 1;

@@ -20,6 +20,7 @@
 #include "channels/alt.h"
 #include "core/attr.h"
 #include "core/chan_ops.h"
+#include "core/observe.h"
 #include "core/state.h"
 
 /* The limit of waiting puts, and of waiting takes, of one channel (as in core.async). The library's own do not count:
@@ -98,29 +99,26 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at);
 
 /* ---- whether an operation would complete at once ---- */
 
-/* Whether it has a fixed buffer with user values as slots. */
-static inline bool chan_has_slots(const Chan *ch) { return ch->buf.kind == BUFFER_FIXED && ch->buf.base; }
+/* A channel without any of these flags has a fixed buffer, whose slots are user values. */
+#define CHAN_NO_SLOTS (CHAN_SPECIAL | CHAN_ENDLESS | CHAN_UNBUFFERED | CHAN_RESULT | CHAN_CLOSES_ITSELF)
 
-/* Whether a put would store its value in such a slot: one is free, and no take waits. */
-static inline bool chan_can_store(const Chan *ch) {
-  return !(ch->flags & (CHAN_SPECIAL_PUT | CHAN_ENDLESS)) && chan_has_slots(ch) && ch->buf.count < ch->buf.limit &&
-         !ch->waiting[TAKES];
+/* Whether a put would only store its value in such a slot: one is free, and no take waits. */
+static inline bool chan_only_stores(const Chan *ch) {
+  return !(ch->flags & (CHAN_NO_SLOTS | CHAN_CLOSED)) && ch->buf.count < ch->buf.limit && !ch->waiting[TAKES];
 }
-
-/* Whether it would only do that: nothing observes. */
-static inline bool chan_only_stores(const Chan *ch) { return chan_can_store(ch) && LIKELY(!ch->sched->observer); }
 
 /* Puts the value on top of L in that way, and pops it. */
 static inline void chan_just_store(lua_State *L, Chan *ch, int at) {
   lua_setiuservalue(L, at, ch->buf.base + (int)buffer_tail(&ch->buf));
   ch->buf.count++;
   ch->put_total++;
+  ch->last = ch->sched->actor;
+  OBSERVE(ch->sched, put, L, ch, at, 0, NULL);
 }
 
-/* Whether a take would only fetch a value from such a slot: it has a value, no put waits, and nothing observes. */
+/* Whether a take would only fetch a value from such a slot: it has a value, and no put waits. */
 static inline bool chan_only_fetches(const Chan *ch) {
-  return !(ch->flags & CHAN_SPECIAL) && chan_has_slots(ch) && ch->buf.count && !ch->waiting[PUTS] &&
-         LIKELY(!ch->sched->observer);
+  return !(ch->flags & CHAN_NO_SLOTS) && ch->buf.count && !ch->waiting[PUTS];
 }
 
 /* Pushes the oldest value, if the slots are user values, and empties its slot. The caller must advance. */
@@ -133,11 +131,18 @@ static inline void chan_fetch_slot(lua_State *L, const Buffer *b, int at) {
   }
 }
 
+/* Counts a take from the buffer by the running code. */
+static inline void chan_count_take(Chan *ch) {
+  ch->take_total++;
+  ch->last = ch->sched->actor;
+  OBSERVE(ch->sched, take, ch, NULL);
+}
+
 /* Takes in that way, and pushes the value. */
 static inline void chan_just_fetch(lua_State *L, Chan *ch, int at) {
   chan_fetch_slot(L, &ch->buf, at);
   buffer_advance(&ch->buf);
-  ch->take_total++;
+  chan_count_take(ch);
 }
 
 /* Whether chan_put, or chan_take, would complete at once, for a channel without a policy that is not shared. */

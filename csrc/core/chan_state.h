@@ -26,6 +26,7 @@ typedef enum ChanFlag {
   CHAN_ERROR_KNOWN = 1 << 5, /* that error needs no further report */
   CHAN_KEPT = 1 << 6,        /* the scheduler keeps it alive while go blocks wait on it (keep.h) */
   CHAN_LISTED = 1 << 7,      /* it is in the scheduler's list of kept channels (keep.h) */
+  CHAN_UNBUFFERED = 1 << 19, /* the program has made it without a buffer */
   CHAN_ENDLESS = 1 << 18,    /* one go block can use it for ever without waiting (lua/turn.h): it has a buffer, but not
                                 one with CHAN_INLINE fixed slots */
 
@@ -57,7 +58,10 @@ struct Chan {
   uint32_t flags;            /* of ChanFlag */
   Buffer buf;                /* the buffer. An unbuffered channel's memory ends before buf.limit */
   uint64_t take_total;       /* values taken so far; an unbuffered channel uses put_total */
-  const struct ChanOps *ops; /* with CHAN_SPECIAL: its own functions (chan_ops.h) */
+  union {
+    const struct ChanOps *ops; /* with CHAN_SPECIAL: its own functions (chan_ops.h) */
+    uint64_t last; /* else the id of the go block that has put or taken last; 0: nobody, or code outside of go blocks */
+  };
 };
 
 /* The size of a channel without a buffer. */

@@ -36,7 +36,8 @@ typedef struct Observer {
 
   /* The program has made a channel. May raise: the caller has not used the channel yet. */
   void (*born)(lua_State *L, Sched *S, int at);
-  /* The running code has put the value at index `value`: the take of `taker`, or with NULL the buffer, has it now. */
+  /* The running code has put the value at index `value`: the take of `taker`, or with NULL the buffer, has it now. 0: it
+     is the newest value in slots that are user values. */
   void (*put)(lua_State *L, Chan *ch, int at, int value, const Alt *taker);
   /* The running code has taken a value: from the waiting put of `putter`; or, with NULL, from the buffer. */
   void (*take)(Chan *ch, const Alt *putter);

@@ -128,6 +128,7 @@ struct Sched {
   const struct Observer *births;   /* records new channels, or NULL */
   struct Trace *tracer;            /* the trace (trace.h), on or off; NULL if it has never been on */
   Go *current;                     /* the go block that is running, or NULL */
+  uint64_t actor;                  /* its id, or that of the last one; 0: other code has run since (Chan.last) */
   Chan *on_park;                   /* an unbuffered channel, or NULL: when the running go block parks, the first waiting
                                       take on it completes with true. The code that sets this keeps the channel alive */
   Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
@@ -166,6 +167,11 @@ struct Sched {
 
 /* The scheduler of the running C function. */
 static inline Sched *sched_self(lua_State *L) { return (Sched *)lua_touserdata(L, SCHED_SELF); }
+
+/* The id of the go block that owns an alt; 0: the alt is `outside`. */
+static inline uint64_t sched_owner_id(const Sched *S, const Alt *alt) {
+  return LIKELY(alt != &S->outside) ? CONTAINER_OF(alt, const Go, alt)->chan.id : 0;
+}
 
 /* Whether a go block belongs to the running simulation, if there is one. Go blocks of outer worlds may be parked. */
 static inline bool sched_is_of_world(const Sched *S, const Go *go) { return go->chan.id >= S->world.first_id; }

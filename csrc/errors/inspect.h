@@ -12,6 +12,15 @@ void inspect_set_operation(lua_State *L, const Alt *alt);
 /* Pushes a list of the channels on which an alt waits, without hidden ones, and returns their number. */
 lua_Integer inspect_push_channels(lua_State *L, const Alt *alt);
 
+/* The first waiter of a parked alt that waits since a buffer has been used up: a take, since the last value was taken; or
+   a put, since the buffer was filled. Chan.last of its channel is who has done that. NULL if there is none. */
+const Waiter *inspect_used_up(const Alt *alt);
+
+/* Sets the field `holder` of the table on top of L: who has used up what that waiter of `alt` waits for. `go` is the go
+   block with the id Chan.last, at index `at`, or NULL if it is not there any more. Does nothing if that one waits there
+   itself, as workers do that share a channel; unless nothing was ever given back, and so it waits for itself. */
+void inspect_set_holder(lua_State *L, const Alt *alt, const Waiter *w, Go *go, int at);
+
 /* Pushes what inspect_raise_deadlock needs about an operation that waits outside any go block, whose name is `what`: a
    table with the fields operation, channel and channels, as in ps, and `loops` for a for loop. Nil if memory runs out.
    Does not raise, since the operation must still be withdrawn. */

@@ -61,8 +61,7 @@ NOINLINE static int take_slowly(lua_State *L, Chan *ch) {
 static int chan_lua_take(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take", "ch:take()");
   if (!chan_only_fetches(ch)) return turn_counts(ch) ? take_slowly(L, ch) : take_or_wait(L, ch);
-  /* A loop that takes what it has put goes round the ring of slots, so only the takes at its end count; while something observes, its
-     puts do. */
+  /* A loop that takes what it has put goes round the ring of slots, so only the takes at its end count. */
   if (UNLIKELY(buffer_at_end(&ch->buf))) {
     if (UNLIKELY(ch->sched->moves++ >= TURN)) return take_slowly(L, ch);
     chan_just_fetch(L, ch, 1);
@@ -70,7 +69,7 @@ static int chan_lua_take(lua_State *L) {
     chan_fetch_slot(L, &ch->buf, 1);
     ch->buf.head++;
     ch->buf.count--;
-    ch->take_total++;
+    chan_count_take(ch);
   }
   chan_check(ch);
   return 1;
@@ -108,17 +107,15 @@ static int chan_lua_next(lua_State *L) {
 static int chan_lua_put(lua_State *L) {
   Chan *ch = check_chan(L, 1, "put", "ch:put(v)");
   check_value(L, 2, "put");
-  if (UNLIKELY(ch->flags & (CHAN_SPECIAL_PUT | CHAN_ENDLESS))) { /* as turn_counts; a put on a result channel raises */
-    turn_count(L, ch, &PUT);
-  } else if (chan_can_store(ch)) {
-    if (LIKELY(!ch->sched->observer) && LIKELY(lua_gettop(L) == 2)) { /* it is on top: it is moved without a copy */
-      chan_just_store(L, ch, 1);
-      chan_check(ch);
-      lua_pushboolean(L, 1);
-      return 1;
-    }
-    turn_count(L, ch, &PUT);
+  if (chan_only_stores(ch)) {
+    if (UNLIKELY(lua_gettop(L) != 2)) lua_settop(L, 2); /* it is on top: it is moved without a copy */
+    chan_just_store(L, ch, 1);
+    chan_check(ch);
+    lua_pushboolean(L, 1);
+    return 1;
   }
+  /* As turn_counts; and a put on a result channel raises. */
+  if (UNLIKELY(ch->flags & (CHAN_SPECIAL_PUT | CHAN_ENDLESS))) turn_count(L, ch, &PUT);
   PutResult result = chan_put(L, ch, 1, 2);
   if (LIKELY(result != PUT_WAIT)) {
     lua_pushboolean(L, result == PUT_DONE);

@@ -132,13 +132,27 @@ static void add_details(lua_State *L, const Go *go, int at) {
 
 /* A go block in a list of them. */
 typedef struct Listed {
-  uint64_t id; /* its id */
-  uint32_t at; /* where it is in the list */
+  uint64_t id;  /* its id */
+  uint32_t at;  /* where it is in the list */
+  bool is_left; /* ps leaves it out */
 } Listed;
 
 static int by_id(const void *a, const void *b) {
   uint64_t x = ((const Listed *)a)->id, y = ((const Listed *)b)->id;
   return (x > y) - (x < y);
+}
+
+/* Sets the field `holder` of the entry on top of L. The list of all go blocks is at index `list`; `all` are sorted. */
+static void set_holder(lua_State *L, const Alt *alt, int list, const Listed *all, uint32_t n) {
+  const Waiter *w = inspect_used_up(alt);
+  if (!w) return;
+  Listed key = {.id = w->chan->last};
+  const Listed *found = (const Listed *)bsearch(&key, all, n, sizeof key, by_id);
+  int entry = lua_gettop(L);
+  Go *go = found ? root_push_listed(L, list, found->at) : NULL;
+  lua_pushvalue(L, entry);
+  inspect_set_holder(L, alt, w, go, entry + 1);
+  lua_settop(L, entry);
 }
 
 void ps_push_list(lua_State *L, bool for_report) {
@@ -148,8 +162,7 @@ void ps_push_list(lua_State *L, bool for_report) {
   Listed *order = (Listed *)lua_newuserdatauv(L, (n + (size_t)1) * sizeof(Listed), 0);
   for (uint32_t i = 1; i <= n; i++) {
     const Go *go = root_push_listed(L, list, i);
-    bool is_listed = go && !chan_is_hidden(&go->chan) && (!for_report || sched_is_of_world(S, go));
-    if (is_listed) order[found++] = (Listed){go->chan.id, i};
+    if (go) order[found++] = (Listed){go->chan.id, i, chan_is_hidden(&go->chan) || (for_report && !sched_is_of_world(S, go))};
     lua_pop(L, 1);
   }
   qsort(order, found, sizeof(Listed), by_id);
@@ -157,9 +170,10 @@ void ps_push_list(lua_State *L, bool for_report) {
   int entries = lua_gettop(L);
   lua_Integer added = 0;
   for (uint32_t i = 0; i < found; i++) {
-    Go *go = root_push_listed(L, list, order[i].at);
+    Go *go = order[i].is_left ? NULL : root_push_listed(L, list, order[i].at);
     if (go) {
       ps_push_entry(L, go, entries + 1);
+      if (go->slot) set_holder(L, &go->alt, list, order, found);
       if (for_report && go->slot) add_details(L, go, entries + 1); /* else a finalizer has ended it */
       lua_rawseti(L, entries, ++added);
     }

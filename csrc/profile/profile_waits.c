@@ -65,7 +65,7 @@ static inline int64_t measure(Profile *p, int64_t since) {
 /* Records a wait that is over. Its stack is read when the go block runs again: the caller must not run Lua code. */
 static void record(Profile *p, const Alt *alt, int64_t ns, ProfileWait wait) {
   wait.alt = alt;
-  wait.id = alt == &p->S->outside ? 0 : CONTAINER_OF(alt, const Go, alt)->chan.id;
+  wait.id = sched_owner_id(p->S, alt);
   wait.ns = ns;
   if (!wait.waker && !(wait.chan->flags & CHAN_GO)) set_waker(p->S, &wait); /* the channel of a result tells it */
   if (p->nwaits == PROFILE_MOST_WAITS) p->nwaits = 0; /* those never ran: the program has closed them */

@@ -43,17 +43,6 @@ static inline void moved(const Sched *S, const Chan *ch, TraceActor who, bool is
   if (LIKELY(t->edges)) trace_edges_count(t, ch, who.label, is_put);
 }
 
-/* ---- without a ring, puts and takes are only counted, and that must be fast ---- */
-
-/* Whether all there is to do for a value on the channel is to count it. */
-static inline bool is_plain(const Trace *t, const Chan *ch) {
-  return LIKELY(t->edges && !t->ring && !(ch->flags & CHAN_GO)) && trace_label_is_shown(trace_label(ch));
-}
-
-static inline void count(Trace *t, const Chan *ch, uint16_t label, bool is_put) {
-  if (LIKELY(label != TRACE_HIDDEN)) trace_edges_count(t, ch, label, is_put);
-}
-
 /* Channels that are not in the list. */
 enum { UNLISTED = CHAN_GO | CHAN_CLOSES_ITSELF };
 
@@ -120,8 +109,7 @@ static bool prepare(lua_State *L, const Trace *t, const Go *go) {
   return is_ready;
 }
 
-/* The part of on_run that is rare, or needs a ring. */
-NOINLINE static bool run_slowly(lua_State *L, Sched *S, Go *go) {
+static bool on_run(lua_State *L, Sched *S, Go *go) {
   Trace *t = S->tracer;
   if (!go->chan.buf.label || t->is_tight) {
     if (!prepare(L, t, go)) return false;
@@ -136,25 +124,12 @@ NOINLINE static bool run_slowly(lua_State *L, Sched *S, Go *go) {
   return true;
 }
 
-static bool on_run(lua_State *L, Sched *S, Go *go) {
-  Trace *t = S->tracer;
-  if (t->ring || UNLIKELY(!go->chan.buf.label || t->is_tight)) return run_slowly(L, S, go);
-  trace_set_running(t, go);
-  return true;
-}
-
-/* on_left with a ring. */
-NOINLINE static void left_slowly(lua_State *L, Sched *S, const Alt *alt) {
-  trace_record_park(S, trace_owner(S, alt), alt);
-  if (needs_lua(S->tracer, alt)) after_park(L, alt);
-}
-
 static void on_left(lua_State *L, Sched *S, const Alt *alt) {
   Trace *t = S->tracer;
   if (!trace_running(t)) return; /* it has ended, and may be collected */
   trace_set_running(t, NULL);
-  if (t->ring) left_slowly(L, S, alt);
-  else if (UNLIKELY(needs_lua(t, alt))) after_park(L, alt);
+  if (t->ring) trace_record_park(S, trace_owner(S, alt), alt);
+  if (UNLIKELY(needs_lua(t, alt))) after_park(L, alt);
 }
 
 static void on_main_leaves(lua_State *L, Sched *S) {
@@ -219,34 +194,28 @@ static void on_born(lua_State *L, Sched *S, int at) {
   trace_record(t, TRACE_CHAN, trace_current(S), (uint32_t)ch->id, ch->buf.label, 0);
 }
 
-/* The part of on_put that is rare, or needs a ring. */
-NOINLINE static void put_slowly(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
+/* Pushes the newest value of a channel whose slots are user values. */
+static void push_newest(lua_State *L, const Chan *ch, int at) {
+  Buffer rest = ch->buf;
+  rest.count--;
+  lua_getiuservalue(L, at, rest.base + (int)buffer_tail(&rest));
+}
+
+static void on_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
   Sched *S = ch->sched;
   int how = taker ? TRACE_DIRECT : 0;
   moved(S, ch, trace_current(S), true, how);
   if (taker) moved(S, ch, trace_owner(S, taker), false, how | TRACE_WAITED);
   const Trace *t = S->tracer;
-  if (UNLIKELY(t->tapped == ch || !ch->buf.label || t->is_tight)) after(L, ch, at, value, false);
-}
-
-static void on_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
-  const Sched *S = ch->sched;
-  Trace *t = S->tracer;
-  if (!is_plain(t, ch) || UNLIKELY(t->tapped == ch || t->is_tight)) {
-    put_slowly(L, ch, at, value, taker);
-    return;
-  }
-  count(t, ch, trace_current_label(S), true);
-  if (taker) count(t, ch, trace_owner_label(S, taker), false);
+  if (LIKELY(t->tapped != ch && ch->buf.label && !t->is_tight)) return;
+  int top = lua_gettop(L);
+  if (!value) push_newest(L, ch, at);
+  after(L, ch, at, value ? value : top + 1, false);
+  lua_settop(L, top);
 }
 
 static void on_take(Chan *ch, const Alt *putter) {
   const Sched *S = ch->sched;
-  if (is_plain(S->tracer, ch)) {
-    if (putter) count(S->tracer, ch, trace_owner_label(S, putter), true);
-    count(S->tracer, ch, trace_current_label(S), false);
-    return;
-  }
   int how = putter ? TRACE_DIRECT : 0;
   if (putter) moved(S, ch, trace_owner(S, putter), true, how | TRACE_WAITED);
   moved(S, ch, trace_current(S), false, how);
@@ -297,6 +266,70 @@ static void on_died(lua_State *L, Sched *S) {
 static void on_due(lua_State *L, Sched *S, int at) { trace_copy_due(L, S->tracer, at); }
 
 static void on_report(lua_State *L, Sched *S) { trace_copy_report(L, S->tracer); }
+
+/* ---- while puts and takes are only counted, which must be fast ---- */
+
+/* Whether all there is to do for a value on the channel is to count it. */
+static inline bool is_plain(const Chan *ch) {
+  return LIKELY(!(ch->flags & CHAN_GO)) && trace_label_is_shown(trace_label(ch));
+}
+
+static inline void count(Trace *t, const Chan *ch, uint16_t label, bool is_put) {
+  if (LIKELY(label != TRACE_HIDDEN)) trace_edges_count(t, ch, label, is_put);
+}
+
+static bool count_run(lua_State *L, Sched *S, Go *go) {
+  Trace *t = S->tracer;
+  if (UNLIKELY(!go->chan.buf.label || t->is_tight)) return on_run(L, S, go);
+  trace_set_running(t, go);
+  return true;
+}
+
+/* What is left of on_left when channels on which the alt waits may not be in the list. */
+NOINLINE static void park_slowly(lua_State *L, const Trace *t, const Alt *alt) {
+  if (needs_lua(t, alt)) after_park(L, alt);
+}
+
+static void count_left(lua_State *L, Sched *S, const Alt *alt) {
+  Trace *t = S->tracer;
+  if (!trace_running(t)) return; /* it has ended, and may be collected */
+  trace_set_running(t, NULL);
+  if (alt->count > 1 || (alt->count && UNLIKELY(!trace_label(alt_waiters(alt)->chan)))) park_slowly(L, t, alt);
+}
+
+static void count_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
+  const Sched *S = ch->sched;
+  if (!is_plain(ch) || UNLIKELY(S->tracer->is_tight)) {
+    on_put(L, ch, at, value, taker);
+    return;
+  }
+  count(S->tracer, ch, trace_current_label(S), true);
+  if (taker) count(S->tracer, ch, trace_owner_label(S, taker), false);
+}
+
+static void count_take(Chan *ch, const Alt *putter) {
+  const Sched *S = ch->sched;
+  if (!is_plain(ch)) {
+    on_take(ch, putter);
+    return;
+  }
+  if (putter) count(S->tracer, ch, trace_owner_label(S, putter), true);
+  count(S->tracer, ch, trace_current_label(S), false);
+}
+
+const Observer trace_counts_observer = {
+    .spawn = on_spawn,
+    .run = count_run,
+    .left = count_left,
+    .end = on_end,
+    .main_leaves = on_main_leaves,
+    .main_runs = on_main_runs,
+    .put = count_put,
+    .take = count_take,
+    .admit = on_admit,
+    .serve = on_serve,
+    .shared = on_shared,
+};
 
 const Observer trace_observer = {
     .spawn = on_spawn,

@@ -34,8 +34,7 @@ static inline uint16_t trace_owner_label(const Sched *S, const Alt *alt) {
 
 /* The owner of an alt. */
 static inline TraceActor trace_owner(const Sched *S, const Alt *alt) {
-  uint32_t id = alt == &S->outside ? 0 : (uint32_t)CONTAINER_OF(alt, const Go, alt)->chan.id;
-  return (TraceActor){id, trace_owner_label(S, alt)};
+  return (TraceActor){(uint32_t)sched_owner_id(S, alt), trace_owner_label(S, alt)};
 }
 
 /* ---- records ---- */

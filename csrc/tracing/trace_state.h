@@ -148,6 +148,9 @@ typedef struct Trace {
    ring are held or a channel is tapped; and Sched.births while the list is held. */
 extern const struct Observer trace_observer;
 
+/* The same while only the edges are held: puts and takes are counted, and nothing is recorded. */
+extern const struct Observer trace_counts_observer;
+
 /* Whether anything is recorded but the list of channels and contexts. */
 static inline bool trace_is_on(const Sched *S) { return S->tracer && S->tracer->is_on; }
 

@@ -24,7 +24,10 @@ static void set_observer(Sched *S, Trace *t) {
     else trace_set_main_running(t, !S->running);
   }
   t->is_on = is_on;
-  const Observer *mine = is_on ? &trace_observer : t->holds[3] ? &context_pass_observer : NULL;
+  bool only_counts = !t->holds[2] && !t->is_tapped;
+  const Observer *mine = is_on          ? only_counts ? &trace_counts_observer : &trace_observer
+                         : t->holds[3] ? &context_pass_observer
+                                       : NULL;
   if (S->observer && S->observer->pass_to) S->observer->pass_to(S, mine);
   else S->observer = mine;
   S->births = t->holds[0] ? &trace_observer : NULL;

@@ -24,6 +24,7 @@ local guard = require "runnel.internal.guard"
 local living = require "runnel.flow.living"
 local ping = require "runnel.flow.ping"
 local signals = require "runnel.flow.signals"
+local term = require "runnel.internal.sigterm"
 local timed = require "runnel.flow.timed"
 local worker = require "runnel.flow.worker"
 local internal = core.internal
@@ -49,6 +50,7 @@ local TAPPED = 100
 ---@field package news runnel.Channel<any> closes, and is made anew, when a stage holds
 ---@field package pinged number|nil when `ping` was called last
 ---@field number integer|nil names it on the monitor's page, once it was started
+---@field package forget? fun() SIGTERM does not drain it any more
 local Flow = {}
 Flow.__index = Flow
 Flow.__name = "runnel.flow"
@@ -111,6 +113,7 @@ function Flow:stage_ended(stage)
   if self.living > 0 then return end
   self.state = "ended"
   living.remove(self)
+  if self.forget then self.forget() end
   self.over:close()
 end
 
@@ -122,12 +125,18 @@ end
 
 -- ---- the whole ----
 
----Starts the workers.
+local function drain_at_end(self)
+  ending.begin(self)
+  internal.join(self.over)
+end
+
+---Starts the workers; from now on SIGTERM drains the flow.
 ---@return runnel.Flow self
 function Flow:start()
   if self.state ~= "new" then raise(("start: flow %s was started before"):format(self.name)) end
   self.state = "running"
   living.add(self)
+  self.forget = term.add(self, "flow", { order = term.FLOWS, name = self.name, drain = drain_at_end, done = self.over })
   for _, stage in ipairs(self.stages) do stage.pool:start() end
   return self
 end
@@ -148,7 +157,7 @@ local function wait(self)
 end
 
 ---Waits until the flow has ended; starts it, if it has not been started. Raises the error of a stage that holds. In the
----main program, Ctrl-C and SIGTERM drain the flow meanwhile; a second signal ends the program.
+---main program, Ctrl-C drains the flow meanwhile, as SIGTERM does; a second signal ends the program.
 ---@return boolean done true: no value was left
 ---@return runnel.FlowLeft[] left
 function Flow:wait()

@@ -169,6 +169,16 @@ function core.on_error(f) end
 ---@return runnel.Driver? previous
 function core.driver(d) end
 
+---Who has taken the last value of a buffer, if the wait is for a take; or has filled it, if it is for a put. Nil if that
+---one waits there, too, as workers do; unless nothing was ever given back. Not known of shared channels and those with a
+---transducer or a policy.
+---@class runnel.Holder
+---@field id integer of the go block; 0: code outside of go blocks
+---@field name? string of the go block, or "the main program"; nil: the go block has ended
+---@field operation "take"|"put" what it has done
+---@field channel? runnel.Channel<any> where an alts waits: the channel
+---@field is_self boolean it is the go block that waits
+
 ---An entry of rn.ps: a go block.
 ---@class runnel.GoBlock
 ---@field id integer
@@ -183,6 +193,7 @@ function core.driver(d) end
 ---@field channel? runnel.Channel<any> the channel on which it waits
 ---@field channels? runnel.Channel<any>[] the channels of the alts in which it waits
 ---@field waited? number for how many ms it has waited, accurate to about 1 ms
+---@field holder? runnel.Holder who may hold the lock that it waits for
 ---@field thread? boolean true for a thread of rn.thread or rn.threads. rn.cancel of the result channel ends the
 ---thread at its next wait, or if it computes for 100 ms
 ---@field waits? {operation: string, channel: runnel.Channel<any>}[] what the go blocks of a thread wait for, on shared
@@ -798,8 +809,34 @@ function core.internal.trace.label(n) end
 
 ---Makes the first SIGTERM close the channel instead of ending the program; at once if the signal has already arrived.
 ---@param ch runnel.Channel<any>
+---@param patience integer ms after the signal until the program should have ended
 ---@return userdata? watch nil if the program handles the signal, or if there are no resources
-function core.internal.on_term(ch) end
+function core.internal.on_term(ch, patience) end
+
+---The state has begun to drain.
+---@param watch userdata
+---@param ch runnel.Channel<any> is closed if the program has not ended when it should; then call this again
+function core.internal.term_begin(watch, ch) end
+
+---The state has drained.
+---@param watch userdata
+---@param stays boolean the program has something left to do, and ends by itself
+---@return boolean ends all states have drained, and none stays: the caller ends the program
+function core.internal.term_drained(watch, stays) end
+
+---Who waits in a take or an alts on a channel.
+---@param ch runnel.Channel<any>
+---@return integer[] ids of go blocks
+---@return boolean main whether the main program does
+function core.internal.takers(ch) end
+
+---Whether the main program waits on no channel: it has ended, or runs go blocks.
+---@return boolean
+function core.internal.main_is_idle() end
+
+---The line of the program (file:line) at which the main program is, or nil.
+---@return string?
+function core.internal.main_line() end
 
 ---Ends a watch, and closes its channel.
 ---@param watch userdata what on_term has returned

@@ -27,6 +27,7 @@ local sinks = require "runnel.store.sink"
 local sources = require "runnel.store.source"
 local stages = require "runnel.store.stage"
 local streams = require "runnel.store.stream"
+local timed_out = require "runnel.internal.timed_out"
 
 ---@class runnel.store
 local store = { hand_back = hand_back.hand_back }
@@ -235,7 +236,7 @@ function Store:drain(ms)
   end
   if not core.internal.has_ended(over) then core.cancel(over) end -- a pending timer keeps the program running
   self:close()
-  if not in_time then return nil, ("the store was not drained within %s ms"):format(decimal.text(ms)) end
+  if not in_time then return nil, timed_out.new(("the store was not drained within %s ms"):format(decimal.text(ms))) end
   return true
 end
 

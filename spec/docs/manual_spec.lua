@@ -45,6 +45,20 @@ describe("the manual", function()
     it("links only to files that exist: " .. path, function() assert.same({}, pages.broken_links(path)) end)
   end
 
+  it("has code that asks the user, and waits no longer than it says: docs/manual/io.md", function()
+    if not pcall(require, "luv") then return pending "luv is not installed" end
+    local code, replaced = pages.block(DIR .. "/io.md", "Your name?"):gsub("60000", "tonumber(arg[1])")
+    assert.equal(1, replaced)
+    dir:write("ask.lua", 'local rn = require "runnel"\n' .. code)
+    local function ask(command)
+      local line = command:gsub("ASK", function() return process.runnel .. " ask.lua" end)
+      return process.run(dir.path, line).out
+    end
+    assert.equal("Your name? Hello, Ann\n", ask "(echo Ann; echo Bob) | ASK 60000")
+    assert.equal("Your name? Hello, nobody\n", ask "ASK 60000 </dev/null")
+    assert.equal("Your name? Too late.\n", ask "mkfifo silent; sleep 60 >silent & ASK 50 <silent; kill $!")
+  end)
+
   it("has an index of all its pages", function()
     local index = pages.read(DIR .. "/README.md")
     for _, path in ipairs(list) do

@@ -81,7 +81,7 @@ describe("flow: bad input", function()
       of_graph { a = { from = {} }, b = {}, "a > b" })
     assert.equal("flow: stage b: one of a function, `step`, `source` and `from` expected, got 2 of them",
       of_graph { a = { from = {} }, b = { id, step = id }, "a > b" })
-    assert.equal("flow: stage b: step: a function expected, got a string",
+    assert.equal("flow: stage b: step: a function expected, got a string; pass the function itself: f, not f()",
       of_graph { a = { from = {} }, b = { step = "x" }, "a > b" })
     assert.equal("flow: stage a: from: a channel, a list or an iterator expected, got a number",
       of_graph { a = { from = 1 }, b = id, "a > b" })
@@ -101,7 +101,7 @@ describe("flow: bad input", function()
       { "buffer", -1, "buffer: an integer of at least 0 expected, got -1" },
       { "ordered", 1, "ordered: true or false expected, got 1" },
       { "input", "x", 'input: true or false expected, got "x"' },
-      { "init", 1, "init: a function expected, got a number" },
+      { "init", 1, "init: a function expected, got a number; pass the function itself: f, not f()" },
       { "outs", "odd", "outs: a list of names expected, got a string" },
       { "outs", { "error" }, 'outs: "error" cannot be the name of an output' },
       { "tries", 0, "tries: an integer of at least 1 expected, got 0" },
@@ -131,8 +131,8 @@ describe("flow: bad input", function()
       assert.equal("workers: n: an integer of at least 1 expected, got 0", message(function() f:workers("b", 0) end))
       assert.equal("workers: stage a has one worker", message(function() f:workers("a", 2) end))
       assert.equal("replace: stage a has no function", message(function() f:replace("a", id) end))
-      assert.equal("replace: stage: a function expected, got nothing", message(function() f:replace("b") end))
-      assert.equal("replace: migrate: a function expected, got a number",
+      assert.equal("replace: stage: a function expected, got nothing; pass the function itself: f, not f()", message(function() f:replace("b") end))
+      assert.equal("replace: migrate: a function expected, got a number; pass the function itself: f, not f()",
         message(function() f:replace("b", id, 1) end))
       assert.equal("inject: nil cannot be a value", message(function() f:inject("b", nil) end))
       assert.equal('inject: s is a source with a function; inject behind it: "s.out"',

@@ -151,6 +151,21 @@ describe("the documentation", function()
     assert.same({}, calls "nonsense")
   end)
 
+  it("shows the options of a function below its text, each with type and default", function()
+    local file <close> = assert(io.popen((os.getenv "LUA" or "lua5.4")
+      .. " scripts/docs/manual_tables.lua docs/manual/pipelines.md"))
+    local entries = {}
+    for _, one in ipairs(assert(load(file:read "a"))().rows) do
+      local name = one.calls[1] and one.calls[1]:match "^rn[%w_.]+"
+      if name then entries[name] = one end
+    end
+    local text = doc.text(entries["rn.pmap"], 80):gsub("\n      ", " ")
+    assert.matches("^rn.pmap%(n, f, from, %[opts%]%)\n    A channel of the results", text)
+    assert.matches("\n  timeout [^\n]* %(type: number %(ms%); default: none%)", text)
+    assert.matches("\n  window [^\n]* default: 16 %* n%)", text)
+    assert.not_matches("\n  window ", doc.text(entries["rn.pmap_unordered"], 80))
+  end)
+
   it("has every function of Lua's own libraries", function()
     for _, library in ipairs { "coroutine", "debug", "io", "math", "os", "package", "string", "table", "utf8" } do
       for name in pairs(_G[library]) do

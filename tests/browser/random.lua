@@ -58,21 +58,26 @@ local function truth(before)
   local leaks = 0
   for _, leak in ipairs(rn.leaks()) do leaks = leaks + leak.count end
   local m = rn.metrics()
-  local state = { before = before, after = rn.now(), gos = gos, leaks = leaks, channels = channels_of(m), turn = m.longest_turn,
+  local state = { before = before, is_partial = is_partial, after = rn.now(), gos = gos, leaks = leaks, channels = channels_of(m), turn = m.longest_turn,
     stages = states_of(flows), waited = m.waited, topology = topology, circles = circles }
   out:write(assert(json.encode(state)), "\n")
 end
 
-local start, filling, publish = server_module.start, server_module.filling, server_module.publish
-local begun
+local start, filling, publish, ask = server_module.start, server_module.filling, server_module.publish, server_module.ask
+local begun, is_partial = nil, false -- a picture that is taken in parts shows more than one moment
 function server_module.start(watch, port, control, program) return start(watch, port, control, program, period) end
 function server_module.filling(server)
   local snapshot = filling(server)
-  if snapshot then begun = rn.now() end
+  if snapshot and not is_partial then begun = rn.now() end
   return snapshot
+end
+function server_module.ask(server)
+  is_partial = true
+  return ask(server)
 end
 function server_module.publish(server)
   truth(begun)
+  is_partial = false
   return publish(server)
 end
 
@@ -237,11 +242,49 @@ function parts.idle(name)
   go(name .. " chooses", function() rn.alts { ch, rn.timeout(1e8) } end, { label(ch) })
 end
 
+-- Many go blocks, which share rows: but fewer than the 500 channels after which rn.metrics lets other go blocks run.
+local function crowd(name)
+  local after, kept, names = ms(1, LONG), {}, {}
+  for i = 1, 350 do names[i] = ("%s one %d"):format(name, i) end
+  uses(name .. " crowd", names, {})
+  uses(name .. " waiter", {}, names)
+  go(name .. " crowd", function()
+    rn.sleep(after)
+    for i = 1, 350 do
+      kept[i] = rn.chan():name(names[i])
+      rn.go(function()
+        rn.rename(name .. " waiter")
+        while true do kept[i]:put(1) end
+      end)
+    end
+    while true do
+      for i = 1, #kept do
+        kept[i]:take()
+        if i % 20 == 0 then rn.sleep(1) end
+      end
+    end
+  end)
+end
+
+-- Lua computes all the time, in short pieces.
+local function busy(name)
+  go(name .. " busy", function()
+    while true do
+      local t = rn.now()
+      repeat until rn.now() - t > 3
+      rn.yield()
+    end
+  end)
+end
+
 local kinds = {}
 for kind in pairs(parts) do kinds[#kinds + 1] = kind end
 table.sort(kinds)
 for i = 1, random(2, 4) do
   parts[kinds[(seed + i * random(#kinds)) % #kinds + 1]](("p" .. string.char(96 + i)))
 end
+
+if seed % 10 == 3 then crowd "pz" end
+if seed % 10 == 6 then busy "pz" end
 
 rn.sleep(1e8)

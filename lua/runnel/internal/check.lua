@@ -19,7 +19,7 @@ local USAGE = {
   pipeline_blocking = "pipeline_blocking(n, to, xf, from)", pmap = "pmap(n, f, from)",
   pmap_unordered = "pmap_unordered(n, f, from)", pub = "pub(ch, topic_of)", rate = "rate(ch, n, ms)",
   reduce = "reduce(f, init, ch)", retry = "retry(f, { tries = n }, ...)", scope = "scope(function(s) ... end)",
-  split = "split(pred, ch)", take = "take(n, ch)", threads = "threads(k, f)",
+  thread = "thread(f, ...)", split = "split(pred, ch)", take = "take(n, ch)", threads = "threads(k, f)",
   transduce = "transduce(xf, f, init, ch)",
 }
 
@@ -34,12 +34,30 @@ function check.article(value)
   return core.is_chan(value) and "a channel" or "a " .. type(value)
 end
 
--- Like `describe`; for a probably misplaced argument it adds how to call the function. `what` begins with the
--- function's name.
-local function article(value, what)
+-- The same of methods, whose message names their object.
+local METHODS = { ["scope:go"] = "to call f(...) in a go block, write s:go(f, ...)" }
+
+-- How to call the function with whose name `what` begins; nil if nothing is known about it.
+local function usage_of(what)
   local usage = USAGE[what:match "^[%w_]+"]
+  return METHODS[what:match "^[%w_]+:[%w_]+"] or usage and "call it as rn." .. usage
+end
+
+-- Like check.article; for a probably misplaced argument it adds how to call the function.
+local function article(value, what)
+  local usage = usage_of(what)
   local is_other = usage and (type(value) == "function" or type(value) == "table" or core.is_chan(value))
-  return check.article(value) .. (is_other and "; call it as rn." .. usage or "")
+  return check.article(value) .. (is_other and "; " .. usage or "")
+end
+
+-- What functions return, if a call was passed in place of its function, as in go(f()).
+local RESULTS = { ["nil"] = true, number = true, string = true, boolean = true }
+
+-- What was passed in place of a function, and what to do.
+local function not_callable(value, what)
+  local cure = value ~= package.loaded.runnel
+    and (usage_of(what) or RESULTS[type(value)] and "pass the function itself: f, not f()")
+  return ("%s: a function expected, got %s%s"):format(what, check.article(value), cure and "; " .. cure or "")
 end
 
 ---A value as text for a message, strings in quotes.
@@ -69,7 +87,7 @@ local is_callable = check.is_callable
 ---@param level? integer of the line for the error, if it is another one
 function check.callable(value, what, level)
   if type(value) ~= "function" and (not is_callable(value) or core.is_chan(value)) then
-    error(what .. ": a function expected, got " .. article(value, what), level or CALLER)
+    error(not_callable(value, what), level or CALLER)
   end
 end
 

@@ -38,7 +38,7 @@ end
 
 ---Makes a function that takes the next value from `from`. Once `from` is closed and drained, or `to` is closed, it
 ---returns nil, nil and the error of the close, if any. Once `to` is closed, it takes nothing more. If `from` raises an
----error, that counts as the error with which `from` closed. The function yields after every 128 values.
+---error, that counts as the error with which `from` closed. The function yields after at most 128 values.
 ---@param from runnel.Channel<any>
 ---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): any, any, any next_value to be called with both
 function ends.source(from)

@@ -58,13 +58,26 @@ function entries.doing(entry, is_timed)
   return entry.state .. time .. (waits == "" and "" or ": " .. waits)
 end
 
+---Who has taken the last value for which a take waits, or has filled the buffer to which a put waits, and so may hold a
+---lock: as ", taken last by #4 (holder)".
+---@param entry table
+---@return string empty if that is not known, or that one waits there, too
+function entries.holder(entry)
+  local holder = entry.holder
+  if not holder then return "" end
+  local who = holder.is_self and "itself" or holder.id == 0 and holder.name
+    or ("#%d%s"):format(holder.id, holder.name and " (" .. holder.name .. ")" or ", which has ended")
+  return (", %s%s last by %s"):format(holder.channel and name_of(holder.channel) .. " " or "",
+    holder.operation == "take" and "taken" or "put", who)
+end
+
 ---A go block as a line, with its place: "#7 (worker): take on chan: jobs at worker.lua:7".
 ---@param entry table
 ---@param is_timed? boolean
 ---@return string
 function entries.line(entry, is_timed)
   local where = entry.where and " at " .. entry.where or ""
-  return ("#%d (%s): %s%s"):format(entry.id, entry.name, entries.doing(entry, is_timed), where)
+  return ("#%d (%s): %s%s%s"):format(entry.id, entry.name, entries.doing(entry, is_timed), where, entries.holder(entry))
 end
 
 ---Go blocks, a line each, with a newline before each.

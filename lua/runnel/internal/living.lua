@@ -10,5 +10,6 @@
 ---@field servers? table<integer, runnel.http.Server>
 ---@field server_tally? fun(server: runnel.http.Server): table
 ---@field threads? fun(): integer
+---@field end_threads? fun() ends them, as at the end of the program
 ---@field prompt? boolean a person types at a prompt
 return {}

@@ -11,6 +11,7 @@ local ending = require "runnel.nats.ending"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
 local owners = require "runnel.queue.owners"
+local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
 local values = require "runnel.nats.internal.values"
@@ -250,7 +251,7 @@ end
 
 -- Subscribes to the replies of all requests of the connection, which go to inbox.NUMBER.
 local function receive_replies(self)
-  local inbox = lib.inbox()
+  local inbox = self:inbox()
   local first = #inbox + 2
   local ch = core.chan(1):name("nats replies") -- it stays empty
   local function take(message)
@@ -323,9 +324,9 @@ function Conn:flush(ms)
   return message and true, err
 end
 
----Returns a new, unique subject, for replies.
+---Returns a new, unique subject, for replies. It begins with the option `inbox_prefix`.
 ---@return string subject
-function Conn:inbox() return lib.inbox() end -- luacheck: no self
+function Conn:inbox() return self.inbox_prefix .. "." .. lib.inbox():match "[^.]+$" end
 
 -- ---- messages that are sent while Lua computes ----
 
@@ -397,6 +398,7 @@ local function connect_once(settings, encoding, level)
     requests = {}, nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {},
     event_channels = {},
     ended = core.chan():name "nats end", reconnect_wait = settings.reconnect_wait,
+    inbox_prefix = settings.inbox_prefix or "_INBOX",
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
   if not handle then
@@ -415,6 +417,9 @@ local function connect_once(settings, encoding, level)
   end
   self.url, self.max_payload = options.without_secrets(event.url), handle:max_payload()
   owners.add(self)
+  self:on_close(term.add(self, "nats connection", {
+    order = term.CONNECTIONS, name = self.url, drain = self.drain, catches = false,
+  }))
   self:on_event(function(later) unanswered.on_event(self, later) end)
   return self
 end

@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
+local timed_out = require "runnel.internal.timed_out"
 
 local internal = core.internal
 
@@ -191,7 +192,8 @@ function Conn:drain(ms)
   core.cancel(draining, "the connection is closed")
   self:close()
   if port ~= draining or not drained then
-    return nil, ("the connection was not drained within %s ms"):format(decimal.text(ms))
+    local text = ("the connection was not drained within %s ms"):format(decimal.text(ms))
+    return nil, port ~= draining and timed_out.new(text) or text
   end
   return true
 end

@@ -26,6 +26,7 @@ local internal = core.internal
 ---@field machine runnel.sim.Host the host itself; of a process, the host on which it runs
 ---@field pipes table<integer, runnel.sim.End> by descriptor, those that no handle has taken over
 ---@field signals runnel.sim.Signal[] what waits for signals
+---@field term? runnel.internal.Term what SIGTERM ends in good order
 ---@field children table<integer, runnel.sim.Process> the processes that it has started, by their pids
 ---@field open_files table<integer, runnel.sim.OpenFile>
 ---@field old_address? string the address that it had before it moved
@@ -45,7 +46,7 @@ local function start(self, level)
   self.born, self.alive = self.born + 1, true
   self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
   self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}
-  self.subscriptions = 0
+  self.subscriptions, self.term = 0, nil
   local before = internal.host(self.number)
   local main = core.go(f)
   internal.host(before)

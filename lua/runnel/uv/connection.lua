@@ -6,6 +6,7 @@ local check = require "runnel.internal.check"
 local loop = require "runnel.internal.uv.loop"
 local secure = require "runnel.internal.uv.secure"
 local stream = require "runnel.uv.stream"
+local timed_out = require "runnel.internal.timed_out"
 
 ---@class runnel.uv.Connection: runnel.uv.Stream
 ---@field host? string the host to which it was made
@@ -84,13 +85,14 @@ end
 function connection.secure(conn, context, late)
   local pending <close> = connection.attempt(conn)
   local session, err = require("runnel.internal.tls").native.session(context, conn.host)
-  local text, ended
+  local text, ended, is_late
   if session then
     conn.session = session
-    err, text, ended = secure.handshake(conn.handle, session, late)
+    err, text, ended, is_late = secure.handshake(conn.handle, session, late)
   end
   if err then
     err = loop.message(err, conn.name)
+    if is_late then err = timed_out.new(err) end
     conn:close(err)
   end
   if not conn.handle then return nil, conn.ended end

@@ -11,9 +11,7 @@ local internal = core.internal
 local uv, find = loop.uv, string.find
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 
-local OPTIONS = {
-  stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true, max = true,
-}
+local OPTIONS = require "runnel.internal.uv.spawn_options"
 local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- The default time from SIGTERM to SIGKILL.

@@ -7,6 +7,7 @@ local guard = require "runnel.internal.guard"
 local handshakes = require "runnel.internal.uv.handshakes"
 local loop = require "runnel.internal.uv.loop"
 local names = require "runnel.internal.uv.names"
+local timed_out = require "runnel.internal.timed_out"
 
 local uv = loop.uv
 local chan = core.chan
@@ -131,7 +132,10 @@ function socket.connect(host, port, opts)
   local late = ms and core.timeout(ms) or chan()
   local conn, err
   if port then conn, err = connect_tcp(host, port, late) else conn, err = connect_unix(host, late) end
-  if not conn then return nil, explain(err, host, port) end
+  if not conn then
+    local text = explain(err, host, port)
+    return nil, err:find "^ETIMEDOUT" and timed_out.new(text) or text
+  end
   conn.host = port and host or nil
   if not context then return conn end
   return connection.secure(conn, context, ms and late)

@@ -72,11 +72,11 @@ function views.go_blocks(most, room)
   table.sort(list, function(a, b) return a.id < b.id end)
   if room then
     list = fold(list, function(e)
-      return table.concat({ kind_of(e.name), e.state, e.where or "", kind_of(entries.waits(e, true)) }, "\0")
+      return table.concat({ kind_of(e.name), e.state, e.where or "", kind_of(entries.waits(e, true) .. entries.holder(e)) }, "\0")
     end)
   end
   for _, entry in ipairs(list) do
-    local waits = entries.waits(entry, true)
+    local waits = entries.waits(entry, true) .. entries.holder(entry)
     if entry.alike then waits = kind_of(waits) end
     rows[#rows + 1] = {
       entry.id, name_of(entry, entry.name), entry.state, entry.waited and short.duration(entry.waited) or "", waits,

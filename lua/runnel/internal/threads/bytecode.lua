@@ -16,7 +16,7 @@ local MODULES = {
   "runnel.rn.priority_buffer", "runnel.rn.profile", "runnel.rn.pub", "runnel.rn.reduce", "runnel.rn.retry",
   "runnel.rn.scope", "runnel.rn.thread", "runnel.rn.timed", "runnel.rn.traceparent", "runnel.rn.tracing",
   "runnel.internal.backoff", "runnel.internal.check", "runnel.internal.decimal", "runnel.internal.ends",
-  "runnel.internal.entries",
+  "runnel.internal.entries", "runnel.internal.exit",
   "runnel.internal.guard", "runnel.internal.jobs", "runnel.internal.living", "runnel.internal.metrics_text",
   "runnel.internal.pacer", "runnel.internal.sendable", "runnel.internal.short", "runnel.internal.timed_out",
   "runnel.internal.trace_context", "runnel.internal.transduce",
