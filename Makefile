@@ -216,7 +216,7 @@ $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 DOC_TABLES = $(BUILD)/runnel.host.manual_tables.lua
 DOC_INDEX  = $(BUILD)/runnel.host.search_index.lua
 DOC_PAGES  = README.md $(sort $(wildcard docs/*.md docs/manual/*.md site/tour/*.md)) CONTRIBUTING.md CHANGELOG.md
-DOC_TOOLS  = $(addprefix scripts/docs/,sections.lua rows.lua markdown_tables.lua)
+DOC_TOOLS  = scripts/docs/sections.lua scripts/docs/rows.lua scripts/docs/markdown_tables.lua
 $(DOC_TABLES): scripts/docs/manual_tables.lua $(DOC_TOOLS) $(DOC_PAGES)
 $(DOC_INDEX): scripts/docs/search_index.lua scripts/docs/search_words.lua $(DOC_TOOLS) $(DOC_PAGES) docs/search.txt \
   lua/runnel/internal/prompt/words.lua

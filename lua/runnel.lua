@@ -59,6 +59,7 @@ end
 ---written to stderr
 function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
+    require("runnel.internal.sign").dot(code, "rn", "exit")
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
   end
   exit(code)
