@@ -365,7 +365,6 @@ os.exit(0)
 
   describe("a file", function()
     it("that cannot be opened is an error that says why", function()
-      local sqlite = require "runnel.sqlite"
       for path, why in pairs {
         ["/nosuch/x.db"] = "^open: /nosuch/x.db: .*; there is no folder /nosuch: make it first$",
         ["/"] = "; it is a folder: give the path of a file$",

@@ -9,7 +9,7 @@
 #include "monitor/text.h"
 
 const RowShape row_shapes[ROW_KINDS] = {
-    [ROW_CHAN] = {1, 5}, [ROW_FILL] = {0, 5}, [ROW_GO] = {2, 7}, [ROW_EDGE] = {1, 3}};
+    [ROW_CHAN] = {1, 5}, [ROW_FILL] = {0, 6}, [ROW_GO] = {2, 7}, [ROW_EDGE] = {1, 3}};
 
 /* Numbers in JavaScript are exact below this. */
 #define ID_MASK ((UINT64_C(1) << 52) - 1)
@@ -156,7 +156,9 @@ static bool add_chan(View *view, const SnapshotChan *c, uint64_t id, uint32_t na
   row->numbers[0] = c->kind;
   row->numbers[2] = c->flags;
   row->numbers[4] = (int64_t)c->id;
-  return add(view, ROW_FILL, id) != NULL;
+  row = add(view, ROW_FILL, id);
+  if (row) row->numbers[5] = -1;
+  return row != NULL;
 }
 
 /* Adds a channel's numbers to its rows. */
@@ -178,6 +180,7 @@ static bool add_single_chans(View *view, const Snapshot *s) {
     count_chan(rows, &chans[i]);
     rows[1].numbers[0] = (int64_t)chans[i].puts;
     rows[1].numbers[1] = (int64_t)chans[i].takes;
+    rows[1].numbers[5] = (int64_t)chans[i].last; /* SNAPSHOT_NOBODY is -1 */
   }
   return well;
 }

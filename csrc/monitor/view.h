@@ -21,7 +21,7 @@ enum { VIEW_GOS = 500, VIEW_EDGES = 2000 };
 /* The fields after the key in a row, in this order. monitor.js reads them. */
 typedef enum RowKind {
   ROW_CHAN, /* name; kind, limit, flags, channels, id of the first; the next row is that of its fill */
-  ROW_FILL, /* puts, takes, count, nputs, ntakes */
+  ROW_FILL, /* puts, takes, count, nputs, ntakes, of a channel with a row of its own SnapshotChan.last or -1 */
   ROW_GO,   /* name, where; state, op, chan, nchans, since in ms, go blocks, id of the first */
   ROW_EDGE, /* name; chan, is_put, total, rounded down to two digits, or -1: that of the channel */
   ROW_KINDS

@@ -68,11 +68,12 @@ static void remind(void) {
   }
   if (is_unaware && !term.is_told) {
     term.is_told = true;
-    (void)fprintf(stderr,
-                  "runnel: SIGTERM came %.1f s ago, but no go block has run since then: Lua computes, or waits in a "
-                  "function that blocks the thread, such as os.execute. SIGQUIT shows where, if the program is runnel. A "
-                  "second SIGTERM ends it at once.\n",
-                  term.patience / 1000.0);
+    (void)fprintf(
+        stderr,
+        "runnel: SIGTERM came %.1f s ago, but no go block has run since then: Lua computes, or waits in a "
+        "function that blocks the thread, such as os.execute. SIGQUIT shows where, if the program is runnel. A "
+        "second SIGTERM ends it at once.\n",
+        term.patience / 1000.0);
   }
   (void)pthread_mutex_unlock(&term.lock);
 }

@@ -1,5 +1,5 @@
-/* sigterm.h: SIGTERM as news for each Lua state that asks for it, so that what runs in all threads of a program can end in
-   good order before the program does. Knows no Lua. */
+/* sigterm.h: SIGTERM as news for each Lua state that asks for it, so that what runs in all threads of a program can end
+   in good order before the program does. Knows no Lua. */
 #ifndef RUNNEL_SIGTERM_H
 #define RUNNEL_SIGTERM_H
 

@@ -103,6 +103,9 @@ static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at
                     .ntakes = stats.ntakes,
                     .puts = stats.puts,
                     .takes = stats.takes};
+  bool waits = stats.nputs || (stats.ntakes && stats.takes);
+  bool is_kept = ch->buf.kind == BUFFER_FIXED && !(ch->flags & (CHAN_SPECIAL | CHAN_GO));
+  c.last = waits && is_kept ? ch->last : SNAPSHOT_NOBODY;
   if (entry) {
     c.name = add_label(L, S, s, entry->label);
   } else {

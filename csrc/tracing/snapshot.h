@@ -34,8 +34,13 @@ typedef enum SnapshotFlag {
   SNAPSHOT_UNNAMED = 16 /* `name` is where it was made: the program has given it none */
 } SnapshotFlag;
 
+/* SnapshotChan.last: it is not known, or does not matter. */
+#define SNAPSHOT_NOBODY UINT64_MAX
+
 typedef struct SnapshotChan {
   uint64_t id;     /* its id */
+  uint64_t last;   /* if takes wait since the last value was taken, or puts since the buffer was filled: the id of who has
+                      done that (Chan.last); else SNAPSHOT_NOBODY */
   uint64_t puts;   /* values accepted so far */
   uint64_t takes;  /* values given so far */
   uint32_t name;   /* a text: the name that the program has given it, or where it was made, or "" */

@@ -15,6 +15,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local short = require "runnel.internal.short"
+local sign = require "runnel.internal.sign"
 
 local internal = core.internal
 
@@ -34,6 +35,7 @@ local monitor = {}
 ---@field package commands table<string, fun(self, ...): boolean, ...> the page's, by their names
 local Monitor = {}
 Monitor.__index = Monitor
+Monitor.__sign = "m"
 Monitor.__name = "runnel.Monitor"
 
 -- The settings of `show`: how the page shows values in channels.
@@ -135,8 +137,8 @@ local function looked(self, err)
   if err ~= nil then self.queues = internal.error_text(err) end
 end
 
--- The tables of `runnel queues`, of the program's server and of its store, from the query of the page's last request: the
--- answer takes a while.
+-- The tables of `runnel queues`, of the program's server and of its store, from the query of the page's last request:
+-- the answer takes a while.
 function commands.queues(self)
   local owners = package.loaded["runnel.queue.owners"]
   local open = owners and owners.open() or {}
@@ -289,7 +291,10 @@ local function finish(self, why)
 end
 
 ---Ends the monitor. Open pages show that the program has closed it.
-function Monitor:close() finish(self, "the program has closed its monitor") end
+function Monitor:close()
+  sign.own(self, "m", "close")
+  finish(self, "the program has closed its monitor")
+end
 
 function Monitor.__close(self, err)
   finish(self, err == nil and "the program has closed its monitor"

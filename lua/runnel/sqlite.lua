@@ -14,6 +14,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
+local sign = require "runnel.internal.sign"
 local simulated = require "runnel.internal.sim.current"
 local thread = require "runnel.internal.sim.thread"
 local timed_out = require "runnel.internal.timed_out"
@@ -189,6 +190,7 @@ end
 ---@return integer changes how many rows all statements have changed
 ---@return integer rowid of the row that was inserted last
 function Statements:exec(sql, ...)
+  sign.own(self, "db|tx", "exec")
   return perform(self, "exec", "exec", sql, ...)
 end
 
@@ -197,6 +199,7 @@ end
 ---@param ... any as for exec
 ---@return table[] rows each maps names of columns to values
 function Statements:rows(sql, ...)
+  sign.own(self, "db|tx", "rows")
   return perform(self, "rows", "rows", sql, ...)
 end
 
@@ -205,6 +208,7 @@ end
 ---@param ... any as for exec
 ---@return table? row
 function Statements:one(sql, ...)
+  sign.own(self, "db|tx", "one")
   local rows = perform(self, "one", "rows", sql, ...)
   return rows[1]
 end
@@ -250,6 +254,7 @@ end
 ---@param ... any as for exec
 ---@return runnel.Channel<table> rows
 function Statements:query(sql, ...)
+  sign.own(self, "db|tx", "query")
   local out, news = chan():name "query", news_of(self.db)
   local job = ask(self, "query", "rows", news, sql, ...)
   guard.started(guard.go_while_open(out, guard.close, out, feed, out, job, news, self, sql, line_of_caller()), "query")
@@ -269,6 +274,7 @@ end
 ---@class runnel.sqlite.Transaction: runnel.sqlite.Statements
 local Transaction = inherit()
 Transaction.__index = Transaction
+Transaction.__sign = "db|tx"
 Transaction.__name = "runnel.sqlite.transaction"
 
 -- Closes a job: one that has begun a transaction rolls back what was not committed.
@@ -295,6 +301,7 @@ end
 ---@field path string
 local Database = inherit()
 Database.__index = Database
+Database.__sign = "db|tx"
 Database.__name = "runnel.sqlite.database"
 
 ---Whether the running go block is in a transaction of this database: another statement would wait for itself.
@@ -317,6 +324,7 @@ end
 ---@param f fun(tx: runnel.sqlite.Transaction): ...
 ---@return any ... what f returns
 function Database:transaction(f)
+  sign.own(self, "db|tx", "transaction")
   check.callable(f, "transaction: f")
   if not self:takes(0) then raise "transaction: the database is closed" end
   if self:is_in_transaction() then
@@ -344,6 +352,7 @@ local Closing = { __close = function(self) self.db.handle = nil end }
 
 ---Closes the database, after all waiting statements and transactions have run. Does nothing if it is closed.
 function Database:close()
+  sign.own(self, "db|tx", "close")
   local handle = self.handle
   if not handle or self.closes then return end
   local news, disk = news_of(self), self.disk

@@ -56,12 +56,13 @@ describe(PAGE, function()
       print "begins" io.stdout:flush()
       print(stop:take())]])
     for name, last in pairs { deaf = "goes on", waits = "term" } do
-      local result = process.run(dir.path, ([[
-        unshare --pid --fork --kill-child %s %s.lua >out & outer=$!
-        until [ -s out ]; do sleep 0.01; done
+      local command = ([[
+        unshare --pid --fork --kill-child RUNNEL NAME.lua >NAME.out & outer=$!
+        until [ -s NAME.out ]; do sleep 0.01; done
         kill -TERM $(cat /proc/$outer/task/$outer/children)
         wait $outer
-        tail -n 1 out]]):format(process.runnel, name))
+        tail -n 1 NAME.out]]):gsub("%u%u+", { RUNNEL = process.runnel, NAME = name })
+      local result = process.run(dir.path, command)
       assert.equal(last .. "\n", result.out, name .. result.err)
     end
   end)

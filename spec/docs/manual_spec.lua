@@ -68,6 +68,21 @@ describe("the manual", function()
     assert.is_true(#list > 10)
   end)
 
+  -- Pages that describe no functions, or those of C.
+  local WITHOUT_FUNCTIONS = {
+    ["README.md"] = true, ["build.md"] = true, ["c-api.md"] = true, ["host.md"] = true, ["http-strictness.md"] = true,
+    ["order.md"] = true, ["system.md"] = true, ["worker-protocol.md"] = true,
+  }
+
+  it("says at the top of each page with functions whether they raise errors or return them", function()
+    for i, path in ipairs(list) do
+      local name = path:match "[^/]+$"
+      local top, number = whole[i]:gsub("\n```.*", ""):match("^" .. ("[^\n]*\n"):rep(12)) or whole[i], 0
+      for _ in top:gmatch "%]%(README.md#errors%)" do number = number + 1 end
+      assert.equal(WITHOUT_FUNCTIONS[name] and 0 or 1, number, path)
+    end
+  end)
+
   it("names only functions that exist", function()
     for name in pairs(names "rn%.") do assert.is_not_nil(rn[name], "rn." .. name) end
     for name in pairs(names "sim%.") do assert.is_not_nil(sim[name], "sim." .. name) end

@@ -1,7 +1,7 @@
 -- The options in the manual's tables are those that the functions take.
 
 local pages = require "spec.support.docs.pages"
-local tables = require "scripts.markdown_tables"
+local tables = require "scripts.docs.markdown_tables"
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -94,6 +94,7 @@ local function with_connection(f)
 end
 
 add(uv, {
+  ["uv.run"] = function() uv.run { "true", nosuch = true } end,
   ["uv.spawn"] = function() uv.spawn { "true", nosuch = true } end,
   ["uv.lines"] = function(opts) uv.lines("/nowhere", opts) end,
   ["uv.follow"] = function(opts) uv.follow("/nowhere", opts) end,
@@ -169,8 +170,8 @@ for name, f in pairs {
   add(nats, { ["conn:" .. name] = function(opts) with_nats(function(conn) f(conn, opts) end) end })
 end
 
--- Those that have no such call: an option of a command, and functions that say it in another way.
-local ELSEWHERE <const> = { ["runnel build"] = true, ["uv.run"] = true, ["queue:change"] = true }
+-- Those that have no such call: options of a command; and the changes of a queue, which depend on its kind.
+local ELSEWHERE <const> = { ["runnel build"] = true, ["queue:change"] = true }
 
 -- Options that the manual has in other tables: what a stage of a flow does, and what http.events shares with
 -- http.request.

@@ -2,7 +2,7 @@
 -- and a default.
 
 local pages = require "spec.support.docs.pages"
-local tables = require "scripts.markdown_tables"
+local tables = require "scripts.docs.markdown_tables"
 
 local DIR = "docs/manual"
 local MOST_WORDS <const> = 60

@@ -757,7 +757,8 @@ describe("http.serve", function()
           %s
           print "done"
         ']]):format(last))
-        assert.same({ "done\n", "", 0 }, { out, errors, status })
+        assert.same({ "done\n", 0 }, { out, status })
+        assert.matches("^runnel: the program has ended, and its server http://%S+ is open: [^\n]+\n$", errors)
       end
     end)
   end)

@@ -110,7 +110,7 @@ local CASES <const> = {
       local listener, tls_port = assert(uv.listen("127.0.0.1", 0, {
         tls = tls, timeout = 1, failed = function(err) failed:put(err) end,
       }))
-      local conn <close> = assert(uv.connect("127.0.0.1", tls_port))
+      local conn <close> = assert(uv.connect("127.0.0.1", tls_port)) -- luacheck: ignore 211 (it says nothing)
       local errors = {
         failed:take(),
         (select(2, uv.connect("127.0.0.1", port, { tls = true, timeout = 1 }))),

@@ -33,6 +33,27 @@ describe("runnel.monitor", function()
     assert.same({}, list[#list].n)
   end)
 
+  it("sends who has taken the last value, or filled the buffer, for which others wait", function()
+    local p = start([[
+      local m = listen(0)
+      local token, place = rn.chan(1):name "token", rn.chan(1):name "place"
+      local free, none = rn.chan(1):name "free", rn.chan():name "none"
+      token:put(1)
+      free:put(1)
+      rn.go(function() rn.rename "holder" token:take() place:put(1) free:take() free:put(1) rn.sleep(600000) end)
+      rn.sleep(1)
+      rn.go(function() token:take() end)
+      rn.go(function() place:put(1) end)
+      rn.go(function() none:take() end)
+      rn.sleep(600000)
+    ]])
+    local rows, texts = monitored.rows_of(monitored.messages(p:events(1)))
+    local users, holder = {}, nil
+    for id, row in pairs(rows[0]) do users[texts[row[3]]] = rows[1][id][8] end
+    for _, row in pairs(rows[2]) do if texts[row[3]] == "holder" then holder = row[11] end end
+    assert.same({ token = holder, place = holder, free = -1, none = -1 }, users)
+  end)
+
   it("sends at most 128 KB a second after the first picture when 1000 channels change #slow", function()
     local p = start([[
       local m = listen(0)
@@ -225,7 +246,7 @@ describe("runnel.monitor", function()
     local found, edges = {}, {}
     for id, row in pairs(rows[0]) do
       local name = texts[row[3]]:gsub("%d+", "N")
-      found[name .. (row[6] % 2 == 1 and " closed" or "")] = { row[5], row[7], table.unpack(rows[1][id], 5) }
+      found[name .. (row[6] % 2 == 1 and " closed" or "")] = { row[5], row[7], table.unpack(rows[1][id], 5, 7) }
     end
     assert.same({ 10000, 5000, 10000, 5000, 0 }, found["(command line):N"])
     assert.same({ 14997, 4999, 0, 0, 4989 }, found["job #"])
@@ -284,7 +305,8 @@ describe("runnel.monitor", function()
       [""] = "",
       ["m:close()"] = "the program has closed its monitor",
       ["do local m <close> = m end"] = "the program has closed its monitor",
-      ["pcall(function() local _ <close> = m error('no job', 0) end)"] = "an error has closed the program's monitor: no job",
+      ["pcall(function() local _ <close> = m error('no job', 0) end)"] =
+        "an error has closed the program's monitor: no job",
     } do
       local p = start("local m = listen(0) while not told() do rn.sleep(20) end " .. text)
       local stream = p:open_stream "never there"

@@ -109,6 +109,16 @@ describe("go blocks and channels are shown", function()
     assert.matches("worker …  × 38", table.concat(lines, "\n"))
     for _ = 1, 40 do jobs:take() end
 
+    rn.scope(function(s)
+      s:go(rn.sleep, 10)
+      s:go(function() rn.sleep(20) end)
+      rn.go(function() rn.sleep(20) end)
+      rn.yield()
+      local shown = table.concat(views.go_blocks(200), "\n")
+      local _, count = shown:gsub("in the scope of %S+text_spec.lua:%d+ +sleeping", "")
+      assert.equal(2, count, shown)
+    end)
+
     local go_on = rn.shared_chan():name "go on"
     local thread = rn.thread(function(ch) ch:take() end, go_on)
     local deadline = rn.now() + 5000
@@ -153,7 +163,7 @@ describe("the documentation", function()
 
   it("shows the options of a function below its text, each with type and default", function()
     local file <close> = assert(io.popen((os.getenv "LUA" or "lua5.4")
-      .. " scripts/manual_tables.lua docs/manual/pipelines.md"))
+      .. " scripts/docs/manual_tables.lua docs/manual/pipelines.md"))
     local entries = {}
     for _, one in ipairs(assert(load(file:read "a"))().rows) do
       local name = one.calls[1] and one.calls[1]:match "^rn[%w_.]+"

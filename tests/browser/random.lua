@@ -1,6 +1,8 @@
--- For tests/browser/truth.mjs: a random program with a monitor, which writes what is true of it at each picture, as a line
--- of JSON, to a file. Arguments: the seed, the file, ms between two pictures, and the shares of 10 s that waits take here.
-local seed, path, period, pace = math.tointeger(tonumber(arg[1])), arg[2], math.tointeger(tonumber(arg[3])), tonumber(arg[4])
+-- For tests/browser/truth.mjs: a random program with a monitor, which writes what is true of it at each picture,
+-- as a line of JSON, to a file. Arguments: the seed, the file, ms between two pictures, and what the limits of time of
+-- the page are multiplied by.
+local seed, path, pace = math.tointeger(tonumber(arg[1])), arg[2], tonumber(arg[4])
+local period = math.tointeger(tonumber(arg[3]))
 
 local rn = require "runnel"
 local core = require "runnel.core"
@@ -49,22 +51,26 @@ local function states_of(list)
   return states
 end
 
-local function truth(before)
+local begun, is_partial = nil, false -- a picture that is taken in parts shows more than one moment
+
+local function truth()
   local gos = {}
   for _, entry in ipairs(rn.ps()) do
     gos[#gos + 1] = { id = entry.id, name = entry.name, state = entry.state, op = entry.operation, waited = entry.waited,
-      chan = entry.channel and label(entry.channel) }
+      chan = entry.channel and label(entry.channel),
+      holder = entry.holder and (entry.holder.name or "#" .. entry.holder.id) }
   end
   local leaks = 0
   for _, leak in ipairs(rn.leaks()) do leaks = leaks + leak.count end
   local m = rn.metrics()
-  local state = { before = before, is_partial = is_partial, after = rn.now(), gos = gos, leaks = leaks, channels = channels_of(m), turn = m.longest_turn,
-    stages = states_of(flows), waited = m.waited, topology = topology, circles = circles }
+  local state = { before = begun, is_partial = is_partial, after = rn.now(), gos = gos, leaks = leaks,
+    channels = channels_of(m), turn = m.longest_turn, stages = states_of(flows),
+    waited = m.waited, topology = topology, circles = circles }
   out:write(assert(json.encode(state)), "\n")
 end
 
-local start, filling, publish, ask = server_module.start, server_module.filling, server_module.publish, server_module.ask
-local begun, is_partial = nil, false -- a picture that is taken in parts shows more than one moment
+local start, ask = server_module.start, server_module.ask
+local filling, publish = server_module.filling, server_module.publish
 function server_module.start(watch, port, control, program) return start(watch, port, control, program, period) end
 function server_module.filling(server)
   local snapshot = filling(server)
@@ -76,7 +82,7 @@ function server_module.ask(server)
   return ask(server)
 end
 function server_module.publish(server)
-  truth(begun)
+  truth()
   is_partial = false
   return publish(server)
 end
@@ -206,15 +212,22 @@ function parts.gone(name)
 end
 
 function parts.lock(name)
-  local lock = chan(name .. " lock", 1)
-  lock:put(true)
-  uses("main", {}, { label(lock) })
+  local n = random(2)
+  local lock = chan(name .. " lock", n)
+  local acquire, release = lock.put, lock.take
+  if random(2) == 1 then
+    acquire, release = release, acquire
+    for _ = 1, n do lock:put(true) end
+    uses("main", {}, { label(lock) })
+  end
+  local ends, longest = random(3) == 1 and random(5), random(2) * LONG
   for i = 1, random(2, 4) do
-    go(("%s owner %d"):format(name, i), function()
-      while true do
-        lock:take()
-        rn.sleep(ms(1, LONG))
-        lock:put(true)
+    go(("%s owner %s"):format(name, string.char(96 + i)), function()
+      for round = 1, math.huge do
+        acquire(lock, true)
+        rn.sleep(ms(1, longest))
+        if round == ends then return end
+        release(lock, true)
         rn.sleep(ms(1, 50))
       end
     end, { label(lock) }, { label(lock) })

@@ -154,6 +154,13 @@ const SENTENCES = {
     if (!isAbout(time, Math.min(...gos.map((go) => go.waited)))) return `really ${gos.map((go) => go.waited)}`;
     return gos.every((go) => does.includes(`${go.name} ${go.op === "take" ? "to take from" : "to put on"} ${go.chan}`)) ? null : "they wait otherwise";
   }]],
+  lock: [[new RegExp(`^(\\d+) (take|put)s? (?:has|have) waited on (.+?) for (?:up to )?${LONGEST}: (.+) has (?:taken its last value|filled it)(?:, and .*)?$`),
+    (j, [ops, op, label, time, holder]) => {
+      const gos = waited(j.now.truth.gos, op).filter((go) => go.chan === label);
+      if (n(gos) !== Number(ops)) return `really ${n(gos)}`;
+      if (!isAbout(time, longest(gos))) return `really for ${longest(gos)}`;
+      return gos.every((go) => go.holder === holder) ? null : `really ${gos.map((go) => go.holder)}`;
+    }]],
   stages: [[/^(.+?)\.(\w+) is (held|paused)(?:: .*?)?(?:; (\d+) puts? waits? there)?$/s, (j, [flow, stage, state, puts]) => {
     const around = j.pictures.slice(-8).map(({ truth }) => truth.stages[`${flow}.${stage}`]);
     if (!around.includes(state) && around.some(Boolean)) return `really ${around}`;

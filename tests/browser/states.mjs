@@ -20,8 +20,8 @@ class Program {
   rows() {
     const ids = Object.keys(this.chans), id = (name) => ids.indexOf(name) + 1, rows = [];
     for (const [name, c] of Object.entries(this.chans)) {
-      const { limit = 0, puts = 0, takes = 0, count = 0, nputs = 0, ntakes = 0, n = 1, flags = 0 } = c;
-      rows.push([CHAN, id(name), this.text(name), limit ? 1 : 0, limit, flags, n, id(name)], [FILL, id(name), puts, takes, count, nputs, ntakes]);
+      const { limit = 0, puts = 0, takes = 0, count = 0, nputs = 0, ntakes = 0, last = -1, n = 1, flags = 0 } = c;
+      rows.push([CHAN, id(name), this.text(name), limit ? 1 : 0, limit, flags, n, id(name)], [FILL, id(name), puts, takes, count, nputs, ntakes, last]);
     }
     this.gos.forEach(({ name, op = 0, chan, since = 0, n = 1 }, i) =>
       rows.push([GO, 500 + i, this.text(name), this.text(""), PARKED, op, id(chan), chan ? 1 : 0, since, n, 500 + i]));
@@ -157,6 +157,29 @@ const tests = {
     assert.ok(says());
     for (let i = 0; i < 20; i++) show(model, p.picture(1000));
     assert.ok(!says());
+  },
+
+  "who has a lock is said, if others have waited for it for long; of workers that share a channel nothing is said"() {
+    const say = (chan, gos, edges) => {
+      const p = new Program(), model = new Model();
+      p.chans = { lock: chan };
+      p.gos = gos;
+      p.edges = edges;
+      show(model, p.picture(7000));
+      return hints(model).filter((text) => / (?:has taken its last value|has filled it)/.test(text));
+    };
+    const token = { limit: 1, puts: 1, takes: 1, ntakes: 1, last: 500 };
+    const has = { name: "has it" }, waits = { name: "waits", op: TAKE, chan: "lock", since: 1000 };
+    const both = [["has it", "lock", true], ["has it", "lock", false]];
+    assert.deepEqual(say(token, [has, waits], []), ["1 take has waited on lock for 7.0 s: has it has taken its last value, and is idle"]);
+    assert.deepEqual(say({ ...token, puts: 9, takes: 9 }, [has, waits], both), ["1 take has waited on lock for 7.0 s: has it has taken its last value, and is idle"]);
+    assert.deepEqual(say({ ...token, last: 77 }, [has, waits], []), ["1 take has waited on lock for 7.0 s: #77 has taken its last value, and has ended"]);
+    assert.deepEqual(say({ ...token, last: 0 }, [has, waits], []), ["1 take has waited on lock for 7.0 s: the main program has taken its last value"]);
+    assert.deepEqual(say({ limit: 1, puts: 1, count: 1, nputs: 1, last: 500 }, [has, { ...waits, op: PUT }], []),
+      ["1 put has waited on lock for 7.0 s: has it has filled it, and is idle"]);
+    assert.deepEqual(say({ ...token, puts: 9, takes: 9 }, [has, waits], [["boss", "lock", true], ["has it", "lock", false]]), [], "jobs");
+    assert.deepEqual(say({ ...token, last: 501 }, [has, waits], []), [], "it waits there itself");
+    assert.deepEqual(say({ ...token, last: -1 }, [has, waits], []), [], "not known");
   },
 
   "many channels of a pattern have one hint, and many names are folded"() {

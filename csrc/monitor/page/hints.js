@@ -262,6 +262,34 @@ const circle = {
   calm: () => `go blocks that have waited for each other for ${duration(LIMITS.long)}`,
 };
 
+// A lock, or a pool of tokens, that one has and others wait for: a channel with a buffer on which go blocks both put and
+// take, or on which nothing has been given back yet. `user` is who has emptied, or filled, the buffer.
+const lock = {
+  kind: "lock",
+  find({ model, ends }) {
+    const hints = [], rows = [...model.gos.values()];
+    if (!model.isWhole || rows.some((go) => go.n > 1)) return hints;
+    for (const ch of model.chans.values()) {
+      if (!isCounted(ch) || ch.closed || ch.stage || ch.isStage || !(ch.user >= 0)) continue;
+      const how = ch.nputs ? "put" : "take", waiting = rows.filter((go) => go.op === how && go.chan === ch.id);
+      const ms = Math.max(0, ...waiting.map((go) => model.waited(go))), holder = rows.find((go) => go.first === ch.user);
+      const { puts = new Set(), takes = new Set() } = ends.get(ch.id) || {};
+      const isLock = [...puts].some((name) => takes.has(name)) || ch.puts === ch.limit && (how === "take" || ch.takes === 0);
+      if (!isLock || ms < LIMITS.long || waiting.includes(holder)) continue;
+      hints.push({ level: "bad", chan: ch.id, how, ms, ops: waiting.length, label: ch.label,
+        who: ch.user === 0 ? "the main program" : holder ? model.nameIn(holder.full) : `#${ch.user}`, does: this.does(model, holder, ch.user) });
+    }
+    return hints;
+  },
+  does(model, go, id) {
+    if (!go) return id === 0 ? "" : ", and has ended";
+    const ch = model.chans.get(go.chan), what = go.op ? `waits in ${go.op}${ch ? ` on ${ch.label}` : ""}` : `is ${go.state}`;
+    return `, and ${what}${go.where ? ` at ${go.where}` : ""}`;
+  },
+  text: ({ how, ms, ops, label, who, does }) => `${count(ops, how)} ${ops === 1 ? "has" : "have"} waited on ${label} for ` +
+    `${ops === 1 ? "" : "up to "}${duration(ms)}: ${who} ${how === "take" ? "has taken its last value" : "has filled it"}${does}`,
+};
+
 // ---- flows ----
 
 const stages = {
@@ -304,7 +332,7 @@ const crowd = {
 // A row: kind; find(view): what was found, as facts: { level: "bad" | "warn", chan, go or view: what a click shows, ... };
 // text(facts); calm(view): what the calm sentence says if nothing was found, and isChecked(view) holds. They are shown in this
 // order. `found`: the facts of the rows before.
-export const HINTS = [computes, stages, circle, bottleneck, waits, often, many, alone, leaks, turns, crowd, busy];
+export const HINTS = [computes, stages, circle, lock, bottleneck, waits, often, many, alone, leaks, turns, crowd, busy];
 
 function look(model, groups) {
   const view = { model, groups, ends: model.ends(), lately: model.lately, found: [],

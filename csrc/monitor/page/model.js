@@ -64,7 +64,7 @@ export function stateOf({ stage, n = 1, closed, nputs, count, limit, rate }) {
 
 class Chan {
   constructor(id) {
-    Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0 });
+    Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0, user: -1 });
     Object.assign(this, { n: 1, first: id }); // the number of channels, and the first one
     Object.assign(this, { rate: null, before: null, last: null, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
     this.recent = []; // whether puts waited in the last pictures (lately.js)
@@ -220,7 +220,7 @@ export class Model {
       let ch = this.chans.get(id);
       if (!ch) this.chans.set(id, ch = new Chan(id));
       if (kind === CHAN) [, , ch.name, ch.kind, ch.limit, ch.flags, ch.n, ch.first] = [0, 0, this.texts.get(row[2]), ...row.slice(3)];
-      else [, , ch.puts, ch.takes, ch.count, ch.nputs, ch.ntakes] = row;
+      else [, , ch.puts, ch.takes, ch.count, ch.nputs, ch.ntakes, ch.user] = row;
     } else if (kind === GO) {
       const [, , name, where, state, op, chan, nchans, since, n, first] = row, { name: full, target } = this.nameOf(name);
       this.gos.set(id, { id, full, target, where: this.texts.get(where),

@@ -16,6 +16,7 @@ local decimal = require "runnel.internal.decimal"
 local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
 local request = require "runnel.http.request"
+local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
 
@@ -42,7 +43,8 @@ local kinds = check.kinds
 local OPTIONS <const> = {
   host = true, reuseport = kinds.boolean, tls = true, max = kinds.integer(0), max_header = kinds.integer(256),
   max_connections = kinds.integer(1), max_per_address = kinds.integer(1), max_requests = kinds.integer(1),
-  min_rate = kinds.integer(0), fd = kinds.integer(0), drain_on_term = kinds.boolean, header_timeout = kinds.ms(1), idle = kinds.ms(1), timeout = true,
+  min_rate = kinds.integer(0), fd = kinds.integer(0), header_timeout = kinds.ms(1), idle = kinds.ms(1), timeout = true,
+  drain_on_term = kinds.boolean,
 }
 
 ---@class runnel.http.server
@@ -85,6 +87,7 @@ local server = { opened = 0, living = setmetatable({}, { __mode = "v" }) }
 ---@field private forget? fun() SIGTERM does not drain it any more
 local Server = { __name = "http server" }
 Server.__index = Server
+Server.__sign = "server"
 
 -- ---- requests ----
 
@@ -162,6 +165,7 @@ local Timer = { __close = function(self) cancel(self.block) end }
 ---@param ms? number how long to wait; default 10000. Requests that still run then are cancelled
 ---@return boolean drained whether all had been answered
 function Server:drain(ms)
+  sign.own(self, "server", "drain")
   if ms ~= nil then check.ms(ms, 0, "drain") end
   if not self.core then return true end
   self.drains = true
@@ -178,6 +182,7 @@ end
 ---Closes the server and all connections, even unanswered ones, and cancels the go blocks of their requests. Closing it
 ---again does nothing.
 function Server:close()
+  sign.own(self, "server", "close")
   local lib_server = self.core
   if not lib_server then return end
   self.core, server.living[self.number] = nil, nil

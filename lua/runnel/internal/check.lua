@@ -1,8 +1,8 @@
 ---Argument checks for the functions written in Lua. A failed check raises an error at the line that called the function
 ---whose argument is wrong.
 
-local package = package
 local core = require "runnel.core"
+local sign = require "runnel.internal.sign"
 
 local check = {}
 
@@ -23,15 +23,11 @@ local USAGE = {
   transduce = "transduce(xf, f, init, ch)",
 }
 
--- What a function called as rn:f(...) got.
-local MODULE = "the module (call its functions with a dot, as rn.go(f), not with a colon)"
-
 ---What was passed, for a message: "a string", "a channel", "nothing".
 ---@return string
 function check.article(value)
   if value == nil then return "nothing" end
-  if value == package.loaded.runnel then return MODULE end
-  return core.is_chan(value) and "a channel" or "a " .. type(value)
+  return core.is_chan(value) and "a channel" or sign.of_module(value) or "a " .. type(value)
 end
 
 -- The same of methods, whose message names their object.
@@ -45,7 +41,8 @@ end
 
 -- Like check.article; for a probably misplaced argument it adds how to call the function.
 local function article(value, what)
-  local usage = usage_of(what)
+  local module, usage = sign.of_module(value, what:match "^[%w_]+"), usage_of(what)
+  if module then return module end
   local is_other = usage and (type(value) == "function" or type(value) == "table" or core.is_chan(value))
   return check.article(value) .. (is_other and "; " .. usage or "")
 end
@@ -55,7 +52,7 @@ local RESULTS = { ["nil"] = true, number = true, string = true, boolean = true }
 
 -- What was passed in place of a function, and what to do.
 local function not_callable(value, what)
-  local cure = value ~= package.loaded.runnel
+  local cure = not sign.of_module(value)
     and (usage_of(what) or RESULTS[type(value)] and "pass the function itself: f, not f()")
   return ("%s: a function expected, got %s%s"):format(what, check.article(value), cure and "; " .. cure or "")
 end
@@ -64,7 +61,7 @@ end
 ---@return string
 function check.describe(value)
   if value == nil then return "nothing" end
-  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+  return type(value) == "string" and ("%q"):format(value) or sign.of_module(value) or tostring(value)
 end
 
 ---A channel.
@@ -210,6 +207,15 @@ function check.options(value, known, what, level)
   end
 end
 
+---What follows the table of a command: nothing.
+---@param more any
+function check.alone(more, what)
+  if type(more) == "table" then
+    error(('%s: the options go into the table of the command, as in uv.%s { "sort", cwd = "/tmp" }; got a second table')
+      :format(what, what), CALLER)
+  end
+end
+
 ---Says that an option is unknown, and lists those that are known.
 ---@param key any
 ---@param known table<string, any> the valid names
@@ -235,11 +241,9 @@ end
 ---An object of the library.
 ---@param class table its metatable
 ---@param kind string what the message calls it, as in "a mult"
----@param usage? string how the method is called, with a colon
-function check.object(value, class, kind, what, usage)
+function check.object(value, class, kind, what)
   if getmetatable(value) ~= class then
-    local cure = usage and "; call " .. usage .. ", with a colon" or ""
-    error(("%s: %s expected, got %s%s"):format(what, kind, check.article(value), cure), CALLER)
+    error(("%s: %s expected, got %s"):format(what, kind, check.article(value)), CALLER)
   end
 end
 

@@ -4,8 +4,8 @@ local os, package = os, package
 local core = require "runnel.core"
 local living = require "runnel.internal.living"
 
----Ends threads, reports unhandled errors, closes the Lua state and ends the program; on a host of a simulated world, the
----program of that host.
+---Ends threads, reports unhandled errors, closes the Lua state and ends the program. On a host of a simulated world it
+---ends the program of that host.
 ---@param code? integer|boolean by default 0, or 1 if an untaken error was written to stderr
 return function(code)
   local simulated = package.loaded["runnel.internal.sim.current"]

@@ -137,7 +137,8 @@ local function text_of(self)
     #blocks > 0 and "\ngo blocks of the program:" .. entries.lines(blocks, LISTED, true) or "")
 end
 
--- Tells, each time when the core finds that the program has not ended, what keeps it, unless that is the same as before.
+-- Each time when the core finds that the program has not ended, tells what keeps it, unless that is the same as
+-- before.
 local function watch_end(self, before)
   local late = internal.trace.hide(core.chan())
   internal.on_close(late, function()
@@ -220,7 +221,8 @@ local function remove(self, owner)
 end
 
 ---Makes the first SIGTERM end something before it ends the program; at once if the signal has already arrived. Does
----nothing if the program handles the signal itself. Call it while the library function runs that the program has called.
+---nothing if the program handles the signal itself. Call it while the library function that the program has called
+---runs.
 ---@param owner any what ends; it is referred to weakly
 ---@param what string as in "worker"
 ---@param one { order: integer, name: string, drain: fun(owner: any), done?: runnel.Channel<any>, catches?: boolean }

@@ -1,7 +1,8 @@
----The error of whatever has exceeded the limit that one of its options sets, such as `timeout`. rn.is_timeout recognizes
----it.
+---The error of what has exceeded the limit that an option sets, such as `timeout`. rn.is_timeout recognizes it.
 
 local core = require "runnel.core"
+
+local sign = require "runnel.internal.sign"
 
 ---@class runnel.timed_out
 local timed_out = {}
@@ -30,7 +31,10 @@ function timed_out.new(message) return setmetatable({ message = message }, Timed
 ---Whether an error says that something has exceeded its limit of time.
 ---@param err any an error that was raised or returned, or with which a channel closed
 ---@return boolean
-function timed_out.is_timeout(err) return getmetatable(err) == TimedOut end
+function timed_out.is_timeout(err)
+  sign.dot(err, "rn", "is_timeout")
+  return getmetatable(err) == TimedOut
+end
 
 ---The same kind of error as another one, with a text that says more.
 ---@param err any

@@ -4,6 +4,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local disks = require "runnel.sim.disk"
 local programs = require "runnel.sim.program"
+local sign = require "runnel.internal.sign"
 local signals = require "runnel.sim.signal"
 
 local internal = core.internal
@@ -36,6 +37,7 @@ local internal = core.internal
 ---@field locks table<string, table<string, runnel.sim.Locks>> those of stores, by file and text
 local Host = {}
 Host.__index = Host
+Host.__sign = "host"
 Host.__name = "runnel.sim.host"
 
 local FIRST_PORT = 49152
@@ -138,6 +140,7 @@ end
 ---Ends the program as SIGKILL does: its go blocks do not go on, and the system closes what it has open. Files stay as
 ---they are, and the processes that it has started go on.
 function Host:kill()
+  sign.own(self, "host", "kill")
   if not self.alive then return end
   self:close_all()
   drop(self)
@@ -170,6 +173,7 @@ end
 ---Sends the program a signal: `uv.signal` gets it, or it ends the program as Host:kill does.
 ---@param name string|integer as "term"
 function Host:signal(name)
+  sign.own(self, "host", "signal")
   local number = signals.number_of(name)
   if not number then error("signal: the name of a signal expected, got " .. check.describe(name), 2) end
   if not signals.tell(self, number) then self:kill() end
@@ -186,6 +190,7 @@ end
 ---Ends all go blocks of the host, which get no chance to close anything. What was not synced is lost, and its
 ---connections are reset. A go block of the host that calls this never returns from it.
 function Host:crash()
+  sign.own(self, "host", "crash")
   if not self.alive then return end
   local told = self.world:log(self, nil, "crashes")
   if told then told.kind = "crash" end
@@ -230,6 +235,7 @@ end
 ---@param path string
 ---@param data string
 function Host:put(path, data)
+  sign.own(self, "host", "put")
   check.string(path, "a path", "put")
   check.string(data, "the contents", "put")
   self.disk:put(path, data)
@@ -239,12 +245,14 @@ end
 ---@param path string
 ---@return string? data nil if there is no such file
 function Host:get(path)
+  sign.own(self, "host", "get")
   check.string(path, "a path", "get")
   return self.disk:get(path)
 end
 
 ---Starts its program again; ends it first if it runs.
 function Host:restart()
+  sign.own(self, "host", "restart")
   self:crash()
   local told = self.world:log(self, nil, "starts again")
   if told then told.kind = "start" end
@@ -253,6 +261,7 @@ end
 
 ---Gives the host another address. Names are looked up as the new one from now on; connections stay.
 function Host:move()
+  sign.own(self, "host", "move")
   self.old_address = self.address
   self.world:moved(self, self.world:new_address())
 end

@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
+local sign = require "runnel.internal.sign"
 local spawn = require("runnel.uv.process").spawn
 local spawn_options = require "runnel.internal.uv.spawn_options"
 local timed_out = require "runnel.internal.timed_out"
@@ -19,6 +20,7 @@ local OWN = { timeout = true, limit = true }
 
 local ALL = { timeout = true, limit = true }
 for name in pairs(spawn_options) do ALL[name] = true end
+ALL.max = nil -- it limits lines, and the output of uv.run is a text
 
 ---The output of a process, and how it ended.
 ---@class runnel.uv.Result
@@ -164,7 +166,9 @@ end
 ---@return any err why the process could not be started, or was stopped; or the error with which the channel for stdin
 ---closed
 ---@return runnel.uv.Result? result the result despite the error, if the process was started
-function run.run(options)
+function run.run(options, ...)
+  sign.dot(options, "uv", "run")
+  check.alone((...), "run")
   check_wait()
   local ok, process = core.internal.held(start, options)
   if not ok then -- with the position in this file, if spawn has raised it for its caller

@@ -25,7 +25,7 @@ local LONGEST_PATH = loop.sysname == "Linux" and 107 or 103
 
 local function check_place(host, port, what)
   if type(host) ~= "string" or host == "" then
-    local got = host == nil and "nothing" or host == "" and '""' or "a " .. type(host)
+    local got = host == "" and '""' or check.article(host)
     error(("%s: a host, or the path of a Unix socket, expected, got %s"):format(what, got), 3)
   end
   if port ~= nil and (math.type(port) ~= "integer" or port < 0 or port > 65535) then

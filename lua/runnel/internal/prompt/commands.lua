@@ -54,8 +54,8 @@ local LIST = {
   { "load", "file", "run a file" },
   { "save", "file", "write the chunks of this session to a file, as a script; :save flow [file] writes the flow of "
     .. ":flow, as it is now" },
-  { "doc", "name", "show what the manual says about a function or method, Lua's own included, or the sections that answer "
-    .. "a question, as in :doc close a channel; also NAME?" },
+  { "doc", "name", "show what the manual says about a function or method, Lua's own included, or the sections that "
+    .. "answer a question, as in :doc close a channel; also NAME?" },
   { "set", "[name value]", "set how values are printed: depth (of tables), width (of lines; 0: the terminal's)" },
   { "help", "", "list the commands" },
   { "quit", "", "end the session, as do :q, quit, exit and Ctrl-D" },

@@ -1,8 +1,8 @@
 ---What a section of the manual says about functions, methods, options and commands: rows of tables whose first cell
 ---begins with code; paragraphs that begin with a call; and other paragraphs, which may mention some.
 
-local markdown_tables = require "scripts.markdown_tables"
-local sections = require "scripts.doc_sections"
+local markdown_tables = require "scripts.docs.markdown_tables"
+local sections = require "scripts.docs.sections"
 
 ---@class scripts.Row
 ---@field calls string[] the calls that it describes, as in "ch:put(v)"; none of a paragraph that only mentions some
