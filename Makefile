@@ -216,9 +216,9 @@ $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 DOC_TABLES = $(BUILD)/runnel.host.manual_tables.lua
 DOC_INDEX  = $(BUILD)/runnel.host.search_index.lua
 DOC_PAGES  = README.md $(sort $(wildcard docs/*.md docs/manual/*.md site/tour/*.md)) CONTRIBUTING.md CHANGELOG.md
-DOC_TOOLS  = scripts/doc_sections.lua scripts/doc_rows.lua
-$(DOC_TABLES): scripts/manual_tables.lua $(DOC_TOOLS) $(DOC_PAGES)
-$(DOC_INDEX): scripts/search_index.lua scripts/search_words.lua $(DOC_TOOLS) $(DOC_PAGES) docs/search.txt \
+DOC_TOOLS  = scripts/docs/sections.lua scripts/docs/rows.lua scripts/docs/markdown_tables.lua
+$(DOC_TABLES): scripts/docs/manual_tables.lua $(DOC_TOOLS) $(DOC_PAGES)
+$(DOC_INDEX): scripts/docs/search_index.lua scripts/docs/search_words.lua $(DOC_TOOLS) $(DOC_PAGES) docs/search.txt \
   lua/runnel/internal/prompt/words.lua
 $(DOC_TABLES) $(DOC_INDEX):
 	@mkdir -p $(@D)
@@ -489,7 +489,7 @@ lint-tree: lint-objects # no include and no call runs upward or in a circle; no 
 	@grep -rnIP --include='*.go' '\s$$' bench examples; test $$? -eq 1
 
 lint-shell:
-	shellcheck .ci/run tests/browser/check site/check/check site/check/lighthouse site/packages $(filter-out %.lua %.c,$(wildcard scripts/*))
+	shellcheck .ci/run tests/browser/check site/check/check site/check/lighthouse site/packages $(filter-out %.lua %.c %/docs,$(wildcard scripts/*))
 
 # lua-language-server, if it is installed, checks the annotations in lua/, the examples, and the snippets of README.md
 # and the manual. Before 3.19 it does not know what the call of a generic class returns, and reports correct code.

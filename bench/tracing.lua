@@ -1,15 +1,16 @@
--- What tracing and monitoring cost, in three programs that only pass values on: a hop in a ring of 1000 go blocks, and a
--- message from one go block to another, through a channel without a buffer and through one of 100.
+-- What tracing and monitoring cost, in three programs that only pass values on: a hop in a ring of 1000 go blocks, and
+-- a message from one go block to another, through a channel without a buffer and through one of 100.
 --
 --     make bench-tracing                                all of it
 --     lua5.4 bench/tracing.lua [MODE PROGRAM N]         after `make all` and eval "$(make -s env)"
 --     lua5.4 bench/tracing.lua instructions             counted by callgrind, without the start and the end
 --
 -- MODE: off; graph, as rn.graph; trace, as rn.trace; both; monitor; profile, as rn.profile. PROGRAM: ring, chan0,
--- chan100. Without them: each mode in turn, the least of eight runs, and the ratio to off. The time is processor time of
--- the process, threads included.
+-- chan100. Without them: each mode in turn, the least of eight runs, and the ratio to off. The time is processor time
+-- of the process, threads included.
 
-local MODES, PROGRAMS, ROUNDS = { "off", "graph", "trace", "both", "monitor", "profile" }, { "ring", "chan0", "chan100" }, 8
+local MODES = { "off", "graph", "trace", "both", "monitor", "profile" }
+local PROGRAMS, ROUNDS = { "ring", "chan0", "chan100" }, 8
 local SIZE, TIMED, COUNTED <const> = 1000, 2000000, 20000
 
 local function switch_on(mode)
@@ -104,7 +105,8 @@ end
 for _ = 1, ROUNDS do
   for _, program in ipairs(PROGRAMS) do
     for _, mode in ipairs(MODES) do
-      found[mode][program] = math.min(found[mode][program] or math.huge, tonumber(run(mode, program, TIMED)) or math.huge)
+      local ns = tonumber(run(mode, program, TIMED)) or math.huge
+      found[mode][program] = math.min(found[mode][program] or math.huge, ns)
     end
   end
 end

@@ -59,9 +59,14 @@ end
 local pool <close> = rn.threads(threads, checksum)
 local progress = rn.shared_chan(100)
 
+-- Counted where a job ends: the results come in the order of the files, so they wait for the slowest one before them.
+-- Where the order does not matter, count the results of rn.pmap_unordered (recipes/progress.lua).
+local done = 0
+
 -- Errors are results, so that the other files are still hashed.
 local function hash(path)
   local ok, result = pcall(function() return pool { path = path, progress = progress } end)
+  done = done + 1
   return { path = path, sum = ok and result, err = not ok and result }
 end
 
@@ -70,7 +75,7 @@ rn.go(function()
   repeat rn.alts { rn.timeout(1000), ticks:done() } until not ticks:put "tick"
 end)
 
-local done, bytes, failed, start = 0, 0, false, rn.now()
+local bytes, failed, start = 0, false, rn.now()
 local results = rn.pmap(2 * threads, hash, files)
 while true do
   local value, port = rn.alts { progress, results, ticks }
@@ -80,7 +85,6 @@ while true do
     local mb, s = bytes / 1e6, (rn.now() - start) / 1000
     io.stderr:write(("%d of %d files, %.1f MB, %.1f MB/s\n"):format(done, #files, mb, mb / s))
   elseif value then
-    done = done + 1
     if value.sum then
       print(value.sum .. "  " .. value.path)
     else

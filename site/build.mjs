@@ -1,7 +1,7 @@
-// build.mjs WORK OUT INDEX: writes the site to OUT. WORK has the module (runnel.js, runnel.wasm, modules.txt, worlds.txt) and
-// the packages of npm; INDEX is what scripts/search_index.lua has written. SITE_URL is the address that the site will have,
-// and SOURCE_URL what comes before the path of a file of the sources where it is edited, if they are known; SOURCES is the
-// archive of the sources. Fails if a link leads nowhere.
+// build.mjs WORK OUT INDEX: writes the site to OUT. WORK has the module (runnel.js, runnel.wasm, modules.txt,
+// worlds.txt) and the packages of npm; INDEX is what scripts/docs/search_index.lua has written. SITE_URL is the address
+// that the site will have, and SOURCE_URL what comes before the path of a file of the sources where it is edited, if
+// they are known; SOURCES is the archive of the sources. Fails if a link leads nowhere.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -88,7 +88,7 @@ export function frontHtml({ picture, places, shape, link, measured, archive }) {
 </section>
 <section id="get" class="get" aria-label="install">
 <h2>Install</h2>
-<p>In the <a href="${archive}">sources</a> (<code>tar xzf ${archive}</code>, then <code>cd ${archive.replace(".tar.gz", "")}</code>), one line:</p>
+<p>In the <a href="${archive}">sources</a> (<code>tar xzf <span class="name">${archive}</span></code>, then <code>cd ${archive.replace(".tar.gz", "")}</code>), one line:</p>
 <dl>${INSTALL.map(([system, line]) => `<div><dt>${system}</dt><dd><pre><code>${escape(line)}</code></pre><button class="copy">copy</button></dd></div>`)
     .join("\n")}</dl>
 <p class="note">Tested on Debian 12, 13 and unstable; not yet on Fedora and macOS. For Lua 5.5 add <code>LUA=lua5.5</code> to

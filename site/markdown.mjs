@@ -88,7 +88,8 @@ export function convert(Marked, file, up, resolve, from) {
       const cells = (row, tag) => `<tr>${row.map((c) => cell(c, tag)).join("")}</tr>\n`;
       const header = token.header.some((c) => c.text) // a header without a text is none
         ? `<tr>${token.header.map((c) => cell(c, c.text ? "th" : "td")).join("")}</tr>\n` : "";
-      return `<div class="table"><table>${header}${token.rows.map((row) => cells(row, "td")).join("")}</table></div>\n`;
+      const two = token.header.length === 2 ? ' class="two"' : ""; // on a phone the second cell is below the first
+      return `<div class="table"><table${two}>${header}${token.rows.map((row) => cells(row, "td")).join("")}</table></div>\n`;
     },
     link({ href, tokens: inner }) {
       return `<a href="${escape(resolve(href))}">${this.parser.parseInline(inner)}</a>`;

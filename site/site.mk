@@ -21,11 +21,11 @@ run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.tx
 
 # What a page has no use for, or cannot do. csrc/site/runnel.site.lua says so when a program asks for it.
 WASM_OTHERS    = host/runtime/inspect monitor/feed monitor/summary monitor/text monitor/view
-# What csrc/site/main.c does in its own way; what only C modules and C programs use; threads, profiles and processes; and
-# the allocator: WebAssembly cannot reserve memory without taking it, and lua/state/spans.h would take 256 MB.
+# What csrc/site/main.c does in its own way; what only C modules and C programs use; threads, profiles, processes and
+# signals; and the allocator: WebAssembly cannot reserve memory without taking it, and lua/state/spans.h would take 256 MB.
 WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task \
-                 $(addprefix lua/internal/,lua_ending lua_profile lua_resolver packing pool spawn) \
-                 $(addprefix lua/state/,allocator lua_thread spans) port/resolver \
+                 $(addprefix lua/internal/,lua_ending lua_profile lua_resolver lua_sigterm packing pool spawn) \
+                 $(addprefix lua/state/,allocator lua_thread spans) $(addprefix port/,ending resolver sigterm) \
                  $(addprefix profile/,profile profile_blocked profile_state profile_timer profile_tree profile_waits)
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o

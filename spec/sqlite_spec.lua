@@ -364,6 +364,18 @@ os.exit(0)
   end)
 
   describe("a file", function()
+    it("that cannot be opened is an error that says why", function()
+      for path, why in pairs {
+        ["/nosuch/x.db"] = "^open: /nosuch/x.db: .*; there is no folder /nosuch: make it first$",
+        ["/"] = "; it is a folder: give the path of a file$",
+      } do
+        raises(why, function() local _ = sqlite.open(path) end)
+      end
+      raises("; there is no such file, and the option create = false lets none be made$", function()
+        local _ = sqlite.open("/tmp/no-such-file.db", { create = false })
+      end)
+    end)
+
     it("that another connection has locked is waited for, at most busy_timeout", function()
       local other <close> = open { busy_timeout = 50 }
       local gate, locked = rn.chan(), rn.chan()

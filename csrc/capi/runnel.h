@@ -8,7 +8,7 @@
    thread only, with the state's main thread or the coroutine that is running. Call functions of ports and of shared
    channels that take no lua_State in any thread. Call none of them in a signal handler, except runnel_interrupt.
 
-   Errors. Every function returns one of the codes below, or what its comment says; none raises a Lua error or jumps out
+   Errors. Every function returns one of the codes below, or what its comment says; none but runnel_get_functions raises a Lua error or jumps out
    of the call. Unless their comments say otherwise, they leave the Lua stack as it was. NULL for a pointer that is
    needed is RUNNEL_BAD_ARGUMENT.
 

@@ -147,6 +147,18 @@ static void print_time(const Options *o, int64_t began) {
                 (double)(clock_ns() - began) / 1e9, cpu, (double)usage.ru_maxrss / 1024);
 }
 
+/* Says which option is wrong, and where the others are. */
+static void complain_of_option(const Options *o, bool has_list) {
+  if (o->reason) {
+    (void)fprintf(stderr, "%s: '%s' %s\n", o->program, o->wrong, o->reason);
+  } else {
+    const char *meant = has_list ? options_meant(o->wrong) : NULL;
+    (void)fprintf(stderr, "%s: unrecognized option '%s'", o->program, o->wrong);
+    (void)fprintf(stderr, meant ? "; did you mean '%s'?\n" : "\n", meant);
+  }
+  if (has_list) (void)fprintf(stderr, "(%s --help lists the options)\n", o->program);
+}
+
 int main(int argc, char **argv) {
   int64_t began = clock_ns();
   standard_reserve();
@@ -168,9 +180,7 @@ int main(int argc, char **argv) {
     return EXIT_SUCCESS;
   }
   if (o->wrong) {
-    if (o->reason) (void)fprintf(stderr, "%s: '%s' %s\n", o->program, o->wrong, o->reason);
-    else (void)fprintf(stderr, "%s: unrecognized option '%s'\n", o->program, o->wrong);
-    if (!command.bundle) options_usage(stderr, o->program);
+    complain_of_option(o, !command.bundle);
     return WRONG_USAGE;
   }
   lua_State *L = luaL_newstate();

@@ -136,6 +136,48 @@ char options_next(char **argv, int *i, const char **argument) {
   return word[1];
 }
 
+/* The least of three numbers. */
+static size_t least_of(size_t a, size_t b, size_t c) {
+  size_t least = a < b ? a : b;
+  return least < c ? least : c;
+}
+
+/* How many letters must be inserted, removed, replaced or exchanged with the next one to make one word of the other.
+   Words that are longer than MOST are not like any. */
+static size_t distance(const char *a, const char *b) {
+  enum { MOST = 24 };
+  size_t n = strlen(a), m = strlen(b), d[MOST + 1][MOST + 1];
+  if (n > MOST || m > MOST) return MOST;
+  for (size_t i = 0; i <= n; i++) {
+    for (size_t j = 0; j <= m; j++) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = least_of(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+      bool is_exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (is_exchanged && d[i - 2][j - 2] + 1 < d[i][j]) d[i][j] = d[i - 2][j - 2] + 1;
+    }
+  }
+  return d[n][m];
+}
+
+const char *options_meant(const char *word) {
+  static const char *const known[] = {
+      "new",     "test",   "queues",          "build",     "--help",     "--version",  "--sim",    "--seed",
+      "--trace", "--time", "--trace-records", "--monitor", "--no-drain", "--deadlock", "--errors", "--profile"};
+  size_t limit = strlen(word) <= 3 ? 1 : 2;
+  const char *best = NULL;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    size_t n = distance(word, known[i]);
+    if (n > limit || (known[i][0] == '-') != (word[0] == '-')) continue;
+    best = known[i];
+    limit = n - (n > 0);
+    if (n == 0) break;
+  }
+  return best;
+}
+
 static const char *program_name(int argc, char **argv) { return argc > 0 && argv[0][0] ? argv[0] : "runnel"; }
 
 /* The module of a command, or NULL for a script. */
@@ -152,11 +194,21 @@ static const char *command_of(const char *word) {
   return NULL;
 }
 
+/* Whether the word at argv[i] is the port that was meant for --monitor before it, and not a script. */
+static bool is_lost_port(char **argv, int i) {
+  const char *word = argv[i];
+  return strcmp(argv[i - 1], "--monitor") == 0 && *word && !word[strspn(word, "0123456789")];
+}
+
 Options options_read(int argc, char **argv) {
   Options o = {.program = program_name(argc, argv), .script = argc};
   for (int i = 1; i < argc; i++) {
     const char *word = argv[i];
     if (word[0] != '-' || word[1] == '\0') {
+      if (is_lost_port(argv, i)) {
+        (void)complain(&o, "--monitor", "takes its port after a '=', as in --monitor=8080");
+        return o;
+      }
       o.script = i;
       o.command = command_of(word);
       return o;

@@ -49,4 +49,7 @@ char options_next(char **argv, int *i, const char **argument);
 /* Writes the list of options. */
 void options_usage(FILE *to, const char *program);
 
+/* The command or the option that a word may have been meant for, or NULL. */
+const char *options_meant(const char *word);
+
 #endif

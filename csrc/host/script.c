@@ -187,6 +187,11 @@ bool script_run(lua_State *L, const Options *o, const char *path) {
   int status = LUA_OK;
   if (o->command) push_module(L, o->command);
   else status = luaL_loadfile(L, path);
+  const char *meant = status == LUA_ERRFILE && path ? options_meant(path) : NULL;
+  if (meant) {
+    lua_pushfstring(L, "%s; did you mean 'runnel %s'?", lua_tostring(L, -1), meant);
+    lua_remove(L, -2);
+  }
   if (status == LUA_OK) status = run_chunk(L, o, push_arguments(L));
   return succeeded(L, o, status);
 }

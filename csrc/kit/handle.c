@@ -57,6 +57,11 @@ void handle_init(void *object, const HandleType *type) {
   handle->events = 0;
 }
 
+void handle_own(lua_State *L, const char *name, const char *object, const char *method) {
+  if (luaL_testudata(L, 1, name)) return;
+  luaL_error(L, "%s.%s: call it with a colon: %s:%s(...)", object, method, object, method);
+}
+
 void *handle_get(lua_State *L, int at, const char *name) { return *(Handle **)luaL_checkudata(L, at, name); }
 
 void *handle_check(lua_State *L, int at, const char *name) {

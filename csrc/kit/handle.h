@@ -55,6 +55,10 @@ Handle **handle_push(lua_State *L, const HandleType *type);
 void *handle_get(lua_State *L, int at, const char *name);
 void *handle_check(lua_State *L, int at, const char *name);
 
+/* Raises unless argument 1 is a userdata of the type with that name: a method of the program's was called with a dot.
+   `object` is what the manual calls it. */
+void handle_own(lua_State *L, const char *name, const char *object, const char *method);
+
 /* Closes the userdata at an index, which is one of the type with that name; does nothing if it is closed. */
 void handle_close(lua_State *L, int at, const char *name);
 

@@ -8,15 +8,44 @@
 #include "lifetimes/root.h"
 #include "states/shared_handle.h"
 
-const char *check_got(lua_State *L, int i) {
-  if (lua_isnone(L, i)) return "nothing";
-  if (chan_to(L, i)) return "a channel";
+/* Pushes the key of the function that runs at a level, in the module on top of the stack, and returns true; or pushes
+   nothing. */
+static bool push_name(lua_State *L, lua_Debug *ar) {
+  lua_getinfo(L, "f", ar);
+  lua_pushnil(L);
+  while (lua_next(L, -3)) {
+    bool is = lua_rawequal(L, -1, -3);
+    lua_pop(L, 1);
+    if (is) return true;
+  }
+  lua_pop(L, 1);
+  return false;
+}
+
+void check_no_module(lua_State *L, int i) {
   lua_pushvalue(L, i);
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_getfield(L, -1, "runnel");
-  bool is_module = lua_istable(L, -1) && lua_rawequal(L, -1, -3);
+  if (lua_istable(L, -1) && lua_rawequal(L, -1, -3)) {
+    /* A simulation replaces some functions, which then call this one. */
+    lua_Debug ar;
+    for (int level = 0; lua_getstack(L, level, &ar); level++) {
+      if (!push_name(L, &ar)) continue;
+      const char *name = lua_tostring(L, -1);
+      luaL_where(L, level + 1);
+      lua_pushfstring(L, "%srn.%s: call it with a dot: rn.%s(...)", lua_tostring(L, -1), name, name);
+      lua_error(L);
+    }
+    luaL_error(L, "this got the module: call functions with a dot, as rn.go(f), not with a colon");
+  }
   lua_pop(L, 3);
-  return is_module ? "the module (call its functions with a dot, as rn.go(f), not with a colon)" : luaL_typename(L, i);
+}
+
+const char *check_got(lua_State *L, int i) {
+  if (lua_isnone(L, i)) return "nothing";
+  if (chan_to(L, i)) return "a channel";
+  check_no_module(L, i);
+  return luaL_typename(L, i);
 }
 
 int check_raise_not_chan(lua_State *L, int i, const char *what, const char *usage) {

@@ -5,8 +5,16 @@
 
 #include "blocks/park.h"
 
-/* Describes the argument at index `i` for a message: the name of its type, "a channel", "nothing", or the module, if a
-   function of it was called with a colon. */
+/* Raises an error if the argument at index `i` is the module: the function was called with a colon. */
+void check_no_module(lua_State *L, int i);
+
+/* The same for the first argument of a function that takes none, or anything. */
+static inline void check_dot(lua_State *L) {
+  if (UNLIKELY(lua_istable(L, 1))) check_no_module(L, 1);
+}
+
+/* Describes the argument at index `i` for a message: the name of its type, "a channel" or "nothing". Raises an error if
+   it is the module. */
 const char *check_got(lua_State *L, int i);
 
 /* Raises an error: argument `i` of `what` is not a channel; `usage` says how to call it. */

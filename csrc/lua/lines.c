@@ -33,6 +33,7 @@ static int next_line(lua_State *L) {
 
 /* each_line(text) -> an iterator over the lines of the text. A last line without a newline counts, too. */
 static int core_each_line(lua_State *L) {
+  check_dot(L);
   luaL_checkstring(L, 1);
   lua_settop(L, 1);
   lua_pushvalue(L, SCHED_SELF);

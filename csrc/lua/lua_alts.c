@@ -63,7 +63,10 @@ static int count_ops(lua_State *L, bool *plain) {
                chan_to(L, OPS) ? "; put the channels into a list: rn.alts { ch, ... }" : "");
   }
   *plain = !lua_getmetatable(L, OPS);
-  if (!*plain) lua_pop(L, 1);
+  if (!*plain) {
+    lua_pop(L, 1);
+    check_no_module(L, OPS);
+  }
   lua_Integer n = LIKELY(*plain) ? (lua_Integer)lua_rawlen(L, OPS) : luaL_len(L, OPS);
   if (n < 0 || n > MAX_OPS) luaL_error(L, "alts: from 1 to %d operations expected, got %I", MAX_OPS, (LUAI_UACINT)n);
   luaL_checkstack(L, (int)(2 * n) + LUA_MINSTACK, "too many operations for alts");

@@ -18,6 +18,7 @@ static int new_buffer(lua_State *L, BufferKind kind, const char *what) {
   int is_int;
   lua_Integer n = lua_tointegerx(L, 1, &is_int);
   if (lua_type(L, 1) != LUA_TNUMBER || !is_int || n < 1 || n > BUFFER_MAX) {
+    check_dot(L);
     return luaL_error(L, "%s: a size from 1 to %d expected, got %s", what, (int)BUFFER_MAX, luaL_tolstring(L, 1, NULL));
   }
   Buffer *b = (Buffer *)lua_newuserdatauv(L, sizeof(Buffer), 0);
@@ -48,6 +49,7 @@ static int core_sliding_buffer(lua_State *L) {
 /* unblocking_buffer(buffer) -> boolean */
 static int core_unblocking_buffer(lua_State *L) {
   const Buffer *b = check_buffer(L, 1);
+  if (!b) check_dot(L);
   lua_pushboolean(L, b && buffer_unblocking((BufferKind)b->kind));
   return 1;
 }

@@ -406,7 +406,7 @@ static Buffer read_buffer(lua_State *L, const char *what) {
   if (given) return *given;
   static const char *const methods[] = {"full", "add", "remove", "count"};
   const char *got = check_got(L, 1);
-  if ((lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) || strncmp(got, "the module", 10) == 0) {
+  if (lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) {
     luaL_error(L, "%s: a buffer size, a buffer, or an object with full, add, remove and count expected, got %s", what,
                got);
   }
@@ -462,6 +462,7 @@ static int core_chan(lua_State *L) {
 
 /* shared_chan(n or buffer) -> ch: a channel that other states can share. */
 static int core_shared_chan(lua_State *L) {
+  check_dot(L);
   if (lua_gettop(L) > 1 && !lua_isnil(L, 2)) {
     return luaL_error(L,
                       "shared_chan: a shared channel has no transducer; put one on a channel of each state, and pipe");
@@ -509,6 +510,7 @@ static void push_methods(lua_State *L) {
 /* is_chan(v) -> boolean. Compares the methods, not the tag alone: the argument can be anything, and the memory of a
    foreign userdata may be uninitialized, or have been a channel's before. */
 static int core_is_chan(lua_State *L) {
+  if (lua_gettop(L) > 1) check_dot(L);
   lua_settop(L, 1);
   bool is_chan = lua_isuserdata(L, 1) && lua_getmetatable(L, 1);
   if (is_chan) {

@@ -18,6 +18,7 @@ static void check_go_function(lua_State *L) {
     lua_pop(L, 1);
     return;
   }
+  check_no_module(L, 1);
   luaL_error(L, "go: a function expected, got %s; to call f(...) in a go block, write rn.go(f, ...)", check_got(L, 1));
 }
 
@@ -58,6 +59,7 @@ static int core_cancel(lua_State *L) {
 /* yield(): lets the other ready go blocks run; outside a go block, runs those that are ready now. */
 static int core_yield(lua_State *L) {
   Sched *S = sched_self(L);
+  check_dot(L);
   if (!S->current && !S->running && !S->inside) {
     sched_step(L, S, S->world.nready, INT64_MAX);
     return 0;
@@ -91,6 +93,7 @@ int module_sleep_at_end(lua_State *L) {
 /* now() -> ms */
 static int core_now(lua_State *L) {
   Sched *S = sched_self(L);
+  check_dot(L);
   busy_read(L, S);
   check_push_ms(L, clock_now(&S->world.clock));
   return 1;
@@ -99,7 +102,7 @@ static int core_now(lua_State *L) {
 /* rename(s): names the running go block. */
 static int core_rename(lua_State *L) {
   Sched *S = sched_self(L);
-  if (lua_type(L, 1) != LUA_TSTRING) return luaL_error(L, "rename: a string expected, got %s", luaL_typename(L, 1));
+  if (lua_type(L, 1) != LUA_TSTRING) return luaL_error(L, "rename: a string expected, got %s", check_got(L, 1));
   if (!S->current) return luaL_error(L, "rename: it was called outside any go block, so there is nothing to name");
   root_push(L, S->current);
   lua_pushvalue(L, 1);
@@ -111,6 +114,7 @@ static int core_rename(lua_State *L) {
 
 /* ps() -> list of go blocks */
 static int core_ps(lua_State *L) {
+  check_dot(L);
   ps_push_list(L, false);
   return 1;
 }
@@ -127,6 +131,7 @@ static int core_on_error(lua_State *L) {
 
 /* reduced(v) -> a reduced value, by which a transducer ends early. */
 static int core_reduced(lua_State *L) {
+  if (lua_gettop(L) > 1) check_dot(L);
   lua_settop(L, 1);
   lua_createtable(L, 1, 0);
   lua_pushvalue(L, 1);
@@ -138,6 +143,7 @@ static int core_reduced(lua_State *L) {
 
 /* is_reduced(v) -> boolean */
 static int core_is_reduced(lua_State *L) {
+  if (lua_gettop(L) > 1) check_dot(L);
   bool is = false;
   if (lua_getmetatable(L, 1)) {
     lua_getiuservalue(L, SCHED_SELF, SCHED_REDUCED);

@@ -62,4 +62,10 @@ void lua_explore_open(lua_State *L);
 void lua_hosts_open(lua_State *L);
 void lua_thread_open(lua_State *L, lua_CFunction open_core);
 
+/* Lua's functions that block the thread tell of it from now on. */
+void lua_blocking_open(lua_State *L);
+
+/* The end of the state tells what the program has forgotten to run. */
+void lua_forgotten_open(lua_State *L);
+
 #endif

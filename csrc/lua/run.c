@@ -14,6 +14,7 @@
 /* run(f, ...) -> f's results; run(): runs until no go block is ready, no timer is pending and no event can arrive */
 static int core_run(lua_State *L) {
   Sched *S = sched_self(L);
+  check_dot(L);
   sched_check_outside(L, S, "run");
   if (lua_isnone(L, 1)) {
     (void)sched_run(L, S, NULL);
@@ -29,6 +30,7 @@ static const int64_t STEP = CLOCK_MS;
 /* step(max) -> ms to the next deadline, 0 when more is ready, nil when idle */
 static int core_step(lua_State *L) {
   Sched *S = sched_self(L);
+  check_dot(L);
   if (S->running && !S->current && !S->inside) {
     /* A callback of the driver: the scheduler runs the go blocks when it returns. */
     lua_pushnumber(L, (lua_Number)HUGE_VAL);
@@ -56,6 +58,7 @@ static int core_driver(lua_State *L) {
   Sched *S = sched_self(L);
   /* A go block may call it: no code waits in the driver while a go block runs. */
   if (!S->current || S->inside) sched_check_outside(L, S, "driver");
+  check_dot(L);
   lua_settop(L, 1);
   if (!lua_isnil(L, 1)) {
     static const char *const methods[] = {"wait", "alive"};

@@ -1,14 +1,17 @@
-/* term.c: see term.h.
+/* sigterm.c: see sigterm.h.
 
    A signal handler may do almost nothing. This one writes a byte to a pipe; a thread reads it there, and closes the
    ports of all watches. The handler is installed with the first watch, only where nothing else handles the signal, and
-   only for one signal: the next SIGTERM ends the program at once, as usual (port/ending.h). */
+   only for one signal: the next SIGTERM ends the program at once, as usual (port/ending.h). After the signal the thread
+   wakes the states now and then, as long as the program has not ended, so that they tell why. */
 #include "port/sigterm.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/thread.h"
@@ -27,6 +30,8 @@ static struct {
   pthread_mutex_t lock;     /* guards the fields below */
   List watches;             /* of all states */
   bool has_come;            /* there was a SIGTERM: a new watch gets it at once */
+  bool is_told;             /* that Lua does not run */
+  int patience;             /* ms */
 } term = {.changing = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .writing_end = NO_PIPE};
 
 static void on_signal(int number) {
@@ -45,11 +50,49 @@ static void close_ports(void) {
   (void)pthread_mutex_unlock(&term.lock);
 }
 
+static void close_late(TermWatch *watch) {
+  if (!watch->late) return;
+  port_close(watch->late);
+  port_release(watch->late);
+  watch->late = NULL;
+}
+
+/* The program has not ended. A state that does not even know of the signal cannot tell why. */
+static void remind(void) {
+  bool is_unaware = false;
+  (void)pthread_mutex_lock(&term.lock);
+  for (Link *link = term.watches.first; link; link = list_next(&term.watches, link)) {
+    TermWatch *watch = CONTAINER_OF(link, TermWatch, link);
+    close_late(watch);
+    is_unaware = is_unaware || watch->progress == TERM_UNAWARE;
+  }
+  if (is_unaware && !term.is_told) {
+    term.is_told = true;
+    (void)fprintf(
+        stderr,
+        "runnel: SIGTERM came %.1f s ago, but no go block has run since then: Lua computes, or waits in a "
+        "function that blocks the thread, such as os.execute. SIGQUIT shows where, if the program is runnel. A "
+        "second SIGTERM ends it at once.\n",
+        term.patience / 1000.0);
+  }
+  (void)pthread_mutex_unlock(&term.lock);
+}
+
+/* Signals do not interrupt this thread. */
 static void *read_signals(void *data) {
   char byte = 0;
+  struct pollfd news = {.fd = term.reading_end, .events = POLLIN};
+  int wait = -1;
   (void)data;
-  while (read(term.reading_end, &byte, 1) == 1 && byte == 't') close_ports(); /* no signal interrupts this thread */
-  return NULL;
+  for (;;) {
+    if (poll(&news, 1, wait) == 0) {
+      remind();
+      continue;
+    }
+    if (read(term.reading_end, &byte, 1) != 1 || byte != 't') return NULL;
+    close_ports();
+    wait = term.patience;
+  }
 }
 
 static bool make_pipe(void) {
@@ -62,13 +105,18 @@ static bool make_pipe(void) {
   return true;
 }
 
-/* Starts the thread and installs the handler; false if something else handles the signal, or there are no resources. */
-static bool begin(void) {
-  struct sigaction now, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-  if (sigaction(SIGTERM, NULL, &now) != 0 || !ending_is_default(&now) || !make_pipe()) return false;
-  if (thread_spawn(&term.thread, "runnel-term", read_signals, NULL) != 0) return false;
+static void catch_signal(void) {
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
   (void)sigemptyset(&action.sa_mask);
   (void)sigaction(SIGTERM, &action, NULL);
+}
+
+/* Starts the thread and installs the handler; false if something else handles the signal, or there are no resources. */
+static bool begin(void) {
+  struct sigaction now;
+  if (sigaction(SIGTERM, NULL, &now) != 0 || !ending_is_default(&now) || !make_pipe()) return false;
+  if (thread_spawn(&term.thread, "runnel-term", read_signals, NULL) != 0) return false;
+  catch_signal();
   return true;
 }
 
@@ -79,8 +127,9 @@ static void end(void) {
   (void)pthread_join(term.thread, NULL);
 }
 
-bool term_watch(TermWatch *watch, Port *port) {
+bool term_watch(TermWatch *watch, Port *port, int patience) {
   (void)pthread_mutex_lock(&term.changing);
+  if (!term.is_running) term.patience = patience; /* before the thread reads it */
   (void)pthread_mutex_lock(&term.lock);
   bool has_come = term.has_come;
   (void)pthread_mutex_unlock(&term.lock);
@@ -88,7 +137,7 @@ bool term_watch(TermWatch *watch, Port *port) {
   bool is_on = term.is_running || has_come;
   if (is_on) {
     (void)pthread_mutex_lock(&term.lock);
-    watch->port = port;
+    *watch = (TermWatch){.port = port};
     list_append(&term.watches, &watch->link);
     if (term.has_come) port_close(port);
     (void)pthread_mutex_unlock(&term.lock);
@@ -97,10 +146,40 @@ bool term_watch(TermWatch *watch, Port *port) {
   return is_on;
 }
 
+void term_begin(TermWatch *watch, Port *late) {
+  (void)pthread_mutex_lock(&term.lock);
+  if (watch->progress == TERM_UNAWARE) watch->progress = TERM_BEGUN;
+  close_late(watch);
+  watch->late = late;
+  (void)pthread_mutex_unlock(&term.lock);
+}
+
+bool term_drained(TermWatch *watch, TermProgress progress) {
+  (void)pthread_mutex_lock(&term.lock);
+  watch->progress = progress;
+  bool ends = true;
+  for (Link *link = term.watches.first; link; link = list_next(&term.watches, link)) {
+    ends = ends && CONTAINER_OF(link, TermWatch, link)->progress == TERM_DRAINED;
+  }
+  (void)pthread_mutex_unlock(&term.lock);
+  return ends;
+}
+
+void term_renew(void) {
+  struct sigaction now;
+  (void)pthread_mutex_lock(&term.changing);
+  (void)pthread_mutex_lock(&term.lock);
+  bool waits = term.is_running && !term.has_come;
+  (void)pthread_mutex_unlock(&term.lock);
+  if (waits && sigaction(SIGTERM, NULL, &now) == 0 && ending_is_default(&now)) catch_signal();
+  (void)pthread_mutex_unlock(&term.changing);
+}
+
 void term_unwatch(TermWatch *watch) {
   (void)pthread_mutex_lock(&term.changing);
   (void)pthread_mutex_lock(&term.lock);
   list_remove(&term.watches, &watch->link);
+  close_late(watch);
   bool is_last = !term.watches.first;
   (void)pthread_mutex_unlock(&term.lock);
   if (is_last && term.is_running) {

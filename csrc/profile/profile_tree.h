@@ -14,7 +14,7 @@ enum {
   PROFILE_WAITING,  /* the tree of what was waited for */
   PROFILE_NAMES,    /* table: "file:line" of a Lua function, or a C function as a light userdata -> its name */
   PROFILE_NAMERS,   /* see profile_start */
-  PROFILE_LABELS,   /* table: id of a go block that has a sample -> its name, the first one in the paths of its samples */
+  PROFILE_LABELS, /* table: id of a go block that has a sample -> its name, the first one in the paths of its samples */
   PROFILE_NUSER = PROFILE_LABELS
 };
 

@@ -33,13 +33,23 @@ void allocator_install(lua_State *L) { (void)L; }
 /* Replaces capi/functions.c: no C module can ask for functions here. */
 void functions_open(lua_State *L) { (void)L; }
 
-/* Replace files of csrc/lua: a page has no threads, profiles and processes. */
+/* on_term(ch) -> nil: no SIGTERM comes to a page. */
+static int on_term(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
+/* Replace files of csrc/lua: a page has no threads, profiles, processes and signals. */
 void lua_ending_open(lua_State *L) { (void)L; }
 void lua_packing_open(lua_State *L) { (void)L; }
 void lua_pool_open(lua_State *L) { (void)L; }
 void lua_profile_open(lua_State *L) { (void)L; }
 void lua_resolver_open(lua_State *L) { (void)L; }
 void lua_spawn_open(lua_State *L) { (void)L; }
+void lua_term_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"on_term", on_term}, {NULL, NULL}};
+  module_register(L, functions);
+}
 void lua_thread_open(lua_State *L, lua_CFunction open_core) { (void)L, (void)open_core; }
 
 Sched *core_sched(void) { return sched; }

@@ -118,6 +118,7 @@ int context_new(lua_State *L) {
 
 /* context:reload() -> true, or nil and an error */
 static int context_reload(lua_State *L) {
+  handle_own(L, CONTEXT_TYPE, "context", "reload");
   TlsContext *context = (TlsContext *)handle_check(L, 1, CONTEXT_TYPE);
   lua_settop(L, 1);
   (void)lua_getiuservalue(L, 1, 1);

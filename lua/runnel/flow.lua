@@ -14,6 +14,7 @@
 ---
 ---A stage is n workers of runnel.internal.workers, which take from a channel. The stages before it put on that channel.
 
+local debug, io = debug, io
 local core = require "runnel.core"
 local change = require "runnel.flow.change"
 local check = require "runnel.internal.check"
@@ -23,7 +24,9 @@ local graph = require "runnel.flow.topology"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.flow.living"
 local ping = require "runnel.flow.ping"
+local sign = require "runnel.internal.sign"
 local signals = require "runnel.flow.signals"
+local term = require "runnel.internal.sigterm"
 local timed = require "runnel.flow.timed"
 local worker = require "runnel.flow.worker"
 local internal = core.internal
@@ -48,20 +51,32 @@ local TAPPED = 100
 ---@field package waits integer how many go blocks are in `wait`
 ---@field package news runnel.Channel<any> closes, and is made anew, when a stage holds
 ---@field package pinged number|nil when `ping` was called last
+---@field package made string|nil the file and line; nil until it is complete
 ---@field number integer|nil names it on the monitor's page, once it was started
+---@field package forget? fun() SIGTERM does not drain it any more
 local Flow = {}
 Flow.__index = Flow
+Flow.__sign = "f"
 Flow.__name = "runnel.flow"
 
 -- ---- making a flow ----
 
-local function new(name, given)
+local NEVER_STARTED = "runnel: the flow %s made at %s was never started: f:start(), or f:wait(), which starts it\n"
+
+function Flow:__gc()
+  if self.state == "new" and self.made then
+    io.stderr:write((NEVER_STARTED:format(self.name == self.made and "" or self.name, self.made):gsub("  +", " ")))
+  end
+end
+
+local function new(name, given, made)
   local self = setmetatable({
     name = name, stages = {}, by_name = {}, state = "new", living = 0, over = hide(chan()), left = ending.left(),
     draining = false, stopped = false, told = nil, reported = setmetatable({}, { __mode = "k" }), waits = 0,
-    news = hide(chan()), pinged = nil, number = nil,
+    news = hide(chan()), pinged = nil, number = nil, made = nil,
   }, Flow)
   change.fill(self, given)
+  self.made = made
   return self
 end
 
@@ -111,6 +126,7 @@ function Flow:stage_ended(stage)
   if self.living > 0 then return end
   self.state = "ended"
   living.remove(self)
+  if self.forget then self.forget() end
   self.over:close()
 end
 
@@ -122,12 +138,19 @@ end
 
 -- ---- the whole ----
 
----Starts the workers.
+local function drain_at_end(self)
+  ending.begin(self)
+  internal.join(self.over)
+end
+
+---Starts the workers; from now on SIGTERM drains the flow.
 ---@return runnel.Flow self
 function Flow:start()
+  sign.own(self, "f", "start")
   if self.state ~= "new" then raise(("start: flow %s was started before"):format(self.name)) end
   self.state = "running"
   living.add(self)
+  self.forget = term.add(self, "flow", { order = term.FLOWS, name = self.name, drain = drain_at_end, done = self.over })
   for _, stage in ipairs(self.stages) do stage.pool:start() end
   return self
 end
@@ -148,10 +171,11 @@ local function wait(self)
 end
 
 ---Waits until the flow has ended; starts it, if it has not been started. Raises the error of a stage that holds. In the
----main program, Ctrl-C and SIGTERM drain the flow meanwhile; a second signal ends the program.
+---main program, Ctrl-C drains the flow meanwhile, as SIGTERM does; a second signal ends the program.
 ---@return boolean done true: no value was left
 ---@return runnel.FlowLeft[] left
 function Flow:wait()
+  sign.own(self, "f", "wait")
   if self.state == "new" then self:start() end
   signals.wait(function() wait(self) end, function() ending.begin(self) end)
   return ending.result(self)
@@ -159,7 +183,10 @@ end
 
 ---A channel that closes when the flow has ended.
 ---@return runnel.Channel<any> done
-function Flow:done() return self.over:done() end
+function Flow:done()
+  sign.own(self, "f", "done")
+  return self.over:done()
+end
 
 ---Ends the flow in good order: sources are cancelled where they wait, after a put that has begun; nothing can be
 ---injected into stages with `input = true`; all other values go through. Sources that hold end. Other stages that hold
@@ -168,6 +195,7 @@ function Flow:done() return self.over:done() end
 ---@return boolean done true: no value was left
 ---@return runnel.FlowLeft[] left
 function Flow:drain(ms)
+  sign.own(self, "f", "drain")
   if ms ~= nil then check.ms(ms, 0, "drain: ms") end
   if self.state == "new" then raise(("drain: flow %s was not started"):format(self.name)) end
   return ending.drain(self, ms)
@@ -177,6 +205,7 @@ end
 ---flushed and stopped.
 ---@return runnel.FlowLeft[] left the values that it had not done with
 function Flow:stop()
+  sign.own(self, "f", "stop")
   if self.state == "new" then
     self.state = "ended"
     self.over:close()
@@ -193,6 +222,7 @@ function Flow:__close() self:stop() end
 ---@param name? string
 ---@return runnel.Flow self
 function Flow:pause(name)
+  sign.own(self, "f", "pause")
   if name ~= nil then
     graph.stage(self, name, "pause"):pause()
   else
@@ -205,6 +235,7 @@ end
 ---@param name? string
 ---@return runnel.Flow self
 function Flow:resume(name)
+  sign.own(self, "f", "resume")
   if name ~= nil then
     graph.stage(self, name, "resume"):resume()
   else
@@ -226,6 +257,7 @@ end
 ---@param migrate? fun(state: any): any makes the new state of each worker; by default it stays
 ---@return runnel.Flow self
 function Flow:replace(name, f, migrate)
+  sign.own(self, "f", "replace")
   local stage = graph.stage(self, name, "replace")
   if migrate ~= nil then check.callable(migrate, "replace: migrate") end
   stage:replace(f, migrate)
@@ -237,6 +269,7 @@ end
 ---@param n integer
 ---@return runnel.Flow self
 function Flow:workers(name, n)
+  sign.own(self, "f", "workers")
   local stage = graph.stage(self, name, "workers")
   check.integer(n, 1, "workers: n")
   if n > 1 and (stage.is_source or stage.is_timed or stage.channel) then
@@ -270,6 +303,7 @@ end
 ---@param ... any
 ---@return runnel.Flow self
 function Flow:inject(place, ...)
+  sign.own(self, "f", "inject")
   local name, output = edges.place(place, "inject")
   local stage = graph.stage(self, name, "inject")
   local values = table.pack(...)
@@ -294,6 +328,7 @@ end
 ---@param n? integer how many values it keeps, default 100
 ---@return runnel.Channel<any> tap
 function Flow:tap(place, n)
+  sign.own(self, "f", "tap")
   local name, output = edges.place(place, "tap")
   local stage = graph.stage(self, name, "tap")
   output = output or "out"
@@ -314,6 +349,7 @@ end
 ---@param text string
 ---@return runnel.Flow self
 function Flow:connect(text)
+  sign.own(self, "f", "connect")
   local list = {}
   for _, one in ipairs(edges.parse(text, "connect")) do
     for _, found in ipairs(graph.resolve(self, one, "connect")) do
@@ -332,6 +368,7 @@ end
 ---@param text string
 ---@return runnel.Flow self
 function Flow:disconnect(text)
+  sign.own(self, "f", "disconnect")
   local list = {}
   for _, one in ipairs(edges.parse(text, "disconnect")) do
     local from, to = graph.stage(self, one.from, "disconnect"), graph.stage(self, one.to, "disconnect")
@@ -351,6 +388,7 @@ end
 ---@param given table stages by name, and edges
 ---@return runnel.Flow self
 function Flow:add(given)
+  sign.own(self, "f", "add")
   if type(given) ~= "table" then
     raise(("add: a table of stages and edges expected, got %s"):format(check.article(given)))
   end
@@ -364,13 +402,17 @@ end
 ---@param name string
 ---@return runnel.Flow self
 function Flow:remove(name)
+  sign.own(self, "f", "remove")
   change.remove(self, name)
   return self
 end
 
 ---The state of the flow, by stage: a list that prints as a table.
 ---@return runnel.FlowPing
-function Flow:ping() return ping.ping(self) end
+function Flow:ping()
+  sign.own(self, "f", "ping")
+  return ping.ping(self)
+end
 
 function Flow:__tostring() return tostring(self:ping()) end
 
@@ -382,7 +424,9 @@ local flow = { batch = timed.batch, rate = timed.rate, debounce = timed.debounce
 
 return setmetatable(flow, {
   __call = function(_, name, given)
-    if type(name) == "table" and given == nil then name, given = "flow", name end
+    local info = debug.getinfo(2, "Sl")
+    local made = ("%s:%d"):format(info.short_src, info.currentline)
+    if type(name) == "table" and given == nil then name, given = made, name end
     if type(name) ~= "string" then
       raise(('flow: a name expected, got %s; call it as flow(name, { stages..., "a > b" })')
         :format(check.article(name)))
@@ -390,6 +434,6 @@ return setmetatable(flow, {
     if type(given) ~= "table" then
       raise(("flow: a table of stages and edges expected, got %s"):format(check.article(given)))
     end
-    return new(name, given)
+    return new(name, given, made)
   end,
 })

@@ -12,6 +12,7 @@
 
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
+local sign = require "runnel.internal.sign"
 
 ---@class runnel.json
 local json = {}
@@ -25,7 +26,12 @@ local Array = { __name = "json.array" }
 ---@generic T
 ---@param list T
 ---@return T
-function json.array(list) return setmetatable(list, Array) end
+function json.array(list)
+  if type(list) == "table" and rawequal(rawget(list, "array"), json.array) then
+    sign.dot(list, list == json and "json" or "http", "array") -- the function is in both modules
+  end
+  return setmetatable(list, Array)
+end
 
 -- How deep tables may be nested, in texts and in values.
 local DEEPEST <const> = 100
@@ -164,6 +170,7 @@ end
 ---@return string? text nil if a part cannot be encoded
 ---@return string? problem which part, and why: `value.items[2]: a function cannot be sent`
 function json.encode(value, opts)
+  if value == json then sign.dot(value, "json", "encode") end
   local indent = opts ~= nil and indent_of(opts) or nil
   opts = opts or NO_OPTIONS
   local self = { inside = {}, depth = 0, keys = {}, name = opts.name or "value", indent = indent }

@@ -809,8 +809,34 @@ function core.internal.trace.label(n) end
 
 ---Makes the first SIGTERM close the channel instead of ending the program; at once if the signal has already arrived.
 ---@param ch runnel.Channel<any>
+---@param patience integer ms after the signal until the program should have ended
 ---@return userdata? watch nil if the program handles the signal, or if there are no resources
-function core.internal.on_term(ch) end
+function core.internal.on_term(ch, patience) end
+
+---The state has begun to drain.
+---@param watch userdata
+---@param ch runnel.Channel<any> is closed if the program has not ended when it should; then call this again
+function core.internal.term_begin(watch, ch) end
+
+---The state has drained.
+---@param watch userdata
+---@param stays boolean the program has something left to do, and ends by itself
+---@return boolean ends all states have drained, and none stays: the caller ends the program
+function core.internal.term_drained(watch, stays) end
+
+---Who waits in a take or an alts on a channel.
+---@param ch runnel.Channel<any>
+---@return integer[] ids of go blocks
+---@return boolean main whether the main program does
+function core.internal.takers(ch) end
+
+---Whether the main program waits on no channel: it has ended, or runs go blocks.
+---@return boolean
+function core.internal.main_is_idle() end
+
+---The line of the program (file:line) at which the main program is, or nil.
+---@return string?
+function core.internal.main_line() end
 
 ---Ends a watch, and closes its channel.
 ---@param watch userdata what on_term has returned

@@ -15,6 +15,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local short = require "runnel.internal.short"
+local sign = require "runnel.internal.sign"
 
 local internal = core.internal
 
@@ -34,6 +35,7 @@ local monitor = {}
 ---@field package commands table<string, fun(self, ...): boolean, ...> the page's, by their names
 local Monitor = {}
 Monitor.__index = Monitor
+Monitor.__sign = "m"
 Monitor.__name = "runnel.Monitor"
 
 -- The settings of `show`: how the page shows values in channels.
@@ -130,29 +132,22 @@ local function without_values(queues)
   return queues
 end
 
--- Queries the queues of the program's server or store, for the page's next request.
-local function look_at_queues(self, conn)
-  local queues, err = conn:queues()
-  if queues and self.show ~= short.value then queues = without_values(queues) end
-  local lines = queues and require("runnel.queue.view").queues(queues, true) or { tostring(err) }
-  self.queues = table.concat(lines, "\n")
-end
-
 local function looked(self, err)
   self.looks = false
   if err ~= nil then self.queues = internal.error_text(err) end
 end
 
--- The table of `runnel queues`, from the query of the page's last request: the answer takes a while.
+-- The tables of `runnel queues`, of the program's server and of its store, from the query of the page's last request:
+-- the answer takes a while.
 function commands.queues(self)
   local owners = package.loaded["runnel.queue.owners"]
-  local conn = owners and owners.latest()
-  if not conn then return false, "this program has no connection to NATS and no store" end
+  local open = owners and owners.open() or {}
+  if #open == 0 then return false, "this program has no connection to NATS and no store" end
   if not self.looks then
     self.looks = true
     guard.go(looked, self, function()
       core.rename "the monitor's look at queues"
-      look_at_queues(self, conn)
+      self.queues = table.concat(owners.lines(open, self.show ~= short.value and without_values or nil), "\n")
       self.looks = false
     end)
   end
@@ -295,8 +290,11 @@ local function finish(self, why)
   self.server, server_module.server = nil, nil
 end
 
----Ends the monitor. Open pages show that it has ended.
-function Monitor:close() finish(self, "the program has closed its monitor") end
+---Ends the monitor. Open pages show that the program has closed it.
+function Monitor:close()
+  sign.own(self, "m", "close")
+  finish(self, "the program has closed its monitor")
+end
 
 function Monitor.__close(self, err)
   finish(self, err == nil and "the program has closed its monitor"

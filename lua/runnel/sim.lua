@@ -15,6 +15,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local current = require "runnel.internal.sim.current"
 local explore = require "runnel.internal.sim.explore"
+local sign = require "runnel.internal.sign"
 local internal = core.internal
 
 ---@class runnel.sim
@@ -55,7 +56,10 @@ end
 
 ---The virtual time since the running simulation began, or, after it, how much time the last one took.
 ---@return number ms
-function sim.elapsed() return internal.is_simulation() and core.now() or last_elapsed end
+function sim.elapsed(...)
+  sign.dot((...), "sim", "elapsed")
+  return internal.is_simulation() and core.now() or last_elapsed
+end
 
 ---Runs a function with each of the seeds 1 to n, shuffled, each in a simulation of its own. An error is raised again
 ---with its seed, and `sim.run(f, { seed = seed, shuffle = true }, seed)` replays it.
@@ -97,6 +101,7 @@ end
 ---at each place where faults are random; default 0.1, and in sim.explore so that all that were asked for are likely
 ---@return runnel.sim.World world
 function sim.world(opts)
+  sign.dot(opts, "sim", "world")
   local world = require("runnel.sim.world").new(opts)
   return world
 end

@@ -14,8 +14,10 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
+local sign = require "runnel.internal.sign"
 local simulated = require "runnel.internal.sim.current"
 local thread = require "runnel.internal.sim.thread"
+local timed_out = require "runnel.internal.timed_out"
 local watch = require "runnel.sqlite.watch"
 
 local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian libsqlite3-dev")
@@ -88,10 +90,12 @@ end
 
 -- The message for an error of SQLite.
 local function message(self, what, sql, text, code)
-  if code & 0xff == BUSY then
+  local is_late = code & 0xff == BUSY
+  if is_late then
     text = ("another connection has held a lock for more than %d ms (option busy_timeout)"):format(self.busy)
   end
-  return ("%s: %s: %s%s"):format(what, self.path, text, sql and ", in: " .. shown(sql) or "")
+  text = ("%s: %s: %s%s"):format(what, self.path, text, sql and ", in: " .. shown(sql) or "")
+  return is_late and timed_out.new(text) or text
 end
 
 -- A channel for one job, which gets a value when the job is done.
@@ -173,7 +177,7 @@ local function perform(self, what, kind, sql, ...)
   local news = news_of(self.db)
   local job <close> = ask(self, what, kind, news, sql, ...)
   local changes, rowid, code = wait_for(self, job, news)
-  if not changes then raise(message(self.db, what, sql, rowid, code)) end
+  if not changes then timed_out.raise(message(self.db, what, sql, rowid, code)) end
   if kind == "exec" then return changes, rowid end
   return job:rows()
 end
@@ -186,6 +190,7 @@ end
 ---@return integer changes how many rows all statements have changed
 ---@return integer rowid of the row that was inserted last
 function Statements:exec(sql, ...)
+  sign.own(self, "db|tx", "exec")
   return perform(self, "exec", "exec", sql, ...)
 end
 
@@ -194,6 +199,7 @@ end
 ---@param ... any as for exec
 ---@return table[] rows each maps names of columns to values
 function Statements:rows(sql, ...)
+  sign.own(self, "db|tx", "rows")
   return perform(self, "rows", "rows", sql, ...)
 end
 
@@ -202,6 +208,7 @@ end
 ---@param ... any as for exec
 ---@return table? row
 function Statements:one(sql, ...)
+  sign.own(self, "db|tx", "one")
   local rows = perform(self, "one", "rows", sql, ...)
   return rows[1]
 end
@@ -222,10 +229,14 @@ function Statements:attempt(kind, sql, ...)
   return job:rows(), changes
 end
 
+local function query_failed(out, where, err)
+  internal.fail(out, timed_out.with_text(err, where .. err), nil, "query")
+end
+
 local function feed(out, job, news, self, sql, where)
   local closing <close> = job -- luacheck: ignore 211
   local ok, text, code = wait_for(self, job, news)
-  if not ok then return internal.fail(out, where .. message(self.db, "query", sql, text, code), nil, "query") end
+  if not ok then return query_failed(out, where, message(self.db, "query", sql, text, code)) end
   local row = job:row()
   while row and put(out, row) do row = job:row() end
   out:close()
@@ -243,6 +254,7 @@ end
 ---@param ... any as for exec
 ---@return runnel.Channel<table> rows
 function Statements:query(sql, ...)
+  sign.own(self, "db|tx", "query")
   local out, news = chan():name "query", news_of(self.db)
   local job = ask(self, "query", "rows", news, sql, ...)
   guard.started(guard.go_while_open(out, guard.close, out, feed, out, job, news, self, sql, line_of_caller()), "query")
@@ -262,6 +274,7 @@ end
 ---@class runnel.sqlite.Transaction: runnel.sqlite.Statements
 local Transaction = inherit()
 Transaction.__index = Transaction
+Transaction.__sign = "db|tx"
 Transaction.__name = "runnel.sqlite.transaction"
 
 -- Closes a job: one that has begun a transaction rolls back what was not committed.
@@ -281,13 +294,14 @@ local function step(tx, kind, closing)
   if db.disk then db.disk:keep(closing) end
   closing.job = start(db, kind, nil, news, tx.number, false)
   local ok, text, code = wait(db, closing.job, news)
-  if not ok then raise(message(db, "transaction", nil, text, code)) end
+  if not ok then timed_out.raise(message(db, "transaction", nil, text, code)) end
 end
 
 ---@class runnel.sqlite.Database: runnel.sqlite.Statements
 ---@field path string
 local Database = inherit()
 Database.__index = Database
+Database.__sign = "db|tx"
 Database.__name = "runnel.sqlite.database"
 
 ---Whether the running go block is in a transaction of this database: another statement would wait for itself.
@@ -310,6 +324,7 @@ end
 ---@param f fun(tx: runnel.sqlite.Transaction): ...
 ---@return any ... what f returns
 function Database:transaction(f)
+  sign.own(self, "db|tx", "transaction")
   check.callable(f, "transaction: f")
   if not self:takes(0) then raise "transaction: the database is closed" end
   if self:is_in_transaction() then
@@ -337,6 +352,7 @@ local Closing = { __close = function(self) self.db.handle = nil end }
 
 ---Closes the database, after all waiting statements and transactions have run. Does nothing if it is closed.
 function Database:close()
+  sign.own(self, "db|tx", "close")
   local handle = self.handle
   if not handle or self.closes then return end
   local news, disk = news_of(self), self.disk
@@ -367,12 +383,26 @@ local OPTIONS = {
 ---@field synchronous? "off"|"normal"|"full"|"extra" when SQLite waits for the disk; default: committed data survives a
 ---power cut: "full", and "extra" without a write-ahead log
 
--- What is to be done about an error while a file is opened that is there.
-local function advice(path, is_readonly, code)
-  local file = code & 0xff == CANTOPEN and not is_readonly and io.open(path, "rb")
-  if not file then return "" end
-  file:close()
-  return "; it and its folder must be writable"
+-- What is to be done about an error while a file is opened.
+local function advice(path, opts, code)
+  if code & 0xff ~= CANTOPEN then return "" end
+  local file = io.open(path, "rb")
+  if file then
+    local _, problem = file:read(0)
+    file:close()
+    if problem and problem:find "directory" then return "; it is a folder: give the path of a file" end
+    return opts.readonly and "" or "; it and its folder must be writable"
+  end
+  local folder = path:match "^(.*)/[^/]*$"
+  if folder == "" then folder = "/" end
+  local there = folder and io.open(folder, "rb")
+  if folder and not there then return ("; there is no folder %s: make it first"):format(folder) end
+  if there then there:close() end
+  if opts.readonly or opts.create == false then
+    return "; there is no such file, and the option " .. (opts.readonly and "readonly" or "create = false")
+      .. " lets none be made"
+  end
+  return ("; the folder %s must be writable"):format(folder or ".")
 end
 
 ---Opens a database. An error is raised at the line of the call.
@@ -406,7 +436,7 @@ function sqlite.open(path, opts)
   local job <close> = start(self, "open", pragmas, news, 0, false)
   local ok, text, code = wait(self, job, news)
   if not ok and self.disk then self.disk:close() end
-  if not ok then raise(message(self, "open", nil, text .. advice(path, opts.readonly, code), code)) end
+  if not ok then timed_out.raise(message(self, "open", nil, text .. advice(path, opts, code), code)) end
   return self
 end
 

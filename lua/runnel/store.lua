@@ -23,10 +23,12 @@ local queues = require "runnel.store.queues"
 local remote = require "runnel.store.remote"
 local schema = require "runnel.store.schema"
 local serve = require "runnel.store.serve"
+local sign = require "runnel.internal.sign"
 local sinks = require "runnel.store.sink"
 local sources = require "runnel.store.source"
 local stages = require "runnel.store.stage"
 local streams = require "runnel.store.stream"
+local timed_out = require "runnel.internal.timed_out"
 
 ---@class runnel.store
 local store = { hand_back = hand_back.hand_back }
@@ -52,6 +54,7 @@ local store = { hand_back = hand_back.hand_back }
 ---@field is_closed boolean
 local Store = { __name = "runnel.store" }
 Store.__index = Store
+Store.__sign = "store"
 
 local function check_name(name, what)
   if type(name) ~= "string" or name == "" or name:find "[%c%[]" then
@@ -89,6 +92,7 @@ end
 ---@param opts? runnel.store.OnceOptions
 ---@return function f
 function Store:once(name, f, opts)
+  sign.own(self, "store", "once")
   check_name(name, "once: name")
   check.callable(f, "once: f")
   if self.is_closed then error("once: the store is closed", 2) end
@@ -107,6 +111,7 @@ end
 ---@param ... any the key
 ---@return integer n how many results were forgotten
 function Store:forget(name, ...)
+  sign.own(self, "store", "forget")
   check_name(name, "forget: name")
   if self.is_closed then error("forget: the store is closed", 2) end
   return once.forget(self, name, (...), select("#", ...) > 0)
@@ -121,6 +126,7 @@ for name, method in pairs {
   -- A file gets the tables of streams when it needs them: most stores have results only. A tail call, so that errors
   -- have the line of the program.
   Store[name] = function(self, ...)
+    sign.own(self, "store", name)
     if not (self.has_streams or self.is_closed or self.db:is_in_transaction()) then
       local ok, problem = schema.prepare(self.db, schema.STREAMS)
       if not ok then error(("%s: %s"):format(name, problem), 2) end
@@ -223,6 +229,7 @@ end
 ---@return true? ok
 ---@return string? err
 function Store:drain(ms)
+  sign.own(self, "store", "drain")
   if ms == nil then ms = 30000 end
   check.ms(ms, 1, "drain")
   if self.is_closed then return nil, "the store is closed" end
@@ -235,12 +242,13 @@ function Store:drain(ms)
   end
   if not core.internal.has_ended(over) then core.cancel(over) end -- a pending timer keeps the program running
   self:close()
-  if not in_time then return nil, ("the store was not drained within %s ms"):format(decimal.text(ms)) end
+  if not in_time then return nil, timed_out.new(("the store was not drained within %s ms"):format(decimal.text(ms))) end
   return true
 end
 
 ---Closes the file, after its stages and sources. Does nothing if it is closed.
 function Store:close()
+  sign.own(self, "store", "close")
   if self.is_closed then return end
   self.is_closed = true
   self:ring()

@@ -8,6 +8,7 @@
 ---Certificates and keys are in PEM format: paths of files, or the texts themselves, which contain "-----BEGIN".
 
 local contexts = require "runnel.internal.tls"
+local sign = require "runnel.internal.sign"
 
 ---@class runnel.tls.Context: userdata
 ---@field reload fun(self: runnel.tls.Context): boolean?, string? reads the files again, for new connections; open
@@ -43,6 +44,7 @@ local tls = {}
 ---@return runnel.tls.Context? context nil if a file cannot be read, or is invalid
 ---@return string? err
 function tls.server(opts)
+  sign.dot(opts, "tls", "server")
   local context, err = contexts.make("server", opts, "tls.server")
   return context, err
 end
@@ -52,6 +54,7 @@ end
 ---@return runnel.tls.Context? context
 ---@return string? err
 function tls.client(opts)
+  sign.dot(opts, "tls", "client")
   local context, err = contexts.make("client", opts or {}, "tls.client")
   return context, err
 end

@@ -14,6 +14,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local sign = require "runnel.internal.sign"
 
 local reduced, is_reduced, is_callable = core.reduced, core.is_reduced, check.is_callable
 local select = select
@@ -178,6 +179,7 @@ end
 ---@param separator any not nil
 ---@return runnel.Transducer
 function xf.interpose(separator)
+  sign.dot(separator, "xf", "interpose")
   check.value(separator, "xf.interpose: separator")
   return function(rf)
     local started = false
@@ -286,7 +288,8 @@ end
 
 ---Drops values that equal (`==`) the one before. Source: Clojure's dedupe.
 ---@return runnel.Transducer
-function xf.dedupe()
+function xf.dedupe(...)
+  sign.dot((...), "xf", "dedupe")
   return function(rf)
     local last = NONE
     return function(...)
@@ -302,7 +305,8 @@ end
 ---Drops values that have come before, compared like the keys of a table. Remembers all of them. Source: Clojure's
 ---distinct.
 ---@return runnel.Transducer
-function xf.distinct()
+function xf.distinct(...)
+  sign.dot((...), "xf", "distinct")
   return function(rf)
     local seen = {}
     return function(...)

@@ -22,11 +22,13 @@ export function faintTexts() {
     }
     return layers.reduce((below, layer) => over(layer, below), [255, 255, 255]);
   };
-  // Behind a text of an SVG are the rectangles beside it.
+  // Behind a text of an SVG are the rectangles of its group that it lies on.
   const grounds = (element) => {
     if (!element.closest("svg")) return [ground(element)];
     const boxes = element.parentElement.tagName === "g" ? [...element.parentElement.querySelectorAll("rect")] : [];
-    const fills = boxes.filter((r) => r.getBBox().width > 0).map((r) => getComputedStyle(r).fill).filter((fill) => fill !== "none").map(parse);
+    const text = element.getBoundingClientRect();
+    const isBehind = (r) => r.width > 0 && r.left < text.right && r.right > text.left && r.top < text.bottom && r.bottom > text.top;
+    const fills = boxes.filter((r) => isBehind(r.getBoundingClientRect())).map((r) => getComputedStyle(r).fill).filter((fill) => fill !== "none").map(parse);
     return fills.length ? fills : [ground(element)];
   };
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -1,6 +1,7 @@
 // picture.js: the graph of a program as one picture, from top to bottom: that of the front page, and those that the tour
 // and the playground show before a program runs. The graph and its places are those of the monitor's page.
-import { build, clip, curve, doing, place } from "../../csrc/monitor/page/graph_nodes.js";
+import { build, clip, doing } from "../../csrc/monitor/page/graph_nodes.js";
+import { curve, place } from "../../csrc/monitor/page/graph_places.js";
 import { short } from "../../csrc/monitor/page/model.js";
 import { escape } from "../lua_html.mjs";
 
@@ -34,10 +35,9 @@ export const shapeOf = ({ nodes, edges }) => [...nodes.keys(), ...edges.keys()].
 
 // The places of a graph's nodes, by window.dagre: { width, height, nodes: { key: [x, y] }, edges: { key: path } }
 export function placesOf(graph) {
-  const g = place(graph, "TB", () => ({ width: WIDTH, height: HEIGHT })), { width, height } = g.graph();
-  const nodes = {}, edges = {};
-  for (const key of graph.nodes.keys()) nodes[key] = [g.node(key).x, g.node(key).y];
-  for (const [key, e] of graph.edges) edges[key] = curve(g.edge(e.from.key, e.to.key).points);
+  const { width, height, ...places } = place(graph, "TB", () => ({ width: WIDTH, height: HEIGHT })), nodes = {}, edges = {};
+  for (const [key, { x, y }] of places.nodes) nodes[key] = [x, y];
+  for (const [key, points] of places.edges) edges[key] = curve(points);
   return { width, height, nodes, edges };
 }
 

@@ -1,6 +1,6 @@
-// search.js: finds sections by words, in the index that scripts/search_index.lua has made. Loaded with the first use of
-// the search. The rules are those of lua/runnel/internal/prompt/words.lua and search.lua, which find the same sections in
-// the same order (spec/docs/search_spec.lua).
+// search.js: finds sections by words, in the index that scripts/docs/search_index.lua has made. Loaded with the first
+// use of the search. The rules are those of lua/runnel/internal/prompt/words.lua and search.lua, which find the same
+// sections in the same order (spec/docs/search_spec.lua).
 
 const WHOLE = new Set(["cors", "https", "locale"]);
 const RELATED = 0.5, MOST = 12;

@@ -51,11 +51,10 @@ describe("bad input", function()
   })
 
   it("to a function that was called with a colon", each_raises {
-    "^chan: .* expected, got the module %(call its functions with a dot, as rn.go%(f%), not with a colon%)$",
-    function() rn:chan(3) end, -- luacheck: ignore
-    "^go: a function expected, got the module %(call its functions with a dot", function() rn:go(print) end,
-    "^sleep: .* got the module %(", function() rn:sleep(3) end,
-    "^pmap: n: .* got the module %(call", function() rn:pmap(3, print, {}) end,
+    "^rn.chan: call it with a dot: rn.chan%(%.%.%.%)$", function() rn:chan(3) end, -- luacheck: ignore
+    "^rn.go: call it with a dot: rn.go%(%.%.%.%)$", function() rn:go(print) end,
+    "^rn.sleep: call it with a dot", function() rn:sleep(3) end,
+    "^pmap: n: .* got the module; call it with a dot: rn.pmap%(%.%.%.%)$", function() rn:pmap(3, print, {}) end,
   })
 
   it("to chan: a buffer that another channel has", within(function()
@@ -258,8 +257,9 @@ describe("bad input", function()
     "^alts: operation 2 is nil", function() rn.alts { ch, nil, rn.chan(), nil } end,
     "^alts: operation 2 is nil, although the list goes on; write", function() rn.alts { [1] = ch, [3] = rn.chan() } end,
     "^alt: clause 2 ", function() rn.alt { [1] = { ch, print }, [3] = { ch, print } } end,
-    "^alt: clause 1: a function expected, got nothing$", function() rn.alt { { ch } } end,
-    "^alt: clause 2: a function expected, got a number$", function() rn.alt { { ch, print }, { ch, 42 } } end,
+    "^alt: clause 1: a function expected, got nothing; pass the function itself", function() rn.alt { { ch } } end,
+    "^alt: clause 2: a function expected, got a number; pass the function itself",
+    function() rn.alt { { ch, print }, { ch, 42 } } end,
     "^alt: operation 1 is not a channel; write", function() rn.alt { { 42, print } } end,
     "^alt: operation 2 has no value to put", function() rn.alt { { ch, print }, { { ch }, print } } end,
     "^alt: operation 1 does not begin with a channel", function() rn.alt { { {}, print } } end,
@@ -291,7 +291,7 @@ describe("bad input", function()
     function() rn.go(42) end,
     "^go: a function expected, got nothing;", function() rn.go() end,
     "^on_error: a function expected, got string$", function() rn.on_error "x" end,
-    "^rename: a string expected, got no value$", function() rn.rename() end,
+    "^rename: a string expected, got nothing$", function() rn.rename() end,
     "^run: cannot be called inside a go block, where the scheduler is already running$", function() rn.run() end,
     "^run: cannot be called inside a go block", function() rn.run(print) end,
     "^step: cannot be called inside a go block", function() rn.step() end,
@@ -328,7 +328,8 @@ describe("bad input", function()
     "^pipeline_async: n: an integer .* got %-?nan$", function() rn.pipeline_async(math.abs(NAN), ch, print, ch) end,
     '^pipeline_async: n: an integer .* got "2"$', function() rn.pipeline_async("2", ch, print, ch) end,
     "^pipeline_async: to: a channel expected, got a number$", function() rn.pipeline_async(1, 42, print, ch) end,
-    "^pipeline_async: af: a function expected, got nothing$", function() rn.pipeline_async(1, ch, nil, ch) end,
+    "^pipeline_async: af: a function expected, got nothing; call it as rn.pipeline_async%(",
+    function() rn.pipeline_async(1, ch, nil, ch) end,
     "^pipeline_async: from: a channel expected, got nothing$", function() rn.pipeline_async(1, ch, print) end,
     "^pipeline_async: unknown option \"windows\"; known: ex_handler, window$",
     function() rn.pipeline_async(1, ch, print, ch, true, { windows = 2 }) end,

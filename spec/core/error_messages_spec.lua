@@ -149,6 +149,19 @@ local function work() return 1 end
 rn.go(work())]], line = 3, says = "go: a function expected, got number.*write rn.go%(f, ...%)" },
   { "calls a function that returns nothing instead of passing it to go", [[
 rn.go(print "now")]], line = 2, says = "go: a function expected, got nothing" },
+  { "calls the function instead of passing it to a scope", [[
+local function work() return 1 end
+rn.scope(function(s)
+  s:go(work())
+end)]], line = 4, says = "scope:go: a function expected, got a number; .*write s:go%(f, ...%)" },
+  { "gives retry the number of tries first", [[
+rn.retry(3, print)]], line = 2, says = "retry: f: a function expected, got a number; call it as rn.retry%(f, { tries" },
+  { "gives pmap the results of the function", [[
+rn.pmap(2, #"a", {})]], line = 2, says = "f: a function expected, got a number; call it as rn.pmap%(n, f, from%)" },
+  { "calls the function instead of passing it to thread", [[
+rn.thread(#"a")]], line = 2, says = "got a number; pass the function itself and its arguments: f, ..., not f%(...%)" },
+  { "calls the function instead of passing it, where functions have no form of their own", [[
+require "runnel.sim".run(#"a")]], line = 2, says = "got a number; pass the function itself: f, not f%(%)" },
   { "writes a dot for a colon", [[
 local ch = rn.chan(1)
 ch.put("one")]], line = 3, says = "put: a channel expected, got string; call it as ch:put%(v%)" },

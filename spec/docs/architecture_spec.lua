@@ -1,5 +1,5 @@
--- docs/architecture.md and docs/costs.md name files, functions and commands that exist; the former the folders in the order
--- of the includes.
+-- docs/architecture.md and docs/costs.md name files, functions and commands that exist. The former lists the folders in
+-- the order of the includes.
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -46,9 +46,9 @@ end
 local text = pages.read(PAGE)
 
 -- The code in a page's text, each { line =, code = }; not the picture.
-local function spans(text)
+local function spans(page)
   local list, line = {}, 1
-  local plain = text:gsub("```.-```", function(block) return (block:gsub("[^\n]", "")) end)
+  local plain = page:gsub("```.-```", function(block) return (block:gsub("[^\n]", "")) end)
   for before, code in plain:gmatch "([^`]*)`([^`]*)`" do
     line = line + select(2, before:gsub("\n", ""))
     list[#list + 1] = { line = line, code = code:gsub("%s+", " ") }

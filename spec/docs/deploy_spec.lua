@@ -4,18 +4,8 @@ local pages = require "spec.support.docs.pages"
 local process = require "spec.support.process"
 
 local PAGE <const> = "docs/deploy.md"
-local text = pages.read(PAGE)
-
--- The block of indented code that begins with a line.
-local function block(first)
-  local from = assert(text:find("\n    " .. first .. "\n", 1, true), first)
-  local lines = {}
-  for line in text:sub(from + 1):gmatch "([^\n]*)\n" do
-    if line ~= "" and not line:find "^    " then break end
-    lines[#lines + 1] = line:sub(5)
-  end
-  return table.concat(lines, "\n") .. "\n"
-end
+-- The block of indented code with a line.
+local function block(line) return pages.block(PAGE, line) end
 
 describe(PAGE, function()
   local dir
@@ -56,7 +46,9 @@ describe(PAGE, function()
   end)
 
   it("is right that the first process of a container ends at SIGTERM only if it waits for it", function()
-    if not os.execute "unshare --pid --fork true 2>/dev/null" then return pending "unshare cannot make a namespace" end
+    if not os.execute "unshare --pid --fork --kill-child true 2>/dev/null" then
+      return pending "unshare cannot make a namespace"
+    end
     if not pcall(require, "luv") then return pending "luv is not installed" end
     dir:write("deaf.lua", 'print "begins" io.stdout:flush() require "runnel".sleep(1000) print "goes on"')
     dir:write("waits.lua", [[
@@ -64,12 +56,13 @@ describe(PAGE, function()
       print "begins" io.stdout:flush()
       print(stop:take())]])
     for name, last in pairs { deaf = "goes on", waits = "term" } do
-      local result = process.run(dir.path, ([[
-        unshare --pid --fork %s %s.lua >out & outer=$!
-        until [ -s out ]; do sleep 0.01; done
+      local command = ([[
+        unshare --pid --fork --kill-child RUNNEL NAME.lua >NAME.out & outer=$!
+        until [ -s NAME.out ]; do sleep 0.01; done
         kill -TERM $(cat /proc/$outer/task/$outer/children)
         wait $outer
-        tail -n 1 out]]):format(process.runnel, name))
+        tail -n 1 NAME.out]]):gsub("%u%u+", { RUNNEL = process.runnel, NAME = name })
+      local result = process.run(dir.path, command)
       assert.equal(last .. "\n", result.out, name .. result.err)
     end
   end)

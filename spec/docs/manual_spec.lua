@@ -45,6 +45,20 @@ describe("the manual", function()
     it("links only to files that exist: " .. path, function() assert.same({}, pages.broken_links(path)) end)
   end
 
+  it("has code that asks the user, and waits no longer than it says: docs/manual/io.md", function()
+    if not pcall(require, "luv") then return pending "luv is not installed" end
+    local code, replaced = pages.block(DIR .. "/io.md", "Your name?"):gsub("60000", "tonumber(arg[1])")
+    assert.equal(1, replaced)
+    dir:write("ask.lua", 'local rn = require "runnel"\n' .. code)
+    local function ask(command)
+      local line = command:gsub("ASK", function() return process.runnel .. " ask.lua" end)
+      return process.run(dir.path, line).out
+    end
+    assert.equal("Your name? Hello, Ann\n", ask "(echo Ann; echo Bob) | ASK 60000")
+    assert.equal("Your name? Hello, nobody\n", ask "ASK 60000 </dev/null")
+    assert.equal("Your name? Too late.\n", ask "mkfifo silent; sleep 60 >silent & ASK 50 <silent; kill $!")
+  end)
+
   it("has an index of all its pages", function()
     local index = pages.read(DIR .. "/README.md")
     for _, path in ipairs(list) do
@@ -52,6 +66,21 @@ describe("the manual", function()
       if name ~= "README.md" then assert.is_truthy(index:find("](" .. name .. ")", 1, true), name) end
     end
     assert.is_true(#list > 10)
+  end)
+
+  -- Pages that describe no functions, or those of C.
+  local WITHOUT_FUNCTIONS = {
+    ["README.md"] = true, ["build.md"] = true, ["c-api.md"] = true, ["host.md"] = true, ["http-strictness.md"] = true,
+    ["order.md"] = true, ["system.md"] = true, ["worker-protocol.md"] = true,
+  }
+
+  it("says at the top of each page with functions whether they raise errors or return them", function()
+    for i, path in ipairs(list) do
+      local name = path:match "[^/]+$"
+      local top, number = whole[i]:gsub("\n```.*", ""):match("^" .. ("[^\n]*\n"):rep(12)) or whole[i], 0
+      for _ in top:gmatch "%]%(README.md#errors%)" do number = number + 1 end
+      assert.equal(WITHOUT_FUNCTIONS[name] and 0 or 1, number, path)
+    end
   end)
 
   it("names only functions that exist", function()

@@ -1,6 +1,7 @@
 -- The first sentences of docs/performance.md have the figures of its tables, which bench/ writes.
 
 local pages = require "spec.support.docs.pages"
+local process = require "spec.support.process"
 
 local text = pages.read "docs/performance.md"
 local summary = text:match "^# Performance\n\n(.-)\n\n":gsub("\n", " ")
@@ -34,14 +35,17 @@ local function extremes(heading)
   return least, most
 end
 
-local function says(pattern, ...)
-  local found = { summary:match(pattern) }
-  assert(#found > 0, "the summary lacks " .. pattern)
+-- The text has numbers at the pattern's captures, and they are these, rounded.
+local function has(where, pattern, ...)
+  local found = { where:match(pattern) }
+  assert(#found > 0, "the text lacks " .. pattern)
   for i, wanted in ipairs { ... } do
     local value, digits = tonumber(found[i]), #(found[i]:match "%.(%d+)" or "")
     assert.near(wanted, value, 0.55 * 10 ^ -digits, pattern)
   end
 end
+
+local function says(...) return has(summary, ...) end
 
 describe("docs/performance.md", function()
   it("begins with five sentences, whose figures are those of its tables", function()
@@ -60,5 +64,23 @@ describe("docs/performance.md", function()
     local least, most = extremes "CPU time"
     says("Whole programs take ([%d.]+) to ([%d.]+) times the CPU time of the same programs in Go", 1 / most, 1 / least)
     assert.equal(5, select(2, summary:gsub("%.%f[%s\0]", "")))
+  end)
+
+  it("has the figures with which the README compares runnel with Go", function()
+    local readme = pages.read "README.md":gsub("%s+", " ")
+    has(readme, "a message takes ([%d.]+) to ([%d.]+) times as long, starting a go block ([%d.]+) times",
+      to_go "chan(0), a message (ns)", to_go "chan(100), a message (ns)", to_go "spawn + take (ns)")
+    has(readme, "a tree of 100,000 go blocks ([%d.]+) times", to_go "skynet, a go block (ns)")
+  end)
+
+  it("says how much memory require takes, as the comment in lua/runnel.lua does", function()
+    local pipe <close> = assert(io.popen(process.runnel .. " bench/require.lua"))
+    local measured = pipe:read "a"
+    for _, where in ipairs { text, (pages.read("lua/runnel.lua"):gsub("\n%-%-", "")) } do
+      for label, pattern in pairs { runnel = "2 ms and (%d+) KB", ["the rest"] = "5 ms and (%d+) KB" } do
+        local said = assert(tonumber(where:match(pattern)), pattern)
+        assert.near(tonumber(measured:match(label .. " +(%d+) KB")), said, 0.15 * said, label)
+      end
+    end
   end)
 end)

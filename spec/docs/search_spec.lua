@@ -5,7 +5,7 @@ local documents = require "spec.support.docs.search"
 local pages = require "spec.support.docs.pages"
 local process = require "spec.support.process"
 local search = require "runnel.internal.prompt.search"
-local sections = require "scripts.doc_sections"
+local sections = require "scripts.docs.sections"
 local words = require "runnel.internal.prompt.words"
 
 local SETS = { "spec/docs/search/asked.txt", "spec/docs/search/further.txt" }
@@ -42,7 +42,7 @@ describe("the search of the documents", function()
   end
 
   it("knows other words for each page of the manual, and for no section that there is not: docs/search.txt", function()
-    local given, exists = require "scripts.search_words" "docs/search.txt", {}
+    local given, exists = require "scripts.docs.search_words" "docs/search.txt", {}
     for _, section in ipairs(index.sections) do
       exists[section.page .. (section.id == "" and "" or "#" .. section.id)] = true
     end
@@ -98,8 +98,8 @@ describe("the search of the documents", function()
 
   it("finds the same sections in the same order on the site and at the prompt", function()
     if not os.execute "command -v node >/dev/null" then return pending "node is not installed" end
-    local questions = { "ch:put", "rn.pmap(8, f, list)", "conn:source", "m:respond", "max_header", "sl", "websokcet", "HTTPS",
-      "don't block the reader's side", "what is it", "C", "?!", "", "e-mail 10 GB", "Größe", "process's exit" }
+    local questions = { "ch:put", "rn.pmap(8, f, list)", "conn:source", "m:respond", "max_header", "sl", "websokcet",
+      "HTTPS", "don't block the reader's side", "what is it", "C", "?!", "", "e-mail 10 GB", "Größe", "process's exit" }
     for _, path in ipairs(SETS) do
       for _, question in ipairs(documents.questions(path)) do questions[#questions + 1] = question.text end
     end
@@ -167,9 +167,15 @@ describe(":doc", function()
     assert.is_true(n > 300 and rows > 250, ("%d names, %d with rows"):format(n, rows))
   end)
 
-  it("shows the row in whose text a method is described, and that of a method of an object with another name", function()
-    assert.same({ "http.cookies()" }, doc.find("jar:all")[1].calls)
-    assert.same({ "http.cookies()" }, doc.find("my_jar:all")[1].calls)
+  it("shows no row of a table that only compares functions", function()
+    assert.matches("^rn.pmap%(", doc.find("rn.pmap")[1].calls[1])
+    assert.equal(1, #doc.calls "rn.pmap")
+  end)
+
+  it("shows the text in which a method is described, and the row of a method of an object with another name", function()
+    assert.same({ "jar:all()" }, doc.find("jar:all")[1].calls)
+    assert.same({ "jar:all()" }, doc.find("my_jar:all")[1].calls)
+    assert.matches("event:json%(%) decodes", doc.find("event:json")[1].text)
     local found = {}
     for _, entry in ipairs(doc.find "connection:source") do found[entry.calls[1]] = true end
     assert.is_true(found["conn:source(stream, [opts])"])

@@ -21,7 +21,8 @@ describe(PAGE, function()
 
   it("lists every environment variable that the sources read", function()
     local missing = {}
-    local sources <close> = assert(io.popen "grep -rhoE 'getenv *[( ]\"[A-Z_]+\"' lua csrc --include=*.lua --include=*.c")
+    local grep = [[grep -rhoE 'getenv *[( ]"[A-Z_]+"' lua csrc --include='*.lua' --include='*.c']]
+    local sources <close> = assert(io.popen(grep))
     local count = 0
     for name in sources:read "a":gmatch '"([%u_]+)"' do
       count = count + 1

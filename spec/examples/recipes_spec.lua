@@ -247,7 +247,8 @@ describe("the recipes", function()
       assert.match("UNIQUE constraint failed: events.id, in: insert into events", err)
       out, err, code = run("etl", path, "/nowhere/db")
       assert.same({ "", 1 }, { out, code })
-      assert.match("^[^\n]+/nowhere/db: unable to open database file\nstack traceback:\n", err) -- and no other error
+      assert.match("^[^\n]+/nowhere/db: unable to open database file; there is no folder /nowhere: make it first\n"
+        .. "stack traceback:\n", err) -- and no other error
     end)
 
     it("etl: waits while another program writes", function()
@@ -361,5 +362,18 @@ describe("the recipes", function()
       for _ in io.lines(path) do n = n + 1 end
       assert.is_true(n < 60, path)
     end
+  end)
+
+  it("progress counts what is done and what has failed, also on a terminal", function()
+    local dir <close> = require("spec.support.process").directory()
+    for i = 1, 20 do dir:write("f" .. i, tostring(i)) end
+    local command = ("%s examples/recipes/progress.lua %s/f* /no/such/file"):format(RUNNEL, dir.path)
+    local result = uv.run { "sh", "-c", command }
+    assert.equal(1, result.code)
+    assert.equal(20, select(2, result.stdout:gsub("%x+  [^\n]*/f%d+\n", "")))
+    assert.matches("^21 of 21 done, 1 failed\n/no/such/file: sha256sum: [^\n]*\n", result.stderr)
+    local on_terminal = uv.run { "sh", "-c", ("script -qec '%s >/dev/null' /dev/null </dev/null"):format(command) }
+    assert.matches("\r\27%[K1 of 21 done, [01] failed", on_terminal.stdout)
+    assert.matches("\r\27%[K21 of 21 done, 1 failed\r\n", on_terminal.stdout)
   end)
 end)

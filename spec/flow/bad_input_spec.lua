@@ -48,6 +48,33 @@ describe("flow: bad input", function()
       message(function() f:tap "b.odd" end))
   end)
 
+  it("is told at its end: it was never started", function()
+    for _ = 1, 2 do collectgarbage() end -- those of other tests
+    local stderr, told = io.stderr, {}
+    io.stderr = { write = function(_, text) told[#told + 1] = text end } -- luacheck: ignore 122
+    local ok, err = pcall(function()
+      flow("job", { a = { from = {} }, b = id, "a > b" })
+      flow { a = { from = {} }, b = id, "a > b" }
+      pcall(flow, "wrong", { a = { from = {} }, b = id })
+      rn.go(function() flow("used", { a = { from = {} }, b = id, "a > b" }):wait() end):take()
+      collectgarbage()
+      collectgarbage()
+    end)
+    io.stderr = stderr -- luacheck: ignore 122
+    assert(ok, err)
+    table.sort(told)
+    assert.equal(2, #told, table.concat(told))
+    assert.matches("^runnel: the flow job made at .*bad_input_spec.lua:%d+ was never started: f:start%(%), or f:wait",
+      told[1])
+    assert.matches("^runnel: the flow made at .*bad_input_spec.lua:%d+ was never started", told[2])
+  end)
+
+  it("has its file and line as its name if it gets none", function()
+    local f = flow { a = { from = {} }, b = id, "a > b" }
+    assert.matches("bad_input_spec.lua:%d+$", f.name)
+    f:stop()
+  end)
+
   it("is an error: an edge twice, to a source, or from an output", function()
     assert.equal('flow: "a > b": that edge is there already', of_graph { a = { from = {} }, b = id, "a > b", "a > b" })
     assert.equal('flow: "b > a": a is a source; nothing leads to it',
@@ -81,7 +108,7 @@ describe("flow: bad input", function()
       of_graph { a = { from = {} }, b = {}, "a > b" })
     assert.equal("flow: stage b: one of a function, `step`, `source` and `from` expected, got 2 of them",
       of_graph { a = { from = {} }, b = { id, step = id }, "a > b" })
-    assert.equal("flow: stage b: step: a function expected, got a string",
+    assert.equal("flow: stage b: step: a function expected, got a string; pass the function itself: f, not f()",
       of_graph { a = { from = {} }, b = { step = "x" }, "a > b" })
     assert.equal("flow: stage a: from: a channel, a list or an iterator expected, got a number",
       of_graph { a = { from = 1 }, b = id, "a > b" })
@@ -101,7 +128,7 @@ describe("flow: bad input", function()
       { "buffer", -1, "buffer: an integer of at least 0 expected, got -1" },
       { "ordered", 1, "ordered: true or false expected, got 1" },
       { "input", "x", 'input: true or false expected, got "x"' },
-      { "init", 1, "init: a function expected, got a number" },
+      { "init", 1, "init: a function expected, got a number; pass the function itself: f, not f()" },
       { "outs", "odd", "outs: a list of names expected, got a string" },
       { "outs", { "error" }, 'outs: "error" cannot be the name of an output' },
       { "tries", 0, "tries: an integer of at least 1 expected, got 0" },
@@ -131,8 +158,9 @@ describe("flow: bad input", function()
       assert.equal("workers: n: an integer of at least 1 expected, got 0", message(function() f:workers("b", 0) end))
       assert.equal("workers: stage a has one worker", message(function() f:workers("a", 2) end))
       assert.equal("replace: stage a has no function", message(function() f:replace("a", id) end))
-      assert.equal("replace: stage: a function expected, got nothing", message(function() f:replace("b") end))
-      assert.equal("replace: migrate: a function expected, got a number",
+      assert.equal("replace: stage: a function expected, got nothing; pass the function itself: f, not f()",
+        message(function() f:replace("b") end))
+      assert.equal("replace: migrate: a function expected, got a number; pass the function itself: f, not f()",
         message(function() f:replace("b", id, 1) end))
       assert.equal("inject: nil cannot be a value", message(function() f:inject("b", nil) end))
       assert.equal('inject: s is a source with a function; inject behind it: "s.out"',

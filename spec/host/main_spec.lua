@@ -3,6 +3,9 @@ local process = require "spec.support.process"
 
 local runnel = process.runnel
 
+-- What follows the line that says which option is wrong.
+local REST <const> = "\n%(%S+ %-%-help lists the options%)\n"
+
 describe("runnel, the executable", function()
   local dir
   setup(function() dir = process.directory() end)
@@ -109,29 +112,38 @@ describe("runnel, the executable", function()
   describe("reports errors as lua5.4 does:", function()
     for _, case in ipairs {
       { "a script that does not exist", "nope.lua", "cannot open nope.lua: No such file or directory\n$" },
+      { "a script whose name is like a command", "biuld x.lua",
+        "cannot open biuld: No such file or directory; did you mean 'runnel build'%?\n$" },
+      { "an option that is like another one", "--montior x.lua",
+        "unrecognized option '%-%-montior'; did you mean '%-%-monitor'%?\n%(%S+ %-%-help lists the options%)\n$" },
+      { "a misspelt module", "-e 'require \"runnel.htpp\"'", "did you mean runnel.http%?\nstack traceback:" },
+      { "a module that is misspelt in its first word", "-e 'require \"runel.sqlite\"'",
+        "did you mean runnel.sqlite%?\nstack traceback:" },
       { "a directory", "/", _VERSION == "Lua 5.4" and "cannot read /: Is a directory\n$" or "cannot read /\n$" },
-      { "an option that there is not", "-x", "unrecognized option '%-x'\nusage: " },
-      { "another", "--simulate", "unrecognized option '%-%-simulate'\nusage: " },
-      { "letters too many", "-vi", "unrecognized option '%-vi'\nusage: " },
-      { "an option without its argument", "-e", "'%-e' needs argument\nusage: " },
-      { "a seed that is none", "--seed x", "'%-%-seed' needs an integer\nusage: " },
-      { "a seed that is missing", "--seed", "'%-%-seed' needs an integer\nusage: " },
-      { "a seed with more behind it", "--seed=3x", "'%-%-seed' needs an integer\nusage: " },
-      { "a seed that is empty", "--seed=", "'%-%-seed' needs an integer\nusage: " },
-      { "a trace without a file", "--trace script.lua", "'%-%-trace' needs the path of a file, as in [^\n]*\nusage: " },
-      { "a trace to a file without a name", "--trace=", "'%-%-trace' needs the path of a file, as in [^\n]*\nusage: " },
+      { "an option that there is not", "-x", "unrecognized option '%-x'" .. REST },
+      { "another", "--simulate", "unrecognized option '%-%-simulate'" .. REST },
+      { "letters too many", "-vi", "unrecognized option '%-vi'" .. REST },
+      { "an option without its argument", "-e", "'%-e' needs argument" .. REST },
+      { "a seed that is none", "--seed x", "'%-%-seed' needs an integer" .. REST },
+      { "a seed that is missing", "--seed", "'%-%-seed' needs an integer" .. REST },
+      { "a seed with more behind it", "--seed=3x", "'%-%-seed' needs an integer" .. REST },
+      { "a seed that is empty", "--seed=", "'%-%-seed' needs an integer" .. REST },
+      { "a trace without a file", "--trace script.lua", "'%-%-trace' needs the path of a file, as in [^\n]*" .. REST },
+      { "a trace to a file without a name", "--trace=", "'%-%-trace' needs the path of a file, as in [^\n]*" .. REST },
       { "a trace that would replace a script", "--trace=script.lua",
-        "'%-%-trace' does not write over a Lua file: [^\n]*\nusage: " },
-      { "a number of records that is missing", "--trace-records", "'%-%-trace%-records' needs an integer\nusage: " },
-      { "a number of records that is none", "--trace-records=x", "'%-%-trace%-records' needs an integer\nusage: " },
+        "'%-%-trace' does not write over a Lua file: [^\n]*" .. REST },
+      { "a number of records that is missing", "--trace-records", "'%-%-trace%-records' needs an integer" .. REST },
+      { "a number of records that is none", "--trace-records=x", "'%-%-trace%-records' needs an integer" .. REST },
       { "a number of records with more behind it", "--trace-records=5k",
-        "'%-%-trace%-records' needs an integer\nusage: " },
-      { "a mode of errors that is missing", "--errors", "'%-%-errors' needs one of error and warn\nusage: " },
-      { "a mode that is missing", "--deadlock", "'%-%-deadlock' needs one of error, warn and ignore\nusage: " },
-      { "a port that is empty", "--monitor=", "'%-%-monitor' needs a port from 0 to 65535, as in [^\n]*\nusage: " },
-      { "a port with more behind it", "--monitor=80x", "'%-%-monitor' needs a port from 0 to 65535, [^\n]*\nusage: " },
-      { "a port below 0", "--monitor=-1", "'%-%-monitor' needs a port from 0 to 65535, as in [^\n]*\nusage: " },
-      { "a port above 65535", "--monitor=65536", "'%-%-monitor' needs a port from 0 to 65535, [^\n]*\nusage: " },
+        "'%-%-trace%-records' needs an integer" .. REST },
+      { "a mode of errors that is missing", "--errors", "'%-%-errors' needs one of error and warn" .. REST },
+      { "a mode that is missing", "--deadlock", "'%-%-deadlock' needs one of error, warn and ignore" .. REST },
+      { "a port that is empty", "--monitor=", "'%-%-monitor' needs a port from 0 to 65535, as in [^\n]*" .. REST },
+      { "a port with more behind it", "--monitor=80x", "'%-%-monitor' needs a port from 0 to 65535, [^\n]*" .. REST },
+      { "a port below 0", "--monitor=-1", "'%-%-monitor' needs a port from 0 to 65535, as in [^\n]*" .. REST },
+      { "a port above 65535", "--monitor=65536", "'%-%-monitor' needs a port from 0 to 65535, [^\n]*" .. REST },
+      { "a port that is a word of its own", "--monitor 8080 x.lua",
+        "'%-%-monitor' takes its port after a '=', as in %-%-monitor=8080" .. REST },
       { "no arguments for a script", "-e 'arg = nil' - </dev/null", "'arg' is not a table\n" },
       { "a __tostring that gives no string", [[-e 'error(setmetatable({}, { __tostring = function() return 1 end }))']],
         "%(error object is a table value%)\nstack traceback:" },
@@ -140,8 +152,8 @@ describe("runnel, the executable", function()
       { "an error that is a table in a simulation", "--sim -e 'error { code = 7 }'", "{ code = 7 }\nstack traceback:" },
       { "an error in a simulation", [[--sim --seed 3 --no-drain -e 'error "oops"']], "%(command line%):1: oops\n" },
       { "a library that raises", "-l g=nope.lua", "module 'nope.lua' not found:" },
-      { "a mode of errors that is none", "--errors=ignore", "'%-%-errors' needs one of error and warn\nusage: " },
-      { "a mode that is none", "--deadlock=maybe", "'%-%-deadlock' needs one of error, warn and ignore\nusage: " },
+      { "a mode of errors that is none", "--errors=ignore", "'%-%-errors' needs one of error and warn" .. REST },
+      { "a mode that is none", "--deadlock=maybe", "'%-%-deadlock' needs one of error, warn and ignore" .. REST },
       { "a module that does not exist", "-l nope", "module 'nope' not found:" },
       { "a C module beside the executable that is none", ([[-v >/dev/null && mkdir bin runnel && cp %s bin &&
         echo none >runnel/odd.so && LUA_CPATH='/none/?.so' bin/runnel -e 'require "runnel.odd"']]):format(runnel),
@@ -159,7 +171,7 @@ describe("runnel, the executable", function()
         local result = run(case[2])
         assert.matches("^[^\n]*runnel: " .. case[3], result.err)
         assert.equal("", result.out)
-        assert.equal(case[3]:find "usage: $" and 2 or 1, result.status)
+        assert.equal(case[3]:find("%-%-help lists", 1, true) and 2 or 1, result.status)
       end)
     end
 

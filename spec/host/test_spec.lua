@@ -111,4 +111,15 @@ describe("runnel test", function()
     ]]
     assert.is_nil(counts) -- it has come to the last test, which ends the program
   end)
+
+  it("asks for files if it gets none and there is no folder spec", function()
+    local result = process.run(dir.path, runnel .. " test")
+    assert.equal(2, result.status)
+    assert.equal("", result.out)
+    assert.matches("^runnel test: which files%? Name them, as in: runnel test spec/main_spec.lua\n%([^\n]*%)\n$",
+      result.err)
+    dir:write("x_spec.lua", 'it("one", function() end)')
+    result = process.run(dir.path, "mkdir spec; mv x_spec.lua spec; " .. runnel .. " test --output=plainTerminal")
+    assert.matches("1 success", result.out)
+  end)
 end)

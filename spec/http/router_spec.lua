@@ -128,6 +128,9 @@ describe("http.router", function()
       ["/*a b"] = "a key as in", ["/:a-b"] = "a name expected after \":\", got \"a%-b\"",
       ["/*"] = "a name expected after \"%*\", got \"\"", ["/:a/*a"] = "two parts have the name a",
       ["/*a/b"] = "nothing can follow %*a", [1] = "a key as in",
+      ["GET /users/{id}"] = "\"{id}\" is text, not a part with a name: write :id",
+      ["/users/{id}.html"] = "\"{id}.html\" is text, not a part with a name: write :id",
+      ["/<int:number>/x"] = "\"<int:number>\" is text, not a part with a name: write :number",
     } do
       raises("router: .*: " .. message, function() local _ = http.router { [pattern] = f } end)
     end
@@ -136,6 +139,9 @@ describe("http.router", function()
     end)
     raises("a route for the same requests", function() local _ = http.router { ["/a/*x"] = f, ["/a/*y"] = f } end)
     raises("router: GET /: a function expected, got a number", function() local _ = http.router { ["GET /"] = 1 } end)
+    local not_defined = nil
+    raises("router: the table has no routes; a key with the value nil is none: write the functions above the table",
+      function() local _ = http.router { ["GET /"] = not_defined } end)
     raises("router: a table expected", function() local _ = http.router() end)
   end)
 end)

@@ -486,6 +486,23 @@ describe("http.serve", function()
       assert.is_true(sent < 10 << 20, sent)
     end)
 
+    it("get 431 and 414 beyond max_header, 16384 by default; a response with longer headers is a 500", function()
+      for max, opts in pairs { [1000] = { max_header = 1000 }, [16384] = false } do
+        local server <close> = serve(function(req)
+          if req.path == "/long" then return 200, { ["X-Long"] = ("x"):rep(max) } end
+          return 200, nil, "hello"
+        end, opts or nil)
+        assert.equal(200, (ask(server, "GET /", ("X: %s\r\n\r\n"):format(("x"):rep(max // 2)))))
+        assert.equal(200, (ask(server, "GET /" .. ("x"):rep(max // 2), "\r\n")))
+        assert.equal(431, (ask(server, "GET /", ("X: %s\r\n\r\n"):format(("x"):rep(max)))))
+        assert.equal(414, (ask(server, "GET /" .. ("x"):rep(max), "\r\n")))
+        local status
+        local errors = reported(function() status = ask(server, "GET /long", "\r\n") end)
+        assert.equal(500, status)
+        assert.match("max_header", errors[1])
+      end
+    end)
+
     it("get 501 for CONNECT and a transfer coding below chunked, 400 for one that hides the end of the body", function()
       local server <close> = serve(hello)
       assert.equal(501, (ask(server, "CONNECT example.org:443", "\r\n"))) -- it is no proxy
@@ -740,7 +757,8 @@ describe("http.serve", function()
           %s
           print "done"
         ']]):format(last))
-        assert.same({ "done\n", "", 0 }, { out, errors, status })
+        assert.same({ "done\n", 0 }, { out, status })
+        assert.matches("^runnel: the program has ended, and its server http://%S+ is open: [^\n]+\n$", errors)
       end
     end)
   end)

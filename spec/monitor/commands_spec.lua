@@ -282,6 +282,25 @@ describe("runnel.monitor", function()
     p:finish()
   end)
 
+  it("has the queues of the program's server, and those of its store", function()
+    if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
+    local nats, missing = nats_server.library()
+    if not nats then return pending(missing) end
+    local server <close> = nats_server.start()
+    local p = start(([[
+      local conn = assert(require("runnel.nats").connect "%s")
+      conn:serve("resize", 2, function() end, { drain_on_term = false })
+      local store = require("runnel.store").open ":memory:"
+      assert(store:stream "words")
+      store:stage(2, "words", function() end, nil, { name = "spell" })
+      local m = listen(0)
+      while not told() do rn.sleep(20) end
+      rn.exit(0)]]):format(server.url))
+    local text = table_of_queues(p)
+    assert.matches("^NATS at nats://[^\n]+\nqueue .*\nresize .*\n\nthe store :memory:\nqueue .*\nwords/spell ", text)
+    p:finish()
+  end)
+
   it("has no queues without a connection", function()
     local p = start "local m = listen(0) while not told() do rn.sleep(20) end"
     local stream = p:open_stream "no connection"

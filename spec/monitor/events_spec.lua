@@ -278,12 +278,35 @@ describe("runnel.monitor", function()
     assert.equal(3100, list[#list].more_chans)
   end)
 
+  it("tells with a picture the longest turn before it, what ran then, and the leaks so far", function()
+    local p = start [[
+      local m = listen(0)
+      rn.metrics()
+      rn.go(function()
+        rn.rename "hog"
+        while true do
+          local t = os.clock()
+          repeat until os.clock() - t > 0.4
+          rn.sleep(1)
+        end
+      end)
+      for _ = 1, 3 do rn.go(function() rn.chan():take() end) end
+      rn.sleep(1)
+      for _ = 1, 8 do collectgarbage() rn.sleep(1) end
+      rn.sleep(600000)]]
+    local list = monitored.messages(p:events_until '"leaks":3,.*"ran":"hog"')
+    local last = list[#list]
+    assert.is_true(last.turn >= 100, last.turn)
+    assert.same({ 3, "hog" }, { last.leaks, last.ran })
+  end)
+
   it("says that the program has ended, and what is known of why", function()
     for text, why in pairs {
       [""] = "",
       ["m:close()"] = "the program has closed its monitor",
       ["do local m <close> = m end"] = "the program has closed its monitor",
-      ["pcall(function() local _ <close> = m error('no job', 0) end)"] = "an error has closed the program's monitor: no job",
+      ["pcall(function() local _ <close> = m error('no job', 0) end)"] =
+        "an error has closed the program's monitor: no job",
     } do
       local p = start("local m = listen(0) while not told() do rn.sleep(20) end " .. text)
       local stream = p:open_stream "never there"

@@ -100,6 +100,47 @@ describe("runnel.monitor shows what is true", function()
     end)
   end
 
+  -- The names of go blocks and of channels in the rows, each with how many it stands for.
+  local function names_of(rows, texts)
+    local gos, chans = {}, {}
+    for _, row in pairs(rows[2]) do gos[texts[row[3]]] = (gos[texts[row[3]]] or 0) + row[10] end
+    for _, row in pairs(rows[0]) do chans[texts[row[3]]] = (chans[texts[row[3]]] or 0) + row[7] end
+    return gos, chans
+  end
+
+  it("fold names that differ in digits, but not those of flows and of files", function()
+    local p = start [[
+      local m = listen(0)
+      local parked = 0
+      local function waiter(name, ch)
+        rn.go(function()
+          rn.rename(name)
+          parked = parked + 1
+          ch:take()
+        end)
+      end
+      local chans = {}
+      for i = 1, 600 do chans[i] = rn.chan():name("job " .. i) end
+      for i = 1, 200 do
+        for _, stage in ipairs { "a", "b", "c" } do chans[#chans + 1] = rn.chan():name(("f%d.%s"):format(i, stage)) end
+      end
+      for i = 1, 300 do waiter("worker " .. i, chans[i]) end
+      for i = 601, 720 do waiter(chans[i]:stats().name .. " at flows30.lua:5", chans[i]) end
+      waiter("pipe at job2.lua:12 -> chan: out 3", chans[1])
+      waiter("pipe at job2.lua:12 -> chan: out 4", chans[2])
+      waiter("job3.lua:7", chans[3])
+      waiter("host 10.0.0.1:8080 9", chans[4])
+      rn.sleep(600000)]]
+    local list = monitored.messages(p:events_until '"gos":424,.*"d":\\[.*\\]}$')
+    local gos, chans = names_of(monitored.rows_of(list))
+    assert.equal(300, gos["worker #"])
+    assert.same({ 1, 1, 2, 1, 1 }, { gos["f1.a at flows30.lua:5"], gos["f40.c at flows30.lua:5"],
+      gos["pipe at job2.lua:12 -> chan: out #"], gos["job3.lua:7"], gos["host 10.0.0.1:8080 #"] })
+    assert.equal(600, chans["job #"])
+    assert.same({ 1, 1 }, { chans["f1.a"], chans["f40.c"] })
+    assert.equal(160, chans["f#.a"]) -- nobody is known to be their stage
+  end)
+
   it("in parts, if the texts are long, and takes no new picture before the page has the last", function()
     local p = start([[
       local m = listen(0)

@@ -22,14 +22,6 @@ describe("code about NATS", function()
   end)
   after_each(function() server:close() end)
 
-  -- The block of indented code that has a text.
-  local function block_with(path, text)
-    for block in ("\n" .. pages.read(path)):gmatch "\n(    [^\n]*[^`]-)\n%f[^\n ]" do
-      if block:find(text, 1, true) then return (block:gsub("%f[^\n\0]    ", "")) end
-    end
-    error(path .. " has no code with " .. text)
-  end
-
   -- Starts code as a program, with the server's address in place of its own.
   local function start(name, code)
     local path = server.set:write(name, (code:gsub("nats://[%w.]+:%d+", server.url)))
@@ -45,7 +37,7 @@ describe("code about NATS", function()
 
   for page, text in pairs { ["docs/manual/nats.md"] = "conn:subscribe", ["docs/manual/streams.md"] = "conn:stage" } do
     it("prints what it says: " .. page, function()
-      local code = block_with(page, text)
+      local code = pages.block(page, text)
       local program = start("program.lua", code)
       assert.equal(0, program:wait(), program:output())
       assert.not_equal("", expected(code))
@@ -61,8 +53,8 @@ describe("code about NATS", function()
   end
 
   it("runs a worker, and the same pipeline in three places: docs/manual/remote.md", function()
-    local worker = start("worker.lua", block_with("docs/manual/remote.md", "worker:wait()"))
-    local lines = block_with("docs/manual/remote.md", "rn.threads(2")
+    local worker = start("worker.lua", pages.block("docs/manual/remote.md", "worker:wait()"))
+    local lines = pages.block("docs/manual/remote.md", "rn.threads(2")
     local count = 0
     for line in lines:gmatch "[^\n]+" do
       count = count + 1
@@ -80,7 +72,7 @@ describe("code about NATS", function()
   end)
 
   it("runs a worker and a pipeline: README.md", function()
-    local code = block_with("README.md", 'conn:remote "resize"')
+    local code = pages.block("README.md", 'conn:remote "resize"')
     local body, replaced = code:gsub("do %.%.%. end", 'do io.write(image, " ") end')
     assert.equal(1, replaced)
     assert_resizes('local rn, images = require "runnel", { 1, 2, 3, 4, 5 }\n' .. body .. "\nos.exit(true, true)")

@@ -109,6 +109,16 @@ describe("go blocks and channels are shown", function()
     assert.matches("worker …  × 38", table.concat(lines, "\n"))
     for _ = 1, 40 do jobs:take() end
 
+    rn.scope(function(s)
+      s:go(rn.sleep, 10)
+      s:go(function() rn.sleep(20) end)
+      rn.go(function() rn.sleep(20) end)
+      rn.yield()
+      local shown = table.concat(views.go_blocks(200), "\n")
+      local _, count = shown:gsub("in the scope of %S+text_spec.lua:%d+ +sleeping", "")
+      assert.equal(2, count, shown)
+    end)
+
     local go_on = rn.shared_chan():name "go on"
     local thread = rn.thread(function(ch) ch:take() end, go_on)
     local deadline = rn.now() + 5000
@@ -149,6 +159,21 @@ describe("the documentation", function()
     assert.same({ "xf.partition_all(n)" }, calls "rn.xf.partition_all")
     assert.same({ "m:toggle { [ch] = { mute =, pause =, solo = } }" }, calls "toggle")
     assert.same({}, calls "nonsense")
+  end)
+
+  it("shows the options of a function below its text, each with type and default", function()
+    local file <close> = assert(io.popen((os.getenv "LUA" or "lua5.4")
+      .. " scripts/docs/manual_tables.lua docs/manual/pipelines.md"))
+    local entries = {}
+    for _, one in ipairs(assert(load(file:read "a"))().rows) do
+      local name = one.calls[1] and one.calls[1]:match "^rn[%w_.]+"
+      if name then entries[name] = one end
+    end
+    local text = doc.text(entries["rn.pmap"], 80):gsub("\n      ", " ")
+    assert.matches("^rn.pmap%(n, f, from, %[opts%]%)\n    A channel of the results", text)
+    assert.matches("\n  timeout [^\n]* %(type: number %(ms%); default: none%)", text)
+    assert.matches("\n  window [^\n]* default: 16 %* n%)", text)
+    assert.not_matches("\n  window ", doc.text(entries["rn.pmap_unordered"], 80))
   end)
 
   it("has every function of Lua's own libraries", function()

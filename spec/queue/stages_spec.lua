@@ -30,6 +30,23 @@ for _, at in ipairs(places) do
       out:close()
     end))
 
+    it("gets messages with its subject, and stores results with the subject to_subject", within(function(place)
+      local owner = place.owner
+      assert(owner:stream("words", { subjects = "words.>" }))
+      assert(owner:stream("letters", { subjects = { "letters.old", "letters.new" } }))
+      local words = assert(owner:sink("words", { subject = "words.a" }))
+      assert(words:put "ab")
+      assert(words:put("cd", { subject = "words.b" }))
+      local out = assert(owner:source("letters", { subject = "letters.new" }))
+      local stage = assert(owner:stage(1, "words", string.upper, "letters",
+        { subject = "words.b", to_subject = "letters.new" }))
+      local m = out:take()
+      assert.same({ "CD", "letters.new" }, { m.value, m.subject })
+      wait_for(function() return stage:stats().done == 1 end)
+      stage:stop()
+      out:close()
+    end))
+
     it("never calls its function more than n times at once, and shares messages with other processes", within(
       function(place)
         stored(place.owner, "out")
@@ -288,7 +305,8 @@ for _, at in ipairs(places) do
       local out = assert(place.owner:source "out")
       local program = place.started [[
         local signal = rn.chan()
-        require("runnel.internal.sigterm").add(function() signal:close() end)
+        local term = require "runnel.internal.sigterm"
+        term.add(signal, "signal", { order = term.SERVERS, name = "", drain = signal.close })
         local stage = assert(owner:stage(1, "words", function(v)
           print "called"
           io.stdout:flush()

@@ -30,6 +30,22 @@ for _, at in ipairs(places) do
       assert.matches('^there is no stream "orders" %(%l+:stream makes one%)', select(2, made:state()))
     end))
 
+    it("has the defaults of the manual: storage, replicas, retention, discard, duplicates", within(function(place)
+      local owner = place.owner
+      assert(owner:stream "orders")
+      local defaults = { storage = "file", replicas = 1, retention = "limits", discard = "old", duplicates = 120000 }
+      assert(owner:stream("orders", defaults))
+      local stream = assert(owner:stream("orders", { subjects = "orders" }))
+      for name, value in pairs { retention = "workqueue", discard = "new", max_age = 60000, duplicates = 1000 } do
+        assert.is_nil((owner:stream("orders", { [name] = value })), name)
+      end
+      local sink, source = assert(owner:sink "orders"), assert(owner:source("orders", { name = "shop" }))
+      assert(sink:put "a")
+      assert.is_true(source:take():ack())
+      source:close()
+      assert.equal(1, stream:state().messages)
+    end))
+
     it("has a value when put returns, and a value with one id once", within(function(place)
       local sink, stream = stored(place.owner, "orders")
       assert.same({ true, 1, false }, { sink:put("a", { id = "one" }) })
@@ -380,6 +396,23 @@ for _, at in ipairs(places) do
       assert.same({ "b.x", 5, 5, false }, next_of(present))
       for _, ch in ipairs { present, updates } do assert.same({ "a.x", nil, 6, true }, next_of(ch)) end
       for _, ch in ipairs { present, all, updates } do ch:close() end
+    end))
+
+    it("has one value of a key, in a file, on one server, if no option says otherwise", within(function(place)
+      local owner = place.owner
+      local bucket = assert(owner:kv "settings")
+      assert(owner:kv("settings", { history = 1, storage = "file", replicas = 1 }))
+      assert.matches("is 1, not 2", select(2, owner:kv("settings", { history = 2 })))
+      assert(bucket:put("a", ("x"):rep(100000)))
+    end))
+
+    it("refuses values that are larger than max_value", within(function(place)
+      local bucket = assert(place.owner:kv("small", { max_value = 1000 }))
+      assert(bucket:put("a", ("x"):rep(500)))
+      local revision, err = bucket:put("a", ("x"):rep(2000))
+      assert.is_nil(revision)
+      assert.equal("message size exceeds maximum allowed", err)
+      assert.equal(("x"):rep(500), (bucket:get "a"))
     end))
 
     it("forgets values that are older than ttl", within(function(place)

@@ -133,6 +133,8 @@ describe("frontier", function()
     raises("^frontier: n: an integer", function() rn.frontier(0, print, {}) end)
     raises("^frontier: f: a function", function() rn.frontier(1, "f", {}) end)
     raises("^frontier: values: a table expected, got nothing", function() rn.frontier(1, print) end)
+    raises("^frontier: values: element 2 is nil, although the list goes on$",
+      function() rn.frontier(1, print, { 1, nil, 3 }) end)
     raises("^frontier: .*window", function() rn.frontier(1, print, {}, { window = 3 }) end)
   end)
 end)

@@ -278,6 +278,6 @@ describe("rn.graph", function()
 
   it("refuses what is neither true nor false", function()
     local _, err = pcall(function() rn.graph "dot" end)
-    assert.matches("graph_spec.lua:%d+: graph: true, false or nothing expected, got string", err)
+    assert.matches("graph_spec.lua:%d+: graph: true, false or nothing expected, got a string", err)
   end)
 end)

@@ -300,7 +300,7 @@ describe("rn.metrics", function()
   it("raises if it is called wrongly", function()
     local ok, err = pcall(function() rn.metrics "x" end)
     assert.is_false(ok)
-    assert.matches("metrics_spec.lua:%d+: metrics: true, false or nothing expected, got string", err)
+    assert.matches("metrics_spec.lua:%d+: metrics: true, false or nothing expected, got a string", err)
   end)
 
   describe("as text", function()

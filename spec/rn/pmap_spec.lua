@@ -164,8 +164,8 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       end
     end))
 
-    it("takes the values of a list, to its first nil, and of an iterator, which may park", stage.sim(function()
-      assert.same({ "a", "b" }, in_order(drain(pmap(2, function(v) return v end, { "a", "b", nil, "c" }))))
+    it("takes the values of a list, and of an iterator, which may park", stage.sim(function()
+      assert.same({ "a", "b" }, in_order(drain(pmap(2, function(v) return v end, { "a", "b" }))))
       local ch, inside = rn.to_chan(range(5)), false
       local function iterator()
         assert.is_false(inside) -- it is not called again before it has returned
@@ -848,6 +848,8 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       check("from: a channel, a list or an iterator function expected, got a string", 1, f, "abc")
       check("from: a channel, a list or an iterator function expected, got a table with keys but no values 1, 2, ...",
         1, f, { a = 1 })
+      check("from: a channel, a list or an iterator function expected, got a list with a hole: element 2 is nil, "
+        .. "although the list goes on; use false, or leave it out", 1, f, { 1, nil, 3 })
       assert.same({}, drain(pmap(1, f, table.pack())))
       check("a table of options expected, got a number", 1, f, {}, 7)
       check('unknown option "windows"; known: buffer, ex_handler, retry, timeout, tries'

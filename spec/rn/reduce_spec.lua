@@ -232,10 +232,25 @@ describe("onto_chan", function()
     assert.is_true(done:closed())
   end))
 
-  it("stops at the first nil", stage.sim(function()
-    local ch = rn.chan(10)
-    rn.onto_chan(ch, { 1, 2, nil, 4 }):take()
-    assert.same({ 1, 2 }, stage.drain(ch))
+  it("refuses a list with a hole, at the caller's line", stage.sim(function()
+    for _, list in ipairs { { 1, 2, nil, 4 }, { [1] = 1, [2] = 2, [4] = 4 }, table.pack(1, 2, nil, 4) } do
+      for name, put in pairs {
+        onto_chan = function() local _ = rn.onto_chan(rn.chan(10), list) end,
+        to_chan = function() local _ = rn.to_chan(list) end,
+      } do
+        local ok, err = pcall(put)
+        assert.is_false(ok)
+        assert.matches("reduce_spec.lua:%d+: " .. name .. ": a list or an iterator function expected, got a list with "
+          .. "a hole: element 3 is nil, although the list goes on; use false, or leave it out$", err)
+      end
+    end
+  end))
+
+  it("puts a list that was filled in any order, or has named fields", stage.sim(function()
+    local list = { name = "list" }
+    for i = 20, 1, -1 do list[i] = i end
+    assert.equal(20, #stage.drain(rn.to_chan(list)))
+    assert.same({ 1, false }, stage.drain(rn.to_chan(table.pack(1, false))))
   end))
 
   it("puts what an iterator gives", stage.sim(function()

@@ -204,7 +204,7 @@ describe("retry", function()
   end))
 
   it("refuses what is wrong at the caller's line", function()
-    raises("^retry: f: a function expected, got nothing$", function() rn.retry() end)
+    raises("^retry: f: a function expected, got nothing; call it as rn%.retry%(f, {", function() rn.retry() end)
     raises("^retry: f: a function expected, got a table; call it as rn%.retry", function() rn.retry({ tries = 2 }) end)
     raises("^retry: a table of options expected, got a number$", function() rn.retry(print, 3) end)
     raises('^retry: unknown option "try"; known: retry, timeout, tries$', function() rn.retry(print, { try = 3 }) end)

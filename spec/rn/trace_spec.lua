@@ -234,7 +234,7 @@ describe("rn.trace", function()
     assert.matches("trace_spec.lua:%d+: trace: records: an integer from 256 to 16777216 expected, got 10", err)
     assert.error_matches(function() rn.trace(path, { record = 1000 }) end,
       'trace: unknown option "record"; known: records')
-    assert.error_matches(function() rn.trace(7) end, "trace: the path of a file, or false, expected, got number")
+    assert.error_matches(function() rn.trace(7) end, "trace: the path of a file, or false, expected, got a number")
     assert.error_matches(function() rn.trace(path, 7) end, "trace: a table of options expected, got number")
     rn.trace(path)
     assert.error_matches(function() rn.trace(path) end, "is being recorded; end it first with rn.trace%(false%)")

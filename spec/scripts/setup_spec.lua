@@ -12,16 +12,18 @@ describe("scripts/setup", function()
       chmod +x apt-get apt-cache
       mkdir scripts
       cp "$OLDPWD/scripts/setup" scripts
-      for command in awk cat cc chmod env grep id lua5.4 mkdir mktemp rm sh sleep; do
+      for command in awk cat cc chmod env grep lua5.4 mkdir mktemp rm sed sh sleep sort tr; do
         ln -s "$(command -v $command)" .
       done
       printf '#!/bin/sh\nexec "$@"\n' >sudo
-      chmod +x sudo
+      printf '#!/bin/sh\necho 0\n' >id
+      chmod +x sudo id
       here=$PWD
       ]] .. (before or "") .. "\n" .. [[
-      PATH=$here CC=cc LUA=lua5.4 sh scripts/setup ]] .. set .. [[
+      PATH=$here CC=cc LUA=lua5.4 sh scripts/setup ]] .. set .. [[ 2>errors
 
       status=$?
+      cat errors >&2
       ls build/without 2>/dev/null
       exit $status]])
     return result
@@ -56,10 +58,48 @@ describe("scripts/setup", function()
       1, true)
   end)
 
+  it("tells meanwhile how far it is", function()
+    -- An apt-get that goes on when what it has said is told.
+    local install = [[
+      say() { echo "$1"; i=0; until grep -qF "$2" errors || [ $i = 2000 ]; do sleep 0.01; i=$((i + 1)); done; }
+      case " $* " in
+      *" update "*) say "Hit:1 http://deb.debian.org bookworm" "setup: Hit:1 http" ;;
+      *)
+        echo "0 upgraded, 2 newly installed, 0 to remove and 7 not upgraded."
+        echo "Need to get 12.3 MB/15.0 MB of archives."
+        say "Get:1 http://deb.debian.org spin" "setup: 1 of 2 packages are fetched (12.3 MB in all)"
+        say "Unpacking spin (1.0) ..." "setup: 1 of 2 packages are unpacked"
+        echo "Setting up libspin (1.0) ..."
+        say "Setting up spin (1.0) ..." "setup: 2 of 2 packages are installed"
+        : >spin; chmod +x spin ;;
+      esac]]
+    local result = setup("spin", install, "", "export SETUP_TELLS=0.01")
+    assert.same({ 0, "" }, { result.status, result.out })
+    assert.matches("^setup: installing spin\nsetup: Hit:1 .*\n.*setup: 1 of 2 packages are fetched .*1 of 2 packages are unpacked\n"
+      .. ".*setup: 2 of 2 packages are installed\n$", result.err)
+  end)
+
   it("skips an optional thing that the system has no package of", function()
     local result = setup("fresh", apt_get "", "exit 100")
     assert.same({ 0, "debootstrap\n" }, { result.status, result.out })
     assert.matches("this system has no package of debootstrap", result.err, 1, true)
+  end)
+
+  it("lists the sets if there is none of that name", function()
+    for _, set in ipairs { "nosuch", "" } do
+      local result = setup(set, "", "")
+      assert.equal(2, result.status)
+      assert.matches("usage: scripts/setup SET, as in scripts/setup test%. The sets: run demo .* queues", result.err)
+      assert.equal(set ~= "", result.err:find("there is no set nosuch", 1, true) ~= nil)
+    end
+  end)
+
+  it("prints the names of the packages if it may not install them", function()
+    local nobody = [[rm sudo; printf '#!/bin/sh\necho 1000\n' >id; chmod +x id]]
+    local result = setup("spin", "exit 100", "", nobody)
+    assert.equal(1, result.status)
+    assert.matches("only root can install, and there is no sudo%. Please install:\n  %- spin\n"
+      .. "As root: apt%-get install spin \n", result.err)
   end)
 
   -- What a minimal system lacks for `make deb`, in a repository or an unpacked archive.

@@ -74,7 +74,11 @@ describe("the end of a program", function()
     ]] },
     { "a second SIGTERM ends it, since it is draining", [[
       local drains = rn.chan()
-      require("runnel.internal.sigterm").add(function() drains:put(true) rn.sleep(60000) end)
+      local term = require "runnel.internal.sigterm"
+      term.add(drains, "drain", { order = term.SERVERS, name = "", drain = function()
+        drains:put(true)
+        rn.sleep(60000)
+      end })
       luv.kill(luv.os_getpid(), "sigterm")
       drains:take()
       get "sigterm"

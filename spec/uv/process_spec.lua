@@ -620,4 +620,14 @@ describe("uv.spawn", function()
       assert.matches("spawn: .*" .. case[2], err)
     end
   end)
+
+  it("refuses options in a second table", function()
+    for _, name in ipairs { "spawn", "run" } do
+      local here = stage.here(1)
+      local ok, err = pcall(function() return uv[name]({ "sort" }, { cwd = "/" }), "no tail call" end)
+      assert.is_false(ok)
+      assert.equal(here .. ": " .. name .. ": the options go into the table of the command, as in uv." .. name
+        .. ' { "sort", cwd = "/tmp" }; got a second table', err)
+    end
+  end)
 end)

@@ -97,7 +97,7 @@ describe("uv.run", function()
       local result, err
       result, err, partial = shell("echo begun; exec sleep 100", { timeout = timeout })
       assert.is_nil(result)
-      assert.equal(("sh: it has not ended within %d ms"):format(timeout), err)
+      assert.equal(("sh: it has not ended within %d ms"):format(timeout), tostring(err))
     end
     assert.same({ stdout = "begun\n", stderr = "", code = 143, signal = 15 }, partial)
     assert.is_true(rn.now() - before < 60000)
@@ -127,7 +127,7 @@ describe("uv.run", function()
       timeout = 4 * timeout
       local _, err = shell(("sh -c 'echo $$ >%s; sleep 100; true'; true"):format(path),
         { timeout = timeout, detached = true })
-      assert.equal(("sh: it has not ended within %d ms"):format(timeout), err)
+      assert.equal(("sh: it has not ended within %d ms"):format(timeout), tostring(err))
     end
     assert.is_true(patience.wait_until(function() return not is_running(path) end))
   end)
@@ -142,7 +142,7 @@ describe("uv.run", function()
       end
       assert.is_nil(result)
       assert.equal(("sh: it has ended, but its output has not within %d ms: a process that it has started has it open")
-        :format(timeout), err)
+        :format(timeout), tostring(err))
       assert.same({ stdout = "said\n", stderr = "", code = 0 }, partial)
       local pids = uv_stage.contents(path)
       local file <close> = assert(io.open(path, "w"))

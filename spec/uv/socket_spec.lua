@@ -374,7 +374,7 @@ describe("runnel.uv", function()
         end
         conns[i] = conn
       end
-      assert.equal(("127.0.0.1:%d: ETIMEDOUT: connection timed out"):format(port), timed_out)
+      assert.equal(("127.0.0.1:%d: ETIMEDOUT: connection timed out"):format(port), tostring(timed_out))
       for _, conn in ipairs(conns) do conn:close() end
       listener:close()
     end)

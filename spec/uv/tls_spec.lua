@@ -297,7 +297,7 @@ describe("runnel.uv with TLS", function()
       local conn, err = connect(port, { timeout = 200 })
       assert.is_true(rn.now() - start < 9000) -- 10 s is the default
       assert.is_nil(conn)
-      assert.equal(("127.0.0.1:%d: ETIMEDOUT: the TLS handshake has not ended in time"):format(port), err)
+      assert.equal(("127.0.0.1:%d: ETIMEDOUT: the TLS handshake has not ended in time"):format(port), tostring(err))
       conns:close()
     end)
 
@@ -633,7 +633,7 @@ describe("runnel.uv with TLS", function()
       function() uv.listen("127.0.0.1", 0, { tls = client }) end)
     raises("^listen: timeout is for connections with TLS %(option tls%)$",
       function() uv.listen("127.0.0.1", 0, { timeout = 1 }) end)
-    raises("^listen: failed: a function expected, got a number$",
+    raises("^listen: failed: a function expected, got a number; pass the function itself",
       function() uv.listen("127.0.0.1", 0, { tls = server, failed = 1 }) end)
     raises("^listen: timeout: a number of milliseconds, at least 1, expected, got 0$",
       function() uv.listen("127.0.0.1", 0, { tls = server, timeout = 0 }) end)

@@ -4,6 +4,8 @@ import { createWriteStream, existsSync, readFileSync, rmSync, writeFileSync } fr
 import { resolve } from "node:path";
 import assert from "node:assert/strict";
 import puppeteer from "puppeteer-core";
+import { scale } from "./page/lately.js";
+import { Judge } from "./sentences.mjs";
 
 const { BROWSER, RUNNEL, SHOTS } = process.env;
 const only = process.argv[3];
@@ -47,9 +49,10 @@ function feed(stream) {
 
 const browser = await puppeteer.launch({ executablePath: BROWSER, args: ["--no-sandbox", "--disable-gpu"] });
 
-// Opens a page; what goes wrong in it is collected in page.complaints.
-async function open(url, scheme = "light") {
+// Opens a page; what goes wrong in it is collected in page.complaints. `first`: a function that the page calls first.
+async function open(url, scheme = "light", first) {
   const page = await browser.newPage();
+  if (first) await page.evaluateOnNewDocument(first);
   page.complaints = [];
   page.on("console", (message) => { if (message.type() !== "log") page.complaints.push(message.text()); });
   page.on("pageerror", (err) => page.complaints.push(err.message));
@@ -90,6 +93,33 @@ const narrow = (page) => page.evaluate(() => {
   }
   return found;
 });
+
+// Runs in a page: keeps the head of each message in window.got, and what the page shows after it in window.seen, unless the
+// next one has come meanwhile.
+function looks() {
+  window.got = [];
+  window.seen = [];
+  const text = (e) => (e ? e.textContent.replace(/\s+/g, " ").trim() : "");
+  const all = (selector, f, from = document) => [...from.querySelectorAll(selector)].map(f);
+  const look = (upTo) => {
+    if (upTo !== window.got.length) return;
+    const calm = document.querySelector("#calm");
+    window.seen.push({ upTo, head: text(document.querySelector("header .numbers")),
+      hints: all(".hints li[data-kind]", (e) => [e.dataset.kind, text(e)]),
+      boxes: all(".graph .go", (e) => [e.dataset.name, text(e.querySelector(".numbers"))]),
+      calm: calm && { head: text(calm.querySelector("summary") || calm), list: all("li", text, calm), takes: text(calm.querySelector("p")) } });
+  };
+  window.EventSource = class extends EventSource {
+    set onmessage(f) {
+      super.onmessage = (event) => {
+        const { at, now, cut, t, busy } = JSON.parse(event.data);
+        f(event);
+        const upTo = window.got.push({ at, now, cut, t, busy });
+        setTimeout(() => look(upTo), 50);
+      };
+    }
+  };
+}
 
 // ---- the tests ----
 
@@ -135,7 +165,7 @@ const tests = {
     const rate = () => page.$eval(".chart h3 b", (e) => Number(e.textContent));
     await until(page, () => Number(document.querySelector(".chart h3 b").textContent) > 20);
     assert.ok(await rate() < 2000);
-    await untilText(page, ".hints", "parse is the bottleneck");
+    await untilText(page, ".hints", "parse × 3 is the bottleneck");
     await untilText(page, ".hints", "lines has been full");
     const widths = await page.$$eval(".graph .chan .fill", (all) => all.map((e) => Number(e.getAttribute("width"))));
     assert.ok(widths.some((w) => w > 100), "a channel is full");
@@ -153,6 +183,44 @@ const tests = {
     await untilText(page, "#status", "computing for");
     await shot(page, "hog");
     return page;
+  },
+
+  async "no sentence of the page is false of random programs"() {
+    const pictures = Number(process.env.PAGE_PICTURES || 60), undo = scale(0.1);
+    for (let seed = 1, done = 0; done < pictures; seed++) {
+      const path = `${SHOTS}/page-truth.json`;
+      rmSync(path, { force: true });
+      const program = await start("tests/browser/random.lua", seed, path, 100, 0.1), judge = new Judge(path), problems = [];
+      const page = await open(program.url, "light", looks);
+      await page.evaluate(() => import("/lately.js").then(({ scale }) => scale(0.1)).then(() => { window.seen.length = 0; }));
+      await until(page, () => window.seen.length >= 20);
+      const { got, seen } = await page.evaluate(() => ({ got: window.got, seen: window.seen }));
+      let next = 0;
+      for (const { upTo, head, hints, calm, boxes } of seen) {
+        let isNew = false;
+        for (; next < upTo; next++) {
+          const message = got[next];
+          isNew = message.at !== undefined && !message.cut && message.at !== judge.now?.at;
+          if (isNew) assert.ok(judge.picture(message), "the truth of a picture is missing");
+        }
+        if (!isNew || !judge.isExact) continue;
+        const say = (why) => problems.push(`seed ${seed}: ${why}`);
+        for (const [kind, text] of hints) {
+          const wrong = judge.judge(kind, text, say);
+          if (wrong) say(`${text}: ${wrong}`);
+        }
+        if (calm) judge.judgeCalm(calm).forEach(say);
+        judge.judgeHead(head).forEach(say);
+        for (const [label, text] of boxes) judge.judgeBox(label, text).forEach(say);
+        done++;
+      }
+      assert.deepEqual(problems, []);
+      assert.deepEqual(page.complaints, []);
+      await page.close();
+      program.kill("SIGKILL");
+    }
+    undo();
+    return open("about:blank");
   },
 
   async "names with HTML in them are text"() {
@@ -324,7 +392,7 @@ const tests = {
     await shot(page, "queues");
     program.stdin.end(); // ends the server, too
     await ended(program);
-    await page.waitForFunction(() => document.querySelector("#status").textContent.includes("ended"));
+    await page.waitForFunction(() => document.querySelector("#status").textContent.includes("closed its monitor"));
     page.complaints = [];
     return page;
   },
@@ -587,10 +655,74 @@ const tests = {
     await untilText(page, ".graph .chan", "10/10");
     writeFileSync(end, "");
     assert.equal(await ended(program), 0);
-    await untilText(page, "#status", "the program has ended");
+    await untilText(page, "#status", "the program has ended; this is the last picture, taken ");
     assert.match(await page.title(), /\(ended\)/);
+    assert.equal(await page.$("#pause"), null);
     await sleep(1000); // it does not connect again
     await shot(page, "ended");
+    return page;
+  },
+
+  async "what has ended the program is shown, and no button that does nothing is left"() {
+    const ends = { "error 'the cable was pulled'": /^the program has ended with an error: .*the cable was pulled; this is the last picture, taken /,
+      "": /^the program has ended by itself; this is the last picture, taken /,
+      "jobs:take()": /^the program has ended with an error: .*take.*jobs.*; this is the last picture, taken / };
+    for (const [text, why] of Object.entries(ends)) {
+      const program = await start("--monitor", "-e", `local rn = require "runnel" local jobs = rn.chan():name "jobs"
+        require("runnel.uv").stdin():take() ${text}`);
+      const page = await open(program.url);
+      await untilText(page, "header .numbers", "MB of Lua memory");
+      program.stdin.end("go on\n");
+      await ended(program);
+      await until(page, () => document.querySelector("#status").textContent.includes("has ended"));
+      assert.match(await status(page), why);
+      for (const view of ["timeline", "profile", "flows", "queues", "leaks"]) {
+        await page.click(`#view-${view}`);
+        assert.deepEqual(await texts(page, ".views button:not(nav button):not(.bar button):not(th button), header button"), [], view);
+      }
+      page.complaints = []; // of the connection
+      await page.close();
+    }
+    return open("about:blank");
+  },
+
+  async "a page waits for its first picture, and says so"() {
+    const program = await start("--monitor", "-e", "while true do end");
+    const page = await open(program.url);
+    await untilText(page, "header .numbers", "no picture yet");
+    await untilText(page, ".graph", "waiting for the first picture");
+    await page.click("#view-chans");
+    await untilText(page, "table.chans", "waiting for the first picture");
+    assert.doesNotMatch(await page.$eval("#app", (e) => e.textContent), /\b0 (go blocks|channels)|0\.0 MB/);
+    return page;
+  },
+
+  async "alike workers are one box, a graph that is too large begins where nodes are, and all of it fits"() {
+    const program = await start("tests/browser/sieve.lua");
+    const page = await open(program.url);
+    await untilText(page, ".graph .go .label", "worker #");
+    await untilText(page, ".graph .go .times", "× 4");
+    await untilText(page, ".graph .go .label", "filter 61");
+    const visible = () => page.$$eval(".graph .go, .graph .chan", (all) => {
+      const box = document.querySelector(".graph .scroll").getBoundingClientRect();
+      return all.map((e) => e.getBoundingClientRect()).filter((r) => r.left >= box.left - 1 && r.right <= box.right + 1
+        && r.top >= box.top - 1 && r.bottom <= box.bottom + 1).length;
+    });
+    const total = async () => (await page.$$(".graph .go, .graph .chan")).length;
+    for (const [width, height] of [[1440, 900], [390, 844]]) {
+      await page.setViewport({ width, height });
+      await untilText(page, ".graph .bar", "It goes on");
+      await until(page, () => /[1-9]\d* of /.test(document.querySelector(".graph .bar").textContent));
+      assert.ok(await visible() >= (width === 390 ? 2 : 5), `${await visible()} boxes at ${width} px`);
+      assert.deepEqual(await narrow(page), [], `${width} px`);
+      await shot(page, `sieve-${width}`);
+      await click(page, ".graph .bar button", "fit");
+      await untilText(page, ".graph .bar", "without their labels");
+      assert.equal(await visible(), await total());
+      assert.deepEqual(await texts(page, ".graph .label"), []);
+      await shot(page, `sieve-fit-${width}`);
+      await click(page, ".graph .bar button", "fit");
+    }
     return page;
   },
 

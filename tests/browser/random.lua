@@ -1,6 +1,8 @@
--- For tests/browser/truth.mjs: a random program with a monitor, which writes what is true of it at each picture, as a line
--- of JSON, to a file. Arguments: the seed, the file, ms between two pictures, and the shares of 10 s that waits take here.
-local seed, path, period, pace = math.tointeger(tonumber(arg[1])), arg[2], math.tointeger(tonumber(arg[3])), tonumber(arg[4])
+-- For tests/browser/truth.mjs: a random program with a monitor, which writes what is true of it at each picture,
+-- as a line of JSON, to a file. Arguments: the seed, the file, ms between two pictures, and what the limits of time of
+-- the page are multiplied by.
+local seed, path, pace = math.tointeger(tonumber(arg[1])), arg[2], tonumber(arg[4])
+local period = math.tointeger(tonumber(arg[3]))
 
 local rn = require "runnel"
 local core = require "runnel.core"
@@ -49,31 +51,39 @@ local function states_of(list)
   return states
 end
 
-local function truth(before)
+local begun, is_partial = nil, false -- a picture that is taken in parts shows more than one moment
+
+local function truth()
   local gos = {}
   for _, entry in ipairs(rn.ps()) do
-    gos[#gos + 1] = { id = entry.id, name = entry.name, state = entry.state, op = entry.operation, waited = entry.waited,
-      chan = entry.channel and label(entry.channel),
+    gos[#gos + 1] = { id = entry.id, name = entry.name, state = entry.state, op = entry.operation,
+      waited = entry.waited, chan = entry.channel and label(entry.channel),
       holder = entry.holder and (entry.holder.name or "#" .. entry.holder.id) }
   end
   local leaks = 0
   for _, leak in ipairs(rn.leaks()) do leaks = leaks + leak.count end
   local m = rn.metrics()
-  local state = { before = before, after = rn.now(), gos = gos, leaks = leaks, channels = channels_of(m), turn = m.longest_turn,
-    stages = states_of(flows), waited = m.waited, topology = topology, circles = circles }
+  local state = { before = begun, is_partial = is_partial, after = rn.now(), gos = gos, leaks = leaks,
+    channels = channels_of(m), turn = m.longest_turn, stages = states_of(flows),
+    waited = m.waited, topology = topology, circles = circles }
   out:write(assert(json.encode(state)), "\n")
 end
 
-local start, filling, publish = server_module.start, server_module.filling, server_module.publish
-local begun
+local start, ask = server_module.start, server_module.ask
+local filling, publish = server_module.filling, server_module.publish
 function server_module.start(watch, port, control, program) return start(watch, port, control, program, period) end
 function server_module.filling(server)
   local snapshot = filling(server)
-  if snapshot then begun = rn.now() end
+  if snapshot and not is_partial then begun = rn.now() end
   return snapshot
 end
+function server_module.ask(server)
+  is_partial = true
+  return ask(server)
+end
 function server_module.publish(server)
-  truth(begun)
+  truth()
+  is_partial = false
   return publish(server)
 end
 
@@ -245,11 +255,49 @@ function parts.idle(name)
   go(name .. " chooses", function() rn.alts { ch, rn.timeout(1e8) } end, { label(ch) })
 end
 
+-- Many go blocks, which share rows: but fewer than the 500 channels after which rn.metrics lets other go blocks run.
+local function crowd(name)
+  local after, kept, names = ms(1, LONG), {}, {}
+  for i = 1, 350 do names[i] = ("%s one %d"):format(name, i) end
+  uses(name .. " crowd", names, {})
+  uses(name .. " waiter", {}, names)
+  go(name .. " crowd", function()
+    rn.sleep(after)
+    for i = 1, 350 do
+      kept[i] = rn.chan():name(names[i])
+      rn.go(function()
+        rn.rename(name .. " waiter")
+        while true do kept[i]:put(1) end
+      end)
+    end
+    while true do
+      for i = 1, #kept do
+        kept[i]:take()
+        if i % 20 == 0 then rn.sleep(1) end
+      end
+    end
+  end)
+end
+
+-- Lua computes all the time, in short pieces.
+local function busy(name)
+  go(name .. " busy", function()
+    while true do
+      local t = rn.now()
+      repeat until rn.now() - t > 3
+      rn.yield()
+    end
+  end)
+end
+
 local kinds = {}
 for kind in pairs(parts) do kinds[#kinds + 1] = kind end
 table.sort(kinds)
 for i = 1, random(2, 4) do
   parts[kinds[(seed + i * random(#kinds)) % #kinds + 1]](("p" .. string.char(96 + i)))
 end
+
+if seed % 10 == 3 then crowd "pz" end
+if seed % 10 == 6 then busy "pz" end
 
 rn.sleep(1e8)

@@ -38,14 +38,18 @@ export class Judge {
   // A picture that a page has got, as its last message. Returns whether its truth is known.
   picture(message) {
     this.load();
-    const truth = this.truths.findLast((t) => Math.floor(t.before) - 1 <= message.now && message.now <= t.after);
+    const found = this.truths.filter((t) => Math.floor(t.before) <= message.now && message.now <= t.after), truth = found[found.length - 1];
     if (!truth) return false;
+    if (found.length > 1) truth.is_partial = true; // two pictures in a millisecond
     const last = this.pictures[this.pictures.length - 1], from = last ? this.truths.indexOf(last.truth) + 1 : this.truths.length;
     const turn = Math.max(0, ...this.truths.slice(from, this.truths.indexOf(truth) + 1).map((t) => t.turn)); // of those that were skipped, too
     this.pictures.push({ at: message.at, truth, turn, isFirst: !last });
     for (const { ms, text, say } of this.later.splice(0)) if (turn < ms - SLACK) say(`${text}: the longest turn was ${turn}`);
     return true;
   }
+
+  // Whether each of the last pictures shows one moment: only then they can be compared.
+  get isExact() { return this.window.every(({ truth }) => !truth.is_partial); }
 
   get now() { return this.pictures[this.pictures.length - 1]; }
   get window() { return this.pictures.filter(({ at }) => this.now.at - at <= LIMITS.lately); }
@@ -120,8 +124,10 @@ const SENTENCES = {
       if (!isAbout(time, real)) return `really ${real}`;
       return still && j.moved(label, read(still)[0] - read(still)[1] - SLACK) ? "something has moved" : null;
     }],
-    [new RegExp(`^(.+?) (?:has|have) been full in each picture for (up to )?${LONGEST}(?:, and nothing has moved for (?:up to )?${LONGEST})?$`), (j, [label, , time]) =>
-      (j.since(read(time)[0] - read(time)[1]).every((p) => j.puts(label, p) > 0) ? null : "there was a picture without")],
+    [new RegExp(`^(.+?) (?:has|have) been full in each picture for (up to )?${LONGEST}(?:, and nothing has moved for (?:up to )?${LONGEST})?$`), (j, [label, , time]) => {
+      const alike = Object.keys(j.now.truth.channels).filter((name) => isNamed(label, name)), pictures = j.since(read(time)[0] - read(time)[1]);
+      return alike.some((name) => pictures.every((p) => j.puts(name, p) > 0)) ? null : "there was a picture without";
+    }],
     [new RegExp(`^a put of (.+?) has waited for ${LONGEST}(?: on .*)?$`), (j, [name, time]) => {
       const real = longest(waited(j.now.truth.gos, "put").filter((go) => isNamed(name, go.name)));
       return isAbout(time, real) ? null : `really ${real}`;
@@ -175,9 +181,11 @@ const SENTENCES = {
 
 // The parts of the calm sentence.
 const CALM = [
-  [/^no stage of a flow is held, or paused while puts wait$/, (j) =>
-    (Object.values(j.pictures[Math.max(0, n(j.pictures) - 8)].truth.stages).includes("held") ? "one is held" : null)],
-  [new RegExp(`^no go blocks have waited for each other for ${LONGEST}$`), (j, [time]) => {
+  [new RegExp(`^a stage of a flow that was held, or paused while puts wait, ${LONGEST} before$`), (j, [time]) => {
+    const at = j.now.truth.before - read(time)[0], isHeld = (t) => t && Object.values(t.stages).includes("held");
+    return isHeld(j.truths.findLast((t) => t.after < at - SLACK)) && isHeld(j.truths.find((t) => t.before > at + SLACK)) ? "one was held" : null;
+  }],
+  [new RegExp(`^go blocks that have waited for each other for ${LONGEST}$`), (j, [time]) => {
     const stuck = j.now.truth.circles.filter((names) => names.every((name) => {
       const go = j.now.truth.gos.find((one) => one.name === name);
       return go && (go.op === "take" || go.op === "put") && go.waited > read(time)[0] + SLACK;
@@ -187,11 +195,11 @@ const CALM = [
       && j.now.truth.gos.some((go) => names.includes(go.name) && j.now.truth.channels[go.chan]?.puts > 0 && j.now.truth.channels[go.chan]?.takes > 0
         && names.every((name) => { const g = j.now.truth.gos.find((one) => one.name === name); return j.now.truth.channels[g.chan]?.puts > 0; }))) ? "there is a circle" : null;
   }],
-  [new RegExp(`^no put of a go block has waited for ${LONGEST}$`), (j, [time]) => {
+  [new RegExp(`^a put of a go block that has waited for ${LONGEST}$`), (j, [time]) => {
     const real = longest(waited(j.now.truth.gos, "put"));
     return real <= read(time)[0] + SLACK ? null : `one has for ${real}`;
   }],
-  [/^there was no channel with a buffer on which puts waited in a quarter of the pictures$/, (j) => {
+  [/^a channel with a buffer on which puts waited in a quarter of the pictures$/, (j) => {
     for (const [name, ch] of Object.entries(j.now.truth.channels)) {
       if (!(ch.capacity > 0)) continue;
       const real = j.waits(name);
@@ -199,47 +207,44 @@ const CALM = [
     }
     return null;
   }],
-  [new RegExp(`^no put or take has waited for ${LONGEST} for go blocks that have gone or for ${LONGEST} where none has come$`), (j, [gone, never]) => {
+  [new RegExp(`^a put or take that has waited for ${LONGEST} for go blocks that have gone, or for ${LONGEST} where none has come$`), (j, [gone, never]) => {
     for (const go of j.now.truth.gos) {
       const ch = j.now.truth.channels[go.chan], side = go.op === "take" ? "puts" : "takes";
-      if ((go.op !== "take" && go.op !== "put") || !ch || j.users(go.chan, side).some((name) => j.isThere(name))) continue;
+      if ((go.op !== "take" && go.op !== "put") || !ch || j.now.truth.stages[go.chan] || j.users(go.chan, side).some((name) => j.isThere(name))) continue;
       if (go.waited > read(ch[side] ? gone : never)[0] + SLACK) return `${go.name} waits to ${go.op} on ${go.chan} for ${go.waited}`;
     }
     return null;
   }],
-  [/^no leak was found$/, (j) => (j.now.truth.leaks === 0 ? null : `${j.now.truth.leaks} leaks`)],
-  [/^Lua never computed for (\d+) ms without a look at its timers$/, (j, [ms]) => {
+  [/^a leak$/, (j) => (j.now.truth.leaks === 0 ? null : `${j.now.truth.leaks} leaks`)],
+  [/^(\d+) ms in which Lua computed without a look at its timers$/, (j, [ms]) => {
     const real = Math.max(0, ...j.window.filter((p) => !p.isFirst).map((p) => p.turn));
     return real < Number(ms) + 1 ? null : `for ${real}`;
   }],
 ];
 
-// What is wrong about the calm sentence.
-Judge.prototype.judgeCalm = function (text) {
-  const problems = [], early = text.match(/^There is nothing to report yet: (\d+) pictures? so far\.$/);
-  if (early) return Number(early[1]) === n(this.window) && Number(early[1]) < LIMITS.pictures ? [] : [text];
-  const match = text.match(new RegExp(`^In the last (\\d+) pictures \\(${LONGEST}\\): (.*?)\\.(?: ([\\d,]+) takes? (?:has|have) waited for ${LONGEST} or longer, (?:the longest )?(?:on (.+) )?for ${LONGEST}\\.)?$`));
-  if (!match) return [`no pattern for: ${text}`];
-  const [, pictures, , parts, takes, least, on, time] = match;
-  if (Number(pictures) !== n(this.window)) problems.push(`really ${n(this.window)} pictures: ${text}`);
-  // Commas are in the parts, too.
-  let rest = parts;
-  while (rest) {
-    const found = CALM.map(([pattern, check]) => [rest.match(new RegExp(pattern.source.replace(/\$$/, "(?:, and |, |$)"))), check]).find(([m]) => m);
-    if (!found) { problems.push(`no pattern for the part: ${rest}`); break; }
-    const wrong = found[1](this, found[0].slice(1));
-    if (wrong) problems.push(`${found[0][0]}: ${wrong}`);
+// What is wrong about the calm sentence, as calmOf has it.
+Judge.prototype.judgeCalm = function ({ head, list, takes }) {
+  const problems = [], early = head.match(/^Too few pictures for hints: (\d+)\.$/);
+  if (early) return Number(early[1]) === n(this.window) && Number(early[1]) < LIMITS.pictures ? [] : [head];
+  const match = head.match(new RegExp(`^Not found in the last (\\d+) pictures \\(${LONGEST}\\):$`));
+  if (!match) return [`no pattern for: ${head}`];
+  if (Number(match[1]) !== n(this.window)) problems.push(`really ${n(this.window)} pictures: ${head}`);
+  for (const part of list) {
+    const [found, check] = CALM.map(([pattern, f]) => [part.match(pattern), f]).find(([m]) => m) || [];
+    const wrong = found ? check(this, found.slice(1)) : "there is no pattern";
+    if (wrong) problems.push(`${part}: ${wrong}`);
     this.checked.set("calm", (this.checked.get("calm") || 0) + 1);
-    rest = rest.slice(found[0][0].length);
   }
-  if (takes) {
-    const all = waited(this.now.truth.gos, "take"), [ms] = read(least);
-    const surely = n(all.filter((go) => go.waited >= ms + SLACK)), maybe = n(all.filter((go) => go.waited >= ms - SLACK));
-    // the main program's take is none of rn.ps's
-    if (number(takes) < surely || number(takes) > maybe + 1) problems.push(`really ${surely} takes: ${text}`);
-    if (!isAbout(time, longest(all)) && maybe === number(takes)) problems.push(`really for ${longest(all)}: ${text}`);
-    if (on && !all.some((go) => isNamed(on, go.chan)) && maybe === number(takes)) problems.push(`no take waits on ${on}`);
-  }
+  if (!takes) return problems;
+  const waits = takes.match(new RegExp(`^([\\d,]+) takes? (?:has|have) waited for ${LONGEST} or longer, (?:the longest )?(?:on (.+) )?for ${LONGEST}\\.$`));
+  if (!waits) return [...problems, `no pattern for: ${takes}`];
+  const [, count, least, on, time] = waits, all = waited(this.now.truth.gos, "take"), [ms] = read(least);
+  const surely = n(all.filter((go) => go.waited >= ms + SLACK)), maybe = n(all.filter((go) => go.waited >= ms - SLACK));
+  // The main program's take is none of rn.ps's.
+  if (number(count) < surely || number(count) > maybe + 1) problems.push(`really ${surely} takes: ${takes}`);
+  if (number(count) !== maybe) return problems;
+  if (!isAbout(time, longest(all))) problems.push(`really for ${longest(all)}: ${takes}`);
+  if (on && !all.some((go) => isNamed(on, go.chan))) problems.push(`no take waits on ${on}`);
   return problems;
 };
 

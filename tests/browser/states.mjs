@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { patternOf } from "./page/alike.js";
 import { Model, span, stateOf } from "./page/model.js";
-import { hintsOf } from "./page/hints.js";
+import { calmOf, hintsOf } from "./page/hints.js";
 
 const CHAN = 0, FILL = 1, GO = 2, EDGE = 3, PARKED = 1, TAKE = 1, PUT = 2;
 
@@ -193,6 +193,91 @@ const tests = {
     assert.deepEqual(hints(model), ["puts have waited on work # × 100 for up to 10.0 s"]);
     show(model, p.picture(10000));
     assert.match(hints(model)[0], /^puts have waited on work # × 100 for up to 20.0 s, and nothing has moved for up to 10.0 s$/);
+  },
+
+  "go blocks whose names differ in digits are one, if the channels that they use cannot tell them apart"() {
+    const p = new Program(), model = new Model();
+    Object.assign(p.chans, { jobs: {}, done: {}, numbers: {}, "not by 2": {}, "not by 3": {} });
+    for (let i = 1; i <= 4; i++) {
+      p.gos.push({ name: "worker " + i });
+      p.edges.push(["worker " + i, "jobs", false]);
+      if (i !== 3) p.edges.push(["worker " + i, "done", true]); // it has not finished one yet
+    }
+    p.gos.push({ name: "filter 2" }, { name: "filter 3" });
+    p.edges.push(["filter 2", "numbers", false], ["filter 2", "not by 2", true], ["filter 3", "not by 2", false], ["filter 3", "not by 3", true]);
+    for (const flow of ["f1", "f2"]) {
+      p.chans[flow + ".dbl"] = {};
+      p.gos.push({ name: flow + ".src at flows30.lua:4" });
+      p.edges.push([flow + ".src at flows30.lua:4", flow + ".dbl", true]);
+    }
+    show(model, p.picture(100));
+    assert.deepEqual([...model.groups()].map(([name, g]) => [name, g.n]), [["worker #", 4], ["filter 2", 1], ["filter 3", 1],
+      ["f1.src at flows30.lua:4", 1], ["f2.src at flows30.lua:4", 1]]);
+    for (let i = 0; i < 50; i++) p.gos.push({ name: "other " + String.fromCharCode(65 + i % 26) + String.fromCharCode(65 + i / 26) });
+    show(model, p.picture(1000));
+    const names = [...model.groups().keys()];
+    assert.ok(names.includes("filter #") && names.includes("f1.src at flows30.lua:4") && names.includes("f2.src at flows30.lua:4"));
+  },
+
+  "hints of two flows, and two circles, are never one"() {
+    const p = new Program(), model = new Model();
+    for (const flow of ["f1", "f2"]) {
+      p.chans[flow + ".dbl"] = { limit: 4, count: 4, nputs: 1 };
+      p.gos.push({ name: flow + ".src at flows30.lua:4", op: PUT, chan: flow + ".dbl", since: 1 }, { name: flow + ".dbl at flows30.lua:4" });
+      p.edges.push([flow + ".src at flows30.lua:4", flow + ".dbl", true], [flow + ".dbl at flows30.lua:4", flow + ".dbl", false]);
+    }
+    show(model, p.picture(7000));
+    assert.deepEqual(hints(model), ["puts have waited on f1.dbl for 8.0 s", "puts have waited on f2.dbl for 8.0 s"]);
+    const q = new Program(), other = new Model();
+    for (const k of ["a", "b"]) {
+      q.chans[k + " to"] = { puts: 3, ntakes: 1 };
+      q.chans[k + " back"] = { puts: 3, ntakes: 1 };
+      q.gos.push({ name: k + " left", op: TAKE, chan: k + " back", since: 1 }, { name: k + " right", op: TAKE, chan: k + " to", since: 1 });
+      q.edges.push([k + " left", k + " to", true], [k + " right", k + " to", false], [k + " right", k + " back", true], [k + " left", k + " back", false]);
+    }
+    show(other, q.picture(8000));
+    assert.deepEqual(hints(other), ["a", "b"].map((k) => `${k} left, ${k} right wait for each other for 9.0 s: ${k} left to take from ${k} back, ` +
+      `${k} right to take from ${k} to`));
+  },
+
+  "a bottleneck is named in each picture, though puts wait on its input in some of them only"() {
+    const p = new Program(), model = new Model();
+    p.chans = { words: { limit: 4 }, counts: { limit: 4 } };
+    p.gos = [{ name: "count" }, { name: "split" }];
+    p.edges = [["split", "words", true], ["count", "words", false], ["count", "counts", true]];
+    const said = [];
+    for (let i = 0; i < 30; i++) {
+      Object.assign(p.chans.words, { puts: i, count: i % 5 < 2 ? 3 : 4, nputs: i % 5 < 2 ? 0 : 1 });
+      show(model, p.picture(500));
+      said.push(...hintsOf(model, new Map([...model.groups()].map(([name, g]) => [name, { ...g, states: {} }]))).filter(({ kind }) => kind === "bottleneck").map((h) => h.text));
+    }
+    assert.equal(said.length, 26); // from the third picture with a put that waits on
+    assert.equal(said.pop(), "count is the bottleneck: puts waited on its input words in 13 of the last 21 pictures, and on its output counts in none");
+  },
+
+  "what is not looked at is not said to be calm"() {
+    const p = new Program(), model = new Model(), list = () => calmOf(model, model.groups()).list.join("; ");
+    p.chans = { jobs: {} };
+    show(model, p.picture(500, 1, { leaks: 0 }));
+    assert.deepEqual(calmOf(model, model.groups()).head, "Too few pictures for hints: 1.");
+    for (let i = 0; i < 9; i++) show(model, p.picture(500, 1, { leaks: 0 }));
+    assert.match(list(), /a leak/);
+    assert.match(list(), /wait.* for each other/);
+    assert.match(list(), /100 ms in which Lua computed/);
+    show(model, p.picture(500, 1, { leaks: -1, more_edges: 1, virtual: 1 }));
+    assert.doesNotMatch(list(), /leak|each other|where none has come|computed/);
+    show(model, p.picture(500, 1, { leaks: 7, turn: 150, ran: "hog" }));
+    assert.deepEqual(hints(model), ["7 go blocks were collected while they waited for what nothing could bring any more: see leaks",
+      "timers and other go blocks had to wait for up to 150 ms, because Lua computed, before 1 of the last 12 pictures: hog ran then"]);
+  },
+
+  "very many puts, and very many go blocks, are said, and Lua that computes all the time"() {
+    const p = new Program(), model = new Model();
+    p.chans = { "job 1": { nputs: 1500, n: 2000 } };
+    p.gos = [{ name: "asker", n: 12000 }];
+    for (let i = 0; i < 25; i++) show(model, p.picture(500));
+    assert.deepEqual(hints(model), ["1,500 or more puts waited on the channels job # in each of the last 21 pictures",
+      "12,000 go blocks with the name asker", "Lua computes all the time: its go blocks share one thread (rn.threads uses more)"]);
   },
 
   "a chart spans the program's life, and at most four minutes of it"() {

@@ -11,7 +11,7 @@ import { Judge, kindsWithout } from "./sentences.mjs";
 
 const { RUNNEL = "build/bin/runnel", SHOTS = "build/browser" } = process.env;
 const [pictures = 200, first = 1] = process.argv.slice(2).map(Number);
-const PACE = 0.1, PERIOD = 50, EACH = 60, AT_ONCE = 3; // pictures of a program, programs that run at a time
+const PACE = 0.1, PERIOD = 50, EACH = 60, AT_ONCE = 3, MOST = 10000; // pictures of a program, programs that run at a time, ms of a program
 
 scale(PACE);
 
@@ -43,6 +43,7 @@ async function watch(seed, checked) {
   });
   const model = new Model(), judge = new Judge(path), waiting = new Set();
   let n = 0, asked = 0;
+  const until = Date.now() + MOST;
   const ask = async () => {
     const answer = await fetch(url.replace("/?", "/flows?"), { method: "POST", body: new URLSearchParams({}) });
     if (answer.ok) waiting.add((await answer.json()).number);
@@ -54,7 +55,7 @@ async function watch(seed, checked) {
       model.status = "live";
       const isNew = model.at !== before, groups = model.groups(), say = (why) => problems.push(`seed ${seed}: ${why}`);
       if (isNew && !judge.picture(message)) { say("the truth of a picture is missing"); break; }
-      if (!judge.now || !isNew && !(message.busy >= 100)) continue;
+      if (!judge.now || !judge.isExact || !isNew && !(message.busy >= 100)) continue;
       const hints = hintsOf(model, groups);
       for (const { kind, text } of hints) {
         if (!isNew && kind !== "computes") continue;
@@ -62,13 +63,13 @@ async function watch(seed, checked) {
         if (wrong) say(`${text}: ${wrong}`);
       }
       if (!isNew) continue;
-      if (!hints.length) judge.judgeCalm(calmOf(model, groups)).forEach(say);
+      judge.judgeCalm(calmOf(model, groups)).forEach(say); // also where hints stand in its place
       judge.judgeHead(`${count(model.summary.gos, "go block")} · `).forEach(say);
       for (const node of build(model, groups).nodes.values()) {
         if (!node.isChan) judge.judgeBox(node.label, doing(node.group, node.label, model)).forEach(say);
       }
       if (message.t - asked > 300) { asked = message.t; ask().catch(() => {}); }
-      if (++n >= EACH || problems.length) break;
+      if (++n >= EACH || problems.length || Date.now() > until) break;
     }
   } finally {
     child.removeAllListeners("exit");

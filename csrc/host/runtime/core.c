@@ -211,11 +211,31 @@ static void wrap_loader(lua_State *L, const char *name, lua_CFunction loader) {
   lua_setfield(L, -2, name);
 }
 
+/* The last searcher of `require`, (name) -> what its error says of a misspelt name of a module of runnel, or nil. */
+static int search_misspelt(lua_State *L) {
+  lua_settop(L, 1);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "runnel.internal.misspelt");
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) return 0;
+  lua_insert(L, 1);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+static void add_searcher(lua_State *L) {
+  lua_getglobal(L, LUA_LOADLIBNAME);
+  lua_getfield(L, -1, "searchers");
+  lua_pushcfunction(L, search_misspelt);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  lua_pop(L, 2);
+}
+
 void core_preload(lua_State *L, bool for_prompt) {
   inspected = for_prompt;
   modules_preload(L, runnel_modules);
   modules_preload(L, host_modules);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  add_searcher(L);
   lua_pushcfunction(L, open_core);
   lua_setfield(L, -2, "runnel.core");
   wrap_loader(L, "luv", open_luv);

@@ -71,6 +71,7 @@ int cookies_is(lua_State *L) {
 
 /* jar:all() -> the cookies, as a list of lines in the format of Netscape's files, as libcurl gives them. */
 static int cookies_all(lua_State *L) {
+  handle_own(L, COOKIES_TYPE, "jar", "all");
   const Cookies *jar = check(L, 1);
   lua_newtable(L);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
@@ -126,6 +127,7 @@ static bool is_cookie(const char *line) {
 
 /* jar:add(line): adds a cookie: a line as above, or a header "Set-Cookie: ...". Raises if it is none. */
 static int cookies_add(lua_State *L) {
+  handle_own(L, COOKIES_TYPE, "jar", "add");
   const Cookies *jar = check(L, 1);
   size_t size;
   const char *line = luaL_checklstring(L, 2, &size);

@@ -5,6 +5,7 @@
 
 #include "lua/check.h"
 #include "lua/module.h"
+#include "port/sigterm.h"
 
 #define ENDING_META "runnel.ending"
 
@@ -48,6 +49,7 @@ static int internal_held(lua_State *L) {
 static int internal_renew_endings(lua_State *L) {
   (void)L;
   ending_renew();
+  term_renew();
   return 0;
 }
 

@@ -60,6 +60,8 @@ static int fill(lua_State *L) {
   origin_open(L);
   api_open(L);
   functions_open(L);
+  lua_blocking_open(L);
+  lua_forgotten_open(L);
   return 1;
 }
 

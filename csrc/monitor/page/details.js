@@ -3,11 +3,18 @@ const { html, useEffect, useState } = window.htmPreact;
 import { count, duration, short } from "./model.js";
 import { ChanCharts } from "./charts.js";
 import { calmOf, hintsOf } from "./hints.js";
+import { isFrame } from "./stream.js";
+
+function Calm({ head, list, takes }) {
+  if (!list.length) return html`<p class="calm" id="calm">${head}</p>`;
+  return html`<div class="calm" id="calm"><details open=${!isFrame}><summary>${head}</summary>
+    <ul>${list.map((one) => html`<li>${one}</li>`)}</ul></details>${takes && html`<p class="calm">${takes}</p>`}</div>`;
+}
 
 export function Hints({ model, groups, onSelect, onView }) {
   const hints = hintsOf(model, groups);
-  if (!hints.length) return html`<p class="calm" id="calm">${calmOf(model, groups)}</p>`;
-  return html`<ul class="hints">${hints.slice(0, 8).map((h) => html`<li key=${h.kind + (h.chan || h.go || "")} class=${h.level}>
+  if (!hints.length) return html`<${Calm} ...${calmOf(model, groups)} />`;
+  return html`<ul class="hints">${hints.slice(0, 8).map((h) => html`<li key=${h.kind + (h.chan || h.go || "")} class=${h.level} data-kind=${h.kind}>
     <button onClick=${() => (h.view ? onView(h.view) : onSelect(h.chan ? { chan: h.chan } : { go: h.go }))}>${h.text}</button></li>`)}
     ${hints.length > 8 && html`<li class="more">and ${hints.length - 8} more</li>`}</ul>`;
 }
@@ -85,5 +92,5 @@ export function Details(props) {
   if (chan) return html`<${ChanDetails} ...${props} chan=${chan} />`;
   if (group) return html`<${GoDetails} ...${props} group=${group} row=${selection.row} />`;
   if (selection) return html`<p class="calm">It is gone.</p>`;
-  return html`<p class="calm">Select a channel or a go block to see more of it.</p>`;
+  return model.at > 0 && html`<p class="calm">Select a channel or a go block to see more of it.</p>`;
 }

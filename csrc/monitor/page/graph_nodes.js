@@ -1,5 +1,4 @@
-// graph_nodes.js: the graph without its drawing: go blocks by name, channels, who puts on and takes from which, and where
-// dagre places them.
+// graph_nodes.js: the graph without its drawing: go blocks by name, channels, who puts on and takes from which.
 import { short, stateOf } from "./model.js";
 
 const MOST = 160; // nodes; the least active ones are left out
@@ -22,7 +21,7 @@ function chanNode(key, list) {
   const [first] = list;
   node.label = node.n === 1 ? first.brief : `${first.pattern} × ${short(node.n)}`;
   node.state = stateOf(node);
-  node.isOftenFull = node.limit > 0 && node.state !== "full" && node.waits > 0.1;
+  node.isOftenFull = node.limit > 0 && ["flowing", "idle", "closed"].includes(node.state) && node.waits > 0.1;
   node.fill = node.limit ? Math.min(1, node.count / node.limit) : node.nputs ? 1 : 0;
   return node;
 }
@@ -74,31 +73,6 @@ export function build(model, groups) {
     for (const [key, e] of edges) if (!kept.has(e.from) || !kept.has(e.to)) edges.delete(key);
   }
   return { nodes, edges, left };
-}
-
-// ---- where ----
-
-// Places the nodes from left to right ("LR"), or from top to bottom ("TB"). size(node): its { width, height }.
-export function place(graph, rankdir, size) {
-  const g = new window.dagre.graphlib.Graph();
-  g.setGraph({ rankdir, nodesep: 14, ranksep: 30, marginx: 12, marginy: 12 });
-  g.setDefaultEdgeLabel(() => ({}));
-  for (const node of graph.nodes.values()) g.setNode(node.key, size(node));
-  for (const e of graph.edges.values()) g.setEdge(e.from.key, e.to.key);
-  window.dagre.layout(g);
-  return g;
-}
-
-// The path of an edge through the points that dagre gives.
-export function curve(points) {
-  const [first, ...rest] = points;
-  let d = `M${first.x},${first.y}`;
-  for (let i = 0; i < rest.length - 1; i++) {
-    const p = rest[i], next = rest[i + 1];
-    d += `Q${p.x},${p.y} ${(p.x + next.x) / 2},${(p.y + next.y) / 2}`;
-  }
-  const last = rest[rest.length - 1];
-  return d + `L${last.x},${last.y}`;
 }
 
 // ---- texts ----

@@ -83,14 +83,15 @@ const turns = {
   },
   text: ({ k, n, ms, ran }) => `timers and other go blocks had to wait for up to ${duration(ms)}, because Lua computed, ` +
     `before ${k} of the last ${n} pictures${ran.length ? `: ${ran.slice(0, NAMED).join(", ")} ran then` : ""}`,
-  calm: () => `Lua never computed for ${LIMITS.turn} ms without a look at its timers`,
+  calm: () => `${LIMITS.turn} ms in which Lua computed without a look at its timers`,
 };
 
 const busy = {
   kind: "busy",
   find({ model, found }) {
     const samples = model.history.busy.slice(-BUSY);
-    return !found.length && samples.length === BUSY && Math.min(...samples) > 95 ? [{ level: "warn" }] : [];
+    if (found.some(({ kind }) => ["computes", "bottleneck"].includes(kind))) return []; // they say who
+    return samples.length === BUSY && Math.min(...samples) > 95 ? [{ level: "warn" }] : [];
   },
   text: () => "Lua computes all the time: its go blocks share one thread (rn.threads uses more)",
 };
@@ -132,13 +133,13 @@ const often = {
       && !found.some((one) => one.input === ch || one.kind === "waits" && one.channels.includes(ch)))
     .map((ch) => ({ level: "warn", ch, ms: shareOf(ch), puts: waitsOf(ch) }))),
   text: ({ label, puts, many }) => `puts waited on ${label} ${many > 1 ? "often: up to " : ""}${inPictures(puts)}`,
-  calm: () => "there was no channel with a buffer on which puts waited in a quarter of the pictures",
+  calm: () => "a channel with a buffer on which puts waited in a quarter of the pictures",
 };
 
 // Puts that have waited for long, and channels on which puts waited whenever the page looked.
 const waits = {
   kind: "waits",
-  isChecked: ({ model }) => !model.summary.more,
+  isChecked: ({ model, found }) => !model.summary.more && !found.some(({ kind }) => kind === "stages"),
   find({ model }) {
     const found = [], hints = [], longest = new Map(); // by channel
     for (const go of model.gos.values()) {
@@ -165,7 +166,7 @@ const waits = {
       : `${label} ${many === 1 ? "has" : "have"} been full in each picture for ${upTo(one)}${duration(ms)}`) +
       (still < LIMITS.long ? "" : `, and nothing has moved for ${upTo(one)}${duration(still)}`);
   },
-  calm: () => `no put of a go block has waited for ${duration(LIMITS.long)}`,
+  calm: () => `a put of a go block that has waited for ${duration(LIMITS.long)}`,
 };
 
 // Very many puts that wait, each for a short time.
@@ -212,8 +213,17 @@ const alone = {
     return `${count(ops, how)} ${ops === 1 ? "has" : "have"} waited on ${label} for ${ops === 1 ? "" : "up to "}${duration(ms)}: ` +
       (name ? `${name} has ${done} there, and no go block has this name now` : `so far no go block has ${done} there`);
   },
-  calm: () => `no put or take has waited for ${duration(LIMITS.long)} for go blocks that have gone or for ${duration(LIMITS.lonely)} where none has come`,
+  calm: () => `a put or take that has waited for ${duration(LIMITS.long)} for go blocks that have gone, or for ${duration(LIMITS.lonely)} where none has come`,
 };
+
+// The names that wait for a name, or that it waits for, and so on. `needs`: name -> the names that it waits for.
+function reached(needs, name) {
+  const list = [name];
+  for (const one of list) {
+    for (const [other, its] of needs) if (!list.includes(other) && (its.has(one) || needs.get(one).has(other))) list.push(other);
+  }
+  return list;
+}
 
 // Go blocks that wait for each other: each waits on a channel whose other end only they have used.
 const circle = {
@@ -237,15 +247,19 @@ const circle = {
       before = stuck.size;
       for (const [name, needs] of stuck) if ([...needs].some((other) => !stuck.has(other))) stuck.delete(name);
     }
-    if (!stuck.size) return [];
-    const list = [...stuck.keys()].map((name) => groups.get(name));
-    return [{ level: "bad", go: list[0].name, list: list.map((g) => ({ label: labelOf(model, g), op: g.rows[0].op, on: model.chans.get(g.rows[0].chan).label })),
-      ms: Math.min(...list.flatMap((g) => g.rows.map((go) => model.waited(go)))) }];
+    const hints = [];
+    while (stuck.size) {
+      const [name] = stuck.keys(), list = reached(stuck, name).map((one) => groups.get(one));
+      for (const g of list) stuck.delete(g.name);
+      hints.push({ level: "bad", go: list[0].name, list: list.map((g) => ({ label: labelOf(model, g), op: g.rows[0].op, on: model.chans.get(g.rows[0].chan).label })),
+        ms: Math.min(...list.flatMap((g) => g.rows.map((go) => model.waited(go)))) });
+    }
+    return hints;
   },
   text: ({ list, ms }) => `${list.length === 1 ? `${list[0].label} waits for itself` : `${list.slice(0, NAMED).map((one) => one.label).join(", ")}` +
     `${list.length > NAMED ? ` and ${list.length - NAMED} more` : ""} wait for each other`} for ${duration(ms)}: ` +
     `${list.slice(0, NAMED).map(({ label, op, on }) => `${label} ${op === "take" ? "to take from" : "to put on"} ${on}`).join(", ")}`,
-  calm: () => `no go blocks have waited for each other for ${duration(LIMITS.long)}`,
+  calm: () => `go blocks that have waited for each other for ${duration(LIMITS.long)}`,
 };
 
 // A lock, or a pool of tokens, that one has and others wait for: a channel with a buffer on which go blocks both put and
@@ -280,7 +294,7 @@ const lock = {
 
 const stages = {
   kind: "stages",
-  isChecked: ({ model }) => model.flows !== null && model.flows.n > 0 && model.flows.n === model.flows.flows.length,
+  isChecked: ({ model }) => model.flows !== null && model.flows.n > 0 && model.summary.now - model.flows.now < LIMITS.long && model.flows.n === model.flows.flows.length,
   find({ model }) {
     const hints = [];
     for (const [name, stage] of model.stages) {
@@ -293,7 +307,7 @@ const stages = {
   },
   text: ({ name, state, error, n }) => `${name} is ${state}${error ? `: ${error}` : ""}` +
     (n ? `; ${count(n, "put")} ${n === 1 ? "waits" : "wait"} there` : ""),
-  calm: () => "no stage of a flow is held, or paused while puts wait",
+  calm: ({ model }) => `a stage of a flow that was held, or paused while puts wait, ${duration(model.summary.now - model.flows.now)} before`,
 };
 
 // ---- go blocks ----
@@ -304,7 +318,7 @@ const leaks = {
   find: ({ model }) => (model.summary.leaks > 0 ? [{ level: "warn", view: "leaks", n: model.summary.leaks }] : []),
   text: ({ n }) => `${count(n, "go block")} ${n === 1 ? "was" : "were"} collected while ${n === 1 ? "it" : "they"} waited for what nothing could bring any more: ` +
     "see leaks",
-  calm: () => "no leak was found",
+  calm: () => "a leak",
 };
 
 const crowd = {
@@ -316,37 +330,33 @@ const crowd = {
 // ---- the table ----
 
 // A row: kind; find(view): what was found, as facts: { level: "bad" | "warn", chan, go or view: what a click shows, ... };
-// text(facts); calm(): what the calm sentence says if nothing was found, and isChecked(view) holds. They are shown in this
+// text(facts); calm(view): what the calm sentence says if nothing was found, and isChecked(view) holds. They are shown in this
 // order. `found`: the facts of the rows before.
 export const HINTS = [computes, stages, circle, lock, bottleneck, waits, often, many, alone, leaks, turns, crowd, busy];
 
-function viewOf(model, groups) {
-  return { model, groups, ends: model.ends(), lately: model.lately, found: [],
+function look(model, groups) {
+  const view = { model, groups, ends: model.ends(), lately: model.lately, found: [],
     isSingle: ![...model.chans.values()].some((ch) => ch.isPlain && ch.n > 1) };
-}
-
-// The hints of the last picture: [{ kind, level, text, ... }]
-export function hintsOf(model, groups) {
-  const view = viewOf(model, groups);
   for (const row of model.at ? HINTS : [computes]) {
     for (const facts of row.find(view)) view.found.push({ ...facts, kind: row.kind, text: row.text(facts) });
   }
-  return view.found;
+  return view;
 }
 
-const sentence = (parts) => (parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")}, and ${parts[parts.length - 1]}`);
+// The hints of the last picture: [{ kind, level, text, ... }]
+export const hintsOf = (model, groups) => look(model, groups).found;
 
-// What the page says when there is no hint: what was looked for, and the takes that wait, of which the page does not know
-// whether they should.
+// What the page says when there is no hint: { head, list, takes }: what was looked for and not found; and the takes that wait,
+// of which the page does not know whether they should.
 export function calmOf(model, groups) {
-  if (!model.at) return model.reading;
-  const view = viewOf(model, groups), { lately } = view;
-  if (!lately.isEnough) return `There is nothing to report yet: ${count(lately.n, "picture")} so far.`;
-  const parts = HINTS.filter((row) => row.calm && row.isChecked(view)).map((row) => row.calm());
-  const takes = [...model.gos.values()].filter((go) => go.op === "take" && model.waited(go) >= LIMITS.long);
-  const longest = takes.reduce((a, b) => (!a || model.waited(b) > model.waited(a) ? b : a), null);
-  const n = takes.reduce((sum, go) => sum + go.n, 0), ch = longest && model.chans.get(longest.chan);
-  return `In the last ${count(lately.n, "picture")} (${duration(lately.span)}): ${sentence(parts)}.` + (n === 0 ? ""
-    : ` ${count(n, "take")} ${n === 1 ? "has" : "have"} waited for ${duration(LIMITS.long)} or longer, ${n === 1 ? "" : "the longest "}` +
-      `${ch ? `on ${ch.label} ` : ""}for ${duration(model.waited(longest))}.`);
+  if (!model.at) return { head: model.reading, list: [], takes: "" };
+  const view = look(model, groups), { lately, found } = view;
+  if (!lately.isEnough) return { head: `Too few pictures for hints: ${lately.n}.`, list: [], takes: "" };
+  const list = HINTS.filter((row) => row.calm && row.isChecked(view) && !found.some(({ kind }) => kind === row.kind)).map((row) => row.calm(view));
+  const gos = [...model.gos.values()].filter((go) => go.op === "take" && model.waited(go) >= LIMITS.long);
+  const longest = gos.reduce((a, b) => (!a || model.waited(b) > model.waited(a) ? b : a), null);
+  const n = gos.reduce((sum, go) => sum + go.n, 0), ch = longest && model.chans.get(longest.chan);
+  return { head: `Not found in the last ${count(lately.n, "picture")} (${duration(lately.span)}):`, list, takes: n === 0 ? ""
+    : `${count(n, "take")} ${n === 1 ? "has" : "have"} waited for ${duration(LIMITS.long)} or longer, ${n === 1 ? "" : "the longest "}` +
+      `${ch ? `on ${ch.label} ` : ""}for ${duration(model.waited(longest))}.` };
 }

@@ -152,7 +152,7 @@ export class Model {
 
   // What the page shows when there will be no more pictures.
   get last() {
-    return this.at ? `this is the last picture, of ${duration(this.ended_at - this.shown_at)} before` : "there was no picture before";
+    return this.at ? `this is the last picture, taken ${duration(this.ended_at - this.shown_at)} before` : "there was no picture before";
   }
 
   forget() {
@@ -186,6 +186,8 @@ export class Model {
   // What of the first picture has come; "" if all has.
   get reading() {
     if (this.at) return "";
+    if (this.status === "ended" || this.status === "lost") return "there was no picture before the end";
+    if (this.summary.busy >= 100) return "waiting for the first picture: it is taken as soon as Lua does not compute";
     const { gos } = this.summary;
     let n = 0;
     for (const part of this.parts) for (const row of part.u) if (row[0] === GO) n += row[9];
@@ -279,8 +281,8 @@ export class Model {
     add(h.t, Date.now() / 1000);
     add(h.rate, isNew ? this.rate : null);
     add(h.busy, busy * 100);
-    add(h.gos, message.gos || 0);
-    add(h.memory, (message.memory || 0) / 1048576);
+    add(h.gos, message.gos ?? null);
+    add(h.memory, message.memory === undefined ? null : message.memory / 1048576);
     this.busy = busy;
     if (!isNew) return;
     for (const ch of this.chans.values()) {

@@ -49,6 +49,7 @@ function ending.result(flow)
   if err ~= nil then
     flow.state = "ended"
     living.remove(flow)
+    if flow.forget then flow.forget() end
     error(err, 0)
   end
   return #flow.left == 0, flow.left

@@ -1,9 +1,8 @@
----Ctrl-C and SIGTERM while the main program waits for a flow: the first one drains it, the second one ends the program.
----For Ctrl-C, the hosts raise "interrupted!" in the main program.
+---Ctrl-C while the main program waits for a flow: the first one drains it, the second one ends the program. The hosts
+---raise "interrupted!" in the main program.
 
 local core = require "runnel.core"
 local living = require "runnel.internal.living"
-local term = require "runnel.internal.sigterm"
 local internal = core.internal
 
 local signals = {}
@@ -16,13 +15,11 @@ local function is_main() return not (internal.self "wait" or living.prompt) end
 ---@param drain fun() begins to drain; must not wait
 function signals.wait(wait, drain)
   if not is_main() then return wait() end
-  local forget = term.add(drain)
   local ok, err = pcall(wait)
   if not ok and type(err) == "string" and err:find "interrupted!$" then
     drain()
     ok, err = pcall(wait)
   end
-  forget()
   if not ok then error(err, 0) end
 end
 

@@ -138,6 +138,8 @@ end
 function blocks.drain()
   local signals = package.loaded["runnel.internal.uv.signals"]
   if signals then signals.script_ended() end
+  local term = package.loaded["runnel.internal.sigterm"]
+  if term then term.script_ended() end
   core.run()
   core.internal.report_unhandled()
   core.run() -- runs go blocks that the error handler has started

@@ -98,6 +98,7 @@ end
 -- Whether a module is in the executable. Its loader of luv has the module's own loader, or nil, as its upvalue.
 local function is_inside(name)
   local loader = package.preload[name]
+  if name == "socket.core" then return false end -- a loader that leads to the module (csrc/lua/state/blocking.c)
   if name == "luv" and loader then return select(2, debug.getupvalue(loader, 1)) ~= nil end
   return loader ~= nil
 end

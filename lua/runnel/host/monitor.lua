@@ -18,7 +18,8 @@ end
 ---@param why string
 function host_monitor.ending(why)
   local server_module = package.loaded["runnel.monitor.core"]
-  if server_module and server_module.server then server_module.why(server_module.server, why) end
+  if not server_module or not server_module.server then return end
+  server_module.why(server_module.server, why:match "^(.-)\nstack traceback:" or why)
 end
 
 return host_monitor

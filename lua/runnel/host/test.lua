@@ -128,11 +128,21 @@ local function watch(busted)
   return busted
 end
 
+local function is_there(path)
+  local file = io.open(path)
+  return file ~= nil and file:close()
+end
+
 ---@param ... string busted's arguments
 return function(...)
   if not found then
     error("runnel test needs busted, where package.path finds it (Debian's lua-busted, LuaRocks' busted):\n"
       .. tostring(runner), 0)
+  end
+  if ... == nil and not is_there "spec" and not is_there ".busted" then
+    io.stderr:write("runnel test: which files? Name them, as in: runnel test spec/main_spec.lua\n"
+      .. "(without a name it runs the files *_spec.lua of the folder spec, and there is no such folder here)\n")
+    os.exit(2)
   end
   local new_busted = require "busted.core"
   package.loaded["busted.core"] = function(...) return watch(new_busted(...)) end

@@ -22,6 +22,7 @@ local fakes = require "runnel.http.fake"
 local options = require "runnel.http.options"
 local proxies = require "runnel.http.proxy"
 local responses = require "runnel.http.response"
+local sign = require "runnel.internal.sign"
 
 local internal = core.internal
 local chan, cancel = core.chan, core.cancel
@@ -142,6 +143,7 @@ end
 ---@return any err why not: a string, or an error for which rn.is_timeout is true
 ---@return runnel.http.Response? failed with `fail`: the response whose status is the error
 function client.request(opts)
+  sign.dot(opts, "http", "request")
   if type(opts) ~= "table" then
     error("request: a table expected, as in { url = \"https://example.org/\" }, got " .. check.article(opts), 2)
   end
@@ -298,11 +300,15 @@ end
 
 ---Makes an empty jar of cookies. Responses to requests that use it add to it.
 ---@return runnel.http.Cookies
-function client.cookies() return lib.cookies() end
+function client.cookies(...)
+  sign.dot((...), "http", "cookies")
+  return lib.cookies()
+end
 
 ---Closes the connections kept for further requests, as soon as no request is under way. Without this call they close
 ---after a minute without requests.
-function client.close_idle()
+function client.close_idle(...)
+  sign.dot((...), "http", "close_idle")
   if the_client then the_client:close_idle() end
 end
 

@@ -5,6 +5,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
+local sign = require "runnel.internal.sign"
 
 local find, sub, concat = string.find, string.sub, table.concat
 
@@ -85,11 +86,15 @@ end
 ---@field id? string the last id that the server has sent, with this event or an earlier one
 local Event = { __name = "http event" }
 Event.__index = Event
+Event.__sign = "event"
 
 ---The data as JSON.
 ---@return any value nil if it is not JSON
 ---@return string? err the reason
-function Event:json() return json.decode(self.data) end
+function Event:json()
+  sign.own(self, "event", "json")
+  return json.decode(self.data)
+end
 
 ---The parser of one connection's text.
 ---@class runnel.http.EventParser

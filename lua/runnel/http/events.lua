@@ -11,6 +11,7 @@ local fakes = require "runnel.http.fake"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.http.options"
 local responses = require "runnel.http.response"
+local timed_out = require "runnel.internal.timed_out"
 
 local internal = core.internal
 
@@ -50,7 +51,7 @@ local function take(pieces, idle)
   local timer = guard.timer(idle)
   local piece, port, err = core.alts({ pieces, timer }, { priority = true })
   core.cancel(timer)
-  if port == timer then return nil, ("nothing has come for %s ms"):format(decimal.text(idle)) end
+  if port == timer then return nil, timed_out.new(("nothing has come for %s ms"):format(decimal.text(idle))) end
   return piece, err
 end
 

@@ -5,6 +5,7 @@ local core = require "runnel.core"
 local event_response = require "runnel.http.event_response"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
+local sign = require "runnel.internal.sign"
 
 -- The longest piece of a body, in bytes.
 local PIECE <const> = 65536
@@ -35,7 +36,7 @@ local request = {}
 ---@field private no_more any why no more of the body will come, or false
 ---@field private text? string the body
 ---@field private is_taken? boolean `pieces` has been called
-local Request = { __name = "http request" }
+local Request = { __name = "http request", __sign = "req" }
 
 -- ---- reading the body ----
 
@@ -68,6 +69,7 @@ end
 ---block is cancelled. In another go block, `body` raises the reason; it also does if the response is sent before.
 ---@return string
 function Request:body()
+  sign.own(self, "req", "body")
   if self.text then return self.text end
   take_once(self, "body")
   local parts = {}
@@ -94,6 +96,7 @@ end
 ---strings are taken. The channel closes with an error if the request ends before the body has come.
 ---@return runnel.Channel<string>
 function Request:pieces()
+  sign.own(self, "req", "pieces")
   take_once(self, "pieces")
   local ch = core.chan()
   guard.started(guard.go(guard.close, ch, read_into, self, ch), "pieces")
@@ -103,7 +106,10 @@ end
 ---The body as JSON. Parks.
 ---@return any value nil if it is not JSON
 ---@return string? err the reason
-function Request:json() return json.decode(self:body()) end
+function Request:json()
+  sign.own(self, "req", "json")
+  return json.decode(self:body())
+end
 
 -- ---- events ----
 
@@ -118,7 +124,10 @@ function Request:json() return json.decode(self:body()) end
 ---@return integer status
 ---@return table headers
 ---@return runnel.Channel<string>? body nil for HEAD
-function Request:events(source, opts) return event_response.new(self, source, opts) end
+function Request:events(source, opts)
+  sign.own(self, "req", "events")
+  return event_response.new(self, source, opts)
+end
 
 -- ---- WebSocket ----
 
@@ -132,6 +141,7 @@ function Request:events(source, opts) return event_response.new(self, source, op
 ---@return integer? status of such a response
 ---@return table<string, string>? headers of such a response
 function Request:websocket(opts)
+  sign.own(self, "req", "websocket")
   local conn, err, status, headers = require("runnel.http.websocket.server").accept(self, opts, request.upgrade)
   return conn, err, status, headers
 end

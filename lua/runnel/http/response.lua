@@ -2,6 +2,7 @@
 
 local json = require "runnel.json"
 local lib = require "runnel.http.curl"
+local sign = require "runnel.internal.sign"
 
 local responses = {}
 
@@ -13,7 +14,7 @@ local responses = {}
 ---@field body string
 ---@field url string of the last request, after redirects
 ---@field package head? string the lines of the headers, until `headers` is first read
-local Response = { __name = "http response" }
+local Response = { __name = "http response", __sign = "res" }
 
 -- Most programs never read the headers, so they become a table when they are first read.
 function Response:__index(name)
@@ -30,7 +31,10 @@ end
 ---The body as JSON.
 ---@return any value nil if it is not JSON
 ---@return string? err the reason
-function Response:json() return json.decode(self.body) end
+function Response:json()
+  sign.own(self, "res", "json")
+  return json.decode(self.body)
+end
 
 ---@param status integer
 ---@param headers string|table<string, string|string[]> as lines, or a table

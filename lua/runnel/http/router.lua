@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local decode = require("runnel.http.request").decode
+local sign = require "runnel.internal.sign"
 
 ---@class runnel.http.router
 local router = {}
@@ -17,15 +18,19 @@ local function add(root, pattern, f)
   local method, space, path = tostring(pattern):match "^(%u*)( ?)(/[^%s?#]*)$"
   if not path or (method ~= "") ~= (space ~= "") then return "a key as in \"GET /users/:id\" or \"/users\" expected" end
   local node, names, place = root, {}, "methods"
-  for sign, name in path:gmatch "/([:*]?)([^/]*)" do
+  for kind, name in path:gmatch "/([:*]?)([^/]*)" do
     if place == "rest" then return "nothing can follow *" .. names[#names] end
-    if sign ~= "" then
-      if not name:find "^[%a_][%w_]*$" then return ("a name expected after %q, got %q"):format(sign, name) end
+    if name:find "[{}<>]" then
+      local word = name:match "[{<]([^}>]*)" or ""
+      return ("%q is text, not a part with a name: write :%s"):format(name, word:match "([%a_][%w_]*)%W*$" or "name")
+    end
+    if kind ~= "" then
+      if not name:find "^[%a_][%w_]*$" then return ("a name expected after %q, got %q"):format(kind, name) end
       if names[name] then return "two parts have the name " .. name end
       names[#names + 1], names[name] = name, true
     end
-    local key = sign == "" and name
-    place = sign == "*" and "rest" or place
+    local key = kind == "" and name
+    place = kind == "*" and "rest" or place
     if place ~= "rest" then
       node.below[key] = node.below[key] or new_node()
       node = node.below[key]
@@ -95,7 +100,11 @@ end
 ---req.params has their values
 ---@return fun(req: runnel.http.Request): integer, table?, any
 function router.router(routes)
+  sign.dot(routes, "http", "router")
   check.table(routes, "router")
+  if not next(routes) then
+    error("router: the table has no routes; a key with the value nil is none: write the functions above the table", 2)
+  end
   local root = new_node()
   for pattern, f in pairs(routes) do
     local what = "router: " .. tostring(pattern)

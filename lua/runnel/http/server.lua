@@ -16,6 +16,8 @@ local decimal = require "runnel.internal.decimal"
 local current = require "runnel.internal.sim.current"
 local guard = require "runnel.internal.guard"
 local request = require "runnel.http.request"
+local sign = require "runnel.internal.sign"
+local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
 
 local lib = core.internal.require "runnel.http.core"
@@ -42,6 +44,7 @@ local OPTIONS <const> = {
   host = true, reuseport = kinds.boolean, tls = true, max = kinds.integer(0), max_header = kinds.integer(256),
   max_connections = kinds.integer(1), max_per_address = kinds.integer(1), max_requests = kinds.integer(1),
   min_rate = kinds.integer(0), fd = kinds.integer(0), header_timeout = kinds.ms(1), idle = kinds.ms(1), timeout = true,
+  drain_on_term = kinds.boolean,
 }
 
 ---@class runnel.http.server
@@ -66,6 +69,7 @@ local server = { opened = 0, living = setmetatable({}, { __mode = "v" }) }
 ---read something within `idle`
 ---@field timeout? number|false ms from the headers of a request until `f` has returned; default 30000; false: no limit
 ---@field reuseport? boolean other processes may listen on the port at the same time
+---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the server drains first
 ---@field fd? integer a listening socket that was passed to the program, in place of host and port
 ---@field tls? runnel.tls.Context|runnel.tls.ServerOptions certificates: the server speaks HTTPS
 
@@ -80,8 +84,10 @@ local server = { opened = 0, living = setmetatable({}, { __mode = "v" }) }
 ---@field private drained runnel.Channel<any> closes when the last connection has closed
 ---@field private timeout number ms
 ---@field package drains? boolean `drain` has been called
+---@field private forget? fun() SIGTERM does not drain it any more
 local Server = { __name = "http server" }
 Server.__index = Server
+Server.__sign = "server"
 
 -- ---- requests ----
 
@@ -159,6 +165,7 @@ local Timer = { __close = function(self) cancel(self.block) end }
 ---@param ms? number how long to wait; default 10000. Requests that still run then are cancelled
 ---@return boolean drained whether all had been answered
 function Server:drain(ms)
+  sign.own(self, "server", "drain")
   if ms ~= nil then check.ms(ms, 0, "drain") end
   if not self.core then return true end
   self.drains = true
@@ -175,9 +182,11 @@ end
 ---Closes the server and all connections, even unanswered ones, and cancels the go blocks of their requests. Closing it
 ---again does nothing.
 function Server:close()
+  sign.own(self, "server", "close")
   local lib_server = self.core
   if not lib_server then return end
   self.core, server.living[self.number] = nil, nil
+  if self.forget then self.forget() end
   lib_server:stop()
   self.drained:close()
   local running = self.running
@@ -266,6 +275,11 @@ function server.serve(port, f, opts)
   local host = settings.host
   if host:find(":", 1, true) then host = "[" .. host .. "]" end
   self.url = ("%s://%s:%d/"):format(context and "https" or "http", host, number)
+  if not opts or opts.drain_on_term ~= false then
+    self.forget = term.add(self, "http server", {
+      order = term.SERVERS, name = self.url, drain = self.drain, done = self.drained,
+    })
+  end
   return self
 end
 

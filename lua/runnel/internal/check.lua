@@ -1,8 +1,8 @@
 ---Argument checks for the functions written in Lua. A failed check raises an error at the line that called the function
 ---whose argument is wrong.
 
-local package = package
 local core = require "runnel.core"
+local sign = require "runnel.internal.sign"
 
 local check = {}
 
@@ -19,34 +19,49 @@ local USAGE = {
   pipeline_blocking = "pipeline_blocking(n, to, xf, from)", pmap = "pmap(n, f, from)",
   pmap_unordered = "pmap_unordered(n, f, from)", pub = "pub(ch, topic_of)", rate = "rate(ch, n, ms)",
   reduce = "reduce(f, init, ch)", retry = "retry(f, { tries = n }, ...)", scope = "scope(function(s) ... end)",
-  split = "split(pred, ch)", take = "take(n, ch)", threads = "threads(k, f)",
+  thread = "thread(f, ...)", split = "split(pred, ch)", take = "take(n, ch)", threads = "threads(k, f)",
   transduce = "transduce(xf, f, init, ch)",
 }
-
--- What a function called as rn:f(...) got.
-local MODULE = "the module (call its functions with a dot, as rn.go(f), not with a colon)"
 
 ---What was passed, for a message: "a string", "a channel", "nothing".
 ---@return string
 function check.article(value)
   if value == nil then return "nothing" end
-  if value == package.loaded.runnel then return MODULE end
-  return core.is_chan(value) and "a channel" or "a " .. type(value)
+  return core.is_chan(value) and "a channel" or sign.of_module(value) or "a " .. type(value)
 end
 
--- Like `describe`; for a probably misplaced argument it adds how to call the function. `what` begins with the
--- function's name.
-local function article(value, what)
+-- The same of methods, whose message names their object.
+local METHODS = { ["scope:go"] = "to call f(...) in a go block, write s:go(f, ...)" }
+
+-- How to call the function with whose name `what` begins; nil if nothing is known about it.
+local function usage_of(what)
   local usage = USAGE[what:match "^[%w_]+"]
+  return METHODS[what:match "^[%w_]+:[%w_]+"] or usage and "call it as rn." .. usage
+end
+
+-- Like check.article; for a probably misplaced argument it adds how to call the function.
+local function article(value, what)
+  local module, usage = sign.of_module(value, what:match "^[%w_]+"), usage_of(what)
+  if module then return module end
   local is_other = usage and (type(value) == "function" or type(value) == "table" or core.is_chan(value))
-  return check.article(value) .. (is_other and "; call it as rn." .. usage or "")
+  return check.article(value) .. (is_other and "; " .. usage or "")
+end
+
+-- What functions return, if a call was passed in place of its function, as in go(f()).
+local RESULTS = { ["nil"] = true, number = true, string = true, boolean = true }
+
+-- What was passed in place of a function, and what to do.
+local function not_callable(value, what)
+  local cure = not sign.of_module(value)
+    and (usage_of(what) or RESULTS[type(value)] and "pass the function itself: f, not f()")
+  return ("%s: a function expected, got %s%s"):format(what, check.article(value), cure and "; " .. cure or "")
 end
 
 ---A value as text for a message, strings in quotes.
 ---@return string
 function check.describe(value)
   if value == nil then return "nothing" end
-  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+  return type(value) == "string" and ("%q"):format(value) or sign.of_module(value) or tostring(value)
 end
 
 ---A channel.
@@ -69,7 +84,7 @@ local is_callable = check.is_callable
 ---@param level? integer of the line for the error, if it is another one
 function check.callable(value, what, level)
   if type(value) ~= "function" and (not is_callable(value) or core.is_chan(value)) then
-    error(what .. ": a function expected, got " .. article(value, what), level or CALLER)
+    error(not_callable(value, what), level or CALLER)
   end
 end
 
@@ -192,6 +207,15 @@ function check.options(value, known, what, level)
   end
 end
 
+---What follows the table of a command: nothing.
+---@param more any
+function check.alone(more, what)
+  if type(more) == "table" then
+    error(('%s: the options go into the table of the command, as in uv.%s { "sort", cwd = "/tmp" }; got a second table')
+      :format(what, what), CALLER)
+  end
+end
+
 ---Says that an option is unknown, and lists those that are known.
 ---@param key any
 ---@param known table<string, any> the valid names
@@ -217,11 +241,9 @@ end
 ---An object of the library.
 ---@param class table its metatable
 ---@param kind string what the message calls it, as in "a mult"
----@param usage? string how the method is called, with a colon
-function check.object(value, class, kind, what, usage)
+function check.object(value, class, kind, what)
   if getmetatable(value) ~= class then
-    local cure = usage and "; call " .. usage .. ", with a colon" or ""
-    error(("%s: %s expected, got %s%s"):format(what, kind, check.article(value), cure), CALLER)
+    error(("%s: %s expected, got %s"):format(what, kind, check.article(value)), CALLER)
   end
 end
 

@@ -12,8 +12,23 @@ local pass_on = internal.pass_on
 
 local ends = {}
 
+---The number of the first element that is nil although the list goes on, if there is one. A list with a metatable may
+---be computed.
+---@param list table
+---@return integer?
+function ends.hole_of(list)
+  if getmetatable(list) ~= nil then return nil end
+  local n = 0
+  while list[n + 1] ~= nil do n = n + 1 end
+  -- In a list without a hole nothing follows the last element, unless the table was not filled in order.
+  for key in next, list, n > 0 and n or nil do
+    if math.type(key) == "integer" and key > n then return n + 1 end
+  end
+  return nil
+end
+
 ---An iterator over a list, or the iterator itself.
----@param source any a list (up to its first nil), or an iterator
+---@param source any a list without holes, or an iterator
 ---@return (fun(): any)? next_value nil where the source is neither
 ---@return string? got what it is instead, for a message
 function ends.iterator(source)
@@ -21,6 +36,11 @@ function ends.iterator(source)
   if type(source) ~= "table" then return nil, check.article(source) end
   if source[1] == nil and next(source, next(source) == "n" and "n" or nil) ~= nil then -- table.pack() has an `n`
     return nil, "a table with keys but no values 1, 2, ..."
+  end
+  local hole = ends.hole_of(source)
+  if hole then
+    return nil, ("a list with a hole: element %d is nil, although the list goes on; use false, or leave it out")
+      :format(hole)
   end
   local i = 1
   return function()
@@ -38,7 +58,7 @@ end
 
 ---Makes a function that takes the next value from `from`. Once `from` is closed and drained, or `to` is closed, it
 ---returns nil, nil and the error of the close, if any. Once `to` is closed, it takes nothing more. If `from` raises an
----error, that counts as the error with which `from` closed. The function yields after every 128 values.
+---error, that counts as the error with which `from` closed. The function yields after at most 128 values.
 ---@param from runnel.Channel<any>
 ---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): any, any, any next_value to be called with both
 function ends.source(from)

@@ -10,5 +10,8 @@
 ---@field servers? table<integer, runnel.http.Server>
 ---@field server_tally? fun(server: runnel.http.Server): table
 ---@field threads? fun(): integer
+---@field end_threads? fun() ends them, as at the end of the program
+---@field scopes? table<runnel.Scope, function> those that have not ended, and others that were not collected yet, each
+---with its body
 ---@field prompt? boolean a person types at a prompt
 return {}

@@ -1,13 +1,22 @@
----The error of a scope, or of a job of pmap, that has exceeded its timeout. rn.is_timeout recognizes it.
+---The error of what has exceeded the limit that an option sets, such as `timeout`. rn.is_timeout recognizes it.
+
+local core = require "runnel.core"
+
+local sign = require "runnel.internal.sign"
 
 ---@class runnel.timed_out
 local timed_out = {}
 
----The error. tostring and `..` use its message.
----@class runnel.TimedOut
+---The error. tostring and `..` use its message, and it has the methods of strings, since other errors of the same
+---functions are strings.
+---@class runnel.TimedOut: string
 ---@field code "timeout"
 ---@field message string what had not ended, and after how long
 local TimedOut = { code = "timeout", __name = "timeout" }
+
+for name, method in pairs(string) do
+  TimedOut[name] = function(self, ...) return method(tostring(self), ...) end
+end
 TimedOut.__index = TimedOut
 
 function TimedOut:__tostring() return self.message end
@@ -19,9 +28,26 @@ function TimedOut.__concat(a, b) return tostring(a) .. tostring(b) end
 ---@return runnel.TimedOut
 function timed_out.new(message) return setmetatable({ message = message }, TimedOut) end
 
----Whether an error says that a scope, or a job of a pmap, has exceeded its `timeout`.
----@param err any an error that was raised, or that a channel closed with
+---Whether an error says that something has exceeded its limit of time.
+---@param err any an error that was raised or returned, or with which a channel closed
 ---@return boolean
-function timed_out.is_timeout(err) return getmetatable(err) == TimedOut end
+function timed_out.is_timeout(err)
+  sign.dot(err, "rn", "is_timeout")
+  return getmetatable(err) == TimedOut
+end
+
+---The same kind of error as another one, with a text that says more.
+---@param err any
+---@param text string
+---@return any
+function timed_out.with_text(err, text) return timed_out.is_timeout(err) and timed_out.new(text) or text end
+
+---Raises an error at the program's line that led here.
+---@param err any a text, or a timeout error
+function timed_out.raise(err)
+  if not timed_out.is_timeout(err) then core.internal.raise(err) end
+  local _, text = pcall(core.internal.raise, err.message)
+  error(timed_out.new(text), 0)
+end
 
 return timed_out

@@ -11,6 +11,8 @@ local ending = require "runnel.nats.ending"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
 local owners = require "runnel.queue.owners"
+local sign = require "runnel.internal.sign"
+local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
 local values = require "runnel.nats.internal.values"
@@ -51,6 +53,7 @@ local REQUEST_MS <const> = 5000
 ---@field private end_reason? any what requests get that were waiting when the connection ended
 local Conn = { __name = "nats connection" }
 Conn.__index = Conn
+Conn.__sign = "conn"
 connection.methods = Conn
 for name, method in pairs(ending.methods) do Conn[name] = method end
 
@@ -109,6 +112,7 @@ end
 ---@return true? ok nil if the connection is closed, or its buffer is full
 ---@return string? err why
 function Conn:publish(subject, value, opts)
+  sign.own(self, "conn", "publish")
   local ok, err = send(self, "publish", 3, subject, value, opts)
   return ok, err
 end
@@ -119,6 +123,7 @@ end
 ---@return true? ok
 ---@return string? err
 function Message:respond(value, opts)
+  sign.own(self, "m", "respond")
   if not self.reply then error(("respond: the message to %q has no reply subject"):format(self.subject), 2) end
   local ok, err = send(self.connection, "respond", 3, self.reply, value, opts)
   return ok, err
@@ -130,7 +135,7 @@ end
 local function new_metatable(conn, encoding)
   local decode = values.encodings[encoding].decode
   return {
-    __name = "nats message",
+    __name = "nats message", __sign = "m",
     __index = function(message, key)
       if key == "value" then
         local value, why = decode(message.data)
@@ -170,10 +175,14 @@ end
 ---@field package ended runnel.Channel<any> closes once all messages have been taken
 local Subscription = { __name = "nats subscription" }
 Subscription.__index = Subscription
+Subscription.__sign = "sub"
 
 ---Ends it. Messages that have already arrived are still put on the channel, which then closes. To drop them, close the
 ---channel.
-function Subscription:close() self.core:close() end
+function Subscription:close()
+  sign.own(self, "sub", "close")
+  self.core:close()
+end
 
 ---Ends it without losing a message: unsubscribes at the server, lets the messages arrive that were sent before, then
 ---closes the channel. Does not wait for that.
@@ -181,6 +190,7 @@ function Subscription:close() self.core:close() end
 ---@return true? ok
 ---@return string? err
 function Subscription:drain(ms)
+  sign.own(self, "sub", "drain")
   if ms ~= nil then check.ms(ms, 1, "drain") end
   return self.core:drain(ms or 5000)
 end
@@ -189,6 +199,7 @@ end
 ---and bytes that are `pending` in the library.
 ---@return { delivered: integer, dropped: integer, pending: integer, pending_bytes: integer } stats
 function Subscription:stats()
+  sign.own(self, "sub", "stats")
   local delivered, dropped, pending, bytes = self.core:stats()
   return { delivered = delivered, dropped = dropped, pending = pending, pending_bytes = bytes }
 end
@@ -206,6 +217,7 @@ local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = check.kinds.i
 ---@return runnel.Channel<runnel.nats.Message>? ch nil if the connection is closed
 ---@return runnel.nats.Subscription|string sub_or_err the subscription, or why there is none
 function Conn:subscribe(subject, opts, take)
+  sign.own(self, "conn", "subscribe")
   check.string(subject, "a subject", "subscribe")
   check.options(opts, SUBSCRIBE_OPTIONS, "subscribe")
   opts = opts or {}
@@ -250,7 +262,7 @@ end
 
 -- Subscribes to the replies of all requests of the connection, which go to inbox.NUMBER.
 local function receive_replies(self)
-  local inbox = lib.inbox()
+  local inbox = self:inbox()
   local first = #inbox + 2
   local ch = core.chan(1):name("nats replies") -- it stays empty
   local function take(message)
@@ -302,6 +314,7 @@ local REQUEST_OPTIONS = { headers = true, encoding = true, until_reconnect = tru
 ---@return runnel.nats.Message? message
 ---@return any err the reason: rn.is_timeout(err), or a string: no subscription answers, the connection is closed
 function Conn:request(subject, value, ms, opts)
+  sign.own(self, "conn", "request")
   if ms ~= nil then check.ms(ms, 1, "request") end
   check.options(opts, REQUEST_OPTIONS, "request")
   local message, err = ask(self, "request", subject, value, ms or REQUEST_MS, opts, encoding_of(self, opts, "request"))
@@ -316,6 +329,7 @@ end
 ---@return true? ok
 ---@return any err
 function Conn:flush(ms)
+  sign.own(self, "conn", "flush")
   if ms ~= nil then check.ms(ms, 1, "flush") end
   -- The message goes to this connection itself, since any other subject may have subscribers, which do not answer. With
   -- no_echo, the server answers that there is no responder.
@@ -323,9 +337,12 @@ function Conn:flush(ms)
   return message and true, err
 end
 
----Returns a new, unique subject, for replies.
+---Returns a new, unique subject, for replies. It begins with the option `inbox_prefix`.
 ---@return string subject
-function Conn:inbox() return lib.inbox() end -- luacheck: no self
+function Conn:inbox()
+  sign.own(self, "conn", "inbox")
+  return self.inbox_prefix .. "." .. lib.inbox():match "[^.]+$"
+end
 
 -- ---- messages that are sent while Lua computes ----
 
@@ -337,6 +354,7 @@ function Conn:inbox() return lib.inbox() end -- luacheck: no self
 ---@return true? ok
 ---@return string? err
 function Conn:beat(subject, data, ms, again)
+  sign.own(self, "conn", "beat")
   check.string(subject, "a subject", "beat")
   check.string(data, "a string", "beat")
   check.ms(ms, 1, "beat")
@@ -354,6 +372,7 @@ end
 ---Ends the beat of a subject: nothing is sent after this has returned.
 ---@param subject string
 function Conn:unbeat(subject)
+  sign.own(self, "conn", "unbeat")
   local beat = self.beats[subject]
   if not beat then return end
   self.beats[subject] = nil
@@ -365,7 +384,10 @@ end
 ---Counters: messages and bytes `received`, `received_bytes`, `sent`, `sent_bytes`; `reconnects`; unsent
 ---`buffered_bytes`; and `status`: "connected", "reconnecting" or "closed".
 ---@return table stats
-function Conn:stats() return self.core:stats() end
+function Conn:stats()
+  sign.own(self, "conn", "stats")
+  return self.core:stats()
+end
 
 function Conn:__tostring()
   return ("nats connection: %s (%s)"):format(self.url or "?", self.core:stats().status)
@@ -397,6 +419,7 @@ local function connect_once(settings, encoding, level)
     requests = {}, nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {},
     event_channels = {},
     ended = core.chan():name "nats end", reconnect_wait = settings.reconnect_wait,
+    inbox_prefix = settings.inbox_prefix or "_INBOX",
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
   if not handle then
@@ -415,6 +438,9 @@ local function connect_once(settings, encoding, level)
   end
   self.url, self.max_payload = options.without_secrets(event.url), handle:max_payload()
   owners.add(self)
+  self:on_close(term.add(self, "nats connection", {
+    order = term.CONNECTIONS, name = self.url, drain = self.drain, catches = false,
+  }))
   self:on_event(function(later) unanswered.on_event(self, later) end)
   return self
 end
@@ -430,6 +456,7 @@ local SIGNATURES = 3
 ---@return runnel.nats.Connection? conn
 ---@return string? err why there is no connection
 function connection.connect(url, opts)
+  sign.dot(url, "nats", "connect")
   local settings, encoding = options.read(url, opts, 3)
   if internal.is_simulation() and not (current.world and internal.host() > 0) then
     error("connect: a simulation, whose time is virtual, cannot wait for a server: make a simulated world (sim.world) "

@@ -6,6 +6,7 @@ local letters = require "runnel.queue.dead"
 local names = require "runnel.nats.internal.names"
 local patience = require "runnel.nats.internal.patience"
 local outlet = require "runnel.nats.internal.outlet"
+local sign = require "runnel.internal.sign"
 local values = require "runnel.nats.internal.values"
 
 local dead = {}
@@ -132,6 +133,7 @@ end
 local Dead = {}
 
 function Dead:count()
+  sign.own(self, "dead", "count")
   local info, err, code = jetstream.request(self.owner, "STREAM.INFO." .. names.dead_stream(self.name))
   if code == jetstream.NO_STREAM then return 0 end
   if not info then return nil, err end
@@ -185,6 +187,7 @@ local class = letters.class(Dead)
 ---@param name string
 ---@return runnel.DeadLetters letters
 function dead.dead(conn, name)
+  sign.own(conn, "conn", "dead")
   local self = letters.new(class, conn, name)
   return self
 end

@@ -5,6 +5,8 @@ local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
+local sign = require "runnel.internal.sign"
+local timed_out = require "runnel.internal.timed_out"
 
 local internal = core.internal
 
@@ -86,6 +88,7 @@ end
 ---about to stop; or "closed". The channel closes with the connection. It keeps the latest 64 untaken ones.
 ---@return runnel.Channel<table> events
 function Conn:events()
+  sign.own(self, "conn", "events")
   local ch = core.chan(core.sliding_buffer(64)):name "nats events"
   if self.has_ended then
     ch:close()
@@ -107,6 +110,7 @@ end
 ---@param f fun(event: table)
 ---@return fun() remove ends that
 function Conn:on_event(f)
+  sign.own(self, "conn", "on_event")
   check.callable(f, "on_event")
   return remover(self.listeners, f)
 end
@@ -116,6 +120,7 @@ end
 ---@param f fun(err: string?)
 ---@return fun() remove ends that
 function Conn:on_close(f)
+  sign.own(self, "conn", "on_close")
   check.callable(f, "on_close")
   return remover(self.closers, f)
 end
@@ -128,6 +133,7 @@ end
 ---@return boolean sent false: the connection is lost, or the network has not accepted all within that time
 ---@return integer? left how many bytes, about, were not sent
 function Conn:close()
+  sign.own(self, "conn", "close")
   local left = finish(self, nil)
   if left > 0 then return false, left end
   return true
@@ -145,6 +151,7 @@ end
 ---@param f fun(ms: number)
 ---@return fun() remove ends that
 function Conn:on_drain(f)
+  sign.own(self, "conn", "on_drain")
   check.callable(f, "on_drain")
   return remover(self.drainers, f)
 end
@@ -178,6 +185,7 @@ end
 ---@return true? ok
 ---@return string? err
 function Conn:drain(ms)
+  sign.own(self, "conn", "drain")
   if ms == nil then ms = 30000 end
   check.ms(ms, 1, "drain")
   if self.has_ended then return nil, "the connection is closed" end
@@ -191,7 +199,8 @@ function Conn:drain(ms)
   core.cancel(draining, "the connection is closed")
   self:close()
   if port ~= draining or not drained then
-    return nil, ("the connection was not drained within %s ms"):format(decimal.text(ms))
+    local text = ("the connection was not drained within %s ms"):format(decimal.text(ms))
+    return nil, port ~= draining and timed_out.new(text) or text
   end
   return true
 end

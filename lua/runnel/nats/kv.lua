@@ -6,6 +6,7 @@ local base64 = require "runnel.internal.base64"
 local jetstream = require "runnel.nats.internal.jetstream"
 local patience = require "runnel.nats.internal.patience"
 local outlet = require "runnel.nats.internal.outlet"
+local sign = require "runnel.internal.sign"
 local stream = require "runnel.nats.stream"
 local values = require "runnel.nats.internal.values"
 
@@ -98,6 +99,7 @@ end
 ---@param opts? { updates_only?: boolean, history?: boolean }
 ---@return runnel.Channel<runnel.nats.Change>? changes, string? err
 function Bucket:watch(pattern, opts)
+  sign.own(self, "bucket", "watch")
   local policy
   pattern, policy = arguments.check_watch(pattern, opts)
   local ch, err = watch(self, pattern, policy, "watch")
@@ -108,6 +110,7 @@ end
 ---The keys that have a value.
 ---@return string[]? keys, string? err
 function Bucket:keys()
+  sign.own(self, "bucket", "keys")
   local changes, info = watch(self, ">", "last_per_subject", "keys")
   if not changes then return nil, info --[[@as string]] end
   local _ <close> = changes
@@ -126,6 +129,7 @@ end
 ---Deletes the bucket with all values.
 ---@return boolean? deleted, string? err
 function Bucket:destroy()
+  sign.own(self, "bucket", "destroy")
   local answer, err = jetstream.request(self.conn, "STREAM.DELETE." .. self.stream)
   if not answer then return nil, err end
   return true

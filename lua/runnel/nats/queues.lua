@@ -12,6 +12,7 @@ local names = require "runnel.nats.internal.names"
 local shared = require "runnel.queue.queues"
 local patience = require "runnel.nats.internal.patience"
 local pmap = require "runnel.rn.pmap"
+local sign = require "runnel.internal.sign"
 local who = require "runnel.nats.internal.who"
 
 local queues = {}
@@ -81,8 +82,8 @@ local function age(text)
   local year, month, day, hour, minute, second, zone = text:match "^(%d+)-(%d+)-(%d+)T(%d+):(%d+):([%d.]+)(.*)$"
   if not year or year == "0001" then return nil end
   local seconds = days.to(year // 1 | 0, month // 1 | 0, day // 1 | 0) * 86400 + hour * 3600 + minute * 60
-  local sign, hours, minutes = zone:match "^([+-])(%d+):(%d+)$"
-  if sign then seconds = seconds - (hours * 3600 + minutes * 60) * (sign == "+" and 1 or -1) end
+  local way, hours, minutes = zone:match "^([+-])(%d+):(%d+)$"
+  if way then seconds = seconds - (hours * 3600 + minutes * 60) * (way == "+" and 1 or -1) end
   return math.max(0, lib.time() - (seconds + second) * 1000)
 end
 
@@ -156,6 +157,7 @@ local function is_own(name) return name:find "^runnel%-%l+%-" and not names.stag
 ---@param ms? number how long to wait for them (500)
 ---@return runnel.queue.List? queues, string? err
 function queues.queues(conn, ms)
+  sign.own(conn, "conn", "queues")
   if ms ~= nil then check.ms(ms, 1, "queues: ms") end
   local answers, problem = ask_all(conn, ms)
   if not answers then return nil, problem end
@@ -182,6 +184,7 @@ end
 ---@param name string
 ---@return runnel.nats.Queue? queue, string? err
 function queues.queue(conn, name)
+  sign.own(conn, "conn", "queue")
   check.string(name, "a name", "queue: name")
   local list, err = queues.queues(conn)
   if not list then return nil, err end
@@ -227,6 +230,7 @@ local MESSAGES <const> = { ack_wait = MS, max_ack_pending = COUNT, tries = COUNT
 ---and tries
 ---@return true? ok, string? err
 function Queue:change(opts)
+  sign.own(self, "queue", "change")
   local is_jobs = self.kind == "jobs"
   check.table(opts, "change: options")
   check.options(opts, is_jobs and JOBS or MESSAGES, "change")
@@ -246,6 +250,7 @@ end
 ---Deletes the queue: a remote stage with its jobs, or a consumer, whose messages stay in the stream. Dead letters stay.
 ---@return true? ok, string? err
 function Queue:delete()
+  sign.own(self, "queue", "delete")
   local verb = self.kind == "jobs" and "STREAM.DELETE." .. self.stream
     or ("CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer)
   local answer, err = jetstream.request(self.owner, verb)

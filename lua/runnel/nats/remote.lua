@@ -13,6 +13,7 @@ local guard = require "runnel.internal.guard"
 local names = require "runnel.nats.internal.names"
 local patience = require "runnel.nats.internal.patience"
 local remotes = require "runnel.queue.remote"
+local sign = require "runnel.internal.sign"
 local upkeep = require "runnel.nats.internal.upkeep"
 local values = require "runnel.nats.internal.values"
 local wire = require "runnel.nats.internal.wire"
@@ -202,6 +203,7 @@ end
 ---Ends the remote stage. Jobs without a result are dropped: each call that waits for one raises the error.
 ---@param reason? any by default that it is closed
 function Remote:close(reason)
+  sign.own(self, "remote", "close")
   if self.reason ~= nil then return end
   self.reason = reason == nil and "the remote stage is closed" or reason
   local err = ("remote %s: %s"):format(self.name, internal.error_text(self.reason))

@@ -1,6 +1,7 @@
 ---conn:sink: stores values in a stream.
 
 local jetstream = require "runnel.nats.internal.jetstream"
+local sign = require "runnel.internal.sign"
 local sinks = require "runnel.queue.sink"
 local stream = require "runnel.nats.stream"
 
@@ -27,6 +28,7 @@ end)
 ---default the stream's, if it has only one; timeout: ms to try to store a value (30000)
 ---@return runnel.nats.Sink? sink, string? err
 function sink.sink(conn, name, opts)
+  sign.own(conn, "conn", "sink")
   sinks.check(name, opts)
   opts = opts or {}
   local found, err = stream.open(conn, name)

@@ -7,6 +7,7 @@ local job_stream = require "runnel.nats.internal.job_stream"
 local names = require "runnel.nats.internal.names"
 local remotes = require "runnel.queue.remote"
 local serve = require "runnel.nats.internal.serve"
+local sign = require "runnel.internal.sign"
 local start_worker = require "runnel.nats.internal.start_worker"
 
 ---@class runnel.nats_stages
@@ -24,6 +25,7 @@ local DAY <const> = 24 * 60 * 60 * 1000
 ---@param opts? runnel.RemoteOptions
 ---@return runnel.Remote remote
 function stages.remote(conn, name, opts)
+  sign.own(conn, "conn", "remote")
   local terms
   opts, terms = remotes.check(name, opts)
   terms.encoding = opts.encoding or "msgpack"
@@ -44,6 +46,7 @@ end
 ---@param opts? runnel.ServeOptions
 ---@return runnel.Worker worker
 function stages.serve(conn, name, n, f, opts)
+  sign.own(conn, "conn", "serve")
   local options
   opts, f, options = remotes.check_serve(name, n, f, opts)
   local settings = {

@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
+local sign = require "runnel.internal.sign"
 
 -- The server's names of the settings whose name is another one.
 local NAMES <const> = {
@@ -23,6 +24,7 @@ local NAMES <const> = {
 ---@field private conn runnel.nats.Connection
 local Stream = {}
 Stream.__index = Stream
+Stream.__sign = "stream"
 Stream.__name = "stream"
 
 local stream = {}
@@ -73,6 +75,7 @@ end
 ---@param opts? runnel.queue.StreamOptions
 ---@return runnel.nats.Stream? stream, string? err
 function stream.stream(conn, name, opts)
+  sign.own(conn, "conn", "stream")
   names.check(name, "stream: name")
   local wanted = translated(arguments.check(opts, "stream", 2))
   local config = { name = name, subjects = { name }, storage = "file", retention = "limits", num_replicas = 1 }
@@ -86,6 +89,7 @@ end
 ---@param opts runnel.queue.StreamOptions
 ---@return true? ok, string? err
 function Stream:change(opts)
+  sign.own(self, "stream", "change")
   check.table(opts, "change: options")
   local changes = translated(arguments.check(opts, "change", 2))
   local answer, err = jetstream.change_stream(self.conn, self.name, changes)
@@ -99,6 +103,7 @@ end
 ---@param name string
 ---@return true? ok, string? err
 function Stream:delete_consumer(name)
+  sign.own(self, "stream", "delete_consumer")
   names.check(name, "delete_consumer: name")
   local answer, err = jetstream.request(self.conn, ("CONSUMER.DELETE.%s.%s"):format(self.name, name))
   if not answer then return nil, err end
@@ -108,6 +113,7 @@ end
 ---The number of its messages, their bytes, and the first and the last sequence number.
 ---@return { messages: integer, bytes: integer, first: integer, last: integer, consumers: integer }? state, string? err
 function Stream:state()
+  sign.own(self, "stream", "state")
   local answer, err = jetstream.stream_info(self.conn, self.name)
   if not answer then return nil, err end
   local state = answer.state
@@ -119,6 +125,7 @@ end
 ---@param subject? string
 ---@return integer? count, string? err
 function Stream:purge(subject)
+  sign.own(self, "stream", "purge")
   local answer, err = jetstream.request(self.conn, "STREAM.PURGE." .. self.name, subject and { filter = subject })
   if not answer then return nil, err end
   return answer.purged
@@ -127,6 +134,7 @@ end
 ---Deletes the stream with its messages and consumers.
 ---@return boolean? deleted, string? err
 function Stream:delete()
+  sign.own(self, "stream", "delete")
   local answer, err = jetstream.request(self.conn, "STREAM.DELETE." .. self.name)
   if not answer then return nil, err end
   return true

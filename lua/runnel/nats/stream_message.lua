@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
+local sign = require "runnel.internal.sign"
 
 local find, match, sub, tointeger = string.find, string.match, string.sub, math.tointeger
 
@@ -39,7 +40,7 @@ local stream_message = {}
 ---@field private rest_at integer where the rest begins
 ---@field private beat any of the engine, while the lease is extended
 ---@field private newer? runnel.nats.StreamMessage another delivery of it
-local Message = { __name = "stream message" }
+local Message = { __name = "stream message", __sign = "m" }
 
 -- The last two numbers of the subject for the acknowledgement: the time in ns, and how many messages follow.
 local AFTER <const> = "^%.(%d+)%.(%d+)"
@@ -109,12 +110,16 @@ end
 
 ---Acknowledges it: no redelivery. False if it was already answered, or the source does not acknowledge.
 ---@return boolean
-function Message:ack() return self.reader.acks == "explicit" and answer(self, "+ACK") end
+function Message:ack()
+  sign.own(self, "m", "ack")
+  return self.reader.acks == "explicit" and answer(self, "+ACK")
+end
 
 ---Gives it back for redelivery: at once, or after `ms`.
 ---@param ms? number
 ---@return boolean
 function Message:nak(ms)
+  sign.own(self, "m", "nak")
   if ms ~= nil then check.ms(ms, 1, "nak: ms") end
   if self.reader.acks ~= "explicit" then return false end
   return answer(self, jetstream.nak(ms))
@@ -122,11 +127,15 @@ end
 
 ---Gives it up: no redelivery, although it was not processed.
 ---@return boolean
-function Message:term() return self.reader.acks == "explicit" and answer(self, "+TERM") end
+function Message:term()
+  sign.own(self, "m", "term")
+  return self.reader.acks == "explicit" and answer(self, "+TERM")
+end
 
 ---Reports progress: ack_wait starts anew.
 ---@return boolean
 function Message:progress()
+  sign.own(self, "m", "progress")
   if self.is_answered or self.reader.acks ~= "explicit" then return false end
   return self.reader.engine:publish(self.ack_subject, "+WPI") == true
 end

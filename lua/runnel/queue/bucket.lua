@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local names = require "runnel.queue.names"
 local options = require "runnel.queue.options"
+local sign = require "runnel.internal.sign"
 
 local bucket = {}
 
@@ -31,6 +32,7 @@ end
 ---@param key string
 ---@return any value, integer? revision, string? err
 function Bucket:get(key)
+  sign.own(self, "bucket", "get")
   check_key(key, "get")
   local last, err = self:last(key)
   if not last or last.deleted then return nil, nil, err end
@@ -44,6 +46,7 @@ end
 ---@param value any
 ---@return integer? revision, string? err
 function Bucket:put(key, value)
+  sign.own(self, "bucket", "put")
   check_key(key, "put")
   check.value(value, "put")
   local revision, err = self:write("put", key, value)
@@ -56,6 +59,7 @@ end
 ---@param revision integer
 ---@return integer? revision, string? err
 function Bucket:update(key, value, revision)
+  sign.own(self, "bucket", "update")
   check_key(key, "update")
   check.value(value, "update")
   check.integer(revision, 0, "update: revision")
@@ -68,6 +72,7 @@ end
 ---@param value any
 ---@return integer? revision, string? err
 function Bucket:create(key, value)
+  sign.own(self, "bucket", "create")
   check_key(key, "create")
   check.value(value, "create")
   local last, err = self:last(key)
@@ -84,6 +89,7 @@ end
 ---@param revision? integer
 ---@return integer? revision of the deletion, string? err
 function Bucket:delete(key, revision)
+  sign.own(self, "bucket", "delete")
   check_key(key, "delete")
   if revision ~= nil then check.integer(revision, 0, "delete: revision") end
   local new, err = self:write("delete", key, nil, revision)
@@ -94,7 +100,7 @@ end
 ---@param class table
 ---@return table class
 function bucket.class(class)
-  class.__index, class.__name = class, "bucket"
+  class.__index, class.__name, class.__sign = class, "bucket", "bucket"
   for name, method in pairs(Bucket) do class[name] = method end
   return class
 end

@@ -5,6 +5,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local names = require "runnel.queue.names"
+local sign = require "runnel.internal.sign"
 
 local dead = {}
 
@@ -53,6 +54,7 @@ local LIST_OPTIONS <const> = { after = check.kinds.integer(0), limit = check.kin
 ---that many (100)
 ---@return runnel.DeadLetter[]? letters, string? err
 function Dead:list(opts)
+  sign.own(self, "dead", "list")
   check.options(opts, LIST_OPTIONS, "list")
   opts = opts or {}
   local letters, err = self:read(opts.after or 0, opts.limit or 100)
@@ -65,6 +67,7 @@ local function missing(self, sequence) return ("there is no dead letter %d of %s
 ---@param sequence integer
 ---@return runnel.DeadLetter? letter, string? err
 function Dead:get(sequence)
+  sign.own(self, "dead", "get")
   check.integer(sequence, 1, "get: sequence")
   local letter, err = self:find(sequence)
   if letter or err then return letter, err end
@@ -75,6 +78,7 @@ end
 ---@param sequence? integer
 ---@return integer? count, string? err
 function Dead:drop(sequence)
+  sign.own(self, "dead", "drop")
   if sequence ~= nil then check.integer(sequence, 1, "drop: sequence") end
   local count, err = self:remove(sequence)
   if count == 0 and sequence then return nil, missing(self, sequence) end
@@ -114,6 +118,7 @@ end
 ---@param sequence integer
 ---@return boolean? done, any ... the results, or the error
 function Dead:replay(sequence)
+  sign.own(self, "dead", "replay")
   local letter, err = self:get(sequence)
   if not letter then return nil, err end
   if letter.left_out then return nil, "the value was too large for a dead letter, and is not in it" end
@@ -127,7 +132,7 @@ end
 ---@param methods { count: function, read: function, find: function, remove: function, store_again: function }
 ---@return table class
 function dead.class(methods)
-  local class = { __name = "dead letters", __tostring = Dead.__tostring }
+  local class = { __name = "dead letters", __sign = "dead", __tostring = Dead.__tostring }
   for name, method in pairs(Dead) do class[name] = method end
   for name, method in pairs(methods) do class[name] = method end
   class.__index = class

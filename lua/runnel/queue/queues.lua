@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local short = require "runnel.internal.short"
+local sign = require "runnel.internal.sign"
 
 local queues = {}
 
@@ -127,6 +128,7 @@ end
 ---@return integer? workers how many have answered that they have paused
 ---@return string? err
 function Queue:pause(ms)
+  sign.own(self, "queue", "pause")
   local workers, err = set_paused(self, true, ms)
   return workers, err
 end
@@ -136,13 +138,17 @@ end
 ---@return integer? workers how many have answered
 ---@return string? err
 function Queue:resume(ms)
+  sign.own(self, "queue", "resume")
   local workers, err = set_paused(self, false, ms)
   return workers, err
 end
 
 ---The dead letters of the queue, as conn:dead and store:dead return them.
 ---@return runnel.DeadLetters letters
-function Queue:dead() return self.owner:dead(self.kind == "jobs" and self.name or self.consumer) end
+function Queue:dead()
+  sign.own(self, "queue", "dead")
+  return self.owner:dead(self.kind == "jobs" and self.name or self.consumer)
+end
 
 function Queue:__tostring()
   return ("queue: %s (%d waiting, %d running)"):format(self.name, self.waiting, self.running)
@@ -152,7 +158,7 @@ end
 ---@param class table
 ---@return table class
 function queues.class(class)
-  class.__index, class.__name = class, "queue"
+  class.__index, class.__name, class.__sign = class, "queue", "queue"
   for name, method in pairs(Queue) do class[name] = method end
   return class
 end

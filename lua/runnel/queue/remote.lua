@@ -9,6 +9,7 @@ local guard = require "runnel.internal.guard"
 local names = require "runnel.queue.names"
 local options = require "runnel.queue.options"
 local running = require "runnel.queue.running"
+local sign = require "runnel.internal.sign"
 
 local chan = core.chan
 local kinds = check.kinds
@@ -161,6 +162,7 @@ function Remote:__tostring() return ("remote stage: %s"):format(self.name) end
 ---Counts of jobs.
 ---@return { waiting: integer, submitted: integer } stats `waiting`: jobs without a result
 function Remote:stats()
+  sign.own(self, "remote", "stats")
   local waiting = 0
   for _ in pairs(self.jobs) do waiting = waiting + 1 end
   return { waiting = waiting, submitted = self.last }
@@ -170,7 +172,7 @@ end
 ---@param class table
 ---@return table class
 function remote.class(class)
-  class.__index, class.__name = class, "remote stage"
+  class.__index, class.__name, class.__sign = class, "remote stage", "remote"
   for name, method in pairs(Remote) do class[name] = method end
   return class
 end

@@ -6,6 +6,7 @@ local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local names = require "runnel.queue.names"
 local options = require "runnel.queue.options"
+local sign = require "runnel.internal.sign"
 
 local sink = {}
 
@@ -110,6 +111,7 @@ end
 ---@return integer|string sequence_or_err
 ---@return boolean? is_duplicate the stream had it already
 function Sink:put(value, opts)
+  sign.own(self, "sink", "put")
   check.options(opts, self.PUT_OPTIONS, "put")
   opts = opts or {}
   local id, priority = opts.id, opts.priority
@@ -151,6 +153,7 @@ end
 ---@param n? integer default 1: in order
 ---@return runnel.Channel<integer> count
 function Sink:from(from, n)
+  sign.own(self, "sink", "from")
   check.chan(from, "from: from")
   if n ~= nil then check.integer(n, 1, "from: n") end
   local result, state = core.chan(1), { count = 0, running = n or 1 }
@@ -160,7 +163,10 @@ function Sink:from(from, n)
   return result
 end
 
-function Sink:close() self.is_closed = true end
+function Sink:close()
+  sign.own(self, "sink", "close")
+  self.is_closed = true
+end
 
 ---How many ms the clock by which messages are read is ahead of the clock of this machine.
 function Sink:ahead() return 0 end -- luacheck: no self
@@ -172,7 +178,7 @@ function Sink:ahead() return 0 end -- luacheck: no self
 ---@param has_priority? boolean whether their messages have priorities
 ---@return table class
 function sink.class(store, methods, has_priority)
-  local class = { __name = "sink", __close = Sink.close, store = store, time = clock.time }
+  local class = { __name = "sink", __sign = "sink", __close = Sink.close, store = store, time = clock.time }
   for name, method in pairs(Sink) do class[name] = method end
   for name, method in pairs(methods or {}) do class[name] = method end
   class.__index = class

@@ -10,6 +10,7 @@ local limit = require "runnel.queue.limit"
 local patience = require "runnel.queue.patience"
 local report = require "runnel.queue.report"
 local running = require "runnel.queue.running"
+local sign = require "runnel.internal.sign"
 
 local internal = core.internal
 local now = core.now
@@ -87,6 +88,7 @@ local now = core.now
 ---@field package ended runnel.Channel<any> closes when it has ended
 local Worker = {}
 Worker.__index = Worker
+Worker.__sign = "stage|worker"
 Worker.__name = "worker"
 
 local worker = {}
@@ -175,6 +177,7 @@ end
 ---@param ms? number how long to wait; calls that still run then are cancelled, and their messages delivered to others
 ---@return boolean ended false if calls were cancelled
 function Worker:drain(ms)
+  sign.own(self, "stage|worker", "drain")
   if self.is_over then return true end
   refuse_more(self, "the worker drains")
   local in_time = self.running:wait(0, ms)
@@ -184,6 +187,7 @@ end
 
 ---Ends the worker. Cancels the calls that run; their messages are delivered to other workers.
 function Worker:stop()
+  sign.own(self, "stage|worker", "stop")
   if self.is_over then return end
   refuse_more(self, "the worker was stopped")
   for _, one in pairs(self.held) do call.stop(one, "the worker was stopped") end
@@ -209,6 +213,7 @@ Worker.__close = function(self) self:stop() end
 ---@return boolean? ended nil if the program has not ended it
 ---@return any err why it has ended then
 function Worker:wait()
+  sign.own(self, "stage|worker", "wait")
   self.ended:take()
   if self.err ~= nil then return nil, self.err end
   return true
@@ -216,7 +221,10 @@ end
 
 ---A channel that closes when the worker has ended.
 ---@return runnel.Channel<any> done
-function Worker:done() return self.ended end
+function Worker:done()
+  sign.own(self, "stage|worker", "done")
+  return self.ended
+end
 
 -- ---- what it says ----
 
@@ -225,6 +233,7 @@ function Worker:done() return self.ended end
 ---already had.
 ---@return table<string, integer>
 function Worker:stats()
+  sign.own(self, "stage|worker", "stats")
   local copy = { running = self.running.count, waiting = #self.waiting }
   for name, count in pairs(self.counts) do copy[name] = count end
   return copy

@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local sign = require "runnel.internal.sign"
 
 local alts_index = core.internal.alts_index
 ---@class runnel.alt
@@ -21,6 +22,7 @@ local select_alt = {}
 ---`{channel, value}` to put. Optional fields: `priority` (boolean) and `default` (function)
 ---@return any ... what the chosen function returns. The function may park
 function select_alt.alt(clauses)
+  sign.dot(clauses, "rn", "alt")
   if type(clauses) ~= "table" then
     error(("alt: a list of clauses expected, got %s; write rn.alt { { channel, function }, ... }")
       :format(check.article(clauses)), 2)

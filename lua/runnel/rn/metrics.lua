@@ -5,9 +5,11 @@
 ---measures how long the loop computes at a time.
 
 local collectgarbage, os, require = collectgarbage, os, require
+local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local exposition = require "runnel.internal.metrics_text"
 local living = require "runnel.internal.living"
+local sign = require "runnel.internal.sign"
 
 local internal = core.internal
 local recorder = internal.trace
@@ -32,6 +34,7 @@ local metrics = {}
 ---@field blocked number ms that the thread was blocked elsewhere, as in a system call of os.execute
 local Metrics = {}
 Metrics.__index = Metrics
+Metrics.__sign = "m"
 
 ---All channels of a name.
 ---@class runnel.ChannelMetrics
@@ -253,7 +256,7 @@ end
 ---@return runnel.Metrics? numbers nil for false
 function metrics.metrics(on)
   if on ~= nil and type(on) ~= "boolean" then
-    error("metrics: true, false or nothing expected, got " .. type(on), 2)
+    error("metrics: true, false or nothing expected, got " .. check.article(on), 2)
   end
   if on == false then
     stop()
@@ -277,12 +280,18 @@ end
 
 ---The numbers in Prometheus' text format. Times are seconds there.
 ---@return string
-function Metrics:text() return exposition.text(self) end
+function Metrics:text()
+  sign.own(self, "m", "text")
+  return exposition.text(self)
+end
 
 ---A response with that text, for the function of http.serve: `return rn.metrics():answer()`.
 ---@return integer status
 ---@return table<string, string> headers
 ---@return string body
-function Metrics:answer() return 200, { ["Content-Type"] = exposition.TYPE }, self:text() end
+function Metrics:answer()
+  sign.own(self, "m", "answer")
+  return 200, { ["Content-Type"] = exposition.TYPE }, self:text()
+end
 
 return metrics

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local sign = require "runnel.internal.sign"
 
 local next_value, alts, yield = core.internal.moving.next, core.internal.moving.alts, core.yield
 local offer = core.methods.offer
@@ -100,6 +101,7 @@ end
 ---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan
 ---@return runnel.Channel<T> ch closes when all of them have closed, with the first of their errors
 function pipe.merge(chs, buf)
+  sign.dot(chs, "rn", "merge")
   check.chans(chs, "merge: channels")
   local out = check.new_chan(buf, "merge: buffer")
   guard.started(guard.go(guard.close, out, gather, { out:done(), table.unpack(chs) }, out), "merge")

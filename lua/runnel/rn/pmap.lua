@@ -197,7 +197,7 @@ end
 ---@generic T, R
 ---@param n integer jobs at a time, from 1
 ---@param f (fun(v: T): R?)|runnel.Pool the job; or an object that can be called
----@param from runnel.Channel<T>|T[]|fun(): T? a channel, or a list (up to its first nil), or an iterator, which is
+---@param from runnel.Channel<T>|T[]|fun(): T? a channel, or a list without holes, or an iterator, which is
 ---called for values until it returns nil, and may park
 ---@param opts? runnel.PmapOptions
 ---@return runnel.Channel<R> results closes when `from` has ended and all jobs have, with the error of `from` if any

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local sign = require "runnel.internal.sign"
 
 local chan, cancel, is_reduced = core.chan, core.cancel, core.is_reduced
 local on_close, has_ended = core.internal.on_close, core.internal.has_ended
@@ -32,6 +33,7 @@ end
 ---@return runnel.Channel<T[]> ch a channel of one value, the list; or, if `ch` closed with an error, it closes with
 ---that error
 function reducers.into(list, ch)
+  sign.dot(list, "rn", "into")
   check.table(list, "into: list")
   check.chan(ch, "into: channel")
   return answer("into", ch, function()
@@ -116,7 +118,7 @@ end
 ---Puts all elements of a list, or all values of an iterator, on a channel. Source: core.async's onto-chan!.
 ---@generic T
 ---@param ch runnel.Channel<T> the channel
----@param source T[]|fun(): T? a list (up to its first nil), or an iterator, which is called until it returns nil
+---@param source T[]|fun(): T? a list without holes, or an iterator, which is called until it returns nil
 ---@param close? boolean false: leave `ch` open at the end; true or nil: close it, with the error if the iterator raises
 ---one
 ---@return runnel.Channel<any> ch a channel that closes when all values have been put, or `ch` has closed; closing it
@@ -138,6 +140,7 @@ end
 ---@param source T[]|fun(): T? as for onto_chan
 ---@return runnel.Channel<T> ch
 function reducers.to_chan(source)
+  sign.dot(source, "rn", "to_chan")
   local ch, next_value = chan(), values_of(source, "to_chan")
   onto("to_chan", ch, next_value, next_value ~= source)
   return ch

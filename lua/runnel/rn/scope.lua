@@ -14,7 +14,9 @@ local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
+local living = require "runnel.internal.living"
 local more = require "runnel.internal.errors.more"
+local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.internal.timed_out"
 local internal = core.internal
 
@@ -27,7 +29,7 @@ local NO_ERROR = "a go block of the scope raised nil, or had its coroutine close
 local UNCOUNTED = "not enough memory: a go block of the scope ended before its guard could be called"
 
 ---@class runnel.Scope
----@field package members table<integer, runnel.Channel<any>|false> the go blocks that have not ended: their result
+---@field members table<integer, runnel.Channel<any>|false> the go blocks that have not ended: their result
 ---channels, by number
 ---@field package started integer how many go blocks have been started
 ---@field package living integer how many of them have not ended
@@ -45,7 +47,11 @@ local UNCOUNTED = "not enough memory: a go block of the scope ended before its g
 ---@field package others runnel.internal.Others|false errors of go blocks that came after the reason that it raises
 local Scope = {}
 Scope.__index = Scope
+Scope.__sign = "s"
 Scope.__name = "scope"
+
+local bodies = setmetatable({}, { __mode = "k" })
+living.scopes = bodies
 
 ---@class runnel.scopes
 local scopes = {}
@@ -199,7 +205,7 @@ end
 ---@param ... any its arguments
 ---@return runnel.Channel<R> result as rn.go returns it
 function Scope:go(f, ...)
-  check.object(self, Scope, "a scope", "scope:go", "s:go(f, ...)")
+  sign.own(self, "s", "go")
   check.callable(f, "scope:go")
   if self.over then
     error("scope:go: the scope has ended; start go blocks before its last one ends, or with rn.go", 2)
@@ -231,7 +237,7 @@ end
 ---@param ... any its arguments
 ---@return runnel.Channel<any> result as s:go returns it: gives the function's first result, or its error
 function Scope:thread(f, ...)
-  check.object(self, Scope, "a scope", "scope:thread", "s:thread(f, ...)")
+  sign.own(self, "s", "thread")
   if self.over then error("scope:thread: the scope has ended; start threads before its last go block ends", 2) end
   local threads = require "runnel.internal.threads.start"
   local job, where = threads.describe(f)
@@ -246,7 +252,7 @@ end
 ---@param reason? any the error that the go blocks get; by default "cancelled"
 ---@return boolean alive false if they had all ended already
 function Scope:cancel(reason)
-  check.object(self, Scope, "a scope", "scope:cancel", "s:cancel(reason)")
+  sign.own(self, "s", "cancel")
   if self.over then return false end
   if reason == nil then reason = "cancelled" end
   if not self.cancelled then self.reason = reason end
@@ -280,6 +286,7 @@ function scopes.scope(f, opts)
     timeout = timeout or false, began = timeout and now() or 0, cancelled = false, reason = nil, raises = false,
     results = false, body_error = nil, others = false,
   }, Scope)
+  bodies[s] = f
   start(s, BodyGuard, f, s)
   local failures = 0
   repeat

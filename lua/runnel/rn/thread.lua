@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local internal = require "runnel.core".internal
 local pool = require "runnel.internal.threads.pool"
+local sign = require "runnel.internal.sign"
 local start = require "runnel.internal.threads.start"
 
 ---@class runnel.thread
@@ -28,6 +29,7 @@ local thread = {}
 ---@param ... any its arguments
 ---@return runnel.Channel<any> result a shared channel that gets the function's first result, and closes
 function thread.thread(f, ...)
+  sign.dot(f, "rn", "thread")
   local job, where = start.describe(f)
   if not job then error("thread: " .. where, 2) end
   local result, why = start.thread(job, where, "thread", ...)
@@ -65,6 +67,9 @@ end
 
 ---How many processors this process may use: a good number of threads for jobs that compute.
 ---@return integer n at least 1
-function thread.cores() return internal.cores() end
+function thread.cores(...)
+  sign.dot((...), "rn", "cores")
+  return internal.cores()
+end
 
 return thread

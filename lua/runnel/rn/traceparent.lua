@@ -1,5 +1,6 @@
 ---rn.traceparent: the trace of a distributed system to which the running go block's work belongs.
 
+local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 
 local is_held = false
@@ -24,7 +25,7 @@ end
 local function traceparent(value, tracestate)
   local kind = type(value)
   if kind ~= "nil" and kind ~= "boolean" and kind ~= "string" then
-    error(("traceparent: true, false, a text or nothing expected, got a %s"):format(kind), 2)
+    error(("traceparent: true, false, a text or nothing expected, got %s"):format(check.article(value)), 2)
   end
   if kind == "boolean" then switch(value) end
   if not contexts.on then return nil end

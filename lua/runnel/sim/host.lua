@@ -4,6 +4,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local disks = require "runnel.sim.disk"
 local programs = require "runnel.sim.program"
+local sign = require "runnel.internal.sign"
 local signals = require "runnel.sim.signal"
 
 local internal = core.internal
@@ -26,6 +27,7 @@ local internal = core.internal
 ---@field machine runnel.sim.Host the host itself; of a process, the host on which it runs
 ---@field pipes table<integer, runnel.sim.End> by descriptor, those that no handle has taken over
 ---@field signals runnel.sim.Signal[] what waits for signals
+---@field term? runnel.internal.Term what SIGTERM ends in good order
 ---@field children table<integer, runnel.sim.Process> the processes that it has started, by their pids
 ---@field open_files table<integer, runnel.sim.OpenFile>
 ---@field old_address? string the address that it had before it moved
@@ -35,6 +37,7 @@ local internal = core.internal
 ---@field locks table<string, table<string, runnel.sim.Locks>> those of stores, by file and text
 local Host = {}
 Host.__index = Host
+Host.__sign = "host"
 Host.__name = "runnel.sim.host"
 
 local FIRST_PORT = 49152
@@ -45,7 +48,7 @@ local function start(self, level)
   self.born, self.alive = self.born + 1, true
   self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
   self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}
-  self.subscriptions = 0
+  self.subscriptions, self.term = 0, nil
   local before = internal.host(self.number)
   local main = core.go(f)
   internal.host(before)
@@ -137,6 +140,7 @@ end
 ---Ends the program as SIGKILL does: its go blocks do not go on, and the system closes what it has open. Files stay as
 ---they are, and the processes that it has started go on.
 function Host:kill()
+  sign.own(self, "host", "kill")
   if not self.alive then return end
   self:close_all()
   drop(self)
@@ -169,6 +173,7 @@ end
 ---Sends the program a signal: `uv.signal` gets it, or it ends the program as Host:kill does.
 ---@param name string|integer as "term"
 function Host:signal(name)
+  sign.own(self, "host", "signal")
   local number = signals.number_of(name)
   if not number then error("signal: the name of a signal expected, got " .. check.describe(name), 2) end
   if not signals.tell(self, number) then self:kill() end
@@ -185,6 +190,7 @@ end
 ---Ends all go blocks of the host, which get no chance to close anything. What was not synced is lost, and its
 ---connections are reset. A go block of the host that calls this never returns from it.
 function Host:crash()
+  sign.own(self, "host", "crash")
   if not self.alive then return end
   local told = self.world:log(self, nil, "crashes")
   if told then told.kind = "crash" end
@@ -229,6 +235,7 @@ end
 ---@param path string
 ---@param data string
 function Host:put(path, data)
+  sign.own(self, "host", "put")
   check.string(path, "a path", "put")
   check.string(data, "the contents", "put")
   self.disk:put(path, data)
@@ -238,12 +245,14 @@ end
 ---@param path string
 ---@return string? data nil if there is no such file
 function Host:get(path)
+  sign.own(self, "host", "get")
   check.string(path, "a path", "get")
   return self.disk:get(path)
 end
 
 ---Starts its program again; ends it first if it runs.
 function Host:restart()
+  sign.own(self, "host", "restart")
   self:crash()
   local told = self.world:log(self, nil, "starts again")
   if told then told.kind = "start" end
@@ -252,6 +261,7 @@ end
 
 ---Gives the host another address. Names are looked up as the new one from now on; connections stay.
 function Host:move()
+  sign.own(self, "host", "move")
   self.old_address = self.address
   self.world:moved(self, self.world:new_address())
 end

@@ -1,6 +1,7 @@
 ---Simulated signals: luv's handles that wait for them.
 
 local handles = require "runnel.sim.handle"
+local term = require "runnel.internal.sigterm"
 
 local NUMBERS = { sighup = 1, sigint = 2, sigquit = 3, sigkill = 9, sigusr1 = 10, sigusr2 = 12, sigterm = 15 }
 
@@ -43,7 +44,7 @@ end
 
 function Signal:stopped() self:stop() end
 
----Tells those of a host that wait for a signal. Returns whether one does.
+---Tells those of a host that wait for a signal, or else what SIGTERM ends in good order. Returns whether one does.
 ---@param host runnel.sim.Host
 ---@param number integer
 ---@return boolean
@@ -55,7 +56,7 @@ function signals.tell(host, number)
       signal:later(0, signal.on_signal, signal.name)
     end
   end
-  return heard
+  return heard or number == NUMBERS.sigterm and term.tell(host)
 end
 
 return signals

@@ -8,6 +8,7 @@ local faults = require "runnel.sim.faults"
 local guard = require "runnel.internal.guard"
 local hosts = require "runnel.sim.host"
 local later = require "runnel.sim.later"
+local sign = require "runnel.internal.sign"
 local stories = require "runnel.sim.story"
 local system = require "runnel.sim.system"
 
@@ -40,6 +41,7 @@ local host_of = internal.host
 ---@field databases table<runnel.sim.Connection, true> those of runnel.sqlite that are open
 local World = {}
 World.__index = World
+World.__sign = "world"
 World.__name = "runnel.sim.world"
 for _, part in ipairs { stories, later } do
   for name, f in pairs(part) do World[name] = f end
@@ -74,6 +76,7 @@ local HOST_OPTIONS = { restart = check.kinds.ms(0), skew = check.kinds.ms(-syste
 ---after that many ms. `skew`: by how many ms its clock (os.time, os.date) is ahead; negative: it is behind
 ---@return runnel.sim.Host host
 function World:host(name, f, opts)
+  sign.own(self, "world", "host")
   check.string(name, "the name of a host", "host")
   if type(f) ~= "string" then check.callable(f, "host") end
   check.options(opts, HOST_OPTIONS, "host")
@@ -90,6 +93,7 @@ end
 ---@param f fun(args: string[], stdin: runnel.Channel<any>, ...: runnel.Channel<any>): integer? gets stdout and stderr,
 ---too; returns its exit status, by default 0; an error is status 1, and is written to stderr
 function World:program(name, f)
+  sign.own(self, "world", "program")
   check.string(name, "the name of a command", "program")
   check.callable(f, "program")
   self.programs[name] = f
@@ -104,6 +108,7 @@ local NATS_OPTIONS = { restart = check.kinds.ms(0), max_payload = check.kinds.in
 ---message, default 1048576
 ---@return runnel.sim.Host host
 function World:nats(name, opts)
+  sign.own(self, "world", "nats")
   check.string(name, "the name of a host", "nats")
   check.options(opts, NATS_OPTIONS, "nats")
   opts = opts or {}
@@ -121,6 +126,7 @@ end
 ---@param host runnel.sim.Host|string
 ---@param ms number
 function World:elect(host, ms)
+  sign.own(self, "world", "elect")
   local found = self.by_name[host.name or host]
   local kept = found and self.nats_servers[found]
   if not kept then error("elect: a host with a NATS server, or its name, expected, got " .. tostring(host), 2) end
@@ -182,6 +188,7 @@ end
 ---@param a runnel.sim.Host|string
 ---@param b runnel.sim.Host|string
 function World:partition(a, b)
+  sign.own(self, "world", "partition")
   local x, y = check_hosts(self, a, b, "partition")
   self.cuts[pair(x, y)] = self.cuts[pair(x, y)] or core.chan()
   self:tell { what = ("%s and %s: cut off from each other"):format(x.name, y.name) }
@@ -198,6 +205,7 @@ end
 ---@param a? runnel.sim.Host|string
 ---@param b? runnel.sim.Host|string
 function World:heal(a, b)
+  sign.own(self, "world", "heal")
   local x, y
   if a ~= nil or b ~= nil then x, y = check_hosts(self, a, b, "heal") end
   for i = 1, #self.hosts do
@@ -217,6 +225,7 @@ end
 ---@param b runnel.sim.Host|string
 ---@param ms number
 function World:latency(a, b, ms)
+  sign.own(self, "world", "latency")
   local x, y = check_hosts(self, a, b, "latency")
   check.ms(ms, 0, "latency: ms")
   self.latencies[pair(x, y)] = ms
@@ -285,6 +294,7 @@ end
 ---@param ms? number wait for this time instead, and do not ask whether the programs have returned; for programs that
 ---go on for ever, such as one with a ticker
 function World:run(ms)
+  sign.own(self, "world", "run")
   if ms ~= nil then check.ms(ms, 0, "run: ms") end
   if current.world ~= self then error("run: this world's simulation is over", 2) end
   if host_of() ~= 0 then

@@ -4,6 +4,7 @@ local json = require "runnel.json"
 local letters = require "runnel.queue.dead"
 local problems = require "runnel.store.problems"
 local process = require "runnel.store.process"
+local sign = require "runnel.internal.sign"
 local sink = require "runnel.store.sink"
 local values = require "runnel.store.values"
 
@@ -45,6 +46,7 @@ end
 local Dead = {}
 
 function Dead:count()
+  sign.own(self, "dead", "count")
   local rows, err = self.owner:attempt("rows", "select count(*) as n from runnel_dead where name = ?", self.name)
   if not rows then return nil, err end
   return rows[1].n

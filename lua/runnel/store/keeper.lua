@@ -231,7 +231,7 @@ end
 function Keeper:watch(worker, drain_on_term)
   self.worker = worker
   local store = self.consumer.store
-  draining.add(store, function(ms) worker:drain(ms) end, worker:done(), drain_on_term)
+  draining.add(store, worker, drain_on_term)
   core.internal.on_close(worker:done(), function() self.worker = nil end)
 end
 

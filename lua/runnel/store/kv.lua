@@ -4,6 +4,7 @@ local arguments = require "runnel.queue.bucket"
 local core = require "runnel.core"
 local following = require "runnel.store.following"
 local problems = require "runnel.store.problems"
+local sign = require "runnel.internal.sign"
 local values = require "runnel.store.values"
 
 local put_while_open = core.internal.moving.put_while_open
@@ -80,6 +81,7 @@ end
 ---The keys that have a value.
 ---@return string[]? keys, string? err
 function Bucket:keys()
+  sign.own(self, "bucket", "keys")
   local rows, err = self.store:attempt("rows", PRESENT, self.name, 0, ">", self.store:time(), -1)
   if not rows then return nil, err end
   local keys = {}
@@ -93,6 +95,7 @@ end
 ---Deletes the bucket with all values.
 ---@return boolean? deleted, string? err
 function Bucket:destroy()
+  sign.own(self, "bucket", "destroy")
   local rows, err = self.store:attempt("last", "delete from runnel_value where bucket = ?; "
     .. "delete from runnel_bucket where name = ? returning name", self.name, self.name)
   if not rows then return nil, err end
@@ -136,6 +139,7 @@ end
 ---@param opts? { updates_only?: boolean, history?: boolean }
 ---@return runnel.Channel<table>? changes, string? err
 function Bucket:watch(pattern, opts)
+  sign.own(self, "bucket", "watch")
   local policy
   pattern, policy = arguments.check_watch(pattern, opts)
   local store, name = self.store, self.name

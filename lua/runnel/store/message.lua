@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local internal = require("runnel.core").internal
 local json = require "runnel.json"
+local sign = require "runnel.internal.sign"
 local values = require "runnel.store.values"
 
 local message = {}
@@ -28,7 +29,7 @@ local message = {}
 ---@field package problem? string what is wrong with it
 ---@field package of runnel.store.MessageOwner
 ---@field package form string
-local Message = { __name = "stream message" }
+local Message = { __name = "stream message", __sign = "m" }
 
 function Message:__index(key)
   local method = Message[key]
@@ -80,6 +81,7 @@ local function is_explicit(self) return self.of.acks == "explicit" end
 ---Acknowledges it: no redelivery. False if it was already answered, or the source does not acknowledge.
 ---@return boolean
 function Message:ack()
+  sign.own(self, "m", "ack")
   if not is_explicit(self) or not answer(self) then return false end
   self.of.consumer:finish(self.sequence)
   return true
@@ -87,12 +89,16 @@ end
 
 ---Gives it up: no redelivery, although it was not processed.
 ---@return boolean
-function Message:term() return self:ack() end
+function Message:term()
+  sign.own(self, "m", "term")
+  return self:ack()
+end
 
 ---Gives it back for redelivery: at once, or after `ms`.
 ---@param ms? number
 ---@return boolean
 function Message:nak(ms)
+  sign.own(self, "m", "nak")
   if ms ~= nil then check.ms(ms, 1, "nak: ms") end
   if not is_explicit(self) or not answer(self) then return false end
   self.of.consumer:back(self.sequence, ms, self.priority)
@@ -102,6 +108,7 @@ end
 ---Reports progress: ack_wait starts anew.
 ---@return boolean
 function Message:progress()
+  sign.own(self, "m", "progress")
   if self.is_answered or not is_explicit(self) then return false end
   self.of.consumer:lease(self.sequence)
   return true

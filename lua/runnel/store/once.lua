@@ -10,6 +10,7 @@ local keys = require "runnel.store.keys"
 local new_memory = require "runnel.store.memory"
 local retry = require "runnel.rn.retry"
 local steps = require "runnel.store.steps"
+local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
 local internal = core.internal
 
@@ -74,7 +75,9 @@ local KEEP_AND_FORGET <const> = KEEP .. "; " .. steps.FORGET
 -- Runs a statement. An error is raised at the program's line.
 local function must(self, statements, kind, sql, ...)
   local result, problem = statements:attempt(kind, sql, ...)
-  if not result then internal.raise(("once %s: %s"):format(self.name, problem)) end
+  if not result then
+    timed_out.raise(timed_out.with_text(problem, ("once %s: %s"):format(self.name, problem)))
+  end
   return result
 end
 

@@ -7,6 +7,7 @@ local jobs = require "runnel.store.jobs"
 local json = require "runnel.json"
 local reports = require "runnel.queue.report"
 local shared = require "runnel.queue.queues"
+local sign = require "runnel.internal.sign"
 local streams = require "runnel.store.stream"
 
 local queues = {}
@@ -164,6 +165,7 @@ local COLUMNS <const> = {
 ---remote stage, the others of other consumers
 ---@return true? ok, string? err
 function Queue:change(opts)
+  sign.own(self, "queue", "change")
   check.table(opts, "change: options")
   check.options(opts, self.kind == "jobs" and JOBS or MESSAGES, "change")
   for option, value in pairs(opts) do
@@ -177,6 +179,7 @@ end
 ---stay.
 ---@return true? ok, string? err
 function Queue:delete()
+  sign.own(self, "queue", "delete")
   if self.kind == "jobs" then
     local found, problem = streams.open(self.owner, self.stream)
     if not found then return nil, problem end

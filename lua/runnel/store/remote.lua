@@ -8,6 +8,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local remotes = require "runnel.queue.remote"
 local jobs = require "runnel.store.jobs"
+local sign = require "runnel.internal.sign"
 local sink = require "runnel.store.sink"
 local values = require "runnel.store.values"
 
@@ -167,6 +168,7 @@ function Remote:hear() self.bell:put(true) end
 ---Ends the remote stage. Jobs without a result are dropped: each call that waits for one raises the error.
 ---@param reason? any by default that it is closed
 function Remote:close(reason)
+  sign.own(self, "remote", "close")
   if self.reason ~= nil then return end
   self.reason = reason == nil and "the remote stage is closed" or reason
   local err = ("remote %s: %s"):format(self.name, internal.error_text(self.reason))

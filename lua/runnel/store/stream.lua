@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
 local problems = require "runnel.store.problems"
+local sign = require "runnel.internal.sign"
 
 local stream = {}
 
@@ -27,6 +28,7 @@ select * from runnel_stream where name = ?]]
 ---@field private store runnel.store.Store
 local Stream = { __name = "stream" }
 Stream.__index = Stream
+Stream.__sign = "stream"
 
 -- Settings as the table has them. Errors are for the line that called the caller.
 local function columns_of(opts, what)
@@ -98,6 +100,7 @@ end
 ---@param opts runnel.queue.StreamOptions
 ---@return true? ok, string? err
 function Stream:change(opts)
+  sign.own(self, "stream", "change")
   check.table(opts, "change: options")
   local parts, values = {}, {}
   for column, value in pairs(columns_of(opts, "change")) do
@@ -119,6 +122,7 @@ end
 ---@param name string
 ---@return true? ok, string? err
 function Stream:delete_consumer(name)
+  sign.own(self, "stream", "delete_consumer")
   names.check(name, "delete_consumer: name")
   local ok, err = stream.delete_consumer(self.store, self.name, name)
   return ok, err
@@ -143,6 +147,7 @@ end
 ---The number of its messages, their bytes, and the first and the last sequence number.
 ---@return { messages: integer, bytes: integer, first: integer, last: integer, consumers: integer }? state, string? err
 function Stream:state()
+  sign.own(self, "stream", "state")
   local rows, err = self.store:attempt("rows", [[
 select messages, bytes, last, (select min(seq) from runnel_message where stream = ?1) as first,
   (select count(*) from runnel_consumer where stream = ?1) as consumers from runnel_stream where name = ?1]], self.name)
@@ -157,6 +162,7 @@ end
 ---@param subject? string
 ---@return integer? count, string? err
 function Stream:purge(subject)
+  sign.own(self, "stream", "purge")
   local wrong = subject ~= nil and names.wrong_subject(subject, true)
   if wrong then error("purge: " .. wrong, 2) end
   local found, why = stream.open(self.store, self.name)
@@ -170,6 +176,7 @@ end
 ---Deletes the stream with its messages and consumers.
 ---@return boolean? deleted, string? err
 function Stream:delete()
+  sign.own(self, "stream", "delete")
   local name = self.name
   local rows, err = self.store:attempt("last", [[
 delete from runnel_delivery where stream = ?;

@@ -5,11 +5,13 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local loop = require "runnel.internal.uv.loop"
 local secure = require "runnel.internal.uv.secure"
+local sign = require "runnel.internal.sign"
 local stream = require "runnel.uv.stream"
+local timed_out = require "runnel.internal.timed_out"
 
 ---@class runnel.uv.Connection: runnel.uv.Stream
 ---@field host? string the host to which it was made
-local Connection = setmetatable({ __name = "runnel.uv.connection" }, { __index = stream.Stream })
+local Connection = setmetatable({ __name = "runnel.uv.connection", __sign = "conn" }, { __index = stream.Stream })
 Connection.__index = Connection
 Connection.__close, Connection.__gc = stream.Stream.__close, stream.Stream.__gc
 
@@ -51,6 +53,7 @@ end
 ---@return string? ip or the path of a Unix socket; nil once it is closed
 ---@return integer? port
 function Connection:peer()
+  sign.own(self, "conn", "peer")
   return connection.address(self.handle, self.handle and self.handle.getpeername)
 end
 
@@ -58,6 +61,7 @@ end
 ---@return string? ip or the path of a Unix socket; nil once it is closed
 ---@return integer? port
 function Connection:address()
+  sign.own(self, "conn", "address")
   return connection.address(self.handle, self.handle and self.handle.getsockname)
 end
 
@@ -84,13 +88,14 @@ end
 function connection.secure(conn, context, late)
   local pending <close> = connection.attempt(conn)
   local session, err = require("runnel.internal.tls").native.session(context, conn.host)
-  local text, ended
+  local text, ended, is_late
   if session then
     conn.session = session
-    err, text, ended = secure.handshake(conn.handle, session, late)
+    err, text, ended, is_late = secure.handshake(conn.handle, session, late)
   end
   if err then
     err = loop.message(err, conn.name)
+    if is_late then err = timed_out.new(err) end
     conn:close(err)
   end
   if not conn.handle then return nil, conn.ended end
@@ -110,7 +115,10 @@ end
 
 ---Information about TLS on this connection.
 ---@return runnel.uv.TlsInfo? info nil without TLS
-function Connection:tls_info() return self.session and self.session:info() or nil end
+function Connection:tls_info()
+  sign.own(self, "conn", "tls_info")
+  return self.session and self.session:info() or nil
+end
 
 local START_TLS_OPTIONS = { timeout = check.kinds.ms(0) }
 
@@ -121,6 +129,7 @@ local START_TLS_OPTIONS = { timeout = check.kinds.ms(0) }
 ---@return boolean ok if false, the connection is closed
 ---@return string? err
 function Connection:start_tls(tls, opts)
+  sign.own(self, "conn", "start_tls")
   check.options(opts, START_TLS_OPTIONS, "start_tls")
   local ms = opts and opts.timeout
   local is_server = type(tls) == "userdata" and require("runnel.tls").kind(tls) == "server"

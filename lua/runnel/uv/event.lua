@@ -1,5 +1,6 @@
 ---Events as channels: signals and ticks.
 
+local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local loop = require "runnel.internal.uv.loop"
@@ -18,7 +19,7 @@ local event = {}
 
 local function number_of(name)
   if type(name) ~= "string" then
-    return nil, "the name of a signal expected, got " .. (name == nil and "nothing" or "a " .. type(name))
+    return nil, "the name of a signal expected, got " .. check.article(name)
   end
   local full = name:lower()
   if full:sub(1, 3) ~= "sig" then full = "sig" .. full end
@@ -62,7 +63,7 @@ end
 ---@return runnel.Channel<integer> numbers
 function event.ticker(ms)
   if type(ms) ~= "number" or not (ms > 0 and ms < math.huge) then
-    error("ticker: a number of ms above 0 expected, got " .. tostring(ms), 2)
+    error("ticker: a number of ms above 0 expected, got " .. check.describe(ms), 2)
   end
   local ch = chan()
   guard.started(guard.go_while_open(ch, guard.close, ch, tick, ch, ms), "uv.ticker")

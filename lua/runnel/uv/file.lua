@@ -7,6 +7,7 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
+local sign = require "runnel.internal.sign"
 local standard = require "runnel.internal.uv.standard"
 local stream = require "runnel.uv.stream"
 
@@ -19,7 +20,7 @@ local SIZE, MOST = 64 * 1024, 1024 * 1024
 
 local function check_place(where, what)
   if type(where) == "string" or descriptor.is_descriptor(where) then return end
-  local got = where == nil and "nothing" or type(where) == "number" and tostring(where) or "a " .. type(where)
+  local got = type(where) == "number" and tostring(where) or check.article(where)
   error(("%s: a path or a file descriptor expected, got %s"):format(what, got), 3)
 end
 
@@ -132,7 +133,8 @@ end
 
 ---Reads standard input, as a channel of strings. It is read(0); for lines use lines(0).
 ---@return runnel.Channel<string> chunks
-function file.stdin()
+function file.stdin(...)
+  sign.dot((...), "uv", "stdin")
   loop.check "stdin"
   return file.read(0)
 end

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
+local sign = require "runnel.internal.sign"
 local spawn_program = require "runnel.internal.uv.spawn"
 local stream = require "runnel.uv.stream"
 
@@ -11,9 +12,7 @@ local internal = core.internal
 local uv, find = loop.uv, string.find
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 
-local OPTIONS = {
-  stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true, max = true,
-}
+local OPTIONS = require "runnel.internal.uv.spawn_options"
 local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- The default time from SIGTERM to SIGKILL.
@@ -50,7 +49,7 @@ local running = setmetatable({}, { __mode = "v" })
 ---@field package timer any luv's, while the process is being stopped
 ---@field package detached? boolean
 ---@field package deadline? number when the grace ends, ms
-local Process = {}
+local Process = { __sign = "p" }
 Process.__name = "runnel.uv.process"
 
 -- ---- options ----
@@ -240,6 +239,7 @@ end
 ---@return boolean ok false if the process has ended already
 ---@return string? err
 function Process:kill(signal)
+  sign.own(self, "p", "kill")
   signal = signal or "term"
   if type(signal) == "string" then
     signal = signal:lower()
@@ -325,7 +325,10 @@ end
 ---untaken output are kept. Then the channels close. If it is detached, the signals go to its whole process group, also
 ---once the process itself has ended. Does not wait; take from `exit` for that. If it is not detached and has already
 ---ended, no signal is sent, not even to processes that it left behind.
-function Process:close() stop(self, self.grace) end
+function Process:close()
+  sign.own(self, "p", "close")
+  stop(self, self.grace)
+end
 
 ---It has ended, and all that was wanted of it has come: what it has left behind goes on, unless it is being stopped.
 function Process:leave()
@@ -339,6 +342,7 @@ end
 ---@return runnel.uv.Status? status nil if the process could not be started
 ---@return string? err
 function Process:stop(ms)
+  sign.own(self, "p", "stop")
   if ms ~= nil then check.ms(ms, 0, "stop: ms") end
   stop(self, ms or self.grace)
   return self.exit:take()
@@ -404,7 +408,9 @@ end
 ---@return runnel.uv.Process
 ---If it cannot be started, `exit` and the other channels close with the error, which is reported unless it is taken
 ---from `exit`.
-local function spawn(options)
+local function spawn(options, ...)
+  sign.dot(options, "uv", "spawn")
+  check.alone((...), "spawn")
   local valid, for_luv = pcall(options_for_luv, options)
   if not valid then error("spawn: " .. tostring(for_luv), 2) end
   loop.check "spawn"

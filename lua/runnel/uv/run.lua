@@ -5,7 +5,10 @@ local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
+local sign = require "runnel.internal.sign"
 local spawn = require("runnel.uv.process").spawn
+local spawn_options = require "runnel.internal.uv.spawn_options"
+local timed_out = require "runnel.internal.timed_out"
 
 local alts_index = core.internal.alts_index
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
@@ -14,6 +17,10 @@ local FOREVER_MS = 1 << 40
 
 -- The options that spawn does not have.
 local OWN = { timeout = true, limit = true }
+
+local ALL = { timeout = true, limit = true }
+for name in pairs(spawn_options) do ALL[name] = true end
+ALL.max = nil -- it limits lines, and the output of uv.run is a text
 
 ---The output of a process, and how it ended.
 ---@class runnel.uv.Result
@@ -56,6 +63,7 @@ local function options_for_spawn(options)
   check_number(options.limit, "limit", "a number of bytes")
   local rest = {}
   for key, value in next, options do
+    if not ALL[key] and math.type(key) ~= "integer" then error(check.unknown(key, ALL), 0) end
     if not OWN[key] then rest[key] = value end
   end
   check_stdin(options.stdin)
@@ -130,7 +138,8 @@ local function gather(p, late, options)
     local value, i, err = alts_index(ops, PRIORITY)
     local name = names[i]
     if name == "late" then
-      fail((status and LATE_OUTPUT or "%s: it has not ended within %s ms"):format(file, decimal.text(options.timeout)))
+      local text = status and LATE_OUTPUT or "%s: it has not ended within %s ms"
+      fail(timed_out.new(text:format(file, decimal.text(options.timeout))))
     elseif texts[name] and value ~= nil then
       local text = texts[name]
       text[#text + 1] = value:sub(1, math.max(0, math.min(#value, limit - sizes[name])) // 1)
@@ -157,7 +166,9 @@ end
 ---@return any err why the process could not be started, or was stopped; or the error with which the channel for stdin
 ---closed
 ---@return runnel.uv.Result? result the result despite the error, if the process was started
-function run.run(options)
+function run.run(options, ...)
+  sign.dot(options, "uv", "run")
+  check.alone((...), "run")
   check_wait()
   local ok, process = core.internal.held(start, options)
   if not ok then -- with the position in this file, if spawn has raised it for its caller

@@ -7,6 +7,7 @@ local guard = require "runnel.internal.guard"
 local handshakes = require "runnel.internal.uv.handshakes"
 local loop = require "runnel.internal.uv.loop"
 local names = require "runnel.internal.uv.names"
+local timed_out = require "runnel.internal.timed_out"
 
 local uv = loop.uv
 local chan = core.chan
@@ -24,7 +25,7 @@ local LONGEST_PATH = loop.sysname == "Linux" and 107 or 103
 
 local function check_place(host, port, what)
   if type(host) ~= "string" or host == "" then
-    local got = host == nil and "nothing" or host == "" and '""' or "a " .. type(host)
+    local got = host == "" and '""' or check.article(host)
     error(("%s: a host, or the path of a Unix socket, expected, got %s"):format(what, got), 3)
   end
   if port ~= nil and (math.type(port) ~= "integer" or port < 0 or port > 65535) then
@@ -131,7 +132,10 @@ function socket.connect(host, port, opts)
   local late = ms and core.timeout(ms) or chan()
   local conn, err
   if port then conn, err = connect_tcp(host, port, late) else conn, err = connect_unix(host, late) end
-  if not conn then return nil, explain(err, host, port) end
+  if not conn then
+    local text = explain(err, host, port)
+    return nil, err:find "^ETIMEDOUT" and timed_out.new(text) or text
+  end
   conn.host = port and host or nil
   if not context then return conn end
   return connection.secure(conn, context, ms and late)

@@ -8,6 +8,7 @@ local guard = require "runnel.internal.guard"
 local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
 local secure = require "runnel.internal.uv.secure"
+local sign = require "runnel.internal.sign"
 local unread = require "runnel.internal.uv.unread"
 local writing = require "runnel.internal.uv.writing"
 local internal = core.internal
@@ -38,6 +39,7 @@ local KEPT = 64 * 1024
 ---@field max? integer how many bytes such a line may have
 local Stream = {}
 Stream.__index = Stream
+Stream.__sign = "conn"
 Stream.__name = "runnel.uv.stream"
 Stream.write, Stream.writer, Stream.shutdown = writing.methods.write, writing.methods.writer, writing.methods.shutdown
 
@@ -79,6 +81,7 @@ end
 ---Closes both directions. Written data is still sent; data that has been read can still be taken.
 ---@param err? any the error with which the channels close
 function Stream:close(err)
+  sign.own(self, "conn", "close")
   if self.handle and self.reading then self.handle:read_stop() end
   self.reading = false
   end_input(self, err)
@@ -208,6 +211,7 @@ end
 ---64 KB of untaken data.
 ---@param what string what the error calls the stream, if something had to be dropped
 function Stream:drain(what)
+  sign.own(self, "conn", "drain")
   self.drained = what
   if not self.input or not self.slot.paused or not self.handle then return end
   self.held = new_held(what)
@@ -279,6 +283,7 @@ local function replaced(self) return (self.name or "stream") .. ": another call 
 ---@param ch? runnel.Channel<any> the channel to use; what it has been given is not given back
 ---@return runnel.Channel<string> chunks
 function Stream:read(ch)
+  sign.own(self, "conn", "read")
   if self.input and not self.input_lines then return self.input end
   end_reader(self, replaced(self))
   return begin_reader(self, ch)
@@ -289,6 +294,7 @@ end
 ---@param opts? { max?: integer } `max`: how many bytes a line may have, default 1 MB. Later calls cannot change it
 ---@return runnel.Channel<string> lines closes with an error if a line is longer
 function Stream:lines(opts)
+  sign.own(self, "conn", "lines")
   local max = lines.max(opts, "lines") or self.max
   if self.input_lines then return self.input_lines end
   end_reader(self, replaced(self))

@@ -19,6 +19,24 @@ function pages.read(path)
   return file:read "a"
 end
 
+---The block of indented code that has a text, without its indent.
+---@param path string
+---@param text string
+---@return string
+function pages.block(path, text)
+  local lines = {}
+  for line in (pages.read(path) .. "\nend"):gmatch "([^\n]*)\n?" do
+    if line:find "^    " or line == "" then
+      lines[#lines + 1] = line:sub(5)
+    else
+      local block = table.concat(lines, "\n"):gsub("^\n+", ""):gsub("\n+$", "") .. "\n"
+      if block:find(text, 1, true) then return block end
+      lines = {}
+    end
+  end
+  error(path .. " has no code with " .. text)
+end
+
 ---The relative links of a page that lead to no file.
 ---@param path string
 ---@return string[]

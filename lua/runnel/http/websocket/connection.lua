@@ -9,6 +9,7 @@ local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
+local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.internal.timed_out"
 
 local lib = need("runnel.websocket.core", "libwslay, zlib and their headers, on Debian libwslay-dev and zlib1g-dev")
@@ -64,6 +65,7 @@ local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
 ---@field package over runnel.Channel<any> closes when the connection is over
 local Connection = { __name = "websocket" }
 Connection.__index = Connection
+Connection.__sign = "conn"
 
 local connection = { lib = lib }
 
@@ -234,7 +236,10 @@ end
 ---end can send only as fast as they are taken. The channel closes when the connection ends: with an error, unless the
 ---other end has closed it with 1000, 1001 or without a code. Every call returns the same channel.
 ---@return runnel.Channel<any> messages
-function Connection:read() return self.input end
+function Connection:read()
+  sign.own(self, "conn", "read")
+  return self.input
+end
 
 -- ---- writing ----
 
@@ -256,6 +261,7 @@ end
 ---@return boolean ok false if the connection has ended
 ---@return any err why
 function Connection:write(message)
+  sign.own(self, "conn", "write")
   if self.ended then return false, self.ended end
   local frame, wrong = frame_of(self, message)
   if not frame then error("write: " .. wrong, 2) end
@@ -291,6 +297,7 @@ end
 ---@param ch? runnel.Channel<any> the channel to use
 ---@return runnel.Channel<any>
 function Connection:writer(ch)
+  sign.own(self, "conn", "writer")
   if ch then check.chan(ch, "writer: channel") end
   if self.output then return self.output end
   self.output = ch or chan():name(self.name)
@@ -311,6 +318,7 @@ end
 ---4999: the program's own codes
 ---@param reason? string at most 123 bytes
 function Connection:close(code, reason)
+  sign.own(self, "conn", "close")
   if code == nil then code = NORMAL end
   if math.type(code) ~= "integer" or not lib.is_code(code) then
     error(("close: a code from 1000 to 1014 except 1004 to 1006, or from 3000 to 4999, expected, got %s"):format(

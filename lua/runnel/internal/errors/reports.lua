@@ -19,7 +19,8 @@ function reports.deadlock(waiting, what, is_stuck)
   local explanation = deadlock.explain(list, waiting)
   local holder = waiting and waiting.holder and entries.holder(waiting) .. "," or ""
   return ("deadlock: %s%s%s would wait for ever: no go block is ready, no timer is pending, and the driver expects no "
-    .. "event%s%s%s%s"):format(what, waiting and entries.on(entries.channels(waiting)) or "", holder, threads, no_blocks,
+    .. "event%s%s%s%s"):format(what, waiting and entries.on(entries.channels(waiting)) or "", holder, threads,
+    no_blocks,
     explanation, #list > 0 and "\nparked go blocks:" .. entries.lines(list, LISTED) or "")
 end
 

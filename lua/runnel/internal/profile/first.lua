@@ -160,8 +160,8 @@ local function waiting(node, wait)
   return { text = node.text .. " waits", rest = (wait.line and " in line " .. wait.line or "") .. ": " .. wait.what }
 end
 
--- Follows the waits from the go blocks of a tower to what ends them, and so on, to its end: what runs, or what waits for
--- the world. Longer waits are tried first; those that lead in a circle, to go blocks that are `seen`, explain nothing.
+-- Follows the waits from the go blocks of a tower to what ends them, and so on, to its end: what runs or waits for the
+-- world. Longer waits are tried first; those that lead in a circle, to go blocks that are `seen`, explain nothing.
 -- Returns the chain, its end first; or nil.
 local function chain_from(trees, node, seen)
   seen[node] = true

@@ -4,6 +4,7 @@ local debug, io, require = debug, io, require
 local core = require "runnel.core"
 local first = require "runnel.internal.profile.first"
 local namers = require "runnel.internal.profile.namers"
+local sign = require "runnel.internal.sign"
 local tree = require "runnel.internal.profile.tree"
 
 local recorder = {}
@@ -19,11 +20,15 @@ local recorder = {}
 ---@field private trees runnel.internal.profile.Trees
 local Profile = {}
 Profile.__index = Profile
+Profile.__sign = "p"
 Profile.__name = "runnel.profile"
 
 ---The sentence, and the ten functions and waits that took longest.
 ---@return string
-function Profile:text() return first.text(self.trees) end
+function Profile:text()
+  sign.own(self, "p", "text")
+  return first.text(self.trees)
+end
 
 Profile.__tostring = Profile.text
 
@@ -51,6 +56,7 @@ end
 ---@return boolean? ok nil if that fails
 ---@return string? err
 function Profile:write(path)
+  sign.own(self, "p", "write")
   local _, wrong = recorder.check_path(path)
   if wrong then error("write: " .. wrong, 2) end
   local text = form_of(path)(self.trees)

@@ -48,7 +48,7 @@ local function folded(node)
   return result
 end
 
----Who has ended a wait, or has used up what it is for: a name with which a path begins, or a place; or nil, if the node is
+---Who has ended a wait, or has used up what it is for: a name with which a path begins, or a place. Nil if the node is
 ---not that of one.
 ---@param key string
 ---@return string?

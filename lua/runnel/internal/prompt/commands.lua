@@ -54,8 +54,8 @@ local LIST = {
   { "load", "file", "run a file" },
   { "save", "file", "write the chunks of this session to a file, as a script; :save flow [file] writes the flow of "
     .. ":flow, as it is now" },
-  { "doc", "name", "show what the manual says about a function or method, Lua's own included, or the sections that answer "
-    .. "a question, as in :doc close a channel; also NAME?" },
+  { "doc", "name", "show what the manual says about a function or method, Lua's own included, or the sections that "
+    .. "answer a question, as in :doc close a channel; also NAME?" },
   { "set", "[name value]", "set how values are printed: depth (of tables), width (of lines; 0: the terminal's)" },
   { "help", "", "list the commands" },
   { "quit", "", "end the session, as do :q, quit, exit and Ctrl-D" },
@@ -258,10 +258,10 @@ local function connect(ui, url)
 end
 
 function command.queues(ui, rest)
-  local conn, is_own = nil, false
+  local list, is_own = {}, false
   if rest == "" then
     local owners = package.loaded["runnel.queue.owners"]
-    conn = owners and owners.latest()
+    list = owners and owners.open() or list
   elseif not rest:find "^%l+://" then
     local ok, value = evaluate(ui, rest, "queues")
     if not ok then return end
@@ -269,17 +269,15 @@ function command.queues(ui, rest)
       fail(":queues needs a connection of runnel.nats, a store, or a URL, got %s",
         pretty.value(value, pretty.style(60)))
     end
-    conn = value
+    list[1] = value
   end
-  if not conn then
-    conn, is_own = connect(ui, rest ~= "" and rest or nil), true
-    if not conn then return end
+  if #list == 0 then
+    list[1], is_own = connect(ui, rest ~= "" and rest or nil), true
+    if not list[1] then return end
   end
-  local ok, list, err = call(ui, function() return conn:queues() end)
-  if is_own then conn:close() end
-  if not ok then return end
-  if not list then fail("%s", tostring(err)) end
-  print_lines(ui, require("runnel.queue.view").queues(list, true))
+  local ok, lines = call(ui, function() return require("runnel.queue.owners").lines(list) end)
+  if is_own then list[1]:close() end
+  if ok then print_lines(ui, lines) end
 end
 
 function command.graph(ui, rest)

@@ -11,6 +11,7 @@ local doc = {}
 ---@field calls string[] the calls, as in "ch:put(v)"; none of a paragraph
 ---@field names string[] other names that the text describes
 ---@field text string
+---@field options? string[][] the options of the function: name and text of each
 
 -- What is built into the executable, or what stands for it elsewhere.
 local function built_in(name, otherwise)
@@ -185,7 +186,12 @@ function doc.text(entry, columns)
   if #entry.calls == 0 then return width.wrap(entry.text, columns, "") end
   local calls = table.concat(entry.calls, "  ")
   if width.of(calls) > columns then calls = table.concat(entry.calls, "\n") end
-  return calls .. "\n" .. width.wrap(entry.text, columns, "    ")
+  local lines = { calls, width.wrap(entry.text, columns, "    ") }
+  for _, option in ipairs(entry.options or {}) do
+    lines[#lines + 1] = "  " .. option[1]
+    lines[#lines + 1] = width.wrap(option[2], columns, "      ")
+  end
+  return table.concat(lines, "\n")
 end
 
 return doc

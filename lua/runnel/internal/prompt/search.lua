@@ -1,5 +1,5 @@
----Finds sections of the documents by words, in the index that scripts/search_index.lua has made. site/pages/search.js
----has the same rules, and finds the same in the same order (spec/docs/search_spec.lua).
+---Finds sections of the documents by words, in the index that scripts/docs/search_index.lua has made.
+---site/pages/search.js has the same rules, and finds the same in the same order (spec/docs/search_spec.lua).
 
 local words = require "runnel.internal.prompt.words"
 
@@ -19,7 +19,7 @@ local search = {}
 ---@field words table<string, string> where each word is
 ---@field related table<string, string[]> synonyms
 
----@param text string what scripts/search_index.lua has written
+---@param text string what scripts/docs/search_index.lua has written
 ---@return runnel.internal.prompt.Index
 function search.index(text)
   local head, places = text:match "^(.-)\n\n(.*)$"

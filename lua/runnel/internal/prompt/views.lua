@@ -1,7 +1,9 @@
 ---A prompt's views of go blocks and channels: as text in columns.
 
+local debug = debug
 local rn = require "runnel"
 local entries = require "runnel.internal.entries"
+local living = require "runnel.internal.living"
 local short = require "runnel.internal.short"
 local width = require "runnel.internal.width"
 
@@ -54,6 +56,29 @@ local function first_rows(rows, most, room)
   return lines
 end
 
+-- The file and line of a function.
+local function place_of(f)
+  local info = type(f) == "function" and debug.getinfo(f, "S")
+  return info and ("%s:%d"):format(info.short_src, info.linedefined) or "an object"
+end
+
+-- Of the go blocks that scopes wait for, but the bodies of the scopes: the places of these bodies, by their results.
+local function scopes_of_blocks()
+  local places = {}
+  for scope, body in pairs(living.scopes or {}) do
+    for number, result in pairs(scope.members) do
+      if number > 1 and result then places[result] = place_of(body) end
+    end
+  end
+  return places
+end
+
+-- The name of a go block, and the scope that waits for it.
+local function with_scope(entry, places)
+  local place = places[entry.result]
+  return place and ("%s in the scope of %s"):format(entry.name, place) or entry.name
+end
+
 local function name_of(entry, name)
   if not entry.alike then return name end
   return ("%s  × %d"):format(entry.same_name and name or kind_of(name), entry.alike)
@@ -68,19 +93,20 @@ end
 function views.go_blocks(most, room)
   local rows = { { "id", "name", "state", "for", "waits", "where" } }
   local list = rn.ps() ---@type table[]
-  local count = #list
+  local count, places = #list, scopes_of_blocks()
   table.sort(list, function(a, b) return a.id < b.id end)
   if room then
     list = fold(list, function(e)
-      return table.concat({ kind_of(e.name), e.state, e.where or "", kind_of(entries.waits(e, true) .. entries.holder(e)) }, "\0")
+      local waits = entries.waits(e, true) .. entries.holder(e)
+      return table.concat({ kind_of(e.name), e.state, e.where or "", kind_of(waits) }, "\0")
     end)
   end
   for _, entry in ipairs(list) do
     local waits = entries.waits(entry, true) .. entries.holder(entry)
     if entry.alike then waits = kind_of(waits) end
     rows[#rows + 1] = {
-      entry.id, name_of(entry, entry.name), entry.state, entry.waited and short.duration(entry.waited) or "", waits,
-      entry.where or "",
+      entry.id, name_of(entry, with_scope(entry, places)), entry.state,
+      entry.waited and short.duration(entry.waited) or "", waits, entry.where or "",
     }
   end
   return room and first_rows(rows, most, room - 1) or columns(rows, most), count

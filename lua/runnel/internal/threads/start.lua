@@ -25,7 +25,8 @@ local LONGEST_NAME = 200 -- bytes of a channel's name
 function start.describe(f)
   if type(f) == "string" then return { module = f }, f end
   if type(f) ~= "function" then
-    return nil, "a function or the name of a module expected, got " .. (f == nil and "nothing" or "a " .. type(f))
+    return nil, ("a function or the name of a module expected, got %s; pass the function itself and its "
+      .. "arguments: f, ..., not f(...)"):format(f == nil and "nothing" or "a " .. type(f))
   end
   local info = debug.getinfo(f, "uS")
   if info.what == "C" then
@@ -189,6 +190,6 @@ function start.thread(job, where, caller, ...)
   return result, receiver.block
 end
 
-everything.threads = start.count
+everything.threads, everything.end_threads = start.count, start.finish
 
 return start

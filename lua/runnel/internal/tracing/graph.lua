@@ -4,6 +4,8 @@
 local core = require "runnel.core"
 local forms = require "runnel.internal.tracing.graph_forms"
 local recorder = core.internal.trace
+local check = require "runnel.internal.check"
+local sign = require "runnel.internal.sign"
 
 ---@class runnel.internal.tracing.graph
 local graph = {}
@@ -259,6 +261,7 @@ end
 
 local Graph = {} -- the metatable of graphs
 Graph.__index = Graph
+Graph.__sign = "g"
 
 local holding = false
 
@@ -276,7 +279,9 @@ end
 ---@param on? boolean false stops counting
 ---@return runnel.graph.Graph? graph nil for false
 function graph.graph(on)
-  if on ~= nil and type(on) ~= "boolean" then error("graph: true, false or nothing expected, got " .. type(on), 2) end
+  if on ~= nil and type(on) ~= "boolean" then
+    error("graph: true, false or nothing expected, got " .. check.article(on), 2)
+  end
   if on == false then
     graph.count(false)
     return nil
@@ -306,7 +311,10 @@ end
 graph.forms = { dot = forms.dot, mermaid = forms.mermaid, text = forms.text }
 for name, form in pairs(graph.forms) do
   graph[name] = form
-  Graph[name] = form
+  Graph[name] = function(g)
+    sign.own(g, "g", name)
+    return form(g)
+  end
 end
 
 return graph

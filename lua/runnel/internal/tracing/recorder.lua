@@ -212,7 +212,7 @@ function trace.trace(file, options)
     return written
   end
   if type(file) ~= "string" or file == "" then
-    error("trace: the path of a file, or false, expected, got " .. (file == "" and '""' or type(file)), 2)
+    error("trace: the path of a file, or false, expected, got " .. (file == "" and '""' or check.article(file)), 2)
   end
   if options ~= nil and type(options) ~= "table" then
     error("trace: a table of options expected, got " .. type(options), 2)

@@ -55,12 +55,13 @@ end
 ---@return string? err nil if the handshake is complete
 ---@return string? text that has arrived with its last bytes
 ---@return boolean? ended the other end will send nothing more
+---@return boolean? is_late it has taken too long
 function secure.handshake(handle, session, late)
   local timer <close> = setmetatable({ block = not late and guard.timer(HANDSHAKE_MS) or nil }, Timer)
   local answers = chan(1)
   shake(handle, session, answers)
   local answer = alts_index({ answers, late or timer.block }, PRIORITY)
-  if not answer then return "ETIMEDOUT: the TLS handshake has not ended in time" end
+  if not answer then return "ETIMEDOUT: the TLS handshake has not ended in time", nil, nil, true end
   return answer.why, answer.text, answer.ended
 end
 

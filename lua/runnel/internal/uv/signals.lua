@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local loop = require "runnel.internal.uv.loop"
+local term = require "runnel.internal.sigterm"
 
 local uv = loop.uv
 local on_close = core.internal.on_close
@@ -48,6 +49,7 @@ function Catch:stop()
     loop.close(handle)
   end
   core.internal.renew_endings()
+  term.renew()
 end
 
 -- The channel is unreachable.

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local loop = require "runnel.internal.uv.loop"
+local sign = require "runnel.internal.sign"
 local internal = core.internal
 
 local chan, alts = core.chan, internal.moving.alts
@@ -73,6 +74,7 @@ end
 ---@return boolean ok false if the stream is closed, or the other end has gone
 ---@return string? err
 function Writing:write(data)
+  sign.own(self, "conn", "write")
   if type(data) ~= "string" then
     if type(data) ~= "number" then
       error(("write: a string expected, got %s"):format(data == nil and "nothing" or "a " .. type(data)), 2)
@@ -94,6 +96,7 @@ end
 
 ---Ends writing: the other end reads what has been written, and then the end. Reading goes on.
 function Writing:shutdown()
+  sign.own(self, "conn", "shutdown")
   if self.ended or not self.handle then return end
   if self.output and not self.output:closed() then return self.output:close() end -- write_all calls this at the end
   end_writing(self, "it has been shut down")
@@ -131,6 +134,7 @@ end
 ---@param ch? runnel.Channel<any> the channel to use
 ---@return runnel.Channel<string>
 function Writing:writer(ch)
+  sign.own(self, "conn", "writer")
   if ch then check.chan(ch, "writer: channel") end
   if self.output then return self.output end
   self.output, self.stopped = ch or loop.chan(self.label or self.name), chan()

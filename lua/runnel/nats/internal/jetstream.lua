@@ -172,7 +172,7 @@ local PASSING = { [10008] = true, [10023] = true, [10118] = true, [10074] = true
 local function new_id(conn)
   local ids = conn.store_ids
   if not ids then
-    ids = { prefix = conn:inbox():gsub("^_INBOX%.", ""), n = 0 }
+    ids = { prefix = conn:inbox():match "[^.]+$", n = 0 }
     conn.store_ids = ids
   end
   ids.n = ids.n + 1
@@ -238,8 +238,8 @@ function jetstream.store(conn, subject, value, opts)
     end
     if conn.has_ended then return nil, "the connection is closed" end
     if deadline - core.now() <= patience.ask_again then
-      return nil, ("the stream %q has not answered within %d ms; it may have the message (%s)")
-        :format(opts.stream, opts.timeout // 1, tostring(err)), jetstream.UNKNOWN
+      return nil, timed_out.new(("the stream %q has not answered within %d ms; it may have the message (%s)")
+        :format(opts.stream, opts.timeout // 1, tostring(err))), jetstream.UNKNOWN
     end
     core.sleep(patience.ask_again)
   end

@@ -110,7 +110,7 @@ end
 
 function Keeper:watch(worker, drain_on_term)
   local conn = self.engine.conn
-  draining.add(conn, function(ms) worker:drain(ms) end, worker:done(), drain_on_term)
+  draining.add(conn, worker, drain_on_term)
   who.add(conn, {
     queue = self.queue, stream = self.consumer.stream, consumer = self.consumer.name,
     report = function() return worker:report() end,

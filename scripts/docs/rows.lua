@@ -1,12 +1,14 @@
 ---What a section of the manual says about functions, methods, options and commands: rows of tables whose first cell
 ---begins with code; paragraphs that begin with a call; and other paragraphs, which may mention some.
 
-local sections = require "scripts.doc_sections"
+local markdown_tables = require "scripts.docs.markdown_tables"
+local sections = require "scripts.docs.sections"
 
 ---@class scripts.Row
 ---@field calls string[] the calls that it describes, as in "ch:put(v)"; none of a paragraph that only mentions some
 ---@field paths string[] the names of these, as in "ch:put"
 ---@field mentions string[] names in the text
+---@field functions? string[] of an option: the functions that have it, as in "rn.pmap"
 ---@field text string
 
 local rows = {}
@@ -27,28 +29,22 @@ local function new(calls, text)
   return row
 end
 
--- The cells of a line of a table.
-local function cells_of(line)
-  local cells = {}
-  for cell in line:gsub("\\|", "\1"):gmatch "|([^|]*)%f[|]" do
-    cells[#cells + 1] = cell:match "^%s*(.-)%s*$":gsub("\1", "\\|")
-  end
-  return cells
-end
-
--- A row as text: the longest cell, which says what it is, and then the others, each with the head of its column.
+-- A row as text: the longest cell, which says what it is, or of an option the one in that column, and then the others,
+-- each with the head of its column.
 local function row_of(cells, head)
   if not cells[1]:find "^`" then return nil end
-  local calls, main, others = {}, 2, {}
-  for call in cells[1]:gmatch "`([^`]+)`" do calls[#calls + 1] = (call:gsub("\\|", "|")) end
+  local calls, main, others = markdown_tables.codes(cells[1]), 2, {}
+  local functions = markdown_tables.functions_of(cells, head)
   for i = 3, #cells do
-    if #cells[i] > #cells[main] then main = i end
+    if functions and head[i] == "what it does" or not functions and #cells[i] > #cells[main] then main = i end
   end
   for i = 2, #cells do
     local name = head[i] or ""
     if i ~= main and cells[i] ~= "" then others[#others + 1] = (name == "" and "" or name .. ": ") .. cells[i] end
   end
-  return new(calls, (cells[main] or "") .. (#others > 0 and (" (%s)"):format(table.concat(others, "; ")) or ""))
+  local row = new(calls, (cells[main] or "") .. (#others > 0 and (" (%s)"):format(table.concat(others, "; ")) or ""))
+  row.functions = functions
+  return row
 end
 
 -- A paragraph, or an item of a list.
@@ -74,7 +70,7 @@ function rows.of(section)
       head = nil
     elseif line:find "^|" then
       finish()
-      local cells = cells_of(line)
+      local cells = markdown_tables.cells_of(line)
       if not head then
         head = cells
       elseif #cells > 1 and not line:find "^|[-| :]+$" then

@@ -1,0 +1,136 @@
+-- What a go block calls that blocks the thread: it is told, with the line and with what waits instead.
+
+local process = require "spec.support.process"
+
+local has_socket = pcall(require, "socket")
+local has_http = pcall(require, "runnel.http.core")
+
+-- Runs a program by lua5.4. Returns the lines on stderr, and its output. Each line of the program is a list's element.
+local function run(lines, input)
+  local dir <close> = process.directory()
+  dir:write("p.lua", 'local rn = require "runnel"\n' .. table.concat(lines, "\n") .. "\nrn.run()\n")
+  local lua = os.getenv "LUA" or "lua5.4"
+  local ran = process.run(dir.path, ("(%s) | %s p.lua"):format(input or "true", lua))
+  local told = {}
+  for line in ran.err:gmatch "[^\n]+" do told[#told + 1] = line end
+  return told, ran.out
+end
+
+local function assert_told(told, lines)
+  assert.equal(#lines, #told, table.concat(told, "\n"))
+  for i, line in ipairs(lines) do
+    local head, instead = table.unpack(line)
+    assert.matches("^runnel: p%.lua:" .. head .. " has blocked the thread for %d+ ms: no other go block ran%. ",
+      told[i])
+    assert.is_truthy(told[i]:find(instead, 1, true), told[i])
+  end
+end
+
+describe("a call that blocks the thread in a go block", function()
+  it("of os, io or a process is told once for each line, with what waits instead", function()
+    local told, out = run({
+      "rn.go(function()",
+      '  for _ = 1, 2 do os.execute "sleep 0.1" end',
+      '  io.open("begun", "w"):close() print(io.read())',
+      '  io.open("begun", "w"):close() for line in io.lines() do print(line) end',
+      '  local p = io.popen "sleep 0.4; echo c; exec >&-; sleep 0.4; exit 3"',
+      "  print(p:read 'a')",
+      "  print(p:close())",
+      '  for line in io.popen("sleep 0.4; echo d"):lines() do print(line) end',
+      "end)",
+    }, "for i in a b; do while [ ! -e begun ]; do sleep 0.01; done; sleep 0.4; rm begun; echo $i; done")
+    assert.equal("a\nb\nc\n\nnil\texit\t3\nd\n", out)
+    assert_told(told, {
+      { "3: os%.execute", 'uv.run { "sh", "-c", command } waits without that (runnel.uv)' },
+      { "4: io%.read", "uv.lines(0) gives the lines without that (runnel.uv)" }, { "5: io%.lines", "uv.lines(0)" },
+      { "7: file:read", "uv.run" }, { "8: file:close", "uv.run" }, { "9: file:lines", "uv.run" },
+    })
+  end)
+
+  it("of LuaSocket is told, at the program's line", function()
+    if not has_socket then return pending "LuaSocket is not installed" end
+    local told = run {
+      'local socket, http = require "socket", require "socket.http"',
+      'local server = socket.bind("127.0.0.1", 0)',
+      "local _, port = server:getsockname()",
+      "http.TIMEOUT = 0.1",
+      "rn.go(function()",
+      "  socket.sleep(0.1)",
+      "  server:settimeout(0.1)",
+      "  socket.udp():settimeout(0)",
+      "  local client = socket.tcp()",
+      "  client:settimeout(0.1)",
+      '  client:connect("127.0.0.1", port)',
+      "  client:receive()",
+      '  http.request("http://127.0.0.1:" .. port)',
+      "  client = server:accept()",
+      "  client = server:accept()",
+      "  server:accept()",
+      "  socket.select({ server }, nil, 0.1)",
+      "end)",
+    }
+    assert_told(told, {
+      { "7: socket%.sleep", "rn.sleep waits without that (runnel)" },
+      { "13: socket:receive", "uv.connect, or http.get, waits without that (runnel.uv)" },
+      { "14: socket:receive", "uv.connect" }, { "17: socket:accept", "uv.connect" },
+      { "18: socket%.select", "uv.connect" },
+    })
+  end)
+
+  it("and may wait for this program's own server is told while it runs", function()
+    if not has_http then return pending "runnel.http's server is not built" end
+    local told, out = run {
+      'local server = require "runnel.http".serve(0, function() return 200 end, { host = "127.0.0.1" })',
+      "rn.go(function()",
+      '  for _ = 1, 2 do os.execute "sleep 1.5" end',
+      "  print(pcall(os.execute, {}))",
+      "  print(pcall(function() os.execute {} end))",
+      '  local p = io.popen "sleep 0.4; echo a"',
+      "  print(p:read 'a', p:close())",
+      "  server:close()",
+      "end)",
+    }
+    assert.matches("^false\tbad argument #1 to '[%a.]+' %(string expected, got table%)\n"
+      .. "false\tp%.lua:6: bad argument #1 to 'execute' %(string expected, got table%)\na\n\ttrue\texit\t0\n$", out)
+    assert.equal(2, #told, table.concat(told, "\n"))
+    assert.matches("^runnel: p%.lua:4: os%.execute has blocked the thread for 1 s and goes on: no other go block "
+      .. "runs%. uv%.run .*; a request to this program's own server %(http://127%.0%.0%.1:%d+/%) cannot be answered "
+      .. "meanwhile$", told[1])
+    assert.matches("^runnel: p%.lua:8: file:read has blocked .* cannot be answered meanwhile$", told[2])
+  end)
+
+  it("is not told outside of go blocks, nor if it computes, nor in virtual time", function()
+    assert.same({}, (run {
+      'os.execute "sleep 0.1"',
+      "rn.go(function() local at = os.clock() repeat until os.clock() > at + 0.1 end)",
+      'require "runnel.sim".run(function() rn.go(function() os.execute "sleep 0.1" end):take() end)',
+    }))
+  end)
+
+  it("keeps the name and the line of its errors, and what it returns", function()
+    local _, out = run {
+      "rn.go(function()",
+      "  print(pcall(function() os.execute {} end))",
+      '  print(pcall(function() io.read "*z" end))',
+      '  print(pcall(function() return io.popen("true", "z"), "no tail call" end))',
+      '  io.popen("true"):close()',
+      '  print(pcall(function() io.stdout.read(1) end))',
+      '  print(os.execute "exit 7")',
+      '  print(pcall(require, "socket.no_such_part"))',
+      "end)",
+    }
+    assert.matches("^false\tp%.lua:3: bad argument #1 to 'execute' %(string expected, got table%)\n"
+      .. "false\tp%.lua:4: bad argument #1 to 'read' %(invalid format%)\n"
+      .. "false\tp%.lua:5: bad argument #2 to 'popen' %(invalid mode%)\n"
+      .. "false\tp%.lua:7: bad argument #1 to 'read' %(FILE%* expected, got number%)\n"
+      .. "nil\texit\t7\nfalse\tmodule 'socket.no_such_part' not found:\n", out)
+  end)
+
+  it("of LuaSocket that is not installed is the usual error", function()
+    local _, out = run {
+      'package.cpath = "?.none"',
+      'print(pcall(require, "socket.core"))',
+    }
+    assert.matches("^false\tmodule 'socket.core' not found:\n", out)
+  end)
+end)
