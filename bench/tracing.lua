@@ -8,6 +8,7 @@
 -- MODE: off; graph, as rn.graph; trace, as rn.trace; both; monitor; profile, as rn.profile. PROGRAM: ring, chan0,
 -- chan100. Without them: each mode in turn, the least of eight runs, and the ratio to off. The time is processor time
 -- of the process, threads included.
+
 local MODES = { "off", "graph", "trace", "both", "monitor", "profile" }
 local PROGRAMS, ROUNDS = { "ring", "chan0", "chan100" }, 8
 local SIZE, TIMED, COUNTED <const> = 1000, 2000000, 20000

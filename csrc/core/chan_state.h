@@ -49,15 +49,15 @@ typedef enum ChanFlag {
 enum { TAKES, PUTS };
 
 struct Chan {
-  const void *tag;           /* &chan_tag: comparing it is faster than comparing metatables */
-  Sched *sched;              /* its scheduler */
-  List queues[2];            /* waiting takes and waiting puts (TAKES, PUTS), first in, first out */
-  uint64_t id;               /* unique in the scheduler; a go block has the id of its result channel */
-  uint64_t put_total;        /* puts accepted so far */
-  uint32_t waiting[2];       /* the lengths of `queues` */
-  uint32_t flags;            /* of ChanFlag */
-  Buffer buf;                /* the buffer. An unbuffered channel's memory ends before buf.limit */
-  uint64_t take_total;       /* values taken so far; an unbuffered channel uses put_total */
+  const void *tag;     /* &chan_tag: comparing it is faster than comparing metatables */
+  Sched *sched;        /* its scheduler */
+  List queues[2];      /* waiting takes and waiting puts (TAKES, PUTS), first in, first out */
+  uint64_t id;         /* unique in the scheduler; a go block has the id of its result channel */
+  uint64_t put_total;  /* puts accepted so far */
+  uint32_t waiting[2]; /* the lengths of `queues` */
+  uint32_t flags;      /* of ChanFlag */
+  Buffer buf;          /* the buffer. An unbuffered channel's memory ends before buf.limit */
+  uint64_t take_total; /* values taken so far; an unbuffered channel uses put_total */
   union {
     const struct ChanOps *ops; /* with CHAN_SPECIAL: its own functions (chan_ops.h) */
     uint64_t last; /* else the id of the go block that has put or taken last; 0: nobody, or code outside of go blocks */

@@ -162,7 +162,8 @@ void ps_push_list(lua_State *L, bool for_report) {
   Listed *order = (Listed *)lua_newuserdatauv(L, (n + (size_t)1) * sizeof(Listed), 0);
   for (uint32_t i = 1; i <= n; i++) {
     const Go *go = root_push_listed(L, list, i);
-    if (go) order[found++] = (Listed){go->chan.id, i, chan_is_hidden(&go->chan) || (for_report && !sched_is_of_world(S, go))};
+    if (go)
+      order[found++] = (Listed){go->chan.id, i, chan_is_hidden(&go->chan) || (for_report && !sched_is_of_world(S, go))};
     lua_pop(L, 1);
   }
   qsort(order, found, sizeof(Listed), by_id);

@@ -100,6 +100,8 @@ static Profile *new_profile(lua_State *L, Sched *S, int namers) {
   }
   lua_pushvalue(L, namers);
   lua_setiuservalue(L, at, PROFILE_NAMERS);
+  lua_newtable(L);
+  lua_setiuservalue(L, at, PROFILE_LABELS);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushvalue(L, at);
   lua_pushcclosure(L, profile_tree_add, 2);

@@ -21,7 +21,7 @@ enum {
 };
 
 /* Indices on the stack of profile_tree_add. */
-enum { SAMPLE = 1, BLOCK, NAMES, NAMERS, PREFIX, NODE };
+enum { SAMPLE = 1, BLOCK, NAMES, NAMERS, LABELS, PREFIX, NODE };
 
 /* Goes from the node at NODE to its child whose name is on top of L, and popped. */
 static void descend(lua_State *L) {
@@ -156,6 +156,13 @@ static void push_channel(lua_State *L, lua_State *co, const Chan *ch) {
   lua_pushnil(L); /* seldom covered: only when memory runs out */
 }
 
+/* Pushes the name that the go block with this id has in the tree and returns true, or pushes nothing. */
+static bool push_known_label(lua_State *L, uint64_t id) {
+  if (lua_rawgeti(L, LABELS, (lua_Integer)id) == LUA_TSTRING) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
 /* Pushes a text for the channel of a wait. */
 static void push_channel_name(lua_State *L, lua_State *co, const ProfileWait *w) {
   int at = lua_gettop(L) + 1;
@@ -168,7 +175,7 @@ static void push_channel_name(lua_State *L, lua_State *co, const ProfileWait *w)
     name_push_label(L, chan_to_go((Chan *)lua_touserdata(L, at)), at);
     if (strcmp(lua_tostring(L, -1), "?") == 0) { /* it has ended, and has no given name */
       lua_pop(L, 1);
-      lua_pushliteral(L, "a go block");
+      if (!push_known_label(L, ch->id)) lua_pushliteral(L, "a go block");
     }
     lua_concat(L, 2);
   } else {
@@ -202,17 +209,21 @@ static bool push_given_name(lua_State *L, const ProfileSample *s) {
   return false;
 }
 
+/* Pushes who has ended a wait, or may end it. It is a name that a sample's path begins with, if the go block has one. */
 static void push_waker(lua_State *L, const ProfileWait *w) {
   static const char *const wakers[] = {[PROFILE_MAIN] = "woken by the main program",
                                        [PROFILE_DRIVER] = "woken by the driver",
                                        [PROFILE_OTHER] = "woken by another thread"};
-  if (w->waker != PROFILE_GO) {
+  if (wakers[w->waker]) {
     lua_pushstring(L, wakers[w->waker]);
-  } else {
-    if (!w->origin || !origin_push(L, w->origin)) lua_pushfstring(L, "%s:%d", w->source, w->line);
-    lua_pushfstring(L, "woken by %s", lua_tostring(L, -1));
-    lua_replace(L, -2);
+    return;
   }
+  lua_pushstring(L, w->waker == PROFILE_GO ? "woken by " : w->what == PROFILE_PUT ? "put last by " : "taken last by ");
+  if (!push_known_label(L, w->by) && !(w->origin && origin_push(L, w->origin))) {
+    if (w->waker == PROFILE_GO) lua_pushfstring(L, "%s:%d", w->source, w->line);
+    else lua_pushfstring(L, "#%I", (LUAI_UACINT)w->by);
+  }
+  lua_concat(L, 2);
 }
 
 /* Adds what was waited for, and what has ended the wait. */
@@ -241,6 +252,8 @@ static void descend_go(lua_State *L, Go *go) {
   }
   if (lua_touserdata(L, BLOCK) == go) {
     name_push_label(L, go, BLOCK);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, LABELS, (lua_Integer)go->chan.id);
     lua_Debug ar;
     char place[LUA_IDSIZE + 16] = "";
     if (go->alt.co && name_find_function(go->alt.co, &ar))
@@ -258,6 +271,7 @@ int profile_tree_add(lua_State *L) {
   if (!lua_checkstack(s->co, LUA_MINSTACK)) return 0;
   lua_getiuservalue(L, lua_upvalueindex(2), PROFILE_NAMES);
   lua_getiuservalue(L, lua_upvalueindex(2), PROFILE_NAMERS);
+  lua_getiuservalue(L, lua_upvalueindex(2), PROFILE_LABELS);
   origin_push_library(L);
   lua_getiuservalue(L, lua_upvalueindex(2), s->wait ? PROFILE_WAITING : PROFILE_RUNNING);
   if (s->go) descend_go(L, s->go);

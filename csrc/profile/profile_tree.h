@@ -14,7 +14,8 @@ enum {
   PROFILE_WAITING,  /* the tree of what was waited for */
   PROFILE_NAMES,    /* table: "file:line" of a Lua function, or a C function as a light userdata -> its name */
   PROFILE_NAMERS,   /* see profile_start */
-  PROFILE_NUSER = PROFILE_NAMERS
+  PROFILE_LABELS, /* table: id of a go block that has a sample -> its name, the first one in the paths of its samples */
+  PROFILE_NUSER = PROFILE_LABELS
 };
 
 /* What a go block, or the main program, has waited for. */
@@ -23,7 +24,8 @@ typedef enum ProfileWhat { PROFILE_TAKE, PROFILE_PUT, PROFILE_SLEEP, PROFILE_ALT
 /* Who has woken it. */
 typedef enum ProfileWaker {
   PROFILE_NOBODY, /* it still waits; or this is not known yet */
-  PROFILE_GO,     /* a go block: `source` and `line` tell where its function begins, or `origin` */
+  PROFILE_GO,     /* a go block: `by` is its id; `source` and `line` tell where its function begins, or `origin` */
+  PROFILE_HOLDER, /* it still waits, for what the go block `by` has used up (inspect_used_up) */
   PROFILE_MAIN,   /* the main program */
   PROFILE_DRIVER, /* the driver: input and output, and timers */
   PROFILE_OTHER   /* another thread */
@@ -37,6 +39,7 @@ typedef struct ProfileWait {
   const Chan *chan;        /* the channel; NULL: a sleep. It is on the stack of the coroutine while that waits */
   ProfileWhat what;        /* see there */
   ProfileWaker waker;      /* see there */
+  uint64_t by;             /* see ProfileWaker */
   uint32_t origin;         /* of a waker that the library has started, or 0 */
   int line;                /* see ProfileWaker */
   char source[LUA_IDSIZE]; /* see ProfileWaker */

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "channels/alt.h"
 #include "channels/chan.h"
+#include "errors/inspect.h"
 #include "errors/name.h"
 #include "lifetimes/root.h"
 #include "profile/profile_blocked.h"
@@ -38,6 +39,7 @@ static void set_waker(const Sched *S, ProfileWait *w) {
   const Go *go = S->current;
   lua_Debug ar;
   w->waker = go ? PROFILE_GO : S->running ? PROFILE_DRIVER : PROFILE_MAIN;
+  if (go) w->by = go->chan.id;
   if (!go || !go->alt.co || !name_find_function(go->alt.co, &ar)) return;
   memcpy(w->source, ar.short_src, sizeof w->source);
   w->line = ar.linedefined;
@@ -97,31 +99,48 @@ static void add_waits(lua_State *L, Profile *p, const Alt *alt, Go *go) {
   }
 }
 
-void profile_add_present(lua_State *L, Profile *p) {
-  Sched *S = p->S;
-  int list = lua_gettop(L) + 1;
-  uint32_t n = root_push_list(L);
-  for (uint32_t i = 1; i <= n && profile_active(S) == p; i++) {
+/* Fills in what is known of a wait that is not over. Its go block is not looked at again. */
+static void describe_present(const Sched *S, ProfileWait *wait, const Alt *alt) {
+  const Waiter *w = alt->count ? alt_waiters(alt) : NULL, *used_up = inspect_used_up(alt);
+  wait->chan = w ? w->chan : NULL;
+  wait->what = alt->flags & ALT_SELECT ? PROFILE_ALTS : w && w->is_put ? PROFILE_PUT : PROFILE_TAKE;
+  uint64_t last = used_up && used_up->chan == wait->chan ? used_up->chan->last : 0;
+  if (!last || last == sched_owner_id(S, alt) || wait->what == PROFILE_ALTS) return;
+  wait->waker = PROFILE_HOLDER;
+  wait->by = last;
+}
+
+/* Adds the waits of go blocks that are not over: those for what another one has used up, or the others. */
+static void add_present(lua_State *L, Profile *p, int list, uint32_t n, bool are_held) {
+  for (uint32_t i = 1; i <= n && profile_active(p->S) == p; i++) {
     Go *go = root_push_listed(L, list, i);
     const Alt *alt = go ? &go->alt : NULL;
-    if (alt && alt->state == ALT_READY && alt_is_active(alt)) add_waits(L, p, alt, go);
+    if (!are_held && alt && alt->state == ALT_READY && alt_is_active(alt)) add_waits(L, p, alt, go);
     bool waits = alt && go->slot && (alt->state == ALT_SLEEPING || (alt->count && alt_is_active(alt)));
-    int64_t ns = waits ? measure(p, alt->since) : 0;
-    if (ns && !is_hidden(p, alt)) {
-      const Waiter *w = alt->count ? alt_waiters(alt) : NULL;
-      ProfileWait wait = {.id = go->chan.id, .ns = ns, .chan = w ? w->chan : NULL};
-      wait.what = alt->flags & ALT_SELECT ? PROFILE_ALTS : w && w->is_put ? PROFILE_PUT : PROFILE_TAKE;
-      profile_add(L, &(ProfileSample){go, alt->co, 0, ns, &wait, false});
+    ProfileWait wait = {0};
+    if (waits) describe_present(p->S, &wait, alt);
+    if (waits && (wait.waker == PROFILE_HOLDER) == are_held) wait.ns = measure(p, alt->since);
+    if (wait.ns && !is_hidden(p, alt)) {
+      wait.id = go->chan.id;
+      profile_add(L, &(ProfileSample){go, alt->co, 0, wait.ns, &wait, false});
     } else {
       lua_pop(L, 1);
     }
   }
+}
+
+void profile_add_present(lua_State *L, Profile *p) {
+  Sched *S = p->S;
+  int list = lua_gettop(L) + 1;
+  uint32_t n = root_push_list(L);
+  add_present(L, p, list, n, false);
+  add_present(L, p, list, n, true); /* these name the others */
   lua_settop(L, list - 1);
   const Alt *alt = &S->outside;
   int64_t ns = p->waits && p->waits != L && alt->state == ALT_PARKED ? measure(p, p->waits_since) : 0;
   if (!ns || profile_active(S) != p) return;
-  const Waiter *w = alt_waiters(alt);
-  ProfileWait wait = {.ns = ns, .chan = w->chan, .what = w->is_put ? PROFILE_PUT : PROFILE_TAKE};
+  ProfileWait wait = {.ns = ns};
+  describe_present(S, &wait, alt);
   lua_pushnil(L);
   profile_add(L, &(ProfileSample){NULL, p->waits, 0, ns, &wait, false});
 }

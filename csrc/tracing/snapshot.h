@@ -38,10 +38,10 @@ typedef enum SnapshotFlag {
 #define SNAPSHOT_NOBODY UINT64_MAX
 
 typedef struct SnapshotChan {
-  uint64_t id;     /* its id */
-  uint64_t last;   /* if takes wait since the last value was taken, or puts since the buffer was filled: the id of who has
+  uint64_t id;   /* its id */
+  uint64_t last; /* if takes wait since the last value was taken, or puts since the buffer was filled: the id of who has
                       done that (Chan.last); else SNAPSHOT_NOBODY */
-  uint64_t puts;   /* values accepted so far */
+  uint64_t puts; /* values accepted so far */
   uint64_t takes;  /* values given so far */
   uint32_t name;   /* a text: the name that the program has given it, or where it was made, or "" */
   uint32_t count;  /* values in the buffer */

@@ -262,6 +262,110 @@ describe("rn.profile", function()
     end)
   end)
 
+  describe("of a chain of waits", function()
+    local WAIT <const> = 60
+
+    local function go(name, f)
+      return rn.go(function()
+        rn.rename(name)
+        return f()
+      end)
+    end
+
+    -- What the sentence names, in its order; `f` is profiled.
+    local function chain(f)
+      local profile = rn.profile(f)
+      local text = profile.first:match "what is waited for: (.*)%.$"
+      assert(text, profile.first)
+      return text, profile
+    end
+
+    local chains = {
+      ["the results of go blocks"] = function()
+        local first = go("first", function()
+          local second = go("second", function()
+            return go("the end", function() rn.sleep(WAIT) end):take()
+          end)
+          return second:take()
+        end)
+        first:take()
+      end,
+      ["a result that the last function of a tail call gives"] = function()
+        local function sleeps() return rn.sleep(WAIT) end
+        local done = rn.chan()
+        go("first", function()
+          go("the end", function() return sleeps() end):take()
+          done:close()
+        end)
+        done:take()
+      end,
+      ["a scope whose go blocks close it"] = function()
+        rn.scope(function(s)
+          s:go(function() rn.rename "the end" rn.sleep(WAIT) end)
+          s:go(function() rn.rename "short" rn.sleep(1) end)
+        end)
+      end,
+      ["a lock that goes from hand to hand"] = function()
+        local lock, done = rn.chan(1), rn.chan()
+        go("the end", function() lock:put(1) rn.sleep(WAIT) lock:take() end)
+        go("waits", function() lock:put(1) lock:take() done:close() end)
+        done:take()
+      end,
+      ["a worker that waits for jobs longer than for its own work"] = function()
+        local jobs, results = rn.chan(), rn.chan()
+        go("the end", function()
+          for _ in jobs do
+            rn.sleep(WAIT // 2)
+            results:put(1)
+          end
+        end)
+        go("asks", function()
+          rn.sleep(1)
+          for _ = 1, 2 do
+            jobs:put(1)
+            results:take()
+          end
+          jobs:close()
+        end):take()
+      end,
+    }
+    for name, f in pairs(chains) do
+      sampled("looks first at its end: " .. name, function()
+        eventually(function()
+          assert.matches("^the end waits in line %d+: sleep; .* for that in line %d+: ", (chain(f)))
+        end)
+      end)
+    end
+
+    sampled("looks first at what runs, if that is its end", function()
+      eventually(function()
+        assert.matches("^the end runs; main chunk .* waits for that in line %d+: take from answers$", (chain(function()
+          local answers = rn.chan():name "answers"
+          go("the end", function()
+            local t = rn.now()
+            repeat until rn.now() - t > WAIT
+            answers:put(1)
+          end)
+          answers:take()
+          rn.sleep(WAIT // 2)
+          rn.sleep(WAIT // 2) -- other lines, so that none is as long as the take
+          rn.sleep(WAIT // 2)
+        end)))
+      end)
+    end)
+
+    sampled("names who has what a wait is for, if it is not over", function()
+      local lock, never = rn.chan(1):name "lock", rn.chan()
+      local holder = go("holder", function() lock:put(1) never:take() end)
+      local waits = go("waits", function() lock:put(2) end)
+      local profile = rn.profile(function() rn.sleep(WAIT) end)
+      rn.cancel(holder)
+      rn.cancel(waits)
+      assert.matches("put on lock, put last by holder\n", profile:text() .. "\n")
+      assert.is_true(sum(stacks(profile), "^waiting;waits;.*;put on lock;put last by holder$") > 0)
+    end)
+  end)
+
   describe("of what is waited for", function()
     it("has the length of each wait, with its line, its channel, and who has ended it", function()
       local jobs, results = rn.chan():name "jobs", rn.chan():name "results"

@@ -29,7 +29,7 @@ end
 local function function_of(path)
   for i = #path, 1, -1 do
     local key = path[i].key
-    local is_function = key:find ":%d+$" and not key:find "^woken by "
+    local is_function = key:find ":%d+$" and not tree.waker(key)
     if is_function and not is_library(key) then return path[i] end
   end
   return path[1]
@@ -43,11 +43,13 @@ local function line_of(path)
   end
 end
 
--- What the wait at the end of a path is for, and what has ended it, or nil.
+-- What the wait at the end of a path is for, and who has ended it, or has used up what it is for, or nil.
 local function wait_of(path)
   local leaf = path[#path]
-  local by = leaf.key:match "^woken by (.*)"
-  return by and path[#path - 1].text or leaf.text, by
+  local by = tree.waker(leaf.key)
+  local what = by and path[#path - 1].text or leaf.text
+  if by and not leaf.key:find "^woken" then what = what .. ", " .. leaf.text end
+  return what, by or what:match "^take from the result of (.*)"
 end
 
 -- What a node is below which the thread was blocked.
@@ -57,7 +59,7 @@ local BLOCKS <const> = "blocks the thread"
 ---The longest come first.
 ---@param trees runnel.internal.profile.Trees
 ---@return { text: string, ns: integer, at: table<string, integer> }[] functions
----@return { text: string, ns: integer }[] waits
+---@return { text: string, ns: integer, at: table<string, integer> }[] waits `at`: who has ended them
 ---@return { text: string, ns: integer }[] blocks
 function first.longest(trees)
   local functions, waits, blocks = {}, {}, {}
@@ -82,8 +84,10 @@ function first.longest(trees)
   end)
   tree.walk(trees.waiting, function(path, node)
     if node.own == 0 then return end
-    local line, what = line_of(path), wait_of(path)
-    add(waits, ("%s, %s%s"):format(function_of(path).text, line and "line " .. line .. ": " or "", what), node.own)
+    local line, what, by = line_of(path), wait_of(path)
+    local entry = add(waits, ("%s, %s%s"):format(function_of(path).text, line and "line " .. line .. ": " or "", what),
+      node.own)
+    if by and node.key:find "^woken" then entry.at[by] = (entry.at[by] or 0) + node.own end
   end)
   for _, list in ipairs { functions, waits, blocks } do
     table.sort(list, function(a, b)
@@ -112,24 +116,27 @@ local function about_functions(trees, functions)
   return text .. "."
 end
 
--- The longest wait below a node: its line, what it is for, and what has ended it.
-local function longest_wait(node)
-  local best, found = -1, nil
+-- The waits below a node, the longest first: each its line, what it is for, and who has ended it.
+local function waits_of(node)
+  local waits = {}
   tree.walk({ kids = { node } }, function(path, leaf)
-    if leaf.own <= best then return end
-    best = leaf.own
+    if leaf.own == 0 then return end
     local what, by = wait_of(path)
-    found = { line = line_of(path), what = what, by = by }
+    waits[#waits + 1] = { line = line_of(path), what = what, by = by, ns = leaf.own }
   end)
-  return found
+  table.sort(waits, function(a, b) return a.ns > b.ns end)
+  return waits
 end
 
--- The go blocks in the tree of waits whose function begins at a place, or that have this name.
-local function tower_of(trees, place)
-  for _, node in ipairs(trees.waiting.kids) do
-    if node.key == place then return node end
+-- The go blocks in a tree that have this name, or whose function begins at this place.
+local function tower_of(root, name)
+  local pattern = name:gsub("%d+", "*")
+  for _, node in ipairs(root.kids) do
+    if node.key == name or node.key == pattern and not name:find ":%d+$" then return node end
+  end
+  for _, node in ipairs(root.kids) do
     for _, kid in ipairs(node.kids) do
-      if kid.key == place then return node end
+      if kid.key == name then return node end
     end
   end
 end
@@ -142,22 +149,52 @@ local function start_of(trees)
   return trees.waiting.kids[1]
 end
 
--- Follows the waits from one go block to the one that has ended its longest wait, and so on.
-local function about_waits(trees)
-  local node, seen, parts = start_of(trees), {}, {}
-  while node and not seen[node] and #parts < 4 do
-    seen[node] = true
-    local wait = longest_wait(node)
-    if not wait then break end
-    parts[#parts + 1] = ("%s waits%s: %s"):format(node.text, wait.line and " in line " .. wait.line or "", wait.what)
-    local next_one = wait.by and tower_of(trees, wait.by)
-    if wait.by and not next_one then
-      parts[#parts] = parts[#parts] .. ", until woken by " .. tree.text(trees.names, wait.by)
+-- What the go blocks of a tower do if they run for longer than they wait, or nil.
+local function running(trees, name, waits_ns)
+  local tower = tower_of(trees.running, name)
+  return tower and tower.ns > waits_ns and { text = tower.text .. " runs", rest = "" } or nil
+end
+
+-- What waits, as { text, rest }: between them comes for what.
+local function waiting(node, wait)
+  return { text = node.text .. " waits", rest = (wait.line and " in line " .. wait.line or "") .. ": " .. wait.what }
+end
+
+-- Follows the waits from the go blocks of a tower to what ends them, and so on, to its end: what runs or waits for the
+-- world. Longer waits are tried first; those that lead in a circle, to go blocks that are `seen`, explain nothing.
+-- Returns the chain, its end first; or nil.
+local function chain_from(trees, node, seen)
+  seen[node] = true
+  for _, wait in ipairs(waits_of(node)) do
+    local next_one = wait.by and tower_of(trees.waiting, wait.by)
+    local runs = wait.by and running(trees, wait.by, next_one and next_one.ns or 0)
+    local chain
+    if runs then chain = { runs }
+    elseif next_one and not seen[next_one] then chain = chain_from(trees, next_one, seen)
+    elseif not next_one then chain = {} end
+    if chain then
+      local link = waiting(node, wait)
+      if not (runs or next_one) and wait.by and not wait.what:find(wait.by, 1, true) then
+        link.rest = link.rest .. ", until woken by " .. tree.text(trees.names, wait.by)
+      end
+      chain[#chain + 1] = link
+      return chain
     end
-    node = next_one
+  end
+end
+
+local LINKS <const> = 4 -- of a chain that the sentence names
+
+local function about_waits(trees)
+  local node = start_of(trees)
+  local chain = chain_from(trees, node, {}) or { waiting(node, waits_of(node)[1]) }
+  local parts = {}
+  for i, link in ipairs(chain) do
+    if i < LINKS or i == #chain then parts[#parts + 1] = link.text .. (i == 1 and "" or " for that") .. link.rest end
+    if i == LINKS and i < #chain then parts[#parts + 1] = "and so on" end
   end
   return ("Lua code ran for only %d %% of the time. Look first at what is waited for: %s."):format(
-    percent(trees.ran, trees.elapsed), table.concat(parts, "; and "))
+    percent(trees.ran, trees.elapsed), table.concat(parts, "; "))
 end
 
 local function about_blocks(trees, blocks)
@@ -190,11 +227,14 @@ end
 local SHOWN = 10
 
 -- The lines of a list of items.
-local function list_lines(lines, title, list, whole)
+local function list_lines(lines, title, list, whole, is_waits, names)
   if #list == 0 then return end
   lines[#lines + 1] = title
   for i = 1, math.min(#list, SHOWN) do
-    lines[#lines + 1] = ("  %3d %%  %9s  %s"):format(percent(list[i].ns, whole), first.time(list[i].ns), list[i].text)
+    local by, ns = nil, 0
+    if is_waits then by, ns = largest(list[i].at) end
+    lines[#lines + 1] = ("  %3d %%  %9s  %s%s"):format(percent(list[i].ns, whole), first.time(list[i].ns), list[i].text,
+      ns * 2 > list[i].ns and ", until woken by " .. tree.text(names, by) or "")
   end
   if #list > SHOWN then lines[#lines + 1] = ("  and %d more"):format(#list - SHOWN) end
 end
@@ -209,7 +249,8 @@ function first.text(trees)
     functions, trees.running.ns - trees.blocked)
   list_lines(lines, ("blocked the thread, %s of %s:"):format(first.time(trees.blocked), first.time(trees.elapsed)),
     blocks, trees.blocked)
-  list_lines(lines, ("waited, %s in all go blocks:"):format(first.time(trees.waiting.ns)), waits, trees.waiting.ns)
+  list_lines(lines, ("waited, %s in all go blocks:"):format(first.time(trees.waiting.ns)), waits, trees.waiting.ns,
+    true, trees.names)
   return table.concat(lines, "\n")
 end
 

@@ -13,7 +13,7 @@ local tree = {}
 local ALIKE = 5 -- this many children, or more, whose names differ only in numbers become one
 
 -- Whether the name of a node is a place, whose number is that of a line.
-local function is_place(key) return key:find ":%d+$" or key:find "^line %d+$" or key:find "^woken by " end
+local function is_place(key) return key:find ":%d+$" or key:find "^line %d+$" end
 
 -- Adds the children of a node of the core to those of another.
 local function merge(into, from)
@@ -48,13 +48,19 @@ local function folded(node)
   return result
 end
 
+---Who has ended a wait, or has used up what it is for: a name with which a path begins, or a place. Nil if the node is
+---not that of one.
+---@param key string
+---@return string?
+function tree.waker(key) return key:match "^woken by (.*)" or key:match "^%a+ last by (.*)" end
+
 ---The text of a function's place: "spin (app.lua:3)".
 ---@param names table<string, string> "file:line" -> name
 ---@param key string
 ---@return string
 function tree.text(names, key)
   local file, line = key:match "^(.*):(%d+)$"
-  if not file or key:find "^woken by " then return key end
+  if not file or tree.waker(key) then return key end
   if line == "0" then return ("main chunk (%s)"):format(file) end
   return names[key] and ("%s (%s)"):format(names[key], key) or key
 end
