@@ -243,7 +243,8 @@ end
 ---@param kind string what the message calls it, as in "a mult"
 function check.object(value, class, kind, what)
   if getmetatable(value) ~= class then
-    error(("%s: %s expected, got %s"):format(what, kind, check.article(value)), CALLER)
+    error(("%s: %s expected, got %s; call it as %s:%s(...)")
+      :format(what, kind, check.article(value), class.__sign, what), CALLER)
   end
 end
 

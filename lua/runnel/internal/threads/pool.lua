@@ -31,6 +31,7 @@ local guard = require "runnel.internal.guard"
 local limit = require "runnel.internal.workers.limit"
 local more = require "runnel.internal.errors.more"
 local short = require "runnel.internal.short"
+local sign = require "runnel.internal.sign"
 local start = require "runnel.internal.threads.start"
 local internal = core.internal
 
@@ -89,6 +90,7 @@ Call.__index = Call
 ---@field package ended? any why a thread has ended before the pool was closed
 local Pool = {}
 Pool.__index = Pool
+Pool.__sign = "pool"
 
 -- ---- calls that end ----
 
@@ -296,6 +298,7 @@ local SlowReport = { __close = function(report) core.cancel(report.block) end }
 ---Closes the pool to new jobs. Waits until its jobs are done and its threads have ended. After 5 s a message on stderr
 ---names the unfinished jobs.
 function Pool:close()
+  sign.own(self, "pool", "close")
   self.jobs:close()
   local block = self.running > 0 and not is_simulation() and core.go(report_slow, self)
   local _ <close> = block and setmetatable({ block = block }, SlowReport) or nil
