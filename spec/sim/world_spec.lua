@@ -1,7 +1,7 @@
 -- sim.world: hosts, the network between them, and faults.
 
 local core = require "runnel.core"
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 local process = require "spec.support.process"
 local rn = require "runnel"
 local sim = require "runnel.sim"
