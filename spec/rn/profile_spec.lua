@@ -790,7 +790,7 @@ describe("rn.profile", function()
       assert.is_false(ok)
       assert.equal(here .. ":" .. debug.getinfo(1, "l").currentline - 2 .. ": profile: " .. message, err)
     end
-    fails("f: a function expected, got nothing")
+    fails("f: a function expected, got nothing; pass the function itself: f, not f()")
     fails('unknown option "out"; known: to', print, { out = "x.html" })
     fails("to: the path of a file ending in .html, .folded or .json expected, got a number", print, { to = 1 })
     fails('to: the path of a file ending in .html, .folded or .json expected, got "x.svg"', print, { to = "x.svg" })

@@ -22,7 +22,7 @@ local EDITED = 16384 -- bytes of earlier lines that can be edited together with 
 -- Removes the host's own functions from the end of the traceback in a message. The last function that remains is the
 -- chunk.
 local function without_host(message)
-  message = message:gsub("\n\t%[C%]: in [^\n]*run'\n\trunnel/host/prompt%.lua:.*", "")
+  message = message:gsub("\n\t%[C%]: in [^\n]*run'\n\trunnel/host/live_prompt%.lua:.*", "")
   return (message:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
 end
 

@@ -52,7 +52,7 @@ local RESULTS = { ["nil"] = true, number = true, string = true, boolean = true }
 
 -- What was passed in place of a function, and what to do.
 local function not_callable(value, what)
-  local cure = not sign.of_module(value)
+  local cure = not what:find "handler$" and not sign.of_module(value)
     and (usage_of(what) or RESULTS[type(value)] and "pass the function itself: f, not f()")
   return ("%s: a function expected, got %s%s"):format(what, check.article(value), cure and "; " .. cure or "")
 end

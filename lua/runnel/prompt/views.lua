@@ -84,6 +84,13 @@ local function name_of(entry, name)
   return ("%s  × %d"):format(entry.same_name and name or kind_of(name), entry.alike)
 end
 
+-- What a go block waits for, and who may hold it. Who has put its values and ended will give nothing back.
+local function waits_of(entry)
+  local holder = entry.holder
+  local is_queue = holder and holder.operation == "put" and not holder.name
+  return entries.waits(entry, true) .. (is_queue and "" or entries.holder(entry))
+end
+
 ---The go blocks, one line each, below a line of headings. `room` limits the lines: the newest go blocks come first, and
 ---similar ones share a line.
 ---@param most integer columns of the screen
@@ -97,12 +104,12 @@ function views.go_blocks(most, room)
   table.sort(list, function(a, b) return a.id < b.id end)
   if room then
     list = fold(list, function(e)
-      local waits = kind_of(entries.waits(e, true) .. entries.holder(e))
+      local waits = kind_of(waits_of(e))
       return table.concat({ kind_of(e.name), e.state, e.where or "", waits }, "\0")
     end)
   end
   for _, entry in ipairs(list) do
-    local waits = entries.waits(entry, true) .. entries.holder(entry)
+    local waits = waits_of(entry)
     if entry.alike then waits = kind_of(waits) end
     rows[#rows + 1] = {
       entry.id, name_of(entry, with_scope(entry, places)), entry.state,

@@ -59,13 +59,12 @@ end
 ---@return string[]
 function words.asked(text)
   local all, telling, seen = {}, {}, {}
+  local function add(list, stem)
+    if seen[stem] ~= list and seen[stem] ~= telling then list[#list + 1], seen[stem] = stem, list end
+  end
   for word in text:lower():gsub("'s%f[^%w_]", ""):gsub("'", ""):gmatch "[%w_]+" do
-    local stem = words.stem(word)
-    if not seen[stem] then
-      seen[stem] = true
-      all[#all + 1] = stem
-      if not STOP[word] then telling[#telling + 1] = stem end
-    end
+    add(all, words.stem(word))
+    if not STOP[word] then add(telling, words.stem(word)) end -- "gets" tells something, though "get" does not
   end
   return #telling > 0 and telling or all
 end
