@@ -105,8 +105,8 @@ end
 for _ = 1, ROUNDS do
   for _, program in ipairs(PROGRAMS) do
     for _, mode in ipairs(MODES) do
-      local ns = tonumber(run(mode, program, TIMED)) or math.huge
-      found[mode][program] = math.min(found[mode][program] or math.huge, ns)
+      local time = tonumber(run(mode, program, TIMED)) or math.huge
+      found[mode][program] = math.min(found[mode][program] or math.huge, time)
     end
   end
 end

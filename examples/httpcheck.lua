@@ -3,10 +3,10 @@
 --     lua5.4 examples/httpcheck.lua [-n N] [-t MS] [-r RETRIES] [URL...]
 --     lua5.4 examples/httpcheck.lua -n 20 < examples/urls.txt
 --
--- Without URLs as arguments it reads them from standard input, one a line. Each attempt may take MS milliseconds, by default
--- 5000. An attempt that fails, or gets a status of 500 or more, is repeated up to RETRIES times, by default 2, after
--- 100 ms, 200 ms and so on. Redirects are not followed. The exit status is 1 if a page could not be fetched, or has a
--- status of 400 or more.
+-- Without URLs as arguments it reads them from standard input, one a line. Each attempt may take MS milliseconds, by
+-- default 5000. An attempt that fails, or gets a status of 500 or more, is repeated up to RETRIES times, by default 2,
+-- after 100 ms, 200 ms and so on. Redirects are not followed. The exit status is 1 if a page could not be fetched, or
+-- has a status of 400 or more.
 
 local rn = require "runnel"
 local http = require "runnel.http"

@@ -7,7 +7,7 @@
 --
 -- Counts requests and bytes by status, or by the field given with --by; with --status, only those whose status begins
 -- with PREFIX. Prints the N most frequent entries (10 by default) at the end, and its progress to stderr every second.
--- Without FILE it reads standard input, if that is no terminal. Reading a line blocks the whole program, the ticker included.
+-- Without FILE it reads standard input, if that is no terminal. Reading a line blocks the whole program.
 --
 -- A flow reads lines, parses them, and counts; another go block prints the progress. With --threads, K threads (one for
 -- each processor by default) count the requests of whole pieces of the file, and the flow adds up what they have

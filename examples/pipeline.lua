@@ -2,7 +2,8 @@
 --
 --     lua5.4 examples/pipeline.lua [--ms MS] [--log] [ordered | unordered] [N...]
 --
--- By default each job takes 100 ms, in both variants, for n from 1 to 8: 8 s in all. --log prints the start and end of each job.
+-- By default each job takes 100 ms, in both variants, for n from 1 to 8: 8 s in all. --log prints the start and
+-- end of each job.
 --
 -- core.async's pipeline-async runs n + 2 jobs at once, as described in the article "Clojure's core.async pipeline-async
 -- off-by-two error explained": 10 jobs of 1000 ms take 4 s with n = 1 and 2 s with n = 3. Here they take 10 s and 4 s:

@@ -1,6 +1,6 @@
 -- lua check_requires.lua [DIRECTORY]: whether the modules of lua/ (or DIRECTORY) keep to the floors below. A module
--- uses those of lower floors and of its own room; the rooms of one floor do not know each other. A look at package.loaded
--- counts, too. Writes a line for each use that goes elsewhere, and fails then.
+-- uses those of lower floors and of its own room; the rooms of one floor do not know each other. A look at
+-- package.loaded counts, too. Writes a line for each use that goes elsewhere, and fails then.
 
 -- From the lowest. Each string is a room: folders of lua/runnel and modules. A module belongs to the longest name that
 -- fits.

@@ -37,7 +37,8 @@ WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls intern
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES)))
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
 WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefix rn/,alt pipe pipeline reduce) \
-                 $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports guard jobs short))
+                 $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports exit guard jobs living \
+                 short))
 # Simulated worlds, and runnel.uv on top of them. A program that uses them loads worlds.txt.
 WASM_STORY     = internal/sim/explore_world_story
 WASM_NO_WORLD  = internal/uv/real sim/database sim/http sim/upgrade sim/nats sim/nats/% sim/remove

@@ -84,9 +84,10 @@ end
 ---@param monitored boolean
 ---@return integer status
 return function(code, name, monitored)
-  _G.rn = require "runnel" -- as at the prompt
+  local rn = require "runnel"
+  _G.rn = rn -- as at the prompt
   for _, function_name in ipairs { "cores", "file", "metrics", "profile", "thread", "threads", "traceparent" } do
-    rn[function_name] = function() error(require "runnel.site.not_here"("rn." .. function_name), 2) end
+    _G.rn[function_name] = function() error(require "runnel.site.not_here"("rn." .. function_name), 2) end
   end
   _G.fetch = fetch
   local options = { program = name, show = "values", control = site.reaches() }

@@ -18,6 +18,7 @@ return function(name)
   if name:find "^runnel%.internal%.threads%." then -- as s:thread needs it, and a pipeline that is given a module's name
     name, what = "this", "threads"
   end
-  return what and ("%s does not run in a web page, which has no %s; it does in the executable (make, then build/bin/runnel)")
-    :format(name, what)
+  if not what then return nil end
+  local text = "%s does not run in a web page, which has no %s; it does in the executable (make, then build/bin/runnel)"
+  return text:format(name, what)
 end

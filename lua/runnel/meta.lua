@@ -169,9 +169,9 @@ function core.on_error(f) end
 ---@return runnel.Driver? previous
 function core.driver(d) end
 
----Who has taken the last value of a buffer, if the wait is for a take; or has filled it, if it is for a put. Nil if that
----one waits there, too, as workers do; unless nothing was ever given back. Not known of shared channels and those with a
----transducer or a policy.
+---Who has taken the last value of a buffer, if the wait is for a take; or has filled it, if it is for a put. Nil if
+---that one waits there, too, as workers do; unless nothing was ever given back. Not known of shared channels and those
+---with a transducer or a policy.
 ---@class runnel.Holder
 ---@field id integer of the go block; 0: code outside of go blocks
 ---@field name? string of the go block, or "the main program"; nil: the go block has ended

@@ -1,7 +1,7 @@
 -- lua scripts/docs/manual_tables.lua PAGE...: collects what these pages say about functions, methods, options and
 -- commands. Prints a Lua module for :doc of the prompt: { rows = { { calls = {...}, names = {...}, text = "...",
--- options = {...} }, ... }, texts = {...} }. `names` are those that the text of a row describes, too; `options` has name
--- and text of each option of a function. `texts` has the first words of each section, by "FILE#id".
+-- options = {...} }, ... }, texts = {...} }. `names` are those that the text of a row describes, too; `options` has
+-- name and text of each option of a function. `texts` has the first words of each section, by "FILE#id".
 package.path = "./?.lua;" .. package.path
 local sections = require "scripts.docs.sections"
 local rows = require "scripts.docs.rows"

@@ -59,7 +59,7 @@ end
 
 -- What is wrong with a piece of code on the page, or nil.
 local function complaint(code, known, makefiles)
-  local path, names = code:match "^([%w_/]+%.[chlua]+): (.+)$"
+  local path, names = code:match "^([%w_/]+%.%l+): (.+)$"
   if path then
     local content = source(path)
     if not content then return "no such file: " .. path end

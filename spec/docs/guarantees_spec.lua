@@ -132,6 +132,7 @@ describe("promises that no other spec holds:", function()
         rn.step(10)
         print(got)
       ]]):format(process.interrupt(when or nil), busy))
+      output = output:gsub("^runnel: [^\n]* os.execute has blocked [^\n]*\n", "") -- on a busy machine
       assert.matches("^false\t[^\n]*interrupted!\ntrue\t1\nvalue\n$", output, nil, busy)
     end
   end)

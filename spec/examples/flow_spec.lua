@@ -155,10 +155,10 @@ describe("examples/logstat.lua", function()
     local sample = errors:match "try lua5.4 ([^\n]+)\n$"
     assert.are.equal("198 requests; 2 lines skipped\n", select(2, logstat("lua " .. sample)))
     if not os.execute "script --version >/dev/null 2>&1" then return pending "there is no script(1)" end
-    output, _, status = shell [[
+    output, errors, status = shell [[
       lua=$(command -v "${LUA:-lua5.4}"); script -qec "$lua examples/logstat.lua --by path" /dev/null </dev/null]]
     assert.matches("^usage: lua5.4 examples/logstat.lua ", output)
-    assert.are.equal(2, status)
+    assert.are.same({ "", 2 }, { errors, status })
   end)
 
   it("says how to use it, and what it cannot read", function()

@@ -359,8 +359,8 @@ describe("examples/httpcheck.lua", function()
     assert.matches("^usage: lua5.4 examples/httpcheck.lua", complaints[2])
     assert.equal(2, status)
     if not os.execute "script --version >/dev/null 2>&1" then return pending "there is no script(1)" end
-    local process = kept(uv.spawn { "sh", "-c", 'exec script -qec "$(command -v "$0") examples/httpcheck.lua" /dev/null',
-      LUA, stdin = false, stdout = "lines", stderr = 2 })
+    local command = 'exec script -qec "$(command -v "$0") examples/httpcheck.lua" /dev/null'
+    local process = kept(uv.spawn { "sh", "-c", command, LUA, stdin = false, stdout = "lines", stderr = 2 })
     lines = stage.drain(process.stdout)
     assert.matches("^usage: lua5.4 examples/httpcheck.lua", lines[1])
     assert.equal(2, process.exit:take().code)

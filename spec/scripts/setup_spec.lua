@@ -75,8 +75,8 @@ describe("scripts/setup", function()
       esac]]
     local result = setup("spin", install, "", "export SETUP_TELLS=0.01")
     assert.same({ 0, "" }, { result.status, result.out })
-    assert.matches("^setup: installing spin\nsetup: Hit:1 .*\n.*setup: 1 of 2 packages are fetched .*1 of 2 packages are unpacked\n"
-      .. ".*setup: 2 of 2 packages are installed\n$", result.err)
+    assert.matches("^setup: installing spin\nsetup: Hit:1 .*\n.*setup: 1 of 2 packages are fetched "
+      .. ".*1 of 2 packages are unpacked\n.*setup: 2 of 2 packages are installed\n$", result.err)
   end)
 
   it("skips an optional thing that the system has no package of", function()

@@ -300,4 +300,5 @@ end
 if seed % 10 == 3 then crowd "pz" end
 if seed % 10 == 6 then busy "pz" end
 
-rn.sleep(1e8)
+rn.sleep(300000) -- nobody may be there to end it
+rn.exit(0)

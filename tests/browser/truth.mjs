@@ -15,9 +15,16 @@ const PACE = 0.1, PERIOD = 50, EACH = 60, AT_ONCE = 3, MOST = 10000; // pictures
 
 scale(PACE);
 
+// A monitor closes a connection that has not sent its request for 3 seconds, which happens on a busy machine.
+async function patiently(f) {
+  for (let tries = 1; ; tries++) {
+    try { return await f(); } catch (err) { if (tries === 10) throw err; }
+  }
+}
+
 // The messages of a program's monitor, as they come.
 async function* events(url) {
-  const response = await fetch(url.replace("/?", "/events?")), decoder = new TextDecoder();
+  const response = await patiently(() => fetch(url.replace("/?", "/events?"), { signal: AbortSignal.timeout(240000) })), decoder = new TextDecoder();
   let text = "";
   for await (const chunk of response.body) {
     text += decoder.decode(chunk, { stream: true });
@@ -71,6 +78,9 @@ async function watch(seed, checked) {
       if (message.t - asked > 300) { asked = message.t; ask().catch(() => {}); }
       if (++n >= EACH || problems.length || Date.now() > until) break;
     }
+  } catch (err) {
+    await new Promise((then) => setTimeout(then, 500)); // for its exit
+    throw new Error(`seed ${seed}: ${err}; exit ${child.exitCode}, signal ${child.signalCode}: ${errors}`);
   } finally {
     child.removeAllListeners("exit");
     child.kill("SIGKILL");

@@ -271,6 +271,7 @@ function server.serve(port, f, opts)
   end
   if not lib_server then return nil, number end
   self.core, self.port = lib_server, number
+  if current.world then lib_server.owner = self end -- which SIGTERM drains, also if the program has no reference to it
   if not current.world then server.living[self.number] = self end
   local host = settings.host
   if host:find(":", 1, true) then host = "[" .. host .. "]" end

@@ -181,6 +181,7 @@ end
 ---@field conns runnel.Channel<any>
 ---@field running table<runnel.Channel<any>, runnel.http.Request> by the go blocks of the requests
 ---@field open integer connections
+---@field owner? runnel.http.Server
 ---@field drains boolean no more are accepted
 ---@field drained runnel.Channel<any>
 local Server = {}

@@ -7,7 +7,8 @@ local search = {}
 
 -- What a script prints about the documents.
 local function printed(script)
-  local command = "%s scripts/docs/%s.lua README.md docs/*.md docs/manual/*.md site/tour/*.md CONTRIBUTING.md CHANGELOG.md"
+  local command = "%s scripts/docs/%s.lua README.md docs/*.md docs/manual/*.md site/tour/*.md "
+    .. "CONTRIBUTING.md CHANGELOG.md"
   local pipe <close> = assert(io.popen(command:format(process.runnel, script)))
   return pipe:read "a"
 end

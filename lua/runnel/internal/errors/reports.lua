@@ -18,10 +18,9 @@ function reports.deadlock(waiting, what, is_stuck)
   local threads = is_stuck and "; the threads that could complete it wait for ever, too" or ""
   local explanation = deadlock.explain(list, waiting)
   local holder = waiting and waiting.holder and entries.holder(waiting) .. "," or ""
-  return ("deadlock: %s%s%s would wait for ever: no go block is ready, no timer is pending, and the driver expects no "
-    .. "event%s%s%s%s"):format(what, waiting and entries.on(entries.channels(waiting)) or "", holder, threads,
-    no_blocks,
-    explanation, #list > 0 and "\nparked go blocks:" .. entries.lines(list, LISTED) or "")
+  return ("deadlock: %s%s%s would wait for ever: no go block is ready, no timer is pending, and the driver expects "
+    .. "no event%s%s%s%s"):format(what, waiting and entries.on(entries.channels(waiting)) or "", holder, threads,
+    no_blocks, explanation, #list > 0 and "\nparked go blocks:" .. entries.lines(list, LISTED) or "")
 end
 
 ---@param rests boolean the go blocks that are left wait for ever, else they go on for ever

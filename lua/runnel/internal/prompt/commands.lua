@@ -47,7 +47,7 @@ local LIST = {
   { "tap", "stage", "show the values that a stage puts, or on STAGE.OUTPUT, at most ten a second, until a key is "
     .. "pressed" },
   { "queues", "[conn]", "show the queues of a NATS server or a store, and who works on them: of a connection or a "
-    .. "store, of a URL, or of what the program has opened last" },
+    .. "store, of a URL, or of all that the program has open" },
   { "bt", "ID", "show the traceback of a go block" },
   { "kill", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },

@@ -97,8 +97,8 @@ function views.go_blocks(most, room)
   table.sort(list, function(a, b) return a.id < b.id end)
   if room then
     list = fold(list, function(e)
-      local waits = entries.waits(e, true) .. entries.holder(e)
-      return table.concat({ kind_of(e.name), e.state, e.where or "", kind_of(waits) }, "\0")
+      local waits = kind_of(entries.waits(e, true) .. entries.holder(e))
+      return table.concat({ kind_of(e.name), e.state, e.where or "", waits }, "\0")
     end)
   end
   for _, entry in ipairs(list) do
