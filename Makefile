@@ -126,7 +126,7 @@ $(eval $(call c_module,SQLITE,sqlite/core.so,csrc/sqlite/*.c,sqlite3.h,-lsqlite3
 $(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c $(ENGINE),,,$(BUILD)/obj/monitor_assets.o))
 $(eval $(call c_module,WEBSOCKET,websocket/core.so,csrc/websocket/*.c,wslay/wslay.h zlib.h,-lwslay -lz))
 
-MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*)) lua/runnel/internal/profile/flame.lua
+MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*)) lua/runnel/profile/flame.lua
 OPTIONAL_MODULES = $(TLS_MODULE) $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_MODULE) $(SQLITE_MODULE) $(MONITOR_MODULE) $(WEBSOCKET_MODULE)
 
 # Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.
@@ -219,7 +219,7 @@ DOC_PAGES  = README.md $(sort $(wildcard docs/*.md docs/manual/*.md site/tour/*.
 DOC_TOOLS  = scripts/docs/sections.lua scripts/docs/rows.lua scripts/docs/markdown_tables.lua
 $(DOC_TABLES): scripts/docs/manual_tables.lua $(DOC_TOOLS) $(DOC_PAGES)
 $(DOC_INDEX): scripts/docs/search_index.lua scripts/docs/search_words.lua $(DOC_TOOLS) $(DOC_PAGES) docs/search.txt \
-  lua/runnel/internal/prompt/words.lua
+  lua/runnel/prompt/words.lua
 $(DOC_TABLES) $(DOC_INDEX):
 	@mkdir -p $(@D)
 	$(Q)$(LUA) $< $(DOC_PAGES) > $@.new

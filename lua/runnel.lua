@@ -87,7 +87,7 @@ local HOMES = {
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
   pmap = "pmap", pmap_unordered = "pmap", frontier = "frontier", retry = "retry",
-  file = "file",
+  file = "file_lines",
   batch = "timed", debounce = "timed", rate = "timed",
   is_timeout = "scope", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
   thread = "thread", threads = "thread", cores = "thread", trace = "tracing", graph = "tracing",

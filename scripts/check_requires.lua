@@ -5,15 +5,15 @@
 -- From the lowest. Each string is a room: folders of lua/runnel and modules. A module belongs to the longest name that
 -- fits.
 local FLOORS = {
-  { "json xf internal internal/errors internal/sim/current internal/sim/ordered" },
-  { "internal/workers", "internal/sim" },
-  { "internal/tracing internal/profile internal/threads rn all runnel" },
-  { "driver internal/uv uv tls" },
+  { "json xf internal internal/errors" },
+  { "workers", "search" },
+  { "tracing profile threads rn all runnel" },
+  { "driver uv tls" },
   { "flow", "queue", "sqlite", "http" },
   { "store", "nats" },
   { "sim" },
   { "monitor", "core_async" },
-  { "internal/prompt prompt host" },
+  { "prompt host" },
 }
 
 local root = arg[1] or "lua"

@@ -30,20 +30,20 @@ WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task \
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/source/src/l*.c))))
-WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls internal/tls uv uv/% internal/uv/% \
-                 prompt internal/prompt/% internal/need sim/% driver/% meta all rn/file rn/thread internal/threads/% \
-                 rn/metrics internal/metrics_text rn/traceparent internal/trace_context internal/tracing/otlp \
-                 $(WASM_STORY) rn/profile internal/profile/%
+WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls internal/tls_options uv uv/% uv/% \
+                 prompt prompt/% internal/need sim/% driver/% meta all rn/file rn/thread threads/% \
+                 rn/metrics internal/metrics_text rn/traceparent internal/trace_context tracing/otlp \
+                 $(WASM_STORY) rn/profile profile/%
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES)))
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
 WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefix rn/,alt pipe pipeline reduce) \
                  $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports exit guard jobs living \
                  short))
 # Simulated worlds, and runnel.uv on top of them. A program that uses them loads worlds.txt.
-WASM_STORY     = internal/sim/explore_world_story
-WASM_NO_WORLD  = internal/uv/real sim/database sim/http sim/upgrade sim/nats sim/nats/% sim/remove
+WASM_STORY     = search/world_story
+WASM_NO_WORLD  = uv/real sim/database sim/http sim/upgrade sim/nats sim/nats/% sim/remove
 WASM_WORLD     = $(filter-out $(WASM_NO_WORLD:%=lua/runnel/%.lua),$(filter $(patsubst %,lua/runnel/%.lua,$(WASM_STORY) uv uv/% \
-                 internal/uv/% sim/%),$(LUA_FILES))) csrc/site/runnel.internal.uv.real.lua csrc/site/runnel.site.story.lua
+                 uv/% sim/%),$(LUA_FILES))) csrc/site/runnel.uv.real.lua csrc/site/runnel.site.story.lua
 WASM_HOST      = lua/runnel/host/blocks.lua csrc/site/runnel.site.lua
 
 # longjmp by WebAssembly's own exceptions: no JavaScript is on the stack, so that a program can be suspended, and a yield

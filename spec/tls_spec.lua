@@ -1,6 +1,6 @@
 -- Contexts and sessions of runnel.tls, without sockets. Connections are in spec/uv/tls_spec.lua.
 
-local has_tls, contexts = pcall(require, "runnel.internal.tls")
+local has_tls, contexts = pcall(require, "runnel.internal.tls_options")
 local raises = require "spec.support.raises"
 local long = require "spec.support.long"
 

@@ -185,7 +185,7 @@ static const char *command_of(const char *word) {
   static const char *const commands[][2] = {
       {"new", "runnel.host.new"},
       {"test", "runnel.host.test"},
-      {"queues", "runnel.host.queues"},
+      {"queues", "runnel.host.queue_command"},
       {"build", "runnel.host.build"},
   };
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {

@@ -29,7 +29,7 @@ static int tell_monitor(lua_State *L) {
   const char *how = lua_touserdata(L, 1), *text = lua_touserdata(L, 2);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "runnel.monitor.core") != LUA_TTABLE) return 0;
-  push_function(L, "runnel.host.monitor", "ending");
+  push_function(L, "runnel.host.monitor_page", "ending");
   lua_pushfstring(L, "%s%s", how, text ? text : "");
   lua_call(L, 1, 0);
   return 0;
@@ -100,10 +100,10 @@ static int call_with_argument(lua_State *L, const char *module, const char *name
 }
 
 /* Protected: (path) */
-static int start_profile(lua_State *L) { return call_with_argument(L, "runnel.internal.profile.recorder", "record"); }
+static int start_profile(lua_State *L) { return call_with_argument(L, "runnel.profile.profile_recorder", "record"); }
 
 /* Protected: (port) */
-static int start_monitor(lua_State *L) { return call_with_argument(L, "runnel.host.monitor", "start"); }
+static int start_monitor(lua_State *L) { return call_with_argument(L, "runnel.host.monitor_page", "start"); }
 
 bool script_watch(lua_State *L, const Options *o) {
   if (o->trace) {

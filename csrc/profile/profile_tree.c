@@ -68,14 +68,16 @@ static void push_loaded_name(lua_State *L) {
   lua_settop(L, loaded);
 }
 
-/* Pushes the name of the C function of a level, or "" if it has none. It is looked for once. */
+/* Pushes the name of the C function of a level, or "" if it has none. It is looked for once; but for each closure, since
+   those of a module may share a C function (lua/state/blocking.c), and others, such as iterators, have no module. */
 static void push_c_function(lua_State *L, lua_State *co, lua_Debug *ar) {
   lua_getinfo(co, "f", ar);
   lua_xmove(co, L, 1);
-  void *key = (void *)(uintptr_t)lua_tocfunction(L, -1);
+  const void *key = lua_topointer(L, -1), *shared = (const void *)(uintptr_t)lua_tocfunction(L, -1);
   if (lua_rawgetp(L, NAMES, key) == LUA_TNIL) {
     lua_pop(L, 1);
     push_loaded_name(L);
+    if (lua_isnil(L, -1) && key != shared) key = shared;
     const char *name = lua_isnil(L, -1) ? ar->name : lua_tostring(L, -1);
     if (name) lua_pushfstring(L, "[C] %s", name);
     else lua_pushliteral(L, "");

@@ -1,6 +1,6 @@
 /* explore.h: the choices of a simulation, made by a script or a strategy instead of at random, and recorded.
    sim.explore searches them: the search itself, which runs a program again and again, is in Lua
-   (internal/sim/explore.lua).
+   (search/explore.lua).
 
    A choice has two or more alternatives: the ready go block that runs next, the ready operation that an alts without
    priority does, a number of sim.choose. Alternative 0 is the first in the run queue, the first operation given, 1. A

@@ -180,7 +180,7 @@ static int module_text(lua_State *L) {
   return 1;
 }
 
-/* story(json): the page draws the story of a simulated world (lua/runnel/internal/sim/explore_world_story.lua) */
+/* story(json): the page draws the story of a simulated world (lua/runnel/search/world_story.lua) */
 static int story(lua_State *L) {
   size_t length;
   const char *json = luaL_checklstring(L, 1, &length);

@@ -61,7 +61,7 @@ end
 ---@return string text
 local function replace(_, id, _, text)
   local number, place = id:match "^(%d+)%.(%d+)$"
-  local flow = require("runnel.flow.living").find(math.tointeger(number) or 0)
+  local flow = require("runnel.flow.flow_living").find(math.tointeger(number) or 0)
   local stage = flow and flow.stages[math.tointeger(place)]
   if not stage or stage.ended then return false, "the stage has ended" end
   local chunk, wrong = load("return " .. text, "=" .. stage.name, "t")
@@ -96,7 +96,7 @@ return function(code, name, monitored)
   local chunk, why = load(code, "@" .. name, "t")
   local ok, err = false, why
   if chunk then ok, err = xpcall(run, describe, chunk) end
-  local current = package.loaded["runnel.internal.sim.current"]
+  local current = package.loaded["runnel.internal.world"]
   if current and current.told then require "runnel.site.story"(current.told) end
   core.internal.report_unhandled(true)
   if not ok then complain(err) end

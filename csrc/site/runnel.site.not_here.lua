@@ -7,7 +7,7 @@ local NOT_HERE = {
   ["rn.cores"] = "threads", ["rn.thread"] = "threads", ["rn.threads"] = "threads",
   ["rn.profile"] = "timer of processor time",
   ["luv"] = "files, sockets and processes", ["runnel.driver.luv"] = "files, sockets and processes",
-  ["runnel.sim.nats.server"] = "runnel.nats", ["runnel.sim.http"] = "runnel.http",
+  ["runnel.sim.nats.nats_server"] = "runnel.nats", ["runnel.sim.sim_http"] = "runnel.http",
 }
 
 ---Why something cannot be used, or nil if it is not one of these.
@@ -15,7 +15,7 @@ local NOT_HERE = {
 ---@return string?
 return function(name)
   local what = NOT_HERE[name]
-  if name:find "^runnel%.internal%.threads%." then -- as s:thread needs it, and a pipeline that is given a module's name
+  if name:find "^runnel%.threads%." then -- as s:thread needs it, and a pipeline that is given a module's name
     name, what = "this", "threads"
   end
   if not what then return nil end

@@ -11,7 +11,7 @@
    transaction. Lua is told at once when each of them is done; all other jobs wait.
 
    A simulation has no threads: there a go block does the work later, by database:work, in the Lua thread, under
-   Database.use (lua/runnel/internal/sim/thread.lua). On a host of a simulated world the file is on the host's disk
+   Database.use (lua/runnel/sqlite/sim_thread.lua). On a host of a simulated world the file is on the host's disk
    (disk.c).
 
    The queue of events is open while jobs are under way, so that a wait for one is no deadlock. */

@@ -8,6 +8,6 @@
 
 local rn = require "runnel"
 for _ in pairs(rn) do end -- pairs loads what is not loaded yet
-require "runnel.internal.threads.module_job" -- of rn.pipeline
+require "runnel.threads.module_job" -- of rn.pipeline
 
 return rn

@@ -12,23 +12,23 @@
 ---    })
 ---    f:wait()
 ---
----A stage is n workers of runnel.internal.workers, which take from a channel. The stages before it put on that channel.
+---A stage is n workers of runnel.workers.workers, which take from a channel. The stages before it put on that channel.
 
 local debug, io = debug, io
 local core = require "runnel.core"
 local change = require "runnel.flow.change"
 local check = require "runnel.internal.check"
 local edges = require "runnel.flow.edges"
-local ending = require "runnel.flow.ending"
+local ending = require "runnel.flow.flow_ending"
 local graph = require "runnel.flow.topology"
 local guard = require "runnel.internal.guard"
-local living = require "runnel.flow.living"
+local living = require "runnel.flow.flow_living"
 local ping = require "runnel.flow.ping"
 local sign = require "runnel.internal.sign"
-local signals = require "runnel.flow.signals"
+local signals = require "runnel.flow.flow_signals"
 local term = require "runnel.internal.sigterm"
-local timed = require "runnel.flow.timed"
-local worker = require "runnel.flow.worker"
+local timed = require "runnel.flow.flow_timed"
+local worker = require "runnel.flow.flow_worker"
 local internal = core.internal
 
 local chan, offer, hide, raise = core.chan, core.methods.offer, internal.trace.hide, internal.raise

@@ -475,7 +475,7 @@ function core.internal.fail(ch, err, traceback, where) end
 ---@return runnel.Channel<any> block
 function core.internal.started(block, what) end
 
----Starts an OS thread with a Lua state of its own, which calls runnel.internal.threads.thread_main with a copy
+---Starts an OS thread with a Lua state of its own, which calls runnel.threads.thread_main with a copy
 ---of the job. For rn.thread.
 ---@param job runnel.ThreadJob
 ---@param control runnel.Channel<any> closed when this state is closed
@@ -485,7 +485,7 @@ function core.internal.started(block, what) end
 ---@return string? why not
 function core.internal.start_thread(job, control, result, reports) end
 
----At the end of the program: asks its threads to end, and waits for them a little. For runnel.internal.threads.start.
+---At the end of the program: asks its threads to end, and waits for them a little. For runnel.threads.start.
 function core.internal.stop_threads() end
 
 ---The error of a go block that has gone on computing in a cancelled thread. Nobody is told it.
@@ -995,7 +995,7 @@ function core.internal.moving.is_plain(ch) end
 ---@return any err
 function core.internal.moving.alts(ops, opts) end
 
----The work of a worker of runnel.internal.workers for each value (lua/internal/worker.c).
+---The work of a worker of runnel.workers.workers for each value (lua/internal/worker.c).
 core.internal.worker = {}
 
 ---Makes a worker, and returns its exchange function. That puts the result on `to`, unless it is nil, and takes the next

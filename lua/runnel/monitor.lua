@@ -157,7 +157,7 @@ end
 -- The state of the program's flows. Without the module there are none.
 function commands.flows()
   if not package.loaded["runnel.flow"] then return true, "0\t0" end
-  return true, require("runnel.flow.view").flows()
+  return true, require("runnel.flow.flow_view").flows()
 end
 
 -- The leaks that are known: how many they are, how many rows, and a row for each of the first ones, whose cells are
@@ -180,7 +180,7 @@ function commands.collect() return leaks_of(require("runnel.rn.leaks").leaks(tru
 
 -- Records a profile of some seconds, or says what there is.
 function commands.profile(self, known, _, seconds)
-  self.profile = self.profile or require("runnel.internal.profile.live").new()
+  self.profile = self.profile or require("runnel.profile.live").new()
   return self.profile:answer(known, seconds)
 end
 
@@ -192,7 +192,7 @@ for _, what in ipairs { "pause", "resume", "drain", "inject" } do
       value, wrong = read_value(kind, text)
       if value == nil then return false, wrong end
     end
-    return require("runnel.flow.view").run(what, id, value)
+    return require("runnel.flow.flow_view").run(what, id, value)
   end
 end
 
@@ -275,7 +275,7 @@ function monitor.listen(port, opts)
     return nil, "monitor: " .. url
   end
   self.server, self.url, self.port = server, url, math.tointeger(tonumber(url:match ":(%d+)/"))
-  server_module.server = server -- for the host, which knows what ends the program (lua/runnel/host/monitor.lua)
+  server_module.server = server -- for the host, which knows what ends the program (lua/runnel/host/monitor_page.lua)
   return self
 end
 

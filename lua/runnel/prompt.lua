@@ -9,12 +9,12 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local commands = require "runnel.internal.prompt.commands"
-local describe = require "runnel.internal.prompt.describe"
-local hint = require "runnel.internal.prompt.hint"
-local pretty = require "runnel.internal.prompt.pretty"
-local reach = require "runnel.internal.prompt.reach"
-local session = require "runnel.internal.prompt.session"
+local commands = require "runnel.prompt.commands"
+local describe = require "runnel.prompt.describe"
+local hint = require "runnel.prompt.hint"
+local pretty = require "runnel.prompt.pretty"
+local reach = require "runnel.prompt.reach"
+local session = require "runnel.prompt.session"
 local recorder = core.internal.trace
 local uv = require "runnel.uv"
 local fs = require "luv"

@@ -13,8 +13,8 @@
 local os, require = os, require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local current = require "runnel.internal.sim.current"
-local explore = require "runnel.internal.sim.explore"
+local current = require "runnel.internal.world"
+local explore = require "runnel.search.explore"
 local sign = require "runnel.internal.sign"
 local internal = core.internal
 
@@ -102,7 +102,7 @@ end
 ---@return runnel.sim.World world
 function sim.world(opts)
   sign.dot(opts, "sim", "world")
-  local world = require("runnel.sim.world").new(opts)
+  local world = require("runnel.sim.sim_world").new(opts)
   return world
 end
 

@@ -15,10 +15,10 @@ local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
 local sign = require "runnel.internal.sign"
-local simulated = require "runnel.internal.sim.current"
-local thread = require "runnel.internal.sim.thread"
+local simulated = require "runnel.internal.world"
+local thread = require "runnel.sqlite.sim_thread"
 local timed_out = require "runnel.internal.timed_out"
-local watch = require "runnel.sqlite.watch"
+local watch = require "runnel.sqlite.sqlite_watch"
 
 local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian libsqlite3-dev")
 

@@ -7,7 +7,7 @@
 ---
 ---Certificates and keys are in PEM format: paths of files, or the texts themselves, which contain "-----BEGIN".
 
-local contexts = require "runnel.internal.tls"
+local contexts = require "runnel.internal.tls_options"
 local sign = require "runnel.internal.sign"
 
 ---@class runnel.tls.Context: userdata

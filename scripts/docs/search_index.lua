@@ -9,7 +9,7 @@
 package.path = "./?.lua;lua/?.lua;" .. package.path
 local sections = require "scripts.docs.sections"
 local rows = require "scripts.docs.rows"
-local words = require "runnel.internal.prompt.words"
+local words = require "runnel.prompt.words"
 
 local given = require "scripts.docs.search_words" "docs/search.txt"
 local FROM = { ["README.md"] = "Ten minutes at the code" } -- what is before it is the front page

@@ -1,5 +1,5 @@
 // search.js: finds sections by words, in the index that scripts/docs/search_index.lua has made. Loaded with the first
-// use of the search. The rules are those of lua/runnel/internal/prompt/words.lua and search.lua, which find the same
+// use of the search. The rules are those of lua/runnel/prompt/words.lua and search.lua, which find the same
 // sections in the same order (spec/docs/search_spec.lua).
 
 const WHOLE = new Set(["cors", "https", "locale"]);

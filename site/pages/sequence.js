@@ -1,6 +1,6 @@
 // sequence.js: the story of a simulated world as a sequence diagram: a column for each host, an arrow for each message, from
 // when it is sent to when it arrives, and a box for what a host does. It draws the story's data
-// (lua/runnel/internal/sim/explore_world_story.lua), as wide as there is room.
+// (lua/runnel/search/world_story.lua), as wide as there is room.
 
 const FONT = "12px system-ui, sans-serif", LINE = 16, HEAD = 26, LEAST = 88; // the least width of a column
 

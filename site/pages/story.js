@@ -1,4 +1,4 @@
-// story.js: the story of sim.explore (lua/runnel/internal/sim/explore_story.lua) as a picture. That of a simulated world is
+// story.js: the story of sim.explore (lua/runnel/search/explore_story.lua) as a picture. That of a simulated world is
 // a sequence diagram (sequence.js). Any other is a timeline, from top to bottom: a row for each step, and a column for each
 // go block, with what it does in its steps and what it waits for between them.
 //

@@ -136,7 +136,7 @@ describe("the library's Lua modules", function()
   -- These run in a program, or are programs themselves.
   local function is_program(module)
     local named = { ["runnel.all"] = true, ["runnel.core_async"] = true,
-      ["runnel.internal.threads.thread_main"] = true }
+      ["runnel.threads.thread_main"] = true }
     return named[module] or module:find "%f[%w]prompt%f[%W]" or module:find "^runnel%.host%."
   end
 

@@ -1,12 +1,12 @@
 -- The search of the documents: what it finds, and that the site and the prompt find the same.
 
-local doc = require "runnel.internal.prompt.doc"
+local doc = require "runnel.prompt.doc"
 local documents = require "spec.support.docs.search"
 local pages = require "spec.support.docs.pages"
 local process = require "spec.support.process"
-local search = require "runnel.internal.prompt.search"
+local search = require "runnel.prompt.search"
 local sections = require "scripts.docs.sections"
-local words = require "runnel.internal.prompt.words"
+local words = require "runnel.prompt.words"
 
 local SETS = { "spec/docs/search/asked.txt", "spec/docs/search/further.txt" }
 

@@ -511,11 +511,11 @@ describe("the prompt #slow", function()
       term:expect "\nrn.alt {.*\n%[%d+%]>$"
       term:enter ":doc take"
       term:expect("\nch:take%(%)\n    [^\n]+\nrn.take%(n, ch, %[buf%]%)\n    [^\n]+\n"
-        .. "xf.take%(n%)  xf.take_while%(p%)\n    [^\n]+\n.*%(docs/manual/channels.md#methods%)\n.*\n%[%d+%]>$")
+        .. "xf.take%(n%)\n    [^\n]+\n.*%(docs/manual/channels.md#methods%)\n.*\n%[%d+%]>$")
       term:enter ":doc m:tap"
       term:expect "\nm:tap%(ch, %[close%]%)\n    [^>]+\n%[%d+%]>$"
       term:enter ":doc jar:all"
-      term:expect "\nhttp.cookies%(%)\n    [^>]+\n%[%d+%]>$"
+      term:expect "\njar:all%(%)\n    [^>]+\n%[%d+%]>$"
       term:enter ":doc how do I close a channel?"
       term:expect "\nChannels: Closing %(docs/manual/channels.md#closing%)\n    A closed channel gives.*\n%[%d+%]>$"
       term:enter ":doc xyzzyqwx"

@@ -15,7 +15,7 @@ if not (is_built and pcall(require, "luv")) then
   return
 end
 
-local connection = require "runnel.http.websocket.connection"
+local connection = require "runnel.http.websocket.ws_connection"
 local http = require "runnel.http"
 local uv = require "runnel.uv"
 local wait_for = patience.wait_for

@@ -1,11 +1,11 @@
--- The engine of workers (runnel.internal.workers). What pmap makes of it is in pmap_spec.lua, flows in spec/flow.
+-- The engine of workers (runnel.workers.workers). What pmap makes of it is in pmap_spec.lua, flows in spec/flow.
 
 local core = require "runnel.core"
-local limit = require "runnel.internal.workers.limit"
+local limit = require "runnel.workers.job_limit"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
-local workers = require "runnel.internal.workers"
+local workers = require "runnel.workers.workers"
 
 local internal = core.internal
 

@@ -71,7 +71,7 @@ describe("profiles in runnel.monitor", function()
 
   it("are recorded for some seconds, for all pages, and kept", function()
     local p = start(PROGRAM .. [[
-      local recorder = require "runnel.internal.profile.recorder"
+      local recorder = require "runnel.profile.profile_recorder"
       local passed = recorder.passed
       function recorder.passed() return passed() and (told() and 30000 or 10) end -- ends when told
       while #m.url > 0 do rn.sleep(20) end]])

@@ -4,7 +4,7 @@ local nats_world = require "spec.support.queue.nats_world"
 local queue_view = require "runnel.queue.view"
 local rn = require "runnel"
 local sim = require "runnel.sim"
-local sim_consumers = require "runnel.sim.nats.consumer"
+local sim_consumers = require "runnel.sim.nats.nats_consumer"
 local stage = require "spec.support.stage"
 
 local nats = nats_world.nats

@@ -1,6 +1,6 @@
 -- The state of a prompt between chunks: locals, numbers, last values; and how it splits input into chunks.
 
-local session = require "runnel.internal.prompt.session"
+local session = require "runnel.prompt.session"
 
 local function new() return session.new(setmetatable({}, { __index = _G }), {}) end
 
@@ -111,7 +111,7 @@ describe("a session's locals", function()
       "local v = type'x' .. type[[x]]", "local v --[[ = 1 ]] = --x\n 2", "local v = a.b.c[1]:d 'x' .e",
       "local v = function(...) if x then return ... end repeat until y end",
     }
-    local locals = require "runnel.internal.prompt.locals"
+    local locals = require "runnel.prompt.locals"
     for _, text in ipairs(ends) do
       local expected = text == ends[2] and #"local v = function() end" or #text
       for _, more in ipairs { "", " ; ", " -- comment", " local last = 1", "\nreturn v", " f()" } do

@@ -1,9 +1,9 @@
 -- The texts that a prompt prints: values, go blocks and channels, documentation; without a terminal.
 
-local doc = require "runnel.internal.prompt.doc"
-local pretty = require "runnel.internal.prompt.pretty"
+local doc = require "runnel.prompt.doc"
+local pretty = require "runnel.prompt.pretty"
 local rn = require "runnel"
-local views = require "runnel.internal.prompt.views"
+local views = require "runnel.prompt.views"
 local width = require "runnel.internal.width"
 
 describe("values are printed", function()
@@ -207,7 +207,7 @@ describe("the list of the prompt's commands", function()
     local pages = io.popen "cat docs/*.md docs/*/*.md 2>/dev/null"
     text[#text + 1] = assert(pages):read "a"
     text = table.concat(text)
-    for _, entry in ipairs(require("runnel.internal.prompt.commands").list()) do
+    for _, entry in ipairs(require("runnel.prompt.commands").list()) do
       local typed = ":" .. entry[1] .. (entry[2] ~= "" and " " .. entry[2] or "")
       assert.is_truthy(text:find(("| `%s` | %s |"):format(typed, entry[3]), 1, true), typed)
     end

@@ -1,13 +1,13 @@
 -- What a prompt does with a chunk while it is typed: colours, blanks, hints; without a terminal.
 
-local complete = require "runnel.internal.prompt.complete"
-local describing = require "runnel.internal.prompt.describe"
-local doc = require "runnel.internal.prompt.doc"
-local hint = require "runnel.internal.prompt.hint"
-local indent = require "runnel.internal.prompt.indent"
-local lexer = require "runnel.internal.prompt.lexer"
+local complete = require "runnel.prompt.complete"
+local describing = require "runnel.prompt.describe"
+local doc = require "runnel.prompt.doc"
+local hint = require "runnel.prompt.hint"
+local indent = require "runnel.prompt.indent"
+local lexer = require "runnel.prompt.lexer"
 local rn = require "runnel"
-local sessions = require "runnel.internal.prompt.session"
+local sessions = require "runnel.prompt.session"
 
 for _ in pairs(rn) do end -- loads all of it, as the prompt does
 
@@ -233,7 +233,7 @@ end)
 
 describe("a flow as a script", function()
   local flow = require "runnel.flow"
-  local script = require "runnel.internal.prompt.flow_script"
+  local script = require "runnel.prompt.flow_script"
 
   -- The script of a flow of a session, and what must be filled in.
   local function saved(session, f)

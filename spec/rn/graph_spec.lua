@@ -1,6 +1,6 @@
 -- The graph of a running program.
 local rn = require "runnel"
-local graph = require "runnel.internal.tracing.graph"
+local graph = require "runnel.tracing.graph"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 

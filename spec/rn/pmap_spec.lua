@@ -843,7 +843,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       local function f() end
       check("n: an integer of at least 1 expected, got 0", 0, f, {})
       check("n: an integer of at least 1 expected, got 1.5", 1.5, f, {})
-      check("f: a function expected, got nothing", 1)
+      check(("f: a function expected, got nothing; call it as rn.%s(n, f, from)"):format(name), 1)
       check("from: a channel, a list or an iterator function expected, got nothing", 1, f)
       check("from: a channel, a list or an iterator function expected, got a string", 1, f, "abc")
       check("from: a channel, a list or an iterator function expected, got a table with keys but no values 1, 2, ...",

@@ -21,7 +21,7 @@ describe("rn.profile", function()
   -- The stacks of a profile, as in .folded: a text -> us.
   local function stacks(profile)
     local list = {}
-    local text = require("runnel.internal.profile.forms").folded(profile.trees)
+    local text = require("runnel.profile.forms").folded(profile.trees)
     for stack, us in text:gmatch "([^\n]*) (%d+)\n" do list[stack] = math.tointeger(tonumber(us)) end
     return list
   end
@@ -148,7 +148,7 @@ describe("rn.profile", function()
       local profile = rn.profile(function() rn.sleep(30) end)
       ch:close()
       assert.is_true(sum(stacks(profile), "^waiting;[^;]*" .. place(deep), ";%.%.%.;.*take from") > 0)
-      assert.is_true(#require("runnel.internal.profile.forms").html(profile.trees) > 1000)
+      assert.is_true(#require("runnel.profile.forms").html(profile.trees) > 1000)
     end)
 
     it("leaves a hook of the program alone", function()
@@ -686,7 +686,7 @@ describe("rn.profile", function()
   end)
 
   it("is nil if the recorder ends it a second time", function()
-    assert.is_nil(require("runnel.internal.profile.recorder").finish())
+    assert.is_nil(require("runnel.profile.profile_recorder").finish())
   end)
 
   it("ends if the function raises, and can be made again", function()
@@ -790,7 +790,7 @@ describe("rn.profile", function()
       assert.is_false(ok)
       assert.equal(here .. ":" .. debug.getinfo(1, "l").currentline - 2 .. ": profile: " .. message, err)
     end
-    fails("f: a function expected, got nothing")
+    fails("f: a function expected, got nothing; pass the function itself: f, not f()")
     fails('unknown option "out"; known: to', print, { out = "x.html" })
     fails("to: the path of a file ending in .html, .folded or .json expected, got a number", print, { to = 1 })
     fails('to: the path of a file ending in .html, .folded or .json expected, got "x.svg"', print, { to = "x.svg" })

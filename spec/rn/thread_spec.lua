@@ -1218,7 +1218,7 @@ describe("rn.threads", function()
     local f = math.ceil(patience.factor()) -- how much longer things may take
     local output = stage.script((([[
       local rn = require "runnel"
-      require "runnel.internal.threads.pool".patience = 200 * FACTOR
+      require "runnel.threads.pool".patience = 200 * FACTOR
       local go_on, told = rn.shared_chan():name "go_on", rn.shared_chan(3)
       do
         local pool <close> = rn.threads(2, function(job)

@@ -23,23 +23,23 @@ describe("scripts/check_requires.lua", function()
     assert.same({ "", 0 }, { check {
       ["runnel/internal/low.lua"] = 'local core = require "runnel.core"\n',
       ["runnel/flow/one.lua"] = 'local low = require "runnel.internal.low"\nrequire("runnel.flow.two")\n',
-      ["runnel/flow/two.lua"] = '-- not require "runnel.host.prompt"\nlocal uv = require "luv"\n',
-      ["runnel/host/prompt.lua"] = 'return require("runnel.flow.one")\n',
+      ["runnel/flow/two.lua"] = '-- not require "runnel.host.live_prompt"\nlocal uv = require "luv"\n',
+      ["runnel/host/live_prompt.lua"] = 'return require("runnel.flow.one")\n',
     } })
   end)
 
   it("finds what requires upward, at once, later or through package.loaded", function()
     local files = {
-      ["runnel/sim/http.lua"] = "return {}\n",
-      ["runnel/internal/a.lua"] = 'local core = require "runnel.core"\nlocal sim = require "runnel.sim.http"\n',
-      ["runnel/http/b.lua"] = 'return function() return require("runnel.sim.http").x end\n',
-      ["runnel/uv/c.lua"] = 'local is_there = package.loaded["runnel.sim.http"]\n',
+      ["runnel/sim/sim_http.lua"] = "return {}\n",
+      ["runnel/internal/a.lua"] = 'local core = require "runnel.core"\nlocal sim = require "runnel.sim.sim_http"\n',
+      ["runnel/http/b.lua"] = 'return function() return require("runnel.sim.sim_http").x end\n',
+      ["runnel/uv/c.lua"] = 'local is_there = package.loaded["runnel.sim.sim_http"]\n',
     }
     local err, status = check(files)
     assert.equal(1, status)
-    assert.equal("lua/runnel/http/b.lua:1: requires runnel.sim.http, of a higher floor\n"
-      .. "lua/runnel/internal/a.lua:2: requires runnel.sim.http, of a higher floor\n"
-      .. "lua/runnel/uv/c.lua:1: requires runnel.sim.http, of a higher floor\n", err)
+    assert.equal("lua/runnel/http/b.lua:1: requires runnel.sim.sim_http, of a higher floor\n"
+      .. "lua/runnel/internal/a.lua:2: requires runnel.sim.sim_http, of a higher floor\n"
+      .. "lua/runnel/uv/c.lua:1: requires runnel.sim.sim_http, of a higher floor\n", err)
   end)
 
   it("finds rooms of one floor that know each other, and folders without a floor", function()

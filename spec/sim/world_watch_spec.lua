@@ -8,7 +8,7 @@ local uv_stage = require "spec.support.uv_stage"
 describe("uv.watch in a simulated world", function()
   if not pcall(require, "luv") then return pending "luv is not installed" end
   local uv = require "runnel.uv"
-  local luv = require("runnel.internal.uv.loop").uv -- that of the world, where one runs
+  local luv = require("runnel.uv.loop").uv -- that of the world, where one runs
 
   before_each(uv_stage.open)
   after_each(uv_stage.close)

@@ -1,7 +1,7 @@
 ---Searches with sim.explore, for specs. A spec checks which failure is found, and not how short its story is: the
 ---schedule is not made shorter, since that takes longer than the search.
 
-local explore = require "runnel.internal.sim.explore"
+local explore = require "runnel.search.explore"
 local long = require "spec.support.long"
 local patience = require "spec.support.patience"
 local sim = require "runnel.sim"

@@ -112,8 +112,8 @@ describe("the end of a program", function()
       local dir <close> = process.directory()
       dir:write("script.lua", [[
         local luv = require "luv"
-        local spawn = require "runnel.internal.uv.spawn"
-        package.loaded["runnel.internal.uv.spawn"] = function(...)
+        local spawn = require "runnel.uv.spawn"
+        package.loaded["runnel.uv.spawn"] = function(...)
           local handle, pid, err = spawn(...)
           local file <close> = io.open(arg[1], "w")
           file:write(pid):close()

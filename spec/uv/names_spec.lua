@@ -7,7 +7,7 @@ local uv_stage = require "spec.support.uv_stage"
 describe("names of hosts", function()
   local has_luv, luv = pcall(require, "luv")
   if not has_luv then return pending "luv is not installed" end
-  local names = require "runnel.internal.uv.names"
+  local names = require "runnel.uv.hostnames"
 
   before_each(uv_stage.open)
   after_each(uv_stage.close)

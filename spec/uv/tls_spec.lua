@@ -11,7 +11,7 @@ describe("runnel.uv with TLS", function()
   if not pcall(require, "runnel.tls") then return pending "runnel.tls is not built" end
   local certificates = require "spec.support.tls"
   if not certificates.has "openssl" then return pending "openssl is not installed" end
-  local native = require("runnel.internal.tls").native
+  local native = require("runnel.internal.tls_options").native
   local tls = require "runnel.tls"
   local uv = require "runnel.uv"
 

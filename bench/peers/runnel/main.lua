@@ -8,7 +8,7 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 
 local chan, go = rn.chan, rn.go
-local workers_of = require "runnel.internal.workers"
+local workers_of = require "runnel.workers.workers"
 local shared = require "workloads"(go, chan)
 local threads = dofile(arg[0]:gsub("[^/]*$", "") .. "threads.lua")
 

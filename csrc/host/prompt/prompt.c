@@ -12,7 +12,7 @@
 /* Protected: (program's name) */
 static int start(lua_State *L) {
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "runnel.host.prompt");
+  lua_pushliteral(L, "runnel.host.live_prompt");
   lua_call(L, 1, 1);
   lua_insert(L, 1);
   lua_call(L, 1, 0);

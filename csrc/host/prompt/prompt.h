@@ -1,4 +1,4 @@
-/* prompt.h: the live prompt. lua/runnel/host/prompt.lua handles the lines. */
+/* prompt.h: the live prompt. lua/runnel/host/live_prompt.lua handles the lines. */
 #ifndef RUNNEL_HOST_PROMPT_H
 #define RUNNEL_HOST_PROMPT_H
 

@@ -49,7 +49,7 @@ void core_push_function(lua_State *L, lua_CFunction f) {
 /* Protected, at the end of the program: ends its threads and receives their errors. */
 static int finish_threads(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (lua_getfield(L, -1, "runnel.internal.threads.start") != LUA_TTABLE) return 0;
+  if (lua_getfield(L, -1, "runnel.threads.start") != LUA_TTABLE) return 0;
   lua_getfield(L, -1, "finish");
   lua_call(L, 0, 0);
   return 0;
@@ -168,7 +168,7 @@ static int open_luv_driver(lua_State *L) {
 
 /* Protected: () writes the trace and the profile, if they are being recorded. */
 static int end_trace(lua_State *L) {
-  static const char *const recorders[] = {"runnel.internal.tracing.recorder", "runnel.internal.profile.recorder"};
+  static const char *const recorders[] = {"runnel.tracing.trace_recorder", "runnel.profile.profile_recorder"};
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   for (size_t i = 0; i < sizeof recorders / sizeof *recorders; i++) {
     if (lua_getfield(L, 1, recorders[i]) == LUA_TTABLE) {

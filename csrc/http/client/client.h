@@ -105,7 +105,7 @@ typedef struct Transfer {
   bool is_fed;                 /* the body to send is fed in pieces */
   bool is_special;             /* it has settings that further uses of its easy handle must not have */
   bool follows;                /* redirects are followed */
-  bool repeats;                /* it may be sent again unasked: lua/runnel/http/options.lua decides */
+  bool repeats;                /* it may be sent again unasked: lua/runnel/http/http_options.lua decides */
   bool logs_in;                /* a response 401 or 407 may be answered with a further request */
   bool has_cookie;             /* it has libcurl's option "cookie" */
   bool is_decoded;           /* libcurl decompresses the body, since the options ask for codings unknown to decode.c */

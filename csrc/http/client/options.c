@@ -1,4 +1,4 @@
-/* options.c: options with libcurl's names. lua/runnel/http/options.lua has checked the types. */
+/* options.c: options with libcurl's names. lua/runnel/http/http_options.lua has checked the types. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 typedef enum Kind { STRING, BOOLEAN, INTEGER, BIG_INTEGER, LIST, CHOICE } Kind;
 
-/* As in lua/runnel/http/options.lua. */
+/* As in lua/runnel/http/http_options.lua. */
 static const char *const KIND_NAMES[] = {"string", "boolean", "integer", "integer", "list", "string"};
 
 typedef struct Choice {

@@ -1,4 +1,4 @@
-/* settings.c: applies the settings of a request to its easy handle. lua/runnel/http/options.lua has checked the
+/* settings.c: applies the settings of a request to its easy handle. lua/runnel/http/http_options.lua has checked the
    types. */
 #include <limits.h>
 #include <stdio.h>

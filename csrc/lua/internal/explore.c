@@ -1,4 +1,4 @@
-/* explore.c: core.internal.explore: an explorer (sim/explore.h) for internal/sim/explore.lua. */
+/* explore.c: core.internal.explore: an explorer (sim/explore.h) for search/explore.lua. */
 #include "sim/explore.h"
 
 #include <stdlib.h>

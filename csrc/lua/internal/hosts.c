@@ -1,4 +1,4 @@
-/* hosts.c: the functions of core.internal for simulated worlds (runnel.sim.world): which go blocks belong to which
+/* hosts.c: the functions of core.internal for simulated worlds (runnel.sim.sim_world): which go blocks belong to which
    host, and how a host ends. */
 #include "errors/name.h"
 #include "lua/check.h"

@@ -1,4 +1,4 @@
-/* job.c: core.internal.job: starts the jobs of pipelines (lua/runnel/internal/jobs.lua) and delivers their
+/* job.c: core.internal.job: starts the jobs of pipelines (lua/runnel/workers/pipeline_jobs.lua) and delivers their
    results. */
 #include "core/observe.h"
 #include "lua/check.h"

@@ -1,4 +1,4 @@
-/* pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/threads/pool.lua). */
+/* pool.c: operations on shared channels for the pools of threads (lua/runnel/threads/pool.lua). */
 #include "blocks/park.h"
 #include "core/attr.h"
 #include "lua/check.h"

@@ -1,4 +1,4 @@
-/* worker.c: core.internal.worker: the work of the engine's workers (lua/runnel/internal/workers.lua) for each
+/* worker.c: core.internal.worker: the work of the engine's workers (lua/runnel/workers/workers.lua) for each
    value: one call puts a result and takes the next value, and records the phase for other code. */
 #include "channels/chan.h"
 #include "lua/check.h"

@@ -12,6 +12,7 @@
 #include "base/cond.h"
 #include "base/thread.h"
 #include "lua/module.h"
+#include "profile/profile_state.h"
 
 enum { REAL = 2, NAME = 3 }; /* upvalues of the replacing functions, after the scheduler */
 
@@ -37,12 +38,21 @@ static bool push_teller(lua_State *L, const char *name) {
   return false;
 }
 
+/* The profile measures what blocks the thread when a function returns: the C function has, but Lua has not called it. Its
+   hook must see that before the functions that tell return. */
+static void tell_profile(lua_State *L) {
+  const Profile *p = profile_active(sched_self(L));
+  lua_Debug ar = {.event = LUA_HOOKRET};
+  if (p && lua_gethook(L) == p->hook && lua_getstack(L, 0, &ar)) p->hook(L, &ar);
+}
+
 /* A call that began at `began` has returned: tells of it if it took long. `is_told`: it was told while it ran. Leaves
    the stack as it was. */
 static void finish(lua_State *L, int64_t began, bool is_told) {
   int64_t took = clock_ns() - began;
   if (LIKELY(took < LEAST)) return;
   int top = lua_gettop(L);
+  tell_profile(L);
   if (push_teller(L, "ended")) {
     lua_pushvalue(L, lua_upvalueindex(NAME));
     lua_pushinteger(L, took / CLOCK_MS);

@@ -79,7 +79,7 @@ static const char BOOT[] = "local job = ...\n"
                            "for name, code in pairs(job.modules and job.modules:take() or {}) do\n"
                            "  package.preload[name] = function(...) return assert(load(code, name, 'b'))(...) end\n"
                            "end\n"
-                           "require 'runnel.internal.threads.thread_main' (job)";
+                           "require 'runnel.threads.thread_main' (job)";
 
 static void release(LuaThread *t) {
   if (atomic_fetch_sub(&t->holds, 1) > 1) return;

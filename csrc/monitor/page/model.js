@@ -94,7 +94,7 @@ class Chan {
 
 // ---- flows ----
 
-// An answer of the monitor: { now, n, flows }, as lua/runnel/flow/view.lua writes it.
+// An answer of the monitor: { now, n, flows }, as lua/runnel/flow/flow_view.lua writes it.
 function parseFlows([first, ...texts]) {
   const [now, n] = first.split("\t").map(Number);
   const flows = texts.map((text) => {

@@ -1,4 +1,4 @@
-// profile.js: a profile of some seconds, which the program records (lua/runnel/internal/profile/live.lua), as a flame graph.
+// profile.js: a profile of some seconds, which the program records (lua/runnel/profile/live.lua), as a flame graph.
 const { html, useEffect, useRef, useState } = window.htmPreact;
 import { duration } from "./model.js";
 import { flame } from "./flame.js";

@@ -2,10 +2,10 @@
 
 local core = require "runnel.core"
 local edges = require "runnel.flow.edges"
-local ending = require "runnel.flow.ending"
+local ending = require "runnel.flow.flow_ending"
 local graph = require "runnel.flow.topology"
 local specs = require "runnel.flow.spec"
-local stages = require "runnel.flow.stage"
+local stages = require "runnel.flow.flow_stage"
 local raise = core.internal.raise
 
 local change = {}

@@ -14,7 +14,7 @@ local blocks = {}
 -- The handles that luv's loop waits for: a line for each call of runnel.uv, as in `uv.watch "in" (made at job.lua:3)`,
 -- and for each kind of handles that the program has made itself.
 local function handles()
-  local uv, named = package.loaded.luv, package.loaded["runnel.internal.uv.loop"]
+  local uv, named = package.loaded.luv, package.loaded["runnel.uv.loop"]
   if not uv then return "" end
   local counts, texts = {}, {}
   uv.walk(function(handle)
@@ -88,7 +88,7 @@ end
 
 -- Whether a go block waits for a signal, perhaps among other things.
 local function waits_for_signal(entry)
-  local signals = package.loaded["runnel.internal.uv.signals"]
+  local signals = package.loaded["runnel.uv.signals"]
   if not signals then return false end
   for _, ch in ipairs(entries.channels(entry)) do
     if signals.is_caught(ch) then return true end
@@ -136,7 +136,7 @@ end
 ---Runs go blocks until none is ready, no timer is pending and no event can arrive; and reports unhandled errors.
 ---@return string? text lists the go blocks that are parked then
 function blocks.drain()
-  local signals = package.loaded["runnel.internal.uv.signals"]
+  local signals = package.loaded["runnel.uv.signals"]
   if signals then signals.script_ended() end
   local term = package.loaded["runnel.internal.sigterm"]
   if term then term.script_ended() end

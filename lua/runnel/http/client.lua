@@ -19,7 +19,7 @@ local lib = need("runnel.http.curl",
   "libcurl, zlib and their headers, on Debian libcurl4-openssl-dev and zlib1g-dev")
 
 local fakes = require "runnel.http.fake"
-local options = require "runnel.http.options"
+local options = require "runnel.http.http_options"
 local proxies = require "runnel.http.proxy"
 local responses = require "runnel.http.response"
 local sign = require "runnel.internal.sign"

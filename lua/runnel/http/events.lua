@@ -9,7 +9,7 @@ local decimal = require "runnel.internal.decimal"
 local event_stream = require "runnel.http.event_stream"
 local fakes = require "runnel.http.fake"
 local guard = require "runnel.internal.guard"
-local options = require "runnel.http.options"
+local options = require "runnel.http.http_options"
 local responses = require "runnel.http.response"
 local timed_out = require "runnel.internal.timed_out"
 

@@ -6,7 +6,7 @@ local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local responses = require "runnel.http.response"
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 local timed_out = require "runnel.internal.timed_out"
 local upload = require "runnel.http.upload"
 
@@ -97,7 +97,7 @@ local function answer(url, settings)
     local source = source_of(url, settings)
     local request = require("runnel.http.request").new(nil, source)
     if handler then return handler(request) end
-    local status, headers, body, again = current.twin("http").exchange(url, request, source)
+    local status, headers, body, again = current.twin("sim_http").exchange(url, request, source)
     if status or not again or not repeats then return status, headers, body end
   end
 end

@@ -5,9 +5,9 @@ local check = require "runnel.internal.check"
 local conditions = require "runnel.http.conditions"
 local content_types = require "runnel.http.content_types"
 local decode = require("runnel.http.request").decode
-local descriptor = require "runnel.internal.uv.descriptor"
+local descriptor = require "runnel.uv.descriptor"
 local guard = require "runnel.internal.guard"
-local loop = require "runnel.internal.uv.loop"
+local loop = require "runnel.uv.loop"
 
 local put_while_open = core.internal.moving.put_while_open
 local uv = loop.uv

@@ -142,7 +142,7 @@ end
 ---@return table<string, string>? headers of such a response
 function Request:websocket(opts)
   sign.own(self, "req", "websocket")
-  local conn, err, status, headers = require("runnel.http.websocket.server").accept(self, opts, request.upgrade)
+  local conn, err, status, headers = require("runnel.http.websocket.ws_server").accept(self, opts, request.upgrade)
   return conn, err, status, headers
 end
 

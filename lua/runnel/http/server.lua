@@ -13,7 +13,7 @@ local everything = require "runnel.internal.living"
 local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 local guard = require "runnel.internal.guard"
 local request = require "runnel.http.request"
 local sign = require "runnel.internal.sign"
@@ -233,7 +233,7 @@ local function read_tls(opts)
     for name, value in pairs(tls) do settings[name] = value end
     tls = settings
   end
-  local context, err = require("runnel.internal.tls").of("server", tls, "serve: tls", 2)
+  local context, err = require("runnel.internal.tls_options").of("server", tls, "serve: tls", 2)
   return context, err -- no tail call: it would hide the caller's line
 end
 
@@ -264,7 +264,7 @@ function server.serve(port, f, opts)
     number = server.opened }, Server)
   local lib_server, number
   if current.world then
-    lib_server, number = current.twin("http").listen(settings.host, port, f, self.timeout, self.drained)
+    lib_server, number = current.twin("sim_http").listen(settings.host, port, f, self.timeout, self.drained)
   else
     lib_server, number = lib.start(settings, chan():name "events of an http server",
       function(id, events, lib_request) on_events(self, id, events, lib_request) end, context)

@@ -52,7 +52,7 @@ local RESULTS = { ["nil"] = true, number = true, string = true, boolean = true }
 
 -- What was passed in place of a function, and what to do.
 local function not_callable(value, what)
-  local cure = not sign.of_module(value)
+  local cure = not what:find "handler$" and not sign.of_module(value)
     and (usage_of(what) or RESULTS[type(value)] and "pass the function itself: f, not f()")
   return ("%s: a function expected, got %s%s"):format(what, check.article(value), cure and "; " .. cure or "")
 end
@@ -243,7 +243,8 @@ end
 ---@param kind string what the message calls it, as in "a mult"
 function check.object(value, class, kind, what)
   if getmetatable(value) ~= class then
-    error(("%s: %s expected, got %s"):format(what, kind, check.article(value)), CALLER)
+    error(("%s: %s expected, got %s; call it as %s:%s(...)")
+      :format(what, kind, check.article(value), class.__sign, what), CALLER)
   end
 end
 

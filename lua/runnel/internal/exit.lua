@@ -8,7 +8,7 @@ local living = require "runnel.internal.living"
 ---ends the program of that host.
 ---@param code? integer|boolean by default 0, or 1 if an untaken error was written to stderr
 return function(code)
-  local simulated = package.loaded["runnel.internal.sim.current"]
+  local simulated = package.loaded["runnel.internal.world"]
   local host = simulated and simulated.world and (simulated.world:here() or simulated.handling)
   if host then host:exit(code) end
   if living.end_threads then living.end_threads() end

@@ -10,7 +10,7 @@ local core = require "runnel.core"
 local entries = require "runnel.internal.entries"
 local exit = require "runnel.internal.exit"
 local living = require "runnel.internal.living"
-local world = require "runnel.internal.sim.current"
+local world = require "runnel.internal.world"
 local internal = core.internal
 
 -- `patience`: how many ms after the signal the program says why it has not ended.

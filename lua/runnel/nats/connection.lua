@@ -5,7 +5,7 @@ local lib = require "runnel.nats.internal.lib"
 
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 local decimal = require "runnel.internal.decimal"
 local ending = require "runnel.nats.ending"
 local guard = require "runnel.internal.guard"

@@ -142,6 +142,7 @@ end
 ---encoding?: "raw"|"msgpack"|"json" } history: values to keep of each key (1); ttl: ms after which values go
 ---@return runnel.nats.Bucket? bucket, string? err
 function kv.kv(conn, name, opts)
+  sign.own(conn, "conn", "kv")
   opts = arguments.check(name, opts)
   local encoding = opts.encoding or conn.encoding
   local self = setmetatable({

@@ -3,6 +3,7 @@
 local arguments = require "runnel.queue.source"
 local jetstream = require "runnel.nats.internal.jetstream"
 local outlet = require "runnel.nats.internal.outlet"
+local sign = require "runnel.internal.sign"
 
 local source = {}
 
@@ -41,6 +42,7 @@ end
 ---@param opts? runnel.queue.SourceOptions
 ---@return runnel.Channel<runnel.nats.StreamMessage>? ch, string? err
 function source.source(conn, stream, opts)
+  sign.own(conn, "conn", "source")
   opts = arguments.check(stream, opts)
   local encoding = opts.encoding or conn.encoding
   local config, defaults = source.settings(opts)

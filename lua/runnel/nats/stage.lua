@@ -3,6 +3,7 @@
 local consumers = require "runnel.nats.internal.consumers"
 local jetstream = require "runnel.nats.internal.jetstream"
 local patience = require "runnel.queue.patience"
+local sign = require "runnel.internal.sign"
 local sink = require "runnel.nats.sink"
 local source = require "runnel.nats.source"
 local stage_arguments = require "runnel.queue.stage"
@@ -35,6 +36,7 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
 ---@param opts? runnel.queue.StageOptions
 ---@return runnel.Worker? stage, string? err
 function stage.stage(conn, n, from, f, to, opts)
+  sign.own(conn, "conn", "stage")
   local read = stage_arguments.read(n, from, f, to, opts)
   opts = read.opts
   local name = read.name

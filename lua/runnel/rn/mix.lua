@@ -30,6 +30,7 @@ local chan, alts = core.chan, internal.moving.alts
 ---@field change runnel.Channel<any> wakes the go block after a change
 local Mix = {}
 Mix.__index = Mix
+Mix.__sign = "m"
 Mix.__name = "runnel.mix"
 
 local ATTRIBUTES = { mute = true, pause = true, solo = true }

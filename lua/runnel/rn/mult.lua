@@ -30,6 +30,7 @@ local PRIORITY = { priority = true }
 ---@field unclaimed? runnel.Channel<any> has that error if there was no tap to pass it on to
 local Mult = {}
 Mult.__index = Mult
+Mult.__sign = "m"
 Mult.__name = "runnel.mult"
 
 ---@class runnel.Tap

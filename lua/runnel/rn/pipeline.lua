@@ -1,13 +1,13 @@
 ---Pipelines: values of one channel through jobs onto another, with exactly n jobs at a time.
 ---
 ---A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2
----jobs; these never run more than n. All of them return `to`, so that stages chain. runnel.internal.jobs implements
----them.
+---jobs; these never run more than n. All of them return `to`, so that stages chain.
+---runnel.workers.pipeline_jobs implements them.
 
 local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local run = require "runnel.internal.jobs"
+local run = require "runnel.workers.pipeline_jobs"
 
 local chan, cores = core.chan, core.internal.cores
 
@@ -82,7 +82,7 @@ local function transduce(what, most, n, to, xf, from, close, ex_handler)
   check.callable_or_nil(ex_handler, what .. ": ex_handler")
   if type(xf) == "string" then
     local k = math.min(n, most)
-    local module_job, at_end = require "runnel.internal.threads.module_job" (what, k, xf, ex_handler)
+    local module_job, at_end = require "runnel.threads.module_job" (what, k, xf, ex_handler)
     if not module_job then error(("%s: %s"):format(what, at_end), 2) end
     return run(what, n, to, module_job, from, close, n, ex_handler, at_end)
   end

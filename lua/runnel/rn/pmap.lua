@@ -1,6 +1,6 @@
 ---pmap and pmap_unordered: call a function with each value of a channel, n calls at a time.
 ---
----runnel.internal.workers runs the workers. This file decides which error ends a pmap, and when its results close.
+---runnel.workers.workers runs the workers. This file decides which error ends a pmap, and when its results close.
 
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
@@ -8,7 +8,7 @@ local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local more = require "runnel.internal.errors.more"
-local workers = require "runnel.internal.workers"
+local workers = require "runnel.workers.workers"
 local internal = core.internal
 
 ---@class runnel.pmap

@@ -1,7 +1,7 @@
 ---A profile: where a program's time goes, both the time that Lua code runs and the time that go blocks wait.
 
 local check = require "runnel.internal.check"
-local recorder = require "runnel.internal.profile.recorder"
+local recorder = require "runnel.profile.profile_recorder"
 
 local profile = {}
 

@@ -29,6 +29,7 @@ local take = core.internal.moving.take
 ---@field unsub_all fun(self: runnel.Pub, topic?: any)
 local Pub = {}
 Pub.__index = Pub
+Pub.__sign = "p"
 Pub.__name = "runnel.pub"
 
 ---@class runnel.Topic

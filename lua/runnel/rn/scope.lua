@@ -239,7 +239,7 @@ end
 function Scope:thread(f, ...)
   sign.own(self, "s", "thread")
   if self.over then error("scope:thread: the scope has ended; start threads before its last go block ends", 2) end
-  local threads = require "runnel.internal.threads.start"
+  local threads = require "runnel.threads.start"
   local job, where = threads.describe(f)
   if not job then error("scope:thread: " .. where, 2) end
   local result, why = threads.thread(job, where, "thread", ...)

@@ -2,9 +2,9 @@
 
 local check = require "runnel.internal.check"
 local internal = require "runnel.core".internal
-local pool = require "runnel.internal.threads.pool"
+local pool = require "runnel.threads.pool"
 local sign = require "runnel.internal.sign"
-local start = require "runnel.internal.threads.start"
+local start = require "runnel.threads.start"
 
 ---@class runnel.thread
 local thread = {}

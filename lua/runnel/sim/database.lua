@@ -7,9 +7,9 @@
 
 local os = os
 local core = require "runnel.core"
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 local disks = require "runnel.sim.disk"
-local files = require "runnel.sim.files"
+local files = require "runnel.sim.sim_files"
 local handles = require "runnel.sim.handle"
 local remove = require "runnel.sim.remove"
 

@@ -4,7 +4,7 @@
 ---until something is synced after them: the file system has a journal. A crash drops what is in memory, unless the
 ---fault torn says that some of it survives.
 
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 
 ---A file, directory or Unix socket.
 ---@class runnel.sim.Inode

@@ -1,7 +1,7 @@
 ---The faults of a simulated world: which of them happen where is a choice of the search, within a limit for each kind.
 
 local check = require "runnel.internal.check"
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 local core = require "runnel.core"
 
 local choose, note = core.internal.explore.choose, core.internal.explore.note

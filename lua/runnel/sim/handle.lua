@@ -1,6 +1,6 @@
 ---What all handles of a simulated world's luv have in common: a host, and an end.
 
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 
 ---@class runnel.sim.Handle
 ---@field world runnel.sim.World

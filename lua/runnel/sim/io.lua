@@ -1,7 +1,7 @@
 ---Lua's files on the disk of a simulated host: what io.open, io.lines, os.remove and os.rename do there. Unlike real
 ---ones they have no buffer: what is written is in the file at once, though not on the disk.
 
-local files = require "runnel.sim.files"
+local files = require "runnel.sim.sim_files"
 
 local O = files.constants
 

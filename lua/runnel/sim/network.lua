@@ -1,8 +1,8 @@
 ---Simulated sockets, TCP and Unix: luv's handles for them, and the look-up of names.
 
-local connections = require "runnel.sim.connection"
+local connections = require "runnel.sim.sim_connection"
 local core = require "runnel.core"
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 local handles = require "runnel.sim.handle"
 
 local fail = handles.fail

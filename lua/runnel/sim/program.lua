@@ -1,7 +1,7 @@
 ---Programs of simulated hosts that are files: with globals and modules of their own, so that hosts share no state.
 
 local load, loadfile, package, require = load, loadfile, package, require
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 
 local program = {}
 

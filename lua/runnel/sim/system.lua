@@ -3,7 +3,7 @@
 
 local io, os = io, os
 local core = require "runnel.core"
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 local simulated = require "runnel.sim.io"
 
 local internal = core.internal

@@ -1,5 +1,5 @@
 ---A request for a WebSocket, which comes as bytes over a simulated connection. It has the methods of the C module's
----request that runnel.http.request, runnel.http.answer and runnel.http.websocket.server call.
+---request that runnel.http.request, runnel.http.answer and runnel.http.websocket.ws_server call.
 
 local core = require "runnel.core"
 

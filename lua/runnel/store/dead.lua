@@ -3,7 +3,7 @@
 local json = require "runnel.json"
 local letters = require "runnel.queue.dead"
 local problems = require "runnel.store.problems"
-local process = require "runnel.store.process"
+local process = require "runnel.store.store_process"
 local sign = require "runnel.internal.sign"
 local sink = require "runnel.store.sink"
 local values = require "runnel.store.values"

@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
-local loop = require "runnel.internal.uv.loop"
+local loop = require "runnel.uv.loop"
 
 local put_while_open = core.internal.moving.put_while_open
 local uv = loop.uv

@@ -3,8 +3,8 @@
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local loop = require "runnel.internal.uv.loop"
-local signals = require "runnel.internal.uv.signals"
+local loop = require "runnel.uv.loop"
+local signals = require "runnel.uv.signals"
 
 local uv = loop.uv
 local chan = core.chan

@@ -2,14 +2,14 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local descriptor = require "runnel.internal.uv.descriptor"
+local descriptor = require "runnel.uv.descriptor"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
-local lines = require "runnel.internal.uv.lines"
-local loop = require "runnel.internal.uv.loop"
+local lines = require "runnel.uv.lines"
+local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
-local standard = require "runnel.internal.uv.standard"
-local stream = require "runnel.uv.stream"
+local standard = require "runnel.uv.standard"
+local stream = require "runnel.uv.uv_stream"
 
 local fail, put_while_open = core.internal.fail, core.internal.moving.put_while_open
 local uv = loop.uv

@@ -2,11 +2,11 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local descriptor = require "runnel.internal.uv.descriptor"
+local descriptor = require "runnel.uv.descriptor"
 local guard = require "runnel.internal.guard"
-local lines = require "runnel.internal.uv.lines"
-local loop = require "runnel.internal.uv.loop"
-local path_watch = require "runnel.internal.uv.path_watch"
+local lines = require "runnel.uv.lines"
+local loop = require "runnel.uv.loop"
+local path_watch = require "runnel.uv.path_watch"
 
 local uv = loop.uv
 

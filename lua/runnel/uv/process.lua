@@ -2,17 +2,17 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local descriptor = require "runnel.internal.uv.descriptor"
-local loop = require "runnel.internal.uv.loop"
+local descriptor = require "runnel.uv.descriptor"
+local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
-local spawn_program = require "runnel.internal.uv.spawn"
-local stream = require "runnel.uv.stream"
+local spawn_program = require "runnel.uv.spawn"
+local stream = require "runnel.uv.uv_stream"
 
 local internal = core.internal
 local uv, find = loop.uv, string.find
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 
-local OPTIONS = require "runnel.internal.uv.spawn_options"
+local OPTIONS = require "runnel.uv.spawn_options"
 local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- The default time from SIGTERM to SIGKILL.

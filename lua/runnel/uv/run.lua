@@ -3,11 +3,11 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
-local descriptor = require "runnel.internal.uv.descriptor"
-local loop = require "runnel.internal.uv.loop"
+local descriptor = require "runnel.uv.descriptor"
+local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
 local spawn = require("runnel.uv.process").spawn
-local spawn_options = require "runnel.internal.uv.spawn_options"
+local spawn_options = require "runnel.uv.spawn_options"
 local timed_out = require "runnel.internal.timed_out"
 
 local alts_index = core.internal.alts_index

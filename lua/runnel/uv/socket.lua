@@ -2,11 +2,11 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local connection = require "runnel.uv.connection"
+local connection = require "runnel.uv.uv_connection"
 local guard = require "runnel.internal.guard"
-local handshakes = require "runnel.internal.uv.handshakes"
-local loop = require "runnel.internal.uv.loop"
-local names = require "runnel.internal.uv.names"
+local handshakes = require "runnel.uv.handshakes"
+local loop = require "runnel.uv.loop"
+local names = require "runnel.uv.hostnames"
 local timed_out = require "runnel.internal.timed_out"
 
 local uv = loop.uv

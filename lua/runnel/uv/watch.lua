@@ -3,8 +3,8 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
-local loop = require "runnel.internal.uv.loop"
-local path_watch = require "runnel.internal.uv.path_watch"
+local loop = require "runnel.uv.loop"
+local path_watch = require "runnel.uv.path_watch"
 
 local internal = core.internal
 local offer, put_while_open = core.methods.offer, internal.moving.put_while_open

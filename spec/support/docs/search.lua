@@ -18,7 +18,7 @@ end
 function search.module() return printed "search_index" end
 
 ---What `:doc` knows of the manual.
----@return { rows: runnel.internal.prompt.Entry[], texts: table<string, string> }
+---@return { rows: runnel.prompt.Entry[], texts: table<string, string> }
 function search.manual() return assert(load(printed "manual_tables"))() end
 
 ---@class spec.Question
@@ -41,7 +41,7 @@ end
 
 ---Whether a section is what an answer names.
 ---@param answer string
----@param section runnel.internal.prompt.Found
+---@param section runnel.prompt.Found
 function search.is_answer(answer, section)
   local page, id = answer:match "^([^#]*)#?(.*)$"
   local own = section.page == "README.md" and "/index.html" or "/" .. section.page:gsub("%.md$", ".html")

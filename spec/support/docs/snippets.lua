@@ -73,7 +73,7 @@ function snippets.run(snippet)
   rn.on_error(handler)
   rn.driver(driver)
   -- runnel.uv, http.files and http.websocket set their driver only once, when they are loaded.
-  if package.loaded["runnel.internal.uv.loop"] and sets_driver(snippet.code) then
+  if package.loaded["runnel.uv.loop"] and sets_driver(snippet.code) then
     rn.driver(require "runnel.driver.luv")
   end
   local ok, err = xpcall(chunk, debug.traceback)

@@ -9,7 +9,7 @@ local rn = require "runnel"
 local settings = require "spec.support.parking.settings"
 local sim = require "runnel.sim"
 
-require("runnel.internal.sim.explore").shortening = 0
+require("runnel.search.explore").shortening = 0
 
 local function story(where, kind, f, keeper)
   local _, message = pcall(sim.explore, function()

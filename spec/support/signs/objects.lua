@@ -41,6 +41,27 @@ add("m", { "luv" }, function(f)
   m:close()
 end)
 
+for _, name in ipairs { "mult", "mix" } do
+  add("m", {}, function(f)
+    local ch = rn.chan()
+    f(rn[name](ch))
+    ch:close()
+  end)
+end
+
+add("p", {}, function(f)
+  local ch = rn.chan()
+  f(rn.pub(ch, tostring))
+  ch:close()
+end)
+
+-- Not in a simulation.
+add("pool", {}, function(f)
+  local pool = rn.threads(1, function() end)
+  f(pool)
+  pool:close()
+end)
+
 -- ---- http ----
 
 -- Calls f(req, res, server).

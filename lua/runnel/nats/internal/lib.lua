@@ -1,7 +1,7 @@
----The C module; on a host of a simulated world, what is in its place there (runnel.sim.nats).
+---The C module; on a host of a simulated world, what is in its place there (runnel.sim.sim_nats).
 
 local require = require
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 local need = require "runnel.internal.need"
 
 local real = need("runnel.nats.core", "libnats and its headers, on Debian libnats-dev")
@@ -16,7 +16,7 @@ local lib = { libnats = real.libnats }
 
 for _, name in ipairs { "connect", "inbox", "process", "time" } do
   lib[name] = function(...)
-    return (current.world and current.twin "nats" or real)[name](...)
+    return (current.world and current.twin "sim_nats" or real)[name](...)
   end
 end
 

@@ -3,7 +3,7 @@
 
 local io = io
 local core = require "runnel.core"
-local current = require "runnel.internal.sim.current"
+local current = require "runnel.internal.world"
 local guard = require "runnel.internal.guard"
 local patience = require "runnel.nats.internal.patience"
 

@@ -4,7 +4,7 @@ local base64 = require "runnel.internal.base64"
 local json = require "runnel.json"
 local protocol = require "runnel.sim.nats.protocol"
 local settings = require "runnel.sim.nats.settings"
-local streams = require "runnel.sim.nats.stream"
+local streams = require "runnel.sim.nats.nats_stream"
 
 local api = {}
 

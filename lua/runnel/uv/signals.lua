@@ -1,0 +1,117 @@
+---Channels of signals: puts luv's reports on them, and restores a signal's default effect in the end.
+
+local core = require "runnel.core"
+local loop = require "runnel.uv.loop"
+local term = require "runnel.internal.sigterm"
+
+local uv = loop.uv
+local on_close = core.internal.on_close
+local offer = core.methods.offer
+
+local signals = {}
+
+-- When a channel is unreachable and no go block waits on it, no take can follow: its signals get their default effect
+-- back. So luv's callbacks hold their channel weakly, and its finalizer gives the signals back. But a go block that
+-- waits on a channel is kept alive only by that channel. So the table `kept` holds a channel while a take waits on it.
+-- A finalizer that runs in each cycle of the collector updates the table; the channel's own finalizer checks once more.
+
+---The signals of one channel. Only the channel refers to it strongly.
+---@class runnel.uv.Catch
+---@field handles userdata[] luv's
+---@field weak { ch?: runnel.Channel<any>, catch?: runnel.uv.Catch } what luv's callbacks refer to
+---@field ch runnel.Channel<any>
+---@field catches_int boolean whether Ctrl-C is among them
+---@field ignored boolean whether the Ctrl-C before the last one had not been taken when the last one came
+local Catch = {}
+Catch.__index = Catch
+
+local open = setmetatable({}, { __mode = "k" }) ---@type table<runnel.Channel<any>, runnel.uv.Catch>
+---@type table<runnel.Channel<any>, true?>
+local kept = {} -- luacheck: ignore 241 (it only keeps them alive)
+local has_ended = false -- the script has ended; go blocks run on
+local Cycle = {} -- the metatable of a value that is collected in each cycle
+local is_watched = false
+
+local function waits(ch) return ch:stats().takes > 0 or nil end
+
+function Cycle.__gc()
+  is_watched = next(open) ~= nil
+  if not is_watched then return end
+  for ch in pairs(open) do kept[ch] = waits(ch) end
+  setmetatable({}, Cycle)
+end
+
+function Catch:stop()
+  open[self.ch], kept[self.ch] = nil, nil
+  for i, handle in ipairs(self.handles) do
+    self.handles[i] = nil
+    handle:stop()
+    loop.close(handle)
+  end
+  core.internal.renew_endings()
+  term.renew()
+end
+
+-- The channel is unreachable.
+function Catch:__gc()
+  if not waits(self.ch) then return self:stop() end
+  self.weak.ch, self.weak.catch, open[self.ch], kept[self.ch] = self.ch, self, self, true
+  setmetatable(self, Catch) -- for the next time
+end
+
+-- Ends the program, as Ctrl-C does without runnel.uv, if no take from a channel of this signal has happened since the
+-- last signal.
+local function end_if_ignored()
+  for _, catch in pairs(open) do
+    if catch.catches_int and not catch.ignored then return end
+  end
+  for _, catch in pairs(open) do
+    if catch.catches_int then catch:stop() end
+  end
+  uv.kill(uv.os_getpid(), "sigint")
+end
+
+---Puts signals on a channel, which is closed with an error if that fails.
+---@param ch runnel.Channel<string>
+---@param wanted { name: string, full: string }[] the name to put, and luv's name
+function signals.catch(ch, wanted)
+  local weak = setmetatable({ ch = ch }, { __mode = "v" })
+  local handles = {}
+  for i, signal in ipairs(wanted) do handles[i] = loop.made(uv.new_signal(), "uv.signal", signal.name) end
+  -- Gets its finalizer after the handles: it then runs before theirs when the state is closed.
+  local catch = setmetatable({ handles = handles, weak = weak, ch = ch, ignored = false, catches_int = false }, Catch)
+  weak.catch = catch
+  for _, handle in ipairs(handles) do loop.keep(handle, catch) end
+  on_close(ch, function() catch:stop() end)
+  open[ch] = catch
+  if not is_watched then Cycle.__gc() end
+  for i, signal in ipairs(wanted) do
+    local is_int = signal.full == "sigint"
+    catch.catches_int = catch.catches_int or is_int
+    local ok, err = handles[i]:start(signal.full, function()
+      local to = weak.ch
+      if not to or loop.over then return end
+      local is_ignored = #to > 0
+      offer(to, signal.name)
+      if not is_int then return end
+      weak.catch.ignored = is_ignored
+      if is_ignored then end_if_ignored() end
+    end)
+    if not ok then return ch:close(loop.message(err, signal.name)) end
+    if has_ended then handles[i]:unref() end
+  end
+end
+
+---Whether a channel is one of signals.
+---@return boolean
+function signals.is_caught(ch) return open[ch] ~= nil end
+
+---The script has ended: from now on signals alone do not keep the program running.
+function signals.script_ended()
+  has_ended = true
+  for _, catch in pairs(open) do
+    for _, handle in ipairs(catch.handles) do handle:unref() end
+  end
+end
+
+return signals
