@@ -29,7 +29,7 @@ end
 local function function_of(path)
   for i = #path, 1, -1 do
     local key = path[i].key
-    local is_function = key:find ":%d+$" and not tree.waker(key)
+    local is_function = key:find ":%d+$" and not (tree.waker(key) or key:find "^take from the result of ")
     if is_function and not is_library(key) then return path[i] end
   end
   return path[1]
