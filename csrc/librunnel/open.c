@@ -31,8 +31,8 @@ static int open_interruption(lua_State *L) {
 
 /* Modules that reach files, processes, the network, or what a simulation replaces. */
 static bool is_of_the_system(const char *name) {
-  static const char *const folders[] = {"uv",      "http", "nats",   "sqlite", "store",       "queue",       "tls",
-                                        "monitor", "sim",  "driver", "prompt", "search"};
+  static const char *const folders[] = {"uv",  "http",    "nats", "sqlite", "store",  "queue",
+                                        "tls", "monitor", "sim",  "driver", "prompt", "search"};
   static const char prefix[] = "runnel.";
   if (strncmp(name, prefix, sizeof prefix - 1) != 0) return false;
   name += sizeof prefix - 1;

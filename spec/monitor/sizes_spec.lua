@@ -130,8 +130,10 @@ describe("runnel.monitor shows what is true", function()
       waiter("pipe at job2.lua:12 -> chan: out 4", chans[2])
       waiter("job3.lua:7", chans[3])
       waiter("host 10.0.0.1:8080 9", chans[4])
+      while parked < 424 do rn.yield() end
+      waiter("the last one", chans[5]) -- all others have their names
       rn.sleep(600000)]]
-    local list = monitored.messages(p:events_until '"gos":424,.*"d":\\[.*\\]}$')
+    local list = monitored.messages(p:events_until '"gos":425,.*"d":\\[.*\\]}$')
     local gos, chans = names_of(monitored.rows_of(list))
     assert.equal(300, gos["worker #"])
     assert.same({ 1, 1, 2, 1, 1 }, { gos["f1.a at flows30.lua:5"], gos["f40.c at flows30.lua:5"],

@@ -26,7 +26,10 @@ function uv_stage.open()
   rn.driver(require "runnel.driver.luv")
   files = {}
   if not warm then -- opens the descriptors that the loop and the scheduler need
-    require("runnel.core").wakeup_fd()
+    local core = require "runnel.core"
+    core.wakeup_fd()
+    local watch = core.internal.on_term(core.chan(), 1000) -- the first server would do that
+    if watch then core.internal.off_term(watch) end
     require("runnel.uv").spawn { "true" }
     require("runnel.uv").watch("/"):close()
     rn.run()

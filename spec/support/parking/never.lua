@@ -14,36 +14,37 @@ local never = {
     req.headers req.address req:pieces req:websocket]],
   ["http-services"] = "http.router http.files http.log req:events http.events",
   http = [[http.stream http.cookies http.fake http.null http.array http.close_idle res.status res.headers res.body
-    res.url res:json]],
+    res.url res:json jar:add jar:all]],
   io = [[uv.spawn p.exit p.pid p.stdin p.stdout p.stderr p:close p:stop p:kill uv.lines rn.each_line uv.read uv.follow uv.write uv.list uv.watch
-    uv.listen conn:read conn:lines conn:writer conn:shutdown conn:close conn:peer conn:address conn:tls_info
+    uv.listen conn:read conn:lines conn:writer conn:shutdown conn:close conn:peer conn:address
     uv.resolve uv.signal uv.ticker]],
   json = "json.encode json.decode json.null json.array",
   metrics = "rn.metrics m:text m:answer",
   monitor = "monitor.listen m.url m.port m:close",
   nats = [[conn:publish conn:inbox conn:events conn:stats conn:close conn:on_event conn:on_close conn:on_drain
-    conn:beat conn:unbeat conn.max_payload conn.url conn:subscribe sub:close sub:drain sub:stats]],
+    conn:beat conn:unbeat conn.max_payload conn.url conn:subscribe sub:close sub:drain sub:stats m:respond]],
   operations = [[rn.into rn.reduce rn.transduce rn.pipe rn.merge rn.onto_chan rn.to_chan rn.split rn.map rn.take
-    rn.mult rn.mix rn.pub rn.batch rn.rate rn.debounce rn.multiplex rn.broadcast]],
+    rn.mult rn.mix rn.pub rn.batch rn.rate rn.debounce rn.multiplex rn.broadcast
+    m:tap m:untap m:untap_all m:admix m:unmix m:unmix_all m:toggle m:solo_mode p:sub p:unsub p:unsub_all]],
   pipelines = [[rn.pmap rn.pmap_unordered rn.frontier rn.pipeline_async rn.pipeline_async_unordered rn.pipeline
     rn.pipeline_blocking]],
   queues = "queue:dead",
   profile = "p.blocked p.first p.elapsed p.ran p.loop p.waited p:text p:write rn.leaks",
   remote = "conn:dead remote:close remote:stats worker:done worker:stats worker:stop nats.hand_back",
-  scopes = "rn.cancel rn.is_timeout",
+  scopes = "rn.cancel rn.is_timeout s:go s:cancel",
   sqlite = "sqlite.blob sqlite.version db:query tx:query",
   store = "store:dead store:once store.db stores.hand_back m.pending",
   streams = [[m.value m.data m.headers m.subject m.sequence m.time m.deliveries m.pending m:ack m:nak m:term
-    m:progress sink:from sink:close stage:done stage:stats stage:stop]],
+    m:progress sink:from sink:close stage:done stage:stats stage:stop nats.hand_back]],
   threads = "rn.cores rn.shared_chan",
-  time = [[rn.timeout rn.now sim.elapsed sim.world sim.choose world:host world:program world:nats world:elect
-    host:crash host:restart host:kill host:signal host:put host:get host:move world:partition world:heal
-    world:latency]],
+  time = "rn.timeout rn.now sim.elapsed sim.world sim.choose",
   tls = "conn:tls_info tls.client tls.server context:reload uv.listen",
   tracing = "rn.trace rn.graph rn.traceparent g:dot g:mermaid g:text",
   transducers = [[xf.completing xf.map xf.map_indexed xf.filter xf.remove xf.keep xf.mapcat xf.cat xf.take
     xf.take_while xf.drop xf.drop_while xf.take_nth xf.dedupe xf.distinct xf.interpose xf.partition_all
     xf.partition_by xf.comp rn.reduced rn.is_reduced]],
+  worlds = [[sim.world world:host world:program world:nats world:elect host:crash host:restart host:kill host:signal
+    host:put host:get host:move world:partition world:heal world:latency]],
   websocket = "req:websocket conn:read conn:writer conn:close conn.protocol conn.code conn.reason",
 }
 
@@ -54,6 +55,8 @@ local NOT_THERE = {
   ["go-blocks rn.step"] = "the same",
   ["io uv.stdin"] = "hosts have no standard input",
   ["threads rn.thread"] = "threads need real time",
+  ["scopes s:thread"] = "threads need real time",
+  ["threads pool:close"] = "pools of threads need real time",
   ["threads rn.threads"] = "threads need real time",
   ["time sim.run"] = "it is for the main program",
   ["time sim.each_seed"] = "the same",

@@ -154,11 +154,10 @@ tls["tls conn:start_tls"] = function(s, call)
   local conn <close> = assert(require "runnel.uv".connect("127.0.0.1", port))
   assert(call(conn.start_tls, conn, s.client))
 end
-tls["io conn:start_tls"] = tls["tls conn:start_tls"]
 
 -- In a simulation without a world.
 local alone = {
-  ["time world:run"] = function(_, call)
+  ["worlds world:run"] = function(_, call)
     local world = require "runnel.sim".world()
     world:host("host", function() rn.sleep(1) end)
     call(world.run, world)
