@@ -21,7 +21,8 @@ local METHODS = {
 }
 -- The pages on which the manual has them.
 local PAGES = {
-  stream = "streams", sink = "streams", source = "streams", stage = "streams", kv = "streams", remote = "remote", serve = "remote", queues = "queues",
+  stream = "streams", sink = "streams", source = "streams", stage = "streams", kv = "streams",
+  remote = "remote", serve = "remote", queues = "queues",
   queue = "queues",
 }
 
