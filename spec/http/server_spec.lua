@@ -751,7 +751,7 @@ describe("http.serve", function()
           local rn, http = require "runnel", require "runnel.http"
           local uv = require "runnel.uv"
           local running = rn.chan(1)
-          local server = assert(http.serve(0, function() running:put(true) rn.sleep(60000) end))
+          server = assert(http.serve(0, function() running:put(true) rn.sleep(60000) end))
           conn = assert(uv.connect("127.0.0.1", server.port))
           conn:write "GET / HTTP/1.0\r\n\r\n"
           %s
