@@ -59,18 +59,21 @@ int main(int argc, char **argv) {
 
   int status = EXIT_SUCCESS;
   int script = 1;
+  while (script + 1 < argc && strcmp(argv[script], "-e") == 0) script += 2;
+  int first = script < argc ? script : 0; /* `arg` is there for -e, too */
+  lua_newtable(L);
+  for (int i = 0; i < argc; i++) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i - first);
+  }
+  lua_setglobal(L, "arg");
+  script = 1;
   while (status == EXIT_SUCCESS && script + 1 < argc && strcmp(argv[script], "-e") == 0) {
     const char *code = argv[script + 1];
     status = run(L, luaL_loadbuffer(L, code, strlen(code), "=(command line)"), 0);
     script += 2;
   }
   if (status == EXIT_SUCCESS && script < argc) {
-    lua_newtable(L);
-    for (int i = 0; i < argc; i++) {
-      lua_pushstring(L, argv[i]);
-      lua_rawseti(L, -2, i - script);
-    }
-    lua_setglobal(L, "arg");
     int loaded = luaL_loadfile(L, strcmp(argv[script], "-") == 0 ? NULL : argv[script]);
     int n = loaded == LUA_OK ? argc - script - 1 : 0;
     luaL_checkstack(L, n, "too many arguments");
