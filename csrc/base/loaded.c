@@ -6,6 +6,7 @@
 
 #ifdef __wasm__
 bool stay_loaded(void) { return true; } /* a web page cannot unload it */
+bool stay_loaded_at(const void *address) { return address != 0; }
 #else
 
 #include <dlfcn.h>
@@ -30,16 +31,16 @@ static bool is_program(const void *start) {
 /* Whether the promise has been given. It holds until the process ends; asking the system takes 7,500 instructions. */
 static atomic_bool is_kept;
 
-static bool keep(void) {
+bool stay_loaded_at(const void *address) {
   Dl_info info;
-  if (!dladdr((void *)(uintptr_t)stay_loaded, &info)) return false;
+  if (!dladdr(address, &info)) return false;
   if (is_program(info.dli_fbase)) return true;
   const void *library = info.dli_fname ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
   return library != NULL;
 }
 
 bool stay_loaded(void) {
-  if (!atomic_load(&is_kept) && keep()) atomic_store(&is_kept, true);
+  if (!atomic_load(&is_kept) && stay_loaded_at((const void *)(uintptr_t)stay_loaded)) atomic_store(&is_kept, true);
   return atomic_load(&is_kept);
 }
 #endif

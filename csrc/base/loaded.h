@@ -9,4 +9,7 @@
    process ends. Returns false if the system does not promise that. */
 bool stay_loaded(void);
 
+/* The same for the library that contains the function or object at `address`. Asks the system at each call. */
+bool stay_loaded_at(const void *address);
+
 #endif

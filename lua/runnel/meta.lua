@@ -571,6 +571,11 @@ function core.internal.raise(message) end
 ---@param f fun(err: any, traceback: string?): string?
 function core.internal.elsewhere(f) end
 
+---Keeps the library of a C function loaded until the process ends, also if the last state that has loaded it closes.
+---@param f function
+---@return boolean ok
+function core.internal.stay_loaded(f) end
+
 ---In a thread of a pool: records the job that begins. Returns rn.now's time.
 ---@param number integer
 ---@return number now

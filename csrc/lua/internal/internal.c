@@ -3,6 +3,7 @@
    about go blocks, moving.c those that move values. */
 #include <string.h>
 
+#include "base/loaded.h"
 #include "base/random.h"
 #include "channels/chan.h"
 #include "core/attr.h"
@@ -235,11 +236,19 @@ static void add_without(lua_State *L) {
   lua_setfield(L, -2, "without");
 }
 
+/* stay_loaded(f): keeps the library of a C function loaded until the process ends. */
+static int internal_stay_loaded(lua_State *L) {
+  lua_CFunction f = lua_tocfunction(L, 1);
+  lua_pushboolean(L, f && stay_loaded_at((const void *)(uintptr_t)f));
+  return 1;
+}
+
 void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
       {"current_driver", internal_current_driver},
       {"elsewhere", internal_elsewhere},
+      {"stay_loaded", internal_stay_loaded},
       {"error_text", internal_error_text},
       {"fail", internal_fail},
       {"grace", internal_grace},

@@ -16,6 +16,9 @@ local core = require "runnel.core"
 local need = require "runnel.internal.need"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 
+-- libuv's handler of a signal may still run, in another thread, when the thread that has loaded luv ends.
+core.internal.stay_loaded(uv.run)
+
 -- luv's table holds its loop. A program that forgets luv and loads it again, as busted does for each file of tests,
 -- gets another table, but the same loop, which must not have been collected.
 local KEPT <const> = "runnel: luv"
