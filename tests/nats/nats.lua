@@ -80,14 +80,14 @@ rn.yield()
 local function watch_signals(times, told)
   local rn = require "runnel" -- luacheck: ignore 431
   local internal = require("runnel.core").internal
-  for _ = 1, times do internal.off_term(internal.on_term(rn.chan())) end
+  for _ = 1, times do internal.off_term(internal.on_term(rn.chan(), 5000)) end
   local ch = rn.chan()
-  local watch = internal.on_term(ch)
+  local watch = internal.on_term(ch, 5000)
   told:put(true)
   ch:take() -- until the signal closes it
   for _ = 1, times do
     local again = rn.chan()
-    local other = internal.on_term(again)
+    local other = internal.on_term(again, 5000)
     again:take()
     internal.off_term(other)
   end
