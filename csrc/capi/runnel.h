@@ -8,9 +8,9 @@
    thread only, with the state's main thread or the coroutine that is running. Call functions of ports and of shared
    channels that take no lua_State in any thread. Call none of them in a signal handler, except runnel_interrupt.
 
-   Errors. Every function returns one of the codes below, or what its comment says; none but runnel_get_functions raises a Lua error or jumps out
-   of the call. Unless their comments say otherwise, they leave the Lua stack as it was. NULL for a pointer that is
-   needed is RUNNEL_BAD_ARGUMENT.
+   Errors. Every function returns one of the codes below, or what its comment says. None but runnel_get_functions raises
+   a Lua error or jumps out of the call. Unless their comments say otherwise, they leave the Lua stack as it was. NULL for
+   a pointer that is needed is RUNNEL_BAD_ARGUMENT.
 
    C++. No exception may leave a function that runnel or Lua calls: a C function of a go block, or a callback below. If
    one leaves a function of runnel all the same, the lua_State is broken: later calls return RUNNEL_RAISED, and only

@@ -8,6 +8,18 @@ describe("rn.cancel of a thread", function()
   before_each(stage.open)
   after_each(stage.close)
 
+  -- Starts a thread, which says that it is there, and cancels it.
+  local function assert_is_cancelled(f)
+    local says = rn.shared_chan()
+    local result = rn.thread(f, says)
+    assert.equal("here", says:take())
+    assert.is_true(rn.cancel(result, "enough"))
+    assert.same({ nil, "enough" }, { result:take() })
+    rn.run()
+    assert.is_false(rn.cancel(result))
+    assert.same({}, stage.heard())
+  end
+
   -- A function for a thread that says on `says` that it is there, and then waits for ever, as `where` tells.
   local WAITS = {
     ["in a sleep"] = function(says)
@@ -39,14 +51,7 @@ describe("rn.cancel of a thread", function()
   }
   for where, f in pairs(WAITS) do
     it("that waits " .. where .. " raises the reason there, which is its result, and not reported", function()
-      local says = rn.shared_chan()
-      local result = rn.thread(f, says)
-      assert.equal("here", says:take())
-      assert.is_true(rn.cancel(result, "enough"))
-      assert.same({ nil, "enough" }, { result:take() })
-      rn.run()
-      assert.is_false(rn.cancel(result))
-      assert.same({}, stage.heard())
+      assert_is_cancelled(f)
     end)
   end
 
@@ -81,14 +86,7 @@ describe("rn.cancel of a thread", function()
   }
   for how, f in pairs(COMPUTES) do
     it("that computes for ever " .. how .. " ends it with the reason, which is not reported", function()
-      local says = rn.shared_chan()
-      local result = rn.thread(f, says)
-      assert.equal("here", says:take())
-      assert.is_true(rn.cancel(result, "enough"))
-      assert.same({ nil, "enough" }, { result:take() })
-      rn.run()
-      assert.is_false(rn.cancel(result))
-      assert.same({}, stage.heard())
+      assert_is_cancelled(f)
     end)
   end
 
