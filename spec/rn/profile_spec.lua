@@ -12,7 +12,19 @@ local function place(f) return ((here .. ":" .. debug.getinfo(f, "S").linedefine
 
 -- A coverage tool has set a hook, which a profile leaves alone: then nothing can be sampled here.
 local is_hooked = debug.gethook() ~= nil
-local sampled = is_hooked and pending or it
+local function eventually(f)
+  local ok, problem
+  for _ = 1, 10 do
+    ok, problem = pcall(f)
+    if ok then return end
+  end
+  error(problem, 0)
+end
+
+-- A spec whose assertions need samples. It has ten tries: while other programs have the processor, few signals come, or none.
+local function sampled(name, f)
+  if is_hooked then pending(name) else it(name, function() eventually(f) end) end
+end
 
 describe("rn.profile", function()
   before_each(stage.open)
@@ -44,16 +56,6 @@ describe("rn.profile", function()
     end
   end
 
-  -- Calls f until it does not raise, at most ten times: while other programs have the processor, few signals come.
-  local function eventually(f)
-    local ok, problem
-    for _ = 1, 10 do
-      ok, problem = pcall(f)
-      if ok then return end
-    end
-    error(problem, 0)
-  end
-
   describe("of what runs", function()
     local function loop(n)
       local x = 0
@@ -73,31 +75,27 @@ describe("rn.profile", function()
 
     sampled("has the shares of the processor time of each function", function()
       local profile
-      eventually(function()
-        local long, short = 0, 0
-        profile = rn.profile(function()
-          long = takes(0.3, often)
-          short = takes(0.1, seldom)
-        end)
-        local list, whole = stacks(profile), (long + short) * 1e6
-        assert_share(long * 1e6, sum(list, place(often), "loop %("), whole)
-        assert_share(short * 1e6, sum(list, place(seldom), "loop %("), whole)
-        assert_share(whole, profile.ran * 1000, whole)
+      local long, short = 0, 0
+      profile = rn.profile(function()
+        long = takes(0.3, often)
+        short = takes(0.1, seldom)
       end)
+      local list, whole = stacks(profile), (long + short) * 1e6
+      assert_share(long * 1e6, sum(list, place(often), "loop %("), whole)
+      assert_share(short * 1e6, sum(list, place(seldom), "loop %("), whole)
+      assert_share(whole, profile.ran * 1000, whole)
       assert.matches("^Lua code ran for %d+ %% of the time%. Look first at loop %(" .. place(loop)
         .. "%): %d+ %% of that, most of it in line %d+%.$", profile.first)
     end)
 
     sampled("has functions of C, by the names that package.loaded has for them", function()
-      eventually(function()
-        local took
-        local profile = rn.profile(function()
-          took = takes(0.2, function(n) return string.rep("x", n * 100) end)
-        end)
-        local whole, list = took * 1e6, stacks(profile)
-        assert_share(whole, sum(list, "takes %("), whole)
-        assert.is_true(sum(list, "%[C%] string%.rep$") > 0.9 * whole) -- the rest: the collector, os.clock
+      local took
+      local profile = rn.profile(function()
+        took = takes(0.2, function(n) return string.rep("x", n * 100) end)
       end)
+      local whole, list = took * 1e6, stacks(profile)
+      assert_share(whole, sum(list, "takes %("), whole)
+      assert.is_true(sum(list, "%[C%] string%.rep$") > 0.9 * whole) -- the rest: the collector, os.clock
     end)
 
     sampled("has all go blocks of a line as one", function()
@@ -116,18 +114,16 @@ describe("rn.profile", function()
     end)
 
     sampled("has a coroutine of the program's own as time of the function that resumes it", function()
-      eventually(function()
-        local took
-        local profile = rn.profile(function()
-          rn.go(function()
-            local generate = coroutine.wrap(function()
-              while true do coroutine.yield((loop(20000))) end
-            end)
-            took = takes(0.3, generate)
-          end):take()
-        end)
-        assert_share(took * 1e6, sum(stacks(profile), "takes %("), took * 1e6)
+      local took
+      local profile = rn.profile(function()
+        rn.go(function()
+          local generate = coroutine.wrap(function()
+            while true do coroutine.yield((loop(20000))) end
+          end)
+          took = takes(0.3, generate)
+        end):take()
       end)
+      assert_share(took * 1e6, sum(stacks(profile), "takes %("), took * 1e6)
     end)
 
     sampled("lets an endless recursion come to its end, and has the end of its stack", function()
@@ -331,27 +327,23 @@ describe("rn.profile", function()
     }
     for name, f in pairs(chains) do
       sampled("looks first at its end: " .. name, function()
-        eventually(function()
-          assert.matches("^the end waits in line %d+: sleep; .* for that in line %d+: ", (chain(f)))
-        end)
+        assert.matches("^the end waits in line %d+: sleep; .* for that in line %d+: ", (chain(f)))
       end)
     end
 
     sampled("looks first at what runs, if that is its end", function()
-      eventually(function()
-        assert.matches("^the end runs; main chunk .* waits for that in line %d+: take from answers$", (chain(function()
-          local answers = rn.chan():name "answers"
-          go("the end", function()
-            local t = rn.now()
-            repeat until rn.now() - t > WAIT
-            answers:put(1)
-          end)
-          answers:take()
-          rn.sleep(WAIT // 2)
-          rn.sleep(WAIT // 2) -- other lines, so that none is as long as the take
-          rn.sleep(WAIT // 2)
-        end)))
-      end)
+      assert.matches("^the end runs; main chunk .* waits for that in line %d+: take from answers$", (chain(function()
+        local answers = rn.chan():name "answers"
+        go("the end", function()
+          local t = rn.now()
+          repeat until rn.now() - t > WAIT
+          answers:put(1)
+        end)
+        answers:take()
+        rn.sleep(WAIT // 2)
+        rn.sleep(WAIT // 2) -- other lines, so that none is as long as the take
+        rn.sleep(WAIT // 2)
+      end)))
     end)
 
     sampled("names who has what a wait is for, if it is not over", function()
@@ -653,21 +645,19 @@ describe("rn.profile", function()
 
   sampled("counts the time that a driver computes as time of the loop", function()
     local used = 0
-    eventually(function()
-      local done = rn.chan(1)
-      rn.driver {
-        alive = function() return true end,
-        wait = function()
-          local began = os.clock()
-          repeat until os.clock() - began >= 0.1
-          used = os.clock() - began
-          done:offer(true)
-        end,
-      }
-      local profile = rn.profile(function() done:take() end)
-      rn.driver(nil)
-      assert_share(used * 1000, profile.loop, used * 1000)
-    end)
+    local done = rn.chan(1)
+    rn.driver {
+      alive = function() return true end,
+      wait = function()
+        local began = os.clock()
+        repeat until os.clock() - began >= 0.1
+        used = os.clock() - began
+        done:offer(true)
+      end,
+    }
+    local profile = rn.profile(function() done:take() end)
+    rn.driver(nil)
+    assert_share(used * 1000, profile.loop, used * 1000)
   end)
 
   it("says that the system has no timer for it, and can be made once there is one", function()
@@ -698,8 +688,8 @@ describe("rn.profile", function()
     local function job()
       local in_thread = require "runnel"
       local profile = in_thread.profile(function()
-        local began = os.clock() -- of all threads
-        repeat until os.clock() - began > 0.2
+        local x = 0
+        for i = 1, 1e7 do x = x + i % 7 end -- not until os.clock() is so much: that counts all threads
       end)
       return profile.ran
     end
