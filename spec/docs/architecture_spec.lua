@@ -87,7 +87,10 @@ end
 local function complaints(page, least)
   local known, wrong, list = identifiers(), {}, spans(pages.read(page))
   for folder in text:gmatch "\n| `([%l/]+)` |" do known[folder] = true end
-  local makefiles = pages.read "Makefile" .. pages.read "tests/checks.mk" .. pages.read "site/site.mk"
+  local makefiles = ""
+  for _, path in ipairs { "Makefile", "bench/bench.mk", "tests/checks.mk", "site/site.mk" } do
+    makefiles = makefiles .. pages.read(path)
+  end
   assert.is_true(#list > least, #list)
   for _, span in ipairs(list) do
     local why = complaint(span.code, known, makefiles)
