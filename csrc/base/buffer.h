@@ -19,7 +19,7 @@ typedef enum BufferKind {
   BUFFER_SLIDING,  /* at its limit it drops the oldest value */
   BUFFER_PROMISE,  /* keeps its first value forever, for every taker */
   BUFFER_POLICY,   /* a Lua object decides; it has the values and their count */
-  BUFFER_SHARED    /* a handle's: the shared channel decides, and has the values (states/chan_shared.h) */
+  BUFFER_SHARED    /* a handle's: the shared channel decides, and has the values (states/shared_ops.h) */
 } BufferKind;
 
 /* Without a buffer a channel has memory only for the fields before the limit. */

@@ -43,7 +43,7 @@ enum {
   SCHED_BURIED,        /* the error of a go block whose coroutine other code has closed or resumed */
   SCHED_PORTS,         /* userdata that holds port_hook, or nil without a port */
   SCHED_THREADS,       /* userdata with the threads that were started here, or nil without any (lua_thread.c) */
-  SCHED_SHARING,       /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
+  SCHED_SHARING,       /* userdata that is `sharing`, or nil without a shared channel (shared_ops.c) */
   SCHED_GUARD,         /* the guard at the bottom of each go block's stack (go_close.h) */
   SCHED_CLOSER,        /* function of a coroutine that closes a dead go block's variables, and */
   SCHED_MAKE_CLOSER,   /* the function that makes that coroutine (go_close.c) */

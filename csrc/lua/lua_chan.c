@@ -12,8 +12,8 @@
 #include "lua/module.h"
 #include "lua/turn.h"
 #include "sim/busy.h"
-#include "states/chan_shared.h"
 #include "states/shared_handle.h"
+#include "states/shared_ops.h"
 #include "tracing/trace.h"
 #include "tracing/trace_list.h"
 
@@ -97,7 +97,7 @@ static int chan_lua_next(lua_State *L) {
     return 1;
   }
   uint32_t was_taken = ch->flags & CHAN_ERROR_TAKEN;
-  int n = UNLIKELY(chan_is_shared(ch)) ? chan_shared_take(L, ch, 1, true) : chan_take(L, ch, 1);
+  int n = UNLIKELY(chan_is_shared(ch)) ? shared_ops_take(L, ch, 1, true) : chan_take(L, ch, 1);
   if (n == 2 && !was_taken) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
   if (n == TAKE_WAIT) n = park_on(L, ch, 1, &LOOP, loop_resumed);
   return looped(L, n);
@@ -306,7 +306,7 @@ static int chan_lua_name(lua_State *L) {
   lua_pushvalue(L, 2);
   attr_set(L, 1, ATTR_NAME);
   trace_named(L, ch, 1);
-  if (chan_is_shared(ch)) chan_shared_set_name(L, ch, lua_tostring(L, 2));
+  if (chan_is_shared(ch)) shared_ops_set_name(L, ch, lua_tostring(L, 2));
   lua_settop(L, 1);
   return 1;
 }

@@ -1,4 +1,4 @@
-/* chan.c: see chan.h. */
+/* shared_chan.c: see shared_chan.h. */
 #include "shared/shared_chan.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* chan_state.h: the state of a shared channel. For chan.c and alt.c. */
+/* shared_chan_state.h: the state of a shared channel. For shared_chan.c and shared_alt.c. */
 #ifndef RUNNEL_SHARED_CHAN_STATE_H
 #define RUNNEL_SHARED_CHAN_STATE_H
 
