@@ -126,7 +126,7 @@ static int chan_lua_put(lua_State *L) {
 
 /* An offer or a poll comes to nothing. Other threads use a shared channel, even if this one runs no go block. */
 static void in_vain(lua_State *L, const Chan *ch, const Operation *op, const char *cure) {
-  if (UNLIKELY(ch->sched->observer != NULL)) trace_vain(ch->sched, ch, op->is_put);
+  if (UNLIKELY(ch->sched->is_observed)) trace_vain(ch->sched, ch, op->is_put);
   if (!chan_is_shared(ch)) turn_in_vain(L, ch->sched, op, cure);
 }
 

@@ -179,7 +179,7 @@ int shared_ops_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t fl
   int port = alt_push_port(L, flags, at);
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
   shared_inbox_poll(L, S);               /* the other side may be of this state */
-  if (UNLIKELY(S->observer != NULL) && result.ok) {
+  if (UNLIKELY(S->is_observed) && result.ok) {
     shared_handle_push_part(L, SHARED_HANDLES); /* seldom covered: another thread has just come */
     lua_rawgetp(L, -1, shared);
     Chan *ch = (Chan *)lua_touserdata(L, -1);
