@@ -57,8 +57,14 @@ static inline BufferAdd buffer_add(const Buffer *b) {
   return b->kind == BUFFER_SLIDING ? BUFFER_SLIDE : BUFFER_DROP;
 }
 
-/* The size to grow to when every slot is taken. */
-uint32_t buffer_grown(const Buffer *b);
+/* The slots that a buffer has first, if its limit is larger. */
+enum { BUFFER_FIRST_SIZE = 8 };
+
+/* The size to grow to when every slot is taken: no more than the limit, unless a transducer needs more. */
+static inline uint32_t buffer_grown(const Buffer *b) {
+  uint32_t size = b->size ? b->size * 2 : b->limit < BUFFER_FIRST_SIZE ? b->limit : BUFFER_FIRST_SIZE;
+  return b->size < b->limit && size > b->limit ? b->limit : size;
+}
 
 /* The slot for the next value, 0-based; there must be one: count < size. */
 static inline uint32_t buffer_tail(const Buffer *b) {

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/cache.h"
+#include "shared/cache.h"
 
 /* The place of a committed alt in an inbox: a part of a SharedAlt (shared_chan.h). */
 typedef struct Arrival {

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cache.h"
 #include "base/clock.h"
 #include "shared/after.h"
+#include "shared/cache.h"
 #include "shared/shared_chan_state.h"
 
 /* ---- life ---- */

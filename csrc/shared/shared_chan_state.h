@@ -5,9 +5,9 @@
 #include <pthread.h>
 
 #include "base/buffer.h"
-#include "base/cache.h"
 #include "base/compat.h"
 #include "base/list.h"
+#include "shared/cache.h"
 #include "shared/shared_alt.h"
 
 /* The fields that each operation uses come first, in few cache lines: these move from one processor to another. */
