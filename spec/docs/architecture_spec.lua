@@ -22,10 +22,12 @@ local function source(path)
   end
 end
 
--- All identifiers in the sources of the core and the library, and in the Makefile, as a set.
+-- All identifiers in the sources of the core and the library, and in the makefiles, as a set.
 local function identifiers()
   local found = { csrc = true, Makefile = true }
-  for name in pages.read "Makefile":gmatch "[%a_][%w_]*" do found[name] = true end
+  for _, path in ipairs { "Makefile", "site/site.mk" } do
+    for name in pages.read(path):gmatch "[%a_][%w_]*" do found[name] = true end
+  end
   local list <close> = assert(io.popen "find csrc lua tests bench -name '*.[ch]' -o -name '*.lua'")
   for path in list:lines() do
     for name in without_comments(path, pages.read(path)):gmatch "[%a_][%w_]*" do found[name] = true end
