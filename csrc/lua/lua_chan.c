@@ -294,6 +294,17 @@ static int chan_lua_stats(lua_State *L) {
   return 1;
 }
 
+/* Gives the name at index 2 to the go block, or the thread, whose result the channel at index 1 is. */
+static void name_go(lua_State *L, const Chan *ch) {
+  lua_pushvalue(L, 1);
+  if (!(ch->flags & CHAN_GO)) attr_push(L, 1, ATTR_THREAD);
+  int at = lua_gettop(L);
+  ch = chan_to(L, at);
+  if (!ch || !(ch->flags & CHAN_GO)) return;
+  lua_pushvalue(L, 2);
+  attr_set(L, at, ATTR_GO);
+}
+
 /* ch:name(s) -> ch; ch:name() -> s | nil */
 static int chan_lua_name(lua_State *L) {
   Chan *ch = check_chan(L, 1, "name", "ch:name(s)");
@@ -305,6 +316,7 @@ static int chan_lua_name(lua_State *L) {
   if (lua_rawlen(L, 2) > MAX_NAME) return luaL_error(L, "name: at most %d bytes", MAX_NAME);
   lua_pushvalue(L, 2);
   attr_set(L, 1, ATTR_NAME);
+  name_go(L, ch);
   trace_named(L, ch, 1);
   if (chan_is_shared(ch)) chan_shared_set_name(L, ch, lua_tostring(L, 2));
   lua_settop(L, 1);

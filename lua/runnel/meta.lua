@@ -279,6 +279,11 @@ function Channel:put(v) end
 ---@return any err if the channel is closed and drained, the error with which it closed, if there is one
 function Channel:poll() end
 
+---Takes all values until the channel is closed and drained; waits for them.
+---@return T[]? list nil if the channel was closed with an error
+---@return any err then that error
+function Channel:list() end
+
 ---Puts a value if it need not wait. Source: core.async's offer!.
 ---@param v T not nil
 ---@return boolean? done nil if it would have to wait, false if the channel is closed

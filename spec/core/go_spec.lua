@@ -1031,6 +1031,30 @@ describe("go", function()
       assert.equal("worker", stage.heard()[1].name)
     end))
 
+    it("can be given by who starts it, and are those of its result, too", stage.sim(function()
+      local result = rn.go(function()
+        rn.sleep(10)
+        error("bad", 0)
+      end):name "worker"
+      assert.equal("worker", result:name())
+      assert.equal("worker", stage.entry(result).name)
+      rn.yield()
+      assert.equal("worker", stage.entry(result).name)
+      result:name "the same worker"
+      assert.equal("the same worker", stage.entry(result).name)
+      rn.sleep(10)
+      assert.equal("the same worker", stage.heard()[1].name)
+    end))
+
+    it("that it was given when it was started are in the error of a deadlock", function()
+      local jobs = rn.chan():name "jobs"
+      local result = rn.go(function() jobs:take() end):name "worker"
+      local _, problem = pcall(result.take, result)
+      assert.matches("take on chan: worker would wait for ever", problem, 1, true)
+      assert.matches("(worker): take on chan: jobs at ", problem, 1, true)
+      jobs:close()
+    end)
+
     it("are strings, given inside a go block", function()
       assert.error_matches(function() rn.rename "x" end, "rename: .* outside any")
       sim.run(function()

@@ -85,7 +85,10 @@ describe("rn.thread", function()
     dir:write("square.lua", "local name, file = ... return function(v) return { v * v, name, file } end")
     local path = package.path
     package.path = dir.path .. "/?.lua;" .. path
-    local result = rn.thread("square", 12)
+    local result = rn.thread("square", 12):name "squares"
+    local of_ps = {}
+    for _, entry in ipairs(rn.ps()) do of_ps[#of_ps + 1] = entry.thread and entry.name or nil end
+    assert.same({ "squares" }, of_ps)
     package.path = path
     assert.same({ 144, "square", dir.path .. "/square.lua" }, result:take())
   end)
