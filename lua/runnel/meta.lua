@@ -241,9 +241,9 @@ function core.is_reduced(v) end
 ---@class runnel.Stats
 ---@field name? string
 ---@field id integer
----@field puts integer how many puts wait
----@field takes integer how many takes wait
----@field count integer how many values the buffer holds
+---@field puts_waiting integer how many puts wait
+---@field takes_waiting integer how many takes wait
+---@field values integer how many values the buffer holds
 ---@field capacity integer how many it can hold
 ---@field buffer string "none", "fixed", "dropping", "sliding", "promise" or "policy"
 ---@field closed boolean

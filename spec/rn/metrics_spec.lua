@@ -96,13 +96,13 @@ describe("rn.metrics", function()
     for i = 1, 3 do
       local ch = rn.chan(5):name "short"
       for _ = 1, i do ch:put(true) end
-      assert.equal(i * (i + 1) // 2, rn.metrics().channels.short.puts)
+      assert.equal(i * (i + 1) // 2, rn.metrics().channels.short.put_total)
       ch = nil -- luacheck: ignore 311
       for _ = 1, 3 do collectgarbage() end
     end
     assert.is_nil(rn.metrics().channels.short)
     rn.chan(1):name("short"):put(true)
-    assert.equal(7, rn.metrics().channels.short.puts)
+    assert.equal(7, rn.metrics().channels.short.put_total)
   end)
 
   it("tells 200 names apart, and adds up the rest", function()
@@ -116,12 +116,12 @@ describe("rn.metrics", function()
     local n, channels = 0, rn.metrics().channels
     for _ in pairs(channels) do n = n + 1 end
     assert.equal(201, n)
-    assert.equal(50, channels.other.puts)
-    assert.equal(1, channels.aa.puts)
+    assert.equal(50, channels.other.put_total)
+    assert.equal(1, channels.aa.put_total)
     kept[0]:take()
     channels = rn.metrics().channels
-    assert.equal(1, channels.aa.takes)
-    assert.equal(0, channels.other.takes)
+    assert.equal(1, channels.aa.take_total)
+    assert.equal(0, channels.other.take_total)
   end)
 
   it("lets others run while it reads many channels", function()
@@ -292,7 +292,7 @@ describe("rn.metrics", function()
     rn.metrics()
     local ch = rn.chan(3):name "anew"
     ch:put(1)
-    assert.equal(1, rn.metrics().channels.anew.puts)
+    assert.equal(1, rn.metrics().channels.anew.put_total)
     assert.is_nil(rn.metrics(false))
     assert.same({}, rn.metrics().channels)
   end)

@@ -341,7 +341,7 @@ end
 ---@param self runnel.Pool
 ---@return { where: string, threads: integer, calls: integer, failed: integer, running: integer, waiting: integer }
 function pools.stats(self)
-  local queued = math.min(self.jobs:stats().count, self.waiting)
+  local queued = math.min(self.jobs:stats().values, self.waiting)
   return { where = self.where, threads = self.running, calls = self.last, failed = self.failed,
     running = self.waiting - queued, waiting = queued }
 end
