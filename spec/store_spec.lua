@@ -215,7 +215,7 @@ describe("runnel.store", function()
         if calls == 1 then error "once" end
         if calls == 2 then rn.sleep(1e6) end
         return v
-      end, { tries = 3, retry = 1, timeout = math.ceil(20 * patience.factor()) })
+      end, { tries = 3, backoff = 1, timeout = math.ceil(20 * patience.factor()) })
       assert.equal("a", get "a")
       assert.equal(3, calls)
     end)

@@ -67,8 +67,8 @@ end
 ---are strings, numbers, and lists of these
 ---@field errors? boolean when all tries have failed, store the error like a result: later calls raise it again
 ---@field expires? integer ms after which a result is forgotten
----@field tries? integer how often a call that raises is tried, default once, or 3 times with `retry`
----@field retry? number ms to wait before the second try, default 100; doubled for each further try
+---@field tries? integer how often a call that raises is tried, default once, or 3 times with `backoff`
+---@field backoff? number ms to wait before the second try, default 100; doubled for each further try
 ---@field timeout? number limit of a try in ms; a longer one is cancelled
 ---@field tx? boolean the function gets a transaction (see runnel.sqlite) as its last argument; its statements and the
 ---result are committed together: exactly once
@@ -98,7 +98,7 @@ function Store:once(name, f, opts)
   if self.is_closed then error("once: the store is closed", 2) end
   check.options(opts, once.OPTIONS, "once")
   opts = opts or {}
-  local tries, pause = backoff.options(opts, "once", opts.retry == nil and 1 or nil)
+  local tries, pause = backoff.options(opts, "once", opts.backoff == nil and 1 or nil)
   return once.new(self, name, f, opts, tries, pause)
     or error(("once: another function of this program has the name %q, and so the same results: give each a name of "
     .. "its own, or forget the results first (store:forget(%q))"):format(name, name), 2)

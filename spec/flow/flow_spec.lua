@@ -198,7 +198,7 @@ describe("flow: errors", function()
       local calls, records = 0, {}
       flow("job", {
         a = { from = { 1, 2, 3 } },
-        b = { n = 3, tries = 3, retry = 1, function(value)
+        b = { n = 3, tries = 3, backoff = 1, function(value)
           if value == 2 then
             calls = calls + 1
             error("two", 0)
@@ -224,7 +224,7 @@ describe("flow: errors", function()
       local tried = 0
       flow("job", {
         a = { from = { 1 } },
-        b = { tries = 2, retry = 0, step = function(value, put)
+        b = { tries = 2, backoff = 0, step = function(value, put)
           tried = tried + 1
           put("try " .. tried)
           if tried == 1 then error "no" end

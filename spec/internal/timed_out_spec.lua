@@ -24,7 +24,7 @@ local CASES <const> = {
   { "rn.pmap_unordered, with tries", rows = {}, err = function()
     local failure
     local function note(err) failure = err end
-    rn.into({}, rn.pmap_unordered(1, long, { 1 }, { timeout = 1, tries = 2, retry = 0, ex_handler = note })):take()
+    rn.into({}, rn.pmap_unordered(1, long, { 1 }, { timeout = 1, tries = 2, backoff = 0, ex_handler = note })):take()
     return failure
   end },
   { "rn.frontier", rows = {}, err = function()
@@ -178,6 +178,7 @@ local OTHER <const> = {
   ["nats.md conn:close"] = "returns how many bytes were not sent",
   ["nats.md connect_timeout"] = "libnats' own error: it tries several addresses",
   ["nats.md write_timeout"] = "a limit for what the library does",
+  ["remote.md timeout"] = "the error comes from another program: spec/nats/limits_spec.lua",
   ["scopes.md rn.is_timeout"] = "is the function itself",
   ["store.md replicas"] = "has no effect there",
   ["streams.md conn:sink"] = "spec/nats/streams_spec.lua", ["streams.md timeout"] = "spec/nats/streams_spec.lua",

@@ -137,7 +137,7 @@ describe("a server that knows its clients", function()
       if v < 0 then error("negative", 0) end
       return 2 * v
     end, { drain_on_term = false })
-    local double = submitter:remote("double", { tries = 2, retry = 10 })
+    local double = submitter:remote("double", { tries = 2, backoff = 10 })
     assert.same({ 2, 4, 6 }, stage.drain(rn.pmap(2, double, { 1, 2, 3 })))
     local _, err = rn.pmap(1, double, { 0 }, { timeout = 100 }):take() -- which cancels the job
     assert.is_true(rn.is_timeout(err))
@@ -151,7 +151,7 @@ describe("a server that knows its clients", function()
       if v == "bad" or m.deliveries < 2 then error("no", 0) end
       done[#done + 1] = v
       return v
-    end, "invoices", { tries = 2, retry = 10, drain_on_term = false, ex_handler = nil }))
+    end, "invoices", { tries = 2, backoff = 10, drain_on_term = false, ex_handler = nil }))
     local orders = assert(shop:sink "orders")
     local report = rn.on_error(function() end)
     assert(orders:put "eggs")

@@ -115,7 +115,7 @@ describe("queues", function()
       tries = tries + 1
       if tries < 4 then error "again" end
       gate:take()
-    end, nil, { name = "n", tries = 9, retry = 10 }))
+    end, nil, { name = "n", tries = 9, backoff = 10 }))
     local sink = assert(conn:sink "orders")
     for i = 1, 40 do assert(sink:put(tostring(i))) end
     wait_for(function() return stage:stats().running == 40 and tries == 4 end)
@@ -308,7 +308,7 @@ describe("queues", function()
         if not is_mended then error("no room for " .. v, 0) end
         return v
       end, { drain_on_term = false })
-      local resize = conn:remote("resize", { tries = 2, retry = 5 })
+      local resize = conn:remote("resize", { tries = 2, backoff = 5 })
       for i = 1, 4 do assert.is_false(pcall(resize, "image " .. i)) end
       assert.equal(4, assert(conn:queue "resize").given_up)
       local status, text = run("dead", "resize", server.url)

@@ -66,13 +66,13 @@ describe("rn.metrics", function()
     rn.yield()
     jobs:take()
     rn.yield()
-    assert.same({ channels = 1, puts = 3, takes = 1, values = 2, capacity = 2, puts_waiting = 1, takes_waiting = 0 },
-      rn.metrics().channels.jobs)
+    assert.same({ channels = 1, put_total = 3, take_total = 1,
+      values = 2, capacity = 2, puts_waiting = 1, takes_waiting = 0 }, rn.metrics().channels.jobs)
     for _ = 1, 4 do jobs:take() end
     local taker = rn.go(function() return jobs:take() end)
     rn.yield()
-    assert.same({ channels = 1, puts = 5, takes = 5, values = 0, capacity = 2, puts_waiting = 0, takes_waiting = 1 },
-      rn.metrics().channels.jobs)
+    assert.same({ channels = 1, put_total = 5, take_total = 5,
+      values = 0, capacity = 2, puts_waiting = 0, takes_waiting = 1 }, rn.metrics().channels.jobs)
     jobs:close()
     rn.alts { sender, taker }
   end)
@@ -87,7 +87,7 @@ describe("rn.metrics", function()
     end
     local line = debug.getinfo(1, "l").currentline - 3
     local channels = rn.metrics().channels
-    assert.same({ 12, 12, 12 }, { channels["job #"].channels, channels["job #"].puts, channels["job #"].values })
+    assert.same({ 12, 12, 12 }, { channels["job #"].channels, channels["job #"].put_total, channels["job #"].values })
     assert.equal(12, channels["spec/rn/metrics_spec.lua:" .. line].channels)
   end)
 

@@ -189,7 +189,7 @@ describe("runnel.nats in a simulated world", function()
       end)
       world:host("client", function()
         local conn <close> = assert(nats.connect "nats://server")
-        local flaky = conn:remote("flaky", { tries = 2, retry = 10, traceback = false })
+        local flaky = conn:remote("flaky", { tries = 2, backoff = 10, traceback = false })
         local before = sim.elapsed()
         calls = { pcall(flaky, "a") }
         elapsed = sim.elapsed() - before

@@ -187,7 +187,7 @@ end
 
 local function options_of(log, stage)
   local options = {
-    n = stage.n, ordered = stage.ordered, tries = stage.tries, retry = stage.retry, timeout = stage.timeout,
+    n = stage.n, ordered = stage.ordered, tries = stage.tries, backoff = stage.retry, timeout = stage.timeout,
     outs = stage.outs, buffer = stage.buffer, input = stage.input,
   }
   options[stage.is_step and "step" or 1] = behaviour(log, stage, 1)

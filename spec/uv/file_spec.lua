@@ -136,7 +136,7 @@ describe("runnel.uv", function()
 
     both("reject invalid options at the caller's line", function()
       for message, opts in pairs {
-        ['unknown option "limit"; known: max, pieces'] = { limit = 1 },
+        ['unknown option "longest"; known: max, pieces'] = { longest = 1 },
         ["max: an integer of at least 1 expected, got 0"] = { max = 0 },
         ["a table of options expected, got a number"] = 7,
       } do

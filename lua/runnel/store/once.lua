@@ -252,7 +252,7 @@ local once = {}
 
 ---The options of store:once, for check.options.
 once.OPTIONS = {
-  key = kinds.callable, errors = kinds.boolean, expires = kinds.integer(1), tries = true, retry = true,
+  key = kinds.callable, errors = kinds.boolean, expires = kinds.integer(1), tries = true, backoff = true,
   timeout = kinds.ms(0), tx = kinds.boolean,
 }
 
@@ -287,7 +287,7 @@ function once.new(store, name, f, opts, tries, pause)
     store = store, name = name, f = f, key = opts.key, errors = opts.errors, expires = opts.expires, tx = opts.tx,
     memory = memory_of(store, name), prefix = name .. "\0",
   }
-  if tries > 1 or opts.timeout then self.tries = { tries = tries, retry = pause, timeout = opts.timeout } end
+  if tries > 1 or opts.timeout then self.tries = { tries = tries, backoff = pause, timeout = opts.timeout } end
   return function(...) return call_once(self, ...) end
 end
 
