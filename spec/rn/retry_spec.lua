@@ -211,7 +211,7 @@ describe("retry", function()
     raises("^retry: tries: an integer of at least 1 expected, got 0$", function() rn.retry(print, { tries = 0 }) end)
     raises("^retry: tries: an integer of at least 1 expected, got 1.5$",
       function() rn.retry(print, { tries = 1.5 }) end)
-    raises("^retry: retry: a number of milliseconds, at least 0, expected, got %-1$", function()
+    raises("^retry: backoff: a number of milliseconds, at least 0, expected, got %-1$", function()
       rn.retry(print, { backoff = -1 })
     end)
     raises("^retry: timeout: a number of milliseconds, at least 0, expected, got \"1\"$", function()
