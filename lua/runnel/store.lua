@@ -224,15 +224,15 @@ function Store:on_drain(f)
   end
 end
 
----Lets the stages end their calls, and then closes the file. After `ms` it closes the file in any case.
----@param ms? number 30000 by default
----@return true? ok
----@return string? err
-function Store:drain(ms)
+---Lets the stages end their calls, and then closes the file. After `timeout` it closes the file in any case.
+---@param timeout? number ms; 30000 by default
+---@return boolean drained
+---@return string|runnel.TimedOut|nil err
+function Store:drain(timeout)
   sign.own(self, "store", "drain")
-  if ms == nil then ms = 30000 end
-  check.ms(ms, 1, "drain")
-  if self.is_closed then return nil, "the store is closed" end
+  local ms = timeout == nil and 30000 or timeout
+  check.ms(ms, 1, "drain: timeout")
+  if self.is_closed then return false, "the store is closed" end
   local over, blocks = guard.timer(ms), {}
   for i, f in ipairs(self.drainers) do blocks[i] = core.go(f, ms) end
   local in_time = true
@@ -242,7 +242,7 @@ function Store:drain(ms)
   end
   if not core.internal.has_ended(over) then core.cancel(over) end -- a pending timer keeps the program running
   self:close()
-  if not in_time then return nil, timed_out.new(("the store was not drained within %s ms"):format(decimal.text(ms))) end
+  if not in_time then return timed_out.of_drain("the store", ms) end
   return true
 end
 

@@ -129,7 +129,7 @@ describe("a connection to NATS", function()
       assert.is_true(patience.wait_until(function() return sub:stats().delivered == 100 end))
       sub:close()
       sub:close()
-      assert.same({ nil, "Invalid Subscription" }, { sub:drain() })
+      assert.same({ false, "Invalid Subscription" }, { sub:drain() })
       for i = 1, 100 do assert.equal(i, take(ch).value) end
       assert.is_nil(take(ch))
     end)
@@ -138,18 +138,31 @@ describe("a connection to NATS", function()
       local ch, sub = conn:subscribe "drain"
       for i = 1, 3000 do conn:publish("drain", tostring(i)) end
       conn:flush()
-      assert.is_true(sub:drain(60000))
+      local drained = rn.go(sub.drain, sub, 60000)
+      rn.yield()
       conn:publish("drain", "too late")
       for i = 1, 3000 do assert.equal(tostring(i), take(ch).data) end
       assert.is_nil(take(ch))
+      assert.is_true(drained:take())
       assert.equal(3000, sub:stats().delivered)
+    end)
+
+    it("are drained within the time: what nobody takes ends the wait with a timeout error", function()
+      local ch, sub = conn:subscribe "drain"
+      conn:publish("drain", "1")
+      conn:flush()
+      local drained, err = sub:drain(20)
+      assert.is_false(drained)
+      assert.is_true(rn.is_timeout(err))
+      assert.equal("the subscription drain was not drained within 20 ms", tostring(err))
+      assert.same({ "1" }, { take(ch).data, take(ch) })
     end)
 
     it("have limits that may be larger than the library's", function()
       local ch, sub = conn:subscribe("large", { pending = (1 << 32) + 1, pending_bytes = (1 << 32) + 1 })
       for _ = 1, 3000 do conn:publish("large", "x") end
       conn:flush()
-      sub:drain()
+      rn.go(sub.drain, sub)
       assert.equal(3000, #stage.drain(ch))
     end)
 
@@ -181,7 +194,7 @@ describe("a connection to NATS", function()
         local stats = sub:stats()
         return stats.delivered + stats.dropped + stats.pending >= 5000
       end))
-      sub:drain()
+      rn.go(sub.drain, sub)
       local got = #stage.drain(ch)
       assert.equal(5000, got + sub:stats().dropped)
       assert.is_true(got >= 100)
@@ -434,9 +447,9 @@ describe("a connection to NATS", function()
       for _ = 1, 3000 do conn:publish("stuck", "") end
       conn:flush()
       local ok, err = conn:drain(50)
-      assert.is_nil(ok)
+      assert.is_false(ok)
       assert.equal("the connection was not drained within 50 ms", tostring(err))
-      assert.same({ nil, "the connection is closed" }, { conn:drain(50) })
+      assert.same({ false, "the connection is closed" }, { conn:drain(50) })
     end)
   end)
 

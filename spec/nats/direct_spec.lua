@@ -84,7 +84,7 @@ describe("a subscription with a function", function()
     assert_closes(ch)
     assert.equal(MANY, got)
     assert.equal(MANY, sub:stats().delivered)
-    assert.same({ nil, "Invalid Subscription" }, { sub:drain() })
+    assert.same({ false, "Invalid Subscription" }, { sub:drain() })
   end)
 
   it("gets what is on its way when it is closed, and nothing more", function()

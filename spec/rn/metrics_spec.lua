@@ -209,7 +209,7 @@ describe("rn.metrics", function()
     assert.equal(before + 2, numbers.threads)
     stop:close()
     for _, call in ipairs(calls) do call:take() end
-    pool:close()
+    pool:drain()
     assert.same({}, rn.metrics().pools)
   end)
 

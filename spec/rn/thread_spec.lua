@@ -229,7 +229,7 @@ describe("rn.thread", function()
     dir:write("runnel/internal/missing_bytecode.lua", [[
       return function(again)
         local rn = require "runnel.all"
-        local _ = again or rn.threads(1, function(v) return v end):close()
+        local _ = again or rn.threads(1, function(v) return v end):drain()
         local list = {}
         for name in pairs(package.loaded) do
           if name:find "^runnel" and not package.preload[name] then list[#list + 1] = name end
@@ -1085,7 +1085,7 @@ describe("rn.threads", function()
     pool("value", to)
     assert.equal("value", to:take())
     assert.is_nil(to:take())
-    pool:close()
+    pool:drain()
     rn.run()
     local heard = stage.heard()
     assert.equal(1, #heard)
@@ -1165,7 +1165,7 @@ describe("rn.threads", function()
     for _ = 1, 20 do
       local pool = rn.threads(2, function(v) return v end)
       assert.equal(1, pool(1))
-      pool:close()
+      pool:drain()
       rn.run()
       assert.same({}, rn.ps())
     end
@@ -1174,8 +1174,8 @@ describe("rn.threads", function()
   it("closes when its jobs are done", function()
     local pool = rn.threads(2, function(v) return v end)
     assert.equal(1, pool(1))
-    pool:close()
-    pool:close()
+    pool:drain()
+    pool:drain()
     raises("^threads: the pool is closed", function() pool(2) end)
   end)
 
@@ -1348,7 +1348,7 @@ describe("a program with threads", function()
       is_over()
       rn.alts { one, rn.timeout(50) }
       is_over()
-      pool:close()
+      pool:drain()
     ]]
     for last = 1, 14 do assert.same({ 0, "", "" }, { run(steps:format(last)) }, "step " .. last) end
   end)

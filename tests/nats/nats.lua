@@ -51,7 +51,7 @@ local function round(number)
   first:take()
   sub:stats()
   conn:stats()
-  if number % 3 == 0 then sub:close() elseif number % 3 == 1 then ch:close() else sub:drain(1000) end
+  if number % 3 == 0 then sub:close() elseif number % 3 == 1 then ch:close() else rn.go(sub.drain, sub, 1000) end
   if number % 7 < 2 then direct_sub:close() elseif number % 7 < 4 then direct:close()
   elseif number % 7 == 4 then
     direct_sub:drain(1000)

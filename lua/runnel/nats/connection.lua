@@ -184,15 +184,32 @@ function Subscription:close()
   self.core:close()
 end
 
----Ends it without losing a message: unsubscribes at the server, lets the messages arrive that were sent before, then
----closes the channel. Does not wait for that.
----@param ms? number what has not arrived after this time is lost (5000)
+---Begins to end it without losing a message, and does not wait: see drain.
+---@package
+---@param ms number what has not arrived after this time is lost
 ---@return true? ok
 ---@return string? err
-function Subscription:drain(ms)
+function Subscription:begin_drain(ms) return self.core:drain(ms) end
+
+---Ends it without losing a message: unsubscribes at the server, and waits until the messages that were sent before have
+---arrived, and were taken. Then the channel closes.
+---@param timeout? number ms; what has not arrived after this time is lost (5000)
+---@return boolean drained
+---@return string|runnel.TimedOut|nil err
+function Subscription:drain(timeout)
   sign.own(self, "sub", "drain")
-  if ms ~= nil then check.ms(ms, 1, "drain") end
-  return self.core:drain(ms or 5000)
+  if timeout == nil then timeout = 5000 end
+  check.ms(timeout, 1, "drain: timeout")
+  local begun, err = self:begin_drain(timeout)
+  if not begun then return false, err end
+  local timer = guard.timer(timeout)
+  local _, port = core.alts({ self.ended, timer }, { priority = true })
+  if port == self.ended then
+    core.cancel(timer)
+    return true
+  end
+  self:close()
+  return timed_out.of_drain("the subscription " .. self.subject, timeout)
 end
 
 ---Counters: messages `delivered` to the channel or on their way to it, `dropped` messages, and the numbers of messages
