@@ -6,6 +6,9 @@ local renamed = {}
 -- The old names of options; of several new ones, the function knows one.
 local OPTIONS = {
   limit = { "timeout", "max" }, retry = { "backoff" },
+  tls_ca = { "tls = { ca = ... }" }, tls_cert = { "tls = { cert = ... }" }, tls_key = { "tls = { key = ... }" },
+  tls_host = { "tls = { name = ... }" }, tls_ciphers = { "tls = { ciphers = ... }" },
+  tls_skip_verify = { "tls = { insecure = true }" },
 }
 
 ---What to write in place of an unknown option, if it is an old name.

@@ -422,9 +422,9 @@ end
 -- A server that demands a certificate of the client closes the connection after the handshake, without a reason.
 local function explained(err, settings)
   local is_closed = err:find "Expected 'PONG'" or err == "Connection Closed" -- libnats 3.4, and 3.10
-  if not settings.is_secure or settings.tls_cert or not is_closed then return err end
+  if not settings.is_secure or settings.has_certificate or not is_closed then return err end
   return "the server has closed the connection after the TLS handshake; it may demand a certificate of the client "
-    .. "(options tls_cert and tls_key)"
+    .. "(tls = { cert =, key = })"
 end
 
 -- Connects, once. Returns the connection, or nil and the reason. libnats' message about an option is raised as an error
