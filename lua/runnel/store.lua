@@ -66,7 +66,7 @@ end
 ---@field key? fun(...: any): any gets the arguments and returns the key of the call; default: the first argument. Keys
 ---are strings, numbers, and lists of these
 ---@field errors? boolean when all tries have failed, store the error like a result: later calls raise it again
----@field expires? integer ms after which a result is forgotten
+---@field max_age? number ms after which a result is forgotten
 ---@field tries? integer how often a call that raises is tried, default once, or 3 times with `backoff`
 ---@field backoff? number ms to wait before the second try, default 100; doubled for each further try
 ---@field timeout? number limit of a try in ms; a longer one is cancelled

@@ -99,8 +99,8 @@ describe("a connection to NATS", function()
     end)
 
     it("give each message to one subscription of a queue", function()
-      local a = conn:subscribe("q", { queue = "g", buffer = 200 })
-      local b = conn:subscribe("q", { queue = "g", buffer = 200 })
+      local a = conn:subscribe("q", { group = "g", buffer = 200 })
+      local b = conn:subscribe("q", { group = "g", buffer = 200 })
       for i = 1, 100 do conn:publish("q", tostring(i)) end
       local seen = {}
       for _ = 1, 100 do
@@ -159,7 +159,7 @@ describe("a connection to NATS", function()
     end)
 
     it("have limits that may be larger than the library's", function()
-      local ch, sub = conn:subscribe("large", { pending = (1 << 32) + 1, pending_bytes = (1 << 32) + 1 })
+      local ch, sub = conn:subscribe("large", { max_waiting = (1 << 32) + 1, max_waiting_bytes = (1 << 32) + 1 })
       for _ = 1, 3000 do conn:publish("large", "x") end
       conn:flush()
       rn.go(sub.drain, sub)
@@ -183,7 +183,7 @@ describe("a connection to NATS", function()
     end)
 
     it("wait while the channel is full, and count and report what is dropped beyond the limit", function()
-      local ch, sub = conn:subscribe("slow", { pending = 100 })
+      local ch, sub = conn:subscribe("slow", { max_waiting = 100 })
       local events = conn:events()
       for _ = 1, 5000 do conn:publish("slow", "x") end
       conn:flush()
@@ -192,7 +192,7 @@ describe("a connection to NATS", function()
       assert.is_true(event.dropped > 0)
       assert.is_true(patience.wait_until(function()
         local stats = sub:stats()
-        return stats.delivered + stats.dropped + stats.pending >= 5000
+        return stats.delivered + stats.dropped + stats.waiting >= 5000
       end))
       rn.go(sub.drain, sub)
       local got = #stage.drain(ch)
@@ -749,8 +749,8 @@ describe("a connection to NATS", function()
       raises("a '>' before the last part", function() conn:subscribe "a.>.b" end)
       raises("a subject expected", function() conn:subscribe() end)
       raises('unknown option "q"', function() conn:subscribe("a", { q = 1 }) end)
-      raises("queue: a name without spaces", function() conn:subscribe("a", { queue = "a b" }) end)
-      raises("pending: an integer of at least 1", function() conn:subscribe("a", { pending = 0 }) end)
+      raises("group: a name without spaces", function() conn:subscribe("a", { group = "a b" }) end)
+      raises("max_waiting: an integer of at least 1", function() conn:subscribe("a", { max_waiting = 0 }) end)
       raises("request: a number of milliseconds, at least 1, expected", function() conn:request("a", "x", -1) end)
       raises("request: the subject", function() conn:request("a b", "x") end)
       raises("drain: timeout: a number of milliseconds", function() conn:drain(0) end)

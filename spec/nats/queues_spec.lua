@@ -219,14 +219,16 @@ describe("queues", function()
   it("are changed and deleted", function()
     local worker = serve(1)
     local queue = assert(conn:queue "resize")
-    assert.is_true(queue:change { ack_wait = 700, max_jobs = 9, max_age = 60000 })
+    assert.is_true(queue:change { ack_wait = 700, max_running = 9, max_age = 60000 })
     local info = assert(conn:request("$JS.API.CONSUMER.INFO.runnel-jobs-resize.workers", ""))
     local config = assert(json.decode(info.data)).config
     assert.same({ 700000000, 9 }, { config.ack_wait, config.max_ack_pending })
-    raises("^change: unknown option \"tries\"; known: ack_wait, max_age, max_jobs, replicas$", function()
+    raises("^change: unknown option \"tries\"; known: ack_wait, max_age, max_running, replicas$", function()
       queue:change { tries = 3 }
     end)
-    raises("^change: max_jobs: an integer of at least 1 expected, got 0$", function() queue:change { max_jobs = 0 } end)
+    raises("^change: max_running: an integer of at least 1 expected, got 0$", function()
+      queue:change { max_running = 0 }
+    end)
     worker:stop() -- or it would make the queue again
     assert.is_true(queue:delete())
     local found, err = conn:queue "resize"

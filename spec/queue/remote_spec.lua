@@ -159,7 +159,9 @@ for _, at in ipairs(places) do
           owner:remote("a", { [option] = wrong })
         end)
       end
-      for option, wrong in pairs { ack_wait = 1, max_jobs = 0, timeout = 1, rate = 0, drain_on_term = 1, storage = 1 } do
+      for option, wrong in pairs {
+        ack_wait = 1, max_running = 0, timeout = 1, rate = 0, drain_on_term = 1, storage = 1,
+      } do
         raises(("^serve: %s: .* expected, got "):format(option), function()
           owner:serve("a", 1, print, { [option] = wrong })
         end)

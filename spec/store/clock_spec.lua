@@ -58,8 +58,8 @@ for _, name in ipairs { "retries", "rated", "delayed", "leased", "ids", "aged", 
 end
 local function put(name, value, opts) return assert(store:sink(name)):put(value, opts) end
 local calls = 0
-local kept = store:once("kept", function() calls = calls + 1 return true end, { expires = 3000000 })
-local bucket = assert(store:kv("bucket", { ttl = 3000000 }))
+local kept = store:once("kept", function() calls = calls + 1 return true end, { max_age = 3000000 })
+local bucket = assert(store:kv("bucket", { max_age = 3000000 }))
 ]]
 
 -- The clock is set while the program runs.
@@ -81,7 +81,7 @@ leased:take()
 put("ids", 1, { id = "x" })
 put("aged", 1)
 kept(1)
-local short = store:once("short", function() calls = calls + 1 return true end, { expires = 300 })
+local short = store:once("short", function() calls = calls + 1 return true end, { max_age = 300 })
 short(1)
 bucket:put("key", 1)
 local since = rn.now()

@@ -33,11 +33,11 @@ local open -- a connection that is left open, until the next one is
 
 local function round(number)
   local conn = assert(nats.connect(url, { encoding = "msgpack" }))
-  local ch, sub = conn:subscribe("work", { pending = 200 })
+  local ch, sub = conn:subscribe("work", { max_waiting = 200 })
   rn.go(serve, conn, conn:subscribe "service")
   local counted = rn.go(count, ch)
   local taken, first = 0, rn.chan(1) -- by a subscription without a thread, as remote stages have
-  local direct, direct_sub = conn:subscribe("work", { pending = 200 }, function(data)
+  local direct, direct_sub = conn:subscribe("work", { max_waiting = 200 }, function(data)
     assert(type(data) == "string")
     taken = taken + 1
     first:offer(true)

@@ -5,7 +5,10 @@ local renamed = {}
 
 -- The old names of options; of several new ones, the function knows one.
 local OPTIONS = {
-  limit = { "timeout", "max" }, retry = { "backoff" },
+  limit = { "timeout", "max" }, retry = { "backoff" }, rate = { "probability" },
+  max_ack_pending = { "max_running" }, max_jobs = { "max_running" }, ttl = { "max_age" }, expires = { "max_age" },
+  queue = { "group" }, pending = { "max_waiting" }, pending_bytes = { "max_waiting_bytes" },
+  updates_only = { 'from = "new"' }, history = { 'from = "all"' },
   tls_ca = { "tls = { ca = ... }" }, tls_cert = { "tls = { cert = ... }" }, tls_key = { "tls = { key = ... }" },
   tls_host = { "tls = { name = ... }" }, tls_ciphers = { "tls = { ciphers = ... }" },
   tls_skip_verify = { "tls = { insecure = true }" },

@@ -11,6 +11,7 @@ local ending = require "runnel.nats.ending"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
 local owners = require "runnel.queue.owners"
+local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
@@ -212,24 +213,28 @@ function Subscription:drain(timeout)
   return timed_out.of_drain("the subscription " .. self.subject, timeout)
 end
 
+-- Names before 1.0.
+local Stats = { __index = renamed.fields("sub:stats()", { pending = "waiting", pending_bytes = "waiting_bytes" }) }
+
 ---Counters: messages `delivered` to the channel or on their way to it, `dropped` messages, and the numbers of messages
----and bytes that are `pending` in the library.
----@return { delivered: integer, dropped: integer, pending: integer, pending_bytes: integer } stats
+---and bytes that wait in the library.
+---@return { delivered: integer, dropped: integer, waiting: integer, waiting_bytes: integer } stats
 function Subscription:stats()
   sign.own(self, "sub", "stats")
-  local delivered, dropped, pending, bytes = self.core:stats()
-  return { delivered = delivered, dropped = dropped, pending = pending, pending_bytes = bytes }
+  local delivered, dropped, waiting, bytes = self.core:stats()
+  return setmetatable({ delivered = delivered, dropped = dropped, waiting = waiting, waiting_bytes = bytes }, Stats)
 end
 
-local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = check.kinds.integer(1),
-  pending_bytes = check.kinds.integer(1), encoding = true }
+local SUBSCRIBE_OPTIONS = { group = true, buffer = true, max_waiting = check.kinds.integer(1),
+  max_waiting_bytes = check.kinds.integer(1), encoding = true }
 
 ---Messages to a subject, as a channel. Subjects may have wildcards: `*` for one part, `>` at the end for any number.
----Closing the channel ends the subscription. While the channel is full, the library keeps messages, up to `pending` of
----them and `pending_bytes`; further messages are dropped, counted (`sub:stats().dropped`), and reported by an event.
+---Closing the channel ends the subscription. While the channel is full, the library keeps messages, up to
+---`max_waiting` of them and `max_waiting_bytes`; further messages are dropped, counted (`sub:stats().dropped`), and
+---reported by an event.
 ---@param subject string
----@param opts? { queue?: string, buffer?: runnel.BufferLike, pending?: integer, pending_bytes?: integer,
----encoding?: "raw"|"msgpack"|"json" } with `queue`, each message goes to one of the subscriptions with that queue
+---@param opts? { group?: string, buffer?: runnel.BufferLike, max_waiting?: integer, max_waiting_bytes?: integer,
+---encoding?: "raw"|"msgpack"|"json" } with `group`, each message goes to one of the subscriptions with that group
 ---@param take? runnel.EngineTaker for the library: gets what is in each message; nothing is put on the channel
 ---@return runnel.Channel<runnel.nats.Message>? ch nil if the connection is closed
 ---@return runnel.nats.Subscription|string sub_or_err the subscription, or why there is none
@@ -238,15 +243,15 @@ function Conn:subscribe(subject, opts, take)
   check.string(subject, "a subject", "subscribe")
   check.options(opts, SUBSCRIBE_OPTIONS, "subscribe")
   opts = opts or {}
-  local queue = opts.queue
-  if queue ~= nil and (type(queue) ~= "string" or queue == "" or queue:find "[%s%c]") then
-    error("subscribe: queue: a name without spaces expected, got " .. check.describe(queue), 2)
+  local group = opts.group
+  if group ~= nil and (type(group) ~= "string" or group == "" or group:find "[%s%c]") then
+    error("subscribe: group: a name without spaces expected, got " .. check.describe(group), 2)
   end
   local encoding = encoding_of(self, opts, "subscribe")
   local ch = check.new_chan(opts.buffer, "subscribe")
   ch:name("nats " .. subject)
-  local handle, err, is_wrong = self.core:subscribe(subject, queue, ch, take or metatable(self, encoding),
-    opts.pending or PENDING_MESSAGES, opts.pending_bytes or PENDING_BYTES, false, take ~= nil)
+  local handle, err, is_wrong = self.core:subscribe(subject, group, ch, take or metatable(self, encoding),
+    opts.max_waiting or PENDING_MESSAGES, opts.max_waiting_bytes or PENDING_BYTES, false, take ~= nil)
   if not handle then
     if is_wrong then error("subscribe: " .. err, 2) end
     return nil, err

@@ -61,10 +61,10 @@ end
 ---@class runnel.ServeOptions
 ---@field ack_wait? number ms after which the server redelivers a job to another worker if its worker has fallen silent;
 ---500 if the first worker gives none. What the first worker of a stage gives holds for all: another value is an error
----@field max_jobs? integer how many jobs all workers may have together; no limit by default. As for ack_wait, the first
----worker's value holds
----@field timeout? number ms that one job may take. One that parks is then cancelled, and has failed. If Lua has not come
----back by then, since the job computes, the process says so on stderr and ends; by default there is no limit
+---@field max_running? integer how many jobs all workers may have together; no limit by default. As for ack_wait, the
+---first worker's value holds
+---@field timeout? number ms that one job may take. One that parks is then cancelled, and has failed. If Lua has not
+---come back by then, since the job computes, the process says so on stderr and ends; by default there is no limit
 ---@field rate? integer|{ [1]: integer, [2]: number } how many jobs all workers of the stage may start in a second, or
 ---{ jobs, ms }: that many in any `ms`
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the worker drains first
@@ -73,7 +73,7 @@ end
 ---@field max_age? number as for conn:remote
 
 local SERVE_OPTIONS <const> = {
-  ack_wait = kinds.ms(10), max_jobs = kinds.integer(1), storage = REMOTE_OPTIONS.storage,
+  ack_wait = kinds.ms(10), max_running = kinds.integer(1), storage = REMOTE_OPTIONS.storage,
   replicas = REMOTE_OPTIONS.replicas, max_age = REMOTE_OPTIONS.max_age,
 }
 for name, kind in pairs(options.KINDS) do SERVE_OPTIONS[name] = kind end

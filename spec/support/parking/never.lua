@@ -33,8 +33,8 @@ local never = {
   remote = "conn:dead remote:close remote:stats worker:done worker:stats worker:stop nats.hand_back",
   scopes = "rn.cancel rn.is_timeout s:go s:cancel",
   sqlite = "sqlite.blob sqlite.version db:query tx:query",
-  store = "store:dead store:once store.db stores.hand_back m.pending",
-  streams = [[m.value m.data m.headers m.subject m.sequence m.time m.deliveries m.pending m:ack m:nak m:term
+  store = "store:dead store:once store.db stores.hand_back m.remaining",
+  streams = [[m.value m.data m.headers m.subject m.sequence m.time m.deliveries m.remaining m:ack m:nak m:term
     m:progress sink:from sink:close stage:done stage:stats stage:stop nats.hand_back]],
   threads = "rn.cores rn.shared_chan",
   time = "rn.timeout rn.now sim.elapsed sim.world sim.choose",
