@@ -110,7 +110,7 @@ describe("the documents say", function()
       pcall(rn.retry, function()
         called()
         error "no"
-      end, { tries = 14, retry = 100 })
+      end, { tries = 14, backoff = 100 })
     end)
     assert.equal(13, #list)
     for i, ms in ipairs(list) do

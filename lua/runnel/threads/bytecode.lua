@@ -18,7 +18,7 @@ local MODULES = {
   "runnel.internal.backoff", "runnel.internal.check", "runnel.internal.decimal", "runnel.internal.ends",
   "runnel.internal.entries", "runnel.internal.exit",
   "runnel.internal.guard", "runnel.workers.pipeline_jobs", "runnel.internal.living", "runnel.internal.metrics_text",
-  "runnel.internal.pacer", "runnel.internal.sendable", "runnel.internal.short", "runnel.internal.sign",
+  "runnel.internal.pacer", "runnel.internal.renamed", "runnel.internal.sendable", "runnel.internal.short", "runnel.internal.sign",
   "runnel.internal.timed_out",
   "runnel.internal.trace_context", "runnel.internal.transduce",
   "runnel.internal.errors.deadlock", "runnel.internal.errors.more", "runnel.internal.errors.reports",
