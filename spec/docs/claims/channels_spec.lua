@@ -196,7 +196,8 @@ describe("the documents say of operations on channels", function()
     end)
   end)
 
-  claim("A list that is due and not taken goes on growing up to `n`; while a full one waits, nothing is taken.", function()
+  claim("A list that is due and not taken goes on growing up to `n`; while a full one waits, nothing is "
+    .. "taken.", function()
     sim.run(function()
       local ch = rn.chan(10)
       local lists = rn.batch(ch, 3, 100)

@@ -204,11 +204,11 @@ describe("the documents say of scopes", function()
     assert.equal(2, got)
   end)
 
-  claim("each later operation that would wait raises it again, until the go block has ended; what need not wait, such as "
-    .. "a put where there is room, still works", function()
+  claim("each later operation that would wait raises it again, until the go block has ended; what need not "
+    .. "wait, such as a put where there is room, still works", function()
     local ch, errors = rn.chan(1), {}
     local block = rn.go(function()
-      for i = 1, 3 do _, errors[i] = pcall(rn.sleep, 1000) end
+      for i = 1, 3 do errors[i] = select(2, pcall(rn.sleep, 1000)) end
       return ch:put "room"
     end)
     rn.yield()

@@ -9,18 +9,23 @@ local has_client = pcall(require, "runnel.http.curl")
 local claim = require "spec.support.docs.claims"(has_luv and it or pending)
 local claim_client = require "spec.support.docs.claims"(has_luv and has_client and it or pending)
 
--- What a server answers to a text.
+-- What a server answers to a text, until it closes the connection.
 local function response(server, request)
   local conn = assert(uv.connect("127.0.0.1", server.port))
   conn:write(request)
-  conn:shutdown()
   local text = table.concat(rn.into({}, conn:read()):take() or {})
   conn:close()
   return text
 end
 
 -- The status line of the answer.
-local function answer(server, request) return response(server, request):match "^[^\r\n]*" end
+local function answer(server, request)
+  local conn = assert(uv.connect("127.0.0.1", server.port))
+  conn:write(request)
+  local line = conn:lines():take()
+  conn:close()
+  return line
+end
 
 local GET <const> = "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s\r\n"
 
@@ -149,7 +154,9 @@ describe("the documents say of HTTP servers", function()
 end)
 
 describe("the documents say of parts of an HTTP service", function()
-  local function request(method, path) return { method = method, path = path, target = path, headers = {}, query = {} } end
+  local function request(method, path)
+    return { method = method, path = path, target = path, headers = {}, query = {} }
+  end
 
   claim("text comes before `:name`, and `:name` before `*name`. The order in the table does not matter.", function()
     local function route(name) return function() return 200, nil, name end end
@@ -162,8 +169,8 @@ describe("the documents say of parts of an HTTP service", function()
     assert.is_false(pcall(http.router, { ["/a/:x"] = print, ["/a/:y"] = print }))
   end)
 
-  claim("If no route has the path, the client gets 404. If a route has the path but not the method, it gets 405, or 204 for "
-    .. "OPTIONS, with the header Allow. A route for GET answers HEAD, too.", function()
+  claim("If no route has the path, the client gets 404. If a route has the path but not the method, it gets "
+    .. "405, or 204 for OPTIONS, with the header Allow. A route for GET answers HEAD, too.", function()
     local router = http.router { ["GET /a"] = function() return 200 end, ["PUT /a"] = function() return 200 end }
     assert.equal(404, (router(request("GET", "/b"))))
     assert.equal(200, (router(request("HEAD", "/a"))))
@@ -195,7 +202,8 @@ describe("the documents say of parts of an HTTP service", function()
       :format(dir.path, dir.path, dir.path)))
     local server <close> = assert(http.serve(0, http.files(dir.path)))
     local function status(path) return response(server, GET:format(path, "")):match "^HTTP/1.1 (%d+)" end
-    for path, expected in pairs { ["/a.txt"] = "200", ["/.secret"] = "404", ["/out"] = "404", ["/../etc/passwd"] = "404",
+    for path, expected in pairs { ["/a.txt"] = "200", ["/.secret"] = "404", ["/out"] = "404",
+      ["/../etc/passwd"] = "404",
       ["/%2e%2e/%2e%2e/etc/passwd"] = "404", ["/..%2f..%2fetc/passwd"] = "404", ["/sub/"] = "200" } do
       assert.equal(expected, status(path), path)
     end
@@ -225,7 +233,8 @@ describe("the documents say of parts of an HTTP service", function()
     for name in pairs(record) do fields[#fields + 1] = name end
     table.sort(fields)
     assert.equal("address agent bytes id method ms referer status target time", table.concat(fields, " "))
-    assert.same({ "a", "r", 2, 200, "/x" }, { record.agent, record.referer, record.bytes, record.status, record.target })
+    assert.same({ "a", "r", 2, 200, "/x" }, { record.agent, record.referer, record.bytes, record.status,
+      record.target })
   end)
 end)
 
@@ -239,7 +248,8 @@ describe("the documents say of HTTP requests", function()
     end))
   end
 
-  claim_client("how many [redirects](#redirects) are followed. 0: none, the response is that with the redirect", function()
+  claim_client("how many [redirects](#redirects) are followed. 0: none, the response is that with the "
+    .. "redirect", function()
     local server <close> = redirecting()
     assert.equal(200, http.get(server.url .. "10?status=302").status)
     local res, err = http.get(server.url .. "11?status=302")
@@ -249,7 +259,8 @@ describe("the documents say of HTTP requests", function()
     assert.is_nil((http.get(server.url .. "2?status=302", { redirects = 1 })))
   end)
 
-  claim_client("After 303 the next request is a GET, unless it was a HEAD; after 301 and 302 that is so only for a POST.",
+  claim_client("After 303 the next request is a GET, unless it was a HEAD; after 301 and 302 that is so only "
+    .. "for a POST.",
     function()
       local server <close> = redirecting()
       local function method(status, with)
@@ -269,14 +280,15 @@ describe("the documents say of HTTP requests", function()
     assert.same({ 400, "why" }, { response_.status, response_.body })
   end)
 
-  claim_client("Then a request whose method is idempotent is sent again: GET, HEAD, PUT, DELETE, OPTIONS, TRACE, and any "
-    .. "with a header `Idempotency-Key`. All others, such as a POST, are sent once", function()
+  claim_client("Then a request whose method is idempotent is sent again: GET, HEAD, PUT, DELETE, OPTIONS, TRACE, "
+    .. "and any with a header `Idempotency-Key`. All others, such as a POST, are sent once", function()
     -- How often a server gets a request if it ends the connection, which was kept, when the request has come first.
     local function tries(method, headers)
       local clients, port = assert(uv.listen("127.0.0.1", 0))
-      local requests = {}
+      local requests, conns = {}, {}
       rn.go(function()
         for conn in clients do
+          conns[#conns + 1] = conn
           rn.go(function()
             for i = 1, 2 do
               local head = {}
@@ -298,7 +310,7 @@ describe("the documents say of HTTP requests", function()
       local res = http.request { url = url, method = method, headers = headers }
       local n = #requests
       clients:close()
-      http.close_idle()
+      for _, conn in ipairs(conns) do conn:close() end
       return n, res and res.status
     end
     for _, method in ipairs { "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE" } do
@@ -324,7 +336,9 @@ describe("the documents say of HTTP requests", function()
 
   claim_client("if the channel has more or fewer, the request fails", function()
     local server <close> = assert(http.serve(0, function(req) return 200, nil, #req:body() .. "" end))
-    local function post(size) return http.request { url = server.url, body = rn.to_chan { "ab", "cd" }, size = size } end
+    local function post(size)
+      return http.request { url = server.url, body = rn.to_chan { "ab", "cd" }, size = size }
+    end
     assert.equal("4", post(4).body)
     assert.is_nil((post(3)))
     assert.is_nil((post(5)))

@@ -74,7 +74,8 @@ describe("the documents say of pipelines", function()
     end
   end)
 
-  claim("`timeout` is for each try. Meanwhile the job keeps its place in the order, and counts as one of the `n`.", function()
+  claim("`timeout` is for each try. Meanwhile the job keeps its place in the order, and counts as one of the "
+    .. "`n`.", function()
     sim.run(function()
       local tries = 0
       local call, most = counted(function(v)
@@ -119,7 +120,8 @@ describe("the documents say of pipelines", function()
     end)
   end)
 
-  claim("Cancelling the go block that calls `rn.retry` ends the try or the wait at once, and nothing is tried again.", function()
+  claim("Cancelling the go block that calls `rn.retry` ends the try or the wait at once, and nothing is "
+    .. "tried again.", function()
     sim.run(function()
       local tries = 0
       local function fails()
@@ -151,8 +153,8 @@ describe("the documents say of pipelines", function()
     assert.same({ true, false, true, false }, added)
   end)
 
-  claim("no further job starts, the jobs of later values are cancelled, the results of earlier values are still put, and "
-    .. "then the channel closes with the error", function()
+  claim("no further job starts, the jobs of later values are cancelled, the results of earlier values are "
+    .. "still put, and then the channel closes with the error", function()
     sim.run(function()
       local started, ended = {}, {}
       local results = rn.pmap(3, function(v)

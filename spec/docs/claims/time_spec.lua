@@ -100,10 +100,12 @@ describe("the documents say of time", function()
         end
         for _ = 1, 5 do rn.yield() end
         seen[#seen + 1] = table.concat(order)
-      end)
-      return table.concat(seen, " ")
+      end, { seconds = 0.02 })
+      return seen
     end
-    assert.equal(schedules(), schedules())
+    local one, other = schedules(), schedules()
+    local count = math.min(#one, #other) -- how many there are is a matter of time
+    assert.equal(table.concat(one, " ", 1, count), table.concat(other, " ", 1, count))
   end)
 
   claim("longer runs are given up and counted in `given_up`, and then the result is never `all`", function()

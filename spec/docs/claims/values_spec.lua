@@ -23,8 +23,8 @@ describe("the documents say of JSON", function()
     assert.is_nil((json.encode(nested(101))))
   end)
 
-  claim("Not encoded are: nil, functions, userdata, coroutines; nan and infinity; strings that are not UTF-8; tables that "
-    .. "contain themselves; tables with holes, or with other keys than strings", function()
+  claim("Not encoded are: nil, functions, userdata, coroutines; nan and infinity; strings that are not "
+    .. "UTF-8; tables that contain themselves; tables with holes, or with other keys than strings", function()
     local itself = {}
     itself[1] = itself
     for _, case in ipairs { { print }, { io.stdout }, { coroutine.create(print) }, { 0 / 0 }, { math.huge }, { "\xff" },
@@ -35,10 +35,10 @@ describe("the documents say of JSON", function()
     end
   end)
 
-  claim("Not decoded are: comments, a byte order mark, bytes that are not UTF-8, half of a surrogate pair, numbers that are "
-    .. "too large for a float", function()
-    for _, text in ipairs { "/* */ 1", "1 // x", "\u{FEFF}1", '"\xff"', [["\ud800"]], [["\udc00"]], "1e999", "[1,]", "01",
-      "+1", ".5", "1.", "NaN", "'a'", "{a:1}", "" } do
+  claim("Not decoded are: comments, a byte order mark, bytes that are not UTF-8, half of a surrogate pair, "
+    .. "numbers that are too large for a float", function()
+    for _, text in ipairs { "/* */ 1", "1 // x", "\u{FEFF}1", '"\xff"', [["\ud800"]], [["\udc00"]], "1e999", "[1,]",
+      "01", "+1", ".5", "1.", "NaN", "'a'", "{a:1}", "" } do
       local value, err = json.decode(text)
       assert.is_nil(value, text)
       assert.is_string(err)
@@ -105,8 +105,8 @@ describe("the documents say of shared channels and threads", function()
     raises("", function() rn.shared_chan(rn.priority_buffer(1)) end)
   end)
 
-  claim("Later jobs of the same thread see what a job leaves in global variables or in modules; jobs of other threads do "
-    .. "not.", function()
+  claim("Later jobs of the same thread see what a job leaves in global variables or in modules; jobs of "
+    .. "other threads do not.", function()
     local pool <close> = rn.threads(1, function(v)
       seen = (seen or 0) + v -- luacheck: ignore
       return seen -- luacheck: ignore
@@ -125,10 +125,10 @@ describe("the documents say of shared channels and threads", function()
   claim("how many calls each thread runs at a time", function()
     local function most_of(n)
       local pool <close> = rn.threads(1, function()
-        local rn = require "runnel"
+        local yield = require "runnel".yield
         running = (running or 0) + 1 -- luacheck: ignore
         most = math.max(most or 0, running) -- luacheck: ignore
-        for _ = 1, 50 do rn.yield() end
+        for _ = 1, 50 do yield() end
         running = running - 1 -- luacheck: ignore
         return most -- luacheck: ignore
       end, n and { n = n })

@@ -1,4 +1,4 @@
----Claims of the documents that no snippet there shows: a spec checks each of them, and that it is still in the documents.
+---Claims of the documents that no snippet there shows: a spec checks each, and that the documents still make it.
 
 local pages = require "spec.support.docs.pages"
 
