@@ -15,8 +15,8 @@ local function with_store(f)
 end
 
 describe("the documents say of the store", function()
-  claim("Two keys are the same exactly if they are equal in Lua, as 1 and 1.0; lists if their elements are. A call without "
-    .. "arguments has a key of its own.", function()
+  claim("Two keys are the same exactly if they are equal in Lua, as 1 and 1.0; lists if their elements are. A call "
+    .. "without arguments has a key of its own.", function()
     with_store(function(store)
       local calls = 0
       local f = store:once("f", function()
