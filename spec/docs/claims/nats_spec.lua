@@ -155,7 +155,8 @@ describe("the documents say of streams on a server", function()
     end)
   end)
 
-  claim("nil and an error; so it is if the stream has other settings than those given: then it is not changed", function()
+  claim("nil and an error; so it is if the stream has other settings than those given: then it is not changed",
+    function()
     with_conn(function(conn)
       local stream = assert(conn:stream("orders", { max_messages = 10 }))
       assert(conn:stream "orders")
