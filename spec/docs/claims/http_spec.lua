@@ -290,9 +290,10 @@ describe("the documents say of HTTP requests", function()
         for conn in clients do
           conns[#conns + 1] = conn
           rn.go(function()
+            local lines = conn:lines()
             for i = 1, 2 do
               local head = {}
-              for line in conn:lines() do
+              for line in lines do
                 if line == "" then break end
                 head[#head + 1] = line
               end
