@@ -156,6 +156,16 @@ local CASES <const> = {
     conn:on_drain(function() rn.sleep(50) end)
     return select(2, conn:drain(1))
   end },
+  { "the limit of a stage", needs = "runnel.store", rows = { "streams.md limit" }, err = function()
+    local store <close> = require("runnel.store").open ":memory:"
+    local failure = rn.chan(1)
+    assert(store:stream "a")
+    assert(store:sink "a"):put "a"
+    assert(store:stage(1, "a", long, nil, {
+      name = "slow", limit = 10, tries = 1, ex_handler = function(err) failure:put(err) end,
+    }))
+    return failure:take()
+  end },
   { "store:drain", needs = "runnel.store", rows = {}, err = function(dir)
     local store <close> = require("runnel.store").open(dir .. "/drain.db")
     assert(store:stream "a")
@@ -178,6 +188,7 @@ local OTHER <const> = {
   ["nats.md conn:close"] = "returns how many bytes were not sent",
   ["nats.md connect_timeout"] = "libnats' own error: it tries several addresses",
   ["nats.md write_timeout"] = "a limit for what the library does",
+  ["remote.md limit"] = "comes as a text from another process",
   ["scopes.md rn.is_timeout"] = "is the function itself",
   ["store.md replicas"] = "has no effect there",
   ["streams.md conn:sink"] = "spec/nats/streams_spec.lua", ["streams.md timeout"] = "spec/nats/streams_spec.lua",
@@ -207,7 +218,7 @@ describe("rn.is_timeout", function()
     for _, path in ipairs(pages.of "docs/manual") do
       for line in pages.read(path):gmatch "[^\n]+" do
         local name = line:match "^| `([%w_.:]+)" or line:match "^| (%a+) |"
-        if name and line:find "[`. ]%a*_?timeout[` =]" then
+        if name and (line:find "[`. ]%a*_?timeout[` =]" or line:find "^| `limit` | number %(ms%)") then
           local row = path:match "[^/]+$" .. " " .. name
           assert.is_truthy(checked[row] or OTHER[row], row)
         end

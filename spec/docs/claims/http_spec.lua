@@ -288,8 +288,8 @@ describe("the documents say of HTTP requests", function()
       local requests, conns = {}, {}
       rn.go(function()
         for conn in clients do
-          conns[#conns + 1] = conn
           rn.go(function()
+            conns[#conns + 1] = conn
             local lines = conn:lines()
             for i = 1, 2 do
               local head = {}

@@ -118,6 +118,32 @@ describe("the documents say of NATS", function()
     end)
   end)
 
+  claim("then closes, after `ms` (30000) in any case", function()
+    with_conn(function(conn, other)
+      local messages = other:subscribe "a"
+      other:flush()
+      conn:publish("a", "x")
+      conn:flush()
+      rn.sleep(100)
+      local ms, ok, err = timed(other.drain, other) -- nobody takes the message
+      about(30000, ms)
+      assert.is_nil(ok)
+      assert.is_true(rn.is_timeout(err))
+      messages:close()
+    end)
+  end)
+
+  claim("`delivered`, `dropped`, `pending`, `pending_bytes`", function()
+    with_conn(function(conn)
+      local messages, sub = conn:subscribe "a"
+      local fields = {}
+      for name in pairs(sub:stats()) do fields[#fields + 1] = name end
+      table.sort(fields)
+      assert.equal("delivered dropped pending pending_bytes", table.concat(fields, " "))
+      messages:close()
+    end)
+  end)
+
   claim("The longest message in bytes", function()
     with_conn(function(conn)
       assert.equal(1048576, conn.max_payload)
@@ -251,6 +277,35 @@ describe("the documents say of remote stages", function()
       if times[1] then about(5000, times[1] - began) end
       assert.is_true(#times <= 1, #times)
       rn.cancel(call)
+    end)
+  end)
+
+  claim("The server delivers the job again 5 s later. It has not failed, and the start does not count.", function()
+    with_conn(function(conn, other)
+      local times = {}
+      local before = rn.on_error(function() end)
+      local worker = other:serve("f", 1, function(v)
+        times[#times + 1] = sim.elapsed()
+        if #times < 8 then nats.hand_back "not now" end
+        return v
+      end)
+      assert.equal(1, conn:remote "f"(1)) -- more often than `starts`
+      rn.on_error(before)
+      for i = 2, 8 do about(5000, times[i] - times[i - 1]) end
+      worker:stop()
+    end)
+  end)
+
+  claim("or `{ jobs, ms }`: that many in any `ms` ms (at least 100)", function()
+    with_conn(function(conn, other)
+      local times, list = {}, {}
+      local worker = other:serve("f", 10, function() times[#times + 1] = sim.elapsed() end, { rate = { 3, 1000 } })
+      for i = 1, 12 do list[i] = i end
+      rn.into({}, rn.pmap(12, conn:remote "f", list)):take()
+      assert.equal(12, #times)
+      for i = 4, 12 do assert.is_true(times[i] - times[i - 3] >= 1000, i) end
+      raises("at least 1 call and 100 ms", function() other:serve("g", 1, tostring, { rate = { 3, 99 } }) end)
+      worker:stop()
     end)
   end)
 

@@ -119,6 +119,26 @@ describe("the documents say of the store", function()
     end)
   end)
 
+  claim("for at most `ms` (30000), and closes the file", function()
+    sim.run(function()
+      local store = stores.open ":memory:"
+      assert(store:stream "orders")
+      assert(store:sink "orders"):put "a"
+      local begun = rn.chan(1)
+      assert(store:stage(1, "orders", function()
+        begun:put(true)
+        rn.sleep(1000000)
+      end, nil, { name = "f" }))
+      begun:take()
+      local began = sim.elapsed()
+      local ok, err = store:drain()
+      assert.is_nil(ok)
+      assert.is_true(rn.is_timeout(err))
+      local ms = sim.elapsed() - began
+      assert.is_true(ms >= 30000 and ms < 30100, ms)
+    end)
+  end)
+
   claim("of the tables: 1; 2 once the store has been used for streams, which adds their tables. A file with a newer "
     .. "version is refused", function()
     with_store(function(store)

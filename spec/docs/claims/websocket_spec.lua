@@ -106,6 +106,29 @@ describe("the documents say of WebSockets", function()
       status("http://127.0.0.1:" .. server.port), status "https://other.example" })
   end)
 
+  claim("the time until the handshake is complete", function()
+    sim.run(function()
+      local world = sim.world()
+      world:host("server", function()
+        local clients = assert(uv.listen("0.0.0.0", 80))
+        local conn = clients:take()
+        rn.sleep(60000) -- says nothing
+        conn:close()
+        clients:close()
+      end)
+      local conn, err, ms
+      world:host("client", function()
+        local began = sim.elapsed()
+        conn, err = http.websocket "ws://server/"
+        ms = sim.elapsed() - began
+      end)
+      world:run(300000)
+      assert.is_nil(conn)
+      assert.is_true(rn.is_timeout(err))
+      assert.is_true(ms >= 10000 and ms < 10100, ms)
+    end)
+  end)
+
   claim("The server takes the first of its own list that the client has offered", function()
     with_pair(function(client, other)
       assert.same({ "b", "b" }, { client.protocol, other.protocol })
