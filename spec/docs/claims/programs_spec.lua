@@ -210,6 +210,19 @@ describe("the documents say of recordings and numbers", function()
   end)
 end)
 
+describe("the documents say of the C API", function()
+  claim("`runnel_strerror`, `runnel_message` and `runnel_version` return a text, `runnel_get_functions` a table.",
+    function()
+    local texts, codes = {}, 0
+    for kind, name in pages.read("csrc/capi/runnel.h"):gmatch "\nRUNNEL_API ([%a ]+[ *])(runnel_[%l_]+)%(" do
+      if kind == "const char *" then texts[name] = true else assert.equal("int ", kind, name) end
+      codes = codes + 1
+    end
+    assert.same({ runnel_strerror = true, runnel_message = true, runnel_version = true }, texts)
+    assert.is_true(codes > 40, codes)
+  end)
+end)
+
 describe("the documents say of signals", function()
   claim_luv("A signal reaches the process, not a thread: every [thread](threads.md) of the program may wait for it",
     function()
