@@ -210,6 +210,30 @@ describe("the documents say of recordings and numbers", function()
   end)
 end)
 
+describe("the documents say of the monitor's page", function()
+  -- A number in the source of the page.
+  local function constant(file, name)
+    return tonumber((pages.read("csrc/monitor/page/" .. file):match("%f[%u]" .. name .. " = (%d+)")))
+  end
+
+  for words, place in pairs {
+    ["| 160 boxes in the graph |"] = { "graph_nodes.js", "MOST", 160 },
+    ["| 200 rows of a table |"] = { "tables.js", "MOST", 200 },
+    ["| 40 go blocks in the timeline |"] = { "timeline.js", "LANES", 40 },
+    ["click the name of a go block to see the last 200 of its own"] = { "timeline.js", "ARROWS", 200 },
+    ["If there are more than 40 boxes of go blocks"] = { "alike.js", "NAMES", 40 },
+    ["rates over its life or its last four minutes"] = { "model.js", "LONGEST", 240 },
+    ["if for 100 ms or more, and where"] = { "flows.js", "LONG", 100 },
+    ["| 1,000 or more puts waited |"] = { "hints.js", "MANY", 1000 },
+    ["| 12,000 go blocks with the name X | from 10,000 on |"] = { "hints.js", "MOST_GOS", 10000 },
+  } do
+    claim(words, function()
+      local file, name, expected = table.unpack(place)
+      assert.equal(expected, constant(file, name))
+    end)
+  end
+end)
+
 describe("the documents say of the C API", function()
   claim("`runnel_strerror`, `runnel_message` and `runnel_version` return a text, `runnel_get_functions` a table.",
     function()
