@@ -4,10 +4,10 @@
 local INTRO = [[
 # What exactly happens if
 
-The rules of channels and go blocks, each with its source: core.async, Go, or runnel itself. They are the comments of the
-specification in `lua/runnel/lite.lua`, an engine in plain Lua; `make prove` runs small programs in every order on it and
-on the C core, and finds no difference. The [guarantees](guarantees.md) say what a program can rely on, and the manual
-how to use it.
+The rules of channels and go blocks, each with its source: core.async, Go, or runnel itself. They are comments of the
+specification in `lua/runnel/lite.lua`, an engine in plain Lua; `make prove` runs small programs in every order on it
+and on the C core, and must find no difference. The [guarantees](guarantees.md) say what a program can rely on, and the
+manual how to use it.
 ]]
 
 -- Breaks a text into lines of at most 120 characters.
