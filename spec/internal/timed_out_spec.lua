@@ -156,7 +156,6 @@ local CASES <const> = {
     conn:on_drain(function() rn.sleep(50) end)
     return select(2, conn:drain(1))
   end },
-<<<<<<< HEAD
   { "f:drain", rows = { "flow.md f:drain" }, err = function()
     local begun = rn.chan(1)
     local f = require "runnel.flow"("late", { a = { from = { 1 } }, b = function()
@@ -198,20 +197,17 @@ local CASES <const> = {
     begun:take()
     return select(2, stage:drain(1))
   end },
-  { "store:drain", needs = "runnel.store", rows = { "store.md store:drain" }, err = function(dir)
-=======
-  { "the limit of a stage", needs = "runnel.store", rows = { "streams.md limit" }, err = function()
+  { "the timeout of a stage of a store", needs = "runnel.store", rows = {}, err = function()
     local store <close> = require("runnel.store").open ":memory:"
     local failure = rn.chan(1)
     assert(store:stream "a")
     assert(store:sink "a"):put "a"
     assert(store:stage(1, "a", long, nil, {
-      name = "slow", limit = 10, tries = 1, ex_handler = function(err) failure:put(err) end,
+      name = "slow", timeout = 10, tries = 1, ex_handler = function(err) failure:put(err) end,
     }))
     return failure:take()
   end },
-  { "store:drain", needs = "runnel.store", rows = {}, err = function(dir)
->>>>>>> aa3fd69ab7d80133cd128ec0ecd11ec27b24b97c
+  { "store:drain", needs = "runnel.store", rows = { "store.md store:drain" }, err = function(dir)
     local store <close> = require("runnel.store").open(dir .. "/drain.db")
     assert(store:stream "a")
     local begun = rn.chan(1)
@@ -234,11 +230,7 @@ local OTHER <const> = {
   ["nats.md sub:drain"] = "spec/nats/connection_spec.lua",
   ["nats.md connect_timeout"] = "libnats' own error: it tries several addresses",
   ["nats.md write_timeout"] = "a limit for what the library does",
-<<<<<<< HEAD
   ["remote.md timeout"] = "the error comes from another program: spec/nats/limits_spec.lua",
-=======
-  ["remote.md limit"] = "comes as a text from another process",
->>>>>>> aa3fd69ab7d80133cd128ec0ecd11ec27b24b97c
   ["scopes.md rn.is_timeout"] = "is the function itself",
   ["store.md replicas"] = "has no effect there",
   ["streams.md conn:sink"] = "spec/nats/streams_spec.lua", ["streams.md timeout"] = "spec/nats/streams_spec.lua",
@@ -268,11 +260,7 @@ describe("rn.is_timeout", function()
     for _, path in ipairs(pages.of "docs/manual") do
       for line in pages.read(path):gmatch "[^\n]+" do
         local name = line:match "^| `([%w_.:]+)" or line:match "^| (%a+) |"
-<<<<<<< HEAD
         if name and not path:find "README" and line:find "[`. ]%a*_?timeout[` =]" then
-=======
-        if name and (line:find "[`. ]%a*_?timeout[` =]" or line:find "^| `limit` | number %(ms%)") then
->>>>>>> aa3fd69ab7d80133cd128ec0ecd11ec27b24b97c
           local row = path:match "[^/]+$" .. " " .. name
           assert.is_truthy(checked[row] or OTHER[row], row)
         end
