@@ -241,9 +241,9 @@ function core.is_reduced(v) end
 ---@class runnel.Stats
 ---@field name? string
 ---@field id integer
----@field puts integer how many puts wait
----@field takes integer how many takes wait
----@field count integer how many values the buffer holds
+---@field puts_waiting integer how many puts wait
+---@field takes_waiting integer how many takes wait
+---@field values integer how many values the buffer holds
 ---@field capacity integer how many it can hold
 ---@field buffer string "none", "fixed", "dropping", "sliding", "promise" or "policy"
 ---@field closed boolean
@@ -278,6 +278,11 @@ function Channel:put(v) end
 ---@return T? v nil if there is none
 ---@return any err if the channel is closed and drained, the error with which it closed, if there is one
 function Channel:poll() end
+
+---Takes all values until the channel is closed and drained; waits for them.
+---@return T[]? list nil if the channel was closed with an error
+---@return any err then that error
+function Channel:list() end
 
 ---Puts a value if it need not wait. Source: core.async's offer!.
 ---@param v T not nil

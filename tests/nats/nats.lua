@@ -33,11 +33,11 @@ local open -- a connection that is left open, until the next one is
 
 local function round(number)
   local conn = assert(nats.connect(url, { encoding = "msgpack" }))
-  local ch, sub = conn:subscribe("work", { pending = 200 })
+  local ch, sub = conn:subscribe("work", { max_waiting = 200 })
   rn.go(serve, conn, conn:subscribe "service")
   local counted = rn.go(count, ch)
   local taken, first = 0, rn.chan(1) -- by a subscription without a thread, as remote stages have
-  local direct, direct_sub = conn:subscribe("work", { pending = 200 }, function(data)
+  local direct, direct_sub = conn:subscribe("work", { max_waiting = 200 }, function(data)
     assert(type(data) == "string")
     taken = taken + 1
     first:offer(true)
@@ -51,7 +51,7 @@ local function round(number)
   first:take()
   sub:stats()
   conn:stats()
-  if number % 3 == 0 then sub:close() elseif number % 3 == 1 then ch:close() else sub:drain(1000) end
+  if number % 3 == 0 then sub:close() elseif number % 3 == 1 then ch:close() else rn.go(sub.drain, sub, 1000) end
   if number % 7 < 2 then direct_sub:close() elseif number % 7 < 4 then direct:close()
   elseif number % 7 == 4 then
     direct_sub:drain(1000)

@@ -16,6 +16,7 @@ local limit = require "runnel.queue.limit"
 local patience = require "runnel.queue.patience"
 local remove = require "runnel.internal.remove"
 local running = require "runnel.queue.running"
+local timed_out = require "runnel.internal.timed_out"
 
 local internal = core.internal
 
@@ -186,7 +187,7 @@ local function try(self)
   local late, count = limit.text(where, ms), self.count or { starts = 1, raises = 0 }
   worker.keeper:limit(self.message, ms, limit.text("runnel: " .. where, ms), task:last_words(self, late),
     { starts = count.starts, raises = count.raises + 1, error = late })
-  return limit.call(ms, late, task.run, task, self)
+  return limit.call(ms, timed_out.new(late), task.run, task, self)
 end
 
 -- Stores the results of the function, for as long as that takes.

@@ -30,7 +30,7 @@ local Writing = {}
 -- report if the reason is an error; it is reported unless a take gets it.
 local function refuse(ch, reason, failed)
   if failed then fail(ch, reason, nil, failed) else ch:close(reason) end
-  while (#ch > 0 or ch:stats().puts > 0) and ch:poll() ~= nil do end
+  while (#ch > 0 or ch:stats().puts_waiting > 0) and ch:poll() ~= nil do end
 end
 
 -- Ends writing: nothing more can be written. `failed` as for refuse.
