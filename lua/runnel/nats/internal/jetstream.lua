@@ -52,7 +52,7 @@ end
 
 -- Asks once. Returns the answer; or nil, the reason, and the code of the server's error or whether to ask again.
 local function ask(conn, subject, text, ms)
-  local message, err = conn:request(subject, text, ms, { encoding = "raw", until_reconnect = true })
+  local message, err = conn:request(subject, text, { timeout = ms, encoding = "raw", until_reconnect = true })
   if not message then
     if conn.has_ended then return nil, "the connection is closed" end
     if timed_out.is_timeout(err) then return nil, SILENT, true end
