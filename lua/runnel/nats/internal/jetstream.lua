@@ -194,7 +194,8 @@ end
 
 -- The request of one try. An error for a wrong argument is raised again at the program's line.
 local function try(conn, subject, value, ms, opts, level)
-  local ok, message, err = pcall(conn.request, conn, subject, value, ms, opts)
+  opts.timeout = ms
+  local ok, message, err = pcall(conn.request, conn, subject, value, opts)
   if ok then return message, err end
   if type(message) ~= "string" or core.internal.is_cancelled(message) then error(message, 0) end
   message = message:gsub("^[^:\n]+:%d+: ", ""):gsub("^request: ", "put: ")
