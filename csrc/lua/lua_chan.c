@@ -13,8 +13,8 @@
 #include "lua/stats.h"
 #include "lua/turn.h"
 #include "sim/busy.h"
-#include "states/chan_shared.h"
 #include "states/shared_handle.h"
+#include "states/shared_ops.h"
 #include "tracing/trace.h"
 #include "tracing/trace_list.h"
 
@@ -98,7 +98,7 @@ static int chan_lua_next(lua_State *L) {
     return 1;
   }
   uint32_t was_taken = ch->flags & CHAN_ERROR_TAKEN;
-  int n = UNLIKELY(chan_is_shared(ch)) ? chan_shared_take(L, ch, 1, true) : chan_take(L, ch, 1);
+  int n = UNLIKELY(chan_is_shared(ch)) ? shared_ops_take(L, ch, 1, true) : chan_take(L, ch, 1);
   if (n == 2 && !was_taken) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
   if (n == TAKE_WAIT) n = park_on(L, ch, 1, &LOOP, loop_resumed);
   return looped(L, n);
@@ -127,7 +127,7 @@ static int chan_lua_put(lua_State *L) {
 
 /* An offer or a poll comes to nothing. Other threads use a shared channel, even if this one runs no go block. */
 static void in_vain(lua_State *L, const Chan *ch, const Operation *op, const char *cure) {
-  if (UNLIKELY(ch->sched->observer != NULL)) trace_vain(ch->sched, ch, op->is_put);
+  if (UNLIKELY(ch->sched->is_observed)) trace_vain(ch->sched, ch, op->is_put);
   if (!chan_is_shared(ch)) turn_in_vain(L, ch->sched, op, cure);
 }
 
@@ -276,7 +276,7 @@ static int chan_lua_name(lua_State *L) {
   attr_set(L, 1, ATTR_NAME);
   name_go(L, ch);
   trace_named(L, ch, 1);
-  if (chan_is_shared(ch)) chan_shared_set_name(L, ch, lua_tostring(L, 2));
+  if (chan_is_shared(ch)) shared_ops_set_name(L, ch, lua_tostring(L, 2));
   lua_settop(L, 1);
   return 1;
 }

@@ -821,18 +821,18 @@ function core.internal.trace.label(n) end
 ---@param ch runnel.Channel<any>
 ---@param patience integer ms after the signal until the program should have ended
 ---@return userdata? watch nil if the program handles the signal, or if there are no resources
-function core.internal.on_term(ch, patience) end
+function core.internal.sigterm_watch(ch, patience) end
 
 ---The state has begun to drain.
 ---@param watch userdata
 ---@param ch runnel.Channel<any> is closed if the program has not ended when it should; then call this again
-function core.internal.term_begin(watch, ch) end
+function core.internal.sigterm_begin(watch, ch) end
 
 ---The state has drained.
 ---@param watch userdata
 ---@param stays boolean the program has something left to do, and ends by itself
 ---@return boolean ends all states have drained, and none stays: the caller ends the program
-function core.internal.term_drained(watch, stays) end
+function core.internal.sigterm_drained(watch, stays) end
 
 ---Who waits in a take or an alts on a channel.
 ---@param ch runnel.Channel<any>
@@ -849,8 +849,8 @@ function core.internal.main_is_idle() end
 function core.internal.main_line() end
 
 ---Ends a watch, and closes its channel.
----@param watch userdata what on_term has returned
-function core.internal.off_term(watch) end
+---@param watch userdata what sigterm_watch has returned
+function core.internal.sigterm_unwatch(watch) end
 
 -- ---- for processes that are not to outlive the program ----
 

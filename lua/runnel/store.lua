@@ -10,6 +10,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
+local remove = require "runnel.internal.remove"
 local sqlite = require "runnel.sqlite"
 
 local clock = require "runnel.store.clock"
@@ -217,11 +218,7 @@ end
 function Store:on_drain(f)
   local drainers = self.drainers
   drainers[#drainers + 1] = f
-  return function()
-    for i = #drainers, 1, -1 do
-      if drainers[i] == f then table.remove(drainers, i) end
-    end
-  end
+  return function() remove(drainers, f) end
 end
 
 ---Lets the stages end their calls, and then closes the file. After `timeout` it closes the file in any case.

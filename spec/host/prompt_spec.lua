@@ -538,9 +538,9 @@ describe("the prompt #slow", function()
     end)
   end)
 
-  it("shows what the README shows", function()
-    local readme = assert(io.open("README.md")):read "a"
-    local session = readme:match "\n    %$ runnel\n(.-)\n\n"
+  it("shows what its manual shows", function()
+    local manual = assert(io.open("docs/manual/host.md")):read "a"
+    local session = manual:match "\n    %$ runnel\n(.-)\n\n"
     open(nil, { columns = 120, rows = 60 })
     -- Times vary, and with them the width of their column.
     local function plain(text) return (text:gsub("%d+%.?%d* m?s%f[%A]", "TIME"):gsub(" +", " ")) end

@@ -197,6 +197,16 @@ local CASES <const> = {
     begun:take()
     return select(2, stage:drain(1))
   end },
+  { "the timeout of a stage of a store", needs = "runnel.store", rows = {}, err = function()
+    local store <close> = require("runnel.store").open ":memory:"
+    local failure = rn.chan(1)
+    assert(store:stream "a")
+    assert(store:sink "a"):put "a"
+    assert(store:stage(1, "a", long, nil, {
+      name = "slow", timeout = 10, tries = 1, ex_handler = function(err) failure:put(err) end,
+    }))
+    return failure:take()
+  end },
   { "store:drain", needs = "runnel.store", rows = { "store.md store:drain" }, err = function(dir)
     local store <close> = require("runnel.store").open(dir .. "/drain.db")
     assert(store:stream "a")

@@ -80,18 +80,18 @@ rn.yield()
 local function watch_signals(times, told)
   local rn = require "runnel" -- luacheck: ignore 431
   local internal = require("runnel.core").internal
-  for _ = 1, times do internal.off_term(internal.on_term(rn.chan(), 5000)) end
+  for _ = 1, times do internal.sigterm_unwatch(internal.sigterm_watch(rn.chan(), 5000)) end
   local ch = rn.chan()
-  local watch = internal.on_term(ch, 5000)
+  local watch = internal.sigterm_watch(ch, 5000)
   told:put(true)
   ch:take() -- until the signal closes it
   for _ = 1, times do
     local again = rn.chan()
-    local other = internal.on_term(again, 5000)
+    local other = internal.sigterm_watch(again, 5000)
     again:take()
-    internal.off_term(other)
+    internal.sigterm_unwatch(other)
   end
-  internal.off_term(watch)
+  internal.sigterm_unwatch(watch)
   return true
 end
 local told, threads = rn.shared_chan(10), {}

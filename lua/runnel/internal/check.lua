@@ -241,7 +241,8 @@ function check.key(value, what)
   if value ~= value then error(what .. ": nan cannot be used, because it is not equal to itself", CALLER) end
 end
 
----An object of the library.
+---An object of the library, the first argument of a function of rn that is a method of the object, too, as rn.tap and
+---m:tap. (Methods that are not functions of rn check their object by sign.own.)
 ---@param class table its metatable
 ---@param kind string what the message calls it, as in "a mult"
 function check.object(value, class, kind, what)

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.nats.internal.options"
+local remove = require "runnel.internal.remove"
 local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.internal.timed_out"
 
@@ -25,11 +26,7 @@ end
 
 local function remover(list, f)
   list[#list + 1] = f
-  return function()
-    for i, other in ipairs(list) do
-      if other == f then return table.remove(list, i) end
-    end
-  end
+  return function() remove(list, f) end
 end
 
 -- The connection has ended, with an error if the program has not closed it. Returns the number of unsent bytes.
@@ -97,9 +94,7 @@ function Conn:events()
     internal.on_close(ch, function()
       if self.has_ended then return end
       self.core:unattend(attended)
-      for i, other in ipairs(self.event_channels) do
-        if other == ch then return table.remove(self.event_channels, i) end
-      end
+      remove(self.event_channels, ch)
     end)
   end
   return ch

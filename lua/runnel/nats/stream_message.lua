@@ -39,6 +39,7 @@ local stream_message = {}
 ---@field private order_at integer where that is in the subject
 ---@field private rest_at integer where the rest begins
 ---@field private beat any of the engine, while the lease is extended
+---@field private came? number when it has come, for one that waits for a take
 ---@field private newer? runnel.nats.StreamMessage another delivery of it
 local Message = { __name = "stream message", __sign = "m" }
 

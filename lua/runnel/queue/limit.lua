@@ -36,7 +36,7 @@ end
 ---Calls a function for at most `ms`, with guard.try. After that, cancels it, and waits for its end for
 ---the same time again.
 ---@param ms number
----@param late string the error if it is not enough
+---@param late runnel.TimedOut the error if it is not enough
 ---@param f function
 ---@param ... any
 ---@return boolean ok

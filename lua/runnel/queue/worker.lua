@@ -1,5 +1,5 @@
 ---A worker: takes messages from a queue, and calls a function for each, at most n at a time. It decides when a message
----starts, is tried again, or is given up (runnel.queue.call). Its keeper stores the messages (docs/architecture.md).
+---starts, is tried again, or is given up (runnel.queue.call). Its keeper stores the messages (docs/keepers.md).
 ---Its task knows their contents: jobs of a remote stage, or messages of a durable one.
 
 local call = require "runnel.queue.call"
@@ -17,7 +17,7 @@ local timed_out = require "runnel.internal.timed_out"
 local internal = core.internal
 local now = core.now
 
----Stores the messages of a worker; docs/architecture.md ("Queues") describes the functions.
+---Stores the messages of a worker; docs/keepers.md describes the functions.
 ---@class runnel.queue.Keeper
 ---@field from string the queue, for errors
 ---@field open fun(self, taker: runnel.queue.Taker): boolean?, string?

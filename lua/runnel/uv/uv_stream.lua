@@ -14,7 +14,7 @@ local writing = require "runnel.uv.writing"
 local internal = core.internal
 
 local on_close, put_later = internal.on_close, internal.moving.put_later
-local offer, end_writing, release = core.methods.offer, writing.end_writing, writing.release
+local offer, end_writing, release = core.methods.offer, writing.end_writing, loop.release
 
 -- Without the end of the session, the connection may have been cut on the way, and bytes may be missing.
 local CUT = "the connection was cut: it has ended without TLS's close_notify"
