@@ -68,9 +68,9 @@ describe("the documents say of threads", function()
     end)
 
   claim("the go block that runs there ends with an error that no `pcall` catches", function()
-    local ready = rn.shared_chan()
+    local ready = rn.shared_chan(1)
     local thread = rn.thread(function(to)
-      to:put(true)
+      to:offer(true) -- and computes on
       while true do pcall(function() while true do end end) end
     end, ready)
     ready:take()
