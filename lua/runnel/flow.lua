@@ -173,12 +173,13 @@ end
 ---Waits until the flow has ended; starts it, if it has not been started. Raises the error of a stage that holds. In the
 ---main program, Ctrl-C drains the flow meanwhile, as SIGTERM does; a second signal ends the program.
 ---@return boolean done true: no value was left
----@return runnel.FlowLeft[] left
+---@return string|runnel.TimedOut|nil err else: what was left, as a text
+---@return runnel.FlowLeft[]? left then
 function Flow:wait()
   sign.own(self, "f", "wait")
   if self.state == "new" then self:start() end
   signals.wait(function() wait(self) end, function() ending.begin(self) end)
-  return ending.result(self)
+  return ending.results(self)
 end
 
 ---A channel that closes when the flow has ended.
@@ -191,14 +192,15 @@ end
 ---Ends the flow in good order: sources are cancelled where they wait, after a put that has begun; nothing can be
 ---injected into stages with `input = true`; all other values go through. Sources that hold end. Other stages that hold
 ---or are paused stay so: resume them, or give a time.
----@param ms? number after this time the flow is stopped; default never
+---@param timeout? number ms; after this time the flow is stopped; default never
 ---@return boolean done true: no value was left
----@return runnel.FlowLeft[] left
-function Flow:drain(ms)
+---@return string|runnel.TimedOut|nil err else: what was left, as a text; rn.is_timeout is true if the time was up
+---@return runnel.FlowLeft[]? left then
+function Flow:drain(timeout)
   sign.own(self, "f", "drain")
-  if ms ~= nil then check.ms(ms, 0, "drain: ms") end
+  if timeout ~= nil then check.ms(timeout, 0, "drain: timeout") end
   if self.state == "new" then raise(("drain: flow %s was not started"):format(self.name)) end
-  return ending.drain(self, ms)
+  return ending.drain(self, timeout)
 end
 
 ---Ends the flow at once: running calls are cancelled where they wait, and no more values are taken. Then the states are

@@ -144,6 +144,7 @@ end
 
 add(nats, {
   ["nats.connect"] = function(opts) nats.connect("nats://127.0.0.1:1", opts) end,
+  ["tls"] = function(opts) nats.connect("nats://127.0.0.1:1", { tls = opts }) end,
   ["conn:publish"] = function(opts) with_nats(function(conn) conn:publish("a", "b", opts) end) end,
   ["conn:request"] = function(opts) with_nats(function(conn) conn:request("a", "b", 10, opts) end) end,
   ["conn:subscribe"] = function(opts) with_nats(function(conn) conn:subscribe("a", opts) end) end,

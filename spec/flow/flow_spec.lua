@@ -198,7 +198,7 @@ describe("flow: errors", function()
       local calls, records = 0, {}
       flow("job", {
         a = { from = { 1, 2, 3 } },
-        b = { n = 3, tries = 3, retry = 1, function(value)
+        b = { n = 3, tries = 3, backoff = 1, function(value)
           if value == 2 then
             calls = calls + 1
             error("two", 0)
@@ -224,7 +224,7 @@ describe("flow: errors", function()
       local tried = 0
       flow("job", {
         a = { from = { 1 } },
-        b = { tries = 2, retry = 0, step = function(value, put)
+        b = { tries = 2, backoff = 0, step = function(value, put)
           tried = tried + 1
           put("try " .. tried)
           if tried == 1 then error "no" end
@@ -554,7 +554,7 @@ describe("flow: while it runs", function()
         rn.sleep(10)
         f:resume "save"
         rn.sleep(10)
-        local done, left = f:resume():drain()
+        local done, _, left = f:resume():drain()
         assert.equal("1", text(saved))
         if is_paused then
           assert.same({ true, "1" }, { done, text(others) })
@@ -691,8 +691,10 @@ describe("flow: the end", function()
         "a > b",
       }):start()
       rn.sleep(250)
-      local ok, left = f:drain(0)
+      local ok, err, left = f:drain(0)
       assert.is_false(ok)
+      assert.is_true(rn.is_timeout(err))
+      assert.equal("flow job was not drained within 0 ms: " .. tostring(left), tostring(err))
       assert.equal("1 2", text(saved))
       local values = {}
       for i, entry in ipairs(left) do values[i] = entry.value end

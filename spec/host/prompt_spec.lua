@@ -222,7 +222,7 @@ describe("the prompt #slow", function()
 
     it("until Ctrl-C, which withdraws it and loses nothing", function()
       open()
-      term:enter "ch = rn.chan() function takes() return ch:stats().takes end"
+      term:enter "ch = rn.chan() function takes() return ch:stats().takes_waiting end"
       term:enter "rn.go(function() while takes() == 0 do rn.sleep(5) end print 'it waits' rn.sleep(60000) end)"
       term:enter "ch:take()"
       term:expect "\nit waits$"
@@ -429,7 +429,7 @@ describe("the prompt #slow", function()
       term:enter "b = rn.promise_chan() rn.chan() rn.timeout(1e6)"
       term:enter ":chans"
       local screen = term:expect "\nid +name.*promise.*\n%[%d+%]>$"
-      assert.matches("\nid +name +fill +buffer +puts +takes +put +taken\n", screen)
+      assert.matches("\nid +name +fill +buffer +puts wait +takes wait +put +taken\n", screen)
       assert.matches("\n *1 +jobs +1/3 +fixed +0 +0 +2 +1 +closed\n *2 +", screen)
       local _, lines = screen:match("\nid +name(.*)$"):gsub("\n", "")
       assert.equal(3, lines) -- the two, and the prompt
@@ -530,9 +530,9 @@ describe("the prompt #slow", function()
     end)
   end)
 
-  it("shows what the README shows", function()
-    local readme = assert(io.open("README.md")):read "a"
-    local session = readme:match "\n    %$ runnel\n(.-)\n\n"
+  it("shows what its manual shows", function()
+    local manual = assert(io.open("docs/manual/host.md")):read "a"
+    local session = manual:match "\n    %$ runnel\n(.-)\n\n"
     open(nil, { columns = 120, rows = 60 })
     -- Times vary, and with them the width of their column.
     local function plain(text) return (text:gsub("%d+%.?%d* m?s%f[%A]", "TIME"):gsub(" +", " ")) end

@@ -99,7 +99,7 @@ describe("a program with connections to NATS", function()
     for _, method in ipairs { "publish", "subscribe", "request", "beat", "events", "stats" } do
       lines[#lines + 1] = method .. "\tthe connection is closed\n"
     end
-    lines[#lines + 1] = "nil\tnil\tInvalid Subscription\n"
+    lines[#lines + 1] = "nil\tfalse\tInvalid Subscription\n"
     assert.same({ out = table.concat(lines), err = "", status = 0 }, process.run(dir.path, limited(LUA)))
   end)
 

@@ -75,7 +75,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     assert(conn:stream "out")
     local s
     stage.report_texts(function()
-      s = assert(conn:stage(2, "in", function() error("no", 0) end, "out", { tries = 2, retry = 1, ack_wait = 1000 }))
+      s = assert(conn:stage(2, "in", function() error("no", 0) end, "out", { tries = 2, backoff = 1, ack_wait = 1000 }))
       local forget, over = s.keeper.forget_starts, rn.chan()
       function s.keeper.forget_starts(...)
         over:take()

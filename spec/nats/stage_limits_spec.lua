@@ -153,7 +153,7 @@ describe("with limits", function()
             print "begins"
             io.stdout:flush()
             %s
-          end, nil, { name = "n", ack_wait = %d, tries = 2, retry = 20, starts = 9 })):wait()
+          end, nil, { name = "n", ack_wait = %d, tries = 2, backoff = 20, starts = 9 })):wait()
         ]]):format(text, ack_wait))
         return server.set:start { LUA, path, server.url }
       end
@@ -185,7 +185,7 @@ describe("with limits", function()
           if v == "fine" then rn.sleep(50) end
           while v == "loop" do os.execute "sleep 0.05" end -- no other go block runs
           say("ends " .. v)
-        end, nil, { name = "n", encoding = "msgpack", limit = %d, tries = 2, retry = 20, ack_wait = 500 })):wait()
+        end, nil, { name = "n", encoding = "msgpack", timeout = %d, tries = 2, backoff = 20, ack_wait = 500 })):wait()
       ]]):format(limit))
       local dead = conn:dead "n"
       patience.wait_until(function() return dead:count() == 2 and kept.output():find "ends fine" end)
@@ -214,7 +214,7 @@ describe("with limits", function()
         end)
         server:pause()
         return v .. "!"
-      end, "out", { name = "n", limit = limit, tries = 1, ack_wait = 20 * limit }))
+      end, "out", { name = "n", timeout = limit, tries = 1, ack_wait = 20 * limit }))
       local results <close> = assert(conn:source "out")
       assert.equal("a!", results:take().value)
       patience.wait_until(function() return s:stats().done == 1 end)

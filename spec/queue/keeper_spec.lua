@@ -1,4 +1,4 @@
--- What every keeper of messages promises (docs/architecture.md, "Queues"): a stream of
+-- What every keeper of messages promises (docs/keepers.md): a stream of
 -- JetStream, a queue in a store, and one in memory.
 local memory = require "spec.support.queue.memory_keeper"
 local nats_server = require "spec.support.queue.nats_server"

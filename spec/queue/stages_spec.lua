@@ -83,7 +83,9 @@ for _, at in ipairs(places) do
       local stage = assert(owner:stage(1, "words", function(word)
         calls = calls + 1
         error("no " .. word, 0)
-      end, "out", { tries = 3, retry = 10, ex_handler = function(err, word) return ("%s: %s"):format(word, err) end }))
+      end, "out", {
+        tries = 3, backoff = 10, ex_handler = function(err, word) return ("%s: %s"):format(word, err) end,
+      }))
       assert(words:put "a")
       assert.equal("a: no a", out:take().value)
       assert.equal(3, calls)
@@ -148,7 +150,10 @@ for _, at in ipairs(places) do
         rn.sleep(1e6)
       end, nil, { name = "slow" }))
       started:take()
-      assert.is_false(stage:drain(50))
+      local drained, err = stage:drain(50)
+      assert.is_false(drained)
+      assert.is_true(rn.is_timeout(err))
+      assert.matches("^stage .* was not drained within 50 ms$", tostring(err))
       local other = assert(place.open():source("words", { name = "slow" }))
       assert.equal("a", assert(take_within(other, 20000)).value)
       other:close()
@@ -200,7 +205,7 @@ for _, at in ipairs(places) do
         local stage = assert(place.owner:stage(2, "words", function(v)
           if v == "park" then rn.sleep(1e6) end
           done[#done + 1] = v
-        end, nil, { name = "n", limit = limit, tries = 2, retry = 10 }))
+        end, nil, { name = "n", timeout = limit, tries = 2, backoff = 10 }))
         wait_for(function() return dead:count() == 1 end)
         wait_for(function() return stage:stats().done == 1 end)
         stage:drain()
@@ -272,7 +277,7 @@ for _, at in ipairs(places) do
         local stage = assert(place.owner:stage(4, "words", function(v, m)
           seen[v] = (seen[v] or "") .. m.deliveries
           if v == "late" and m.deliveries == 1 then error "fails once" end
-        end, nil, { name = "n", retry = 10 }))
+        end, nil, { name = "n", backoff = 10 }))
         for _, value in ipairs(list) do assert.equal(value, plain:take().value) end -- these do not wait
         for _, from in ipairs { source, counted } do
           for i, value in ipairs(list) do
@@ -335,7 +340,7 @@ for _, at in ipairs(places) do
       raises("^stage: f", function() owner:stage(1, "words", nil, "out") end)
       raises('^stage: the module "no.such" cannot be loaded', function() owner:stage(1, "words", "no.such", "out") end)
       raises("^stage: rate: calls a second", function() owner:stage(1, "words", f, nil, { name = "x", rate = 0 }) end)
-      for option, wrong in pairs { limit = 1, starts = 0, tries = 0, retry = -1, dead = 1, drain_on_term = 1 } do
+      for option, wrong in pairs { timeout = 1, starts = 0, tries = 0, backoff = -1, dead = 1, drain_on_term = 1 } do
         raises(("^stage: %s: .* expected, got "):format(option), function()
           owner:stage(1, "words", f, nil, { name = "x", [option] = wrong })
         end)

@@ -120,7 +120,7 @@ describe("in a simulated world with NATS, a search", function()
   local function letters(faults)
     local world, over = new_world(faults)
     nats_world.add_worker(world, over, "worker", "job", 1, function() error("it is broken", 0) end)
-    add_submitter(world, over, { tries = 2, retry = 100, traceback = false }, function(remote, conn)
+    add_submitter(world, over, { tries = 2, backoff = 100, traceback = false }, function(remote, conn)
       local ok, err = pcall(take, rn.go(remote, 1))
       if ok or err ~= "it is broken" then error("the error is " .. tostring(err), 0) end
       local n = insist(function() return (conn:dead "job":count()) end)

@@ -176,8 +176,8 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
   same("messages go to each subscription that matches, and to one of a queue", function(conn, log)
     local names, counts, list = { "a.b", "a.*", "a.>", ">", "*.b", "b", "a.*.c" }, { 1, 1, 2, 2, 1, 0, 1 }, {}
     for i, subject in ipairs(names) do list[i] = conn:subscribe(subject, { buffer = 10 }) end
-    local one = conn:subscribe("a.b", { queue = "q", buffer = 10 })
-    local two = conn:subscribe("a.b", { queue = "q", buffer = 10 })
+    local one = conn:subscribe("a.b", { group = "q", buffer = 10 })
+    local two = conn:subscribe("a.b", { group = "q", buffer = 10 })
     conn:publish("a.b", "one", { headers = { A = "1", B = { "2", "3" } }, reply = "b.c" })
     conn:publish("a.b.c", "two")
     log(conn:flush())
@@ -456,10 +456,10 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     log(bucket:delete("l"), bucket:get "l")
     log(bucket:get "k")
     log(bucket:keys())
-    local changes = assert(bucket:watch(">", { history = true }))
+    local changes = assert(bucket:watch(">", { from = "all" }))
     for _ = 1, 3 do
       local change = changes:take()
-      log(change.key, change.value, change.revision, change.deleted, change.pending)
+      log(change.key, change.value, change.revision, change.deleted, change.remaining)
     end
     changes:close()
     log(conn:kv("b", { history = 3 }))

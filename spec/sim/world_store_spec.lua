@@ -131,7 +131,7 @@ describe("in a simulated world", function()
     it("tells the errors of the disk", function()
       local seen = {}
       sim.each_seed(200, function()
-        local world = sim.world { faults = { eio = 1, enospc = 1, emfile = 1, short = 1 }, rate = 0.1 }
+        local world = sim.world { faults = { eio = 1, enospc = 1, emfile = 1, short = 1 }, probability = 0.1 }
         world:host("host", function()
           local ok, err = pcall(function()
             local db <close> = sqlite.open "work.db"

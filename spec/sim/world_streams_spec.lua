@@ -28,7 +28,7 @@ describe("a store in a simulated world", function()
   -- A run: a host calls f(store, seen), again after each crash. `seen` is what the world has been told.
   local function run_of(faults, f, opts, rate)
     return function()
-      local world, seen = sim.world { faults = faults, rate = rate }, {}
+      local world, seen = sim.world { faults = faults, probability = rate }, {}
       rn.on_error(function() end) -- of messages that are given up
       local host = world:host("host", function()
         local store <close> = stores.open("/var/work.db", opts)

@@ -58,8 +58,8 @@ for _, name in ipairs { "retries", "rated", "delayed", "leased", "ids", "aged", 
 end
 local function put(name, value, opts) return assert(store:sink(name)):put(value, opts) end
 local calls = 0
-local kept = store:once("kept", function() calls = calls + 1 return true end, { expires = 3000000 })
-local bucket = assert(store:kv("bucket", { ttl = 3000000 }))
+local kept = store:once("kept", function() calls = calls + 1 return true end, { max_age = 3000000 })
+local bucket = assert(store:kv("bucket", { max_age = 3000000 }))
 ]]
 
 -- The clock is set while the program runs.
@@ -69,7 +69,7 @@ local retries = assert(store:stage(1, "retries", function()
   tries = tries + 1
   if tries == 1 then failed:put(true) error "fails once" end
   return true
-end, "done", { retry = 200 }))
+end, "done", { backoff = 200 }))
 put("retries", 1)
 failed:take()
 local rated = rn.chan(10)
@@ -81,7 +81,7 @@ leased:take()
 put("ids", 1, { id = "x" })
 put("aged", 1)
 kept(1)
-local short = store:once("short", function() calls = calls + 1 return true end, { expires = 300 })
+local short = store:once("short", function() calls = calls + 1 return true end, { max_age = 300 })
 short(1)
 bucket:put("key", 1)
 local since = rn.now()
@@ -118,7 +118,7 @@ local failed = rn.chan(1)
 local retries = assert(store:stage(1, "retries", function()
   failed:put(true)
   error "fails"
-end, "done", { retry = 1000 }))
+end, "done", { backoff = 1000 }))
 put("retries", 1)
 failed:take()
 put("ids", 1, { id = "x" })
@@ -146,7 +146,7 @@ local stage = assert(store:stage(9, "rated", function(v) rated:put(v) end, nil, 
 put("rated", 1)
 rated:take()
 check("rate", true)
-local retries = assert(store:stage(1, "retries", function() return true end, "done", { retry = 1000 }))
+local retries = assert(store:stage(1, "retries", function() return true end, "done", { backoff = 1000 }))
 assert(store:source "done"):take()
 check("retry", true)
 ]]

@@ -43,7 +43,7 @@ local PROGRAM <const> = [[
       error("not yet", 0)
     end
     return v, -v
-  end, "b", { retry = 1, tries = 1000, starts = 100000 }))
+  end, "b", { backoff = 1, tries = 1000, starts = 100000 }))
   local stage = assert(store:stage(4, "b", function(v, _, tx)
     tx:exec("insert into effects values (?)", v)
     return { v }

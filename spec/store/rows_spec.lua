@@ -34,7 +34,7 @@ describe("rows that another program has written to a store", function()
     assert(store:stream "in")
     assert(store:stream "out")
     f = f or function(v) return v end
-    local self = assert(store:stage(2, "in", f, "out", { name = "n", tries = 2, retry = 10 }))
+    local self = assert(store:stage(2, "in", f, "out", { name = "n", tries = 2, backoff = 10 }))
     return self, function() return self:stats().done, self:stats().given_up end
   end
 
@@ -213,7 +213,7 @@ describe("rows that another program has written to a store", function()
     if sink then call(sink.put, sink, "good", { id = "id1" }) end
     if sink then call(sink.put, sink, "good") end
     local _, self = call(store.stage, store, 2, "in", function(v) return v end, "out",
-      { name = "n", tries = 2, retry = 10, rate = { 1000, 100 } })
+      { name = "n", tries = 2, backoff = 10, rate = { 1000, 100 } })
     local _, source = call(store.source, store, "in", { name = "other", ack = "taken" })
     local _, plain = call(store.source, store, "in")
     call(bucket.get, bucket, "key")

@@ -48,7 +48,7 @@ describe("a stage of a store", function()
       tries = tries + 1
       if tries <= 2 then error "not yet" end
       return v
-    end, "out", { tx = true, retry = 1 }))
+    end, "out", { tx = true, backoff = 1 }))
     wait_for(function() return stage:stats().done == 2 end)
     assert.same({ 2, 2, 4 }, { count "effects", count "runnel_message where stream = 'out'", tries })
   end)
@@ -66,7 +66,7 @@ describe("a stage of a store", function()
       tries = tries + 1
       if tries % 3 ~= 0 then error "the printer is off" end
       return receipt
-    end, "receipts", { retry = 1 }))
+    end, "receipts", { backoff = 1 }))
     wait_for(function() return stage:stats().done == 2 end)
     -- Each message is charged, although both have the same key; and the steps are forgotten.
     assert.same({ 2, 6, 0 }, { charged, tries, count "runnel_once" })
@@ -230,13 +230,13 @@ describe("a stage of a store", function()
     assert(store:stage(1, "words", function()
       began:put(true)
       rn.sleep(1e6)
-    end, nil, { name = "n", limit = 60000 }))
+    end, nil, { name = "n", timeout = 60000 }))
     began:take()
     store:close()
     reported.heard() -- the stage and its call say why they end
     store = stores.open(dir.path .. "/work.db")
     local got = rn.promise_chan()
-    local stage = assert(store:stage(1, "words", function(v) got:put(v) end, nil, { name = "n", limit = 60000 }))
+    local stage = assert(store:stage(1, "words", function(v) got:put(v) end, nil, { name = "n", timeout = 60000 }))
     assert.equal("a", (got:take()))
     stage:drain()
   end)
@@ -251,7 +251,7 @@ describe("a stage of a store", function()
       local stage = assert(store:stage(1, "words", function(v)
         if v == "fine" then return rn.sleep(50) end
         while true do os.execute "sleep 0.05" end -- no other go block runs
-      end, nil, { name = "n", limit = %d, tries = 2, retry = 1 }))
+      end, nil, { name = "n", timeout = %d, tries = 2, backoff = 1 }))
       repeat rn.sleep(5) until store:dead("n"):count() == 1 and stage:stats().waiting + stage:stats().running == 0
       store:drain()
     ]]):format(limit))
@@ -282,7 +282,7 @@ describe("a stage of a store", function()
     wait_for(function() return stage:stats().running == 2 end)
     assert.is_true(store:drain(30000))
     assert.same({ 2, true }, { done, stage:done():closed() })
-    assert.same({ nil, "the store is closed" }, { store:drain() })
+    assert.same({ false, "the store is closed" }, { store:drain() })
     store = stores.open(dir.path .. "/work.db")
     local other = assert(store:stage(1, "words", rn.sleep, nil, { name = "other" }))
     store:close()
@@ -305,7 +305,7 @@ describe("a stage of a store", function()
           error "not yet"
         end
         return v
-      end, "out", { retry = 60000, rate = { 2, 5000 } }))
+      end, "out", { backoff = 60000, rate = { 2, 5000 } }))
       local out, sum = assert(mine:source "out"), 0
       for _ = 1, 5 do sum = sum + out:take().value end
       assert.same({ 15, true }, { sum, rn.now() > 30000 })

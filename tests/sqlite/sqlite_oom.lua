@@ -136,7 +136,7 @@ local SCENARIOS = {
     local made, get = check(pcall(store.once, store, "get", function(i)
       calls = calls + 1
       return { i, "text" }
-    end, { tries = 2, retry = 0 }))
+    end, { tries = 2, backoff = 0 }))
     for i = 1, made and 2 or 0 do
       for _ = 1, 2 do
         local got, value = check(pcall(get, i))

@@ -73,7 +73,7 @@ local function row_of(flow, stage)
   local taken = stage.pool:taken()
   local row = {
     stage = stage.name, state = state_of(flow, stage), busy = 0, n = #stage.pool.workers,
-    queue = stage.pool:queued() + (input and input.count + input.puts or 0), room = input and input.capacity or 0,
+    queue = stage.pool:queued() + (input and input.values + input.puts_waiting or 0), room = input and input.capacity or 0,
     taken = taken, rate = nil, errors = stage.errors, longest = nil, where = nil, doing = nil,
     error = stage.held and stage.held.error, to = ways(stage),
   }

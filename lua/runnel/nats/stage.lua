@@ -51,7 +51,7 @@ function stage.stage(conn, n, from, f, to, opts)
     if out.retention ~= "limits" and not opts.at_least_once then return nil, FORGETS:format(to, out.retention) end
   end
   local config, defaults = source.settings {
-    name = name, subject = opts.subject, ack_wait = opts.ack_wait, max_ack_pending = opts.max_ack_pending,
+    name = name, subject = opts.subject, ack_wait = opts.ack_wait, max_running = opts.max_running,
   }
   local stream, err = jetstream.stream_info(conn, from)
   if not stream then return nil, "stage: " .. err end

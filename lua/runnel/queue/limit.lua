@@ -1,4 +1,4 @@
----The option `limit` of workers and stages: the time limit of a call.
+---The option `timeout` of workers and stages: the time limit of a call.
 ---
 ---A call that parks is cancelled when its time is over. A call that computes blocks Lua: then the thread that reports
 ---progress (csrc/nats/beat.c) ends the process. `keeper:alive()` tells that thread that Lua runs.

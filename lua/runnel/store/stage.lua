@@ -74,7 +74,7 @@ function stage.stage(store, n, from, f, to, opts)
     end
   end
   local consumer, err = consumers.open(store, from, read.name, {
-    subject = opts.subject, ack_wait = opts.ack_wait, max_ack_pending = opts.max_ack_pending,
+    subject = opts.subject, ack_wait = opts.ack_wait, max_running = opts.max_running,
   })
   if not consumer then return nil, "stage: " .. err end
   local options = read.worker

@@ -12,7 +12,10 @@ local internal = core.internal
 local uv, find = loop.uv, string.find
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 
-local OPTIONS = require "runnel.uv.spawn_options"
+-- Those of uv.spawn, most of which uv.run has, too.
+local OPTIONS = {
+  stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true, max = true,
+}
 local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- The default time from SIGTERM to SIGKILL.
@@ -445,6 +448,6 @@ local function spawn(options, ...)
 end
 
 ---@class runnel.uv.process
-local process = { spawn = spawn }
+local process = { spawn = spawn, OPTIONS = OPTIONS }
 
 return process

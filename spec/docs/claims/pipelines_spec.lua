@@ -65,7 +65,7 @@ describe("the documents say of pipelines", function()
       pcall(rn.retry, function()
         called()
         error "no"
-      end, { tries = 14, retry = 100 })
+      end, { tries = 14, backoff = 100 })
     end)
     assert.equal(13, #list)
     for i, ms in ipairs(list) do
@@ -128,7 +128,7 @@ describe("the documents say of pipelines", function()
         tries = tries + 1
         error "no"
       end
-      local block = rn.go(rn.retry, fails, { tries = 10, retry = 1000 })
+      local block = rn.go(rn.retry, fails, { tries = 10, backoff = 1000 })
       rn.sleep(1)
       rn.cancel(block)
       block:take()

@@ -40,7 +40,7 @@ describe("bad input for remote stages", function()
     assert.matches(at .. 'serve: the module "string" does not return a function', serve("x", 1, "string"))
     assert.matches(at .. 'serve: unknown option "label"', serve("x", 1, print, { label = 1 }))
     assert.matches(at .. "serve: ack_wait: a number of milliseconds", serve("x", 1, print, { ack_wait = "1" }))
-    assert.matches(at .. "serve: max_jobs: an integer", serve("x", 1, print, { max_jobs = 0 }))
+    assert.matches(at .. "serve: max_running: an integer", serve("x", 1, print, { max_running = 0 }))
   end))
 
   it("is a stream with other settings", each_test(function(_, conn)

@@ -59,7 +59,7 @@ end)
 add("pool", {}, function(f)
   local pool = rn.threads(1, function() end)
   f(pool)
-  pool:close()
+  pool:drain()
 end)
 
 -- ---- http ----
