@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/attr.h"
-#include "states/chan_shared.h"
+#include "states/shared_ops.h"
 #include "states/pack.h"
 
 /* The name of the metatable of the tables. */
