@@ -127,7 +127,7 @@ describe("the documents say of recordings and numbers", function()
     for i = 1, 300 do list[i] = rn.chan(1):name("claims " .. i) end
     for i = 1, 300 do list[i]:put(i) end
     local channels = rn.metrics().channels
-    assert.same({ 300, 300, 300 }, { channels["claims #"].channels, channels["claims #"].puts,
+    assert.same({ 300, 300, 300 }, { channels["claims #"].channels, channels["claims #"].put_total,
       channels["claims #"].values })
     rn.metrics(false)
   end)
