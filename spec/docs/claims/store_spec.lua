@@ -243,7 +243,8 @@ describe("the documents say of streams in a store", function()
     end)
   end)
 
-  claim("the message is tried again after `backoff` ms (1000; at least half of that, doubled each time, up to a minute)",
+  claim("the message is tried again after `backoff` ms (1000; at least half of that, doubled each time, up to a "
+    .. "minute)",
     function()
       with_store(function(store)
         assert(store:stream "orders")
