@@ -574,7 +574,7 @@ describe("a channel", function()
       local stats = ch:stats()
       assert.equal("integer", math.type(stats.id))
       assert.same({
-        name = "jobs", id = stats.id, puts = 0, takes = 0, count = 0, capacity = 2, buffer = "fixed", closed = false,
+        name = "jobs", id = stats.id, puts_waiting = 0, takes_waiting = 0, values = 0, capacity = 2, buffer = "fixed", closed = false,
         put_total = 0, take_total = 0,
       }, stats)
       for i = 1, 5 do ch:put_async(i) end

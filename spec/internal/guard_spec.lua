@@ -73,7 +73,7 @@ local PLACES = {
     store:stream "in"
     store:stream "out"
     store:sink("in"):put(1)
-    local one = store:stage(1, "in", f, "out", { tries = 1 })
+    local one = store:stage("in", 1, f, "out", { tries = 1 })
     rn.sleep(100)
     one:stop()
   end },

@@ -146,10 +146,10 @@ local CASES <const> = {
       local server <close> = assert(require("runnel.http").serve(0, long))
       return select(2, require("runnel.http").websocket(server.url:gsub("^http", "ws"), { timeout = 30 }))
     end },
-  { "conn:request", needs = "nats", rows = { "nats.md conn:request" }, err = function(_, url)
+  { "conn:request", needs = "nats", rows = { "nats.md conn:request", "nats.md timeout" }, err = function(_, url)
     local conn <close> = assert(require("runnel.nats").connect(url))
     conn:subscribe "silent"
-    return select(2, conn:request("silent", "a", 1))
+    return select(2, conn:request("silent", "a", { timeout = 1 }))
   end },
   { "conn:drain", needs = "nats", rows = { "nats.md conn:drain" }, err = function(_, url)
     local conn <close> = assert(require("runnel.nats").connect(url))
@@ -189,7 +189,7 @@ local CASES <const> = {
     local store <close> = require("runnel.store").open(dir .. "/stage.db")
     assert(store:stream "a")
     local begun = rn.chan(1)
-    local stage = assert(store:stage(1, "a", function()
+    local stage = assert(store:stage("a", 1, function()
       begun:put(true)
       long()
     end, nil, { name = "slow" }))
@@ -211,7 +211,7 @@ local CASES <const> = {
     local store <close> = require("runnel.store").open(dir .. "/drain.db")
     assert(store:stream "a")
     local begun = rn.chan(1)
-    assert(store:stage(1, "a", function()
+    assert(store:stage("a", 1, function()
       begun:put(true)
       rn.sleep(50)
     end, nil, { name = "slow" }))

@@ -27,7 +27,7 @@ describe("in a simulated world with NATS, a search", function()
         local conn = connect()
         insist(conn.stream, conn, "from")
         insist(conn.stream, conn, "to")
-        local worker = insist(conn.stage, conn, 1, "from", function(text)
+        local worker = insist(conn.stage, conn, "from", 1, function(text)
           if ms then rn.sleep(ms) end
           return text
         end, "to", { ack_wait = 1000 })
@@ -107,7 +107,7 @@ describe("in a simulated world with NATS, a search", function()
       local left
       for _ = 1, 100 do
         local stream = require("runnel.nats.stream").open(conn, "runnel-jobs-job")
-        local state = stream and stream:state()
+        local state = stream and stream:stats()
         left = state and state.messages
         if left == 0 then return end
         rn.sleep(1000)

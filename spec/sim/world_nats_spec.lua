@@ -211,7 +211,7 @@ describe("runnel.nats in a simulated world", function()
       assert(conn:stream "s")
       local sink = assert(conn:sink "s")
       world:elect("server", 3000)
-      local before, _, err = sim.elapsed(), conn:request("s", "text", 100)
+      local before, _, err = sim.elapsed(), conn:request("s", "text", { timeout = 100 })
       local ok = sink:put "text"
       return ok, sim.elapsed() - before, err
     end)

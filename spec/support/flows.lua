@@ -417,7 +417,7 @@ end
 
 -- Resumes holding stages with another function.
 local function repair(log, f, plan)
-  for _, row in ipairs(f:ping()) do
+  for _, row in ipairs(f:stats()) do
     local stage = row.state == "held" and by_name(plan, row.stage)
     if stage then
       count(log, "holds")

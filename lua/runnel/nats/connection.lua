@@ -325,21 +325,22 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   return message, why
 end
 
-local REQUEST_OPTIONS = { headers = true, encoding = true, until_reconnect = true }
+local REQUEST_OPTIONS = { headers = true, encoding = true, timeout = check.kinds.ms(1), until_reconnect = true }
 
 ---Sends a message and waits for the first answer.
 ---@param subject string
 ---@param value any
----@param ms? number how long to wait (5000)
----@param opts? { headers?: table, encoding?: "raw"|"msgpack"|"json", until_reconnect?: boolean } until_reconnect: if
----the connection is lost meanwhile, return an error once there is one again, since the answer may be lost
+---@param opts? { timeout?: number, headers?: table, encoding?: "raw"|"msgpack"|"json", until_reconnect?: boolean }
+---timeout: ms to wait for it (5000). until_reconnect: if the connection is lost meanwhile, return an error once there
+---is one again, since the answer may be lost
 ---@return runnel.nats.Message? message
 ---@return any err the reason: rn.is_timeout(err), or a string: no subscription answers, the connection is closed
-function Conn:request(subject, value, ms, opts)
+function Conn:request(subject, value, opts)
   sign.own(self, "conn", "request")
-  if ms ~= nil then check.ms(ms, 1, "request") end
+  if type(opts) == "number" then error("request: the time is an option now: { timeout = ms }", 2) end
   check.options(opts, REQUEST_OPTIONS, "request")
-  local message, err = ask(self, "request", subject, value, ms or REQUEST_MS, opts, encoding_of(self, opts, "request"))
+  local ms = opts and opts.timeout or REQUEST_MS
+  local message, err = ask(self, "request", subject, value, ms, opts, encoding_of(self, opts, "request"))
   if message and message.status == "503" and message.data == "" then
     return nil, ("nobody answers requests to %q (no responders)"):format(subject)
   end
@@ -347,15 +348,15 @@ function Conn:request(subject, value, ms, opts)
 end
 
 ---Waits until the server has received all earlier messages: one round trip.
----@param ms? number how long to wait (5000)
+---@param timeout? number ms (5000)
 ---@return true? ok
 ---@return any err
-function Conn:flush(ms)
+function Conn:flush(timeout)
   sign.own(self, "conn", "flush")
-  if ms ~= nil then check.ms(ms, 1, "flush") end
+  if timeout ~= nil then check.ms(timeout, 1, "flush: timeout") end
   -- The message goes to this connection itself, since any other subject may have subscribers, which do not answer. With
   -- no_echo, the server answers that there is no responder.
-  local message, err = ask(self, "flush", nil, "", ms or REQUEST_MS, nil, "raw")
+  local message, err = ask(self, "flush", nil, "", timeout or REQUEST_MS, nil, "raw")
   return message and true, err
 end
 

@@ -25,8 +25,8 @@ local stage = {}
 ---minute
 ---@field starts? integer how often a message is started if its process ends each time (5)
 ---@field timeout? number ms that one call may take; storing its result does not count. One that parks is then
----cancelled, and has failed. If Lua has not come back by then, since the call computes, the process says so on stderr and
----ends; by default there is no limit
+---cancelled, and has failed. If Lua has not come back by then, since the call computes, the process says so on
+---stderr and ends; by default there is no limit
 ---@field rate? integer|{ [1]: integer, [2]: number } how many calls all processes of the stage may start in a second,
 ---or { calls, ms }: that many in any `ms`
 ---@field dead? boolean false: messages that are given up do not become dead letters (conn:dead)
@@ -58,17 +58,20 @@ for name, kind in pairs(OPTIONS) do OPTIONS_OF_STORES[name] = kind end
 ---@field limits runnel.queue.Limits
 
 ---Checks the arguments of conn:stage and store:stage. An error is at the line that has called the caller.
----@param n any
 ---@param from any
+---@param n any
 ---@param f any
 ---@param to any
 ---@param opts any
 ---@param of_store? boolean it is a stage of a store
 ---@return runnel.queue.Stage
-function stage.read(n, from, f, to, opts, of_store)
+function stage.read(from, n, f, to, opts, of_store)
   local level <const> = 4
-  check.integer(n, 1, "stage: n", level)
+  if type(from) == "number" then
+    error("stage: the stream comes first now: call it as stage(from, n, f, to)", 3)
+  end
   names.check(from, "stage: from", level)
+  check.integer(n, 1, "stage: n", level)
   f = served(f, "stage", level)
   check.callable(f, "stage: f", level)
   if to ~= nil then names.check(to, "stage: to", level) end

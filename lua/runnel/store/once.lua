@@ -284,7 +284,8 @@ function once.new(store, name, f, opts, tries, pause)
   if first and not (is_same(first.f, f) and is_same(first.key, opts.key)) then return nil end
   store.functions[name] = first or { f = f, key = opts.key }
   local self = {
-    store = store, name = name, f = f, key = opts.key, errors = opts.errors, expires = opts.max_age and math.floor(opts.max_age), tx = opts.tx,
+    store = store, name = name, f = f, key = opts.key, errors = opts.errors, tx = opts.tx,
+    expires = opts.max_age and math.floor(opts.max_age),
     memory = memory_of(store, name), prefix = name .. "\0",
   }
   if tries > 1 or opts.timeout then self.tries = { tries = tries, backoff = pause, timeout = opts.timeout } end

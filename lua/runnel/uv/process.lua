@@ -316,7 +316,7 @@ local function stop(self, ms)
   begin_grace(self, ms)
   if not self.handle then wait_for_group(self) end
   for name, end_ in pairs(self.streams) do
-    if name == "stdin" then end_:close() else end_:drain(name) end
+    if name == "stdin" then end_:close() else end_:read_on(name) end
   end
 end
 

@@ -8,7 +8,7 @@ local never = {
     ch:stats]],
   drivers = "rn.driver d:wait d:alive",
   flow = [[flow.batch flow.rate flow.debounce f:start f:pause f:resume f:replace f:workers f:inject f:tap
-    f:connect f:disconnect f:add f:remove f:ping f:done]],
+    f:connect f:disconnect f:add f:remove f:stats f:done]],
   ["go-blocks"] = "rn.go rn.rename rn.on_error rn.ps",
   ["http-server"] = [[http.serve server.port server.url server:close req.method req.path req.query req.target
     req.headers req.address req:pieces req:websocket]],
