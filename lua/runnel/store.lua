@@ -8,7 +8,6 @@
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
-local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local remove = require "runnel.internal.remove"
 local sqlite = require "runnel.sqlite"

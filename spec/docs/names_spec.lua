@@ -65,7 +65,7 @@ describe("the names of the manual", function()
     assert.same(ENDS, verbs)
     local described = {}
     for call in pairs(calls.of_manual()) do
-      local page, object, verb = call:match "^(%S+) (%l+)[.:](%l+)$"
+      local page, verb = call:match "^(%S+) %l+[.:](%l+)$"
       if ENDS[verb] and page ~= "README" then described[call:match " (.*)"] = page end
     end
     for call, page in pairs(described) do

@@ -318,7 +318,8 @@ end
 ---@return string? err
 function Stream:suspend()
   local input = self.input
-  if self.held or input and (#input > 0 or input:stats().puts_waiting > 0) or self.unread and self.unread:rest() ~= "" then
+  local waits = input and (#input > 0 or input:stats().puts_waiting > 0)
+  if self.held or waits or self.unread and self.unread:rest() ~= "" then
     return "earlier input was not taken, and it was not encrypted"
   end
   if not self.reading then return nil end
