@@ -802,7 +802,7 @@ function M.unblocking_buffer(buffer) return getmetatable(buffer) == BUFFER and b
 ---@param n? integer|runnel.Buffer
 ---@param xf? runnel.Transducer
 ---@param ex_handler? fun(err: any): any
----@return runnel.Channel
+---@return runnel.Channel<any>
 function M.chan(n, xf, ex_handler)
   local kind = type(n)
   if n == nil or n == 0 then return transduced(new_chan("none", 0), xf, ex_handler) end
@@ -821,7 +821,7 @@ end
 ---Makes a channel that gives its first value to every taker.
 ---@param xf? runnel.Transducer
 ---@param ex_handler? fun(err: any): any
----@return runnel.Channel
+---@return runnel.Channel<any>
 function M.promise_chan(xf, ex_handler) return transduced(new_chan("promise", 1), xf, ex_handler) end
 
 ---Whether a value is a channel.
@@ -1057,7 +1057,7 @@ end
 ---Does exactly one of several operations: a channel to take from, or {channel, value} to put.
 ---@param ops table
 ---@param opts? { priority?: boolean, default?: any, nowait?: boolean }
----@return any value, runnel.Channel port, any err
+---@return any value, runnel.Channel<any> port, any err
 function M.alts(ops, opts)
   local value, port, err = alts(ops, opts)
   if err ~= nil then return value, port, err end
@@ -1068,7 +1068,7 @@ end
 
 ---Starts a go block that calls f(...). Returns its result channel.
 ---@param f fun(...): ...
----@return runnel.Channel
+---@return runnel.Channel<any>
 function M.go(f, ...)
   if type(f) ~= "function" then
     local meta = getmetatable(f)
@@ -1084,7 +1084,7 @@ function M.go(f, ...)
 end
 
 ---Cancels a go block. Returns whether there was something to cancel.
----@param result runnel.Channel
+---@param result runnel.Channel<any>
 ---@param reason any
 ---@return boolean
 function M.cancel(result, reason)
@@ -1112,7 +1112,7 @@ end
 
 ---A channel that closes after ms.
 ---@param ms number
----@return runnel.Channel
+---@return runnel.Channel<any>
 function M.timeout(ms)
   check_ms(ms, "timeout")
   local deadline = M.now() + ms

@@ -6,7 +6,8 @@ local decimal = require "runnel.internal.decimal"
 local descriptor = require "runnel.uv.descriptor"
 local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
-local processes = require "runnel.uv.process"
+local spawn = require("runnel.uv.process").spawn
+local spawn_options = require("runnel.uv.spawn").OPTIONS
 local timed_out = require "runnel.internal.timed_out"
 
 local alts_index = core.internal.alts_index
@@ -18,7 +19,7 @@ local FOREVER_MS = 1 << 40
 local OWN = { timeout = true, max = true }
 
 local ALL = { timeout = true, max = true }
-for name in pairs(processes.OPTIONS) do ALL[name] = true end
+for name in pairs(spawn_options) do ALL[name] = true end
 
 ---The output of a process, and how it ended.
 ---@class runnel.uv.Result
@@ -73,7 +74,7 @@ local function options_for_spawn(options)
 end
 
 local function start(options)
-  local process = processes.spawn(options_for_spawn(options))
+  local process = spawn(options_for_spawn(options))
   process:end_by "sigterm"
   return process
 end

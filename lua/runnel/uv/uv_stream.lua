@@ -210,8 +210,7 @@ end
 ---Makes the stream read also without takes, because the writer is about to end and must not be blocked. Keeps the last
 ---64 KB of untaken data.
 ---@param what string what the error calls the stream, if something had to be dropped
-function Stream:drain(what)
-  sign.own(self, "conn", "drain")
+function Stream:read_on(what)
   self.drained = what
   if not self.input or not self.slot.paused or not self.handle then return end
   self.held = new_held(what)

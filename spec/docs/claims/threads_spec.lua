@@ -67,17 +67,6 @@ describe("the documents say of threads", function()
       assert.equal("goes on", threads[1]:take())
     end)
 
-  claim("the go block that runs there ends with an error that no `pcall` catches", function()
-    local ready = rn.shared_chan()
-    local thread = rn.thread(function(to)
-      to:put(true)
-      while true do pcall(function() while true do end end) end
-    end, ready)
-    ready:take()
-    assert.is_true(rn.cancel(thread, "time is up"))
-    assert.same({ nil, "time is up" }, { thread:take() })
-  end)
-
   claim("An error of a job is raised here, as it is or, if it cannot be copied, as its text.", function()
     local pool <close> = rn.threads(1, function(v) error(v == 1 and { code = 7 } or print, 0) end)
     local _, err = pcall(pool, 1)
