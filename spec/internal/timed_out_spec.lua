@@ -202,7 +202,7 @@ local CASES <const> = {
     local failure = rn.chan(1)
     assert(store:stream "a")
     assert(store:sink "a"):put "a"
-    assert(store:stage(1, "a", long, nil, {
+    assert(store:stage("a", 1, long, nil, {
       name = "slow", timeout = 10, tries = 1, ex_handler = function(err) failure:put(err) end,
     }))
     return failure:take()
@@ -227,6 +227,7 @@ local OTHER <const> = {
   ["http-server.md timeout"] = "the client gets a status",
   ["http.md connections"] = "a list of options of libcurl",
   ["nats.md conn:close"] = "returns how many bytes were not sent",
+  ["nats.md conn:flush"] = "as conn:request, by the same function",
   ["nats.md sub:drain"] = "spec/nats/connection_spec.lua",
   ["nats.md connect_timeout"] = "libnats' own error: it tries several addresses",
   ["nats.md write_timeout"] = "a limit for what the library does",
