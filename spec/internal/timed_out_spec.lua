@@ -244,6 +244,7 @@ local OTHER <const> = {
   ["http-server.md timeout"] = "the client gets a status",
   ["http.md connections"] = "a list of options of libcurl",
   ["nats.md conn:close"] = "returns how many bytes were not sent",
+  ["nats.md conn:flush"] = "as conn:request, by the same function",
   ["nats.md sub:drain"] = "spec/nats/connection_spec.lua",
   ["nats.md connect_timeout"] = "libnats' own error: it tries several addresses",
   ["nats.md write_timeout"] = "a limit for what the library does",
