@@ -10,7 +10,7 @@
 #include "channels/chan_custom.h"
 #include "core/sim_rules.h"
 #include "lifetimes/keep.h"
-#include "states/chan_shared.h"
+#include "states/shared_ops.h"
 
 /* ---- try ---- */
 
@@ -176,13 +176,13 @@ static int wait_shared(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
     if (chan_is_shared(op->ch)) shared++;
     else if (!has_room) chan_no_room(L, op->ch, alts_at(i), op->is_put);
   }
-  SharedWait *wait = chan_shared_begin(L, S, shared);
+  SharedWait *wait = shared_ops_begin(L, S, shared);
   for (int i = 0; i < a->n; i++) {
     const AltsOp *op = &a->ops[i];
-    if (chan_is_shared(op->ch)) chan_shared_add(L, wait, alts_at(i), alts_at(i), op->is_put, a->op);
+    if (chan_is_shared(op->ch)) shared_ops_add(L, wait, alts_at(i), alts_at(i), op->is_put, a->op);
   }
   if (!a->priority) draw_shared(S, wait->ops, shared, a->op->flags & ALT_INDEX);
-  return chan_shared_do(L, S, wait, alt, a->op->flags);
+  return shared_ops_do(L, S, wait, alt, a->op->flags);
 }
 
 static inline Waiter *waiter_of(Link *link) { return CONTAINER_OF(link, Waiter, link); }

@@ -870,6 +870,18 @@ function chan:take()
   return value
 end
 
+---A list of all values until the channel is closed; nil and the error if it was closed with one.
+function chan:list()
+  check_chan(self, "list", "ch:list()")
+  local list = {}
+  while true do
+    local value, err = take(self)
+    if err ~= nil then return nil, err end
+    if value == nil then return list end
+    list[#list + 1] = value
+  end
+end
+
 ---for v in ch do: takes until the channel is closed and has no more.
 function chan:__call()
   local value, err = take(self, true)
@@ -964,21 +976,21 @@ function chan:stats()
   check_chan(self, "stats", "ch:stats()")
   local kind, capacity = self.kind, self.capacity
   if self.is_live then kind, capacity = "fixed", 1 end
-  return { name = self.given_name, id = self.id, buffer = kind, capacity = capacity, count = self.count,
-    puts = self.puts and self.puts.n or 0, takes = self.takes and self.takes.n or 0, put_total = self.put_total,
-    take_total = self.take_total, closed = self:closed() }
+  return { name = self.given_name, id = self.id, buffer = kind, capacity = capacity, values = self.count,
+    puts_waiting = self.puts and self.puts.n or 0, takes_waiting = self.takes and self.takes.n or 0,
+    put_total = self.put_total, take_total = self.take_total, closed = self:closed() }
 end
 
 function chan:__len() return self.count end
 
 function chan:__tostring()
   local stats, parts = self:stats(), {}
-  if stats.buffer ~= "none" then parts[1] = ("%d/%d"):format(stats.count, stats.capacity) end
+  if stats.buffer ~= "none" then parts[1] = ("%d/%d"):format(stats.values, stats.capacity) end
   local function waiting(n, what)
     if n > 0 then parts[#parts + 1] = ("%d %s%s waiting"):format(n, what, n == 1 and "" or "s") end
   end
-  waiting(stats.puts, "put")
-  waiting(stats.takes, "take")
+  waiting(stats.puts_waiting, "put")
+  waiting(stats.takes_waiting, "take")
   if self.is_closed then parts[#parts + 1] = "closed" end
   return label(self) .. (parts[1] and " (" .. table.concat(parts, ", ") .. ")" or "")
 end
