@@ -71,7 +71,7 @@ describe("messages over NATS", function()
     local seen = rn.chan(1)
     local one <close> = assert(conn:stage(1, "first", function(v)
       return v .. " " .. rn.traceparent()
-    end, "second", { limit = 10000 }))
+    end, "second", { timeout = 10000 }))
     local two <close> = assert(conn:stage(1, "second", function(v, message)
       seen:put { v, message.headers.traceparent, rn.traceparent() }
     end, nil, { name = "two" }))

@@ -159,11 +159,15 @@ for _, at in ipairs(places) do
           owner:remote("a", { [option] = wrong })
         end)
       end
-      for option, wrong in pairs { ack_wait = 1, max_jobs = 0, limit = 1, rate = 0, drain_on_term = 1, storage = 1 } do
+      local all_wrong = { ack_wait = 1, max_jobs = 0, timeout = 1, rate = 0, drain_on_term = 1, storage = 1 }
+      for option, wrong in pairs(all_wrong) do
         raises(("^serve: %s: .* expected, got "):format(option), function()
           owner:serve("a", 1, print, { [option] = wrong })
         end)
       end
+      raises('^serve: the option "limit" is now called "timeout"$', function()
+        owner:serve("a", 1, print, { limit = 50 })
+      end)
     end))
   end)
 end

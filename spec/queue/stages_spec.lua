@@ -200,13 +200,13 @@ for _, at in ipairs(places) do
         local stage = assert(place.owner:stage(2, "words", function(v)
           if v == "park" then rn.sleep(1e6) end
           done[#done + 1] = v
-        end, nil, { name = "n", limit = limit, tries = 2, retry = 10 }))
+        end, nil, { name = "n", timeout = limit, tries = 2, retry = 10 }))
         wait_for(function() return dead:count() == 1 end)
         wait_for(function() return stage:stats().done == 1 end)
         stage:drain()
       end)
       assert.same({ "fine" }, done)
-      assert.same({ ("stage n: a call took longer than the limit of %d ms"):format(limit) }, reports)
+      assert.same({ ("stage n: a call had not ended after %d ms"):format(limit) }, reports)
       assert.same({ 2, "park" }, { dead:list()[1].raises, dead:get(1).value })
     end))
 
@@ -335,12 +335,17 @@ for _, at in ipairs(places) do
       raises("^stage: f", function() owner:stage(1, "words", nil, "out") end)
       raises('^stage: the module "no.such" cannot be loaded', function() owner:stage(1, "words", "no.such", "out") end)
       raises("^stage: rate: calls a second", function() owner:stage(1, "words", f, nil, { name = "x", rate = 0 }) end)
-      for option, wrong in pairs { limit = 1, starts = 0, tries = 0, retry = -1, dead = 1, drain_on_term = 1 } do
+      for option, wrong in pairs { timeout = 1, starts = 0, tries = 0, retry = -1, dead = 1, drain_on_term = 1 } do
         raises(("^stage: %s: .* expected, got "):format(option), function()
           owner:stage(1, "words", f, nil, { name = "x", [option] = wrong })
         end)
       end
-      raises('^stage: unknown option "x"', function() owner:stage(1, "words", f, "out", { x = 1 }) end)
+      raises('^stage: the option "limit" is now called "timeout"$', function()
+        owner:stage(1, "words", f, nil, { name = "x", limit = 50 })
+      end)
+      raises('^stage: unknown option "x"; known: ack_wait, .*, ex_handler, max_ack_pending', function()
+        owner:stage(1, "words", f, "out", { x = 1 })
+      end)
       raises("^dead: name", function() owner:dead "a.b" end)
     end))
   end)

@@ -230,13 +230,13 @@ describe("a stage of a store", function()
     assert(store:stage(1, "words", function()
       began:put(true)
       rn.sleep(1e6)
-    end, nil, { name = "n", limit = 60000 }))
+    end, nil, { name = "n", timeout = 60000 }))
     began:take()
     store:close()
     reported.heard() -- the stage and its call say why they end
     store = stores.open(dir.path .. "/work.db")
     local got = rn.promise_chan()
-    local stage = assert(store:stage(1, "words", function(v) got:put(v) end, nil, { name = "n", limit = 60000 }))
+    local stage = assert(store:stage(1, "words", function(v) got:put(v) end, nil, { name = "n", timeout = 60000 }))
     assert.equal("a", (got:take()))
     stage:drain()
   end)
@@ -251,7 +251,7 @@ describe("a stage of a store", function()
       local stage = assert(store:stage(1, "words", function(v)
         if v == "fine" then return rn.sleep(50) end
         while true do os.execute "sleep 0.05" end -- no other go block runs
-      end, nil, { name = "n", limit = %d, tries = 2, retry = 1 }))
+      end, nil, { name = "n", timeout = %d, tries = 2, retry = 1 }))
       repeat rn.sleep(5) until store:dead("n"):count() == 1 and stage:stats().waiting + stage:stats().running == 0
       store:drain()
     ]]):format(limit))
@@ -261,13 +261,13 @@ describe("a stage of a store", function()
       local status = assert(program:wait(), program:output())
       if status ~= 0 then
         ends = ends + 1
-        assert.matches(("^runnel: stage n: a call took longer than the limit of %d ms, and Lua does not come back: "
+        assert.matches(("^runnel: stage n: a call had not ended after %d ms, and Lua does not come back: "
           .. "this process ends\n$"):format(limit), (program:output():gsub("runnel: [^\n]* has blocked [^\n]*\n", "")))
       end
     until status == 0
     assert.equal(2, ends)
     local letter = assert(store:dead("n"):get(1))
-    assert.same({ "loop", 2, ("stage n: a call took longer than the limit of %d ms"):format(limit) },
+    assert.same({ "loop", 2, ("stage n: a call had not ended after %d ms"):format(limit) },
       { letter.value, letter.raises, letter.error })
     assert.equal(1, store:dead("n"):count())
   end)

@@ -245,7 +245,7 @@ describe("a stream of a store", function()
     local worker = store:serve("flaky", 1, function()
       tries = tries + 1
       error("no", 0)
-    end, { limit = 60000 })
+    end, { timeout = 60000 })
     store.db:exec "create trigger full before insert on runnel_dead begin select raise(abort, 'no room'); end"
     local remote = store:remote("flaky", { tries = 2, retry = 1, traceback = false })
     local job = rn.go(pcall, remote, "a")

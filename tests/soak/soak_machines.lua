@@ -58,10 +58,10 @@ end
 ]]
 -- In processes of their own: a job that ends its process would otherwise end messages that run alone in their stage.
 local SERVE = WORK .. [[
-conn:serve("soak", 6, work, { ack_wait = 500, limit = 1500, replicas = tonumber(arg[2]) }):wait()
+conn:serve("soak", 6, work, { ack_wait = 500, timeout = 1500, replicas = tonumber(arg[2]) }):wait()
 ]]
 local STAGE = WORK .. [[
-assert(conn:stage(6, "in", work, "out", { ack_wait = 700, limit = 1500, tries = 2, retry = 50, starts = 8 })):wait()
+assert(conn:stage(6, "in", work, "out", { ack_wait = 700, timeout = 1500, tries = 2, retry = 50, starts = 8 })):wait()
 ]]
 -- Submits jobs, and says which numbers came back, or failed.
 local SUBMITTER = [[

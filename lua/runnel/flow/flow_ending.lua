@@ -9,7 +9,7 @@ local worker = require "runnel.flow.flow_worker"
 local workers = require "runnel.workers.workers"
 local internal = core.internal
 
-local alts, cancel, timeout, yield = core.alts, core.cancel, core.timeout, core.yield
+local alts, cancel, yield = core.alts, core.cancel, core.yield
 
 local ending = {}
 
@@ -110,7 +110,8 @@ end
 function ending.drain(flow, ms)
   ending.begin(flow)
   if ms then
-    alts({ flow.over, timeout(ms) }, { priority = true })
+    local alarm <close> = guard.alarm(ms)
+    alts({ flow.over, alarm.over }, { priority = true })
     if not flow.over:closed() then ending.stop(flow) end
   end
   return ending.result(flow)

@@ -166,8 +166,8 @@ function check.chans(value, what)
 end
 
 ---The check of an option's value, which is not nil: raises an error that begins with `what`, at a level. `true`: all
----values are right, or the caller checks them.
----@alias runnel.internal.Kind true|fun(value: any, what: string, level: integer)
+---values are right, or the caller checks them. A string: the option has got that name.
+---@alias runnel.internal.Kind true|string|fun(value: any, what: string, level: integer)
 
 ---Kinds of options, for check.options.
 local kinds = { callable = check.callable, table = check.table }
@@ -203,6 +203,7 @@ function check.options(value, known, what, level)
   for key, option in pairs(value) do
     local kind = known[key]
     if not kind then error(("%s: %s"):format(what, check.unknown(key, known)), level) end
+    if type(kind) == "string" then error(("%s: the option %q is now called %q"):format(what, key, kind), level) end
     if kind ~= true then kind(option, what .. ": " .. key, level + 1) end
   end
 end
@@ -222,7 +223,9 @@ end
 ---@return string
 function check.unknown(key, known)
   local names = {}
-  for name in pairs(known) do names[#names + 1] = name end
+  for name, kind in pairs(known) do
+    if type(kind) ~= "string" then names[#names + 1] = name end
+  end
   table.sort(names)
   return ("unknown option %q; known: %s"):format(tostring(key), table.concat(names, ", "))
 end

@@ -24,9 +24,9 @@ local stage = {}
 ---@field retry? number ms until the second try (1000), at least half of that; doubled for each further one, up to a
 ---minute
 ---@field starts? integer how often a message is started if its process ends each time (5)
----@field limit? number ms that one call may take; storing its result does not count. One that parks is then cancelled,
----and has failed. If Lua has not come back by then, since the call computes, the process says so on stderr and ends; by
----default there is no limit
+---@field timeout? number ms that one call may take; storing its result does not count. One that parks is then
+---cancelled, and has failed, with an error for which rn.is_timeout is true. If Lua has not come back by then, since the
+---call computes, the process says so on stderr and ends; by default there is no limit
 ---@field rate? integer|{ [1]: integer, [2]: number } how many calls all processes of the stage may start in a second,
 ---or { calls, ms }: that many in any `ms`
 ---@field dead? boolean false: messages that are given up do not become dead letters (conn:dead)

@@ -28,7 +28,7 @@ local everything = require "runnel.internal.living"
 local decimal = require "runnel.internal.decimal"
 local entries = require "runnel.internal.entries"
 local guard = require "runnel.internal.guard"
-local limit = require "runnel.workers.job_limit"
+local time_limit = require "runnel.internal.time_limit"
 local more = require "runnel.internal.errors.more"
 local short = require "runnel.internal.short"
 local sign = require "runnel.internal.sign"
@@ -305,7 +305,7 @@ function Pool:close()
   for _, result in ipairs(self.results) do result:take() end
 end
 
-limit.mark_later(Pool)
+time_limit.mark_later(Pool)
 
 Pool.__close = Pool.close
 Pool.__name = "pool of threads"

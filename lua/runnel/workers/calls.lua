@@ -2,10 +2,10 @@
 
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
-local limit = require "runnel.workers.job_limit"
+local time_limit = require "runnel.internal.time_limit"
 local taking = require "runnel.workers.taking"
 
-local sleep, yield, put = core.sleep, core.yield, core.internal.moving.put
+local sleep, put = core.sleep, core.internal.moving.put
 local set_off = core.internal.worker.set_off
 
 local jobs = {}
@@ -53,7 +53,7 @@ function jobs.call(worker, value)
   local job = pool.job
   local result, output
   if pool.renews_put then pool:renew_put(worker) end
-  local begun = pool.begins_later and limit.begun
+  local begun = pool.begins_later and time_limit.begun
   if pool.limit and not begun then pool.limit:begin(worker) end
   worker.tries_again = worker.tried + 1 < pool.tries
   if pool.is_source then result, output = job(worker.put, worker.state)
@@ -62,12 +62,10 @@ function jobs.call(worker, value)
     if begun then result, output = job(value, nil, begun, worker) else result, output = job(value) end
     if output ~= nil then output = jobs.raise_if_nil(result, output) end
   end
-  worker.deadline, worker.tried, worker.tries_again = false, 0, false
-  if worker.late then
-    worker.late = false
-    pcall(yield) -- raises the cancellation here, inside pcall, if the job has not waited since
-  end
+  worker.deadline = false
   if worker.dropped then return nil end
+  if worker.late then error(worker.late, 0) end -- it has caught the cancellation: its result is dropped
+  worker.tried, worker.tries_again = 0, false
   local kept = worker.kept
   if kept then
     if result ~= nil then add(kept, result, output) end

@@ -3,6 +3,7 @@
 
 local core = require "runnel.core"
 local jobs = require "runnel.workers.calls"
+local time_limit = require "runnel.internal.time_limit"
 local internal = core.internal
 
 local excuse, is_cancellation = internal.excuse, internal.is_cancellation
@@ -13,12 +14,6 @@ local failure = {}
 
 -- The phases in which a failure counts; for others the worker's activity counts.
 local PHASES = { send = "job", turn = "job", pause = "job", idle = "take", gate = "take" }
-
--- The error of a late job that raised `err` after it was cancelled.
-local function late_error(late, err)
-  if err ~= late then late.message = ("%s; cancelled, it raised: %s"):format(late.message, tostring(err)) end
-  return late
-end
 
 ---The beginning of a worker's next go block that repeats the last action.
 ---@param phase string
@@ -33,7 +28,7 @@ local function what_next(worker, one, is_cancelled)
   local late, phase, err, pool = worker.late, one.phase, one.err, worker.pool
   if late then
     if one.block then excuse(one.block, err) end
-    one.err, one.block, one.cancelled, worker.late = late_error(late, err), false, false, false
+    one.err, one.block, one.cancelled, worker.late = time_limit.raised(late, err), false, false, false
   end
   if worker.dropped then
     if one.block and pool.lost and pool.lost(one) then excuse(one.block, err) end

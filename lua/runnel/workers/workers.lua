@@ -12,8 +12,7 @@
 ---iterator that may wait) do not put by `exchange`.
 ---
 ---This file has the pool and its methods. workers/ has `at_once` and `in_turn`, the loops of workers; `jobs`,
----the processing of a value; `taking`, the take; `early`, values before the input; `limit`, the time limit; `failure`,
----the handling of an error.
+---the processing of a value; `taking`, the take; `early`, values before the input; `failure`, the handling of an error.
 
 local core = require "runnel.core"
 local early = require "runnel.workers.early"
@@ -21,7 +20,7 @@ local failure = require "runnel.workers.failure"
 local guard = require "runnel.internal.guard"
 local in_turn = require "runnel.workers.in_turn"
 local jobs = require "runnel.workers.calls"
-local limit = require "runnel.workers.job_limit"
+local time_limit = require "runnel.internal.time_limit"
 local taking = require "runnel.workers.taking"
 local work_at_once = require "runnel.workers.at_once"
 local internal = core.internal
@@ -106,7 +105,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field early runnel.internal.Early
 ---@field order runnel.internal.Order|nil if only one worker at a time takes
 ---@field limit runnel.internal.Limit|nil
----@field begins_later boolean the time of a job is limited, and begins later than its call (limit.is_later)
+---@field begins_later boolean the time of a job is limited, and begins later than its call (time_limit.is_later)
 ---@field got integer how many values were taken, but by exchange
 ---@field by_exchange boolean values are taken by exchange: from a channel, or an iterator that never waits
 ---@field keeps boolean what a step puts leaves when it returns
@@ -132,8 +131,8 @@ function workers.new(spec)
     job = spec.job, is_step = spec.is_step or false, is_source = spec.from == nil, is_channel = core.is_chan(spec.from),
     by_exchange = spec.never_waits or core.is_chan(spec.from), tries = spec.tries or 1, retry = spec.retry,
     main = spec.main, emit = spec.emit, failed = spec.failed, lost = spec.lost, done = spec.done, ended = spec.ended,
-    limit = spec.timeout and limit.new(spec.timed, spec.timeout) or nil,
-    begins_later = spec.timeout ~= nil and limit.is_later(spec.job),
+    limit = spec.timeout and time_limit.new(spec.timed .. " had not ended", spec.timeout) or nil,
+    begins_later = spec.timeout ~= nil and time_limit.is_later(spec.job),
     keeps = spec.timeout ~= nil or spec.tries ~= nil and spec.tries > 1, numbers = 0, newest = nil,
     paused = false, finishing = false, gate = nil, early = early.new(), got = 0, order = nil, renews_put = false,
   }, Pool)
@@ -400,7 +399,7 @@ end
 ---@param f function
 ---@param step? boolean
 function Pool:replace(f, step)
-  self.job, self.is_step, self.begins_later = f, step or false, self.limit ~= nil and limit.is_later(f)
+  self.job, self.is_step, self.begins_later = f, step or false, self.limit ~= nil and time_limit.is_later(f)
   for _, worker in ipairs(self.workers) do work_with(worker) end
 end
 
