@@ -48,7 +48,10 @@ function pipeline.pipeline_async(n, to, af, from, close, opts)
   check.options(opts, OPTIONS, "pipeline_async")
   local window = opts and opts.window or n
   check.integer(window, n, "pipeline_async: window")
-  return run("pipeline_async", n, to, af, from, close, window, opts and opts.ex_handler)
+  return run {
+    what = "pipeline_async", n = n, to = to, af = af, from = from, close = close, window = window,
+    ex_handler = opts and opts.ex_handler,
+  }
 end
 
 ---Like pipeline_async, but puts each result as soon as it is ready, so that a slow job does not delay the others.
@@ -68,7 +71,10 @@ function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
   check.chan(from, "pipeline_async_unordered: from")
   check.boolean_or_nil(close, "pipeline_async_unordered: close")
   check.options(opts, UNORDERED_OPTIONS, "pipeline_async_unordered")
-  return run("pipeline_async_unordered", n, to, af, from, close, nil, opts and opts.ex_handler)
+  return run {
+    what = "pipeline_async_unordered", n = n, to = to, af = af, from = from, close = close,
+    ex_handler = opts and opts.ex_handler,
+  }
 end
 
 -- The two functions below call this as a tail call, so that a failed check blames the line that called them. `most` is
@@ -80,13 +86,15 @@ local function transduce(what, most, n, to, xf, from, close, ex_handler)
   check.chan(from, what .. ": from")
   check.boolean_or_nil(close, what .. ": close")
   check.callable_or_nil(ex_handler, what .. ": ex_handler")
+  local spec = { what = what, n = n, to = to, from = from, close = close, window = n, ex_handler = ex_handler }
   if type(xf) == "string" then
     local k = math.min(n, most)
     local module_job, at_end = require "runnel.threads.module_job" (what, k, xf, ex_handler)
     if not module_job then error(("%s: %s"):format(what, at_end), 2) end
-    return run(what, n, to, module_job, from, close, n, ex_handler, at_end)
+    spec.af, spec.at_end = module_job, at_end
+    return run(spec)
   end
-  local function job(value, result)
+  function spec.af(value, result)
     local out = chan(1, xf, ex_handler)
     out:put(value)
     out:close()
@@ -95,7 +103,7 @@ local function transduce(what, most, n, to, xf, from, close, ex_handler)
     end
     result:close()
   end
-  return run(what, n, to, job, from, close, n, ex_handler)
+  return run(spec)
 end
 
 ---Sends each value of a channel through a transducer of its own. With the name of a module that returns the transducer,

@@ -2,13 +2,13 @@
 ---or ends.
 
 local core = require "runnel.core"
-local jobs = require "runnel.workers.calls"
+local calls = require "runnel.workers.calls"
 local time_limit = require "runnel.internal.time_limit"
 local internal = core.internal
 
 local excuse, is_cancellation = internal.excuse, internal.is_cancellation
 
-local at_rest = jobs.at_rest
+local at_rest = calls.at_rest
 
 local failure = {}
 
@@ -34,7 +34,7 @@ local function what_next(worker, one, is_cancelled)
     if one.block and pool.lost and pool.lost(one) then excuse(one.block, err) end
     return nil
   end
-  if err == jobs.FINISHED and (pool.is_source or phase == "take") then return "end" end
+  if err == calls.FINISHED and (pool.is_source or phase == "take") then return "end" end
   if phase == "job" and one.tries < pool.tries and (late or not is_cancelled) then
     worker.tried = one.tries
     return "pause"

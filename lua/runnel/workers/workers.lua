@@ -11,7 +11,7 @@
 ---`taking.next_value`, which handles all special cases. Workers that must take one at a time (in order, or from an
 ---iterator that may wait) do not put by `exchange`.
 ---
----This file has the pool and its methods. workers/ has `at_once` and `in_turn`, the loops of workers; `jobs`,
+---This file has the pool and its methods. workers/ has `at_once` and `in_turn`, the loops of workers; `calls`,
 ---the processing of a value; `taking`, the take; `early`, values before the input; `failure`, the handling of an error.
 
 local core = require "runnel.core"
@@ -19,7 +19,7 @@ local early = require "runnel.workers.early"
 local failure = require "runnel.workers.failure"
 local guard = require "runnel.internal.guard"
 local in_turn = require "runnel.workers.in_turn"
-local jobs = require "runnel.workers.calls"
+local calls = require "runnel.workers.calls"
 local time_limit = require "runnel.internal.time_limit"
 local taking = require "runnel.workers.taking"
 local work_at_once = require "runnel.workers.at_once"
@@ -27,7 +27,7 @@ local internal = core.internal
 
 local chan, cancel, go, take = core.chan, core.cancel, guard.go, internal.moving.take
 local hide, withdraw, of_worker = internal.trace.hide, internal.withdraw_take, internal.worker
-local at_rest = jobs.at_rest
+local at_rest = calls.at_rest
 local phase_of, set_off = of_worker.phase, of_worker.set_off
 
 ---@class runnel.internal.WorkersSpec
@@ -113,7 +113,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 local Pool = {}
 Pool.__index = Pool
 
-local workers = { FINISHED = jobs.FINISHED }
+local workers = { FINISHED = calls.FINISHED }
 
 -- Whether only one of n workers takes at a time.
 local function needs_order(pool, n)
@@ -266,8 +266,8 @@ function Pool:renew_put(worker)
   if not (self.is_step or self.is_source) and worker.put then return end
   local call = {}
   worker.put = of_worker.put(worker.exchange, function(value, output, is_helper, is_older)
-    if is_helper then jobs.expect_helper(worker, call, is_older) end
-    jobs.put(worker, call, value, output, is_helper)
+    if is_helper then calls.expect_helper(worker, call, is_older) end
+    calls.put(worker, call, value, output, is_helper)
   end)
   worker.call = call
   put_on(worker)
