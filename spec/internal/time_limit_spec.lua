@@ -31,7 +31,7 @@ local function of_stage(owner, f)
   assert(owner:stream "out")
   assert(assert(owner:sink "in"):put "message")
   local results, failure <const> = assert(owner:source "out"), rn.chan(1)
-  local one = assert(owner:stage(1, "in", f, "out", {
+  local one = assert(owner:stage("in", 1, f, "out", {
     timeout = LIMIT, tries = 1, dead = false,
     ex_handler = function(err)
       failure:put(err)

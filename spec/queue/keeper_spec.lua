@@ -1,4 +1,4 @@
--- What every keeper of messages promises (docs/architecture.md, "Queues"): a stream of
+-- What every keeper of messages promises (docs/keepers.md): a stream of
 -- JetStream, a queue in a store, and one in memory.
 local memory = require "spec.support.queue.memory_keeper"
 local nats_server = require "spec.support.queue.nats_server"
@@ -78,7 +78,7 @@ local function in_jetstream(f)
         local info = assert(jetstream.request(conn, "CONSUMER.INFO.queue.workers"))
         return { waiting = info.num_pending, running = info.num_ack_pending }
       end,
-      results = function() return assert(conn:stream "results"):state().messages end,
+      results = function() return assert(conn:stream "results"):stats().messages end,
       letters = function() return conn:dead("spec"):count() end,
     }
     for _, own in pairs(open) do own:close() end

@@ -110,7 +110,7 @@ describe("runnel.nats in a simulated world", function()
   it("drops what a full channel has no room for, and says so", function()
     local delivered, dropped, name = beside_server(function()
       local conn <close> = assert(nats.connect "nats://server")
-      local ch, sub = conn:subscribe("a", { pending = 2 })
+      local ch, sub = conn:subscribe("a", { max_waiting = 2 })
       local events = conn:events()
       for i = 1, 5 do conn:publish("a", tostring(i)) end
       conn:flush()
@@ -189,7 +189,7 @@ describe("runnel.nats in a simulated world", function()
       end)
       world:host("client", function()
         local conn <close> = assert(nats.connect "nats://server")
-        local flaky = conn:remote("flaky", { tries = 2, retry = 10, traceback = false })
+        local flaky = conn:remote("flaky", { tries = 2, backoff = 10, traceback = false })
         local before = sim.elapsed()
         calls = { pcall(flaky, "a") }
         elapsed = sim.elapsed() - before
@@ -211,7 +211,7 @@ describe("runnel.nats in a simulated world", function()
       assert(conn:stream "s")
       local sink = assert(conn:sink "s")
       world:elect("server", 3000)
-      local before, _, err = sim.elapsed(), conn:request("s", "text", 100)
+      local before, _, err = sim.elapsed(), conn:request("s", "text", { timeout = 100 })
       local ok = sink:put "text"
       return ok, sim.elapsed() - before, err
     end)

@@ -18,6 +18,7 @@ local request = require "runnel.http.request"
 local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
 local time_limit = require "runnel.internal.time_limit"
+local timed_out = require "runnel.internal.timed_out"
 
 local lib = core.internal.require "runnel.http.core"
 
@@ -158,21 +159,24 @@ end
 
 ---Accepts no more connections, closes WebSockets with 1001, and waits until the running requests have been answered and
 ---all connections have closed; then closes the server. Parks.
----@param ms? number how long to wait; default 10000. Requests that still run then are cancelled
+---@param timeout? number ms; default 10000. Requests that still run then are cancelled
 ---@return boolean drained whether all had been answered
-function Server:drain(ms)
+---@return runnel.TimedOut? err
+function Server:drain(timeout)
   sign.own(self, "server", "drain")
-  if ms ~= nil then check.ms(ms, 0, "drain") end
+  if timeout == nil then timeout = 10000 end
+  check.ms(timeout, 0, "drain: timeout")
   if not self.core then return true end
   self.drains = true
   self.core:drain()
   for _, req in pairs(self.running) do
     if req and req.socket then req.socket:drain() end
   end
-  local alarm <close> = guard.alarm(ms or 10000)
+  local alarm <close> = guard.alarm(timeout)
   local _, port = core.alts({ self.drained, alarm.over }, { priority = true })
   self:close()
-  return port == self.drained
+  if port ~= self.drained then return timed_out.of_drain("the server " .. self.url, timeout) end
+  return true
 end
 
 ---Closes the server and all connections, even unanswered ones, and cancels the go blocks of their requests. Closing it

@@ -2,6 +2,7 @@
 ---whose argument is wrong.
 
 local core = require "runnel.core"
+local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
 local check = {}
@@ -166,8 +167,8 @@ function check.chans(value, what)
 end
 
 ---The check of an option's value, which is not nil: raises an error that begins with `what`, at a level. `true`: all
----values are right, or the caller checks them. A string: the option has got that name.
----@alias runnel.internal.Kind true|string|fun(value: any, what: string, level: integer)
+---values are right, or the caller checks them.
+---@alias runnel.internal.Kind true|fun(value: any, what: string, level: integer)
 
 ---Kinds of options, for check.options.
 local kinds = { callable = check.callable, table = check.table }
@@ -203,7 +204,6 @@ function check.options(value, known, what, level)
   for key, option in pairs(value) do
     local kind = known[key]
     if not kind then error(("%s: %s"):format(what, check.unknown(key, known)), level) end
-    if type(kind) == "string" then error(("%s: the option %q is now called %q"):format(what, key, kind), level) end
     if kind ~= true then kind(option, what .. ": " .. key, level + 1) end
   end
 end
@@ -222,10 +222,10 @@ end
 ---@param known table<string, any> the valid names
 ---@return string
 function check.unknown(key, known)
+  local now = renamed.option(key, known)
+  if now then return ("unknown option %q; it is called %s"):format(tostring(key), now) end
   local names = {}
-  for name, kind in pairs(known) do
-    if type(kind) ~= "string" then names[#names + 1] = name end
-  end
+  for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)
   return ("unknown option %q; known: %s"):format(tostring(key), table.concat(names, ", "))
 end
@@ -241,7 +241,8 @@ function check.key(value, what)
   if value ~= value then error(what .. ": nan cannot be used, because it is not equal to itself", CALLER) end
 end
 
----An object of the library.
+---An object of the library, the first argument of a function of rn that is a method of the object, too, as rn.tap and
+---m:tap. (Methods that are not functions of rn check their object by sign.own.)
 ---@param class table its metatable
 ---@param kind string what the message calls it, as in "a mult"
 function check.object(value, class, kind, what)

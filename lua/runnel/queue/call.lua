@@ -13,6 +13,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local hand_back = require "runnel.queue.hand_back"
 local patience = require "runnel.queue.patience"
+local remove = require "runnel.internal.remove"
 local running = require "runnel.queue.running"
 local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
@@ -277,9 +278,7 @@ function call.cancel(self, why)
   if self.is_cancelled then return end
   self.is_cancelled = true
   if self.block then return core.cancel(self.block, why) end
-  for i, other in ipairs(self.worker.waiting) do
-    if other == self then table.remove(self.worker.waiting, i) break end
-  end
+  remove(self.worker.waiting, self)
   self.worker.keeper:drop(self.message)
 end
 

@@ -27,9 +27,7 @@ end
 options.ENCODING = check.kinds.one_of { "raw", "msgpack", "json" }
 
 ---The checks of the options of workers, for check.options.
-options.KINDS = {
-  timeout = check.kinds.ms(10), limit = "timeout", rate = check_rate, drain_on_term = check.kinds.boolean,
-}
+options.KINDS = { timeout = check.kinds.ms(10), rate = check_rate, drain_on_term = check.kinds.boolean }
 
 ---Reads the options of workers.
 ---@param opts table which has been checked

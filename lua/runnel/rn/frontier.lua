@@ -67,7 +67,7 @@ function frontier.frontier(n, f, values, opts)
     if open == 0 then todo:close() end
   end }
 
-  local has_tries, tries, pause = opts.tries or opts.retry, backoff.options(opts, "frontier")
+  local has_tries, tries, pause = opts.tries or opts.backoff, backoff.options(opts, "frontier")
   local out = check.new_chan(opts.buffer, "frontier: buffer")
   local function job(value)
     local _ <close> = setmetatable({}, Done)

@@ -294,7 +294,7 @@ function Connection:subscribe(pattern, take)
       end
     end
   end) end
-  return subscription.ch, { drain = function()
+  return subscription.ch, { begin_drain = function()
     subscription.is_draining = true
     rn.go(function()
       rn.sleep(self.server.faults.delay + 1)

@@ -1,5 +1,5 @@
 ---Queues in memory, for specs: a store of messages, and keepers of it as runnel.queue.worker uses them
----(docs/architecture.md, "Queues"). A keeper that is lost, like a process that is killed, answers nothing any more: its
+---(docs/keepers.md). A keeper that is lost, like a process that is killed, answers nothing any more: its
 ---leases end.
 
 local rn = require "runnel"

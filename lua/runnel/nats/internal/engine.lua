@@ -31,7 +31,9 @@ end
 ---@param bytes string
 ---@param ms number
 ---@return runnel.nats.Message? message, any err
-function Engine:request(subject, bytes, ms) return self.conn:request(subject, bytes, ms, { encoding = "raw" }) end
+function Engine:request(subject, bytes, ms)
+  return self.conn:request(subject, bytes, { timeout = ms, encoding = "raw" })
+end
 
 ---Is called with each message, and must not park. A message of a stream has a `reply`, the subject for its
 ---acknowledgement, and an `age`: the ms since it has arrived. Other messages have a subject (with the status 503, that
