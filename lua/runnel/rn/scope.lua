@@ -192,7 +192,7 @@ local function wait(s)
     if left > 0 or not s.cancelled then -- else the caller was cancelled just when the time was up
       s.sleeps = true
       sleep(max(0, left))
-      if not s.over then sleep(0) end -- what is ready still runs
+      time_limit.settle(sleep, s)
       s.sleeps = false
     end
     if s.over then return end

@@ -127,7 +127,7 @@ local function wait_for(self, req, input, f, ...)
   self.running[block] = req
   local alarm <close> = guard.alarm(self.timeout > 0 and self.timeout or nil)
   local _, which = alts({ block, alarm.over, input }, PRIORITY)
-  if which == 2 then core.sleep(0) end -- what is ready still runs
+  if which == 2 then time_limit.settle(core.sleep) end
   if which == 2 and (req.is_upgraded or internal.has_ended(block)) then
     which = 1
     take(block)
