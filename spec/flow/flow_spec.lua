@@ -599,7 +599,8 @@ describe("flow: while it runs", function()
       local stats = f:stats()
       assert.same({ "job", "running", 3 }, { stats.flow, stats.state, #stats })
       local b = stats[2]
-      assert.same({ "b", "running", 2, 2, 16, 4, 0 }, { b.stage, b.state, b.busy, b.workers, b.room, b.taken, b.errors })
+      assert.same({ "b", "running", 2, 2, 16, 4, 0 },
+        { b.stage, b.state, b.busy, b.workers, b.room, b.taken, b.errors })
       assert.equal(4, math.floor(b.rate + 0.5))
       assert.equal("sleep", b.doing)
       assert.matches("flow_spec.lua:%d+", b.where)

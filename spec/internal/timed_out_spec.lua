@@ -4,6 +4,7 @@ local nats_server = require "spec.support.queue.nats_server"
 local pages = require "spec.support.docs.pages"
 local process = require "spec.support.process"
 local rn = require "runnel"
+local sim = require "runnel.sim"
 
 local function long() rn.sleep(100000) end
 
@@ -207,12 +208,28 @@ local CASES <const> = {
     begun:take()
     return select(2, stage:drain(1))
   end },
+  { "conn:flush", needs = "runnel.nats", rows = { "nats.md conn:flush" }, err = function()
+    local err
+    sim.run(function()
+      local world = sim.world()
+      world:nats "nats"
+      world:host("here", function()
+        local conn = assert(require("runnel.nats").connect "nats://nats")
+        world:partition("here", "nats")
+        err = select(2, conn:flush(1))
+        world:heal()
+        conn:close()
+      end)
+      world:run(60000)
+    end)
+    return err
+  end },
   { "the timeout of a stage of a store", needs = "runnel.store", rows = {}, err = function()
     local store <close> = require("runnel.store").open ":memory:"
     local failure = rn.chan(1)
     assert(store:stream "a")
     assert(store:sink "a"):put "a"
-    assert(store:stage(1, "a", long, nil, {
+    assert(store:stage("a", 1, long, nil, {
       name = "slow", timeout = 10, tries = 1, ex_handler = function(err) failure:put(err) end,
     }))
     return failure:take()

@@ -16,7 +16,7 @@ end
 local function stream_of(conn) return assert(conn:stream("s", { subjects = { "s" } })) end
 
 local METHODS = {
-  stream = { "s" }, kv = { "b" }, sink = { "s" }, source = { "s" }, stage = { 1, "s", print, nil, { name = "name" } },
+  stream = { "s" }, kv = { "b" }, sink = { "s" }, source = { "s" }, stage = { "s", 1, print, nil, { name = "name" } },
   remote = { "name" }, serve = { "name", 1, tostring }, queues = { 10 }, queue = { "name" },
 }
 -- The pages on which the manual has them.
