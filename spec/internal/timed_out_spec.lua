@@ -46,6 +46,16 @@ local CASES <const> = {
     local once = store:once("slow", long, { timeout = 1 })
     return select(2, pcall(once, 1))
   end },
+  { "a worker of a store", needs = "runnel.store", rows = { "remote.md timeout" }, err = function()
+    local store <close> = require("runnel.store").open ":memory:"
+    local worker <close> = store:serve("slow", 1, long, { timeout = 10 }) -- luacheck: ignore 211
+    return select(2, pcall(store:remote "slow", 1))
+  end },
+  { "a worker over NATS", needs = "nats", rows = {}, err = function(_, url)
+    local conn <close> = assert(require("runnel.nats").connect(url))
+    local worker <close> = conn:serve("slow", 1, long, { timeout = 10 }) -- luacheck: ignore 211
+    return select(2, pcall(conn:remote "slow", 1))
+  end },
   { "a statement of SQLite", needs = "runnel.sqlite", rows = { "sqlite.md busy_timeout" }, err = function(dir)
     local sqlite = require "runnel.sqlite"
     local one <close> = sqlite.open(dir .. "/busy.db")

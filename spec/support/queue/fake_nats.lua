@@ -421,7 +421,7 @@ function fake.worker(connection, modules, n, f, opts)
   }
   function of.bury() return true end
   return modules.worker.start {
-    kind = "worker", n = n, limit = opts.limit, is_paused = false, keeper = of,
+    kind = "worker", n = n, timeout = opts.timeout, is_paused = false, keeper = of,
     task = modules.serve.task(connection, "job", f, opts.label),
   }
 end
