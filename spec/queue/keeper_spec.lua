@@ -37,7 +37,6 @@ local function in_jetstream(f)
     if not nats then return pending(missing) end
     local consumers = require "runnel.nats.internal.consumers"
     local counts = require "runnel.nats.internal.counts"
-    local engine_of = require "runnel.nats.internal.engine"
     local jetstream = require "runnel.nats.internal.jetstream"
     local keepers = require "runnel.nats.internal.keeper"
     local values = require "runnel.nats.internal.values"
@@ -58,7 +57,7 @@ local function in_jetstream(f)
         { ack_policy = "explicit", max_deliver = -1 })
       local info = assert(consumer:open())
       local self = keepers.new {
-        engine = engine_of(own), consumer = consumer, info = info, what = "spec", encoding = "msgpack",
+        conn = own, consumer = consumer, info = info, what = "spec", encoding = "msgpack",
         decode = values.encodings.msgpack.decode, starts_of = counts.new(own, "spec-starts", stream), from = "queue",
         queue = "queue/workers", sink = assert(own:sink "results"), ids = "queue.", letters = {},
       }

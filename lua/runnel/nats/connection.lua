@@ -207,13 +207,20 @@ end
 local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = check.kinds.integer(1),
   pending_bytes = check.kinds.integer(1), encoding = true }
 
+---Is called with what is in each message, and must not park. A message of a stream has a `reply`, the subject for its
+---acknowledgement, and an `age`: the ms since it has arrived. Other messages have a subject (with the status 503, that
+---of the subscription), and perhaps a status; with the end of a request for messages, how many of them are left that
+---were not sent.
+---@alias runnel.nats.Taker fun(data: string, reply?: string, age?: integer, subject?: string, status?: string,
+---left?: string, headers?: table<string, string>)
+
 ---Messages to a subject, as a channel. Subjects may have wildcards: `*` for one part, `>` at the end for any number.
 ---Closing the channel ends the subscription. While the channel is full, the library keeps messages, up to `pending` of
 ---them and `pending_bytes`; further messages are dropped, counted (`sub:stats().dropped`), and reported by an event.
 ---@param subject string
 ---@param opts? { queue?: string, buffer?: runnel.BufferLike, pending?: integer, pending_bytes?: integer,
 ---encoding?: "raw"|"msgpack"|"json" } with `queue`, each message goes to one of the subscriptions with that queue
----@param take? runnel.EngineTaker for the library: gets what is in each message; nothing is put on the channel
+---@param take? runnel.nats.Taker for the library: gets what is in each message; nothing is put on the channel
 ---@return runnel.Channel<runnel.nats.Message>? ch nil if the connection is closed
 ---@return runnel.nats.Subscription|string sub_or_err the subscription, or why there is none
 function Conn:subscribe(subject, opts, take)

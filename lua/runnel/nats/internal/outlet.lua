@@ -5,7 +5,6 @@
 local core = require "runnel.core"
 local clock = require "runnel.queue.clock"
 local consumers = require "runnel.nats.internal.consumers"
-local engine_of = require "runnel.nats.internal.engine"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
 local reader = require "runnel.nats.internal.reader"
@@ -24,10 +23,7 @@ local ROOM <const> = 1 << 20
 local function hand_over(of, out, waiting, wrap)
   for message in waiting do
     if not of.is_closed and put_while_open(out, wrap and wrap(message) or message) then
-      if of.name then
-        of.engine:unbeat(message.beat)
-        message.beat = false
-      end
+      if of.name then stream_message.unbeat(message) end
       if of.acks == "taken" then stream_message.answer(message, "+ACK") end
       of:ask()
     else
@@ -81,7 +77,7 @@ function outlet.open(opts, what)
   local waiting, out = core.chan(ROOM), core.chan():name(("%s %s"):format(what, opts.stream))
   local function take(message) waiting:offer(message) end
   local of, problem = reader.open({
-    engine = engine_of(opts.conn), consumer = consumer, what = "source", batch = opts.batch, encoding = opts.encoding,
+    conn = opts.conn, consumer = consumer, what = "source", batch = opts.batch, encoding = opts.encoding,
     decode = values.encodings[opts.encoding].decode, acks = opts.acks,
     room = function() return opts.batch - #waiting end,
     take = function(message)

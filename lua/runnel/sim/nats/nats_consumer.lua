@@ -364,6 +364,11 @@ function Consumer:forget() self.state = copy(self.saved) end
 
 ---The server has started again.
 function Consumer:recover()
+  local state, last = self.state, self.stream.last
+  state.next, state.floor_seq = math.min(state.next, last + 1), math.min(state.floor_seq, last)
+  for seq in pairs(state.pending) do
+    if seq > last then state.pending[seq], state.npending = nil, state.npending - 1 end
+  end
   self.pulls, self.due, self.is_due, self.saved, self.saved_at = {}, {}, {}, nil, -math.huge
 end
 
