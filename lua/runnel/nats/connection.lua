@@ -9,15 +9,15 @@ local current = require "runnel.internal.world"
 local decimal = require "runnel.internal.decimal"
 local ending = require "runnel.nats.ending"
 local guard = require "runnel.internal.guard"
+local keepers = require "runnel.queue.keeper"
 local options = require "runnel.nats.internal.options"
 local owners = require "runnel.queue.owners"
 local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 
-local internal = core.internal
 
 local connection = {}
 
@@ -242,7 +242,7 @@ function Conn:subscribe(subject, opts, take)
     return nil, err
   end
   local sub = setmetatable({ core = handle, subject = subject, ended = core.chan() }, Subscription)
-  internal.on_close(ch, function()
+  keepers.on_close(ch, function()
     self.subs[sub] = nil
     handle:forget()
     sub.ended:close()
@@ -280,7 +280,7 @@ local function receive_replies(self)
   end
   local handle, err = self.core:subscribe(inbox .. ".*", nil, ch, take, PENDING_MESSAGES, PENDING_BYTES, true)
   if not handle then return nil, err end
-  internal.on_close(ch, function() handle:forget() end)
+  keepers.on_close(ch, function() handle:forget() end)
   self.reply_prefix = inbox .. "."
   return true
 end
@@ -465,7 +465,7 @@ local SIGNATURES = 3
 function connection.connect(url, opts)
   sign.dot(url, "nats", "connect")
   local settings, encoding = options.read(url, opts, 3)
-  if internal.is_simulation() and not (current.world and internal.host() > 0) then
+  if current.is_outside() then
     error("connect: a simulation, whose time is virtual, cannot wait for a server: make a simulated world (sim.world) "
       .. "with one (world:nats), and connect on a host of it", 2)
   end

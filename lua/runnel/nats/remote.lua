@@ -9,15 +9,15 @@
 local acks = require "runnel.nats.internal.acks"
 local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
+local keepers = require "runnel.queue.keeper"
 local names = require "runnel.nats.internal.names"
 local patience = require "runnel.nats.internal.patience"
 local remotes = require "runnel.queue.remote"
 local sign = require "runnel.internal.sign"
 local upkeep = require "runnel.nats.internal.upkeep"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 local wire = require "runnel.nats.internal.wire"
 
-local internal = core.internal
 local now = core.now
 local tell_caller = remotes.tell_caller
 
@@ -95,7 +95,7 @@ local function fail(self, message, ...) error(("remote %s: "):format(self.name) 
 
 -- Starts a job.
 function Remote:submit(value, out, finish)
-  if self.reason ~= nil then fail(self, "%s", internal.error_text(self.reason)) end
+  if self.reason ~= nil then fail(self, "%s", keepers.error_text(self.reason)) end
   if value == nil then fail(self, "a value other than nil expected") end
   local bytes, why = values.encodings[self.encoding].encode(value, "value")
   if not bytes then fail(self, "%s", why) end
@@ -163,7 +163,7 @@ function Remote:tell(message, key)
   key = key or message
   if self.told[key] then return end
   self.told[key] = true
-  internal.report(("remote %s: %s"):format(self.name, message), nil, "remote " .. self.name)
+  keepers.report(("remote %s: %s"):format(self.name, message), nil, "remote " .. self.name)
 end
 
 -- Handles a worker's message that it cannot read a job.
@@ -203,7 +203,7 @@ function Remote:close(reason)
   sign.own(self, "remote", "close")
   if self.reason ~= nil then return end
   self.reason = reason == nil and "the remote stage is closed" or reason
-  local err = ("remote %s: %s"):format(self.name, internal.error_text(self.reason))
+  local err = ("remote %s: %s"):format(self.name, keepers.error_text(self.reason))
   for _, job in ipairs(self:jobs_where(function() return true end)) do
     if self.jobs[job.key] then
       self:drop(job)

@@ -53,16 +53,16 @@ function limit.call(ms, late, f, ...)
   return false, late
 end
 
----Tells the engine periodically that Lua runs.
----@param engine runnel.Engine
+---Tells the keeper periodically that Lua runs.
+---@param keeper runnel.queue.Keeper
 ---@param ms number the limit
 ---@param what string
 ---@return runnel.Channel<any> block to be cancelled at the end
-function limit.watch(engine, ms, what)
+function limit.watch(keeper, ms, what)
   local tick = math.max(5, math.min(ms / 16, 250))
   return guard.started(guard.go(guard.nothing, nil, function()
     while true do
-      engine:alive()
+      keeper:alive()
       core.sleep(tick)
     end
   end), what)

@@ -433,7 +433,8 @@ describe("a remote stage", function()
     assert.equal(0, asked())
   end))
 
-  it("asks for no jobs while others reconnect, although the server has refused a request before", within(function(server)
+  it("asks for no jobs while others reconnect, although the server has refused a request before", within(function(
+    server)
     server:worker(1, function(v) return v end)
     local conn = server:connect()
     local function api(verb, body)
@@ -466,8 +467,9 @@ describe("a remote stage", function()
     assert.equal(1, starts)
   end))
 
-  it("gives up a job that ends its workers after its last start, which runs alone, and no other job", within(function(server)
-    local starts, beside, running, host = {}, {}, 0, nil
+  it("gives up a job that ends its workers after its last start, which runs alone, and no other job", within(function(
+    server)
+    local starts, beside, running, _, host = {}, {}, 0, nil, nil
     local ended = rn.chan(10)
     _, host = server:worker(10, function(v)
       starts[v] = (starts[v] or 0) + 1
@@ -669,7 +671,7 @@ describe("a worker", function()
 
   -- A job that has killed its worker; its submitter, with so many `starts`, and its result.
   local function suspect(server, starts)
-    local host
+    local _, host
     _, host = server:worker(1, function() host:kill() end)
     local job = server:remote { starts = starts }
     local result = rn.go(job, "suspect")

@@ -7,7 +7,8 @@ local sim = require "runnel.sim"
 local is_built, nats = pcall(require, "runnel.nats")
 
 local nats_world = {
-  nats = is_built and nats or nil, missing = not is_built and "runnel.nats is not built, because libnats was missing" or nil,
+  nats = is_built and nats or nil,
+  missing = not is_built and "runnel.nats is not built, because libnats was missing" or nil,
 }
 
 -- How long a program waits for what must come, ms.
@@ -207,8 +208,8 @@ function Place:requests()
   return list
 end
 
----Runs f(place) on a host of a simulated world, beside a NATS server that never fails by itself. `place.intercept` may be
----set as the option of World:nats.
+---Runs f(place) on a host of a simulated world, beside a NATS server that never fails by itself. `place.intercept` may
+---be set as the option of World:nats.
 ---@param f fun(place: table)
 ---@param opts? table of World:nats
 ---@param settings? table of sim.run

@@ -7,12 +7,12 @@ local clock = require "runnel.queue.clock"
 local consumers = require "runnel.nats.internal.consumers"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
+local keepers = require "runnel.queue.keeper"
 local reader = require "runnel.nats.internal.reader"
 local stream_message = require "runnel.nats.stream_message"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 
-local internal = core.internal
-local put_while_open = internal.moving.put_while_open
+local put_while_open = keepers.put_while_open
 
 local outlet = {}
 
@@ -88,11 +88,11 @@ function outlet.open(opts, what)
     over = function() waiting:close() end,
     failing = function(why)
       local where = ("%s %s"):format(what, opts.stream)
-      internal.report(("%s: no messages for now: %s"):format(where, why), nil, where)
+      keepers.report(("%s: no messages for now: %s"):format(where, why), nil, where)
     end,
   }, info)
   if not of then return nil, ("%s: %s"):format(what, problem) end
-  internal.on_close(out, function() of:close() end)
+  keepers.on_close(out, function() of:close() end)
   guard.started(guard.go(function(_, reason) of:close(reason) end, nil, hand_over, of, out, waiting, opts.wrap), what)
   of:ask()
   return out, info

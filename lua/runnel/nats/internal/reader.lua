@@ -12,12 +12,12 @@ local core = require "runnel.core"
 local acks = require "runnel.nats.internal.acks"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
+local keepers = require "runnel.queue.keeper"
 local patience = require "runnel.nats.internal.patience"
 local settling = require "runnel.nats.internal.settling"
 local silence = require "runnel.nats.internal.silence"
 local stream_message = require "runnel.nats.stream_message"
 
-local internal = core.internal
 local now = core.now
 
 local reader = {}
@@ -306,7 +306,7 @@ function reader.open(self, info)
     end
   end)
   local before
-  before = internal.on_close(sub, function()
+  before = keepers.on_close(sub, function()
     if before then before() end
     over(self)
   end)

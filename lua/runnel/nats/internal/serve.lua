@@ -8,7 +8,7 @@ local names = require "runnel.nats.internal.names"
 local patience = require "runnel.queue.patience"
 local stream_message = require "runnel.nats.stream_message"
 local submitters = require "runnel.nats.internal.submitters"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 local wire = require "runnel.nats.internal.wire"
 
 local answer, final_subject = stream_message.answer, stream_message.final_subject

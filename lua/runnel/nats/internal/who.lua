@@ -21,10 +21,10 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
+local keepers = require "runnel.queue.keeper"
 local lib = require "runnel.nats.internal.lib"
 local queues = require "runnel.queue.queues"
 
-local internal = core.internal
 
 local who = {}
 
@@ -124,7 +124,7 @@ function who.add(conn, member, ended)
   local all = conn.who or listen(conn)
   local members = all.members
   members[#members + 1] = member
-  internal.on_close(ended, function()
+  keepers.on_close(ended, function()
     for i, other in ipairs(members) do
       if other == member then table.remove(members, i) break end
     end

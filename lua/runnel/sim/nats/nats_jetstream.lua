@@ -210,11 +210,11 @@ local PARTS <const> = { 0, 0.5, 1 }
 
 -- By a choice, the machine had not written the last messages of a stream.
 local function lose(self, stream, since)
-  local n = #stream:stored_since(since)
+  local n = stream:stored_since(since)
   local lost = n > 0 and math.ceil(n * PARTS[self.world.faults:way(#PARTS)]) or 0
   if lost == 0 then return end
   self.world:log(self.host, nil, "has lost the last %d messages of %s", lost, stream.name)
-  for _ = 1, lost do stream:lose_last() end
+  stream:lose(lost)
 end
 
 ---The server starts again. By a choice, it had not written the last acknowledgements when it was ended, nor that it
@@ -241,6 +241,11 @@ function Server:recover()
           self.world:log(self.host, nil, "has not written the last acknowledgements of %s/%s", stream.name,
             consumer.name)
           consumer:forget()
+        end
+        if consumer:is_ahead() then
+          if faults:way(2) == 1 then consumer:step_back() else
+            self.world:log(self.host, nil, "will not deliver the next messages of %s to %s", stream.name, consumer.name)
+          end
         end
         consumer:recover()
       end

@@ -109,7 +109,7 @@ end
 
 -- ---- what clients send ----
 
-local function take(self, client, subject, reply, headers, body)
+local function go_on(self, client, subject, reply, headers, body)
   local is_taken
   if subject:sub(1, 4) == "$JS." then is_taken = self:to_jetstream(subject, reply, body)
   else is_taken = self:to_stream(subject, reply, headers, body) end
@@ -122,12 +122,12 @@ local function publish(self, client, words, headers, body)
   local subject, reply = words:match "^(%S+) ?(%S*)$"
   if reply == "" then reply = nil end
   local what = self.intercept and self.intercept(subject, body)
-  if what == nil then return take(self, client, subject, reply, headers, body) end
+  if what == nil then return go_on(self, client, subject, reply, headers, body) end
   if type(what) == "table" and reply then
     self:send(reply, reply, nil, nil, assert(json.encode { error = what }))
   elseif type(what) == "number" then
     self.world:later(what, self.host, function()
-      take(self, client, subject, reply, headers, body)
+      go_on(self, client, subject, reply, headers, body)
       self:flush()
       self:plan()
     end)
@@ -230,7 +230,8 @@ function servers.start(world, kept, max_payload, intercept)
   local host = world:here()
   local self = setmetatable({
     world = world, host = host, kept = kept, clients = {}, exact = {}, wild = {}, streams = kept.streams,
-    max_payload = max_payload, intercept = intercept, clock = function() return world:time() end, timer = timers.new_timer(),
+    max_payload = max_payload, intercept = intercept,
+    clock = function() return world:time() end, timer = timers.new_timer(),
   }, Server)
   if host.ended_at then self:recover() end
   local listener = network.new_tcp()

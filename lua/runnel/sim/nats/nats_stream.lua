@@ -168,28 +168,33 @@ end
 ---@param since number
 function Stream:forget(since)
   for _, removal in ipairs(self.removed) do
-    if removal.time > since then put_back(self, removal.message) end
+    if removal.time > since and removal.message.seq <= self.last then put_back(self, removal.message) end
   end
 end
 
----The numbers of the messages that were stored after a time, the last one first, up to one that it has not any more.
+---How many of the last messages were stored after a time, those that were removed included.
 ---@param since number
----@return integer[]
+---@return integer
 function Stream:stored_since(since)
-  local list = {}
-  for seq = self.last, self.first, -1 do
-    local message = self.messages[seq]
+  local removed, n = {}, 0
+  for _, removal in ipairs(self.removed) do removed[removal.message.seq] = removal.message end
+  for seq = self.last, 1, -1 do
+    local message = self.messages[seq] or removed[seq]
     if not message or message.time <= since then break end
-    list[#list + 1] = seq
+    n = n + 1
   end
-  return list
+  return n
 end
 
----Loses the last message, whose number is given to the next one.
-function Stream:lose_last()
-  self:remove(self.messages[self.last])
-  self.last = self.last - 1
-  if self.count == 0 then self.first = self.last + 1 end
+---Loses the last messages, whose numbers are given to the next ones.
+---@param n integer
+function Stream:lose(n)
+  for _ = 1, n do
+    local message = self.messages[self.last]
+    if message then self:remove(message) end
+    self.last = self.last - 1
+  end
+  self.first = math.min(self.first, self.last + 1)
 end
 
 ---Removes all messages before a number, or of a subject.
