@@ -442,7 +442,7 @@ include site/site.mk
 lint: ## check the sources with all tools
 	$(SETUP) lint
 	$(THEN) --keep-going --output-sync=target lint-lua lint-format lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell \
-	  lint-annotations
+	  lint-annotations lint-site
 
 C_FILES   = $(wildcard csrc/*/*.c csrc/*/*/*.c scripts/*.c tests/*.c tests/*/*.c bench/*.c)
 LUA_TREES = $(wildcard lua csrc/site spec examples bench scripts tests)

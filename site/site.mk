@@ -21,30 +21,39 @@ run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.tx
 
 # What a page has no use for, or cannot do. csrc/site/runnel.site.lua says so when a program asks for it.
 WASM_OTHERS    = host/runtime/inspect monitor/feed monitor/summary monitor/text monitor/view
-# What csrc/site/main.c does in its own way; what only C modules and C programs use; threads, profiles, processes and
-# signals; and the allocator: WebAssembly cannot reserve memory without taking it, and lua/state/spans.h would take 256 MB.
+# What csrc/site/main.c does in its own way; what only C modules and C programs use; threads, profiles, processes,
+# descriptors and signals; and the allocator: WebAssembly cannot reserve memory without taking it, and lua/state/spans.h
+# would take 256 MB.
 WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task \
-                 $(addprefix lua/internal/,lua_ending lua_profile lua_resolver lua_sigterm packing pool spawn) \
-                 $(addprefix lua/state/,allocator lua_thread spans) $(addprefix port/,ending resolver sigterm) \
+                 $(addprefix lua/internal/,lua_ending lua_profile lua_resolver lua_sigterm packing polled pool spawn) \
+                 $(addprefix lua/state/,allocator blocking lua_thread spans) $(addprefix port/,ending resolver sigterm) \
                  $(addprefix profile/,profile profile_blocked profile_state profile_timer profile_tree profile_waits)
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/source/src/l*.c))))
-WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite http http/% tls internal/tls_options uv uv/% uv/% \
-                 prompt prompt/% internal/need sim/% driver/% meta all rn/file rn/thread threads/% \
+WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite sqlite/% http http/% tls internal/tls_options uv uv/% \
+                 prompt prompt/% internal/need sim/% driver/% meta all rn/file_lines rn/thread threads/% \
+                 internal/base64 internal/days internal/errors/blocked \
                  rn/metrics internal/metrics_text rn/traceparent internal/trace_context tracing/otlp \
                  $(WASM_STORY) rn/profile profile/%
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES)))
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
 WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefix rn/,alt pipe pipeline reduce) \
-                 $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports exit guard jobs living \
-                 short))
+                 $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports exit guard living short sign) \
+                 workers/pipeline_jobs)
 # Simulated worlds, and runnel.uv on top of them. A program that uses them loads worlds.txt.
 WASM_STORY     = search/world_story
-WASM_NO_WORLD  = uv/real sim/database sim/http sim/upgrade sim/nats sim/nats/% sim/remove
+WASM_NO_WORLD  = uv/real sim/database sim/sim_http sim/upgrade sim/sim_nats sim/nats/% sim/remove
 WASM_WORLD     = $(filter-out $(WASM_NO_WORLD:%=lua/runnel/%.lua),$(filter $(patsubst %,lua/runnel/%.lua,$(WASM_STORY) uv uv/% \
                  uv/% sim/%),$(LUA_FILES))) csrc/site/runnel.uv.real.lua csrc/site/runnel.site.story.lua
 WASM_HOST      = lua/runnel/host/blocks.lua csrc/site/runnel.site.lua
+
+# A name in these lists that no file has any more would leave nothing out, or end the build, which few machines can run.
+WASM_NAMES = $(WASM_LUA_FIRST) $(patsubst %,lua/runnel/%.lua,$(subst %,*,$(WASM_NO_LUA) $(WASM_NO_WORLD))) $(WASM_HOST) \
+             $(patsubst %,csrc/%.c,$(WASM_OTHERS) $(WASM_NO_C))
+.PHONY: lint-site
+lint-site:
+	@$(foreach name,$(WASM_NAMES),$(if $(wildcard $(name)),,echo 'site/site.mk: there is no $(name)'; status=1;)) exit $${status:-0}
 
 # longjmp by WebAssembly's own exceptions: no JavaScript is on the stack, so that a program can be suspended, and a yield
 # is a few times faster.

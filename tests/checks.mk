@@ -283,6 +283,11 @@ check-browser: ## the monitor's page in chromium; skipped where chromium, node o
 run-browser: programs
 	@BUILD='$(BUILD)' RUNNEL='$(RUNNEL)' tests/browser/check build/browser $(TEST)
 
+.PHONY: pictures
+pictures: ## make docs/monitor.png and docs/timeline.png anew, in chromium
+	$(SETUP) browser
+	$(THEN) run-browser TEST=pictures
+
 .PHONY: check-trace-viewers
 check-trace-viewers: ## traces in speedscope in chromium; skipped where chromium or npm is missing
 	$(SETUP) browser

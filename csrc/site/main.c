@@ -39,9 +39,14 @@ static int on_term(lua_State *L) {
   return 0;
 }
 
-/* Replace files of csrc/lua: a page has no threads, profiles, processes and signals. */
+/* Replace files of csrc/lua: a page has no threads, profiles, processes, descriptors and signals. */
+void lua_blocking_open(lua_State *L) { (void)L; }
 void lua_ending_open(lua_State *L) { (void)L; }
 void lua_packing_open(lua_State *L) { (void)L; }
+void lua_polled_open(lua_State *L) {
+  lua_newtable(L);
+  lua_setfield(L, -2, "descriptors");
+}
 void lua_pool_open(lua_State *L) { (void)L; }
 void lua_profile_open(lua_State *L) { (void)L; }
 void lua_resolver_open(lua_State *L) { (void)L; }

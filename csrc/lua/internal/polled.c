@@ -7,8 +7,8 @@
 
    - To open it anew gives a description of our own, which may be non-blocking. Only Linux can, and it must be allowed.
    - Sockets have a flag for each call.
-    - Otherwise, ask first whether it is ready. A read returns then what is there, and a small write does not wait, unless
-     somebody else is quicker. A terminal that is ready has room for a byte, and a larger write would wait for more. */
+   - Otherwise, ask first whether it is ready. A read returns then what is there, and a small write does not wait, unless
+     another process is quicker. A terminal that is ready has room for a byte, and a larger write would wait for more. */
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
