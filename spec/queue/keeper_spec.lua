@@ -139,6 +139,33 @@ for name, module in pairs(KEEPERS) do
       wait_for(function() return queue.count().running == 0 end)
     end))
 
+    it("stores the results once of a message that is given back while its `done` is cancelled", with(function(queue)
+      for _, wait in ipairs { 0, 0.2, 1 } do -- ms
+        local before = queue.results()
+        queue.append "v"
+        local one = process(queue)
+        local function done(message)
+          return one.keeper:done(message, { { id = one.keeper:id(message) .. ".1", value = "r" } })
+        end
+        local message = one.wait(1)
+        local block = rn.go(done, message)
+        rn.sleep(wait)
+        rn.cancel(block, "the stage stops")
+        one.keeper:back(message)
+        one.keeper:back(message)
+        local function is_ended()
+          local count = queue.count()
+          return count.waiting == 0 and count.running == 0
+        end
+        wait_for(function() return one.messages[2] or is_ended() end)
+        if one.messages[2] then assert.is_true(done(one.messages[2])) end
+        wait_for(is_ended)
+        assert.same({ before + 1, #one.messages }, { queue.results(), one.answered })
+        one.is_closed = true
+        one.keeper:close()
+      end
+    end))
+
     it("keeps the count of starts with a message", with(function(queue)
       queue.append "v"
       local one = process(queue)
