@@ -119,12 +119,12 @@ describe("a stage on a keeper of the program's own", function()
     for expected, arguments in pairs {
       ["stage: a keeper expected, got nothing"] = {}, ["stage: a keeper expected, got 1"] = { 1 },
       ['stage: the keeper has no function "bury"'] = { without "bury", 1, print },
-      ["stage: the keeper's `from`: a string expected, got a boolean"] = { without "from", 1, print },
+      ["stage: from: a name expected, got a boolean"] = { without "from", 1, print },
       ["stage: n: an integer of at least 1 expected, got 0"] = { keeper, 0, print },
       ["stage: f: a function expected, got nothing"] = { keeper, 1 },
       ['stage: the module "no.such" cannot be loaded'] = { keeper, 1, "no.such" },
       ["stage: tries: an integer of at least 1 expected, got 0"] = { keeper, 1, print, { tries = 0 } },
-      ["stage: name: a string expected, got a number"] = { keeper, 1, print, { name = 1 } },
+      ["stage: name: a name expected, got a number"] = { keeper, 1, print, { name = 1 } },
       ["stage: results: true or false expected"] = { keeper, 1, print, { results = 1 } },
       ['stage: unknown option "result"'] = { keeper, 1, print, { result = false } },
     } do

@@ -2,7 +2,6 @@
 ---its own (docs/manual/keepers.md, which says what each function promises).
 
 local require = require
-local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 
@@ -51,14 +50,6 @@ local FUNCTIONS <const> = {
   "note_starts", "forget_starts", "bury",
 }
 
-local function is_string(value, what, level) check.string(value, "a string", what, level + 1) end
-
-local OPTIONS <const> = {
-  name = is_string, results = check.kinds.boolean, tries = true, retry = true,
-  starts = check.kinds.integer(1), limit = check.kinds.ms(10), dead = check.kinds.boolean,
-  ex_handler = check.kinds.callable, drain_on_term = check.kinds.boolean,
-}
-
 ---Starts a durable stage on a keeper: calls f with the value of each message that the keeper delivers, at most n calls
 ---at a time in this process, and has the keeper store what f returns, and end the message.
 ---@param of runnel.queue.Keeper
@@ -72,23 +63,14 @@ function keeper.stage(of, n, f, opts)
   for _, name in ipairs(FUNCTIONS) do
     if not check.is_callable(of[name]) then error(("stage: the keeper has no function %q"):format(name), 2) end
   end
-  check.string(of.from, "a string", "stage: the keeper's `from`")
-  check.integer(n, 1, "stage: n")
-  f = require "runnel.queue.served"(f, "stage")
-  check.callable(f, "stage: f")
-  check.options(opts, OPTIONS, "stage")
-  opts = opts or {}
-  local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "stage", 5)
+  local arguments = require "runnel.queue.stage"
+  local read = arguments.read(n, of.from, f, nil, opts, arguments.OF_KEEPERS)
   local self, err = require("runnel.queue.worker").start {
-    kind = "stage", n = n, keeper = of, limit = opts.limit, is_paused = of.is_paused == true,
-    task = require("runnel.queue.messages").task {
-      name = opts.name or of.from, f = f, has_results = opts.results ~= false, ex_handler = opts.ex_handler,
-      has_letters = opts.dead ~= false,
-      limits = { starts = opts.starts or require("runnel.queue.running").STARTS, tries = tries, retry = retry },
-    },
+    kind = "stage", n = n, keeper = of, limit = read.worker.limit, is_paused = of.is_paused == true,
+    task = arguments.task(read, read.opts.results ~= false),
   }
   if not self then return nil, "stage: " .. tostring(err) end
-  require("runnel.queue.draining").add(nil, self, opts.drain_on_term ~= false)
+  require("runnel.queue.draining").add(nil, self, read.worker.drains)
   if of.watch then of:watch(self) end
   return self
 end

@@ -135,11 +135,10 @@ local serve, class = {}, jobs.class(Task)
 ---@param conn runnel.nats.Connection
 ---@param name string
 ---@param f function
----@param who? string identifies the worker; by default its host and process
 ---@return runnel.nats.JobTask
-function serve.task(conn, name, f, who)
+function serve.task(conn, name, f)
   local self = setmetatable({
-    conn = conn, name = name, f = f, label = who or lib.label(), submitters = submitters.new(conn),
+    conn = conn, name = name, f = f, label = lib.label(), submitters = submitters.new(conn),
   }, class)
   self.cancellations = conn:subscribe(names.cancel(name), nil, function(data) cancel(self, data) end)
   return self
