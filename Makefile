@@ -322,23 +322,25 @@ $(BUILD)/runnel.pc: csrc/librunnel/runnel.pc.in csrc/capi/runnel.h Makefile .FOR
 env: ## print the variables with which Lua uses this tree: eval "$(make -s env)"
 	@echo "export LUA_PATH='$(LUA_PATH)'"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
+	@echo "export RUNNEL='$(RUNNEL)'"
 
-# Each of these installs NEEDED, then runs run-NAME.
-COMMANDS = demo demo-cluster bench bench-peers bench-io bench-programs bench-scale bench-cores bench-tracing bench-machines bench-host bench-port bench-web bench-store bench-queues
+include bench/bench.mk
+
+# Each of these installs what it needs, then runs run-NAME.
+COMMANDS = demo demo-cluster $(BENCHES)
+NEEDED_demo         = demo
+NEEDED_demo-cluster = cluster
 .PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
-$(COMMANDS): NEEDED = run
 $(COMMANDS): %:
-	$(SETUP) $(NEEDED)
+	$(SETUP) $(or $(NEEDED_$*),run)
 	$(BUILDING)
 	$(THEN) run-$*
 
 demo: ## set up, build, and run five programs: words, pipelines, processes, threads, a store
-demo: NEEDED = demo
 run-demo: programs
 	@scripts/demo
 
 demo-cluster: ## kill workers and nats-servers, and check that no result is lost; CLUSTER=3 FILES=folder
-demo-cluster: NEEDED = cluster
 run-demo-cluster: programs
 	@$(LUA) scripts/interruptible.lua scripts/demo_cluster.lua
 
@@ -357,81 +359,6 @@ run-specs: programs
 debug: ## run the specs with the core's invariants asserted, in build/debug/
 	$(SETUP) test
 	$(THEN) run-specs BUILD=build/debug CFLAGS='$(DEBUG_CFLAGS)'
-
-bench: ## set up, build and run the benchmark
-run-bench: programs
-	$(LUA) bench/bench.lua
-
-bench-peers: ## compare runnel with Go, core.async and others; PEERS='--quick go chan0' runs a part
-bench-peers: NEEDED = peers
-run-bench-peers: programs
-	$(LUA) bench/peers.lua $(PEERS)
-
-.PHONY: bench-flags
-bench-flags: ## compare compiler options, from -O2 to PGO
-	$(SETUP) run
-	$(LUA) bench/flags.lua
-
-bench-io: ## compare I/O through channels with I/O without them; IO='--quick echo' runs a part
-bench-io: NEEDED = demo
-run-bench-io: programs
-	$(LUA) bench/io.lua $(IO)
-
-bench-web: ## compare requests over HTTP with Go, node, curl and others; WEB='--quick few' runs a part
-bench-web: NEEDED = web
-run-bench-web: programs
-	$(LUA) bench/web.lua $(WEB)
-
-bench-store: ## measure runnel.sqlite and runnel.store on this disk; STORE=folder
-bench-store: NEEDED = sqlite
-run-bench-store: programs
-	$(LUA) bench/store.lua $(STORE)
-
-bench-queues: ## compare durable queues: a store, NATS, BullMQ, pg-boss; QUEUES='--quick store' runs a part
-bench-queues: NEEDED = queues
-run-bench-queues: programs
-	$(LUA) bench/queues.lua $(QUEUES)
-
-bench-programs: ## compare whole programs with Go, node, Python and others; PROGRAMS='--quick logs' runs a part
-bench-programs: NEEDED = programs
-run-bench-programs: programs
-	$(LUA) bench/programs.lua $(PROGRAMS)
-
-bench-scale: ## measure how costs grow, to a million go blocks; SCALE='--quick alts' runs a part
-run-bench-scale: programs
-	$(LUA) bench/scale.lua $(SCALE)
-
-bench-cores: ## measure how much faster jobs are in threads; CORES=--quick is inexact
-run-bench-cores: programs
-	$(LUA) bench/cores.lua $(CORES)
-
-bench-tracing: ## measure what the trace and the monitor cost
-bench-tracing: NEEDED = demo
-run-bench-tracing: programs
-	$(LUA) bench/tracing.lua
-
-bench-host: ## measure how fast the executable starts, and how fast its prompt echoes keys
-run-bench-host: $(BUILD)/host $(BUILD)/bin/runnel
-	$(BUILD)/host $(LUA) $(BUILD)/bin/runnel
-
-$(BUILD)/host: bench/host.c Makefile
-	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -D_XOPEN_SOURCE=700 $(WARNINGS) $(CFLAGS) -o $@ $<
-
-bench-port: ## measure messages per second from another thread through a port
-run-bench-port: $(BUILD)/port
-	$(BUILD)/port
-
-$(BUILD)/port: bench/port.c $(LIB_OBJECTS) Makefile
-	$(Q)$(CC) $(CORE_CFLAGS) $(CFLAGS) -o $@ $< $(LIB_OBJECTS) $(LIBS)
-
-bench-machines: ## compare remote stages with plain nats.c; MACHINES='--quick latency' runs a part
-bench-machines: NEEDED = cluster
-run-bench-machines: programs $(BUILD)/machines
-	$(LUA) bench/machines.lua $(MACHINES)
-
-$(BUILD)/machines: bench/machines.c Makefile
-	$(Q)$(CC) -std=c11 -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(CFLAGS) -o $@ $< -lnats -pthread
 
 include tests/checks.mk
 include site/site.mk
@@ -602,4 +529,4 @@ clean: ## remove build/
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile tests/checks.mk site/site.mk
+	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile bench/bench.mk tests/checks.mk site/site.mk

@@ -96,5 +96,5 @@ while true do
   end
 end
 ticks:close()
-pool:close()
+pool:drain()
 os.exit(not failed, true)

@@ -53,7 +53,7 @@ local f = flow("crawl", {
     return page
   end,
   fetch = {
-    n = 4, tries = 3, retry = 10,
+    n = 4, tries = 3, backoff = 10,
     step = function(page, put)
       for _, link in ipairs(fetch(page)) do put(link) end
       pages[#pages + 1] = page

@@ -79,8 +79,8 @@ if without then
 end
 
 -- The rest is loaded when it is first used, because most programs need little of it: all of it takes 5 ms and 436 KB,
--- the above 2 ms and 149 KB (bench/require.lua). HOMES has the module in runnel.rn of each name; `xf` is a module
--- itself, runnel.xf.
+-- the above 2 ms and 149 KB (bench/require.lua). HOMES has the module of each name, in runnel.rn if it has no dot; `xf`
+-- is a module itself.
 local HOMES = {
   broadcast = "operations", map = "operations", multiplex = "operations", split = "operations", take = "operations",
   mix = "mix", admix = "mix", solo_mode = "mix", toggle = "mix", unmix = "mix", unmix_all = "mix",
@@ -89,15 +89,16 @@ local HOMES = {
   pmap = "pmap", pmap_unordered = "pmap", frontier = "frontier", retry = "retry",
   file = "file_lines",
   batch = "timed", debounce = "timed", rate = "timed",
-  is_timeout = "scope", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
-  thread = "thread", threads = "thread", cores = "thread", trace = "tracing", graph = "tracing",
+  is_timeout = "scope", priority_buffer = "priority_buffer", scope = "scope", xf = "runnel.xf",
+  thread = "thread", threads = "thread", cores = "thread",
+  trace = "runnel.tracing.trace_recorder", graph = "runnel.tracing.graph",
   metrics = "metrics", traceparent = "traceparent", profile = "profile", leaks = "leaks",
 }
 
 local function load_late(_, name)
   local home = HOMES[name]
   if not home then return nil end
-  local ok, module = pcall(require, name == "xf" and "runnel.xf" or "runnel.rn." .. home)
+  local ok, module = pcall(require, home:find "%." and home or "runnel.rn." .. home)
   if not ok then
     error(('rn.%s cannot be loaded now; require "runnel.all" at the beginning loads everything: %s')
       :format(name, tostring(module)), 2)

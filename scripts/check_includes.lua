@@ -23,7 +23,7 @@ local SAME = {
   ["shared/after"] = "shared/shared_chan", ["shared/shared_alt"] = "shared/shared_chan",
   ["shared/shared_chan_state"] = "shared/shared_chan",
   ["shared/value"] = "shared/shared_chan",
-  ["states/chan_shared"] = "states/shared_handle", ["states/shared_inbox"] = "states/shared_handle",
+  ["states/shared_ops"] = "states/shared_handle", ["states/shared_inbox"] = "states/shared_handle",
   ["states/shared_pack"] = "states/shared_handle",
 }
 

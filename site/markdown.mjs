@@ -84,12 +84,18 @@ export function convert(Marked, file, up, resolve, from) {
     },
     table(token) {
       note(token.rows.map((row) => row.map((c) => plain(c.text)).join(" ")).join(" "));
-      const cell = (c, tag) => `<${tag}${c.align ? ` class="${c.align}"` : ""}>${this.parser.parseInline(c.tokens)}</${tag}>`;
-      const cells = (row, tag) => `<tr>${row.map((c) => cell(c, tag)).join("")}</tr>\n`;
+      // On a phone the other cells of a row are below the first. All but the longest have the names of their columns, if
+      // there are several. Tables of numbers and single words stay as they are, to be compared.
+      const lengths = token.header.map((_, column) => Math.max(0, ...token.rows.map((row) => row[column].text.length)));
+      const longest = Math.max(...lengths.slice(1));
+      const kind = token.header.length === 2 ? "two" : longest > 30 ? "rows" : "";
+      const cell = (c, tag, name) => `<${tag}${c.align ? ` class="${c.align}"` : ""}${name ? ` data-column="${escape(name)}"` : ""}>${
+        this.parser.parseInline(c.tokens)}</${tag}>`;
+      const nameOf = (column) => (kind === "rows" && column > 0 && lengths[column] < longest ? plain(token.header[column].text) : "");
+      const cells = (row, tag) => `<tr>${row.map((c, column) => cell(c, tag, nameOf(column))).join("")}</tr>\n`;
       const header = token.header.some((c) => c.text) // a header without a text is none
         ? `<tr>${token.header.map((c) => cell(c, c.text ? "th" : "td")).join("")}</tr>\n` : "";
-      const two = token.header.length === 2 ? ' class="two"' : ""; // on a phone the second cell is below the first
-      return `<div class="table"><table${two}>${header}${token.rows.map((row) => cells(row, "td")).join("")}</table></div>\n`;
+      return `<div class="table"><table${kind ? ` class="${kind}"` : ""}>${header}${token.rows.map((row) => cells(row, "td")).join("")}</table></div>\n`;
     },
     link({ href, tokens: inner }) {
       return `<a href="${escape(resolve(href))}">${this.parser.parseInline(inner)}</a>`;

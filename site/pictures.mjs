@@ -23,7 +23,7 @@ export async function drawing(work) {
     for (const message of messages) {
       model.apply(message);
       const graph = graphOf(model), n = graph.nodes.size;
-      if (n > (best ? best.nodes.size : 0) && (n <= MANY || !best)) best = graph;
+      if (n > (best ? best.nodes.size : 0) && n <= MANY) best = graph;
     }
     if (!best) return { picture: "" };
     const places = placesOf(best);

@@ -102,7 +102,7 @@ describe("the library's go blocks", function()
       local from, to = rn.chan(), rn.chan(N)
       for _ = 1, N do rn.pipe(from, to, false) end
       rn.yield()
-      assert.equal(N, from:stats().takes)
+      assert.equal(N, from:stats().takes_waiting)
       for i = 1, N do from:put(i) end
       rn.yield()
       assert.equal(N, #to)

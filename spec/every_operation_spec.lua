@@ -199,7 +199,7 @@ describe("every operation that starts go blocks,", function()
   -- rn.retry and rn.scope wait for go blocks of the program's: what ends is the call.
   for name, call in pairs {
     retry = function(s) rn.retry(function(v) return s.f(v) end, { timeout = 1e6 }, 1) end,
-    ["retry between two tries"] = function() rn.retry(error, { retry = 1000 }, "bad", 0) end,
+    ["retry between two tries"] = function() rn.retry(error, { backoff = 1000 }, "bad", 0) end,
     scope = function(s)
       rn.scope(function(scope)
         scope:go(s.f, 1)

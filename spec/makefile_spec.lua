@@ -36,6 +36,15 @@ describe("the Makefile", function()
     assert.equal(1, links)
   end)
 
+  it("prints the variables for this tree: make -s env", function()
+    local pipe <close> = assert(io.popen "env -u MAKEFLAGS -u MAKELEVEL make -s env BUILD=build/nothing")
+    local printed = pipe:read "a"
+    for name, value in pairs { LUA_PATH = "/lua/%?%.lua;.*", LUA_CPATH = "/build/nothing/%?%.so;.*",
+      RUNNEL = "/build/nothing/bin/runnel" } do
+      assert.matches(("export %s='/[^\n]*%s'\n"):format(name, value), printed)
+    end
+  end)
+
   -- CC=true finds every header, CC=false none.
   local LIBRARIES = { "libssl%-dev", "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev",
     "libwslay%-dev zlib1g%-dev", "libsqlite3%-dev" }
@@ -95,7 +104,7 @@ describe("the Makefile", function()
   it("stops at once without Lua or its headers", function()
     local dir <close> = process.directory()
     local pipe <close> = assert(io.popen(("env -u MAKEFLAGS -u MAKELEVEL make LUA=no-lua BUILD='%s' "
-      .. "'%s/obj/base/buffer.o' 2>&1"):format(dir.path, dir.path)))
+      .. "'%s/obj/base/heap.o' 2>&1"):format(dir.path, dir.path)))
     local printed = pipe:read "a"
     assert.matches("The build needs a C compiler", printed)
   end)

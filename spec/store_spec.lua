@@ -215,13 +215,13 @@ describe("runnel.store", function()
         if calls == 1 then error "once" end
         if calls == 2 then rn.sleep(1e6) end
         return v
-      end, { tries = 3, retry = 1, timeout = math.ceil(20 * patience.factor()) })
+      end, { tries = 3, backoff = 1, timeout = math.ceil(20 * patience.factor()) })
       assert.equal("a", get "a")
       assert.equal(3, calls)
     end)
 
-    it("calls again after `expires` ms, and after forget", function()
-      local get = counted("brief", function(v) return { v, calls } end, { expires = 40 })
+    it("calls again after `max_age` ms, and after forget", function()
+      local get = counted("brief", function(v) return { v, calls } end, { max_age = 40 })
       local key, first, second = 0
       local began
       repeat
@@ -246,7 +246,7 @@ describe("runnel.store", function()
       raises("once: f: a function expected, got nothing", function() store:once "a" end)
       raises("unknown option \"retries\"", function() store:once("a", print, { retries = 1 }) end)
       raises("once: tries: an integer of at least 1 expected", function() store:once("a", print, { tries = 0 }) end)
-      raises("once: expires: ", function() store:once("a", print, { expires = "1" }) end)
+      raises("once: max_age: ", function() store:once("a", print, { max_age = "1" }) end)
       raises("once: key: a function expected", function() store:once("a", print, { key = "id" }) end)
       raises("once: tx: true or false", function() store:once("a", print, { tx = 1 }) end)
       local get = counted("closed", function() end)
@@ -473,7 +473,7 @@ describe("runnel.store", function()
         n = n + 1
         rn.sleep(1000)
         return v
-      end, { expires = 10000 })
+      end, { max_age = 10000 })
       local a, b = rn.go(get, 1), rn.go(get, 1)
       assert.same({ 1, 1, 1 }, { a:take(), b:take(), n })
       rn.sleep(20000)

@@ -16,7 +16,7 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
 CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts differences embed fuzz gc host model nats-memory \
-         nats-races httpd-memory httpd-races proxies sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
+         nats-races httpd-memory httpd-races prove proxies sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
          shared-races soak soak-machines specs-long spin threads \
          tls-memory tls-races valgrind websocket
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
@@ -98,6 +98,20 @@ run-coverage: programs
 check-model: ## random programs on the core and on a model of it; SEED=n runs and prints one of them
 run-model: $(BUILD)/runner
 	$(BUILD)/runner tests/model.lua check $(BUILD)/runner $(if $(LONG),10000000,300000) $(SEED)
+
+# A sample of programs, the same for the same seed: about a minute of CPU time.
+.PHONY: prove prove-all
+prove: check-prove ## small programs in every order on the core and on lite.lua: a random sample of SEED, by default the commit
+check-prove: NEEDED = run
+check-prove: BUILT  = $(if $(SEED),SEED=$(SEED))
+run-prove: modules
+	$(LUA) tests/prove/prove.lua sample $(or $(SEED),$(COMMIT_SEED)) $(if $(LONG),400000,20000)
+COMMIT_SEED = $(shell printf '%d' 0x$$(git rev-parse --short=6 HEAD 2>/dev/null || echo 1))
+
+prove-all: ## all programs of tests/prove/space.lua, in half a day: JOBS at a time; continues build/proved, which says what was done
+	$(SETUP) run
+	$(THEN) modules
+	seq $(JOBS) | xargs -P $(JOBS) -I @ $(LUA) tests/prove/prove.lua all build/proved $(or $(SECONDS),1000000) @ $(JOBS)
 
 check-oom: ## every allocation of tests/oom/*.lua fails once
 OOM_SCENARIOS ?= $(sort $(wildcard tests/oom/*.lua))

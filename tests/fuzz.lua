@@ -133,7 +133,7 @@ end
 
 local function check_chan(ch)
   local stats = ch:stats()
-  if stats.put_total ~= stats.take_total + stats.count then t.broken(tostring(ch) .. " has lost or doubled values") end
+  if stats.put_total ~= stats.take_total + stats.values then t.broken(tostring(ch) .. " has lost or doubled values") end
 end
 
 local function any() return chans[below(NCHANS) + 1] end

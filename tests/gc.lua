@@ -335,7 +335,7 @@ local function with_finalizers(rounds)
         took(v)
         progress = true
       end
-      if chs[i]:stats().takes > 0 then
+      if chs[i]:stats().takes_waiting > 0 then
         chs[i]:close()
         progress = true
       end

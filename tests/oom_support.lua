@@ -70,7 +70,7 @@ function t.deaths()
   local deaths = 0
   for i = 1, nblocks do
     local stats = blocks[i]:stats()
-    if stats.closed and stats.count == 0 then
+    if stats.closed and stats.values == 0 then
       local value, err = blocks[i]:take()
       assert(value == nil)
       if err ~= nil then

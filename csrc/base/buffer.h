@@ -19,7 +19,7 @@ typedef enum BufferKind {
   BUFFER_SLIDING,  /* at its limit it drops the oldest value */
   BUFFER_PROMISE,  /* keeps its first value forever, for every taker */
   BUFFER_POLICY,   /* a Lua object decides; it has the values and their count */
-  BUFFER_SHARED    /* a handle's: the shared channel decides, and has the values (states/chan_shared.h) */
+  BUFFER_SHARED    /* a handle's: the shared channel decides, and has the values (states/shared_ops.h) */
 } BufferKind;
 
 /* Without a buffer a channel has memory only for the fields before the limit. */
@@ -57,8 +57,14 @@ static inline BufferAdd buffer_add(const Buffer *b) {
   return b->kind == BUFFER_SLIDING ? BUFFER_SLIDE : BUFFER_DROP;
 }
 
-/* The size to grow to when every slot is taken. */
-uint32_t buffer_grown(const Buffer *b);
+/* The slots that a buffer has first, if its limit is larger. */
+enum { BUFFER_FIRST_SIZE = 8 };
+
+/* The size to grow to when every slot is taken: no more than the limit, unless a transducer needs more. */
+static inline uint32_t buffer_grown(const Buffer *b) {
+  uint32_t size = b->size ? b->size * 2 : b->limit < BUFFER_FIRST_SIZE ? b->limit : BUFFER_FIRST_SIZE;
+  return b->size < b->limit && size > b->limit ? b->limit : size;
+}
 
 /* The slot for the next value, 0-based; there must be one: count < size. */
 static inline uint32_t buffer_tail(const Buffer *b) {

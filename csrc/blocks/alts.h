@@ -27,7 +27,7 @@ typedef struct Alts {
   int n;               /* their number */
   bool priority;       /* the first ready operation wins */
   bool asked;          /* a policy was asked at the last try */
-  bool mixed;          /* some tried operations are on shared channels (chan_shared.h) */
+  bool mixed;          /* some tried operations are on shared channels (shared_ops.h) */
 } Alts;
 
 /* Index of the channel of the i-th operation, from 0 on. */

@@ -69,7 +69,7 @@ static inline lua_State *go_resumer(lua_State *L) { return BEFORE_LUA_5_4_4 ? L 
 static inline void go_resume(lua_State *L, Sched *S, Alt *alt) {
   Go *go = sched_go(alt);
   int n;
-  if (UNLIKELY(S->observer != NULL) && S->observer->run && !S->observer->run(L, S, go)) return;
+  if (!observe_run(L, S, go)) return;
   if (UNLIKELY(lua_status(alt->co) != LUA_YIELD || alt->flags & ALT_BARE) && !go_can_begin(go)) {
     go_bury_unfit(L, S, go);
     return;

@@ -6,7 +6,7 @@
    The closer marks the variables as to be closed, in their old order, and raises the error again. There Lua closes them
    like those of any function: they can park (from Lua 5.4.3 on), and an error in a `__close` replaces the first one. A
    go block that returns pays nothing for this. (To call each go block's function with lua_pcallk would be plainer, and
-   was slower: docs/architecture.md, "What was tried and rejected".)
+   was slower: docs/rejected.md.)
 
    Other code may close the coroutine of a waiting go block with coroutine.close. At the bottom of its stack is a
    to-be-closed value, the guard: its `__close` ends the go block (go.c). */

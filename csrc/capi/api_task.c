@@ -1,4 +1,4 @@
-/* task.c: tasks in the C API; see runnel.h. */
+/* capi/api_task.c: tasks in the C API; see runnel.h. */
 #include "capi/api.h"
 
 /* Removes a task from the list. */

@@ -1,6 +1,6 @@
-/* observe.h: how the core reports events to an observer (the trace): it calls the functions of a struct, in the
-   scheduler's thread. S->observer is NULL while nothing observes, and S->births while nothing asks for new channels:
-   then an event costs one test.
+/* observe.h: how the core reports events to observers (the profile, the trace): it calls the functions of a struct, in
+   the scheduler's thread, first of the profile. S->is_observed is false while nothing observes, and S->births NULL while
+   nothing asks for new channels: then an event costs one test.
 
    The core reports an event when it has happened completely. A function may be NULL, except `born`. The functions may
    read channels and go blocks, but must not change them. Functions with an `L` may push values, which they pop again;
@@ -59,8 +59,6 @@ typedef struct Observer {
   void (*due)(lua_State *L, Sched *S, int at);
   /* An error is about to be reported. */
   void (*report)(lua_State *L, Sched *S);
-  /* Not an event: sets the observer to which this one passes events on, or NULL. NULL if it passes none on. */
-  void (*pass_to)(Sched *S, const struct Observer *inner);
 } Observer;
 
 /* What the loop calls for another thread that looks at the scheduler (watch.h), or NULL. None of these raises. */
@@ -72,11 +70,30 @@ typedef struct WatchHook {
   void (*wait_ends)(Sched *S);
 } WatchHook;
 
-/* Calls the observer's function `event`, if there is an observer that has one. */
+/* The places in Sched.seats: one for each observer that there can be. */
+enum { SEAT_PROFILE, SEAT_TRACE, SEATS };
+
+/* An observer begins, or with NULL ends, to hear of events. */
+static inline void observe_seat(Sched *S, int seat, const Observer *observer) {
+  S->seats[seat] = observer;
+  S->is_observed = S->seats[SEAT_PROFILE] || S->seats[SEAT_TRACE];
+}
+
+/* Calls the function `event` of each observer that has one. */
 #define OBSERVE(S, event, ...)                                                                                         \
   do {                                                                                                                 \
-    if (UNLIKELY((S)->observer != NULL) && (S)->observer->event) (S)->observer->event(__VA_ARGS__);                    \
+    if (UNLIKELY((S)->is_observed))                                                                                    \
+      for (int seat_ = 0; seat_ < SEATS; seat_++)                                                                      \
+        if ((S)->seats[seat_] && (S)->seats[seat_]->event) (S)->seats[seat_]->event(__VA_ARGS__);                      \
   } while (0)
+
+/* A go block is about to be resumed. Returns false if it must not be: see `run`. */
+static inline bool observe_run(lua_State *L, Sched *S, Go *go) {
+  if (LIKELY(!S->is_observed)) return true;
+  for (int seat = 0; seat < SEATS; seat++)
+    if (S->seats[seat] && S->seats[seat]->run && !S->seats[seat]->run(L, S, go)) return false;
+  return true;
+}
 
 /* Reports the new channel at index `at`. May raise. */
 static inline void observe_birth(lua_State *L, Sched *S, int at) {

@@ -43,7 +43,7 @@ enum {
   SCHED_BURIED,        /* the error of a go block whose coroutine other code has closed or resumed */
   SCHED_PORTS,         /* userdata that holds port_hook, or nil without a port */
   SCHED_THREADS,       /* userdata with the threads that were started here, or nil without any (lua_thread.c) */
-  SCHED_SHARING,       /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
+  SCHED_SHARING,       /* userdata that is `sharing`, or nil without a shared channel (shared_ops.c) */
   SCHED_GUARD,         /* the guard at the bottom of each go block's stack (go_close.h) */
   SCHED_CLOSER,        /* function of a coroutine that closes a dead go block's variables, and */
   SCHED_MAKE_CLOSER,   /* the function that makes that coroutine (go_close.c) */
@@ -124,7 +124,8 @@ typedef struct Kept {
 
 struct Sched {
   World world;                     /* time and the run queue */
-  const struct Observer *observer; /* records events (observe.h), or NULL */
+  bool is_observed;                /* one of `seats` is not NULL */
+  const struct Observer *seats[2]; /* who records events, or NULL: see observe.h */
   const struct Observer *births;   /* records new channels, or NULL */
   struct Trace *tracer;            /* the trace (trace.h), on or off; NULL if it has never been on */
   Go *current;                     /* the go block that is running, or NULL */

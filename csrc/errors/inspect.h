@@ -5,28 +5,31 @@
 
 #include "core/state.h"
 
-/* Sets fields of the table on top of L that tell what a parked alt waits for: `operation`, which is "take", "put" or
-   "alts", and `channel`, or `channels` of an alts; only an operation "idle" if its channels are hidden. */
+/* Sets fields of the table on top of L, for a parked alt: `operation`, which is "take", "put" or "alts"; and `channel`,
+   or the list `channels` for "alts". If all its channels are hidden, sets only the operation, "idle". */
 void inspect_set_operation(lua_State *L, const Alt *alt);
 
 /* Pushes a list of the channels on which an alt waits, without hidden ones, and returns their number. */
 lua_Integer inspect_push_channels(lua_State *L, const Alt *alt);
 
-/* The first waiter of a parked alt that waits since a buffer has been used up: a take, since the last value was taken; or
-   a put, since the buffer was filled. Chan.last of its channel is who has done that. NULL if there is none. */
+/* The first waiter of a parked alt that waits at a buffer which somebody has used up: a take, because the buffer was
+   emptied; or a put, because it was filled. Chan.last of its channel has the id of who did the last of that. NULL if
+   there is no such waiter. */
 const Waiter *inspect_used_up(const Alt *alt);
 
-/* Sets the field `holder` of the table on top of L: who has used up what that waiter of `alt` waits for. `go` is the go
-   block with the id Chan.last, at index `at`, or NULL if it is not there any more. Does nothing if that one waits there
-   itself, as workers do that share a channel; unless nothing was ever given back, and so it waits for itself. */
+/* Sets the field `holder` of the table on top of L, for the waiter `w` of `alt` that inspect_used_up has found: who used
+   up the buffer. A buffer of which values are taken and put back is a lock, or a pool of tokens; so this names who has
+   the lock. `go` is the go block with the id Chan.last, at index `at`; NULL if it has ended. Sets nothing if `go` itself
+   waits on this channel, as workers do that share a channel. Exception: if nothing was ever given back there, `go` waits
+   for what it has taken itself, and is named. */
 void inspect_set_holder(lua_State *L, const Alt *alt, const Waiter *w, Go *go, int at);
 
-/* Pushes what inspect_raise_deadlock needs about an operation that waits outside any go block, whose name is `what`: a
-   table with the fields operation, channel and channels, as in ps, and `loops` for a for loop. Nil if memory runs out.
-   Does not raise, since the operation must still be withdrawn. */
+/* Pushes a table about the operation `what` that waits outside any go block, for inspect_raise_deadlock: operation,
+   channel and channels as in ps, and `loops` if it is the take of a for loop. Pushes nil if memory runs out. Does not
+   raise, since the caller has yet to withdraw the operation. */
 void inspect_push_waiting(lua_State *L, Alt *alt, const char *what);
 
-/* Raises a deadlock error: the operation `what`, described by the value on top of L, or nil, would wait forever. */
+/* Raises the error that the operation `what` would wait forever. On top of L is what inspect_push_waiting has pushed. */
 int inspect_raise_deadlock(lua_State *L, const char *what);
 
 /* Calls the function `name` of SCHED_REPORTS with the `n` values on top of L, which are replaced by its text. Returns

@@ -64,7 +64,9 @@ int64_t check_ms(lua_State *L, int i, const char *what) {
   if (UNLIKELY(!is_number || lua_type(L, i) != LUA_TNUMBER)) {
     luaL_error(L, "%s: a number of milliseconds expected, got %s", what, check_got(L, i));
   }
-  if (UNLIKELY(!(ms >= 0))) luaL_error(L, "%s: a time of 0 ms or more expected, got %f", what, (LUAI_UACNUMBER)ms);
+  if (UNLIKELY(!(ms >= 0))) {
+    luaL_error(L, "%s: a time of 0 ms or more expected, got %s", what, luaL_tolstring(L, i, NULL));
+  }
   if (UNLIKELY(ms == (lua_Number)HUGE_VAL)) {
     luaL_error(L, "%s: a finite time expected, got infinity; to wait for ever, take from a channel that stays open",
                what);

@@ -10,10 +10,11 @@
 #include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "lua/stats.h"
 #include "lua/turn.h"
 #include "sim/busy.h"
-#include "states/chan_shared.h"
 #include "states/shared_handle.h"
+#include "states/shared_ops.h"
 #include "tracing/trace.h"
 #include "tracing/trace_list.h"
 
@@ -97,7 +98,7 @@ static int chan_lua_next(lua_State *L) {
     return 1;
   }
   uint32_t was_taken = ch->flags & CHAN_ERROR_TAKEN;
-  int n = UNLIKELY(chan_is_shared(ch)) ? chan_shared_take(L, ch, 1, true) : chan_take(L, ch, 1);
+  int n = UNLIKELY(chan_is_shared(ch)) ? shared_ops_take(L, ch, 1, true) : chan_take(L, ch, 1);
   if (n == 2 && !was_taken) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
   if (n == TAKE_WAIT) n = park_on(L, ch, 1, &LOOP, loop_resumed);
   return looped(L, n);
@@ -126,7 +127,7 @@ static int chan_lua_put(lua_State *L) {
 
 /* An offer or a poll comes to nothing. Other threads use a shared channel, even if this one runs no go block. */
 static void in_vain(lua_State *L, const Chan *ch, const Operation *op, const char *cure) {
-  if (UNLIKELY(ch->sched->observer != NULL)) trace_vain(ch->sched, ch, op->is_put);
+  if (UNLIKELY(ch->sched->is_observed)) trace_vain(ch->sched, ch, op->is_put);
   if (!chan_is_shared(ch)) turn_in_vain(L, ch->sched, op, cure);
 }
 
@@ -251,47 +252,15 @@ static int chan_meta_len(lua_State *L) {
   return 1;
 }
 
-static const char *const KINDS[] = {"none", "fixed", "dropping", "sliding", "promise", "policy"};
-
-/* The statistics of a channel, with the count of a policy. May call the policy and so raise. */
-static ChanStats full_stats(lua_State *L, Chan *ch) {
-  bool has_policy = ch->buf.kind == BUFFER_POLICY;
-  lua_Integer count = has_policy ? chan_count(L, ch, 1) : 0; /* first: the policy may use the channel */
-  ChanStats stats = chan_stats(L, ch);
-  if (has_policy) stats.count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
-  return stats;
-}
-
-static void set_integer(lua_State *L, const char *key, lua_Integer n) {
-  lua_pushinteger(L, n);
-  lua_setfield(L, -2, key);
-}
-
-/* ch:stats() -> table */
-static int chan_lua_stats(lua_State *L) {
-  static const Operation operation = {.name = "stats"};
-  Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
-  turn_count(L, ch, &operation);
-  ChanStats stats = full_stats(L, ch);
-  lua_createtable(L, 0, 11);
-  attr_push(L, 1, ATTR_NAME);
-  lua_setfield(L, -2, "name");
-  lua_pushstring(L, KINDS[stats.kind]);
-  lua_setfield(L, -2, "buffer");
-  lua_pushboolean(L, stats.closed);
-  lua_setfield(L, -2, "closed");
-  if (chan_is_shared(ch)) {
-    lua_pushboolean(L, 1);
-    lua_setfield(L, -2, "shared");
-  }
-  set_integer(L, "id", (lua_Integer)ch->id);
-  set_integer(L, "puts", stats.nputs);
-  set_integer(L, "takes", stats.ntakes);
-  set_integer(L, "count", stats.count);
-  set_integer(L, "capacity", stats.limit);
-  set_integer(L, "put_total", (lua_Integer)stats.puts);
-  set_integer(L, "take_total", (lua_Integer)stats.takes);
-  return 1;
+/* Gives the name at index 2 to the go block, or the thread, whose result the channel at index 1 is. */
+static void name_go(lua_State *L, const Chan *ch) {
+  lua_pushvalue(L, 1);
+  if (!(ch->flags & CHAN_GO)) attr_push(L, 1, ATTR_THREAD);
+  int at = lua_gettop(L);
+  ch = chan_to(L, at);
+  if (!ch || !(ch->flags & CHAN_GO)) return;
+  lua_pushvalue(L, 2);
+  attr_set(L, at, ATTR_GO);
 }
 
 /* ch:name(s) -> ch; ch:name() -> s | nil */
@@ -305,9 +274,19 @@ static int chan_lua_name(lua_State *L) {
   if (lua_rawlen(L, 2) > MAX_NAME) return luaL_error(L, "name: at most %d bytes", MAX_NAME);
   lua_pushvalue(L, 2);
   attr_set(L, 1, ATTR_NAME);
+  name_go(L, ch);
   trace_named(L, ch, 1);
-  if (chan_is_shared(ch)) chan_shared_set_name(L, ch, lua_tostring(L, 2));
+  if (chan_is_shared(ch)) shared_ops_set_name(L, ch, lua_tostring(L, 2));
   lua_settop(L, 1);
+  return 1;
+}
+
+/* ch:stats() -> table */
+static int chan_lua_stats(lua_State *L) {
+  static const Operation operation = {.name = "stats"};
+  Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
+  turn_count(L, ch, &operation);
+  stats_push(L, ch);
   return 1;
 }
 
@@ -315,7 +294,7 @@ static int chan_lua_name(lua_State *L) {
 static int chan_meta_tostring(lua_State *L) {
   Chan *ch = check_chan(L, 1, "tostring", "tostring(ch)");
   luaL_Buffer b;
-  ChanStats stats = full_stats(L, ch);
+  ChanStats stats = stats_of(L, ch);
   attr_push_name(L, ch, 1);
   luaL_buffinit(L, &b);
   lua_pushvalue(L, 2);
@@ -547,6 +526,7 @@ void lua_chan_open(lua_State *L) {
       {"timeout", core_timeout}, {"is_chan", core_is_chan},         {NULL, NULL},
   };
   module_register(L, functions);
+  stats_open(L);
   lua_createtable(L, 0, ROOM_IN_METATABLE);
   lua_pushliteral(L, CHAN_TNAME);
   lua_setfield(L, -2, "__name");

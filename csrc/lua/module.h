@@ -53,7 +53,7 @@ void lua_pool_open(lua_State *L);
 void lua_watch_open(lua_State *L);
 void lua_trace_open(lua_State *L);
 void lua_profile_open(lua_State *L);
-void lua_term_open(lua_State *L);
+void lua_sigterm_open(lua_State *L);
 void lua_ending_open(lua_State *L);
 void lua_resolver_open(lua_State *L);
 void lua_spawn_open(lua_State *L);

@@ -3,6 +3,8 @@
 #ifndef RUNNEL_MONITOR_PAGE_H
 #define RUNNEL_MONITOR_PAGE_H
 
+#include <stdlib.h>
+
 #include "http/server/conn.h"
 #include "monitor/desk.h"
 #include "monitor/feed.h"
@@ -26,6 +28,10 @@ static inline bool page_is_idle(const Page *page) {
 /* Begins to send page->message, which is complete. */
 static inline void page_send(const Page *page) { advance(page->conn); }
 
-void page_free(Page *page);
+static inline void page_free(Page *page) {
+  feed_free(&page->feed);
+  text_free(&page->message);
+  free(page);
+}
 
 #endif

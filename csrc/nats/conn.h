@@ -111,7 +111,7 @@ typedef struct Conn {
   size_t nspent;               /* how many there are */
   size_t spent_bytes;          /* of their payloads */
   List subs;                   /* open subscriptions; the Lua thread changes it, with `subs_lock` */
-  Beats *beats;                /* beat.h; or NULL. Used in the Lua thread only */
+  Beats *beats;                /* see beat.c; or NULL. Used in the Lua thread only */
 
   pthread_mutex_t lock;   /* guards the fields below */
   pthread_cond_t changed; /* one of them has changed */

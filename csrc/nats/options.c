@@ -33,10 +33,11 @@ static const Option OPTIONS[] = {
     {"no_echo", BOOLEAN(natsOptions_SetNoEcho)},
     {"ignore_discovered", BOOLEAN(natsOptions_SetIgnoreDiscoveredServers)},
     {"tls", BOOLEAN(natsOptions_SetSecure)},
-    {"tls_ca", STRING(natsOptions_LoadCATrustedCertificates)},
-    {"tls_skip_verify", BOOLEAN(natsOptions_SkipServerVerification)},
-    {"tls_host", STRING(natsOptions_SetExpectedHostname)},
-    {"tls_ciphers", STRING(natsOptions_SetCiphers)},
+    {"tls: ca", STRING(natsOptions_LoadCATrustedCertificates)},
+    {"tls: ca text", STRING(natsOptions_SetCATrustedCertificates)},
+    {"tls: insecure", BOOLEAN(natsOptions_SkipServerVerification)},
+    {"tls: name", STRING(natsOptions_SetExpectedHostname)},
+    {"tls: ciphers", STRING(natsOptions_SetCiphers)},
 };
 
 /* Sets the option to the value on top of the stack. */
@@ -85,8 +86,11 @@ natsStatus options_read(lua_State *L, int at, natsOptions *options, const char *
   push_two(L, at, *name = "user", "password");
   if (!lua_isnil(L, -2)) s = natsOptions_SetUserInfo(options, lua_tostring(L, -2), lua_tostring(L, -1));
   if (s != NATS_OK) return s;
-  push_two(L, at, *name = "tls_cert", "tls_key");
+  push_two(L, at, *name = "tls: cert", "tls: key");
   if (!lua_isnil(L, -2)) s = natsOptions_LoadCertificatesChain(options, lua_tostring(L, -2), lua_tostring(L, -1));
+  if (s != NATS_OK) return s;
+  push_two(L, at, *name = "tls: cert text", "tls: key text");
+  if (!lua_isnil(L, -2)) s = natsOptions_SetCertificatesChain(options, lua_tostring(L, -2), lua_tostring(L, -1));
   if (s != NATS_OK) return s;
   push_two(L, at, *name = "credentials", "credentials_seed");
   if (!lua_isnil(L, -2)) s = natsOptions_SetUserCredentialsFromFiles(options, lua_tostring(L, -2), lua_tostring(L, -1));

@@ -45,12 +45,12 @@ static void close_ports(void) {
   (void)pthread_mutex_lock(&term.lock);
   term.has_come = true;
   for (Link *link = term.watches.first; link; link = list_next(&term.watches, link)) {
-    port_close(CONTAINER_OF(link, TermWatch, link)->port);
+    port_close(CONTAINER_OF(link, SigtermWatch, link)->port);
   }
   (void)pthread_mutex_unlock(&term.lock);
 }
 
-static void close_late(TermWatch *watch) {
+static void close_late(SigtermWatch *watch) {
   if (!watch->late) return;
   port_close(watch->late);
   port_release(watch->late);
@@ -62,9 +62,9 @@ static void remind(void) {
   bool is_unaware = false;
   (void)pthread_mutex_lock(&term.lock);
   for (Link *link = term.watches.first; link; link = list_next(&term.watches, link)) {
-    TermWatch *watch = CONTAINER_OF(link, TermWatch, link);
+    SigtermWatch *watch = CONTAINER_OF(link, SigtermWatch, link);
     close_late(watch);
-    is_unaware = is_unaware || watch->progress == TERM_UNAWARE;
+    is_unaware = is_unaware || watch->progress == SIGTERM_UNAWARE;
   }
   if (is_unaware && !term.is_told) {
     term.is_told = true;
@@ -127,7 +127,7 @@ static void end(void) {
   (void)pthread_join(term.thread, NULL);
 }
 
-bool term_watch(TermWatch *watch, Port *port, int patience) {
+bool sigterm_watch(SigtermWatch *watch, Port *port, int patience) {
   (void)pthread_mutex_lock(&term.changing);
   if (!term.is_running) term.patience = patience; /* before the thread reads it */
   (void)pthread_mutex_lock(&term.lock);
@@ -137,7 +137,7 @@ bool term_watch(TermWatch *watch, Port *port, int patience) {
   bool is_on = term.is_running || has_come;
   if (is_on) {
     (void)pthread_mutex_lock(&term.lock);
-    *watch = (TermWatch){.port = port};
+    *watch = (SigtermWatch){.port = port};
     list_append(&term.watches, &watch->link);
     if (term.has_come) port_close(port);
     (void)pthread_mutex_unlock(&term.lock);
@@ -146,26 +146,26 @@ bool term_watch(TermWatch *watch, Port *port, int patience) {
   return is_on;
 }
 
-void term_begin(TermWatch *watch, Port *late) {
+void sigterm_begin(SigtermWatch *watch, Port *late) {
   (void)pthread_mutex_lock(&term.lock);
-  if (watch->progress == TERM_UNAWARE) watch->progress = TERM_BEGUN;
+  if (watch->progress == SIGTERM_UNAWARE) watch->progress = SIGTERM_BEGUN;
   close_late(watch);
   watch->late = late;
   (void)pthread_mutex_unlock(&term.lock);
 }
 
-bool term_drained(TermWatch *watch, TermProgress progress) {
+bool sigterm_drained(SigtermWatch *watch, SigtermProgress progress) {
   (void)pthread_mutex_lock(&term.lock);
   watch->progress = progress;
   bool ends = true;
   for (Link *link = term.watches.first; link; link = list_next(&term.watches, link)) {
-    ends = ends && CONTAINER_OF(link, TermWatch, link)->progress == TERM_DRAINED;
+    ends = ends && CONTAINER_OF(link, SigtermWatch, link)->progress == SIGTERM_DRAINED;
   }
   (void)pthread_mutex_unlock(&term.lock);
   return ends;
 }
 
-void term_renew(void) {
+void sigterm_renew(void) {
   struct sigaction now;
   (void)pthread_mutex_lock(&term.changing);
   (void)pthread_mutex_lock(&term.lock);
@@ -175,7 +175,7 @@ void term_renew(void) {
   (void)pthread_mutex_unlock(&term.changing);
 }
 
-void term_unwatch(TermWatch *watch) {
+void sigterm_unwatch(SigtermWatch *watch) {
   (void)pthread_mutex_lock(&term.changing);
   (void)pthread_mutex_lock(&term.lock);
   list_remove(&term.watches, &watch->link);

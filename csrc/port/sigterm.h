@@ -7,39 +7,39 @@
 #include "port/port.h"
 
 /* What a state has done about the signal. */
-typedef enum TermProgress {
-  TERM_UNAWARE, /* nothing yet */
-  TERM_BEGUN,   /* it drains */
-  TERM_STAYS,   /* nothing is left to drain there, but the program has something left to do, and ends by itself */
-  TERM_DRAINED  /* nothing is left */
-} TermProgress;
+typedef enum SigtermProgress {
+  SIGTERM_UNAWARE, /* nothing yet */
+  SIGTERM_BEGUN,   /* it drains */
+  SIGTERM_STAYS,   /* nothing is left to drain there, but the program has something left to do, and ends by itself */
+  SIGTERM_DRAINED  /* nothing is left */
+} SigtermProgress;
 
 /* The watch of one Lua state. */
-typedef struct TermWatch {
-  Link link;             /* in the list of all watches of the process */
-  Port *port;            /* the signal closes it */
-  Port *late;            /* is closed when the program should have ended; or NULL */
-  TermProgress progress; /* of the state */
-} TermWatch;
+typedef struct SigtermWatch {
+  Link link;                /* in the list of all watches of the process */
+  Port *port;               /* the signal closes it */
+  Port *late;               /* is closed when the program should have ended; or NULL */
+  SigtermProgress progress; /* of the state */
+} SigtermWatch;
 
 /* Begins a watch: from now on the first SIGTERM closes the port instead of ending the program; if there was one
    already, that is done now. `patience`: ms after the signal until the program should have ended, and again until it is
    late again; the first watch of a process decides. The caller keeps its hold on the port. False if the program handles
    the signal, or if there are no resources. */
-bool term_watch(TermWatch *watch, Port *port, int patience);
+bool sigterm_watch(SigtermWatch *watch, Port *port, int patience);
 
 /* The state has begun to drain. If the program has not ended when it should, `late` is closed; the watch takes over the
    caller's hold on it. To be called again after that. */
-void term_begin(TermWatch *watch, Port *late);
+void sigterm_begin(SigtermWatch *watch, Port *late);
 
-/* The state has drained: TERM_STAYS or TERM_DRAINED. Returns whether all have, and none stays: then the caller ends the
+/* The state has drained: SIGTERM_STAYS or SIGTERM_DRAINED. Returns whether all have, and none stays: then the caller ends the
    program. */
-bool term_drained(TermWatch *watch, TermProgress progress);
+bool sigterm_drained(SigtermWatch *watch, SigtermProgress progress);
 
 /* Ends a watch. With the last one the signal ends the program again. */
-void term_unwatch(TermWatch *watch);
+void sigterm_unwatch(SigtermWatch *watch);
 
 /* Catches the signal again, if there are watches, after a library has restored its default action. */
-void term_renew(void);
+void sigterm_renew(void);
 
 #endif

@@ -81,7 +81,7 @@ static int on_closed(lua_State *L) {
   Profile *p = (Profile *)lua_touserdata(L, 1);
   if (profile_active(p->S) != p) return 0;
   profile_timer_stop(&p->timer);
-  p->S->observer = p->inner;
+  observe_seat(p->S, SEAT_PROFILE, NULL);
   return 0;
 }
 
@@ -123,7 +123,6 @@ void profile_start(lua_State *L, Sched *S, int namers) {
   p->main_thread = lua_tothread(L, -1);
   lua_pop(L, 1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
-  const Observer *inner = S->observer;
   p->began = clock_ns();
   p->ticked = p->signalled = p->began;
   if (!S->world.clock.is_virtual) S->world.looked = p->began;
@@ -131,14 +130,13 @@ void profile_start(lua_State *L, Sched *S, int namers) {
   random_seed(&p->random, (uint64_t)p->began);
   profile_choose_step(p);
   p->timer = (ProfileTimer){.tick = on_tick, .data = p, .period = PERIOD};
-  S->observer = &p->observer;
-  profile_observer.pass_to(S, inner);
+  observe_seat(S, SEAT_PROFILE, &p->observer);
   int error = profile_timer_start(&p->timer);
   if (!error) {
     profile_blocked_enter(p, L);
     return;
   }
-  S->observer = inner;
+  observe_seat(S, SEAT_PROFILE, NULL);
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
   if (error == ENOSYS) fail(L, "only Linux has a timer of a thread's processor time");
@@ -168,7 +166,7 @@ void profile_stop(lua_State *L, Sched *S) {
   atomic_store(&p->ticked, clock_ns());
   p->is_ahead = true;
   profile_add_present(L, p);
-  if (profile_active(S) == p) S->observer = p->inner;
+  if (profile_active(S) == p) observe_seat(S, SEAT_PROFILE, NULL);
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &profile_key);
   lua_createtable(L, 0, 8);

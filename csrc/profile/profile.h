@@ -13,8 +13,7 @@
    by one step, the wait that has just ended is recorded as that long. A wait is recorded in proportion to its length so,
    and the cost does not depend on the number of waits. The step grows with the number of go blocks.
 
-   While there is no profile, nothing is different. While there is one, it is the core's observer, and passes events on
-   to the trace. */
+   While there is no profile, nothing is different. While there is one, it observes the core, beside the trace. */
 #ifndef RUNNEL_PROFILE_H
 #define RUNNEL_PROFILE_H
 

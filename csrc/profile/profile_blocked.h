@@ -4,7 +4,11 @@
    A signal must not find it out: it would end some of these system calls with EINTR. So a hook that Lua calls after
    each return of a function compares the time that has passed with the processor time of the thread. That slows down what
    runs; so the hook is set only while the thread computes for less than half of the time, or has begun to compute
-   lately: not in a program that is busy. */
+   lately: not in a program that is busy.
+
+   Without a profile there is no hook: it would cost too much to have one always. So Lua's own functions that block, and
+   LuaSocket's, measure themselves (lua/state/blocking.c). They can also tell of a call that has not returned yet, but
+   not of other libraries. */
 #ifndef RUNNEL_PROFILE_BLOCKED_H
 #define RUNNEL_PROFILE_BLOCKED_H
 

@@ -11,8 +11,7 @@
 enum { PROFILE_MOST_WAITS = 64 }; /* waits whose go blocks have been woken, but have not run */
 
 typedef struct Profile {
-  Observer observer;       /* S->observer points here. First */
-  const Observer *inner;   /* the trace's, to which events are passed on; or NULL */
+  Observer observer;       /* on SEAT_PROFILE. First */
   Sched *S;                /* the scheduler */
   lua_State *main_thread;  /* the main thread of the state */
   lua_State *waits;        /* what has called the loop, and waits until it returns; or NULL */
@@ -52,9 +51,7 @@ extern const char profile_key;
 extern const Observer profile_observer;
 
 /* The profile of the scheduler, or NULL. */
-static inline Profile *profile_active(const Sched *S) {
-  return S->observer && S->observer->pass_to == profile_observer.pass_to ? (Profile *)(uintptr_t)S->observer : NULL;
-}
+static inline Profile *profile_active(const Sched *S) { return (Profile *)(uintptr_t)S->seats[SEAT_PROFILE]; }
 
 /* Adds a sample; its go block's userdata, or nil, is on top of L, and popped. Does not raise: if memory runs out, the
    sample is lost. */

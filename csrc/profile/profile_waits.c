@@ -13,15 +13,6 @@
 
 enum { STEP = 1000000 }; /* ns of waiting of each go block between two recorded waits, on average */
 
-/* The profile, in a function that it observes with. */
-static inline Profile *self(const Sched *S) { return (Profile *)(uintptr_t)S->observer; }
-
-/* Passes an event on. */
-#define PASS_ON(p, event, ...)                                                                                         \
-  do {                                                                                                                 \
-    if (UNLIKELY((p)->inner != NULL) && (p)->inner->event) (p)->inner->event(__VA_ARGS__);                             \
-  } while (0)
-
 /* The time if the loop's last look at its clock may be old. */
 NOINLINE static int64_t time_ahead(Profile *p) {
   if (p->is_idle) return clock_now(&p->S->world.clock);
@@ -148,7 +139,7 @@ void profile_add_present(lua_State *L, Profile *p) {
 /* ---- the events: see observe.h ---- */
 
 static bool on_run(lua_State *L, Sched *S, Go *go) {
-  Profile *p = self(S);
+  Profile *p = profile_active(S);
   if (p->nwaits && alt_is_active(&go->alt)) {
     int top = lua_gettop(L);
     if (!lua_checkstack(L, LUA_MINSTACK)) return true;
@@ -159,42 +150,39 @@ static bool on_run(lua_State *L, Sched *S, Go *go) {
     lua_settop(L, top);
     if (!is_ready || !is_active) return is_ready;
   }
-  bool is_ready = !p->inner || !p->inner->run || p->inner->run(L, S, go);
-  if (is_ready && profile_active(S) == p) profile_blocked_enter(p, go->alt.co);
-  return is_ready;
+  profile_blocked_enter(p, go->alt.co);
+  return true;
 }
 
 /* Set by the signal's handler, until the loop looks at its clock: what waits now waits since the signal at most. */
 static void on_left(lua_State *L, Sched *S, const Alt *alt) {
-  Profile *p = self(S);
+  (void)L;
+  Profile *p = profile_active(S);
   int64_t ticked = atomic_load(&p->ticked);
-  if (ticked <= S->world.looked && !p->inner) p->observer.left = NULL;
+  if (ticked <= S->world.looked) p->observer.left = NULL;
   if (ticked > S->world.looked && !S->world.clock.is_virtual) {
     S->world.looked = ticked;
     S->world.left = 1; /* the loop looks next */
     if (alt != p->ended && alt->state != ALT_IDLE) ((Alt *)(uintptr_t)alt)->since = ticked;
   }
   p->ended = NULL;
-  PASS_ON(p, left, L, S, alt);
 }
 
 static void on_end(Sched *S, const Go *go, bool is_error) {
-  Profile *p = self(S);
-  p->ended = &go->alt;
-  PASS_ON(p, end, S, go, is_error);
+  (void)is_error;
+  profile_active(S)->ended = &go->alt;
 }
 
 static void on_main_leaves(lua_State *L, Sched *S) {
-  Profile *p = self(S);
+  Profile *p = profile_active(S);
   if (!S->world.clock.is_virtual) S->world.looked = clock_ns();
   profile_blocked_leave(p, L);
   p->waits = L;
   p->waits_since = S->world.looked;
-  PASS_ON(p, main_leaves, L, S);
 }
 
 static void on_main_runs(lua_State *L, Sched *S) {
-  Profile *p = self(S);
+  Profile *p = profile_active(S);
   p->waits = NULL;
   if (p->nwaits && lua_checkstack(L, LUA_MINSTACK)) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &profile_key);
@@ -205,72 +193,54 @@ static void on_main_runs(lua_State *L, Sched *S) {
     if (profile_active(S) != p) return;
   }
   profile_blocked_enter(p, L);
-  PASS_ON(p, main_runs, L, S);
 }
 
 static void on_idle(Sched *S) {
-  Profile *p = self(S);
+  Profile *p = profile_active(S);
   p->is_idle = p->is_ahead = true;
   profile_blocked_idle(p);
-  PASS_ON(p, idle, S);
 }
 
 static void on_awake(Sched *S) {
-  Profile *p = self(S);
+  Profile *p = profile_active(S);
   p->is_idle = false;
   profile_blocked_awake(p);
   if (!S->world.clock.is_virtual) S->world.looked = clock_ns(); /* else the next waits would seem to begin earlier */
-  PASS_ON(p, awake, S);
 }
 
-static void on_slept(Sched *S, const Alt *alt) {
-  Profile *p = self(S);
-  woken(p, alt, NULL, PROFILE_SLEEP, PROFILE_DRIVER);
-  PASS_ON(p, slept, S, alt);
-}
+static void on_slept(Sched *S, const Alt *alt) { woken(profile_active(S), alt, NULL, PROFILE_SLEEP, PROFILE_DRIVER); }
 
 static void on_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
-  Profile *p = self(ch->sched);
-  if (taker) woken(p, taker, ch, PROFILE_TAKE, PROFILE_NOBODY);
-  PASS_ON(p, put, L, ch, at, value, taker);
+  (void)L, (void)at, (void)value;
+  if (taker) woken(profile_active(ch->sched), taker, ch, PROFILE_TAKE, PROFILE_NOBODY);
 }
 
 static void on_take(Chan *ch, const Alt *putter) {
-  Profile *p = self(ch->sched);
-  if (putter) woken(p, putter, ch, PROFILE_PUT, PROFILE_NOBODY);
-  PASS_ON(p, take, ch, putter);
+  if (putter) woken(profile_active(ch->sched), putter, ch, PROFILE_PUT, PROFILE_NOBODY);
 }
 
 static void on_admit(Chan *ch, const Alt *putter) {
-  Profile *p = self(ch->sched);
-  woken(p, putter, ch, PROFILE_PUT, PROFILE_NOBODY);
-  PASS_ON(p, admit, ch, putter);
+  woken(profile_active(ch->sched), putter, ch, PROFILE_PUT, PROFILE_NOBODY);
 }
 
 static void on_serve(Chan *ch, const Alt *taker) {
-  Profile *p = self(ch->sched);
-  woken(p, taker, ch, PROFILE_TAKE, PROFILE_NOBODY);
-  PASS_ON(p, serve, ch, taker);
+  woken(profile_active(ch->sched), taker, ch, PROFILE_TAKE, PROFILE_NOBODY);
 }
 
 static void on_shared(lua_State *L, Chan *ch, int at, const Alt *alt, bool is_put) {
-  Profile *p = self(ch->sched);
-  if (alt) woken(p, alt, ch, is_put ? PROFILE_PUT : PROFILE_TAKE, PROFILE_OTHER);
-  PASS_ON(p, shared, L, ch, at, alt, is_put);
+  (void)L, (void)at;
+  if (alt) woken(profile_active(ch->sched), alt, ch, is_put ? PROFILE_PUT : PROFILE_TAKE, PROFILE_OTHER);
 }
 
 /* The takes that wait on the channel are completed next. */
 static void on_close(const Chan *ch) {
-  Profile *p = self(ch->sched);
+  Profile *p = profile_active(ch->sched);
   const Link *link = ch->queues[TAKES].first;
   for (uint32_t n = ch->waiting[TAKES]; n > 0; n--, link = link->next) {
     const Waiter *w = CONTAINER_OF(link, const Waiter, link);
     woken(p, w->alt, ch, PROFILE_TAKE, PROFILE_NOBODY);
   }
-  PASS_ON(p, close, ch);
 }
-
-static void on_pass_to(Sched *S, const Observer *inner);
 
 const Observer profile_observer = {
     .run = on_run,
@@ -287,16 +257,4 @@ const Observer profile_observer = {
     .serve = on_serve,
     .shared = on_shared,
     .close = on_close,
-    .pass_to = on_pass_to,
 };
-
-static void on_pass_to(Sched *S, const Observer *inner) {
-  Profile *p = self(S);
-  p->inner = inner;
-  p->observer = profile_observer;
-  if (!inner) return;
-  p->observer.spawn = inner->spawn;
-  p->observer.died = inner->died;
-  p->observer.due = inner->due;
-  p->observer.report = inner->report;
-}

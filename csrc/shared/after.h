@@ -1,4 +1,4 @@
-/* after.h: what a thread does after it has released the locks of channels. For chan.c and alt.c. */
+/* after.h: what a thread does after it has released the locks of channels. For shared_chan.c and shared_alt.c. */
 #ifndef RUNNEL_SHARED_AFTER_H
 #define RUNNEL_SHARED_AFTER_H
 

@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/cache.h"
+#include "shared/cache.h"
 
-/* The place of a committed alt in an inbox: a part of a SharedAlt (chan.h). */
+/* The place of a committed alt in an inbox: a part of a SharedAlt (shared_chan.h). */
 typedef struct Arrival {
   struct Arrival *next; /* the next one, or NULL */
 } Arrival;

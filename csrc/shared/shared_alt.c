@@ -1,4 +1,4 @@
-/* alt.c: see alt.h. */
+/* shared_alt.c: see shared_alt.h. */
 #include "shared/shared_alt.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* alt.h: operations on channels between threads (chan.h), alone and as part of an alts.
+/* shared_alt.h: operations on channels between threads (shared_chan.h), alone and as part of an alts.
 
    Each channel has a mutex. An alt that waits on shared channels is a SharedAlt with a waiter in the queue of each of
    them. One compare-and-swap of its state decides it: from ACTIVE to COMMITTED by a thread that completes one of its

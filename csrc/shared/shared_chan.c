@@ -1,4 +1,4 @@
-/* chan.c: see chan.h. */
+/* shared_chan.c: see shared_chan.h. */
 #include "shared/shared_chan.h"
 
 #include <assert.h>
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cache.h"
 #include "base/clock.h"
 #include "shared/after.h"
+#include "shared/cache.h"
 #include "shared/shared_chan_state.h"
 
 /* ---- life ---- */

@@ -1,5 +1,5 @@
-/* chan.h: a channel between threads. Any number of lua_States may use it; none owns it. Knows no Lua. alt.h has the
-   operations. */
+/* shared_chan.h: a channel between threads. Any number of lua_States may use it; none owns it. Knows no Lua.
+   shared_alt.h has the operations, csrc/states/shared_ops.h what a state does with them. */
 #ifndef RUNNEL_SHARED_CHAN_H
 #define RUNNEL_SHARED_CHAN_H
 
@@ -51,7 +51,7 @@ typedef struct SharedCounts {
 } SharedCounts;
 SharedCounts shared_chan_waiting(SharedChan *chan, const Owner *owner);
 
-/* Asserts invariant 4 of alt.h and the counts of the queues. Only for tests: it locks the channel. */
+/* Asserts invariant 4 of shared_alt.h and the counts of the queues. Only for tests: it locks the channel. */
 void shared_chan_check(SharedChan *chan);
 
 #endif

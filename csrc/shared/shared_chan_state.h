@@ -1,13 +1,13 @@
-/* chan_state.h: the state of a shared channel. For chan.c and alt.c. */
+/* shared_chan_state.h: the state of a shared channel. For shared_chan.c and shared_alt.c. */
 #ifndef RUNNEL_SHARED_CHAN_STATE_H
 #define RUNNEL_SHARED_CHAN_STATE_H
 
 #include <pthread.h>
 
 #include "base/buffer.h"
-#include "base/cache.h"
 #include "base/compat.h"
 #include "base/list.h"
+#include "shared/cache.h"
 #include "shared/shared_alt.h"
 
 /* The fields that each operation uses come first, in few cache lines: these move from one processor to another. */

@@ -33,8 +33,8 @@ void allocator_install(lua_State *L) { (void)L; }
 /* Replaces capi/functions.c: no C module can ask for functions here. */
 void functions_open(lua_State *L) { (void)L; }
 
-/* on_term(ch) -> nil: no SIGTERM comes to a page. */
-static int on_term(lua_State *L) {
+/* sigterm_watch(ch) -> nil: no SIGTERM comes to a page. */
+static int sigterm_watch(lua_State *L) {
   (void)L;
   return 0;
 }
@@ -51,8 +51,8 @@ void lua_pool_open(lua_State *L) { (void)L; }
 void lua_profile_open(lua_State *L) { (void)L; }
 void lua_resolver_open(lua_State *L) { (void)L; }
 void lua_spawn_open(lua_State *L) { (void)L; }
-void lua_term_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"on_term", on_term}, {NULL, NULL}};
+void lua_sigterm_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"sigterm_watch", sigterm_watch}, {NULL, NULL}};
   module_register(L, functions);
 }
 void lua_thread_open(lua_State *L, lua_CFunction open_core) { (void)L, (void)open_core; }

@@ -323,10 +323,20 @@ static bool refuse_depth(const Packing *g, const Level *level) {
   return refuse(g, NULL, "tables nested more than 100 deep cannot be sent");
 }
 
+const char pack_as_plain = 0;
+
+/* Whether a table has a metatable that has no meaning in another state. Does not raise. */
+static bool has_metatable(lua_State *L, int at) {
+  if (!lua_getmetatable(L, at)) return false;
+  bool is_plain = lua_rawgetp(L, -1, &pack_as_plain) != LUA_TNIL;
+  lua_pop(L, 2);
+  return !is_plain;
+}
+
 static bool pack_table(const Packing *g, const Level *outer, int at) {
   lua_State *L = g->L;
   Packer *p = g->p;
-  if (lua_getmetatable(L, at)) return refuse(g, outer, "a table with a metatable cannot be sent");
+  if (has_metatable(L, at)) return refuse(g, outer, "a table with a metatable cannot be sent");
   Level level = {outer, lua_topointer(L, at), lua_gettop(L) + 1, outer ? outer->depth + 1 : 1};
   if (UNLIKELY(level.depth > PACK_MAX_DEPTH)) return refuse_depth(g, &level);
   if (!lua_checkstack(L, 8) || !reserve(p, 1)) return out_of_memory(g);

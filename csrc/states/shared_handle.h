@@ -1,7 +1,7 @@
 /* shared_handle.h: handles, by which a state uses a shared channel (csrc/shared).
 
    A handle is a channel of the state whose buffer has the kind BUFFER_SHARED. chan.h treats it like any other channel,
-   and calls the functions of chan_shared.h for it. It holds no values and completes no operation itself: the shared
+   and calls the functions of shared_ops.h for it. It holds no values and completes no operation itself: the shared
    channel does, which other states may use, too. A state has one handle for each shared channel.
 
    The name of a shared channel is an attribute of each handle (attr.h), as of any channel; a new handle copies it from
@@ -17,7 +17,7 @@
 
 static inline SharedHandle *shared_handle_of(const Chan *ch) { return CONTAINER_OF(ch, SharedHandle, chan); }
 
-/* The functions of a handle (chan_shared.c). Unpacking a value may make handles. */
+/* The functions of a handle (shared_ops.c). Unpacking a value may make handles. */
 extern const ChanOps shared_handle_ops;
 
 /* Pushes the handle of a new shared channel. May raise. */

@@ -62,7 +62,7 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
   int at = op->at;
   alt->shared = NULL;
   alt_commit(L, S, alt);
-  if (UNLIKELY(S->observer != NULL) && result.ok) {
+  if (UNLIKELY(S->is_observed) && result.ok) {
     sharing->number = result.value.number;
     OBSERVE(S, shared, L, (Chan *)lua_touserdata(alt->co, at), 0, alt, op->kind == SHARED_PUT);
   }

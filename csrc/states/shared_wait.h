@@ -1,7 +1,7 @@
 /* shared_wait.h: an alt that waits on shared channels (csrc/shared), alone or besides local ones.
 
    Its operations on shared channels are in a SharedWait, whose SharedAlt other threads may complete at any time. In the
-   queue of each handle (chan_shared.h) there is also a Waiter of the alt. It is never completed: it shows the rest of
+   queue of each handle (shared_ops.h) there is also a Waiter of the alt. It is never completed: it shows the rest of
    the core, which knows only local channels, what the alt waits on.
 
    Two threads may try to complete such an alt: this scheduler, by an operation on a local channel, a timer or a cancel;

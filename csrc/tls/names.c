@@ -19,15 +19,17 @@ bool names_copy(char *to, const char *name, size_t length) {
   return true;
 }
 
-void names_write_subject(X509_NAME *name, char *to, size_t size) {
+bool names_write_subject(X509_NAME *name, char *to, size_t size) {
   (void)snprintf(to, size, "an unknown name");
   BIO *bio = name ? BIO_new(BIO_s_mem()) : NULL;
-  if (!bio) return;
-  if (X509_NAME_print_ex(bio, name, 0, XN_FLAG_RFC2253 & ~(unsigned long)ASN1_STRFLGS_ESC_MSB) > 0) {
+  if (!bio) return false;
+  int length = X509_NAME_print_ex(bio, name, 0, XN_FLAG_RFC2253 & ~(unsigned long)ASN1_STRFLGS_ESC_MSB);
+  if (length > 0) { /* 0: it has no parts */
     int n = BIO_read(bio, to, (int)size - 1);
     to[n > 0 ? n : 0] = 0;
   }
   (void)BIO_free(bio);
+  return length >= 0;
 }
 
 /* Copies the common name: it is the host's name in certificates without alternative names. */

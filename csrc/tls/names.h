@@ -9,8 +9,9 @@
 /* The size of a buffer for a host's name, which has at most 253 characters. */
 enum { NAME_SIZE = 256 };
 
-/* Writes a subject or an issuer, as in "CN=authority,O=Example"; "an unknown name" if it is NULL or memory runs out. */
-void names_write_subject(X509_NAME *name, char *to, size_t size);
+/* Writes a subject or an issuer, as in "CN=authority,O=Example". If it is NULL or memory runs out, writes "an unknown
+   name" and returns false. */
+bool names_write_subject(X509_NAME *name, char *to, size_t size);
 
 /* Writes the names and addresses of a certificate, as in "example.org, www.example.org"; as many as fit. */
 void names_write_all(const X509 *cert, char *to, size_t size);

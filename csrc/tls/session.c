@@ -120,8 +120,9 @@ static bool keep_peer(Tls *tls) {
   X509 *cert = SSL_get_peer_certificate(tls->ssl);
   if (!cert) return true;
   char subject[PEER_SIZE];
-  names_write_subject(X509_get_subject_name(cert), subject, sizeof subject);
+  bool is_known = names_write_subject(X509_get_subject_name(cert), subject, sizeof subject);
   X509_free(cert);
+  if (!is_known) return false;
   tls->peer = copy(subject, strlen(subject));
   return tls->peer != NULL;
 }

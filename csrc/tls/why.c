@@ -112,8 +112,8 @@ static void write_date(const ASN1_TIME *time, char *to) {
 
 bool why_of_certificate(Why *why, int error, const char *owner, const X509 *cert, int depth, const char *host) {
   char subject[SUBJECT_SIZE], issuer[SUBJECT_SIZE], names[NAMES_SIZE], date[DATE_SIZE], which[SUBJECT_SIZE * 2];
-  names_write_subject(cert ? X509_get_subject_name(cert) : NULL, subject, sizeof subject);
-  names_write_subject(cert ? X509_get_issuer_name(cert) : NULL, issuer, sizeof issuer);
+  (void)names_write_subject(cert ? X509_get_subject_name(cert) : NULL, subject, sizeof subject);
+  (void)names_write_subject(cert ? X509_get_issuer_name(cert) : NULL, issuer, sizeof issuer);
   if (depth > 0) (void)snprintf(which, sizeof which, "%s, which is in the chain of %s,", subject, owner);
   else (void)snprintf(which, sizeof which, "%s", owner);
   switch (error) {

@@ -4,7 +4,7 @@
 
 #include "core/observe.h"
 
-/* Sched.observer while contexts are held, and nothing else that needs an observer. */
+/* On SEAT_TRACE while contexts are held, and nothing else that needs an observer. */
 extern const Observer context_pass_observer;
 
 /* The running code has started the go block at index `at`, which gets its context. If memory runs out, it gets none. */

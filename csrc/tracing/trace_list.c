@@ -176,8 +176,11 @@ void trace_named(lua_State *L, Chan *ch, int at) {
   if (!t || !before || before == TRACE_HIDDEN) return;
   attr_push(L, at, ATTR_NAME);
   uint16_t label = label_of(L, t);
-  if (ch->flags & CHAN_GO) return; /* its label is that of its go block */
   ch->buf.label = label;
+  if (ch->flags & CHAN_GO) { /* its go block has the same name, and is not in the list */
+    if (CONTAINER_OF(ch, Go, chan) == ch->sched->current) trace_set_running(t, ch->sched->current);
+    return;
+  }
   for (uint32_t i = t->nchans; i > 0; i--) { /* most channels are named when they are new */
     if (t->chans[i - 1].id != ch->id) continue;
     t->chans[i - 1].label = label;

@@ -144,8 +144,8 @@ typedef struct Trace {
   int64_t copy_now;     /* when it was made */
 } Trace;
 
-/* The functions that record (trace.c): Sched.observer, or the one to which that passes events on, while the edges or the
-   ring are held or a channel is tapped; and Sched.births while the list is held. */
+/* The functions that record (trace.c): on SEAT_TRACE while the edges or the ring are held or a channel is tapped; and
+   Sched.births while the list is held. */
 extern const struct Observer trace_observer;
 
 /* The same while only the edges are held: puts and takes are counted, and nothing is recorded. */

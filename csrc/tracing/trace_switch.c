@@ -25,11 +25,8 @@ static void set_observer(Sched *S, Trace *t) {
   }
   t->is_on = is_on;
   bool only_counts = !t->holds[2] && !t->is_tapped;
-  const Observer *mine = is_on         ? only_counts ? &trace_counts_observer : &trace_observer
-                         : t->holds[3] ? &context_pass_observer
-                                       : NULL;
-  if (S->observer && S->observer->pass_to) S->observer->pass_to(S, mine);
-  else S->observer = mine;
+  const Observer *recording = only_counts ? &trace_counts_observer : &trace_observer;
+  observe_seat(S, SEAT_TRACE, is_on ? recording : t->holds[3] ? &context_pass_observer : NULL);
   S->births = t->holds[0] ? &trace_observer : NULL;
 }
 

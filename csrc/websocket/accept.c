@@ -1,3 +1,4 @@
+/* accept.c: see accept.h. */
 #include "websocket/accept.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* deflate.c: see deflate.h. */
 #include "websocket/deflate.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* session.c: see session.h. */
 #include "websocket/session.h"
 
 #include <fcntl.h>

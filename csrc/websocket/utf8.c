@@ -1,3 +1,4 @@
+/* utf8.c: see utf8.h. */
 #include "websocket/utf8.h"
 
 #include <string.h>

@@ -36,7 +36,7 @@ local function failed(err, url)
   print(("%s: %s (on %s)"):format(url, err, found_on[url]))
 end
 
-local options = { tries = 3, retry = 200, timeout = 10000, ex_handler = failed }
-local visited = #rn.into({}, rn.frontier(16, visit, { start }, options)):take()
+local options = { tries = 3, backoff = 200, timeout = 10000, ex_handler = failed }
+local visited = #rn.frontier(16, visit, { start }, options):list()
 print(("%d links work, %d do not"):format(visited, broken))
 os.exit(broken == 0)

@@ -20,7 +20,7 @@ local function failed(err, backend) return { from = backend, error = tostring(er
 local server = assert(http.serve(port, function(req)
   if req.path ~= "/" then return 404 end
   local answers = rn.pmap(#backends, ask, backends, { timeout = 300, ex_handler = failed })
-  return 200, nil, { answers = rn.into({}, answers):take() }
+  return 200, nil, { answers = answers:list() }
 end))
 print(server.url)
 io.stdout:flush()

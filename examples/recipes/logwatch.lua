@@ -17,6 +17,6 @@ end
 local hits = rn.chan(1000, rn.xf.filter(function(line) return line:find(pattern) end))
 rn.pipe(uv.follow(path), hits)
 for lines in rn.batch(hits, 100, 1000) do
-  local ok, err = pcall(rn.retry, post, { tries = 5, retry = 500 }, lines)
+  local ok, err = pcall(rn.retry, post, { tries = 5, backoff = 500 }, lines)
   if not ok then io.stderr:write(("%d lines were not posted: %s\n"):format(#lines, err)) end
 end

@@ -18,7 +18,7 @@ end)
 local night = store:once("night", function(date)
   for i = 3, #arg do run(i - 2 .. ": " .. arg[i], arg[i]) end
   print(date .. ": done")
-end, { tries = 5, retry = 60000 })
+end, { tries = 5, backoff = 60000 })
 
 while true do
   local now = os.date "*t"

@@ -21,4 +21,4 @@ end
 
 local function failed(err, url) io.stderr:write(("%s: %s\n"):format(url, err)) end
 
-for body in rn.pmap(8, fetch, arg, { tries = 4, retry = 200, ex_handler = failed }) do io.write(body, "\n") end
+for body in rn.pmap(8, fetch, arg, { tries = 4, backoff = 200, ex_handler = failed }) do io.write(body, "\n") end

@@ -53,6 +53,6 @@ local redis, close = connect(arg[1], tonumber(arg[2]))
 local ids = {}
 for i = 1, tonumber(arg[3]) do ids[i] = i end
 redis("DEL", "visits")
-rn.into({}, rn.pmap(100, function() return redis("INCR", "visits") end, ids)):take()
+rn.pmap(100, function() return redis("INCR", "visits") end, ids):list()
 print(redis("GET", "visits"))
 close()

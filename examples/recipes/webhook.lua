@@ -29,7 +29,7 @@ end
 
 local function failed(err, event) io.stderr:write(("given up: %s: %s\n"):format(err, event)) end
 
-local done = rn.into({}, rn.pmap_unordered(4, process, events, { tries = 5, retry = 1000, ex_handler = failed }))
+local done = rn.into({}, rn.pmap_unordered(4, process, events, { tries = 5, backoff = 1000, ex_handler = failed }))
 print(server.url)
 io.stdout:flush()
 uv.signal("int", "term"):take()

@@ -4,4 +4,4 @@ local uv = require "runnel.uv"
 
 local function echo(n) return assert(uv.run { "echo", tostring(n) }).stdout:match "%d+" end
 
-print(table.concat(rn.into({}, rn.pmap(2, echo, { 1, 2, 3, 4, 5, 6 })):take(), " "))
+print(table.concat(rn.pmap(2, echo, { 1, 2, 3, 4, 5, 6 }):list(), " "))

@@ -8,4 +8,4 @@ end
 
 local problem
 local results = rn.pmap(2, fetch, { 1, 2, 3, 4, 5 }, { ex_handler = function(err) problem = err end })
-print(#rn.into({}, results):take(), problem)
+print(#results:list(), problem)

@@ -12,5 +12,5 @@ end
 
 local numbers = {}
 for i = 1, 20 do numbers[i] = i end
-local results = rn.into({}, rn.pmap(4, fetch, numbers)):take()
+local results = rn.pmap(4, fetch, numbers):list()
 print(#results, results[1], results[20], most)

@@ -8,4 +8,4 @@ local function fetch()
   return "a page"
 end
 
-print(rn.retry(fetch, { tries = 5, retry = 2 }), tries)
+print(rn.retry(fetch, { tries = 5, backoff = 2 }), tries)

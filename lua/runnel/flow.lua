@@ -23,7 +23,8 @@ local ending = require "runnel.flow.flow_ending"
 local graph = require "runnel.flow.topology"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.flow.flow_living"
-local ping = require "runnel.flow.ping"
+local stats = require "runnel.flow.flow_stats"
+local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 local signals = require "runnel.flow.flow_signals"
 local term = require "runnel.internal.sigterm"
@@ -50,7 +51,7 @@ local TAPPED = 100
 ---@field package reported table<runnel.FlowError, true> the errors of stages that were reported
 ---@field package waits integer how many go blocks are in `wait`
 ---@field package news runnel.Channel<any> closes, and is made anew, when a stage holds
----@field package pinged number|nil when `ping` was called last
+---@field package stats_at number|nil when `stats` was called last
 ---@field package made string|nil the file and line; nil until it is complete
 ---@field number integer|nil names it on the monitor's page, once it was started
 ---@field package forget? fun() SIGTERM does not drain it any more
@@ -173,12 +174,13 @@ end
 ---Waits until the flow has ended; starts it, if it has not been started. Raises the error of a stage that holds. In the
 ---main program, Ctrl-C drains the flow meanwhile, as SIGTERM does; a second signal ends the program.
 ---@return boolean done true: no value was left
----@return runnel.FlowLeft[] left
+---@return string|runnel.TimedOut|nil err else: what was left, as a text
+---@return runnel.FlowLeft[]? left then
 function Flow:wait()
   sign.own(self, "f", "wait")
   if self.state == "new" then self:start() end
   signals.wait(function() wait(self) end, function() ending.begin(self) end)
-  return ending.result(self)
+  return ending.results(self)
 end
 
 ---A channel that closes when the flow has ended.
@@ -191,14 +193,15 @@ end
 ---Ends the flow in good order: sources are cancelled where they wait, after a put that has begun; nothing can be
 ---injected into stages with `input = true`; all other values go through. Sources that hold end. Other stages that hold
 ---or are paused stay so: resume them, or give a time.
----@param ms? number after this time the flow is stopped; default never
+---@param timeout? number ms; after this time the flow is stopped; default never
 ---@return boolean done true: no value was left
----@return runnel.FlowLeft[] left
-function Flow:drain(ms)
+---@return string|runnel.TimedOut|nil err else: what was left, as a text; rn.is_timeout is true if the time was up
+---@return runnel.FlowLeft[]? left then
+function Flow:drain(timeout)
   sign.own(self, "f", "drain")
-  if ms ~= nil then check.ms(ms, 0, "drain: ms") end
+  if timeout ~= nil then check.ms(timeout, 0, "drain: timeout") end
   if self.state == "new" then raise(("drain: flow %s was not started"):format(self.name)) end
-  return ending.drain(self, ms)
+  return ending.drain(self, timeout)
 end
 
 ---Ends the flow at once: running calls are cancelled where they wait, and no more values are taken. Then the states are
@@ -408,13 +411,15 @@ function Flow:remove(name)
 end
 
 ---The state of the flow, by stage: a list that prints as a table.
----@return runnel.FlowPing
-function Flow:ping()
-  sign.own(self, "f", "ping")
-  return ping.ping(self)
+---@return runnel.FlowStats
+function Flow:stats()
+  sign.own(self, "f", "stats")
+  return stats.stats(self)
 end
 
-function Flow:__tostring() return tostring(self:ping()) end
+function Flow:__tostring() return tostring(self:stats()) end
+
+renamed.methods(Flow, "f", { ping = "stats" })
 
 -- ---- the module ----
 

@@ -241,9 +241,9 @@ function core.is_reduced(v) end
 ---@class runnel.Stats
 ---@field name? string
 ---@field id integer
----@field puts integer how many puts wait
----@field takes integer how many takes wait
----@field count integer how many values the buffer holds
+---@field puts_waiting integer how many puts wait
+---@field takes_waiting integer how many takes wait
+---@field values integer how many values the buffer holds
 ---@field capacity integer how many it can hold
 ---@field buffer string "none", "fixed", "dropping", "sliding", "promise" or "policy"
 ---@field closed boolean
@@ -278,6 +278,11 @@ function Channel:put(v) end
 ---@return T? v nil if there is none
 ---@return any err if the channel is closed and drained, the error with which it closed, if there is one
 function Channel:poll() end
+
+---Takes all values until the channel is closed and drained; waits for them.
+---@return T[]? list nil if the channel was closed with an error
+---@return any err then that error
+function Channel:list() end
 
 ---Puts a value if it need not wait. Source: core.async's offer!.
 ---@param v T not nil
@@ -816,18 +821,18 @@ function core.internal.trace.label(n) end
 ---@param ch runnel.Channel<any>
 ---@param patience integer ms after the signal until the program should have ended
 ---@return userdata? watch nil if the program handles the signal, or if there are no resources
-function core.internal.on_term(ch, patience) end
+function core.internal.sigterm_watch(ch, patience) end
 
 ---The state has begun to drain.
 ---@param watch userdata
 ---@param ch runnel.Channel<any> is closed if the program has not ended when it should; then call this again
-function core.internal.term_begin(watch, ch) end
+function core.internal.sigterm_begin(watch, ch) end
 
 ---The state has drained.
 ---@param watch userdata
 ---@param stays boolean the program has something left to do, and ends by itself
 ---@return boolean ends all states have drained, and none stays: the caller ends the program
-function core.internal.term_drained(watch, stays) end
+function core.internal.sigterm_drained(watch, stays) end
 
 ---Who waits in a take or an alts on a channel.
 ---@param ch runnel.Channel<any>
@@ -844,8 +849,8 @@ function core.internal.main_is_idle() end
 function core.internal.main_line() end
 
 ---Ends a watch, and closes its channel.
----@param watch userdata what on_term has returned
-function core.internal.off_term(watch) end
+---@param watch userdata what sigterm_watch has returned
+function core.internal.sigterm_unwatch(watch) end
 
 -- ---- for processes that are not to outlive the program ----
 

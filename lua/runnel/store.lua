@@ -10,6 +10,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
+local remove = require "runnel.internal.remove"
 local sqlite = require "runnel.sqlite"
 
 local clock = require "runnel.store.clock"
@@ -66,9 +67,9 @@ end
 ---@field key? fun(...: any): any gets the arguments and returns the key of the call; default: the first argument. Keys
 ---are strings, numbers, and lists of these
 ---@field errors? boolean when all tries have failed, store the error like a result: later calls raise it again
----@field expires? integer ms after which a result is forgotten
----@field tries? integer how often a call that raises is tried, default once, or 3 times with `retry`
----@field retry? number ms to wait before the second try, default 100; doubled for each further try
+---@field max_age? number ms after which a result is forgotten
+---@field tries? integer how often a call that raises is tried, default once, or 3 times with `backoff`
+---@field backoff? number ms to wait before the second try, default 100; doubled for each further try
 ---@field timeout? number limit of a try in ms; a longer one is cancelled
 ---@field tx? boolean the function gets a transaction (see runnel.sqlite) as its last argument; its statements and the
 ---result are committed together: exactly once
@@ -98,7 +99,7 @@ function Store:once(name, f, opts)
   if self.is_closed then error("once: the store is closed", 2) end
   check.options(opts, once.OPTIONS, "once")
   opts = opts or {}
-  local tries, pause = backoff.options(opts, "once", opts.retry == nil and 1 or nil)
+  local tries, pause = backoff.options(opts, "once", opts.backoff == nil and 1 or nil)
   return once.new(self, name, f, opts, tries, pause)
     or error(("once: another function of this program has the name %q, and so the same results: give each a name of "
     .. "its own, or forget the results first (store:forget(%q))"):format(name, name), 2)
@@ -217,22 +218,18 @@ end
 function Store:on_drain(f)
   local drainers = self.drainers
   drainers[#drainers + 1] = f
-  return function()
-    for i = #drainers, 1, -1 do
-      if drainers[i] == f then table.remove(drainers, i) end
-    end
-  end
+  return function() remove(drainers, f) end
 end
 
----Lets the stages end their calls, and then closes the file. After `ms` it closes the file in any case.
----@param ms? number 30000 by default
----@return true? ok
----@return string? err
-function Store:drain(ms)
+---Lets the stages end their calls, and then closes the file. After `timeout` it closes the file in any case.
+---@param timeout? number ms; 30000 by default
+---@return boolean drained
+---@return string|runnel.TimedOut|nil err
+function Store:drain(timeout)
   sign.own(self, "store", "drain")
-  if ms == nil then ms = 30000 end
-  check.ms(ms, 1, "drain")
-  if self.is_closed then return nil, "the store is closed" end
+  local ms = timeout == nil and 30000 or timeout
+  check.ms(ms, 1, "drain: timeout")
+  if self.is_closed then return false, "the store is closed" end
   local over, blocks = guard.timer(ms), {}
   for i, f in ipairs(self.drainers) do blocks[i] = core.go(f, ms) end
   local in_time = true
@@ -242,7 +239,7 @@ function Store:drain(ms)
   end
   if not core.internal.has_ended(over) then core.cancel(over) end -- a pending timer keeps the program running
   self:close()
-  if not in_time then return nil, timed_out.new(("the store was not drained within %s ms"):format(decimal.text(ms))) end
+  if not in_time then return timed_out.of_drain("the store", ms) end
   return true
 end
 

@@ -18,8 +18,9 @@ local FROM = { ["README.md"] = "Ten minutes at the code" } -- what is before it 
 local TITLE, KEYWORDS, NAME, PAGE = 4, 4, 2, 1
 -- Pages that answer few questions come behind the others.
 local WEIGHTS = { ["CHANGELOG.md"] = 0.15, ["CONTRIBUTING.md"] = 0.25, ["docs/architecture.md"] = 0.25,
-  ["docs/performance.md"] = 0.3, ["docs/costs.md"] = 0.3, ["docs/from-core-async.md"] = 0.5, ["docs/machines.md"] = 0.6,
-  ["docs/guarantees.md"] = 0.6, ["docs/why.md"] = 0.6, ["docs/manual/c-api.md"] = 0.6, ["docs/embedding.md"] = 0.8 }
+  ["docs/where.md"] = 0.15, ["docs/keepers.md"] = 0.25, ["docs/rejected.md"] = 0.15, ["docs/performance.md"] = 0.3,
+  ["docs/costs.md"] = 0.3, ["docs/from-core-async.md"] = 0.5, ["docs/machines.md"] = 0.6, ["docs/guarantees.md"] = 0.6,
+  ["docs/why.md"] = 0.6, ["docs/manual/c-api.md"] = 0.6, ["docs/embedding.md"] = 0.8 }
 local SATURATION, LENGTH = 1.2, 0.75 -- of the formula BM25
 -- What the letter A stands for; the letters from which on a word counts in a section, and up to which there are.
 local STEP, LEAST, LARGEST = 0.02, 7, 62

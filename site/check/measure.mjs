@@ -56,10 +56,10 @@ export function smallTargets() {
   return found;
 }
 
-// Words of code in the first cells of tables that are broken into two lines.
+// Words of code in the first cells and the headers of tables that are broken into two lines.
 export function brokenNames() {
   const found = [];
-  for (const code of document.querySelectorAll("td:first-child code")) {
+  for (const code of document.querySelectorAll("td:first-child code, th code")) {
     const walker = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), range = document.createRange();
     for (let node, last; (node = walker.nextNode()); last = node) {
       for (const { 0: word, index } of node.data.matchAll(/\S+/g)) {

@@ -65,7 +65,7 @@ export function picture(graph, places, title) {
       `<text class="says" x="${WIDTH / 2}" y="37">${escape(says)}</text></g>`;
   });
   const { width, height } = places;
-  return `<svg class="picture" role="img" aria-label="${escape(title)}" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">` +
+  return `<svg class="picture" role="img" aria-label="${escape(title)}" style="--natural: ${width}px" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">` +
     `<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto" ` +
     `markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z"/></marker></defs>${edges.join("")}${nodes.join("")}</svg>`;
 }

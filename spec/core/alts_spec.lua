@@ -135,7 +135,7 @@ describe("alts", function()
       settle()
       ch:close()
       settle()
-      assert.equal(1, ch:stats().puts)
+      assert.equal(1, ch:stats().puts_waiting)
       assert.equal("value", (ch:take()))
       assert.is_true((putter:take()))
       stage.assert_no_waiters(ch, other)
@@ -176,7 +176,7 @@ describe("alts", function()
       for i = 1, 10 do
         rn.go(function() rn.alts(list) end)
         settle()
-        assert.equal(1, list[1]:stats().takes)
+        assert.equal(1, list[1]:stats().takes_waiting)
         list[i]:put(i)
         -- The go block has not run since.
         stage.assert_no_waiters(table.unpack(list))
@@ -243,7 +243,7 @@ describe("alts", function()
         rn.go(function() ch:put(i) end)
         assert.equal(i, (rn.alts { ch, timeout }))
       end
-      assert.equal(0, timeout:stats().takes)
+      assert.equal(0, timeout:stats().takes_waiting)
       stage.assert_no_waiters(ch)
     end))
   end)
@@ -258,9 +258,9 @@ describe("alts", function()
       assert.equal(2, (ch:take()))
       local parked = rn.go(function() return (rn.alts { ch, ch, ch }) end)
       settle()
-      assert.equal(3, ch:stats().takes)
+      assert.equal(3, ch:stats().takes_waiting)
       ch:put "one"
-      assert.equal(0, ch:stats().takes)
+      assert.equal(0, ch:stats().takes_waiting)
       assert.equal("one", (parked:take()))
       assert.equal(0, #ch)
     end))
@@ -338,7 +338,7 @@ describe("alts", function()
         rn.go(function() got = table.pack(rn.alts(list)) end)
         settle()
         assert.is_nil(got)
-        assert.same({ ops, ops }, { ch:stats().puts, ch:stats().takes })
+        assert.same({ ops, ops }, { ch:stats().puts_waiting, ch:stats().takes_waiting })
         assert.same({ 0, 0 }, { ch:stats().put_total, ch:stats().take_total })
         assert.equal("mine", (ch:take()))
         settle()
@@ -587,7 +587,7 @@ describe("alts", function()
           local got
           rn.go(function() got = table.pack(rn.alts(ops)) end)
           settle()
-          for j = 1, n do assert.equal(1, list[j]:stats().puts + list[j]:stats().takes) end
+          for j = 1, n do assert.equal(1, list[j]:stats().puts_waiting + list[j]:stats().takes_waiting) end
           for _ = 1, 3 do collectgarbage() end
           if i % 3 == 0 then
             assert.equal(i, (list[i]:take()))
@@ -759,7 +759,7 @@ describe("alts", function()
         table.insert(list, place, crowded)
         raises("^chan: inbox: 1024 takes wait, which is the limit", function() rn.alts(list) end)
         stage.assert_no_waiters(table.unpack(others))
-        assert.equal(MAX, crowded:stats().takes)
+        assert.equal(MAX, crowded:stats().takes_waiting)
       end
       -- The same go block can wait as before.
       local got = rn.go(function()
@@ -791,7 +791,7 @@ describe("alts", function()
       for i = 1, MAX do ops[i] = ch end
       local parked = rn.go(function() return (rn.alts(ops)) end)
       settle()
-      assert.equal(MAX, ch:stats().takes)
+      assert.equal(MAX, ch:stats().takes_waiting)
       ch:put "value"
       assert.equal("value", (parked:take()))
       ops[MAX + 1] = ch
@@ -824,8 +824,8 @@ describe("alts", function()
       assert.is_true(sent > 0)
       for i = 1, 200 do
         local stats = used[i]:stats()
-        assert.is_true(stats.takes == 0 or stats.count == 0)
-        if stats.takes > 0 then used[i]:put "end" else used[i]:poll() end
+        assert.is_true(stats.takes_waiting == 0 or stats.values == 0)
+        if stats.takes_waiting > 0 then used[i]:put "end" else used[i]:poll() end
       end
       settle()
       assert.is_true(got > 0)

@@ -33,7 +33,7 @@ describe("take_async", function()
     local f, calls = recorder()
     local ch = rn.chan()
     ch:take_async(f)
-    assert.equal(1, ch:stats().takes)
+    assert.equal(1, ch:stats().takes_waiting)
     assert.is_true(ch:put "value")
     assert.equal(0, #calls) -- ready, but not on the stack of the one who puts
     settle()
@@ -150,7 +150,7 @@ describe("put_async", function()
     assert.is_true(ch:put_async("value", f))
     settle()
     assert.equal(0, #calls)
-    assert.equal(1, ch:stats().puts)
+    assert.equal(1, ch:stats().puts_waiting)
     assert.equal("value", ch:take())
     assert.equal(0, #calls)
     settle()
@@ -426,7 +426,7 @@ describe("callbacks", function()
     finalizers.among(function() if ch:offer "f" then sent = sent + 1 end end, function()
       for _ = 1, 300 do ch:take_async(function(value) if value == "f" then n = n + 1 end end) end
     end)
-    while ch:stats().takes > 0 do ch:put "end" end
+    while ch:stats().takes_waiting > 0 do ch:put "end" end
     settle()
     ch:close()
     for value in ch do if value == "f" then n = n + 1 end end

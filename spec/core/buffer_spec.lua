@@ -38,9 +38,9 @@ describe("a fixed buffer", function()
   it("refills from waiting puts in their order, before a later put", within(function()
     local ch = rn.chan(2)
     for i = 1, 6 do ch:put_async(i) end
-    assert.equal(4, ch:stats().puts)
+    assert.equal(4, ch:stats().puts_waiting)
     assert.equal(1, (ch:take()))
-    assert.same({ 2, 3 }, { #ch, ch:stats().puts })
+    assert.same({ 2, 3 }, { #ch, ch:stats().puts_waiting })
     assert.is_nil(ch:offer "no room")
     ch:put_async(7)
     assert.same({ 2, 3, 4, 5, 6, 7 }, drain(ch))
@@ -124,18 +124,18 @@ describe("a fixed buffer", function()
         math.randomseed(seed * 100 + size)
         for _ = 1, 600 do
           if math.random(2) == 1 then
-            if ch:stats().puts < 20 then
+            if ch:stats().puts_waiting < 20 then
               sent = sent + 1
               ch:put_async(sent)
             end
-          elseif ch:stats().takes < 20 then
+          elseif ch:stats().takes_waiting < 20 then
             ch:take_async(function(value) got[#got + 1] = value end, false)
           end
           local stats = ch:stats()
-          assert(stats.puts == 0 or stats.takes == 0)
-          assert(stats.puts == 0 or stats.count == size)
-          assert(stats.takes == 0 or stats.count == 0)
-          assert(stats.put_total - stats.take_total == stats.count)
+          assert(stats.puts_waiting == 0 or stats.takes_waiting == 0)
+          assert(stats.puts_waiting == 0 or stats.values == size)
+          assert(stats.takes_waiting == 0 or stats.values == 0)
+          assert(stats.put_total - stats.take_total == stats.values)
         end
         settle()
         ch:close()
@@ -338,7 +338,7 @@ describe("a buffer policy", function()
     local stack = policy.queue(3, { remove = function(q) return table.remove(q.values) end })
     local ch = rn.chan(stack)
     for i = 1, 5 do ch:put_async(i) end
-    assert.same({ 3, 2 }, { #ch, ch:stats().puts })
+    assert.same({ 3, 2 }, { #ch, ch:stats().puts_waiting })
     assert.equal(3, (ch:take()))
     assert.equal(4, (ch:take()))
     assert.equal(5, (ch:take()))
@@ -434,7 +434,7 @@ describe("a buffer policy", function()
         assert.is_false(ok)
         assert.equal("broken policy", err)
       end
-      assert.same({ 0, 0, 0 }, { #ch, ch:stats().puts, ch:stats().put_total })
+      assert.same({ 0, 0, 0 }, { #ch, ch:stats().puts_waiting, ch:stats().put_total })
       assert.is_nil(ch:poll())
       collectgarbage() -- what was made for the callback
       collectgarbage()
@@ -450,7 +450,7 @@ describe("a buffer policy", function()
         assert.is_false(ok)
         assert.equal("broken policy", err)
       end
-      assert.same({ 0, 0, 0 }, { #ch, ch:stats().puts, ch:stats().put_total })
+      assert.same({ 0, 0, 0 }, { #ch, ch:stats().puts_waiting, ch:stats().put_total })
     end))
 
     it("remove: the take raises, and the value stays", within(function()
@@ -470,7 +470,7 @@ describe("a buffer policy", function()
         assert.is_false(ok)
         assert.equal("broken policy", err)
       end
-      assert.same({ 1, 0, 0 }, { #ch, ch:stats().takes, ch:stats().take_total })
+      assert.same({ 1, 0, 0 }, { #ch, ch:stats().takes_waiting, ch:stats().take_total })
       fails = false
       assert.equal(1, (ch:take()))
     end))
@@ -502,7 +502,7 @@ describe("a buffer policy", function()
       assert.equal("broken policy", (putter:take()))
       assert.equal("broken policy", (chooser:take()))
       fails = false
-      assert.same({ 0, 0, 1 }, { #ch, ch:stats().puts, ch:stats().put_total })
+      assert.same({ 0, 0, 1 }, { #ch, ch:stats().puts_waiting, ch:stats().put_total })
       ch:put(4)
       assert.equal(4, (ch:take()))
     end))
@@ -585,7 +585,7 @@ describe("a buffer policy", function()
       local reports = heard(function() assert.is_true(ch:put(1)) end)
       assert.equal(1, #reports)
       fails = false
-      assert.equal(1, ch:stats().takes)
+      assert.equal(1, ch:stats().takes_waiting)
       ch:put(2)
       assert.equal(1, (taker:take()))
       assert.equal(2, (ch:take()))
@@ -910,7 +910,7 @@ describe("priority_buffer", function()
   it("makes puts wait when it is full", within(function()
     local ch = rn.chan(rn.priority_buffer(2))
     for _, value in ipairs { 4, 2, 1, 3 } do ch:put_async(value) end
-    assert.equal(2, ch:stats().puts)
+    assert.equal(2, ch:stats().puts_waiting)
     assert.same({ 2, 1, 3, 4 }, drain(ch))
   end))
 

@@ -39,7 +39,7 @@ local function closing(f) return setmetatable({}, { __close = f }) end
 
 local function assert_idle(ch)
   local stats = ch:stats()
-  assert.same({ 0, 0, 0, 0 }, { stats.puts, stats.takes, stats.put_total, stats.take_total })
+  assert.same({ 0, 0, 0, 0 }, { stats.puts_waiting, stats.takes_waiting, stats.put_total, stats.take_total })
   rn.go(function() ch:put "next" end)
   assert.equal("next", ch:take())
 end
@@ -308,7 +308,7 @@ describe("cancel", function()
       assert.is_true(rn.cancel(result, "enough"))
       assert.same({ nil, "enough" }, { result:take() })
       assert.equal("value", got)
-      assert.equal(0, ch:stats().takes)
+      assert.equal(0, ch:stats().takes_waiting)
     end))
 
     it("does not undo a put, an alts, or a take of what has closed", stage.sim(function()
@@ -1007,7 +1007,7 @@ describe("cancel", function()
         rn.sleep(5)
       end
       for _, ch in ipairs(chs) do
-        assert(ch:stats().puts == 0 and ch:stats().takes == 0)
+        assert(ch:stats().puts_waiting == 0 and ch:stats().takes_waiting == 0)
         ch:close()
         for v in ch do note(v) end
       end

@@ -65,7 +65,7 @@ describe("a channel", function()
       local ch, got = rn.chan(), {}
       for i = 1, 100 do rn.go(function() got[i] = ch:take() end) end
       settle()
-      assert.equal(100, ch:stats().takes)
+      assert.equal(100, ch:stats().takes_waiting)
       for i = 1, 100 do assert.is_true(ch:put(i)) end
       settle()
       for i = 1, 100 do assert.equal(i, got[i]) end
@@ -80,7 +80,7 @@ describe("a channel", function()
         end)
       end
       settle()
-      assert.equal(100, ch:stats().puts)
+      assert.equal(100, ch:stats().puts_waiting)
       for i = 1, 100 do assert.equal(i, (ch:take())) end
       settle()
       for i = 1, 100 do assert.equal(i, ended[i]) end
@@ -213,12 +213,12 @@ describe("a channel", function()
         settle()
         ch:close "over"
         settle()
-        assert.equal(5, ch:stats().puts)
+        assert.equal(5, ch:stats().puts_waiting)
         assert.is_false(ch:put "late")
         for i = 1, n + 5 do
           assert.same({ i, n = 1 }, stage.pack_take(ch))
           settle()
-          assert.equal(math.max(0, 5 - i), ch:stats().puts)
+          assert.equal(math.max(0, 5 - i), ch:stats().puts_waiting)
           assert.is_true(done[i])
         end
         assert.same({ nil, "over", n = 2 }, stage.pack_take(ch))
@@ -574,19 +574,19 @@ describe("a channel", function()
       local stats = ch:stats()
       assert.equal("integer", math.type(stats.id))
       assert.same({
-        name = "jobs", id = stats.id, puts = 0, takes = 0, count = 0, capacity = 2, buffer = "fixed", closed = false,
+        name = "jobs", id = stats.id, puts_waiting = 0, takes_waiting = 0, values = 0, capacity = 2, buffer = "fixed", closed = false,
         put_total = 0, take_total = 0,
       }, stats)
       for i = 1, 5 do ch:put_async(i) end
       stats = ch:stats()
-      assert.same({ 3, 0, 2, 2 }, { stats.puts, stats.takes, stats.count, stats.put_total })
+      assert.same({ 3, 0, 2, 2 }, { stats.puts_waiting, stats.takes_waiting, stats.values, stats.put_total })
       for _ = 1, 8 do ch:take_async(function() end) end
       stats = ch:stats()
-      assert.same({ 0, 3, 0, 5, 5 }, { stats.puts, stats.takes, stats.count, stats.put_total, stats.take_total })
+      assert.same({ 0, 3, 0, 5, 5 }, { stats.puts_waiting, stats.takes_waiting, stats.values, stats.put_total, stats.take_total })
       ch:close()
       settle()
       stats = ch:stats()
-      assert.same({ 0, 0, true, 5 }, { stats.puts, stats.takes, stats.closed, stats.take_total })
+      assert.same({ 0, 0, true, 5 }, { stats.puts_waiting, stats.takes_waiting, stats.closed, stats.take_total })
     end))
 
     it("name the kind and the capacity of the buffer", within(function()
@@ -615,7 +615,7 @@ describe("a channel", function()
       ch:put(1)
       ch:take()
       local stats = ch:stats()
-      assert.same({ 0, 0, 0, 0 }, { stats.put_total, stats.take_total, stats.puts, stats.takes })
+      assert.same({ 0, 0, 0, 0 }, { stats.put_total, stats.take_total, stats.puts_waiting, stats.takes_waiting })
     end))
 
     it("give each channel an id of its own", within(function()
@@ -734,13 +734,13 @@ describe("a channel", function()
           end)
         end
         settle()
-        assert.equal(MAX, ch:stats().puts)
+        assert.equal(MAX, ch:stats().puts_waiting)
         raises("^chan: inbox: 1024 puts wait, which is the limit; .*sliding_buffer", function() ch:put "more" end)
         raises("^chan: inbox: 1024 puts wait", function() ch:put_async("more", print) end)
         raises("^chan: inbox: 1024 puts wait", function() ch:put_async("more", print, false) end)
         raises("^chan: inbox: 1024 puts wait", function() rn.alts { { ch, "more" } } end)
         assert.is_nil(ch:offer "more")
-        assert.equal(MAX, ch:stats().puts)
+        assert.equal(MAX, ch:stats().puts_waiting)
         for i = 1, n + MAX do assert.equal(i, (ch:take())) end
         settle()
         assert.is_nil(ch:poll())
@@ -761,7 +761,7 @@ describe("a channel", function()
         for _ in ch do error "must not be reached" end
       end)
       assert.is_nil(ch:poll())
-      assert.equal(MAX, ch:stats().takes)
+      assert.equal(MAX, ch:stats().takes_waiting)
       for i = 1, MAX do assert.is_true(ch:put(i)) end
       settle()
       for i = 1, MAX do assert.equal(i, got[i]) end
@@ -807,14 +807,14 @@ describe("a channel", function()
         end)
       end
       settle()
-      assert.equal(3 * MAX, timeout:stats().takes)
+      assert.equal(3 * MAX, timeout:stats().takes_waiting)
       rn.sleep(100)
       assert.equal(3 * MAX, ended)
 
       timeout = rn.timeout(50)
       for i = 1, MAX do timeout:put_async(i) end
       assert.is_false((pcall(timeout.put_async, timeout, "more")))
-      assert.equal(MAX, timeout:stats().puts)
+      assert.equal(MAX, timeout:stats().puts_waiting)
       while timeout:poll() do end
     end))
   end)
@@ -1007,8 +1007,8 @@ describe("a channel", function()
       assert.equal(wanted, got)
       for i = 1, 300 do
         local stats = used[i]:stats()
-        assert.equal(0, stats.takes)
-        assert.equal(1, stats.put_total + stats.puts)
+        assert.equal(0, stats.takes_waiting)
+        assert.equal(1, stats.put_total + stats.puts_waiting)
         used[i]:poll()
       end
     end))

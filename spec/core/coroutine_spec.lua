@@ -407,7 +407,7 @@ describe("a go block whose coroutine somebody else closes", function()
         coroutine.close(other)
         coroutine.close(co)
         assert.matches("closed or resumed by other code", (select(2, result:poll())))
-        assert.equal(0, kept:stats().takes)
+        assert.equal(0, kept:stats().takes_waiting)
         rn.go(function() kept:put "kept" end)
         assert.equal("kept", kept:take())
       end

@@ -155,7 +155,7 @@ describe("functions for modules of our own", function()
   it("call a function when a channel closes: at once, after its takers, and once", function()
     local ch, log = rn.chan(), {}
     local function first() log[#log + 1] = "first" end
-    local function second() log[#log + 1] = ch:closed() and ch:stats().takes end
+    local function second() log[#log + 1] = ch:closed() and ch:stats().takes_waiting end
     rn.go(function() ch:take() end)
     rn.go(function()
       assert.is_nil(internal.on_close(ch, first))
@@ -214,7 +214,7 @@ describe("withdraw_take", function()
         rn.yield()
         if collect == 1 then for _ = 1, 4 do collectgarbage() end end
         assert.is_true(withdraw(block, ch))
-        assert.equal(0, ch:stats().takes)
+        assert.equal(0, ch:stats().takes_waiting)
         assert.is_false(ch:closed() or withdraw(block, ch))
         ch:put "next"
         assert.same({ nil, "next" }, block:take())
@@ -227,7 +227,7 @@ describe("withdraw_take", function()
     local block = rn.go(function() return { ch:take(), ch:take() } end)
     rn.yield()
     assert.is_true(withdraw(block, ch))
-    assert.equal(0, ch:stats().takes)
+    assert.equal(0, ch:stats().takes_waiting)
     rn.yield()
     assert.is_true(ch:put "next")
     assert.same({ nil, "next" }, block:take())

@@ -152,8 +152,8 @@ describe("run", function()
         local ok, err = pcall(case[2], ch)
         assert.is_false(ok)
         assert.matches(("deadlock: %s on chan: #%d[^\n]* would wait for ever"):format(case[1], ch:stats().id), err)
-        assert.equal(0, ch:stats().takes)
-        assert.equal(0, ch:stats().puts)
+        assert.equal(0, ch:stats().takes_waiting)
+        assert.equal(0, ch:stats().puts_waiting)
         rn.go(function() ch:put "next" end)
         assert.equal("next", ch:take())
       end)
@@ -192,7 +192,7 @@ describe("run", function()
         gc.usual()
         assert.is_false(ok)
         assert.matches("deadlock: alts on", err, 1, true)
-        for i = 1, 50 do assert.equal(0, chs[i]:stats().takes) end
+        for i = 1, 50 do assert.equal(0, chs[i]:stats().takes_waiting) end
       end
       assert.is_true(refused > 0)
       rn.driver(nil)
@@ -402,7 +402,7 @@ describe("run", function()
       for i = 1, 500 do ops[i] = rn.chan() end
       rn.go(function() ops[321]:put "x" end)
       assert.same({ "x", ops[321] }, { rn.alts(ops) })
-      for i = 1, 500 do assert.equal(0, ops[i]:stats().takes) end
+      for i = 1, 500 do assert.equal(0, ops[i]:stats().takes_waiting) end
     end)
 
     it("sleep takes its time", function()

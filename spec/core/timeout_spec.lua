@@ -135,7 +135,7 @@ describe("timeout", function()
       end
       rn.sleep(99)
       assert.equal(0, #log)
-      assert.equal(5000, ch:stats().takes)
+      assert.equal(5000, ch:stats().takes_waiting)
       rn.sleep(2)
       for i = 1, 5000 do assert.equal(i, log[i]) end
     end))

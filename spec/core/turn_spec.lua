@@ -95,7 +95,7 @@ local OPERATIONS = {
   alt = function(ch) rn.alt { { ch, nothing } } end,
   ["alt with a default"] = function(ch) rn.alt { { ch, nothing }, default = nothing } end,
   take_async = function(ch) if ch:closed() or #ch > 0 then ch:take_async(nothing) end end,
-  put_async = function(ch) if ch:stats().puts == 0 then ch:put_async(1, nothing) end end,
+  put_async = function(ch) if ch:stats().puts_waiting == 0 then ch:put_async(1, nothing) end end,
   closed = function(ch) return ch:closed() end,
   len = function(ch) return #ch end,
 }

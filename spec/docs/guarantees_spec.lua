@@ -127,7 +127,7 @@ describe("promises that no other spec holds:", function()
           os.execute %q
           %s
         end))
-        print(os.time() - start < 50, kept:stats().takes)
+        print(os.time() - start < 50, kept:stats().takes_waiting)
         kept:put "value"
         rn.step(10)
         print(got)

@@ -16,6 +16,11 @@ describe("README.md", function()
     it("runs: " .. snippet.name, function() assert.same(snippet.expected, snippets.run(snippet)) end)
   end
 
+  it("has at most 220 lines", function()
+    local _, count = pages.read(README):gsub("\n", "")
+    assert.is_true(count <= 220, count .. " lines")
+  end)
+
   it("names only functions that exist", function()
     local text = pages.read(README)
     for name in text:gmatch "%f[%w]rn%.([%l_]+)" do assert.is_not_nil(rn[name], "rn." .. name) end
@@ -24,8 +29,8 @@ describe("README.md", function()
   end)
 
   it("names only commands that make has", function()
-    local makefile = pages.read "Makefile" .. pages.read "site/site.mk"
-    for text in pages.read(README):gmatch "\n    make (%l+)" do
+    local makefile = pages.read "Makefile" .. pages.read "bench/bench.mk" .. pages.read "site/site.mk"
+    for text in (pages.read(README) .. pages.read "docs/install.md"):gmatch "%f[%w]make (%l+)%f[`%s]" do
       assert.is_truthy(makefile:find("\n" .. text .. ":", 1, true), "make " .. text)
     end
   end)

@@ -38,7 +38,7 @@ describe("flow: bad input", function()
     assert.equal('flow: an edge names "c", which is not a stage', of_graph { a = { from = {} }, b = id, "a > b > c" })
     assert.equal('flow: stage a has no output "odd"; name it in outs = { "odd" }',
       of_graph { a = { from = {} }, b = id, "a.odd > b" })
-    assert.matches('^flow: stage b: unknown option "m"; known: buffer, flush, from, init, input, n, ',
+    assert.matches('^flow: stage b: unknown option "m"; known: backoff, buffer, flush, from, init, input, n, ',
       of_graph { a = { from = {} }, b = { id, m = 3 }, "a > b" })
     assert.equal("flow: stage b: one function expected, got several",
       of_graph { a = { from = {} }, b = { id, id }, "a > b" })
@@ -132,7 +132,7 @@ describe("flow: bad input", function()
       { "outs", "odd", "outs: a list of names expected, got a string" },
       { "outs", { "error" }, 'outs: "error" cannot be the name of an output' },
       { "tries", 0, "tries: an integer of at least 1 expected, got 0" },
-      { "retry", -1, "retry: a number of milliseconds, at least 0, expected, got -1" },
+      { "backoff", -1, "backoff: a number of milliseconds, at least 0, expected, got -1" },
       { "timeout", "1", 'timeout: a number of milliseconds, at least 0, expected, got "1"' },
     }
     for _, case in ipairs(wrong) do

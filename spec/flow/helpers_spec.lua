@@ -6,8 +6,8 @@ local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 local MODES = {
-  { n = 1 }, { n = 3 }, { n = 3, ordered = false }, { n = 1, tries = 2, retry = 1 }, { n = 3, tries = 2, retry = 1 },
-  { n = 3, timeout = 1000 },
+  { n = 1 }, { n = 3 }, { n = 3, ordered = false }, { n = 1, tries = 2, backoff = 1 },
+  { n = 3, tries = 2, backoff = 1 }, { n = 3, timeout = 1000 },
 }
 
 local function name_of(mode)
@@ -135,7 +135,7 @@ describe("go blocks that put for a step", function()
   it("put nothing for a later try of a value", function()
     sim.each_seed(10, function()
       local tried = 0
-      local f, got = flow_of({ tries = 2, retry = 1 }, function(value, put)
+      local f, got = flow_of({ tries = 2, backoff = 1 }, function(value, put)
         if value ~= 1 then return end
         tried = tried + 1
         rn.go(pcall, function()

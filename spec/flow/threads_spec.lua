@@ -15,7 +15,7 @@ describe("a flow with a pool of threads as a stage", function()
       for i = 1, 400 do values[i] = i end
       local f = flow("job", {
         values = { from = values },
-        double = { pool, n = 8, tries = 2, retry = 0 },
+        double = { pool, n = 8, tries = 2, backoff = 0 },
         save = function(n)
           got[#got + 1] = n
           if #got == round then begun:close() end

@@ -845,7 +845,7 @@ describe("runnel, the executable", function()
         rn.thread(function(jobs) jobs:take() end, jobs)
         rn.thread(function(started) started:put(true) while true do end end, started)
         started:take()
-        repeat rn.sleep(1) until jobs:stats().takes == 1
+        repeat rn.sleep(1) until jobs:stats().takes_waiting == 1
         rn.go(function() rn.sleep(3600000) end)
         print "ready" io.stdout:flush()
         rn.shared_chan():name "nothing"

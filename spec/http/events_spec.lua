@@ -69,7 +69,7 @@ describe("http.events", function()
 
   it("waits between half and all of `retry`, or of the server's time, before it reconnects", function()
     with_answers({ "data: a\n\n", "retry: 5000\ndata: b\n\n", "data: c\n\n", "retry: 0\n" }, function(requests)
-      all(http.events("http://a/", { retry = 2000 }))
+      all(http.events("http://a/", { backoff = 2000 }))
       for i, whole in ipairs { 2000, 5000, 5000, 100 } do
         local pause = requests[i + 1].at - requests[i].at
         assert.is_true(pause >= whole / 2 and pause <= whole, pause)
@@ -199,7 +199,7 @@ describe("http.events", function()
       end, { ping = false })
     end
     with_answers({ silent }, function(requests)
-      assert.equal("a b", (all(http.events("http://a/", { idle = 8000, retry = 1000 }))))
+      assert.equal("a b", (all(http.events("http://a/", { idle = 8000, backoff = 1000 }))))
       local at = requests[2].at
       assert.is_true(at >= 15500 and at <= 16000, at)
     end)
@@ -217,7 +217,7 @@ describe("http.events", function()
           rn.sleep(1000)
         end)
       end, "never" }, function(requests)
-        local ch = http.events("http://a/", { retry = 10000, buffer = ms == 3000 and 1 or nil })
+        local ch = http.events("http://a/", { backoff = 10000, buffer = ms == 3000 and 1 or nil })
         rn.sleep(ms)
         ch:close()
         rn.sleep(20000)
@@ -256,9 +256,9 @@ describe("http.events", function()
 
   it("checks its arguments at the caller's line", function()
     for message, opts in pairs {
-      ["events: unknown option \"timeout\"; known: body"] = { timeout = 1 },
+      ["events: unknown option \"timeout\"; known: backoff, body"] = { timeout = 1 },
       ["events: tries: an integer of at least 1 expected, got 0"] = { tries = 0 },
-      ["events: retry: a number of milliseconds"] = { retry = -1 },
+      ["events: backoff: a number of milliseconds"] = { backoff = -1 },
       ["events: idle: a number of milliseconds, at least 1"] = { idle = 0 },
       ["events: last_id: a string without line breaks"] = { last_id = "a\n" },
       ["events: reconnect: true or false expected, got a number"] = { reconnect = 1 },

@@ -52,7 +52,7 @@ describe("http.fake", function()
         return 200, nil, req.path
       end)
       local got = {}
-      for page in rn.pmap(64, http.get, { "http://a/1", "http://a/2" }, { tries = 3, retry = 200 }) do
+      for page in rn.pmap(64, http.get, { "http://a/1", "http://a/2" }, { tries = 3, backoff = 200 }) do
         got[#got + 1] = page.body
       end
       assert.same({ "/1", "/2" }, got)

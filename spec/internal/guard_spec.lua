@@ -22,11 +22,11 @@ local function all(ch) return ch and rn.into({}, ch):take() end
 local PLACES = {
   { "rn.go", function(f) rn.go(f):take() end },
   { "rn.pmap", function(f) all(rn.pmap(1, f, { 1 })) end },
-  { "rn.pmap with tries", function(f) all(rn.pmap(1, f, { 1 }, { tries = 2, retry = 1 })) end },
+  { "rn.pmap with tries", function(f) all(rn.pmap(1, f, { 1 }, { tries = 2, backoff = 1 })) end },
   { "rn.pmap with a timeout", function(f) all(rn.pmap(1, f, { 1 }, { timeout = 1000 })) end },
   { "rn.pmap_unordered", function(f) all(rn.pmap_unordered(2, f, { 1, 2 })) end },
   { "rn.frontier", function(f) all(rn.frontier(1, f, { 1 })) end },
-  { "rn.retry", function(f) rn.retry(f, { tries = 2, retry = 1 }) end },
+  { "rn.retry", function(f) rn.retry(f, { tries = 2, backoff = 1 }) end },
   { "rn.pipeline_async", function(f)
     all(rn.pipeline_async(1, rn.chan(), f, rn.to_chan { 1 }))
   end },
@@ -60,7 +60,7 @@ local PLACES = {
   end },
   { "store:serve with a limit", function(f)
     local store <close> = stores.open ":memory:"
-    local worker = store:serve("r", 1, f, { limit = 1000 })
+    local worker = store:serve("r", 1, f, { timeout = 1000 })
     all(rn.pmap(1, store:remote "r", { 1 }))
     worker:stop()
   end },
@@ -73,7 +73,7 @@ local PLACES = {
     store:stream "in"
     store:stream "out"
     store:sink("in"):put(1)
-    local one = store:stage(1, "in", f, "out", { tries = 1 })
+    local one = store:stage("in", 1, f, "out", { tries = 1 })
     rn.sleep(100)
     one:stop()
   end },

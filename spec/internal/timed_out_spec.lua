@@ -24,7 +24,7 @@ local CASES <const> = {
   { "rn.pmap_unordered, with tries", rows = {}, err = function()
     local failure
     local function note(err) failure = err end
-    rn.into({}, rn.pmap_unordered(1, long, { 1 }, { timeout = 1, tries = 2, retry = 0, ex_handler = note })):take()
+    rn.into({}, rn.pmap_unordered(1, long, { 1 }, { timeout = 1, tries = 2, backoff = 0, ex_handler = note })):take()
     return failure
   end },
   { "rn.frontier", rows = {}, err = function()
@@ -146,21 +146,72 @@ local CASES <const> = {
       local server <close> = assert(require("runnel.http").serve(0, long))
       return select(2, require("runnel.http").websocket(server.url:gsub("^http", "ws"), { timeout = 30 }))
     end },
-  { "conn:request", needs = "nats", rows = { "nats.md conn:request" }, err = function(_, url)
+  { "conn:request", needs = "nats", rows = { "nats.md conn:request", "nats.md timeout" }, err = function(_, url)
     local conn <close> = assert(require("runnel.nats").connect(url))
     conn:subscribe "silent"
-    return select(2, conn:request("silent", "a", 1))
+    return select(2, conn:request("silent", "a", { timeout = 1 }))
   end },
-  { "conn:drain", needs = "nats", rows = {}, err = function(_, url)
+  { "conn:drain", needs = "nats", rows = { "nats.md conn:drain" }, err = function(_, url)
     local conn <close> = assert(require("runnel.nats").connect(url))
     conn:on_drain(function() rn.sleep(50) end)
     return select(2, conn:drain(1))
   end },
-  { "store:drain", needs = "runnel.store", rows = {}, err = function(dir)
+  { "f:drain", rows = { "flow.md f:drain" }, err = function()
+    local begun = rn.chan(1)
+    local f = require "runnel.flow"("late", { a = { from = { 1 } }, b = function()
+      begun:put(true)
+      long()
+    end, "a > b" }):start()
+    begun:take()
+    return select(2, f:drain(1))
+  end },
+  { "server:drain", needs = "runnel.http", rows = { "http-server.md server:drain" }, err = function()
+    local http = require "runnel.http"
+    local begun = rn.chan(1)
+    local server <close> = assert(http.serve(0, function()
+      begun:put(true)
+      long()
+    end))
+    rn.go(http.get, server.url)
+    begun:take()
+    return select(2, server:drain(1))
+  end },
+  { "pool:drain", rows = { "threads.md pool:drain" }, err = function()
+    local pool = rn.threads(1, function() require("runnel").sleep(60000) end)
+    local job = rn.go(pool, 1)
+    rn.sleep(20)
+    local _, err = pool:drain(1)
+    job:take()
+    return err
+  end },
+  { "stage:drain", needs = "runnel.store",
+    rows = { "streams.md stage:drain", "remote.md worker:drain" }, err = function(dir)
+    local store <close> = require("runnel.store").open(dir .. "/stage.db")
+    assert(store:stream "a")
+    local begun = rn.chan(1)
+    local stage = assert(store:stage("a", 1, function()
+      begun:put(true)
+      long()
+    end, nil, { name = "slow" }))
+    assert(store:sink "a"):put "a"
+    begun:take()
+    return select(2, stage:drain(1))
+  end },
+  { "the timeout of a stage of a store", needs = "runnel.store", rows = {}, err = function()
+    local store <close> = require("runnel.store").open ":memory:"
+    local failure = rn.chan(1)
+    assert(store:stream "a")
+    assert(store:sink "a"):put "a"
+    assert(store:stage(1, "a", long, nil, {
+      name = "slow", timeout = 10, tries = 1, ex_handler = function(err) failure:put(err) end,
+    }))
+    return failure:take()
+  end },
+  { "store:drain", needs = "runnel.store", rows = { "store.md store:drain" }, err = function(dir)
     local store <close> = require("runnel.store").open(dir .. "/drain.db")
     assert(store:stream "a")
     local begun = rn.chan(1)
-    assert(store:stage(1, "a", function()
+    assert(store:stage("a", 1, function()
       begun:put(true)
       rn.sleep(50)
     end, nil, { name = "slow" }))
@@ -176,8 +227,10 @@ local OTHER <const> = {
   ["http-server.md timeout"] = "the client gets a status",
   ["http.md connections"] = "a list of options of libcurl",
   ["nats.md conn:close"] = "returns how many bytes were not sent",
+  ["nats.md sub:drain"] = "spec/nats/connection_spec.lua",
   ["nats.md connect_timeout"] = "libnats' own error: it tries several addresses",
   ["nats.md write_timeout"] = "a limit for what the library does",
+  ["remote.md timeout"] = "the error comes from another program: spec/nats/limits_spec.lua",
   ["scopes.md rn.is_timeout"] = "is the function itself",
   ["store.md replicas"] = "has no effect there",
   ["streams.md conn:sink"] = "spec/nats/streams_spec.lua", ["streams.md timeout"] = "spec/nats/streams_spec.lua",
@@ -207,7 +260,7 @@ describe("rn.is_timeout", function()
     for _, path in ipairs(pages.of "docs/manual") do
       for line in pages.read(path):gmatch "[^\n]+" do
         local name = line:match "^| `([%w_.:]+)" or line:match "^| (%a+) |"
-        if name and line:find "[`. ]%a*_?timeout[` =]" then
+        if name and not path:find "README" and line:find "[`. ]%a*_?timeout[` =]" then
           local row = path:match "[^/]+$" .. " " .. name
           assert.is_truthy(checked[row] or OTHER[row], row)
         end

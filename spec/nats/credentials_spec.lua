@@ -102,15 +102,25 @@ describe("a server that knows its clients", function()
   it("accepts a certificate, and shows its own", function()
     if not nkeys.available then return pending "openssl is not installed" end
     local server <close> = nats_server.start { jetstream = false, tls = "both" }
-    accepts(server.url, { tls_ca = server.cert, tls_cert = server.cert, tls_key = server.key })
+    accepts(server.url, { tls = { ca = server.cert, cert = server.cert, key = server.key } })
+    local function text_of(path)
+      local file <close> = assert(io.open(path))
+      return file:read "a"
+    end
+    local cert, key = text_of(server.cert), text_of(server.key)
+    accepts(server.url, { tls = { ca = cert, cert = cert, key = key } })
+    accepts(server.url, { tls = { ca = cert, cert = cert, key = server.key } })
+    accepts(server.url, { tls = { ca = server.cert, cert = cert .. key } })
+    accepts(server.url, { tls = { ca = server.cert, cert = server.set:write("both.pem", cert .. key) } })
     refuses("^cannot connect to tls://[^ ]+ the server has closed the connection after the TLS handshake; it may "
-      .. "demand a certificate of the client %(options tls_cert and tls_key%)$", server.url, { tls_ca = server.cert })
-    refuses("certificate", server.url, { tls_cert = server.cert, tls_key = server.key }) -- who has signed the server's?
+      .. "demand a certificate of the client %(tls = { cert =, key = }%)$", server.url, { tls = { ca = server.cert } })
+    -- Who has signed the server's?
+    refuses("certificate", server.url, { tls = { cert = server.cert, key = server.key } })
     refuses("^cannot connect to tls://", server.url, {
-      tls_ca = server.cert, tls_cert = server.cert, tls_key = server.key, tls_host = "another.example",
+      tls = { ca = server.cert, cert = server.cert, key = server.key, name = "another.example" },
     })
-    raises("^connect: tls_ca: ", function()
-      nats.connect(server.url, { tls_ca = server.set:write("not.pem", "nothing") })
+    raises("^connect: tls: ca: ", function()
+      nats.connect(server.url, { tls = { ca = server.set:write("not.pem", "nothing") } })
     end)
   end)
 
@@ -137,7 +147,7 @@ describe("a server that knows its clients", function()
       if v < 0 then error("negative", 0) end
       return 2 * v
     end, { drain_on_term = false })
-    local double = submitter:remote("double", { tries = 2, retry = 10 })
+    local double = submitter:remote("double", { tries = 2, backoff = 10 })
     assert.same({ 2, 4, 6 }, stage.drain(rn.pmap(2, double, { 1, 2, 3 })))
     local _, err = rn.pmap(1, double, { 0 }, { timeout = 100 }):take() -- which cancels the job
     assert.is_true(rn.is_timeout(err))
@@ -147,11 +157,11 @@ describe("a server that knows its clients", function()
     assert(operator:stream "orders")
     assert(operator:stream "invoices")
     local done = {}
-    local invoices <close> = assert(stages:stage(1, "orders", function(v, m)
+    local invoices <close> = assert(stages:stage("orders", 1, function(v, m)
       if v == "bad" or m.deliveries < 2 then error("no", 0) end
       done[#done + 1] = v
       return v
-    end, "invoices", { tries = 2, retry = 10, drain_on_term = false, ex_handler = nil }))
+    end, "invoices", { tries = 2, backoff = 10, drain_on_term = false, ex_handler = nil }))
     local orders = assert(shop:sink "orders")
     local report = rn.on_error(function() end)
     assert(orders:put "eggs")
@@ -233,7 +243,9 @@ describe("a server that knows its clients", function()
     all.TLS_CERT, all.TLS_KEY = "", ""
     local status, text = run(all)
     assert.equal(1, status)
-    assert.matches("it may demand a certificate of the client %(options tls_cert and tls_key%)", text)
+    assert.matches("it may demand a certificate of the client %(tls = { cert =, key = }%)", text)
+    assert.matches("the variable RUNNEL_NATS_TLS_HOST is called RUNNEL_NATS_TLS_NAME now",
+      select(2, run { URL = all.URL, TLS_HOST = "localhost" }))
     all.TLS_CA = "/not/there.pem"
     assert.matches("connect: RUNNEL_NATS_TLS_CA: /not/there.pem: No such file", select(2, run(all)))
     assert.matches("cannot connect to nats://127.0.0.1:1: ", select(2, run(all,

@@ -33,7 +33,7 @@ describe("a subscription with a function", function()
     patience.compute_until(function()
       local stats = sub:stats()
       if stats.delivered > delivered then delivered, since = stats.delivered, rn.now() end
-      return stats.pending > 0 and rn.now() - since > 50
+      return stats.waiting > 0 and rn.now() - since > 50
     end)
     return ch, sub
   end
@@ -84,7 +84,7 @@ describe("a subscription with a function", function()
     assert_closes(ch)
     assert.equal(MANY, got)
     assert.equal(MANY, sub:stats().delivered)
-    assert.same({ nil, "Invalid Subscription" }, { sub:drain() })
+    assert.same({ false, "Invalid Subscription" }, { sub:drain() })
   end)
 
   it("gets what is on its way when it is closed, and nothing more", function()
@@ -100,7 +100,7 @@ describe("a subscription with a function", function()
 
   it("counts what is dropped beyond the limit", function()
     local got = 0
-    local ch, sub = conn:subscribe("many", { pending = 100 }, function() got = got + 1 end)
+    local ch, sub = conn:subscribe("many", { max_waiting = 100 }, function() got = got + 1 end)
     for i = 1, MANY do assert(conn:publish("many", tostring(i))) end
     patience.compute_until(function() return sub:stats().dropped > 0 end)
     assert(conn:flush())

@@ -1,4 +1,4 @@
--- The code about NATS in the README and in the manual runs, with a server of the spec's.
+-- The code about NATS in the manual runs, with a server of the spec's.
 
 local nats_server = require "spec.support.queue.nats_server"
 local pages = require "spec.support.docs.pages"
@@ -69,12 +69,5 @@ describe("code about NATS", function()
     assert.equal(3, count)
     worker:signal "TERM"
     assert.equal(0, worker:wait(), worker:output())
-  end)
-
-  it("runs a worker and a pipeline: README.md", function()
-    local code = pages.block("README.md", 'conn:remote "resize"')
-    local body, replaced = code:gsub("do %.%.%. end", 'do io.write(image, " ") end')
-    assert.equal(1, replaced)
-    assert_resizes('local rn, images = require "runnel", { 1, 2, 3, 4, 5 }\n' .. body .. "\nos.exit(true, true)")
   end)
 end)

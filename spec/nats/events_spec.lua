@@ -81,7 +81,7 @@ describe("the events of a connection to NATS", function()
     -- Sends more than the second of three subscriptions keeps. No event gets to Lua before this returns.
     local function overfill()
       conn:subscribe "before"
-      local _, sub = conn:subscribe("slow", { pending = 1 })
+      local _, sub = conn:subscribe("slow", { max_waiting = 1 })
       conn:subscribe "after"
       for _ = 1, 5000 do conn:publish("slow", "x") end
       local before = rn.now()

@@ -62,12 +62,12 @@ describe("the options of nats.connect", function()
     assert.is_true(second:running())
   end)
 
-  it("tls_ciphers: OpenSSL's list for TLS 1.2; one that names no cipher is an error", function()
+  it("tls.ciphers: OpenSSL's list for TLS 1.2; one that names no cipher is an error", function()
     local monitor = free_port()
     local server <close> = nats_server.start { jetstream = false, tls = true,
       config = ("http: 127.0.0.1:%d"):format(monitor) }
-    raises("^connect: tls_ciphers: .*no%-such%-cipher", function()
-      nats.connect(server.url, { tls_ca = server.cert, tls_ciphers = "no-such-cipher" })
+    raises("^connect: tls: ciphers: .*no%-such%-cipher", function()
+      nats.connect(server.url, { tls = { ca = server.cert, ciphers = "no-such-cipher" } })
     end)
     if not pcall(require, "luv") then return end
     local dir <close> = process.directory()
@@ -75,7 +75,7 @@ describe("the options of nats.connect", function()
       .. "MaxProtocol = TLSv1.2\n")
     dir:write("job.lua", ([[
       local nats, uv = require "runnel.nats", require "runnel.uv"
-      local conn <close> = assert(nats.connect("%s", { tls_ca = "%s", tls_ciphers = arg[1] }))
+      local conn <close> = assert(nats.connect("%s", { tls = { ca = "%s", ciphers = arg[1] } }))
       assert(conn:flush())
       local page = assert(uv.connect("127.0.0.1", %d))
       page:write "GET /connz HTTP/1.0\r\n\r\n"

@@ -84,7 +84,7 @@ describe("queues", function()
   it("have stages between streams, and consumers that nobody reads", function()
     assert(conn:stream "orders")
     assert(conn:stream "invoices")
-    local stage <close> = assert(other:stage(1, "orders", function() gate:take() end, "invoices"))
+    local stage <close> = assert(other:stage("orders", 1, function() gate:take() end, "invoices"))
     local sink = assert(conn:sink "orders")
     for i = 1, 4 do assert(sink:put("order " .. i)) end
     assert(conn:source("orders", { name = "audit" })):close()
@@ -110,12 +110,12 @@ describe("queues", function()
   it("count what was delivered again, and do not count it as done", function()
     assert(conn:stream "orders")
     local tries = 0
-    local stage <close> = assert(other:stage(40, "orders", function(v)
+    local stage <close> = assert(other:stage("orders", 40, function(v)
       if v ~= "1" then return gate:take() end
       tries = tries + 1
       if tries < 4 then error "again" end
       gate:take()
-    end, nil, { name = "n", tries = 9, retry = 10 }))
+    end, nil, { name = "n", tries = 9, backoff = 10 }))
     local sink = assert(conn:sink "orders")
     for i = 1, 40 do assert(sink:put(tostring(i))) end
     wait_for(function() return stage:stats().running == 40 and tries == 4 end)
@@ -187,7 +187,7 @@ describe("queues", function()
       end)
     end
     assert(conn:stream "orders")
-    local stage = assert(other:stage(1, "orders", function() end, nil, { name = "count" }))
+    local stage = assert(other:stage("orders", 1, function() end, nil, { name = "count" }))
     wait_for_request "orders.count"
     assert.equal(1, assert(conn:queue "orders/count"):pause(places.answer()))
     assert(assert(conn:sink "orders"):put "one")
@@ -219,14 +219,16 @@ describe("queues", function()
   it("are changed and deleted", function()
     local worker = serve(1)
     local queue = assert(conn:queue "resize")
-    assert.is_true(queue:change { ack_wait = 700, max_jobs = 9, max_age = 60000 })
+    assert.is_true(queue:change { ack_wait = 700, max_running = 9, max_age = 60000 })
     local info = assert(conn:request("$JS.API.CONSUMER.INFO.runnel-jobs-resize.workers", ""))
     local config = assert(json.decode(info.data)).config
     assert.same({ 700000000, 9 }, { config.ack_wait, config.max_ack_pending })
-    raises("^change: unknown option \"tries\"; known: ack_wait, max_age, max_jobs, replicas$", function()
+    raises("^change: unknown option \"tries\"; known: ack_wait, max_age, max_running, replicas$", function()
       queue:change { tries = 3 }
     end)
-    raises("^change: max_jobs: an integer of at least 1 expected, got 0$", function() queue:change { max_jobs = 0 } end)
+    raises("^change: max_running: an integer of at least 1 expected, got 0$", function()
+      queue:change { max_running = 0 }
+    end)
     worker:stop() -- or it would make the queue again
     assert.is_true(queue:delete())
     local found, err = conn:queue "resize"
@@ -308,7 +310,7 @@ describe("queues", function()
         if not is_mended then error("no room for " .. v, 0) end
         return v
       end, { drain_on_term = false })
-      local resize = conn:remote("resize", { tries = 2, retry = 5 })
+      local resize = conn:remote("resize", { tries = 2, backoff = 5 })
       for i = 1, 4 do assert.is_false(pcall(resize, "image " .. i)) end
       assert.equal(4, assert(conn:queue "resize").given_up)
       local status, text = run("dead", "resize", server.url)

@@ -265,7 +265,7 @@ f = flow("sum", { words = words, parse = { parse, tries = 2, buffer = 4 }, batch
       'local rn = require "runnel"\n', "local words = rn.chan(2)\n", "local limit = 3\n", "local total = 0\n",
       "local function helper(n) return n > limit and limit or n end\n",
       "local function save(n)\n  total = total + helper(n)\nend\n", "  words = words,\n",
-      "  parse = { function(line) return tonumber(line) or 0 end, n = 4, tries = 2, retry = 100, buffer = 4 },\n",
+      "  parse = { function(line) return tonumber(line) or 0 end, n = 4, tries = 2, backoff = 100, buffer = 4 },\n",
       "  batch = flow.batch(2, 50),\n", 'outs = { "odd" } },\n', "  save = save,\n",
       "  double = function(n) return 2 * n end,\n", '  "words > parse > batch > each > save",\n',
       '  "parse > double > batch",\n', '  "each.odd > save",\n',

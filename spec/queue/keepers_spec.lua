@@ -46,7 +46,7 @@ describe("a stage on a keeper of the program's own", function()
       local w = assert(keepers.stage(orders:keeper(), 1, function()
         tries = tries + 1
         error("it is broken", 0)
-      end, { name = "s", results = false, tries = 3, retry = 10 }))
+      end, { name = "s", results = false, tries = 3, backoff = 10 }))
       rn.sleep(1000)
       local letter = orders.letters["orders.1"]
       assert.same({ "s", "it is broken", 3, 3, 1 },
@@ -63,8 +63,8 @@ describe("a stage on a keeper of the program's own", function()
       for v = 1, 2 do orders:append(v) end
       local w = assert(keepers.stage(orders:keeper(invoices), 1, function(v)
         if v == 1 then rn.sleep(1e6) else error("no", 0) end
-      end, { tries = 1, starts = 2, limit = 50, dead = false, drain_on_term = false, ex_handler = function(err, v)
-        if v == 1 then return err end
+      end, { tries = 1, starts = 2, timeout = 50, dead = false, drain_on_term = false, ex_handler = function(err, v)
+        if v == 1 then return tostring(err) end
         error(err, 0)
       end }))
       rn.sleep(1000)

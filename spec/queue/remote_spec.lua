@@ -50,7 +50,7 @@ for _, at in ipairs(places) do
         if not mended then error("not yet", 0) end
         return v .. "!"
       end)
-      local remote = place.owner:remote("flaky", { tries = 3, retry = 1, traceback = false })
+      local remote = place.owner:remote("flaky", { tries = 3, backoff = 1, traceback = false })
       assert.same({ false, "not yet" }, { pcall(remote, "a") })
       assert.equal(3, tries)
       local dead = place.owner:dead "flaky"
@@ -154,12 +154,14 @@ for _, at in ipairs(places) do
       raises("^serve: f", function() owner:serve("a", 1, nil) end)
       raises('^serve: the module "no.such" cannot be loaded', function() owner:serve("a", 1, "no.such") end)
       raises("^remote: encoding", function() owner:remote("a", { encoding = "xml" }) end)
-      for option, wrong in pairs { starts = 0, tries = 0, retry = -1, dead = 1, replicas = 0, max_age = 1 } do
+      for option, wrong in pairs { starts = 0, tries = 0, backoff = -1, dead = 1, replicas = 0, max_age = 1 } do
         raises(("^remote: %s: .* expected, got "):format(option), function()
           owner:remote("a", { [option] = wrong })
         end)
       end
-      for option, wrong in pairs { ack_wait = 1, max_jobs = 0, limit = 1, rate = 0, drain_on_term = 1, storage = 1 } do
+      for option, wrong in pairs {
+        ack_wait = 1, max_running = 0, timeout = 1, rate = 0, drain_on_term = 1, storage = 1,
+      } do
         raises(("^serve: %s: .* expected, got "):format(option), function()
           owner:serve("a", 1, print, { [option] = wrong })
         end)

@@ -112,7 +112,7 @@ describe("frontier", function()
       if v == 1 then add(2) end
       return v
     end
-    assert.same({ 1, 2 }, stage.drain(rn.frontier(4, visit, { 1 }, { tries = 3, retry = 10 })))
+    assert.same({ 1, 2 }, stage.drain(rn.frontier(4, visit, { 1 }, { tries = 3, backoff = 10 })))
     assert.equal(4, tries)
   end))
 

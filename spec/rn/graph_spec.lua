@@ -62,9 +62,9 @@ describe("rn.graph", function()
       assert.equal(3, node(g, "parse").count)
       assert.equal(1, node(g, "read").count)
       assert.same({ 4, 4, 1 }, { node(g, "chan: lines").values, node(g, "chan: lines").capacity,
-        node(g, "chan: lines").puts })
+        node(g, "chan: lines").puts_waiting })
       assert.same({ 0, 8, 1 }, { node(g, "chan: words").values, node(g, "chan: words").capacity,
-        node(g, "chan: words").takes })
+        node(g, "chan: words").takes_waiting })
     end)
   end)
 

@@ -65,13 +65,13 @@ describe("rn.metrics", function()
     rn.yield()
     jobs:take()
     rn.yield()
-    assert.same({ channels = 1, puts = 3, takes = 1, values = 2, capacity = 2, puts_waiting = 1, takes_waiting = 0 },
-      rn.metrics().channels.jobs)
+    assert.same({ channels = 1, put_total = 3, take_total = 1,
+      values = 2, capacity = 2, puts_waiting = 1, takes_waiting = 0 }, rn.metrics().channels.jobs)
     for _ = 1, 4 do jobs:take() end
     local taker = rn.go(function() return jobs:take() end)
     rn.yield()
-    assert.same({ channels = 1, puts = 5, takes = 5, values = 0, capacity = 2, puts_waiting = 0, takes_waiting = 1 },
-      rn.metrics().channels.jobs)
+    assert.same({ channels = 1, put_total = 5, take_total = 5,
+      values = 0, capacity = 2, puts_waiting = 0, takes_waiting = 1 }, rn.metrics().channels.jobs)
     jobs:close()
     rn.alts { sender, taker }
   end)
@@ -86,7 +86,7 @@ describe("rn.metrics", function()
     end
     local line = debug.getinfo(1, "l").currentline - 3
     local channels = rn.metrics().channels
-    assert.same({ 12, 12, 12 }, { channels["job #"].channels, channels["job #"].puts, channels["job #"].values })
+    assert.same({ 12, 12, 12 }, { channels["job #"].channels, channels["job #"].put_total, channels["job #"].values })
     assert.equal(12, channels["spec/rn/metrics_spec.lua:" .. line].channels)
   end)
 
@@ -95,13 +95,13 @@ describe("rn.metrics", function()
     for i = 1, 3 do
       local ch = rn.chan(5):name "short"
       for _ = 1, i do ch:put(true) end
-      assert.equal(i * (i + 1) // 2, rn.metrics().channels.short.puts)
+      assert.equal(i * (i + 1) // 2, rn.metrics().channels.short.put_total)
       ch = nil -- luacheck: ignore 311
       for _ = 1, 3 do collectgarbage() end
     end
     assert.is_nil(rn.metrics().channels.short)
     rn.chan(1):name("short"):put(true)
-    assert.equal(7, rn.metrics().channels.short.puts)
+    assert.equal(7, rn.metrics().channels.short.put_total)
   end)
 
   it("tells 200 names apart, and adds up the rest", function()
@@ -115,12 +115,12 @@ describe("rn.metrics", function()
     local n, channels = 0, rn.metrics().channels
     for _ in pairs(channels) do n = n + 1 end
     assert.equal(201, n)
-    assert.equal(50, channels.other.puts)
-    assert.equal(1, channels.aa.puts)
+    assert.equal(50, channels.other.put_total)
+    assert.equal(1, channels.aa.put_total)
     kept[0]:take()
     channels = rn.metrics().channels
-    assert.equal(1, channels.aa.takes)
-    assert.equal(0, channels.other.takes)
+    assert.equal(1, channels.aa.take_total)
+    assert.equal(0, channels.other.take_total)
   end)
 
   it("lets others run while it reads many channels", function()
@@ -204,7 +204,7 @@ describe("rn.metrics", function()
     assert.equal(before + 2, numbers.threads)
     stop:close()
     for _, call in ipairs(calls) do call:take() end
-    pool:close()
+    pool:drain()
     assert.same({}, rn.metrics().pools)
   end)
 
@@ -287,7 +287,7 @@ describe("rn.metrics", function()
     rn.metrics()
     local ch = rn.chan(3):name "anew"
     ch:put(1)
-    assert.equal(1, rn.metrics().channels.anew.puts)
+    assert.equal(1, rn.metrics().channels.anew.put_total)
     assert.is_nil(rn.metrics(false))
     assert.same({}, rn.metrics().channels)
   end)

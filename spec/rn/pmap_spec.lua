@@ -590,7 +590,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         if calls < 3 then return nil, "not yet" end
         return calls
       end
-      for _, opts in ipairs { { tries = 3, retry = 1 }, { tries = 3, retry = 1, timeout = 100 } } do
+      for _, opts in ipairs { { tries = 3, backoff = 1 }, { tries = 3, backoff = 1, timeout = 100 } } do
         calls = 0
         assert.same({ 3 }, rn.into({}, pmap(2, third, { "x" }, opts)):take())
       end
@@ -620,7 +620,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         local function check()
           for _, source in ipairs { function(list) return list end, rn.to_chan } do
             local job = failing(function(v) return v % 3 end)
-            local list, err = drain(pmap(2, job.f, source(range(9)), { tries = 3, retry = 5 }))
+            local list, err = drain(pmap(2, job.f, source(range(9)), { tries = 3, backoff = 5 }))
             assert.is_nil(err)
             assert.same(range(9), in_order(list))
             for v = 1, 9 do assert.equal(v % 3 + 1, #job.tried[v]) end
@@ -634,13 +634,13 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
 
       it("starts no other job while one waits for its next try, if n is 1", stage.sim(function()
         local job = failing(function(v) return v == 1 and 2 or 0 end)
-        assert.same({ 1, 2 }, drain(pmap(1, job.f, { 1, 2 }, { tries = 3, retry = 100 })))
+        assert.same({ 1, 2 }, drain(pmap(1, job.f, { 1, 2 }, { tries = 3, backoff = 100 })))
         assert.is_true(job.tried[2][1] >= job.tried[1][3] + 10)
       end))
 
-      it("waits between half and the whole of `retry`, and twice as long each time", stage.sim(function()
+      it("waits between half and the whole of `backoff`, and twice as long each time", stage.sim(function()
         local job, shortest, longest = failing(function() return 3 end), math.huge, 0
-        drain(pmap(50, job.f, range(50), { tries = 4, retry = 100 }))
+        drain(pmap(50, job.f, range(50), { tries = 4, backoff = 100 }))
         for _, times in ipairs(job.tried) do
           for i = 2, 4 do
             local pause = (times[i] - times[i - 1] - 10) / 2 ^ (i - 2)
@@ -653,12 +653,12 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
 
       it("closes with the error of the last one, which a handler gets instead", stage.sim(function()
         local job = failing(function(v) return v == 2 and 9 or 0 end)
-        local list, err = drain(pmap(1, job.f, range(3), { tries = 2, retry = 1 }))
+        local list, err = drain(pmap(1, job.f, range(3), { tries = 2, backoff = 1 }))
         assert.same({ 1 }, list)
         assert.equal("try 2 of 2", err)
         local seen = {}
         list, err = drain(pmap(2, failing(function(v) return v == 2 and 9 or 0 end).f, range(3), {
-          tries = 2, retry = 0, ex_handler = function(e, v) seen[#seen + 1] = e return -v end,
+          tries = 2, backoff = 0, ex_handler = function(e, v) seen[#seen + 1] = e return -v end,
         }))
         assert.is_nil(err)
         assert.same(is_ordered and { 1, -2, 3 } or { -2, 1, 3 }, in_order(list))
@@ -671,7 +671,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
           times[#times + 1] = sim.elapsed()
           rn.sleep(#times < 3 and FOREVER or 5)
           return v
-        end, { "a", "b" }, { tries = 3, retry = 40, timeout = 20 })
+        end, { "a", "b" }, { tries = 3, backoff = 40, timeout = 20 })
         assert.same({ "a", "b" }, drain(results))
         assert.equal(4, #times)
         for i = 2, 3 do
@@ -690,7 +690,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         local list, err = drain(pmap(3, function(v)
           if v == 2 then error("for good", 0) end
           return job.f(v)
-        end, range(9), { tries = 2, retry = 1 }))
+        end, range(9), { tries = 2, backoff = 1 }))
         assert.same({ 1 }, list)
         assert.equal("for good", err)
         assert.equal(2, #job.tried[1])
@@ -703,7 +703,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
             tries = tries + 1
             rn.yield()
             error(v, 0)
-          end, range(4), { tries = 3, retry = 4 })
+          end, range(4), { tries = 3, backoff = 4 })
           rn.go(function()
             rn.rename "source"
             for _ = 1, steps do rn.sleep(1) end
@@ -852,17 +852,17 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         .. "although the list goes on; use false, or leave it out", 1, f, { 1, nil, 3 })
       assert.same({}, drain(pmap(1, f, table.pack())))
       check("a table of options expected, got a number", 1, f, {}, 7)
-      check('unknown option "windows"; known: buffer, ex_handler, retry, timeout, tries'
+      check('unknown option "windows"; known: backoff, buffer, ex_handler, timeout, tries'
         .. (is_ordered and ", window" or ""), 1, f, {}, { windows = 7 })
       check("ex_handler: a function expected, got a string", 1, f, {}, { ex_handler = "x" })
       check("timeout: a number of milliseconds, at least 0, expected, got -1", 1, f, {}, { timeout = -1 })
       check('timeout: a number of milliseconds, at least 0, expected, got "1"', 1, f, {}, { timeout = "1" })
       check("tries: an integer of at least 1 expected, got 0", 1, f, {}, { tries = 0 })
-      check("retry: a number of milliseconds, at least 0, expected, got -1", 1, f, {}, { retry = -1 })
+      check("backoff: a number of milliseconds, at least 0, expected, got -1", 1, f, {}, { backoff = -1 })
       if is_ordered then
         check("window: an integer of at least 3 expected, got 2", 3, f, {}, { window = 2 })
       else
-        check('unknown option "window"; known: buffer, ex_handler, retry, timeout, tries', 3, f, {}, { window = 3 })
+        check('unknown option "window"; known: backoff, buffer, ex_handler, timeout, tries', 3, f, {}, { window = 3 })
       end
       local ok, err = pcall(pmap, 1, f, {}, { buffer = -1 })
       assert.is_false(ok)

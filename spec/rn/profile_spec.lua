@@ -21,7 +21,8 @@ local function eventually(f)
   error(problem, 0)
 end
 
--- A spec whose assertions need samples. It has ten tries: while other programs have the processor, few signals come, or none.
+-- A spec whose assertions need samples. It has ten tries: while other programs have the processor, few signals come, or
+-- none.
 local function sampled(name, f)
   if is_hooked then pending(name) else it(name, function() eventually(f) end) end
 end

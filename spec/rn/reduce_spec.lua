@@ -1,4 +1,5 @@
 local rn = require "runnel"
+local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 -- A channel with the values, closed, with the error if there is one.
@@ -60,6 +61,51 @@ describe("into", function()
     assert.error_matches(function() rn.into(nil, rn.chan()) end, "into: list: a table expected, got nothing")
     assert.error_matches(function() rn.into({}, {}) end, "into: channel: a channel expected, got a table")
     assert.error_matches(function() rn.into(rn.chan(), {}) end, "into: list: a table expected, got a channel")
+  end)
+end)
+
+describe("list", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("gives all values until the channel is closed, in their order", stage.sim(function()
+    local slow = rn.chan()
+    rn.go(function()
+      for i = 1, 3 do
+        rn.sleep(10)
+        slow:put(i)
+      end
+      slow:close()
+    end)
+    assert.same({ 1, 2, 3 }, slow:list())
+    assert.equal(30, sim.elapsed())
+    assert.same({}, slow:list())
+    assert.same({ 1, 4, 9 }, rn.pmap(2, function(n) return n * n end, { 1, 2, 3 }):list())
+  end))
+
+  it("gives nil and the error of a channel that was closed with one, which so is taken", stage.sim(function()
+    local ch = rn.chan(2)
+    ch:put(1)
+    ch:close "the disk is full"
+    assert.same({ nil, "the disk is full" }, { ch:list() })
+    rn.sleep(10000)
+    assert.equal(0, #stage.heard())
+  end))
+
+  it("works on shared channels", function()
+    local ch = rn.shared_chan(2)
+    ch:put "a"
+    ch:put "b"
+    ch:close()
+    assert.same({ "a", "b" }, ch:list())
+  end)
+
+  it("that waits for ever, or is called on something else, raises at the caller's line", function()
+    local ch = rn.chan():name "jobs"
+    local _, problem = pcall(function() local _ = ch:list() end)
+    assert.matches("^[^\n]*reduce_spec.lua:%d+: deadlock: take on chan: jobs", problem)
+    _, problem = pcall(function() local _ = ch.list() end)
+    assert.matches("^[^\n]*reduce_spec.lua:%d+: list: .*call it as ch:list%(%)", problem)
   end)
 end)
 

@@ -27,10 +27,10 @@ describe("retry", function()
 
   it("raises the last error as it is", stage.within(function()
     local job, last = failing(9), {}
-    local ok, err = pcall(rn.retry, job.f, { tries = 2, retry = 1 })
+    local ok, err = pcall(rn.retry, job.f, { tries = 2, backoff = 1 })
     assert.is_false(ok)
     assert.equal("failure 2", err)
-    ok, err = pcall(rn.retry, function() error(last) end, { tries = 2, retry = 1 })
+    ok, err = pcall(rn.retry, function() error(last) end, { tries = 2, backoff = 1 })
     assert.is_false(ok)
     assert.equal(last, err)
   end))
@@ -54,7 +54,7 @@ describe("retry", function()
   it("waits for a minute at most, or for `retry` if that is longer", stage.within(function()
     for _, retry in ipairs { 100, 90000 } do
       local job = failing(2000)
-      pcall(rn.retry, job.f, { tries = 1100, retry = retry })
+      pcall(rn.retry, job.f, { tries = 1100, backoff = retry })
       local most = math.max(60000, retry)
       local last = job.times[1100] - job.times[1099]
       assert.is_true(last >= most / 2 and last <= most, last)
@@ -80,7 +80,7 @@ describe("retry", function()
         setmetatable({}, { __close = function() running = running - 1 end })
       rn.sleep(1000)
     end
-    local ok, err = pcall(rn.retry, f, { tries = 2, retry = 0, timeout = 25 })
+    local ok, err = pcall(rn.retry, f, { tries = 2, backoff = 0, timeout = 25 })
     assert.is_false(ok)
     assert.is_true(rn.is_timeout(err))
     assert.equal("retry: a try had not ended after 25 ms", err.message)
@@ -119,7 +119,7 @@ describe("retry", function()
         tries = tries + 1
         rn.sleep(10)
         error("bad", 0)
-      end, { tries = 5, retry = 20 })
+      end, { tries = 5, backoff = 20 })
       local ms = 5 * sim.choose(4) -- in the first try, or in the wait behind it
       rn.sleep(ms)
       rn.cancel(block, "stop")
@@ -137,7 +137,7 @@ describe("retry", function()
       tries = tries + 1
       local _, err = pcall(rn.sleep, 10)
       error("no page: " .. err, 0)
-    end, { retry = 0, timeout = 20 })
+    end, { backoff = 0, timeout = 20 })
     rn.sleep(5)
     rn.cancel(block, "stop")
     assert.same({ nil, "stop", n = 2 }, table.pack(block:take()))
@@ -147,7 +147,7 @@ describe("retry", function()
 
   it("works outside any go block", function()
     local n = 0
-    assert.equal(2, rn.retry(function() n = n + 1 return n > 1 and n or error "first" end, { retry = 1 }))
+    assert.equal(2, rn.retry(function() n = n + 1 return n > 1 and n or error "first" end, { backoff = 1 }))
   end)
 
   it("has a go block that is named after the function, and a timer that no program sees", stage.within(function()
@@ -190,10 +190,10 @@ describe("retry", function()
       if calls < 3 then return nil, "not yet" end
       return nil
     end
-    assert.is_nil(rn.retry(third, { tries = 3, retry = 1 }))
+    assert.is_nil(rn.retry(third, { tries = 3, backoff = 1 }))
     assert.equal(3, calls)
     calls = 0
-    assert.same({ false, "not yet" }, { pcall(rn.retry, third, { tries = 2, retry = 1 }) })
+    assert.same({ false, "not yet" }, { pcall(rn.retry, third, { tries = 2, backoff = 1 }) })
   end))
 
   it("raises an error of its own where the try raises nil", stage.sim(function()
@@ -207,12 +207,12 @@ describe("retry", function()
     raises("^retry: f: a function expected, got nothing; call it as rn%.retry%(f, {", function() rn.retry() end)
     raises("^retry: f: a function expected, got a table; call it as rn%.retry", function() rn.retry({ tries = 2 }) end)
     raises("^retry: a table of options expected, got a number$", function() rn.retry(print, 3) end)
-    raises('^retry: unknown option "try"; known: retry, timeout, tries$', function() rn.retry(print, { try = 3 }) end)
+    raises('^retry: unknown option "try"; known: backoff, timeout, tries$', function() rn.retry(print, { try = 3 }) end)
     raises("^retry: tries: an integer of at least 1 expected, got 0$", function() rn.retry(print, { tries = 0 }) end)
     raises("^retry: tries: an integer of at least 1 expected, got 1.5$",
       function() rn.retry(print, { tries = 1.5 }) end)
-    raises("^retry: retry: a number of milliseconds, at least 0, expected, got %-1$", function()
-      rn.retry(print, { retry = -1 })
+    raises("^retry: backoff: a number of milliseconds, at least 0, expected, got %-1$", function()
+      rn.retry(print, { backoff = -1 })
     end)
     raises("^retry: timeout: a number of milliseconds, at least 0, expected, got \"1\"$", function()
       rn.retry(print, { timeout = "1" })

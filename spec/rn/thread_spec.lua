@@ -85,7 +85,10 @@ describe("rn.thread", function()
     dir:write("square.lua", "local name, file = ... return function(v) return { v * v, name, file } end")
     local path = package.path
     package.path = dir.path .. "/?.lua;" .. path
-    local result = rn.thread("square", 12)
+    local result = rn.thread("square", 12):name "squares"
+    local of_ps = {}
+    for _, entry in ipairs(rn.ps()) do of_ps[#of_ps + 1] = entry.thread and entry.name or nil end
+    assert.same({ "squares" }, of_ps)
     package.path = path
     assert.same({ 144, "square", dir.path .. "/square.lua" }, result:take())
   end)
@@ -226,7 +229,7 @@ describe("rn.thread", function()
     dir:write("runnel/internal/missing_bytecode.lua", [[
       return function(again)
         local rn = require "runnel.all"
-        local _ = again or rn.threads(1, function(v) return v end):close()
+        local _ = again or rn.threads(1, function(v) return v end):drain()
         local list = {}
         for name in pairs(package.loaded) do
           if name:find "^runnel" and not package.preload[name] then list[#list + 1] = name end
@@ -1082,7 +1085,7 @@ describe("rn.threads", function()
     pool("value", to)
     assert.equal("value", to:take())
     assert.is_nil(to:take())
-    pool:close()
+    pool:drain()
     rn.run()
     local heard = stage.heard()
     assert.equal(1, #heard)
@@ -1162,7 +1165,7 @@ describe("rn.threads", function()
     for _ = 1, 20 do
       local pool = rn.threads(2, function(v) return v end)
       assert.equal(1, pool(1))
-      pool:close()
+      pool:drain()
       rn.run()
       assert.same({}, rn.ps())
     end
@@ -1171,8 +1174,8 @@ describe("rn.threads", function()
   it("closes when its jobs are done", function()
     local pool = rn.threads(2, function(v) return v end)
     assert.equal(1, pool(1))
-    pool:close()
-    pool:close()
+    pool:drain()
+    pool:drain()
     raises("^threads: the pool is closed", function() pool(2) end)
   end)
 
@@ -1345,7 +1348,7 @@ describe("a program with threads", function()
       is_over()
       rn.alts { one, rn.timeout(50) }
       is_over()
-      pool:close()
+      pool:drain()
     ]]
     for last = 1, 14 do assert.same({ 0, "", "" }, { run(steps:format(last)) }, "step " .. last) end
   end)

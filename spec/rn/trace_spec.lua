@@ -174,6 +174,22 @@ describe("rn.trace", function()
     end
   end)
 
+  it("has the names that go blocks were given when they were started, or later", function()
+    local events = recorded(function()
+      local early = rn.go(rn.sleep, 1):name "early"
+      local late = rn.go(rn.sleep, 1)
+      rn.yield()
+      late:name "late"
+      early:take()
+      late:take()
+    end)
+    local names = {}
+    for _, event in ipairs(events) do
+      if event.ph == "M" then names[event.args.name:gsub(" #%d+$", "")] = true end
+    end
+    assert.is_true(names.early and names.late)
+  end)
+
   it("has what existed before it began", function()
     sim.run(function()
       local ch = rn.chan(2):name "older"

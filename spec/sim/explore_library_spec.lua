@@ -350,7 +350,7 @@ function programs.retry(lib)
     rn.sleep(sim.choose(2) == 1 and 1 or 5)
     error("bad", 0)
   end
-  local block = rn.go(lib.retry.retry, f, { tries = 2, retry = 1, timeout = 2 })
+  local block = rn.go(lib.retry.retry, f, { tries = 2, backoff = 1, timeout = 2 })
   local cancelled, was_begun = false, nil
   disturb {
     function() cancelled, was_begun = rn.cancel(block, "stop"), begun end,

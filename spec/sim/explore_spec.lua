@@ -40,6 +40,46 @@ describe("sim.explore", function()
   before_each(stage.open)
   after_each(stage.close)
 
+  it("finds which of several puts of an alts completes, on a shared channel, too", function()
+    for _, new in ipairs { rn.chan, rn.shared_chan } do
+      local taken = {}
+      local explored = sim.explore(function()
+        local ch, other = new(), new()
+        rn.go(function() rn.alts { { ch, 1 }, { other, 2 }, { ch, 3 }, { ch, 4 } } end)
+        rn.yield()
+        taken[ch:take()] = true
+      end)
+      assert.same({ true, nil, true, true }, taken)
+      assert.is_true(explored.all)
+    end
+  end)
+
+  it("finds each order in which a timer of 0 ms may fire, however many go blocks have run before", function()
+    for warm_up = 0, 20, 5 do
+      local orders, n = {}, 0
+      local explored = sim.explore(function()
+        local log = {}
+        for _ = 1, warm_up do rn.yield() end
+        local sleeper = rn.go(function()
+          rn.sleep(0)
+          log[#log + 1] = "S"
+        end)
+        local other = rn.go(function()
+          for i = 1, 3 do
+            log[#log + 1] = i
+            rn.yield()
+          end
+        end)
+        sleeper:take()
+        other:take()
+        orders[table.concat(log)] = true
+      end)
+      assert.is_true(explored.all)
+      for _ in pairs(orders) do n = n + 1 end
+      assert.equal(4, n, warm_up)
+    end
+  end)
+
   describe("counts", function()
     -- How many orders there are of go blocks, each a list of operations: "yield", { "put", channel }, { "take",
     -- channel }. This knows nothing of runnel: it tries each order by itself.

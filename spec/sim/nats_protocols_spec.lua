@@ -27,7 +27,7 @@ describe("in a simulated world with NATS, a search", function()
         local conn = connect()
         insist(conn.stream, conn, "from")
         insist(conn.stream, conn, "to")
-        local worker = insist(conn.stage, conn, 1, "from", function(text)
+        local worker = insist(conn.stage, conn, "from", 1, function(text)
           if ms then rn.sleep(ms) end
           return text
         end, "to", { ack_wait = 1000 })
@@ -107,7 +107,7 @@ describe("in a simulated world with NATS, a search", function()
       local left
       for _ = 1, 100 do
         local stream = require("runnel.nats.stream").open(conn, "runnel-jobs-job")
-        local state = stream and stream:state()
+        local state = stream and stream:stats()
         left = state and state.messages
         if left == 0 then return end
         rn.sleep(1000)
@@ -120,7 +120,7 @@ describe("in a simulated world with NATS, a search", function()
   local function letters(faults)
     local world, over = new_world(faults)
     nats_world.add_worker(world, over, "worker", "job", 1, function() error("it is broken", 0) end)
-    add_submitter(world, over, { tries = 2, retry = 100, traceback = false }, function(remote, conn)
+    add_submitter(world, over, { tries = 2, backoff = 100, traceback = false }, function(remote, conn)
       local ok, err = pcall(take, rn.go(remote, 1))
       if ok or err ~= "it is broken" then error("the error is " .. tostring(err), 0) end
       local n = insist(function() return (conn:dead "job":count()) end)

@@ -95,13 +95,13 @@ end
 
 -- Calls a function of JetStream's API.
 local function api(conn, verb, body)
-  local message, err = conn:request("$JS.API." .. verb, body and json.encode(body) or "", 10000)
+  local message, err = conn:request("$JS.API." .. verb, body and json.encode(body) or "", { timeout = 10000 })
   return message and json.decode(message.data) or err
 end
 
 -- Publishes to a stream, and returns its answer.
 local function store(conn, subject, text, headers)
-  local message, err = conn:request(subject, text, 10000, { headers = headers })
+  local message, err = conn:request(subject, text, { timeout = 10000, headers = headers })
   return message and json.decode(message.data) or err
 end
 
@@ -176,8 +176,8 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
   same("messages go to each subscription that matches, and to one of a queue", function(conn, log)
     local names, counts, list = { "a.b", "a.*", "a.>", ">", "*.b", "b", "a.*.c" }, { 1, 1, 2, 2, 1, 0, 1 }, {}
     for i, subject in ipairs(names) do list[i] = conn:subscribe(subject, { buffer = 10 }) end
-    local one = conn:subscribe("a.b", { queue = "q", buffer = 10 })
-    local two = conn:subscribe("a.b", { queue = "q", buffer = 10 })
+    local one = conn:subscribe("a.b", { group = "q", buffer = 10 })
+    local two = conn:subscribe("a.b", { group = "q", buffer = 10 })
     conn:publish("a.b", "one", { headers = { A = "1", B = { "2", "3" } }, reply = "b.c" })
     conn:publish("a.b.c", "two")
     log(conn:flush())
@@ -448,7 +448,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     list = assert(conn:source("s", { name = "me", ack = "taken" }))
     log(list:take().data)
     list:close()
-    log(s:state().messages)
+    log(s:stats().messages)
     local bucket = assert(conn:kv("b", { history = 2 }))
     log(bucket:put("k", "1"), bucket:put("k", "2"), bucket:create("k", "3"), bucket:create("l", "1"))
     log(bucket:update("k", "4", 1))
@@ -456,10 +456,10 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     log(bucket:delete("l"), bucket:get "l")
     log(bucket:get "k")
     log(bucket:keys())
-    local changes = assert(bucket:watch(">", { history = true }))
+    local changes = assert(bucket:watch(">", { from = "all" }))
     for _ = 1, 3 do
       local change = changes:take()
-      log(change.key, change.value, change.revision, change.deleted, change.pending)
+      log(change.key, change.value, change.revision, change.deleted, change.remaining)
     end
     changes:close()
     log(conn:kv("b", { history = 3 }))
@@ -478,7 +478,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     double:close()
     conn:stream "from"
     conn:stream "to"
-    local stage_ = assert(conn:stage(1, "from", string.upper, "to"))
+    local stage_ = assert(conn:stage("from", 1, string.upper, "to"))
     assert(conn:sink "from"):put "text"
     local results = conn:source "to"
     log(results:take().data)

@@ -221,7 +221,7 @@ describe("a disk of a simulated host", function()
       local seen = {}
       for seed = 1, 50 do
         local text = after_crash(function() write("/var/new", "12345678") end, "/var/new",
-          { faults = { torn = 1 }, rate = 0.5 }, seed)
+          { faults = { torn = 1 }, probability = 0.5 }, seed)
         seen[tostring(text)] = true
       end
       assert.same({ ["nil"] = true, [""] = true, ["1234"] = true, ["12345678"] = true }, seen)
@@ -237,7 +237,7 @@ describe("a disk of a simulated host", function()
             file:write(part)
           end
           file:close()
-        end, "/var/old", { faults = { torn = 1 }, rate = 0.5 }, seed)
+        end, "/var/old", { faults = { torn = 1 }, probability = 0.5 }, seed)
         seen[text] = true
       end
       assert.same({ old = true, AAd = true, AAAA = true, AABA = true, AABBCC = true, ["olBB"] = true,
@@ -248,7 +248,7 @@ describe("a disk of a simulated host", function()
   it("fails in the ways that were asked for", function()
     local seen = {}
     sim.each_seed(100, function()
-      local world = sim.world { faults = { eio = 1, enospc = 1, emfile = 1, short = 1 }, rate = 0.2 }
+      local world = sim.world { faults = { eio = 1, enospc = 1, emfile = 1, short = 1 }, probability = 0.2 }
       world:host("host", function()
         local n, err = write("/tmp/file", "12345678", { sync = true })
         seen[n or err:match "E[%u]+"] = true

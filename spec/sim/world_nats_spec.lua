@@ -113,7 +113,7 @@ describe("runnel.nats in a simulated world", function()
   it("drops what a full channel has no room for, and says so", function()
     local delivered, dropped, name = beside_server(function()
       local conn <close> = assert(nats.connect "nats://server")
-      local ch, sub = conn:subscribe("a", { pending = 2 })
+      local ch, sub = conn:subscribe("a", { max_waiting = 2 })
       local events = conn:events()
       for i = 1, 5 do conn:publish("a", tostring(i)) end
       conn:flush()
@@ -192,7 +192,7 @@ describe("runnel.nats in a simulated world", function()
       end)
       world:host("client", function()
         local conn <close> = assert(nats.connect "nats://server")
-        local flaky = conn:remote("flaky", { tries = 2, retry = 10, traceback = false })
+        local flaky = conn:remote("flaky", { tries = 2, backoff = 10, traceback = false })
         local before = sim.elapsed()
         calls = { pcall(flaky, "a") }
         elapsed = sim.elapsed() - before
@@ -216,7 +216,7 @@ describe("runnel.nats in a simulated world", function()
       for _, subject in ipairs { "a.late", "a.lost", "a.usual" } do conn:publish(subject, "x") end
       for i = 1, 2 do got[i] = ch:take().subject end
       local function ask(subject)
-        local answer, err = conn:request(subject, "", 1000)
+        local answer, err = conn:request(subject, "", { timeout = 1000 })
         return answer and answer.data or rn.is_timeout(err)
       end
       answers = { ask "refused", ask "lost" }
@@ -255,7 +255,7 @@ describe("runnel.nats in a simulated world", function()
           server[how](server)
           server:restart()
           rn.sleep(1000)
-          local left = conn:stream("s"):state().messages
+          local left = conn:stream("s"):stats().messages
           local _, next_number = assert(sink:put "next")
           found[("%d messages, then number %d"):format(left, next_number)] = true
         end)
@@ -280,7 +280,7 @@ describe("runnel.nats in a simulated world", function()
       assert(conn:stream "s")
       local sink = assert(conn:sink "s")
       world:elect("server", 3000)
-      local before, _, err = sim.elapsed(), conn:request("s", "text", 100)
+      local before, _, err = sim.elapsed(), conn:request("s", "text", { timeout = 100 })
       local ok = sink:put "text"
       return ok, sim.elapsed() - before, err
     end)

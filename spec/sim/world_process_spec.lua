@@ -83,7 +83,7 @@ describe("a process of a simulated host", function()
   same("an end by a signal after a time limit", { "sh", "-c", "exec sleep 100", timeout = 20 })
   same("input that it does not read", { "sh", "-c", "head -c 1 >/dev/null", stdin = ("x"):rep(1000000) })
   same("a command that does not exist", { "no such command" })
-  same("more output than the limit", { "sh", "-c", "echo more than 10 bytes; exec sleep 100", limit = 10 })
+  same("more output than the limit", { "sh", "-c", "echo more than 10 bytes; exec sleep 100", max = 10 })
 
   it("fails with status 1 and a message if its function raises an error", function()
     local text = on_host({ fails = function() error("oh no", 0) end }, function() return outcome { "fails" } end)

@@ -506,7 +506,7 @@ describe("sim.world", function()
     local function outcomes(faults, opts)
       local seen = {}
       sim.each_seed(100, function()
-        local world = sim.world { faults = faults, rate = 0.2 }
+        local world = sim.world { faults = faults, probability = 0.2 }
         local server = world:host("server", serve(echo), opts)
         if faults.stale then server:move() end
         world:host("client", function()
@@ -536,7 +536,7 @@ describe("sim.world", function()
     it("reset a connection before or after data has arrived", function()
       local seen = {}
       sim.each_seed(200, function()
-        local world, got = sim.world { faults = { reset = 1 }, rate = 0.3 }, nil
+        local world, got = sim.world { faults = { reset = 1 }, probability = 0.3 }, nil
         world:host("server", function()
           for conn in assert(uv.listen("0.0.0.0", 80)) do got = conn:lines():take() end
         end)
@@ -590,7 +590,7 @@ describe("sim.world", function()
     it("come from the seed in sim.run, the same ones each time", function()
       local function outcome(seed)
         return sim.run(function()
-          local world, errors = sim.world { faults = { reset = 3, delay = 3 }, rate = 0.3 }, {}
+          local world, errors = sim.world { faults = { reset = 3, delay = 3 }, probability = 0.3 }, {}
           world:host("server", serve(echo))
           world:host("client", function()
             rn.yield()
@@ -652,7 +652,7 @@ describe("sim.world", function()
         message(run, nothing, { faults = { reset = true } }))
       assert.matches("world_spec.lua:%d+: sim.world: latency: a number", message(run, nothing, { latency = "x" }))
       assert.matches("world_spec.lua:%d+: sim.world: delays: a list", message(run, nothing, { delays = {} }))
-      assert.matches("world_spec.lua:%d+: sim.world: rate: a number", message(run, nothing, { rate = 2 }))
+      assert.matches("world_spec.lua:%d+: sim.world: probability: a number", message(run, nothing, { probability = 2 }))
     end)
 
     it("a world outside a simulation, and a second one", function()
@@ -699,7 +699,7 @@ describe("sim.world", function()
 
   it("gives the same bytes of a story for a seed, whatever the collector does", function()
     local function program()
-      local world = sim.world { faults = { reset = 2, delay = 2, short = 2, crash = 1 }, rate = 0.2 }
+      local world = sim.world { faults = { reset = 2, delay = 2, short = 2, crash = 1 }, probability = 0.2 }
       local server = world:host("server", function()
         serve(function(line)
           local ch = rn.chan(1)

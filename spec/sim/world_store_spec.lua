@@ -131,7 +131,7 @@ describe("in a simulated world", function()
     it("tells the errors of the disk", function()
       local seen = {}
       sim.each_seed(200, function()
-        local world = sim.world { faults = { eio = 1, enospc = 1, emfile = 1, short = 1 }, rate = 0.1 }
+        local world = sim.world { faults = { eio = 1, enospc = 1, emfile = 1, short = 1 }, probability = 0.1 }
         world:host("host", function()
           local ok, err = pcall(function()
             local db <close> = sqlite.open "work.db"
@@ -338,7 +338,7 @@ describe("in a simulated world", function()
           assert(store:stream "results")
           local results = assert(store:source("results", { name = "client" }))
           local jobs = assert(store:sink "jobs")
-          local stage = assert(store:stage(1, "jobs", function(v) return 2 * v end, "results"))
+          local stage = assert(store:stage("jobs", 1, function(v) return 2 * v end, "results"))
           assert(jobs:put(5, { id = "only" }))
           local result = results:take()
           result:ack()

@@ -58,22 +58,22 @@ for _, name in ipairs { "retries", "rated", "delayed", "leased", "ids", "aged", 
 end
 local function put(name, value, opts) return assert(store:sink(name)):put(value, opts) end
 local calls = 0
-local kept = store:once("kept", function() calls = calls + 1 return true end, { expires = 3000000 })
-local bucket = assert(store:kv("bucket", { ttl = 3000000 }))
+local kept = store:once("kept", function() calls = calls + 1 return true end, { max_age = 3000000 })
+local bucket = assert(store:kv("bucket", { max_age = 3000000 }))
 ]]
 
 -- The clock is set while the program runs.
 local ONE_RUN <const> = BEGIN .. [[
 local tries, failed = 0, rn.chan(1)
-local retries = assert(store:stage(1, "retries", function()
+local retries = assert(store:stage("retries", 1, function()
   tries = tries + 1
   if tries == 1 then failed:put(true) error "fails once" end
   return true
-end, "done", { retry = 200 }))
+end, "done", { backoff = 200 }))
 put("retries", 1)
 failed:take()
 local rated = rn.chan(10)
-local stage = assert(store:stage(9, "rated", function(v) rated:put(v) end, nil, { name = "r", rate = { 2, 100 } }))
+local stage = assert(store:stage("rated", 9, function(v) rated:put(v) end, nil, { name = "r", rate = { 2, 100 } }))
 for i = 1, 4 do put("rated", i) end
 local leased = assert(store:source("leased", { name = "s", ack_wait = 300 }))
 put("leased", 1)
@@ -81,7 +81,7 @@ leased:take()
 put("ids", 1, { id = "x" })
 put("aged", 1)
 kept(1)
-local short = store:once("short", function() calls = calls + 1 return true end, { expires = 300 })
+local short = store:once("short", function() calls = calls + 1 return true end, { max_age = 300 })
 short(1)
 bucket:put("key", 1)
 local since = rn.now()
@@ -92,7 +92,7 @@ set_clock(100000 + jump)
 
 check("ids", select(3, put("ids", 1, { id = "x" })) == true)
 put("aged", 2)
-check("max_age", assert(store:stream "aged":state()).messages == 2)
+check("max_age", assert(store:stream "aged":stats()).messages == 2)
 kept(1)
 check("expires later", calls == 2)
 check("ttl", bucket:get "key" == 1)
@@ -115,10 +115,10 @@ check("retry", true)
 -- Two runs, between which it is set.
 local FIRST_RUN <const> = BEGIN .. [[
 local failed = rn.chan(1)
-local retries = assert(store:stage(1, "retries", function()
+local retries = assert(store:stage("retries", 1, function()
   failed:put(true)
   error "fails"
-end, "done", { retry = 1000 }))
+end, "done", { backoff = 1000 }))
 put("retries", 1)
 failed:take()
 put("ids", 1, { id = "x" })
@@ -126,7 +126,7 @@ put("aged", 1)
 kept(1)
 bucket:put("key", 1)
 put("delayed", 1, { delay = 1500 })
-local stage = assert(store:stage(9, "rated", print, nil, { name = "r", rate = { 1, 500 } }))
+local stage = assert(store:stage("rated", 9, print, nil, { name = "r", rate = { 1, 500 } }))
 rn.sleep(100)
 retries:drain()
 os.exit(true, true)
@@ -134,7 +134,7 @@ os.exit(true, true)
 local SECOND_RUN <const> = BEGIN .. [[
 check("ids", select(3, put("ids", 1, { id = "x" })) == true)
 put("aged", 2)
-check("max_age", assert(store:stream "aged":state()).messages == 2)
+check("max_age", assert(store:stream "aged":stats()).messages == 2)
 kept(1)
 check("expires later", calls == 0)
 check("ttl", bucket:get "key" == 1)
@@ -142,11 +142,11 @@ local delayed = assert(store:source("delayed", { name = "d" }))
 delayed:take():ack()
 check("delay", true)
 local rated = rn.chan(10)
-local stage = assert(store:stage(9, "rated", function(v) rated:put(v) end, nil, { name = "r", rate = { 1, 500 } }))
+local stage = assert(store:stage("rated", 9, function(v) rated:put(v) end, nil, { name = "r", rate = { 1, 500 } }))
 put("rated", 1)
 rated:take()
 check("rate", true)
-local retries = assert(store:stage(1, "retries", function() return true end, "done", { retry = 1000 }))
+local retries = assert(store:stage("retries", 1, function() return true end, "done", { backoff = 1000 }))
 assert(store:source "done"):take()
 check("retry", true)
 ]]

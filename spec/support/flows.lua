@@ -187,7 +187,7 @@ end
 
 local function options_of(log, stage)
   local options = {
-    n = stage.n, ordered = stage.ordered, tries = stage.tries, retry = stage.retry, timeout = stage.timeout,
+    n = stage.n, ordered = stage.ordered, tries = stage.tries, backoff = stage.retry, timeout = stage.timeout,
     outs = stage.outs, buffer = stage.buffer, input = stage.input,
   }
   options[stage.is_step and "step" or 1] = behaviour(log, stage, 1)
@@ -417,7 +417,7 @@ end
 
 -- Resumes holding stages with another function.
 local function repair(log, f, plan)
-  for _, row in ipairs(f:ping()) do
+  for _, row in ipairs(f:stats()) do
     local stage = row.state == "held" and by_name(plan, row.stage)
     if stage then
       count(log, "holds")
@@ -629,9 +629,12 @@ local function finish(log, f, plan)
   local way = random(4)
   if way <= 2 then return let_end(log, f, plan, way == 2) end
   if way == 3 then
-    local done, left = f:drain(random(0, 30))
-    if done ~= (#left == 0) then problem(log, "drain: %s, but %s", tostring(done), tostring(left)) end
-    return left
+    local done, _, left = f:drain(random(0, 30))
+    local all = f:stop()
+    if done ~= (#all == 0) or not done and left ~= all then
+      problem(log, "drain: %s, but %s", tostring(done), tostring(all))
+    end
+    return all
   end
   return f:stop()
 end

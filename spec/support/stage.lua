@@ -256,7 +256,7 @@ function stage.pack_take(ch) return table.pack(ch:take()) end
 function stage.assert_no_waiters(...)
   for i, ch in ipairs { ... } do
     local stats = ch:stats()
-    if stats.puts ~= 0 or stats.takes ~= 0 then
+    if stats.puts_waiting ~= 0 or stats.takes_waiting ~= 0 then
       error(("channel %d: %s has waiters"):format(i, tostring(ch)), 2)
     end
   end

@@ -28,8 +28,8 @@ function uv_stage.open()
   if not warm then -- opens the descriptors that the loop and the scheduler need
     local core = require "runnel.core"
     core.wakeup_fd()
-    local watch = core.internal.on_term(core.chan(), 1000) -- the first server would do that
-    if watch then core.internal.off_term(watch) end
+    local watch = core.internal.sigterm_watch(core.chan(), 1000) -- the first server would do that
+    if watch then core.internal.sigterm_unwatch(watch) end
     require("runnel.uv").spawn { "true" }
     require("runnel.uv").watch("/"):close()
     rn.run()

@@ -136,7 +136,7 @@ describe("runnel.uv", function()
 
     both("reject invalid options at the caller's line", function()
       for message, opts in pairs {
-        ['unknown option "limit"; known: max, pieces'] = { limit = 1 },
+        ['unknown option "longest"; known: max, pieces'] = { longest = 1 },
         ["max: an integer of at least 1 expected, got 0"] = { max = 0 },
         ["a table of options expected, got a number"] = 7,
       } do
@@ -170,7 +170,7 @@ describe("runnel.uv", function()
     it("end when the channel is closed while a put of them waits", function()
       local lines = uv.lines(uv_stage.path(("line\n"):rep(1000)))
       assert.equal("line", lines:take())
-      assert.is_true(patience.wait_until(function() return lines:stats().puts > 0 end))
+      assert.is_true(patience.wait_until(function() return lines:stats().puts_waiting > 0 end))
       assert.equal(1, #stage.others())
       lines:close()
       assert.is_true(patience.wait_until(function() return #stage.others() == 0 end))
@@ -178,7 +178,7 @@ describe("runnel.uv", function()
 
     it("of a whole file end when the channel is closed while a put waits", function()
       local chunks = uv.read(uv_stage.path(("line\n"):rep(100000)))
-      assert.is_true(patience.wait_until(function() return chunks:stats().puts > 0 end))
+      assert.is_true(patience.wait_until(function() return chunks:stats().puts_waiting > 0 end))
       chunks:close()
       assert.is_true(patience.wait_until(function() return #stage.others() == 0 end))
     end)
@@ -304,7 +304,7 @@ describe("runnel.uv", function()
       local ch = rn.chan()
       local result = uv.write(uv_stage.path(), ch)
       ch:put "a"
-      repeat rn.sleep(1) until ch:stats().takes == 1 -- "a" is written
+      repeat rn.sleep(1) until ch:stats().takes_waiting == 1 -- "a" is written
       result:close()
       rn.sleep(5)
       assert.is_false(ch:put "b")

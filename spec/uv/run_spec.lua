@@ -166,13 +166,13 @@ describe("uv.run", function()
   end)
 
   it("stops a process that writes more than the limit", function()
-    local result, err, partial = uv.run { "yes", limit = 9 }
+    local result, err, partial = uv.run { "yes", max = 9 }
     assert.is_nil(result)
     assert.equal("yes: more than 9 bytes of stdout", err)
     assert.equal("y\ny\ny\ny\ny", partial.stdout)
     assert.is_true(partial.signal == 15 or partial.signal == 13)
-    assert.equal("12345", shell("printf 12345", { limit = 5 }).stdout)
-    assert.equal("sh: more than 5 bytes of stderr", select(2, shell("printf 123456 >&2", { limit = 5 })))
+    assert.equal("12345", shell("printf 12345", { max = 5 }).stdout)
+    assert.equal("sh: more than 5 bytes of stderr", select(2, shell("printf 123456 >&2", { max = 5 })))
   end)
 
   it("stops the process when the waiting go block is cancelled", function()
@@ -260,7 +260,7 @@ describe("uv.run", function()
       { { "ls", stderr = true }, 'stderr: "stdout" for the same, false for none, or a file descriptor .*, got true' },
       { { "ls", timeout = -1 }, "timeout: a number of ms expected, got %-1" },
       { { "ls", timeout = "1" }, 'timeout: a number of ms expected, got "1"' },
-      { { "ls", limit = 0 / 0 }, "limit: a number of bytes expected, got %-?nan" },
+      { { "ls", max = 0 / 0 }, "max: a number of bytes expected, got %-?nan" },
     } do
       local here = stage.here(1)
       local ok, err = pcall(function() return uv.run(case[1]), "no tail call" end)

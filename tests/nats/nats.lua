@@ -33,11 +33,11 @@ local open -- a connection that is left open, until the next one is
 
 local function round(number)
   local conn = assert(nats.connect(url, { encoding = "msgpack" }))
-  local ch, sub = conn:subscribe("work", { pending = 200 })
+  local ch, sub = conn:subscribe("work", { max_waiting = 200 })
   rn.go(serve, conn, conn:subscribe "service")
   local counted = rn.go(count, ch)
   local taken, first = 0, rn.chan(1) -- by a subscription without a thread, as remote stages have
-  local direct, direct_sub = conn:subscribe("work", { pending = 200 }, function(data)
+  local direct, direct_sub = conn:subscribe("work", { max_waiting = 200 }, function(data)
     assert(type(data) == "string")
     taken = taken + 1
     first:offer(true)
@@ -46,12 +46,12 @@ local function round(number)
   for i = 1, 300 do conn:publish("work", { ("x"):rep(i) }, { headers = { Name = "value" } }) end
   for i = 1, 20 do assert(conn:request("service", i).data) end
   for i = 1, 10 do conn:beat("work", "x", 1) conn:unbeat "work" conn:beat("work" .. i, "x", 1) end
-  local asking = rn.go(function() return conn:request("service", "x", 5) end)
+  local asking = rn.go(function() return conn:request("service", "x", { timeout = 5 }) end)
   if number % 2 == 0 then rn.cancel(asking) end
   first:take()
   sub:stats()
   conn:stats()
-  if number % 3 == 0 then sub:close() elseif number % 3 == 1 then ch:close() else sub:drain(1000) end
+  if number % 3 == 0 then sub:close() elseif number % 3 == 1 then ch:close() else rn.go(sub.drain, sub, 1000) end
   if number % 7 < 2 then direct_sub:close() elseif number % 7 < 4 then direct:close()
   elseif number % 7 == 4 then
     direct_sub:drain(1000)
@@ -80,18 +80,18 @@ rn.yield()
 local function watch_signals(times, told)
   local rn = require "runnel" -- luacheck: ignore 431
   local internal = require("runnel.core").internal
-  for _ = 1, times do internal.off_term(internal.on_term(rn.chan(), 5000)) end
+  for _ = 1, times do internal.sigterm_unwatch(internal.sigterm_watch(rn.chan(), 5000)) end
   local ch = rn.chan()
-  local watch = internal.on_term(ch, 5000)
+  local watch = internal.sigterm_watch(ch, 5000)
   told:put(true)
   ch:take() -- until the signal closes it
   for _ = 1, times do
     local again = rn.chan()
-    local other = internal.on_term(again, 5000)
+    local other = internal.sigterm_watch(again, 5000)
     again:take()
-    internal.off_term(other)
+    internal.sigterm_unwatch(other)
   end
-  internal.off_term(watch)
+  internal.sigterm_unwatch(watch)
   return true
 end
 local told, threads = rn.shared_chan(10), {}

@@ -48,13 +48,13 @@ local function check()
   t.account(sent, got)
   for _, ch in ipairs(chs) do
     local stats = ch:stats()
-    assert(stats.puts == 0 or t.deaths() == 0 or stats.puts <= 1)
+    assert(stats.puts_waiting == 0 or t.deaths() == 0 or stats.puts_waiting <= 1)
     ch:close()
   end
   rn.run()
   for _, ch in ipairs(chs) do
     local stats = ch:stats()
-    assert(stats.puts == 0 and stats.takes == 0, "a waiter has been left behind")
+    assert(stats.puts_waiting == 0 and stats.takes_waiting == 0, "a waiter has been left behind")
   end
 end
 

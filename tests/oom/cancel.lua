@@ -86,7 +86,7 @@ local function check()
   if t.refused() == 0 then assert(t.reports() == 0 and #rn.ps() == 0) end
   for _, ch in ipairs(chs) do
     local stats = ch:stats()
-    assert(stats.puts == 0 and stats.takes == 0, "a waiter has been left behind")
+    assert(stats.puts_waiting == 0 and stats.takes_waiting == 0, "a waiter has been left behind")
   end
 end
 

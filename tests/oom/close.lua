@@ -66,7 +66,7 @@ local function check(ok)
   if scoped then assert(scoped:closed()) end
   assert(called[1] + called[2] <= 1, "more than one function was called")
   if a:closed() then
-    assert(a:stats().takes == 0, "a closed channel has a taker")
+    assert(a:stats().takes_waiting == 0, "a closed channel has a taker")
     for i = 1, TAKERS do
       if ends[i] then assert(reasons[i] == reason) end
     end

@@ -56,7 +56,7 @@ local function check()
   rn.run()
   for _, ch in ipairs(chs) do
     local stats = ch:stats()
-    assert(stats.puts == 0 and stats.takes == 0, "a waiter has been left behind")
+    assert(stats.puts_waiting == 0 and stats.takes_waiting == 0, "a waiter has been left behind")
   end
   -- Without memory to call a finalizer, Lua drops it: also the one that demotes go blocks in each collection. The
   -- scheduler makes a new one when it runs.

@@ -28,7 +28,7 @@ local function bad(record) got[record.value] = got[record.value] + 1 end
 local function attempt()
   f = flow("f", {
     source = { source = source },
-    call = { call, n = 3, tries = 2, retry = 0 },
+    call = { call, n = 3, tries = 2, backoff = 0 },
     step = { step = step, n = 2 },
     save = save,
     bad = bad,

@@ -55,5 +55,5 @@ for round = 1, rounds do
   left:take()
   if round % 5 == 0 then collectgarbage() end
 end
-pool:close()
+pool:drain()
 print(("family: %d rounds from seed %d, %d deadlocks"):format(rounds, seed, deadlocks))

@@ -58,17 +58,19 @@ end
 ]]
 -- In processes of their own: a job that ends its process would otherwise end messages that run alone in their stage.
 local SERVE = WORK .. [[
-conn:serve("soak", 6, work, { ack_wait = 500, limit = 1500, replicas = tonumber(arg[2]) }):wait()
+conn:serve("soak", 6, work, { ack_wait = 500, timeout = 1500, replicas = tonumber(arg[2]) }):wait()
 ]]
 local STAGE = WORK .. [[
-assert(conn:stage(6, "in", work, "out", { ack_wait = 700, limit = 1500, tries = 2, retry = 50, starts = 8 })):wait()
+assert(conn:stage("in", 6, work, "out", { ack_wait = 700, timeout = 1500, tries = 2, backoff = 50, starts = 8 })):wait()
 ]]
 -- Submits jobs, and says which numbers came back, or failed.
 local SUBMITTER = [[
 local rn, nats = require "runnel", require "runnel.nats"
 local conn = assert(nats.connect(arg[1], { reconnect_wait = 50, encoding = "msgpack" }))
 math.randomseed(tonumber(arg[3]))
-local soak = conn:remote("soak", { tries = 2, retry = 50, starts = 8, traceback = false, replicas = tonumber(arg[2]) })
+local soak = conn:remote("soak", {
+  tries = 2, backoff = 50, starts = 8, traceback = false, replicas = tonumber(arg[2]),
+})
 local kinds = { "exit", "crash", "loop", "memory", "raise" }
 local over, number = false, 0
 local function next_job()
@@ -256,7 +258,7 @@ local done = patience.wait_until(function()
   return true
 end)
 local is_empty = size > 1 or patience.wait_until(function()
-  local state = input:state()
+  local state = input:stats()
   return state and state.messages == 0
 end)
 if not is_empty then wrong[#wrong + 1] = "WRONG: the work queue still has messages" end

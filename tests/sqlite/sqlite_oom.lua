@@ -124,7 +124,7 @@ local SCENARIOS = {
     end
     local limited, limit = check(pcall(store.db.handle.limit, store.db.handle, 1e6, "select ?", "text", 1))
     if limited then limit:close() end
-    local told, state = pcall(function() return assert(made and stream:state()) end)
+    local told, state = pcall(function() return assert(made and stream:stats()) end)
     assert(not told or may_fail or put == 3 and state.messages == 2, "messages are missing")
     check(pcall(store.close, store))
   end },
@@ -136,7 +136,7 @@ local SCENARIOS = {
     local made, get = check(pcall(store.once, store, "get", function(i)
       calls = calls + 1
       return { i, "text" }
-    end, { tries = 2, retry = 0 }))
+    end, { tries = 2, backoff = 0 }))
     for i = 1, made and 2 or 0 do
       for _ = 1, 2 do
         local got, value = check(pcall(get, i))

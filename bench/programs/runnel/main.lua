@@ -93,7 +93,7 @@ function programs.retries(n)
     return i
   end
   local sum = 0
-  for v in rn.pmap_unordered(100, job, list, { timeout = 60000, tries = 3, retry = 1 }) do sum = sum + v end
+  for v in rn.pmap_unordered(100, job, list, { timeout = 60000, tries = 3, backoff = 1 }) do sum = sum + v end
   print(sum)
 end
 

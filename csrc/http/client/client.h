@@ -179,7 +179,7 @@ void client_wake(void *data);
 /* Runs the thread of a Client. */
 void *thread_run(void *data);
 
-/* ---- transfer.c, and what it is made of: body.c, decode.c, redirect.c ---- */
+/* ---- transfer.c, and what it is made of: client.c, decode.c, redirect.c ---- */
 
 /* HandleType.free of a Transfer. */
 void transfer_free(void *transfer);

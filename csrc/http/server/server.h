@@ -4,7 +4,26 @@
    answers requests (answer.c, module.c). The server's lock guards the fields that both threads use, and is held only
    briefly. The thread adds events to requests (kit/events.h); the Lua thread wakes the thread when it has answers.
 
-   A Request is held by its connection, until it has ended, and by its userdata. */
+   A Request is held by its connection, until it has ended, and by its userdata.
+
+   The folder has layers; each one uses only those above it in this list:
+
+   1. head and chunks parse bytes; reply writes the head of a response.
+   2. listen has the listening socket, wire the bytes of a connection with or without TLS; poller waits for sockets,
+      timers for times.
+   3. conn: a connection, between its socket and its user. The user is a table of functions (ConnUser) for the head of
+      a request, bytes of its body, the next bytes of the response, and the end of the request. input handles received
+      bytes, advance decides what happens next: after any change it does all that is possible, and `settle` there
+      decides what to wait for. A connection has one phase, which says what the client sends next, and what its user
+      says of the response (Answer).
+   4. engine accepts connections, and runs the loop for all of them. It does not depend on Lua, nor do the layers above
+      it: the monitor uses them, too (monitor/http.c).
+   5. thread, request, answer and module: the user that passes requests to Lua.
+
+   The response is a queue of bytes: Lua adds the head and the chunks, the thread only sends them. After an upgrade the
+   Lua thread sends bytes itself, if no others wait and there is no TLS, which saves a wakeup for each message
+   (`send_at_once` of answer.c), and receives bytes itself, too (request_receive): a reader tells it that some have
+   arrived. The server's lock keeps the connection open meanwhile. */
 #ifndef RUNNEL_HTTP_SERVER_H
 #define RUNNEL_HTTP_SERVER_H
 

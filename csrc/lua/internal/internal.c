@@ -282,7 +282,7 @@ void lua_internal_open(lua_State *L) {
   lua_watch_open(L);
   lua_trace_open(L);
   lua_profile_open(L);
-  lua_term_open(L);
+  lua_sigterm_open(L);
   lua_ending_open(L);
   lua_resolver_open(L);
   lua_spawn_open(L);

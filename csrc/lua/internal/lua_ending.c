@@ -49,7 +49,7 @@ static int internal_held(lua_State *L) {
 static int internal_renew_endings(lua_State *L) {
   (void)L;
   ending_renew();
-  term_renew();
+  sigterm_renew();
   return 0;
 }
 

@@ -6,13 +6,13 @@
 #include "lua/module.h"
 #include "port/pump.h"
 
-#define TERM_TNAME "runnel.term"
+#define SIGTERM_TNAME "runnel.term"
 
-/* off_term(watch): ends a watch, and closes its channel; also its finalizer. */
-static int internal_off_term(lua_State *L) {
-  TermWatch *watch = (TermWatch *)luaL_checkudata(L, 1, TERM_TNAME);
+/* sigterm_unwatch(watch): ends a watch, and closes its channel; also its finalizer. */
+static int internal_sigterm_unwatch(lua_State *L) {
+  SigtermWatch *watch = (SigtermWatch *)luaL_checkudata(L, 1, SIGTERM_TNAME);
   if (!watch->port) return 0;
-  term_unwatch(watch);
+  sigterm_unwatch(watch);
   port_close(watch->port);
   port_release(watch->port);
   watch->port = NULL;
@@ -26,40 +26,41 @@ static Port *open_port(lua_State *L, int at) {
   return port;
 }
 
-/* on_term(ch, patience) -> watch | nil: makes the first SIGTERM close the channel instead of ending the program; at once
-   if the signal has already arrived. Nil if the program handles the signal, or if there are no resources. The watch
-   does not keep the program waiting. `patience`: see term_watch. */
-static int internal_on_term(lua_State *L) {
-  check_chan(L, 1, "on_term", "on_term(ch, patience)");
+/* sigterm_watch(ch, patience) -> watch | nil: makes the first SIGTERM close the channel instead of ending the program; at
+   once if the signal has already arrived. Nil if the program handles the signal, or if there are no resources. The watch
+   does not keep the program waiting. `patience`: see port/sigterm.h. */
+static int internal_sigterm_watch(lua_State *L) {
+  check_chan(L, 1, "sigterm_watch", "sigterm_watch(ch, patience)");
   int patience = (int)luaL_checkinteger(L, 2);
-  TermWatch *watch = (TermWatch *)lua_newuserdatauv(L, sizeof *watch, 0);
-  *watch = (TermWatch){0};
-  luaL_setmetatable(L, TERM_TNAME);
+  SigtermWatch *watch = (SigtermWatch *)lua_newuserdatauv(L, sizeof *watch, 0);
+  *watch = (SigtermWatch){0};
+  luaL_setmetatable(L, SIGTERM_TNAME);
   Port *port = open_port(L, 1);
-  if (term_watch(watch, port, patience)) return 1;
+  if (sigterm_watch(watch, port, patience)) return 1;
   port_close(port);
   port_release(port);
   return 0;
 }
 
-static TermWatch *check_watch(lua_State *L) {
-  TermWatch *watch = (TermWatch *)luaL_checkudata(L, 1, TERM_TNAME);
+static SigtermWatch *check_watch(lua_State *L) {
+  SigtermWatch *watch = (SigtermWatch *)luaL_checkudata(L, 1, SIGTERM_TNAME);
   luaL_argcheck(L, watch->port, 1, "a watch that has not ended expected");
   return watch;
 }
 
-/* term_begin(watch, ch): the state has begun to drain. Closes the channel if the program has not ended when it should. */
-static int internal_term_begin(lua_State *L) {
-  TermWatch *watch = check_watch(L);
-  check_chan(L, 2, "term_begin", "term_begin(watch, ch)");
-  term_begin(watch, open_port(L, 2));
+/* sigterm_begin(watch, ch): the state has begun to drain. Closes the channel if the program has not ended when it
+   should. */
+static int internal_sigterm_begin(lua_State *L) {
+  SigtermWatch *watch = check_watch(L);
+  check_chan(L, 2, "sigterm_begin", "sigterm_begin(watch, ch)");
+  sigterm_begin(watch, open_port(L, 2));
   return 0;
 }
 
-/* term_drained(watch, stays) -> whether the caller must end the program: see term_drained. */
-static int internal_term_drained(lua_State *L) {
+/* sigterm_drained(watch, stays) -> whether the caller must end the program: see sigterm_drained. */
+static int internal_sigterm_drained(lua_State *L) {
   bool stays = lua_toboolean(L, 2);
-  lua_pushboolean(L, term_drained(check_watch(L), stays ? TERM_STAYS : TERM_DRAINED));
+  lua_pushboolean(L, sigterm_drained(check_watch(L), stays ? SIGTERM_STAYS : SIGTERM_DRAINED));
   return 1;
 }
 
@@ -103,18 +104,18 @@ static int internal_main_line(lua_State *L) {
   return 0;
 }
 
-void lua_term_open(lua_State *L) {
+void lua_sigterm_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"main_is_idle", internal_main_is_idle},
                                        {"main_line", internal_main_line},
-                                       {"off_term", internal_off_term},
-                                       {"on_term", internal_on_term},
+                                       {"sigterm_unwatch", internal_sigterm_unwatch},
+                                       {"sigterm_watch", internal_sigterm_watch},
                                        {"takers", internal_takers},
-                                       {"term_begin", internal_term_begin},
-                                       {"term_drained", internal_term_drained},
+                                       {"sigterm_begin", internal_sigterm_begin},
+                                       {"sigterm_drained", internal_sigterm_drained},
                                        {NULL, NULL}};
   module_register(L, functions);
-  luaL_newmetatable(L, TERM_TNAME);
-  lua_pushcfunction(L, internal_off_term);
+  luaL_newmetatable(L, SIGTERM_TNAME);
+  lua_pushcfunction(L, internal_sigterm_unwatch);
   lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
 }

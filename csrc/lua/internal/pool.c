@@ -4,7 +4,7 @@
 #include "lua/check.h"
 #include "lua/module.h"
 #include "shared/status.h"
-#include "states/chan_shared.h"
+#include "states/shared_ops.h"
 
 /* listen(ch) -> v | nil | nil, err: a take that does not count as a pending event: neither rn.run nor a deadlock waits
    for it. */

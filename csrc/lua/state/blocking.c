@@ -1,6 +1,7 @@
 /* blocking.c: Lua's own functions that block the thread, such as os.execute, and those of LuaSocket: each is replaced by
-   one that calls it, and tells of a call in a go block that took long, since no other go block ran meanwhile. It calls
-   the C function itself, so that names and lines in errors stay; so it replaces only C functions without upvalues. */
+   one that calls it, and warns of a call in a go block that took long, since no other go block ran meanwhile. It calls
+   the C function itself, so that names and lines in errors stay; so it replaces only C functions without upvalues. What
+   blocks in other libraries only a profile finds (profile/profile_blocked.h). */
 #include <lauxlib.h>
 #include <lualib.h>
 #include <pthread.h>

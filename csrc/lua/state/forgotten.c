@@ -1,5 +1,7 @@
-/* forgotten.c: a program that an interpreter runs, such as lua5.4, and that ends without rn.run() although it has a server
-   or go blocks that have never run: that is told as the state closes. What asks for the end, by os.exit, is not told. */
+/* forgotten.c: warns of a forgotten rn.run(). When an interpreter such as lua5.4 reaches the end of a program that has a
+   server, or go blocks that have never run, it closes the state, and nothing of this happens. So a finalizer that runs
+   as the state closes writes a warning (lua/runnel/internal/errors/forgotten.lua). A program that has called os.exit
+   wanted to end: then there is none. */
 #include <lauxlib.h>
 #include <lualib.h>
 
@@ -8,16 +10,17 @@
 #include "errors/origin.h"
 #include "lua/module.h"
 
-static const char *const EXITS = "runnel.exits"; /* registry key: the program has asked for its end */
+static const char *const EXITS = "runnel.exits"; /* registry key: true once the program has called os.exit */
 
-/* os.exit; its upvalue is the real one. */
+/* Replaces os.exit, which is its upvalue. */
 static int noted_exit(lua_State *L) {
   lua_pushboolean(L, true);
   lua_setfield(L, LUA_REGISTRYINDEX, EXITS);
   return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
-/* Pushes the file and line of the program's function that a go block is to call, if it has not begun; or nothing. */
+/* If the go block has not begun: pushes the file and line of the program's function that it would call. Otherwise, and
+   for go blocks of the library, pushes nothing and returns false. */
 static bool push_function(lua_State *L, const Go *go) {
   lua_State *co = go->alt.co;
   lua_Debug ar;
@@ -33,7 +36,7 @@ static bool push_function(lua_State *L, const Go *go) {
   return false;
 }
 
-/* Pushes a list of these texts, one for each go block that has never run. */
+/* Pushes a list of these texts, for all go blocks that have never run. */
 static void push_functions(lua_State *L) {
   const World *w = &sched_self(L)->world;
   lua_newtable(L);
@@ -43,7 +46,7 @@ static void push_functions(lua_State *L) {
   }
 }
 
-/* Protected: () */
+/* Writes the warning. Called by lua_pcall, without arguments. */
 static int tell(lua_State *L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "runnel.internal.errors.forgotten");
@@ -53,7 +56,8 @@ static int tell(lua_State *L) {
   return 0;
 }
 
-/* __gc of a userdata that lives as long as the state. What the program has made was finalized before. */
+/* __gc of a userdata that lives as long as the state. It was made before all objects of the program, so Lua finalizes it
+   after them: what is left in the run queue then will never run. */
 static int at_end(lua_State *L) {
   const Sched *S = sched_self(L);
   if (S->world.clock.is_virtual || lua_getfield(L, LUA_REGISTRYINDEX, EXITS) != LUA_TNIL) return 0;

@@ -1,24 +1,27 @@
-// alike.js: which go blocks are shown as one: those whose names differ only in digits, and that cannot be told apart by the
-// channels that they use. So four workers of one channel are one box, and the filters of a sieve are a chain. Go blocks of
-// different flows are never one.
+// alike.js: which go blocks share one box of the graph: those whose names differ only in digits, and that use the same
+// channels. So the four workers of a channel are one box. The filters of a sieve, each of which has channels of its own,
+// are a box each. Go blocks of different flows never share one.
 
-const NAMES = 40; // of go blocks; of more, those that differ only in digits are one
-const ROUNDS = 50;
+const NAMES = 40; // with more boxes than these, names that differ only in digits share one, whatever channels they use
+const ROUNDS = 50; // of refine, at most
 
-// A name with one # for each run of digits. Places ("job2.lua:3") and the names of stages of flows ("flow1.save at
-// job2.lua:3") stay. csrc/monitor/view.c does the same where it folds.
+// A name with each run of digits replaced by #. Places ("job2.lua:3") and the names of stages of flows ("flow1.save at
+// job2.lua:3") keep their digits. csrc/monitor/view.c uses the same rule for a program with too many names.
 export function patternOf(name) {
   const [, place, rest] = name.match(/^(.*? at .*?:\d+)((?: -> chan: .*)?)$/s) || [null, "", name];
   return place + rest.replace(/\S*:\d+(?=\s|$)|:\d+|#?\d+/g, (digits) => (digits.includes(":") ? digits : "#"));
 }
 
-// The name of the stage of a flow, or what else the library calls the go blocks of a place.
+// Of the name of a go block of the library, "NAME at FILE:LINE", the part before "at": the name of a flow's stage, or a
+// function of rn, as "pipe". Undefined for other names.
 export const stageName = (name) => { const [, stage] = name.match(/^(.*?) at .*?:\d+(?: -> chan: .*)?$/s) || []; return stage; };
 
 const covers = (more, less) => [...less].every((one) => more.has(one));
 
-// Splits classes of things by their neighbours. `links`: thing -> [[side, neighbour]]. What has a part of the neighbours of
-// another one of its class stays with it: it has not come to do the rest. Returns the number of classes.
+// One round of splitting classes: things stay in one class if their neighbours are in the same classes. Things are names, and
+// their neighbours channels; or the other way round. `classes`: thing -> the number of its class, which is changed.
+// `links`: thing -> [[side, neighbour]]. `neighbours`: neighbour -> its class. A thing that has only some of the neighbours of
+// another one stays with it: it may not have used the others yet. Returns how many classes there are now.
 function refine(classes, links, neighbours) {
   const lists = new Map();
   for (const [thing, number] of classes) {
@@ -37,6 +40,7 @@ function refine(classes, links, neighbours) {
   return n;
 }
 
+// Classes to begin with: thing -> a number, the same for things with the same key.
 function numbered(things, keyOf) {
   const keys = new Map(), classes = new Map();
   for (const thing of things) {
@@ -47,8 +51,8 @@ function numbered(things, keyOf) {
   return classes;
 }
 
-// What each name of go blocks is shown as. edges: [{ full, chan, isPut }], chanKey(id): what channels that are alike have
-// in common.
+// The text of the box in which each name is shown: a Map. edges: [{ full: a name, chan, isPut }]; chanKey(id): the same value
+// for channels that may share a box.
 export function shownNames(names, edges, chanKey) {
   const shown = new Map([...names].map((name) => [name, name])), patterns = new Map();
   for (const name of names) {

@@ -8,7 +8,7 @@ import { more } from "./tables.js";
 const COLUMNS = ["stage", "state", "", "busy", "queue", "taken", "per second", "errors", "longest step", "to"];
 const NUMBERS = new Set(["busy", "queue", "taken", "per second", "errors"]);
 
-const LONG = 100; // ms: shorter steps are not mentioned
+const LONG = 100; // ms: a step that takes less is not mentioned
 
 function Step({ stage }) {
   if (stage.error) return html`<span class="error">${stage.error}</span>`;
@@ -35,7 +35,7 @@ function Stage({ model, stage, command }) {
     <td>${stage.to}</td></tr>`;
 }
 
-// A running stage, and the element that chooses it; by default one that holds, or the last.
+// The stage that is chosen, and the element to choose it: at first a stage that holds values, or else the last one.
 function useStage(flow) {
   const [chosen, setChosen] = useState("");
   const open = flow.stages.filter((s) => s.state !== "ended");

@@ -1,11 +1,12 @@
 // graph.js: draws the graph of graph_nodes.js. The nodes are placed anew only when nodes or edges come or go, not when
-// numbers change. What does not fit goes on, and is said to; "fit" shows all of it, without labels if they would be too small.
+// numbers change. A graph that is too large for the frame can be scrolled, and the page says how many nodes are out of
+// view; "fit" makes it small enough, and hides labels that would be too small to read.
 const { html, useMemo, useRef, useState, useEffect, useLayoutEffect } = window.htmPreact;
 import { rateText, short } from "./model.js";
 import { build, clip, doing } from "./graph_nodes.js";
 import { beginning, curve, fitOf, layout } from "./graph_places.js";
 
-const LEAST = 0.91; // the least scale of labels: the smallest, of 11 px, have 10 px then
+const LEAST = 0.91; // the smallest scale at which labels are shown: those of 11 px have 10 px then
 const GO_WIDTH = 190, CHAN_WIDTH = 164, HEIGHT = 44;
 
 const sizeOf = (node) => ({ width: node.isChan ? CHAN_WIDTH : GO_WIDTH, height: HEIGHT });
@@ -42,7 +43,7 @@ function GoNode({ model, node, at, selected, onSelect, isSmall }) {
   </g>`;
 }
 
-// How many nodes are in view at least by half.
+// How many nodes have their middle in view.
 function inView(places, scale, { left, top, width, height }) {
   const isIn = (at) => at.x * scale > left && at.x * scale < left + width && at.y * scale > top && at.y * scale < top + height;
   return [...places.nodes.values()].filter(isIn).length;
@@ -54,7 +55,7 @@ export function Graph({ model, groups, selection, onSelect }) {
   const [room, setRoom] = useState({ width: 800, height: 400 }), [at, setAt] = useState({ left: 0, top: 0 });
   const rough = [room.width, room.height].map((n) => Math.round(n / 40)).join();
   const places = useMemo(() => layout(graph, room, LEAST, sizeOf), [shape, rough]);
-  const box = useRef(null), [zoom, setZoom] = useState(0); // 0: as large as fits, with labels; "fit": all of it; or the scale
+  const box = useRef(null), [zoom, setZoom] = useState(0); // a scale; 0: one at which labels can be read; "fit": all is in view
   const { width, height } = places, whole = fitOf(places, room);
   useEffect(() => {
     const observer = new ResizeObserver(([entry]) => setRoom(entry.contentRect));
@@ -62,7 +63,7 @@ export function Graph({ model, groups, selection, onSelect }) {
     return () => observer.disconnect();
   }, []);
   const scale = zoom === "fit" ? whole : zoom || Math.max(whole, LEAST), isSmall = scale < LEAST - 0.001;
-  useLayoutEffect(() => { // it begins where nodes are
+  useLayoutEffect(() => { // scrolls to where the first nodes are
     if (!graph.nodes.size) return;
     const first = beginning(places, graph), { clientWidth, clientHeight } = box.current;
     box.current.scrollTo(first.x * scale - clientWidth / 2, Math.max(0, first.y * scale - clientHeight / 2));

@@ -1,8 +1,8 @@
 // graph_nodes.js: the graph without its drawing: go blocks by name, channels, who puts on and takes from which.
 import { short, stateOf } from "./model.js";
 
-const MOST = 160; // nodes; the least active ones are left out
-const MANY = 24; // from this many nodes of channels on, channels with different buffers share one
+const MOST = 160; // nodes that are shown; beyond these the least active ones are left out
+const MANY = 24; // with this many nodes of channels, or more, channels may share a node although their buffers differ
 
 // ---- what to show ----
 
@@ -26,8 +26,8 @@ function chanNode(key, list) {
   return node;
 }
 
-// Channels that share a node: their names differ only in digits, and the same go blocks are at their ends. `exactly`:
-// only if their buffers are alike.
+// Groups channels that share a node: their names differ only in digits, and the same go blocks put and take there. With
+// `exactly` they must have the same kind and size of buffer, too.
 function fold(model, ends, exactly) {
   const folded = new Map();
   for (const [id, { puts, takes }] of ends) {
@@ -77,7 +77,7 @@ export function build(model, groups) {
 
 // ---- texts ----
 
-// Without the folders of a file, and at most n characters.
+// A name without the folders of its file, cut to n characters.
 export function clip(text, n) {
   const name = text.replace(/(^|\s)\S*\/(?=\S+:\d)/g, "$1");
   return name.length <= n ? name : name.slice(0, Math.ceil(n / 2) - 1) + "…" + name.slice(-Math.floor(n / 2));

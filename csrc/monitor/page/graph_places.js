@@ -1,5 +1,5 @@
-// graph_places.js: where the nodes of a graph are: as dagre places them, and if that is too long for the page, cut into
-// strips that stand beside each other.
+// graph_places.js: the places of a graph's nodes. dagre computes them. If the result is much longer than the page, it is cut
+// into strips, which are placed side by side.
 
 const MARGIN = 12, GAP = 40, STRIPS = 10;
 
@@ -17,7 +17,7 @@ export function place(graph, rankdir, size) {
   return { width, height, nodes, edges, cut: 0 };
 }
 
-// The same, cut across into n strips, from left to right.
+// The result of such a call, cut into n strips, which stand from left to right.
 function strips(graph, { height, nodes, edges }, n) {
   const of = ({ y }) => Math.min(n - 1, Math.floor(y * n / height)), lists = Array.from({ length: n }, () => []);
   for (const at of nodes.values()) lists[of(at)].push(at);
@@ -46,10 +46,11 @@ function strips(graph, { height, nodes, edges }, n) {
   return result;
 }
 
-// As much of the whole as fits: the scale.
+// The scale at which all of it fits.
 export const fitOf = ({ width, height }, room) => Math.min(1.25, room.width / width, Math.max(room.height - 20, 200) / height);
 
-// From left to right, or from top to bottom if that makes it larger; in strips if that is smaller than `least`.
+// Chooses the placement that can be shown at the largest scale: from left to right, or from top to bottom; in strips if
+// neither reaches the scale `least`.
 export function layout(graph, room, least, size) {
   const across = place(graph, "LR", size), down = place(graph, "TB", size);
   let best = fitOf(down, room) > fitOf(across, room) * 1.1 ? down : across;
@@ -75,7 +76,7 @@ export function curve(points) {
   return d + `L${last.x},${last.y}`;
 }
 
-// Where to look first: at the first nodes, in the order in which values flow.
+// Where to scroll to at first: to the nodes that are first in the flow of values.
 export function beginning({ nodes }, graph) {
   const targets = new Set([...graph.edges.values()].map((e) => e.to.key));
   const firsts = [...nodes].filter(([key]) => !targets.has(key)), list = (firsts.length ? firsts : [...nodes]).map(([, at]) => at);

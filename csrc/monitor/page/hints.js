@@ -1,14 +1,16 @@
-// hints.js: what the page says of the program beside the pictures.
+// hints.js: the hints: sentences in which the page says what may be wrong with the program.
 //
 // What a hint may say:
-// 1. Only what is in a complete picture, or in all that were taken lately (lately.js). What one picture shows by chance, as
-//    a put that waits, makes no hint: how often it was so, or for how long, does.
-// 2. What it counts it counts in pictures, and what it measures is as of the last one: so it can be checked, and
-//    tests/browser/truth.mjs checks each sentence against rn.ps, rn.metrics and rn.leaks of the same moment.
-// 3. It names what there is: no two flows, and no two files, are joined under one name.
-// 4. The calm sentence is the list of what was looked for and not found: what could not be looked at is not in it.
+// 1. Only what is so in a complete picture, or in all recent ones (lately.js). One picture may show a put that waits by
+//    chance. So that alone makes no hint; how often puts waited, or for how long, does.
+// 2. Its counts are counts of pictures, and its times are those of the last picture. So they can be checked:
+//    tests/browser/truth.mjs compares each sentence with rn.ps, rn.metrics and rn.leaks of the same moment.
+// 3. It uses the program's names. Two flows, or two files, never share a name in it.
+// 4. If there is no hint, the page lists what it has looked for and not found (`calm`). What it could not look at, because it
+//    does not know all channels, for example, is not in that list.
 //
-// HINTS is the table of all of them, for the page and for its specs: a new kind is a row here, and one of truth.mjs.
+// HINTS is the table of all kinds of hints, for the page and for its specs. A new kind needs an entry here, and one in
+// tests/browser/sentences.mjs.
 import { LIMITS, inPictures, shareOf, waitsOf } from "./lately.js";
 import { count, duration, short } from "./model.js";
 
@@ -19,12 +21,13 @@ const NAMED = 4; // go blocks in a sentence
 
 // ---- what the kinds share ----
 
-const isCounted = (ch) => ch.isPlain && ch.n === 1; // a channel that has a row of its own
+const isCounted = (ch) => ch.isPlain && ch.n === 1; // one channel, not several that are shown as one
 const isOften = (ch) => waitsOf(ch).k >= LIMITS.least && shareOf(ch) >= LIMITS.often;
-const keyOf = (name) => name.replace(/ -> chan: #\d*$/, ""); // as groups have it
+const keyOf = (name) => name.replace(/ -> chan: #\d*$/, ""); // the key of model.groups()
 const labelOf = (model, { name, n }) => model.nameIn(name) + (n > 1 ? ` × ${short(n)}` : "");
 
-// The channels that each name takes from, and puts on; without those inside of a stage, on which it does both.
+// Two Maps: name -> the channels from which it only takes, and those on which it only puts. A channel on which it does both is
+// inside of a stage.
 function stagesOf({ model, ends }) {
   const inputs = new Map(), outputs = new Map();
   const add = (map, name, ch) => { if (!map.has(name)) map.set(name, []); map.get(name).push(ch); };
@@ -37,7 +40,8 @@ function stagesOf({ model, ends }) {
   return { inputs, outputs };
 }
 
-// One hint for channels whose names differ only in digits: facts with `label` and `many`, how many they are.
+// Joins facts about channels whose names differ only in digits: one for all of them, with a `label`, and `many`: how many
+// channels.
 function byPattern(found) {
   const patterns = new Map();
   for (const one of found) {
@@ -56,7 +60,7 @@ const upTo = ({ many }) => (many > 1 ? "up to " : "");
 
 // ---- Lua computes ----
 
-// Not in a picture: as long as Lua computes, there is none.
+// While Lua computes, no picture comes. So this one looks at the messages of the server's thread.
 const computes = {
   kind: "computes",
   find({ model }) {
@@ -98,8 +102,8 @@ const busy = {
 
 // ---- puts that wait ----
 
-// A go block that is too slow: puts often wait on its input, and seldom on its outputs. If nothing has moved for long, it
-// may have taken all that it wants.
+// A go block that is too slow: puts often wait on its input, and seldom on its outputs. If nothing has moved for long, it is no
+// bottleneck: it may have taken all that it wants.
 const bottleneck = {
   kind: "bottleneck",
   isChecked: ({ model, lately, isSingle }) => model.isWhole && lately.isEnough && isSingle,
@@ -123,7 +127,7 @@ const bottleneck = {
     (out ? `, and on its output ${out.label} ${outs.k === 0 ? "in none" : `in ${outs.k} of ${outs.n}`}` : ""),
 };
 
-// The same of channels whose takers are not known, or wait themselves.
+// Channels on which puts often wait, and whose takers are not known, or wait themselves.
 const often = {
   kind: "often",
   isChecked: ({ model, lately, isSingle }) => lately.isEnough && isSingle
@@ -136,7 +140,7 @@ const often = {
   calm: () => "a channel with a buffer on which puts waited in a quarter of the pictures",
 };
 
-// Puts that have waited for long, and channels on which puts waited whenever the page looked.
+// A put that has waited for long, or a channel on which puts waited in each picture for long.
 const waits = {
   kind: "waits",
   isChecked: ({ model, found }) => !model.summary.more && !found.some(({ kind }) => kind === "stages"),
@@ -169,7 +173,7 @@ const waits = {
   calm: () => `a put of a go block that has waited for ${duration(LIMITS.long)}`,
 };
 
-// Very many puts that wait, each for a short time.
+// Very many puts that wait at once, each for a short time.
 const many = {
   kind: "many",
   isChecked: ({ model, lately }) => lately.isEnough && !model.summary.more_chans,
@@ -197,7 +201,7 @@ const alone = {
       waiting.set(key, { ops: one.ops + go.n, ms: Math.max(one.ms, model.waited(go)) });
     }
     for (const ch of model.chans.values()) {
-      if (!isCounted(ch) || ch.closed || ch.stage || ch.isStage) continue; // the flow closes a stage
+      if (!isCounted(ch) || ch.closed || ch.stage || ch.isStage) continue; // the flow takes care of its stages
       const { puts = new Set(), takes = new Set() } = ends.get(ch.id) || {};
       for (const [how, names] of [["take", puts], ["put", takes]]) {
         const { ops, ms } = waiting.get(`${how} ${ch.id}`) || { ms: 0 };
@@ -216,7 +220,7 @@ const alone = {
   calm: () => `a put or take that has waited for ${duration(LIMITS.long)} for go blocks that have gone, or for ${duration(LIMITS.lonely)} where none has come`,
 };
 
-// The names that wait for a name, or that it waits for, and so on. `needs`: name -> the names that it waits for.
+// The names that are connected with a name by who waits for whom. `needs`: name -> the names that it waits for.
 function reached(needs, name) {
   const list = [name];
   for (const one of list) {
@@ -225,7 +229,7 @@ function reached(needs, name) {
   return list;
 }
 
-// Go blocks that wait for each other: each waits on a channel whose other end only they have used.
+// Go blocks that wait for each other: each waits on a channel, and only go blocks of this circle have used its other end.
 const circle = {
   kind: "circle",
   isChecked: ({ model, isSingle }) => model.isWhole && isSingle,
@@ -262,8 +266,8 @@ const circle = {
   calm: () => `go blocks that have waited for each other for ${duration(LIMITS.long)}`,
 };
 
-// A lock, or a pool of tokens, that one has and others wait for: a channel with a buffer on which go blocks both put and
-// take, or on which nothing has been given back yet. `user` is who has emptied, or filled, the buffer.
+// A lock, or a pool of tokens, that others wait for: a channel with a buffer whose users both take from it and put on it, or of
+// which nothing has been given back yet. `user` is the go block that has emptied, or filled, the buffer.
 const lock = {
   kind: "lock",
   find({ model, ends }) {
@@ -329,9 +333,10 @@ const crowd = {
 
 // ---- the table ----
 
-// A row: kind; find(view): what was found, as facts: { level: "bad" | "warn", chan, go or view: what a click shows, ... };
-// text(facts); calm(view): what the calm sentence says if nothing was found, and isChecked(view) holds. They are shown in this
-// order. `found`: the facts of the rows before.
+// A kind of hint: { kind, find(view), text(facts), calm(view), isChecked(view) }. `find` returns a list of facts, each of which
+// makes one hint: { level: "bad" | "warn", chan, go or view: what a click shows, ... }. `text` returns its sentence. `calm` returns
+// what the page lists if there was nothing to find, provided that isChecked(view): everything could be looked at. Hints are shown
+// in the order of this table; view.found has the facts of the kinds before.
 export const HINTS = [computes, stages, circle, lock, bottleneck, waits, often, many, alone, leaks, turns, crowd, busy];
 
 function look(model, groups) {
@@ -346,8 +351,8 @@ function look(model, groups) {
 // The hints of the last picture: [{ kind, level, text, ... }]
 export const hintsOf = (model, groups) => look(model, groups).found;
 
-// What the page says when there is no hint: { head, list, takes }: what was looked for and not found; and the takes that wait,
-// of which the page does not know whether they should.
+// What the page says when there is no hint: { head, list, takes }. `list`: what was looked for and not found. `takes`: how many
+// takes wait; the page cannot know whether that is right.
 export function calmOf(model, groups) {
   if (!model.at) return { head: model.reading, list: [], takes: "" };
   const view = look(model, groups), { lately, found } = view;

@@ -1,18 +1,18 @@
-// lately.js: what lasted: what the last pictures of a program have in common. A hint says nothing that one picture shows only.
+// lately.js: the last pictures of the program, for the hints: a hint says only what several pictures show.
 
-// ms, but for `pictures`, `turn` and `often`.
+// Times are in ms.
 export const LIMITS = {
   lately: 10000, // how far back the page looks
-  pictures: 4, // fewer say nothing
-  often: 0.25, // the share of pictures that is often,
-  least: 3, // if they are so many
-  long: 5000, // a wait that is mentioned
-  lonely: 10000, // and one without anybody at the other end
-  stuck: 30000, // when nothing has moved for so long, it is no matter of speed any more
-  turn: 100, // ms of the loop in which nobody else runs
+  pictures: 4, // with fewer there are no hints
+  often: 0.25, // "often" is in this share of the pictures,
+  least: 3, // and in at least so many
+  long: 5000, // a wait of this time is mentioned
+  lonely: 10000, // the same if nobody has come to the other end
+  stuck: 30000, // if nothing has moved for so long, the cause is not that somebody is slow
+  turn: 100, // Lua has computed for this time without a look at its timers
 };
 
-// For specs, whose programs are quicker: shortens what is waited for. Returns a function that undoes it.
+// For specs, which shall not take long: makes the times shorter. Returns a function that undoes it.
 export function scale(factor) {
   const kept = { ...LIMITS };
   for (const key of ["lately", "long", "lonely", "stuck"]) LIMITS[key] *= factor;
@@ -21,20 +21,20 @@ export function scale(factor) {
 
 const isRecent = (one, at) => at - one.at <= LIMITS.lately;
 
-// Adds to a list what a picture shows, and takes off what is too old.
+// Adds an entry for a picture to a list, and removes entries that are too old.
 function note(list, one) {
   list.push(one);
   while (!isRecent(list[0], one.at)) list.shift();
 }
 
-// The pictures of the last seconds, as far as they are kept.
+// What is kept of the pictures of the last seconds.
 export class Lately {
   constructor() {
     this.pictures = [];
-    this.longest = null; // the longest turn since the last picture; null: before the first one, whose turn counts from anywhere
+    this.longest = null; // the longest turn since the last picture; null before the first one, whose turn may have begun long ago
   }
 
-  // Takes any message: a picture may need several.
+  // Called with each message, of which a picture may need several: notes its turn.
   turn({ turn, virtual }) {
     if (this.longest !== null && turn && !virtual) this.longest = Math.max(this.longest, turn);
   }
@@ -53,20 +53,20 @@ export class Lately {
   get n() { return this.pictures.length; }
   get isEnough() { return this.n >= LIMITS.pictures; }
 
-  // How far back the pictures go, in ms.
+  // The time from the oldest picture to the last, in ms.
   get span() { return this.n ? this.pictures[this.n - 1].at - this.pictures[0].at : 0; }
 
-  // The least number of puts that waited in any of the pictures, by the patterns of channels.
+  // By the patterns of channels: how many puts waited in each of the pictures, at least.
   get most() {
     const [first, ...rest] = this.pictures;
     return new Map([...(first?.waiting || [])].map(([pattern, n]) => [pattern, Math.min(n, ...rest.map((p) => p.waiting.get(pattern) || 0))]));
   }
 
-  // The pictures in which the loop did not look at timers for long.
+  // The pictures before which the loop did not look at its timers for long.
   get turns() { return this.pictures.filter(({ turn }) => turn >= LIMITS.turn); }
 }
 
-// In how many of the last pictures puts waited on a channel, and of how many it was there.
+// Of a channel: in how many of the last pictures puts waited on it, and how many pictures have it.
 export function waitsOf({ recent }) {
   return { k: recent.filter(({ waits }) => waits).length, n: recent.length };
 }

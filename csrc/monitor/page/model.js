@@ -11,7 +11,7 @@ const CHAN = 0, FILL = 1, GO = 2, EDGE = 3;
 
 const SAMPLES = 480; // of history: four minutes
 const LONGEST = 240, SHORTEST = 2; // seconds that a chart spans
-const LEAST = 250; // ms between two pictures that give rates: after a command one comes soon
+const LEAST = 250; // ms that must be between two pictures from which a rate is computed: a command makes one come early
 
 // ---- texts for people ----
 
@@ -32,7 +32,7 @@ export function duration(ms) {
   return Math.floor(ms / 3600000) + " h " + Math.floor(ms / 60000 % 60) + " min";
 }
 
-// What a chart spans whose samples are at `times`, in seconds: the program's life, or its last four minutes.
+// The range of a chart whose samples are at `times`, in seconds: the life of the program, or its last four minutes.
 export function span(times) {
   const to = times.length ? times[times.length - 1] : 0, life = times.length ? to - times[0] : 0;
   return [to - Math.min(Math.max(life, SHORTEST), LONGEST), to];
@@ -40,8 +40,8 @@ export function span(times) {
 
 export const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
-// The names of the library's go blocks end in the channel that they feed, as "pipe at job.lua:2 -> chan: #7". Without it
-// those of one line have one name.
+// The name of a go block of the library ends with the channel that it feeds, as "pipe at job.lua:2 -> chan: #7". This
+// removes it, so that go blocks that the same line has started have the same name.
 function split(name) {
   const [, base, target] = name.match(/^(.* at .*) -> chan: (.*)$/s) || [0, name, null];
   return { name: target && !/^#\d*$/.test(target) ? name : base, target };
@@ -80,9 +80,9 @@ class Chan {
     if (this.name) return this.name;
     return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : this.flags & DONE ? "done #" : "#") + this.first;
   }
-  // What channels have in common that are alike.
+  // The same for channels that may share a box of the graph.
   get likeness() { return this.n > 1 ? `row ${this.id}` : `${this.pattern} ${this.kind} ${this.limit} ${this.isPlain}`; }
-  // For the graph, where there is little room.
+  // A short name, for the graph.
   get brief() { return this.flags & PLACE ? this.pattern : this.single; }
   get kindName() { return KINDS[this.kind] + (this.limit && this.n === 1 ? ` (${this.limit})` : ""); }
   get closed() { return (this.flags & CLOSED) !== 0; }
@@ -112,7 +112,7 @@ function parseFlows([first, ...texts]) {
 // whole pictures only: until the next one is complete, it shows the last.
 export class Model {
   constructor() {
-    this.called = new Map(); // what go blocks are called instead of their names: by a page that has the program's text
+    this.called = new Map(); // name -> what to call it instead: filled by the playground, which has the text of the program
     this.begin();
   }
 
@@ -231,7 +231,7 @@ export class Model {
     }
   }
 
-  // The name of go blocks that is this text.
+  // The name of go blocks with this number among the texts of the messages.
   nameOf(number) {
     const text = this.texts.get(number);
     return split(this.called.get(text) ?? text);
@@ -265,7 +265,7 @@ export class Model {
       ch.last = ch.puts;
       ch.fullSince = ch.nputs ? ch.fullSince || at : 0;
       if (!isDue) continue;
-      const before = ch.before ?? (isFirst || more || ch.n > 1 ? ch.puts : 0); // else it has been made since
+      const before = ch.before ?? (isFirst || more || ch.n > 1 ? ch.puts : 0); // of a new channel all puts are new
       ch.rate = passed ? Math.max(0, ch.puts - before) * 1000 / passed : null;
       ch.before = ch.puts;
     }
@@ -323,13 +323,13 @@ export class Model {
   // The stage that has a go block of this name, as "numbers.double at job.lua:3 -> chan: numbers.save".
   stageOfGo(name) { return this.stages.get(stageName(name)); }
 
-  // What go blocks of a name are called in a sentence: those of a stage as the stage.
+  // What a sentence calls the go blocks of a name: those of a stage have the name of the stage.
   nameIn(name) {
     const stage = stageName(name);
     return this.stages.has(stage) || this.inputs.has(stage) ? stage : name.replace(/ -> chan: #\d*$/, "");
   }
 
-  // The state of a stage: that of the channel which is its input. A source has none: it runs, or is idle.
+  // The state of a stage is that of its input channel. A source has no input: its state is running or idle.
   stageState(stage) {
     if (stage.chan) return stage.chan.state;
     const state = stateOf({ stage: stage.state, nputs: Math.max(0, stage.queue - stage.room), count: stage.queue, limit: stage.room,

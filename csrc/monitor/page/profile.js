@@ -3,7 +3,7 @@ const { html, useEffect, useRef, useState } = window.htmPreact;
 import { duration } from "./model.js";
 import { flame } from "./flame.js";
 
-const OFTEN = 400; // ms between two questions while a profile is recorded
+const OFTEN = 400; // ms between two questions whether the profile that is recorded is ready
 
 // What is known after an answer of the program: { head, data }, or { why } there is none.
 export function learn(before, ok, [head, data]) {
@@ -20,7 +20,7 @@ function Picture({ data }) {
 // A link to the profile as a file: the page that --profile=out.html writes.
 function Save({ model, data }) {
   const [page, setPage] = useState(null), [url, setUrl] = useState(null);
-  useEffect(() => { // now: when the program has ended, it cannot be fetched any more
+  useEffect(() => { // fetched at once, since the program may end
     fetch("flame.html").then((answer) => answer.text()).then(setPage).catch(() => {});
   }, []);
   useEffect(() => {

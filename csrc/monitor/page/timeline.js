@@ -5,9 +5,9 @@ import { duration } from "./model.js";
 
 const RUN = 1, PARK = 2, END = 4, IDLE = 5, PUT = 6, TAKE = 7;
 const WHAT = ["take", "put", "alts", "sleep", "yield", "loop"];
-const FIFO = 2; // the nth put on this channel is the nth take
+const FIFO = 2; // a flag of a channel: what was put first is taken first, so the nth take has taken the value of the nth put
 const LANES = 40, HEIGHT = 22, LABELS = 190, WIDTH = 1000;
-const FEW = 60, ARROWS = 200; // messages that are all shown; and of one go block, at most
+const FEW = 60, ARROWS = 200; // up to FEW messages are all shown; of more, only those of the selected go block, at most ARROWS
 
 // Reads the text of lua/runnel/monitor.lua: { lanes: [{ id, name, runs, parks, busy }], arrows, to }, times in us.
 // `called`: of the model.

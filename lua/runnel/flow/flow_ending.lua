@@ -5,6 +5,7 @@ local graph = require "runnel.flow.topology"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.flow.flow_living"
 local stages = require "runnel.flow.flow_stage"
+local timed_out = require "runnel.internal.timed_out"
 local worker = require "runnel.flow.flow_worker"
 local workers = require "runnel.workers.workers"
 local internal = core.internal
@@ -102,18 +103,35 @@ function ending.begin(flow)
   end
 end
 
+---What `wait` and `drain` return.
+---@param flow runnel.Flow
+---@param ms? number the time was up
+---@return boolean done
+---@return string|runnel.TimedOut|nil err
+---@return runnel.FlowLeft[]? left
+function ending.results(flow, ms)
+  local done, left = ending.result(flow)
+  if done then return true end
+  if not ms then return false, ("flow %s: %s"):format(flow.name, tostring(left)), left end
+  local _, late = timed_out.of_drain(("flow %s"):format(flow.name), ms)
+  return false, timed_out.with_text(late, ("%s: %s"):format(tostring(late), tostring(left))), left
+end
+
 ---Ends the sources, and waits until all values have gone through; see Flow:drain.
 ---@param flow runnel.Flow
 ---@param ms? number
 ---@return boolean done
----@return runnel.FlowLeft[] left
+---@return string|runnel.TimedOut|nil err
+---@return runnel.FlowLeft[]? left
 function ending.drain(flow, ms)
   ending.begin(flow)
+  local is_late = false
   if ms then
     alts({ flow.over, timeout(ms) }, { priority = true })
-    if not flow.over:closed() then ending.stop(flow) end
+    is_late = not flow.over:closed()
+    if is_late then ending.stop(flow) end
   end
-  return ending.result(flow)
+  return ending.results(flow, is_late and ms or nil)
 end
 
 -- ---- stopping ----

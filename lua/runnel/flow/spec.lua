@@ -15,8 +15,8 @@ local raise = core.internal.raise
 ---@field from? runnel.Channel<any>|any[]|(fun(): any) instead: a channel, a list or an iterator
 ---@field n? integer how many calls at a time, default 1
 ---@field ordered? boolean false: results go on as they are ready; by default in the order of the values
----@field tries? integer how often a value is tried, default once, or 3 times with `retry`
----@field retry? number ms before the second try, default 100; twice as long each further time, up to a minute
+---@field tries? integer how often a value is tried, default once, or 3 times with `backoff`
+---@field backoff? number ms before the second try, default 100; twice as long each further time, up to a minute
 ---@field timeout? number ms for a call; one that takes longer is cancelled
 ---@field init? fun(number: integer): any makes the state of each of the n workers
 ---@field flush? fun(state: any, put: runnel.FlowPut) is called for each worker at the end of the input
@@ -31,7 +31,7 @@ local spec = {}
 
 local kinds = check.kinds
 local OPTIONS = {
-  step = true, source = true, from = true, n = kinds.integer(1), ordered = kinds.boolean, tries = true, retry = true,
+  step = true, source = true, from = true, n = kinds.integer(1), ordered = kinds.boolean, tries = true, backoff = true,
   timeout = kinds.ms(0), init = kinds.callable, flush = kinds.callable, stop = kinds.callable, outs = true,
   input = kinds.boolean, buffer = kinds.integer(0),
 }
@@ -120,7 +120,7 @@ end
 ---@field n integer
 ---@field buffer integer
 ---@field tries integer
----@field retry number
+---@field backoff number
 ---@field is_timed string|nil the call of flow.batch or the like that has made it
 
 ---Checks a stage.
@@ -135,7 +135,7 @@ function spec.stage(name, given)
   if core.is_chan(given) then
     local outs = outputs(what)
     return { kind = "channel", channel = given, given = given, outputs = outs, n = 1, buffer = BUFFER, tries = 1,
-      retry = 0 }
+      backoff = 0 }
   end
   if check.is_callable(given) then given = { given } end
   if type(given) ~= "table" then
@@ -150,7 +150,7 @@ function spec.stage(name, given)
     given = given, n = given.n or 1, buffer = given.buffer or BUFFER, outputs = outputs(what, given.outs),
   }
   at_program(function()
-    made.tries, made.retry = backoff.options(given, what, given.retry == nil and 1 or nil)
+    made.tries, made.backoff = backoff.options(given, what, given.backoff == nil and 1 or nil)
   end)
   if kind == "from" then
     made.from = check_from(what, f)

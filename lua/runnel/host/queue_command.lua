@@ -12,7 +12,7 @@ either, the environment says where and how to connect to a server: RUNNEL_NATS_U
   show NAME                 a queue, with what each worker runs
   pause NAME                let the workers of a queue start nothing more, until it is resumed
   resume NAME               end the pause
-  change NAME OPTION=N ...  change replicas, max_age, ack_wait, max_jobs; or ack_wait, max_ack_pending, tries
+  change NAME OPTION=N ...  change replicas, max_age, ack_wait, max_running; or ack_wait, max_running, tries
   delete NAME [--force]     delete a queue; with --force, also one that has messages
   clean [DAYS]              delete remote stages that were not used for DAYS days (30)
   dead NAME                 list the dead letters of a queue

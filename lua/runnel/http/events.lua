@@ -22,7 +22,7 @@ local RETRY <const>, SHORTEST <const>, LONGEST <const> = 1000, 100, 3600000
 local TRIES <const>, MAX <const> = 10, 1 << 20
 
 -- The options that http.request does not have, or, like `max`, has with another meaning.
-local OWN = { "buffer", "idle", "last_id", "max", "reconnect", "retry", "tries" }
+local OWN = { "backoff", "buffer", "idle", "last_id", "max", "reconnect", "tries" }
 
 ---@class runnel.http.events
 local events = {}
@@ -147,7 +147,7 @@ end
 ---type shows that there are no events, or after `tries` connections in a row have failed; without an error if the
 ---status is 204. Closing the channel ends the connection.
 ---@param url string http:// or https://
----@param opts? table as for request, without `url`, `timeout`, `fail` and `size`, and: `retry`: ms before it
+---@param opts? table as for request, without `url`, `timeout`, `fail` and `size`, and: `backoff`: ms before it
 ---reconnects, unless the server sets another time; default 1000; doubled after each failure, up to a minute; up to half
 ---of it, at random, is left out. `tries`: default 10; math.huge: no limit. `reconnect`: default true for GET.
 ---`last_id`: the id of the event after which to start. `idle`: ms without a byte after which it reconnects. `max`:
@@ -157,8 +157,8 @@ function events.events(url, opts)
   local _, settings = options.read("events", url, opts, 2)
   opts = opts or {}
   local is_endless = opts.tries == math.huge
-  local tries, retry = backoff.options({ tries = not is_endless and opts.tries or nil, retry = opts.retry or RETRY },
-    "events", TRIES)
+  local given = { tries = not is_endless and opts.tries or nil, backoff = opts.backoff or RETRY }
+  local tries, retry = backoff.options(given, "events", TRIES)
   local reconnects = check_own(opts, settings)
   local ch = check.new_chan(opts.buffer, "events"):name("events " .. responses.host(url))
   local request = {}

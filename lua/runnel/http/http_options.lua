@@ -26,7 +26,7 @@ local OWN = { "connect_timeout", "cookies", "fail", "headers", "max", "query", "
 local SENDING = { "body", "form", "json", "method", "multipart", "size" }
 
 -- Those of http.events, which has no limit for the whole of a response, and decides what a status means.
-local EVENTS = { "buffer", "idle", "last_id", "reconnect", "retry", "tries" }
+local EVENTS = { "backoff", "buffer", "idle", "last_id", "reconnect", "tries" }
 
 local function set_of(...)
   local names = {}

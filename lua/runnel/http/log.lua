@@ -102,7 +102,7 @@ end
 
 -- Writes the line of a request.
 local function finish(self, entry)
-  entry.ms = now() - entry.began
+  entry.ms, entry.began = now() - entry.began, nil -- `began` is no field of the log
   guard.call("the log of http.log", write, self, entry)
 end
 

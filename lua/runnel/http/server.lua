@@ -161,21 +161,24 @@ local Timer = { __close = function(self) cancel(self.block) end }
 
 ---Accepts no more connections, closes WebSockets with 1001, and waits until the running requests have been answered and
 ---all connections have closed; then closes the server. Parks.
----@param ms? number how long to wait; default 10000. Requests that still run then are cancelled
+---@param timeout? number ms; default 10000. Requests that still run then are cancelled
 ---@return boolean drained whether all had been answered
-function Server:drain(ms)
+---@return runnel.TimedOut? err
+function Server:drain(timeout)
   sign.own(self, "server", "drain")
-  if ms ~= nil then check.ms(ms, 0, "drain") end
+  if timeout == nil then timeout = 10000 end
+  check.ms(timeout, 0, "drain: timeout")
   if not self.core then return true end
   self.drains = true
   self.core:drain()
   for _, req in pairs(self.running) do
     if req and req.socket then req.socket:drain() end
   end
-  local timer <close> = setmetatable({ block = guard.timer(ms or 10000) }, Timer)
+  local timer <close> = setmetatable({ block = guard.timer(timeout) }, Timer)
   local _, port = core.alts({ self.drained, timer.block }, { priority = true })
   self:close()
-  return port == self.drained
+  if port ~= self.drained then return timed_out.of_drain("the server " .. self.url, timeout) end
+  return true
 end
 
 ---Closes the server and all connections, even unanswered ones, and cancels the go blocks of their requests. Closing it

@@ -12,31 +12,31 @@ local backoff = {}
 -- The error level of the program's line, for checks called from here.
 local CALLER = 4
 
----Checks the options `tries` and `retry`.
----@param opts { tries?: integer, retry?: number }
+---Checks the options `tries` and `backoff`.
+---@param opts { tries?: integer, backoff?: number }
 ---@param what string the function that has them
 ---@param default? integer how many tries there are if the options do not tell; default 3
 ---@param level? integer of the line for an error, if it is another one
 ---@return integer tries
----@return number retry ms
+---@return number first ms
 function backoff.options(opts, what, default, level)
-  local tries, retry = opts.tries, opts.retry
+  local tries, first = opts.tries, opts.backoff
   if tries == nil then tries = default or TRIES end
   check.integer(tries, 1, what .. ": tries", level or CALLER)
-  if retry == nil then retry = FIRST end
-  check.ms(retry, 0, what .. ": retry", level or CALLER)
-  return tries, retry
+  if first == nil then first = FIRST end
+  check.ms(first, 0, what .. ": backoff", level or CALLER)
+  return tries, first
 end
 
----The delay after a failed try: `retry` ms after the first, doubled after each further one, up to a minute, or `retry`
+---The delay after a failed try: `first` ms after the first, doubled after each further one, up to a minute, or `first`
 ---if that is longer. A random part between half and all of that, so that callers that failed together do not retry
 ---together.
----@param retry number
+---@param first number
 ---@param tried integer how many tries have failed
 ---@return number ms
-function backoff.pause(retry, tried)
-  local whole = retry
-  if tried > 1 then whole = math.min(retry * 2.0 ^ (tried - 1), math.max(retry, LONGEST)) end
+function backoff.pause(first, tried)
+  local whole = first
+  if tried > 1 then whole = math.min(first * 2.0 ^ (tried - 1), math.max(first, LONGEST)) end
   return whole * (1 + random() / 0xFFFFFFFF) / 2
 end
 

@@ -2,6 +2,7 @@
 ---whose argument is wrong.
 
 local core = require "runnel.core"
+local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
 local check = {}
@@ -221,6 +222,8 @@ end
 ---@param known table<string, any> the valid names
 ---@return string
 function check.unknown(key, known)
+  local now = renamed.option(key, known)
+  if now then return ("unknown option %q; it is called %s"):format(tostring(key), now) end
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)
@@ -238,7 +241,8 @@ function check.key(value, what)
   if value ~= value then error(what .. ": nan cannot be used, because it is not equal to itself", CALLER) end
 end
 
----An object of the library.
+---An object of the library, the first argument of a function of rn that is a method of the object, too, as rn.tap and
+---m:tap. (Methods that are not functions of rn check their object by sign.own.)
 ---@param class table its metatable
 ---@param kind string what the message calls it, as in "a mult"
 function check.object(value, class, kind, what)

@@ -16,7 +16,7 @@ local guard = {}
 ---@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel<any>, is_reported: boolean, trace: string?)
 
 ---Starts a go block of the library that feeds channels, or that must not die unnoticed. The go block may die from an
----error, by cancellation (`:kill`), or because a user's function called coroutine.yield. Then `give_up(fed, reason,
+---error, by cancellation (`:cancel`), or because a user's function called coroutine.yield. Then `give_up(fed, reason,
 ---block, is_reported, traceback)` is called: it closes the channels that the go block feeds, so that their takers do
 ---not wait forever. `give_up` must not wait. `is_reported`: the reason will be reported as an error of the go block,
 ---unless `give_up` calls `internal.excuse`. If `give_up` raises because memory has run out, the core calls

@@ -3,7 +3,7 @@
 
 ---@class runnel.internal.living
 ---@field flows? fun(): runnel.Flow[] the running ones
----@field flow_rows? fun(flow: runnel.Flow): runnel.FlowPing
+---@field flow_rows? fun(flow: runnel.Flow): runnel.FlowStats
 ---@field workers? table<runnel.Worker, true>
 ---@field pools? table<integer, runnel.Pool>
 ---@field pool_stats? fun(pool: runnel.Pool): table
@@ -13,5 +13,7 @@
 ---@field end_threads? fun() ends them, as at the end of the program
 ---@field scopes? table<runnel.Scope, function> those that have not ended, and others that were not collected yet, each
 ---with its body
+---@field fail_stuck? fun(why: string): boolean in a thread of a pool, whose go blocks would wait for ever: fails its
+---jobs, and returns whether there were any. In other threads the function of the thread fails
 ---@field prompt? boolean a person types at a prompt
 return {}

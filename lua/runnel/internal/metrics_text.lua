@@ -101,8 +101,8 @@ end
 local FAMILIES = {
   { "runnel_go_blocks", "gauge", "Go blocks, by state.", go_blocks },
   { "runnel_channels", "gauge", "Channels, by name.", of_channels "channels" },
-  { "runnel_channel_puts_total", "counter", "Values put on channels.", of_channels "puts" },
-  { "runnel_channel_takes_total", "counter", "Values taken from channels.", of_channels "takes" },
+  { "runnel_channel_puts_total", "counter", "Values put on channels.", of_channels "put_total" },
+  { "runnel_channel_takes_total", "counter", "Values taken from channels.", of_channels "take_total" },
   { "runnel_channel_values", "gauge", "Values in the buffers of channels.", of_channels "values" },
   { "runnel_channel_capacity", "gauge", "Values that the buffers of channels hold.", of_channels "capacity" },
   { "runnel_channel_waiting_puts", "gauge", "Puts that wait.", of_channels "puts_waiting" },

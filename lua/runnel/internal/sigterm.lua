@@ -78,7 +78,7 @@ end
 local function end_program(self)
   if self.watch == true then
     if not stays(self) then exit(0) end
-  elseif internal.term_drained(self.watch, stays(self)) then
+  elseif internal.sigterm_drained(self.watch, stays(self)) then
     exit()
   end
 end
@@ -150,7 +150,7 @@ local function watch_end(self, before)
     end
     watch_end(self, text)
   end)
-  internal.term_begin(self.watch, late)
+  internal.sigterm_begin(self.watch, late)
 end
 
 -- ---- the signal ----
@@ -176,7 +176,7 @@ local function begin(self)
   internal.on_close(ch, function()
     if watch and self.watch == watch then come(self) end
   end)
-  watch = internal.on_term(ch, term.patience)
+  watch = internal.sigterm_watch(ch, term.patience)
   self.watch = watch
 end
 
@@ -217,7 +217,7 @@ local function remove(self, owner)
   if self.has_come or self ~= here or not self.watch or catches(self) then return end
   local watch = self.watch
   self.watch = nil
-  internal.off_term(watch)
+  internal.sigterm_unwatch(watch)
 end
 
 ---Makes the first SIGTERM end something before it ends the program; at once if the signal has already arrived. Does

@@ -1,7 +1,7 @@
 ---The error of what has exceeded the limit that an option sets, such as `timeout`. rn.is_timeout recognizes it.
 
 local core = require "runnel.core"
-
+local decimal = require "runnel.internal.decimal"
 local sign = require "runnel.internal.sign"
 
 ---@class runnel.timed_out
@@ -27,6 +27,15 @@ function TimedOut.__concat(a, b) return tostring(a) .. tostring(b) end
 ---@param message string
 ---@return runnel.TimedOut
 function timed_out.new(message) return setmetatable({ message = message }, TimedOut) end
+
+---The results of a `drain` whose time was up.
+---@param what string of what it is the drain, as in "the store"
+---@param ms number
+---@return false
+---@return runnel.TimedOut
+function timed_out.of_drain(what, ms)
+  return false, timed_out.new(("%s was not drained within %s ms"):format(what, decimal.text(ms)))
+end
 
 ---Whether an error says that something has exceeded its limit of time.
 ---@param err any an error that was raised or returned, or with which a channel closed

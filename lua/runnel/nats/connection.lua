@@ -12,6 +12,7 @@ local guard = require "runnel.internal.guard"
 local keepers = require "runnel.queue.keeper"
 local options = require "runnel.nats.internal.options"
 local owners = require "runnel.queue.owners"
+local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
@@ -184,28 +185,48 @@ function Subscription:close()
   self.core:close()
 end
 
----Ends it without losing a message: unsubscribes at the server, lets the messages arrive that were sent before, then
----closes the channel. Does not wait for that.
----@param ms? number what has not arrived after this time is lost (5000)
+---Begins to end it without losing a message, and does not wait: see drain.
+---@package
+---@param ms number what has not arrived after this time is lost
 ---@return true? ok
 ---@return string? err
-function Subscription:drain(ms)
+function Subscription:begin_drain(ms) return self.core:drain(ms) end
+
+---Ends it without losing a message: unsubscribes at the server, and waits until the messages that were sent before have
+---arrived, and were taken. Then the channel closes.
+---@param timeout? number ms; what has not arrived after this time is lost (5000)
+---@return boolean drained
+---@return string|runnel.TimedOut|nil err
+function Subscription:drain(timeout)
   sign.own(self, "sub", "drain")
-  if ms ~= nil then check.ms(ms, 1, "drain") end
-  return self.core:drain(ms or 5000)
+  if timeout == nil then timeout = 5000 end
+  check.ms(timeout, 1, "drain: timeout")
+  local begun, err = self:begin_drain(timeout)
+  if not begun then return false, err end
+  local timer = guard.timer(timeout)
+  local _, port = core.alts({ self.ended, timer }, { priority = true })
+  if port == self.ended then
+    core.cancel(timer)
+    return true
+  end
+  self:close()
+  return timed_out.of_drain("the subscription " .. self.subject, timeout)
 end
+
+-- Names before 1.0.
+local Stats = { __index = renamed.fields("sub:stats()", { pending = "waiting", pending_bytes = "waiting_bytes" }) }
 
 ---Counters: messages `delivered` to the channel or on their way to it, `dropped` messages, and the numbers of messages
----and bytes that are `pending` in the library.
----@return { delivered: integer, dropped: integer, pending: integer, pending_bytes: integer } stats
+---and bytes that wait in the library.
+---@return { delivered: integer, dropped: integer, waiting: integer, waiting_bytes: integer } stats
 function Subscription:stats()
   sign.own(self, "sub", "stats")
-  local delivered, dropped, pending, bytes = self.core:stats()
-  return { delivered = delivered, dropped = dropped, pending = pending, pending_bytes = bytes }
+  local delivered, dropped, waiting, bytes = self.core:stats()
+  return setmetatable({ delivered = delivered, dropped = dropped, waiting = waiting, waiting_bytes = bytes }, Stats)
 end
 
-local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = check.kinds.integer(1),
-  pending_bytes = check.kinds.integer(1), encoding = true }
+local SUBSCRIBE_OPTIONS = { group = true, buffer = true, max_waiting = check.kinds.integer(1),
+  max_waiting_bytes = check.kinds.integer(1), encoding = true }
 
 ---Is called with what is in each message, and must not park. A message of a stream has a `reply`, the subject for its
 ---acknowledgement, and an `age`: the ms since it has arrived. Other messages have a subject (with the status 503, that
@@ -215,11 +236,12 @@ local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = check.kinds.i
 ---left?: string, headers?: table<string, string>)
 
 ---Messages to a subject, as a channel. Subjects may have wildcards: `*` for one part, `>` at the end for any number.
----Closing the channel ends the subscription. While the channel is full, the library keeps messages, up to `pending` of
----them and `pending_bytes`; further messages are dropped, counted (`sub:stats().dropped`), and reported by an event.
+---Closing the channel ends the subscription. While the channel is full, the library keeps messages, up to
+---`max_waiting` of them and `max_waiting_bytes`; further messages are dropped, counted (`sub:stats().dropped`), and
+---reported by an event.
 ---@param subject string
----@param opts? { queue?: string, buffer?: runnel.BufferLike, pending?: integer, pending_bytes?: integer,
----encoding?: "raw"|"msgpack"|"json" } with `queue`, each message goes to one of the subscriptions with that queue
+---@param opts? { group?: string, buffer?: runnel.BufferLike, max_waiting?: integer, max_waiting_bytes?: integer,
+---encoding?: "raw"|"msgpack"|"json" } with `group`, each message goes to one of the subscriptions with that group
 ---@param take? runnel.nats.Taker for the library: gets what is in each message; nothing is put on the channel
 ---@return runnel.Channel<runnel.nats.Message>? ch nil if the connection is closed
 ---@return runnel.nats.Subscription|string sub_or_err the subscription, or why there is none
@@ -228,15 +250,15 @@ function Conn:subscribe(subject, opts, take)
   check.string(subject, "a subject", "subscribe")
   check.options(opts, SUBSCRIBE_OPTIONS, "subscribe")
   opts = opts or {}
-  local queue = opts.queue
-  if queue ~= nil and (type(queue) ~= "string" or queue == "" or queue:find "[%s%c]") then
-    error("subscribe: queue: a name without spaces expected, got " .. check.describe(queue), 2)
+  local group = opts.group
+  if group ~= nil and (type(group) ~= "string" or group == "" or group:find "[%s%c]") then
+    error("subscribe: group: a name without spaces expected, got " .. check.describe(group), 2)
   end
   local encoding = encoding_of(self, opts, "subscribe")
   local ch = check.new_chan(opts.buffer, "subscribe")
   ch:name("nats " .. subject)
-  local handle, err, is_wrong = self.core:subscribe(subject, queue, ch, take or metatable(self, encoding),
-    opts.pending or PENDING_MESSAGES, opts.pending_bytes or PENDING_BYTES, false, take ~= nil)
+  local handle, err, is_wrong = self.core:subscribe(subject, group, ch, take or metatable(self, encoding),
+    opts.max_waiting or PENDING_MESSAGES, opts.max_waiting_bytes or PENDING_BYTES, false, take ~= nil)
   if not handle then
     if is_wrong then error("subscribe: " .. err, 2) end
     return nil, err
@@ -310,21 +332,22 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   return message, why
 end
 
-local REQUEST_OPTIONS = { headers = true, encoding = true, until_reconnect = true }
+local REQUEST_OPTIONS = { headers = true, encoding = true, timeout = check.kinds.ms(1), until_reconnect = true }
 
 ---Sends a message and waits for the first answer.
 ---@param subject string
 ---@param value any
----@param ms? number how long to wait (5000)
----@param opts? { headers?: table, encoding?: "raw"|"msgpack"|"json", until_reconnect?: boolean } until_reconnect: if
----the connection is lost meanwhile, return an error once there is one again, since the answer may be lost
+---@param opts? { timeout?: number, headers?: table, encoding?: "raw"|"msgpack"|"json", until_reconnect?: boolean }
+---timeout: ms to wait for it (5000). until_reconnect: if the connection is lost meanwhile, return an error once there
+---is one again, since the answer may be lost
 ---@return runnel.nats.Message? message
 ---@return any err the reason: rn.is_timeout(err), or a string: no subscription answers, the connection is closed
-function Conn:request(subject, value, ms, opts)
+function Conn:request(subject, value, opts)
   sign.own(self, "conn", "request")
-  if ms ~= nil then check.ms(ms, 1, "request") end
+  if type(opts) == "number" then error("request: the time is an option now: { timeout = ms }", 2) end
   check.options(opts, REQUEST_OPTIONS, "request")
-  local message, err = ask(self, "request", subject, value, ms or REQUEST_MS, opts, encoding_of(self, opts, "request"))
+  local ms = opts and opts.timeout or REQUEST_MS
+  local message, err = ask(self, "request", subject, value, ms, opts, encoding_of(self, opts, "request"))
   if message and message.status == "503" and message.data == "" then
     return nil, ("nobody answers requests to %q (no responders)"):format(subject)
   end
@@ -332,15 +355,15 @@ function Conn:request(subject, value, ms, opts)
 end
 
 ---Waits until the server has received all earlier messages: one round trip.
----@param ms? number how long to wait (5000)
+---@param timeout? number ms (5000)
 ---@return true? ok
 ---@return any err
-function Conn:flush(ms)
+function Conn:flush(timeout)
   sign.own(self, "conn", "flush")
-  if ms ~= nil then check.ms(ms, 1, "flush") end
+  if timeout ~= nil then check.ms(timeout, 1, "flush: timeout") end
   -- The message goes to this connection itself, since any other subject may have subscribers, which do not answer. With
   -- no_echo, the server answers that there is no responder.
-  local message, err = ask(self, "flush", nil, "", ms or REQUEST_MS, nil, "raw")
+  local message, err = ask(self, "flush", nil, "", timeout or REQUEST_MS, nil, "raw")
   return message and true, err
 end
 
@@ -412,9 +435,9 @@ end
 -- A server that demands a certificate of the client closes the connection after the handshake, without a reason.
 local function explained(err, settings)
   local is_closed = err:find "Expected 'PONG'" or err == "Connection Closed" -- libnats 3.4, and 3.10
-  if not settings.is_secure or settings.tls_cert or not is_closed then return err end
+  if not settings.is_secure or settings.has_certificate or not is_closed then return err end
   return "the server has closed the connection after the TLS handshake; it may demand a certificate of the client "
-    .. "(options tls_cert and tls_key)"
+    .. "(tls = { cert =, key = })"
 end
 
 -- Connects, once. Returns the connection, or nil and the reason. libnats' message about an option is raised as an error

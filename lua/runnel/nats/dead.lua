@@ -124,7 +124,7 @@ local function each(self, first, headers_only, f)
   local _ <close> = messages
   if info.num_pending == 0 then return true end
   for m in messages do
-    if f(m) == false or m.pending == 0 then return true end
+    if f(m) == false or m.remaining == 0 then return true end
   end
   return nil, "the connection has ended"
 end

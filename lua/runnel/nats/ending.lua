@@ -2,10 +2,10 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local keepers = require "runnel.queue.keeper"
 local options = require "runnel.nats.internal.options"
+local remove = require "runnel.internal.remove"
 local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.internal.timed_out"
 
@@ -26,11 +26,7 @@ end
 
 local function remover(list, f)
   list[#list + 1] = f
-  return function()
-    for i, other in ipairs(list) do
-      if other == f then return table.remove(list, i) end
-    end
-  end
+  return function() remove(list, f) end
 end
 
 -- The connection has ended, with an error if the program has not closed it. Returns the number of unsent bytes.
@@ -98,9 +94,7 @@ function Conn:events()
     keepers.on_close(ch, function()
       if self.has_ended then return end
       self.core:unattend(attended)
-      for i, other in ipairs(self.event_channels) do
-        if other == ch then return table.remove(self.event_channels, i) end
-      end
+      remove(self.event_channels, ch)
     end)
   end
   return ch
@@ -171,7 +165,7 @@ local function finish_work(self, deadline)
   for sub in pairs(self.subs) do subs[#subs + 1] = sub end
   table.sort(subs, function(a, b) return self.subs[a] < self.subs[b] end) -- so that a simulation can be replayed
   for i, sub in ipairs(subs) do
-    sub:drain(left())
+    sub:begin_drain(left())
     ended[i] = sub.ended -- closes once all messages have been taken
   end
   wait_for(ended)
@@ -181,14 +175,14 @@ end
 ---Ends the connection without losing a message: waits until its workers and stages have ended their calls, ends the
 ---subscriptions as sub:drain does, waits until all their messages have been taken and everything published has been
 ---sent, then closes. It does not wait for the program's work on taken messages; wait for that first.
----@param ms? number after this time the connection is closed in any case (30000)
----@return true? ok
----@return string? err
-function Conn:drain(ms)
+---@param timeout? number ms; after this time the connection is closed in any case (30000)
+---@return boolean drained
+---@return string|runnel.TimedOut|nil err
+function Conn:drain(timeout)
   sign.own(self, "conn", "drain")
-  if ms == nil then ms = 30000 end
-  check.ms(ms, 1, "drain")
-  if self.has_ended then return nil, "the connection is closed" end
+  local ms = timeout == nil and 30000 or timeout
+  check.ms(ms, 1, "drain: timeout")
+  if self.has_ended then return false, "the connection is closed" end
   local draining = core.go(finish_work, self, core.now() + ms)
   local timer = guard.go(guard.nothing, nil, function()
     core.sleep(ms)
@@ -198,11 +192,10 @@ function Conn:drain(ms)
   core.cancel(timer, "the connection is drained")
   core.cancel(draining, "the connection is closed")
   self:close()
-  if port ~= draining or not drained then
-    local text = ("the connection was not drained within %s ms"):format(decimal.text(ms))
-    return nil, port ~= draining and timed_out.new(text) or text
-  end
-  return true
+  if port == draining and drained then return true end
+  local late, err = timed_out.of_drain("the connection", ms)
+  if port == draining then return false, tostring(err) end
+  return late, err
 end
 
 return ending

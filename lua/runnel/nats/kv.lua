@@ -71,7 +71,7 @@ end
 ---@field revision integer
 ---@field time number ms since 1970
 ---@field deleted boolean
----@field pending integer how many changes are known after this one: 0 for the last of the present values
+---@field remaining integer how many changes are known after this one: 0 for the last of the present values
 
 -- The value that watch puts on its channel for a message.
 local function change_of(self, message)
@@ -81,7 +81,7 @@ local function change_of(self, message)
   if not deleted then value, problem = self.decode(message.data) end
   return {
     key = message.subject:sub(#self.prefix + 1), value = value, problem = problem, revision = message.sequence,
-    time = message.time, deleted = deleted, pending = message.pending,
+    time = message.time, deleted = deleted, remaining = message.remaining,
   }
 end
 
@@ -93,10 +93,10 @@ local function watch(self, pattern, policy, what)
   }, what)
 end
 
----Returns a channel of values and their changes: first the present values, unless updates_only; with history, all that
----the bucket has. It continues across reconnects. Close it to end it.
+---Returns a channel of values and their changes: first the last one of each key; with `from`, all that the
+---bucket has, or only new ones. It continues across reconnects. Close it to end it.
 ---@param pattern? string a key, or a pattern with * and >; by default all keys
----@param opts? { updates_only?: boolean, history?: boolean }
+---@param opts? { from?: "last"|"all"|"new" }
 ---@return runnel.Channel<runnel.nats.Change>? changes, string? err
 function Bucket:watch(pattern, opts)
   sign.own(self, "bucket", "watch")
@@ -118,7 +118,7 @@ function Bucket:keys()
   if info.num_pending == 0 then return keys end
   for change in changes do
     if not change.deleted then keys[#keys + 1] = change.key end
-    if change.pending == 0 then
+    if change.remaining == 0 then
       table.sort(keys)
       return keys
     end
@@ -138,8 +138,9 @@ end
 ---Opens a bucket, and makes it first if it does not exist. Fails if it exists with other settings than the given ones.
 ---@param conn runnel.nats.Connection
 ---@param name string
----@param opts? { history?: integer, ttl?: number, replicas?: integer, storage?: "file"|"memory", max_value?: integer,
----encoding?: "raw"|"msgpack"|"json" } history: values to keep of each key (1); ttl: ms after which values go
+---@param opts? { history?: integer, max_age?: number, replicas?: integer, storage?: "file"|"memory",
+---max_value?: integer, encoding?: "raw"|"msgpack"|"json" } history: values to keep of each key (1);
+---max_age: ms after which values go
 ---@return runnel.nats.Bucket? bucket, string? err
 function kv.kv(conn, name, opts)
   sign.own(conn, "conn", "kv")
@@ -150,13 +151,14 @@ function kv.kv(conn, name, opts)
     decode = values.encodings[encoding].decode,
   }, Bucket)
   local wanted = {
-    max_msgs_per_subject = opts.history, max_age = opts.ttl and jetstream.ns(opts.ttl), num_replicas = opts.replicas,
+    max_msgs_per_subject = opts.history, max_age = opts.max_age and jetstream.ns(opts.max_age),
+    num_replicas = opts.replicas,
     storage = opts.storage, max_msg_size = opts.max_value,
   }
   local config = {
     name = self.stream, subjects = { self.prefix .. ">" }, max_msgs_per_subject = 1, discard = "new", storage = "file",
     allow_rollup_hdrs = true, deny_delete = true, allow_direct = true, num_replicas = 1, retention = "limits",
-    duplicate_window = jetstream.ns(opts.ttl and math.min(opts.ttl, 120000) or 120000),
+    duplicate_window = jetstream.ns(opts.max_age and math.min(opts.max_age, 120000) or 120000),
   }
   for key, value in pairs(wanted) do config[key] = value end
   local info, err = stream.ensure(conn, self.stream, wanted, config)

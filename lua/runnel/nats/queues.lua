@@ -221,29 +221,28 @@ function Queue:ask(ms)
 end
 
 local COUNT <const>, MS <const> = check.kinds.integer(1), check.kinds.ms(10)
-local JOBS <const> = { replicas = COUNT, max_age = MS, ack_wait = MS, max_jobs = COUNT }
-local MESSAGES <const> = { ack_wait = MS, max_ack_pending = COUNT, tries = COUNT }
+local JOBS <const> = { replicas = COUNT, max_age = MS, ack_wait = MS, max_running = COUNT }
+local MESSAGES <const> = { ack_wait = MS, max_running = COUNT, tries = COUNT }
 
 ---Changes settings on the server. Programs with the old settings in their code then fail to start: change them as well.
----@param opts { replicas?: integer, max_age?: number, ack_wait?: number, max_jobs?: integer, max_ack_pending?: integer,
----tries?: integer } replicas, max_age, ack_wait and max_jobs for a remote stage; for others ack_wait, max_ack_pending
----and tries
+---@param opts { replicas?: integer, max_age?: number, ack_wait?: number, max_running?: integer, tries?: integer }
+---replicas, max_age, ack_wait and max_running for a remote stage; for others ack_wait, max_running and tries
 ---@return true? ok, string? err
 function Queue:change(opts)
   sign.own(self, "queue", "change")
   local is_jobs = self.kind == "jobs"
   check.table(opts, "change: options")
   check.options(opts, is_jobs and JOBS or MESSAGES, "change")
-  local most = is_jobs and "max_jobs" or "max_ack_pending"
   if opts.replicas or opts.max_age then
     local ok, err = jetstream.change_stream(self.owner, self.stream, {
       num_replicas = opts.replicas, max_age = opts.max_age and jetstream.ns(opts.max_age),
     })
     if not ok then return nil, err end
   end
-  if not (opts.ack_wait or opts[most] or opts.tries) then return true end
+  if not (opts.ack_wait or opts.max_running or opts.tries) then return true end
   return change_consumer(self, {
-    ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts[most], max_deliver = opts.tries,
+    ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts.max_running,
+    max_deliver = opts.tries,
   })
 end
 

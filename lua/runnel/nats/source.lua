@@ -13,7 +13,7 @@ local source = {}
 function source.settings(opts)
   local config, defaults = {}, { ack_wait = jetstream.ns(30000), max_ack_pending = 1000, max_deliver = -1 }
   if opts.name then
-    config.ack_policy, config.max_ack_pending, config.max_deliver = "explicit", opts.max_ack_pending, opts.tries
+    config.ack_policy, config.max_ack_pending, config.max_deliver = "explicit", opts.max_running, opts.tries
     if opts.ack_wait ~= nil then config.ack_wait = jetstream.ns(opts.ack_wait) end
   end
   config.filter_subject = opts.subject
@@ -29,7 +29,7 @@ end
 ---The messages of a stream, as a channel.
 ---
 ---With a name, the program acknowledges each message (m:ack()), gives it back (m:nak(ms)), or gives it up (m:term()). A
----message that is not acknowledged within ack_wait after the take is redelivered. At most max_ack_pending messages are
+---message that is not acknowledged within ack_wait after the take is redelivered. At most max_running messages are
 ---unacknowledged: that is the backpressure.
 ---
 ---Without a name, the source delivers every message once and in order, also across reconnects and restarts of the

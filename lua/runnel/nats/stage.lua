@@ -24,20 +24,20 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
 ---number of results, and the stream has to keep ids (option `duplicates` of conn:stream) for longer than a message may
 ---wait for its next try.
 ---
----    local stage = assert(conn:stage(8, "orders", function(order) return invoice(order) end, "invoices"))
+---    local stage = assert(conn:stage("orders", 8, function(order) return invoice(order) end, "invoices"))
 ---
 ---f gets the value and the message. Each result that is not nil is a message of its own. If f raises, it is tried again
 ---later. After the last try, ex_handler decides, or the message is given up and the error reported (rn.on_error).
 ---@param conn runnel.nats.Connection
----@param n integer
 ---@param from string a stream
+---@param n integer
 ---@param f string|fun(value: any, message: runnel.nats.StreamMessage): any ... or the name of a module that returns one
 ---@param to? string a stream; nil: f has no results
 ---@param opts? runnel.queue.StageOptions
 ---@return runnel.Worker? stage, string? err
-function stage.stage(conn, n, from, f, to, opts)
+function stage.stage(conn, from, n, f, to, opts)
   sign.own(conn, "conn", "stage")
-  local read = stage_arguments.read(n, from, f, to, opts)
+  local read = stage_arguments.read(from, n, f, to, opts)
   opts = read.opts
   local name = read.name
   local encoding = opts.encoding or conn.encoding
@@ -51,7 +51,7 @@ function stage.stage(conn, n, from, f, to, opts)
     if out.retention ~= "limits" and not opts.at_least_once then return nil, FORGETS:format(to, out.retention) end
   end
   local config, defaults = source.settings {
-    name = name, subject = opts.subject, ack_wait = opts.ack_wait, max_ack_pending = opts.max_ack_pending,
+    name = name, subject = opts.subject, ack_wait = opts.ack_wait, max_running = opts.max_running,
   }
   local stream, err = jetstream.stream_info(conn, from)
   if not stream then return nil, "stage: " .. err end

@@ -50,14 +50,14 @@ function stages.serve(conn, name, n, f, opts)
   opts, f, options = remotes.check_serve(name, n, f, opts)
   local settings = {
     storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY,
-    ack_wait = opts.ack_wait or 500, max_jobs = opts.max_jobs,
+    ack_wait = opts.ack_wait or 500, max_running = opts.max_running,
   }
   local consumer = job_stream.consumer(conn, name, settings)
   local info, of_stream = consumer:open()
   local why = not info and of_stream
     or job_stream.stream_difference(conn, name, opts, of_stream.config)
     or job_stream.difference("the consumer of its workers", name, {
-      ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts.max_jobs,
+      ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts.max_running,
     }, info.config)
   if why then error("serve: " .. why, 2) end
   local worker, problem = start_worker.start(conn, {

@@ -31,7 +31,7 @@ local stream_message = {}
 ---@field sequence integer its number in the stream
 ---@field time number when the stream has stored it: ms since 1970
 ---@field deliveries integer how often it was delivered, this time included
----@field pending integer how many messages the consumer has after it
+---@field remaining integer how many messages the consumer has after it
 ---@field headers? table<string, string>
 ---@field private reader runnel.nats.MessageOwner
 ---@field private ack_subject string the subject for its acknowledgement
@@ -39,6 +39,7 @@ local stream_message = {}
 ---@field private order_at integer where that is in the subject
 ---@field private rest_at integer where the rest begins
 ---@field private beat any of conn.core:beat, while the lease is extended
+---@field private came? number when it has come, for one that waits for a take
 ---@field private newer? runnel.nats.StreamMessage another delivery of it
 local Message = { __name = "stream message", __sign = "m" }
 
@@ -57,8 +58,10 @@ function Message:__index(key)
     return value
   elseif key == "time" then
     return tointeger((match(self.ack_subject, AFTER, self.rest_at))) / 1e6
-  elseif key == "pending" then
+  elseif key == "remaining" then
     return tointeger((select(2, match(self.ack_subject, AFTER, self.rest_at))))
+  elseif key == "pending" then
+    error("m.pending is called m.remaining now", 2)
   end
 end
 

@@ -60,23 +60,12 @@ local function is_call_of(call, prefix, name)
   return n == name and (not prefix or p == prefix)
 end
 
--- The entries of a list with a call that has the name.
-local function with_call(list, prefix, name)
+-- The entries of a list that have the name among their `calls`, or among the `names` that their text describes.
+local function having(list, field, prefix, name)
   local found = {}
   for _, entry in ipairs(list) do
     local is = false
-    for _, call in ipairs(entry.calls) do is = is or is_call_of(call, prefix, name) end
-    if is then found[#found + 1] = entry end
-  end
-  return found
-end
-
--- The entries of a list whose text describes the name.
-local function with_name(list, prefix, name)
-  local found = {}
-  for _, entry in ipairs(list) do
-    local is = false
-    for _, path in ipairs(entry.names) do is = is or is_call_of(path, prefix, name) end
+    for _, call in ipairs(entry[field]) do is = is or is_call_of(call, prefix, name) end
     if is then found[#found + 1] = entry end
   end
   return found
@@ -89,22 +78,22 @@ function doc.find(query)
   local prefix, name = query:gsub("^rn%.xf%.", "xf."):match "^([%a_][%w_.]*)[.:]([%a_][%w_]*)$"
   if not prefix then name = query:match "^[%a_][%w_]*$" end
   if not name then return {} end
-  local found = with_call(documented(), prefix, name)
+  local found = having(documented(), "calls", prefix, name)
   -- A row of the manual about the same call says more than a line of reference.lua.
   local calls = {}
   for _, entry in ipairs(found) do
     for _, call in ipairs(entry.calls) do calls[call:match "^[^(]*"] = true end
   end
-  for _, entry in ipairs(with_call(referred(), prefix, name)) do
+  for _, entry in ipairs(having(referred(), "calls", prefix, name)) do
     if not calls[entry.calls[1]:match "^[^(]*"] then found[#found + 1] = entry end
   end
-  if #found == 0 then found = with_name(documented(), prefix, name) end
+  if #found == 0 then found = having(documented(), "names", prefix, name) end
   if #found > 0 or not prefix then return found end
   -- A method, of an object with another name.
-  for _, entry in ipairs(with_call(documented(), nil, name)) do
+  for _, entry in ipairs(having(documented(), "calls", nil, name)) do
     if entry.calls[1]:find "^[%a_][%w_]*[.:]" then found[#found + 1] = entry end
   end
-  return #found > 0 and found or with_name(documented(), nil, name)
+  return #found > 0 and found or having(documented(), "names", nil, name)
 end
 
 local index

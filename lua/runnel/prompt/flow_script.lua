@@ -211,7 +211,7 @@ function Script:stage(stage)
   option("n", n ~= 1 and kind ~= "from" and kind ~= "source" and tostring(n) or nil)
   option("ordered", spec.ordered == false and "false" or nil)
   option("tries", spec.tries ~= 1 and tostring(spec.tries) or nil)
-  option("retry", spec.tries ~= 1 and number_text(spec.retry) or nil)
+  option("backoff", spec.tries ~= 1 and number_text(spec.backoff) or nil)
   option("timeout", spec.timeout and number_text(spec.timeout) or nil)
   for _, name in ipairs { "init", "flush", "stop" } do
     option(name, spec[name] and self:expression(spec[name]) or nil)

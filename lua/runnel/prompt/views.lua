@@ -134,26 +134,26 @@ end
 ---@param room? integer
 ---@return string[] lines
 function views.channels(channels, most, room)
-  local rows = { { "id", "name", "fill", "buffer", "puts", "takes", "put", "taken", "" } }
+  local rows = { { "id", "name", "fill", "buffer", "puts wait", "takes wait", "put", "taken", "" } }
   local list, over = {}, 0
   for _, ch in ipairs(channels) do
     local stats = ch:stats()
-    local is_over = room and stats.closed and stats.count == 0 and stats.puts == 0
+    local is_over = room and stats.closed and stats.values == 0 and stats.puts_waiting == 0
     if is_over then over = over + 1 else list[#list + 1] = stats end
   end
   table.sort(list, function(a, b) return a.id < b.id end)
   if room then
     list = fold(list, function(stats)
       return table.concat({ stats.name and kind_of(stats.name) or "", stats.buffer or "", tostring(stats.capacity),
-        tostring(stats.closed), tostring(stats.puts > 0), tostring(stats.takes > 0) }, "\0")
+        tostring(stats.closed), tostring(stats.puts_waiting > 0), tostring(stats.takes_waiting > 0) }, "\0")
     end)
     if over > 0 then room = room - 1 end
   end
   for _, stats in ipairs(list) do
-    local fill = stats.capacity and stats.capacity > 0 and ("%d/%d"):format(stats.count, stats.capacity)
+    local fill = stats.capacity and stats.capacity > 0 and ("%d/%d"):format(stats.values, stats.capacity)
     rows[#rows + 1] = {
-      stats.id, name_of(stats, stats.name or ""), fill or stats.count > 0 and tostring(stats.count) or "",
-      stats.buffer or "", stats.puts, stats.takes, stats.put_total, stats.take_total, state_of(stats),
+      stats.id, name_of(stats, stats.name or ""), fill or stats.values > 0 and tostring(stats.values) or "",
+      stats.buffer or "", stats.puts_waiting, stats.takes_waiting, stats.put_total, stats.take_total, state_of(stats),
     }
   end
   local lines = room and first_rows(rows, most, room - 1) or columns(rows, most)

@@ -105,7 +105,10 @@ function bucket.class(class)
   return class
 end
 
-local WATCH_OPTIONS <const> = { updates_only = true, history = true }
+local WATCH_OPTIONS <const> = { from = check.kinds.one_of { "last", "all", "new" } }
+
+-- What the server calls it.
+local POLICIES <const> = { last = "last_per_subject", all = "all", new = "new" }
 
 ---Checks the arguments of bucket:watch. An error is at the line that has called the caller.
 ---@param pattern any
@@ -119,10 +122,10 @@ function bucket.check_watch(pattern, opts)
   end
   check.options(opts, WATCH_OPTIONS, "watch", 4)
   opts = opts or {}
-  return pattern, opts.updates_only and "new" or opts.history and "all" or "last_per_subject"
+  return pattern, POLICIES[opts.from or "last"]
 end
 
-local OPTIONS <const> = { history = true, ttl = check.kinds.ms(1), replicas = true, storage = true,
+local OPTIONS <const> = { history = true, max_age = check.kinds.ms(1), replicas = true, storage = true,
   max_value = check.kinds.integer(1), encoding = options.ENCODING }
 
 ---Checks the arguments of conn:kv and store:kv. An error is at the line that has called the caller.

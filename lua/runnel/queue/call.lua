@@ -14,7 +14,9 @@ local guard = require "runnel.internal.guard"
 local hand_back = require "runnel.queue.hand_back"
 local limit = require "runnel.queue.limit"
 local patience = require "runnel.queue.patience"
+local remove = require "runnel.internal.remove"
 local running = require "runnel.queue.running"
+local timed_out = require "runnel.internal.timed_out"
 
 local internal = core.internal
 
@@ -185,7 +187,7 @@ local function try(self)
   local late, count = limit.text(where, ms), self.count or { starts = 1, raises = 0 }
   worker.keeper:limit(self.message, ms, limit.text("runnel: " .. where, ms), task:last_words(self, late),
     { starts = count.starts, raises = count.raises + 1, error = late })
-  return limit.call(ms, late, task.run, task, self)
+  return limit.call(ms, timed_out.new(late), task.run, task, self)
 end
 
 -- Stores the results of the function, for as long as that takes.
@@ -262,9 +264,7 @@ function call.cancel(self, why)
   if self.is_cancelled then return end
   self.is_cancelled = true
   if self.block then return core.cancel(self.block, why) end
-  for i, other in ipairs(self.worker.waiting) do
-    if other == self then table.remove(self.worker.waiting, i) break end
-  end
+  remove(self.worker.waiting, self)
   self.worker.keeper:drop(self.message)
 end
 

@@ -55,8 +55,8 @@ local FUNCTIONS <const> = {
 ---@param of runnel.queue.Keeper
 ---@param n integer
 ---@param f string|fun(value: any, message: any): any ... or the name of a module that returns one
----@param opts? { name?: string, results?: boolean, tries?: integer, retry?: number, starts?: integer, limit?: number,
----dead?: boolean, ex_handler?: (fun(err: any, value: any): any), drain_on_term?: boolean }
+---@param opts? { name?: string, results?: boolean, tries?: integer, backoff?: number, starts?: integer,
+---timeout?: number, dead?: boolean, ex_handler?: (fun(err: any, value: any): any), drain_on_term?: boolean }
 ---@return runnel.Worker? stage, string? err
 function keeper.stage(of, n, f, opts)
   if type(of) ~= "table" then error("stage: a keeper expected, got " .. check.describe(of), 2) end
@@ -64,7 +64,7 @@ function keeper.stage(of, n, f, opts)
     if not check.is_callable(of[name]) then error(("stage: the keeper has no function %q"):format(name), 2) end
   end
   local arguments = require "runnel.queue.stage"
-  local read = arguments.read(n, of.from, f, nil, opts, arguments.OF_KEEPERS)
+  local read = arguments.read(of.from, n, f, nil, opts, arguments.OF_KEEPERS)
   local self, err = require("runnel.queue.worker").start {
     kind = "stage", n = n, keeper = of, limit = read.worker.limit, is_paused = of.is_paused == true,
     task = arguments.task(read, read.opts.results ~= false),

@@ -1,4 +1,4 @@
----The option `limit` of workers and stages: the time limit of a call.
+---The option `timeout` of workers and stages: the time limit of a call.
 ---
 ---A call that parks is cancelled when its time is over. A call that computes blocks Lua: then the thread that reports
 ---progress (csrc/nats/beat.c) ends the process. `keeper:alive()` tells that thread that Lua runs.
@@ -36,7 +36,7 @@ end
 ---Calls a function for at most `ms`, with guard.try. After that, cancels it, and waits for its end for
 ---the same time again.
 ---@param ms number
----@param late string the error if it is not enough
+---@param late runnel.TimedOut the error if it is not enough
 ---@param f function
 ---@param ... any
 ---@return boolean ok

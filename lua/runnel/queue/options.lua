@@ -27,14 +27,14 @@ end
 options.ENCODING = check.kinds.one_of { "raw", "msgpack", "json" }
 
 ---The checks of the options of workers, for check.options.
-options.KINDS = { limit = check.kinds.ms(10), rate = check_rate, drain_on_term = check.kinds.boolean }
+options.KINDS = { timeout = check.kinds.ms(10), rate = check_rate, drain_on_term = check.kinds.boolean }
 
 ---Reads the options of workers.
 ---@param opts table which has been checked
 ---@return runnel.queue.Options
 function options.read(opts)
   local rate = opts.rate ~= nil and { rate_of(opts.rate) } or nil
-  return { rate = rate, limit = opts.limit, drains = opts.drain_on_term ~= false }
+  return { rate = rate, limit = opts.timeout, drains = opts.drain_on_term ~= false }
 end
 
 return options

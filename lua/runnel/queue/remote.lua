@@ -24,7 +24,7 @@ local remote = {}
 ---@field encoding? string of values and results: "msgpack" (default), "json", or "raw" for strings as they are
 ---@field starts? integer how often a job is started at most, if its worker falls silent each time; default 5
 ---@field tries? integer how often a job is tried at most, if the function raises each time; default 1
----@field retry? number ms until the second try, half of it at least; doubled for each further one, up to a minute;
+---@field backoff? number ms until the second try, half of it at least; doubled for each further one, up to a minute;
 ---default 1000
 ---@field dead? boolean false: jobs that are given up do not become dead letters (conn:dead)
 ---@field traceback? boolean false: errors are as the worker's function raised them. Otherwise the worker's traceback is
@@ -35,7 +35,7 @@ local remote = {}
 ---that still waits for it sends it again
 
 local REMOTE_OPTIONS <const> = {
-  encoding = options.ENCODING, starts = kinds.integer(1), tries = true, retry = true, dead = kinds.boolean,
+  encoding = options.ENCODING, starts = kinds.integer(1), tries = true, backoff = true, dead = kinds.boolean,
   traceback = kinds.boolean, storage = kinds.one_of { "file", "memory" }, replicas = kinds.integer(1),
   max_age = kinds.ms(10),
 }
@@ -50,7 +50,7 @@ function remote.check(name, opts)
   names.check_stage(name, "remote", level)
   check.options(opts, REMOTE_OPTIONS, "remote", level)
   opts = opts or {}
-  local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "remote", 1, level + 1)
+  local tries, retry = backoff.options({ tries = opts.tries, backoff = opts.backoff or 1000 }, "remote", 1, level + 1)
   return opts, {
     starts = opts.starts or running.STARTS, tries = tries, retry = retry, traceback = opts.traceback ~= false,
     has_letters = opts.dead ~= false,
@@ -61,10 +61,10 @@ end
 ---@class runnel.ServeOptions
 ---@field ack_wait? number ms after which the server redelivers a job to another worker if its worker has fallen silent;
 ---500 if the first worker gives none. What the first worker of a stage gives holds for all: another value is an error
----@field max_jobs? integer how many jobs all workers may have together; no limit by default. As for ack_wait, the first
----worker's value holds
----@field limit? number ms that one job may take. One that parks is then cancelled, and has failed. If Lua has not come
----back by then, since the job computes, the process says so on stderr and ends; by default there is no limit
+---@field max_running? integer how many jobs all workers may have together; no limit by default. As for ack_wait, the
+---first worker's value holds
+---@field timeout? number ms that one job may take. One that parks is then cancelled, and has failed. If Lua has not
+---come back by then, since the job computes, the process says so on stderr and ends; by default there is no limit
 ---@field rate? integer|{ [1]: integer, [2]: number } how many jobs all workers of the stage may start in a second, or
 ---{ jobs, ms }: that many in any `ms`
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the worker drains first
@@ -73,7 +73,7 @@ end
 ---@field max_age? number as for conn:remote
 
 local SERVE_OPTIONS <const> = {
-  ack_wait = kinds.ms(10), max_jobs = kinds.integer(1), storage = REMOTE_OPTIONS.storage,
+  ack_wait = kinds.ms(10), max_running = kinds.integer(1), storage = REMOTE_OPTIONS.storage,
   replicas = REMOTE_OPTIONS.replicas, max_age = REMOTE_OPTIONS.max_age,
 }
 for name, kind in pairs(options.KINDS) do SERVE_OPTIONS[name] = kind end

@@ -15,7 +15,7 @@ local source = {}
 ---@field from? "all"|"new"|"last"|integer where a new consumer begins: the first message (the default), the next one
 ---that is stored, the last one, or a sequence number
 ---@field ack? "explicit"|"taken" acknowledged by the program (the default), or by the source when a message is taken
----@field max_ack_pending? integer how many messages may be unacknowledged in all processes together (1000)
+---@field max_running? integer how many messages may be unacknowledged in all processes together (1000)
 ---@field ack_wait? number ms from the take after which a message that is not acknowledged is delivered again (30000)
 ---@field tries? integer how often a message is delivered at most; without end by default
 ---@field buffer? integer how many messages may wait in this process for a taker (64)
@@ -35,14 +35,14 @@ local function check_from(value, what, level)
 end
 
 ---The options that the consumers of named sources and of stages have, for check.options.
-source.CONSUMER = { subject = check_subject, max_ack_pending = kinds.integer(1), ack_wait = kinds.ms(10) }
+source.CONSUMER = { subject = check_subject, max_running = kinds.integer(1), ack_wait = kinds.ms(10) }
 
 local OPTIONS <const> = {
   name = true, from = check_from, ack = kinds.one_of { "explicit", "taken" }, tries = kinds.integer(1),
   buffer = kinds.integer(1), encoding = options.ENCODING,
 }
 for name, kind in pairs(source.CONSUMER) do OPTIONS[name] = kind end
-local NEED_NAME <const> = { "ack", "max_ack_pending", "ack_wait", "tries" }
+local NEED_NAME <const> = { "ack", "max_running", "ack_wait", "tries" }
 
 ---Checks the arguments of conn:source and store:source. An error is at the line that has called the caller.
 ---@param stream any

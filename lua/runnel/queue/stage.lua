@@ -19,14 +19,14 @@ local stage = {}
 ---@field subject? string only messages with this subject, which may be a pattern
 ---@field to_subject? string the subject of the results, if their stream has several
 ---@field ack_wait? number ms after which the messages of a process that has died go to others (30000)
----@field max_ack_pending? integer how many messages may be worked on in all processes together (1000)
+---@field max_running? integer how many messages may be worked on in all processes together (1000)
 ---@field tries? integer how often a message is tried if the function raises (5)
----@field retry? number ms until the second try (1000), at least half of that; doubled for each further one, up to a
+---@field backoff? number ms until the second try (1000), at least half of that; doubled for each further one, up to a
 ---minute
 ---@field starts? integer how often a message is started if its process ends each time (5)
----@field limit? number ms that one call may take; storing its result does not count. One that parks is then cancelled,
----and has failed. If Lua has not come back by then, since the call computes, the process says so on stderr and ends; by
----default there is no limit
+---@field timeout? number ms that one call may take; storing its result does not count. One that parks is then
+---cancelled, and has failed. If Lua has not come back by then, since the call computes, the process says so on
+---stderr and ends; by default there is no limit
 ---@field rate? integer|{ [1]: integer, [2]: number } how many calls all processes of the stage may start in a second,
 ---or { calls, ms }: that many in any `ms`
 ---@field dead? boolean false: messages that are given up do not become dead letters (conn:dead)
@@ -39,7 +39,7 @@ local stage = {}
 ---@field tx? boolean of a store only: the function gets a transaction as its last argument
 
 local OPTIONS <const> = {
-  name = true, to_subject = true, tries = true, retry = true, starts = kinds.integer(1), dead = kinds.boolean,
+  name = true, to_subject = true, tries = true, backoff = true, starts = kinds.integer(1), dead = kinds.boolean,
   ex_handler = kinds.callable, encoding = options.ENCODING, at_least_once = kinds.boolean,
 }
 for _, more in ipairs { options.KINDS, source.CONSUMER } do
@@ -51,8 +51,8 @@ stage.OF_STORES = { tx = kinds.boolean }
 for name, kind in pairs(OPTIONS) do stage.OF_STORES[name] = kind end
 
 ---Those of keepers.stage.
-stage.OF_KEEPERS = { results = kinds.boolean, limit = options.KINDS.limit, drain_on_term = kinds.boolean }
-for _, name in ipairs { "name", "tries", "retry", "starts", "dead", "ex_handler" } do
+stage.OF_KEEPERS = { results = kinds.boolean, timeout = options.KINDS.timeout, drain_on_term = kinds.boolean }
+for _, name in ipairs { "name", "tries", "backoff", "starts", "dead", "ex_handler" } do
   stage.OF_KEEPERS[name] = OPTIONS[name]
 end
 
@@ -66,17 +66,20 @@ end
 
 ---Checks the arguments of conn:stage, store:stage and keepers.stage. An error is at the line that has called the
 ---caller.
----@param n any
 ---@param from any
+---@param n any
 ---@param f any
 ---@param to any
 ---@param opts any
 ---@param known? table<string, any> the options that it has; by default those of conn:stage
 ---@return runnel.queue.Stage
-function stage.read(n, from, f, to, opts, known)
+function stage.read(from, n, f, to, opts, known)
   local level <const> = 4
-  check.integer(n, 1, "stage: n", level)
+  if type(from) == "number" then
+    error("stage: the stream comes first now: call it as stage(from, n, f, to)", 3)
+  end
   names.check(from, "stage: from", level)
+  check.integer(n, 1, "stage: n", level)
   f = served(f, "stage", level)
   check.callable(f, "stage: f", level)
   if to ~= nil then names.check(to, "stage: to", level) end
@@ -85,7 +88,7 @@ function stage.read(n, from, f, to, opts, known)
   local name = opts.name or to or known == stage.OF_KEEPERS and from or nil
   if name == nil then error("stage: a stage without a stream of results needs the option name", 3) end
   names.check(name, "stage: name", level)
-  local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "stage", 5, level + 1)
+  local tries, retry = backoff.options({ tries = opts.tries, backoff = opts.backoff or 1000 }, "stage", 5, level + 1)
   return {
     name = name, f = f, opts = opts, worker = options.read(opts),
     limits = { starts = opts.starts or running.STARTS, tries = tries, retry = retry },

@@ -1,8 +1,9 @@
 ---A worker: takes messages from a queue, and calls a function for each, at most n at a time. It decides when a message
----starts, is tried again, or is given up (runnel.queue.call). Its keeper stores the messages (docs/architecture.md).
+---starts, is tried again, or is given up (runnel.queue.call). Its keeper stores the messages (docs/keepers.md).
 ---Its task knows their contents: jobs of a remote stage, or messages of a durable one.
 
 local call = require "runnel.queue.call"
+local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local everything = require "runnel.internal.living"
 local guard = require "runnel.internal.guard"
@@ -11,6 +12,7 @@ local patience = require "runnel.queue.patience"
 local report = require "runnel.queue.report"
 local running = require "runnel.queue.running"
 local sign = require "runnel.internal.sign"
+local timed_out = require "runnel.internal.timed_out"
 
 local internal = core.internal
 local now = core.now
@@ -143,15 +145,18 @@ end
 
 ---Takes no more messages, and waits for the calls that run. Messages that have not started are delivered to other
 ---workers.
----@param ms? number how long to wait; calls that still run then are cancelled, and their messages delivered to others
+---@param timeout? number ms; calls that still run then are cancelled, and their messages delivered to others
 ---@return boolean ended false if calls were cancelled
-function Worker:drain(ms)
+---@return runnel.TimedOut? err
+function Worker:drain(timeout)
   sign.own(self, "stage|worker", "drain")
+  if timeout ~= nil then check.ms(timeout, 0, "drain: timeout") end
   if self.is_over then return true end
   refuse_more(self, "the worker drains")
-  local in_time = self.running:wait(0, ms)
+  local in_time = self.running:wait(0, timeout)
   self:stop()
-  return in_time
+  if not in_time then return timed_out.of_drain(("%s %s"):format(self.kind, self.name), timeout) end
+  return true
 end
 
 ---Ends the worker. Cancels the calls that run; their messages are delivered to other workers.

@@ -30,7 +30,7 @@ function Queue:remove()
   return value
 end
 
-local OPTIONS = { buffer = true, ex_handler = true, retry = true, timeout = true, tries = true }
+local OPTIONS = { buffer = true, ex_handler = true, backoff = true, timeout = true, tries = true }
 
 ---Calls f(value, add) with each value, `n` calls at a time, and puts the results as they become ready. `add(value)`
 ---adds a value, unless an equal one was added before; it returns whether it was new. The result channel closes when all
@@ -68,7 +68,7 @@ function frontier.frontier(n, f, values, opts)
     if open == 0 then todo:close() end
   end }
 
-  local tries = (opts.tries or opts.retry) and { tries = opts.tries, retry = opts.retry, timeout = opts.timeout }
+  local tries = (opts.tries or opts.backoff) and { tries = opts.tries, backoff = opts.backoff, timeout = opts.timeout }
   local function job(value)
     local _ <close> = setmetatable({}, Done)
     if tries then return retry.retry(f, tries, value, add) end

@@ -9,6 +9,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local exposition = require "runnel.internal.metrics_text"
 local living = require "runnel.internal.living"
+local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
 local internal = core.internal
@@ -39,8 +40,8 @@ Metrics.__sign = "m"
 ---All channels of a name.
 ---@class runnel.ChannelMetrics
 ---@field channels integer how many there are
----@field puts integer values put so far: a counter
----@field takes integer values taken so far: a counter
+---@field put_total integer values put so far: a counter
+---@field take_total integer values taken so far: a counter
 ---@field values integer values in their buffers
 ---@field capacity integer values that their buffers hold
 ---@field puts_waiting integer
@@ -52,7 +53,7 @@ Metrics.__sign = "m"
 ---@field workers integer
 ---@field busy integer workers that have a value
 ---@field waiting integer values that wait for the stage
----@field state string as f:ping() tells it
+---@field state string as f:stats() tells it
 
 ---@class runnel.WorkerMetrics
 ---@field done integer messages so far: a counter, as are the next three
@@ -158,16 +159,20 @@ local function row_of(rows, name, fields)
   return row
 end
 
-local CHANNEL <const> = { "channels", "puts", "takes", "values", "capacity", "puts_waiting", "takes_waiting" }
+local CHANNEL <const> = { "channels", "put_total", "take_total", "values", "capacity", "puts_waiting", "takes_waiting" }
+
+-- Names before 1.0.
+local Row = { __index = renamed.fields("channels[name]", { puts = "put_total", takes = "take_total" }) }
 
 local function add_channel(rows, stats, place)
   local name = name_in(active.channels, stats.name and fold(stats.name) or place or "?")
   local row = row_of(rows, name, CHANNEL)
-  row.channels, row.values = row.channels + 1, row.values + stats.count
+  setmetatable(row, Row)
+  row.channels, row.values = row.channels + 1, row.values + stats.values
   row.capacity = row.capacity + (stats.capacity or 0)
-  row.puts_waiting, row.takes_waiting = row.puts_waiting + stats.puts, row.takes_waiting + stats.takes
-  count(row, "puts", "channel ", name, stats.id, stats.put_total)
-  count(row, "takes", "channel ", name, stats.id, stats.take_total)
+  row.puts_waiting, row.takes_waiting = row.puts_waiting + stats.puts_waiting, row.takes_waiting + stats.takes_waiting
+  count(row, "put_total", "channel ", name, stats.id, stats.put_total)
+  count(row, "take_total", "channel ", name, stats.id, stats.take_total)
 end
 
 -- The channels by name; those without a name by the line that made them.
@@ -193,7 +198,7 @@ local function read_flows()
     for i, seen in ipairs(living.flow_rows(flow)) do
       local stage = name_in(active.stages, fold(seen.stage))
       local row, source, both = row_of(stages, stage, STAGE), flow.stages[i], name .. "\0" .. stage
-      row.workers, row.busy, row.waiting = row.workers + seen.n, row.busy + seen.busy, row.waiting + seen.queue
+      row.workers, row.busy, row.waiting = row.workers + seen.workers, row.busy + seen.busy, row.waiting + seen.waiting
       row.state = seen.state
       count(row, "taken", "stage ", both, source, seen.taken)
       count(row, "errors", "stage ", both, source, seen.errors)

@@ -12,6 +12,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local remove = require "runnel.internal.remove"
 local internal = core.internal
 
 local chan, alts = core.chan, internal.moving.alts
@@ -45,14 +46,9 @@ local function add(self, ch)
   self.order[#self.order + 1] = ch
 end
 
-local function remove(self, ch)
+local function drop(self, ch)
   self.inputs[ch] = nil
-  for i, other in ipairs(self.order) do
-    if other == ch then
-      table.remove(self.order, i)
-      break
-    end
-  end
+  remove(self.order, ch)
   self.changed = true
 end
 
@@ -93,7 +89,7 @@ local function mix_inputs(self)
     local value, i, err = alts(ops)
     if i > 2 then
       if value == nil then
-        remove(self, ops[i])
+        drop(self, ops[i])
         ends.close(nil, err, ops[i])
       elseif through[i] then
         put(self.out, value)
@@ -145,7 +141,7 @@ function mix.unmix(m, ch)
   check.object(m, Mix, "a mix", "unmix")
   check.chan(ch, "unmix: channel")
   if not m.inputs[ch] then return end
-  remove(m, ch)
+  drop(m, ch)
   changed(m)
 end
 

@@ -59,7 +59,7 @@ function operations.split(pred, ch, yes_buf, no_buf)
 end
 
 -- Whether a take would return nil.
-local function is_over(ch) return ch:closed() and #ch == 0 and ch:stats().puts == 0 end
+local function is_over(ch) return ch:closed() and #ch == 0 and ch:stats().puts_waiting == 0 end
 
 -- Takes one value from each channel into `values` and returns true. If one of them has closed, returns false, its error
 -- and that channel. Each call reuses the tables `ops` and `places`.

@@ -25,6 +25,19 @@ local pipeline = {}
 local UNORDERED_OPTIONS = { ex_handler = check.kinds.callable }
 local OPTIONS = { window = true, ex_handler = check.kinds.callable }
 
+-- The two functions below call this as a tail call, so that a failed check blames the line that called them.
+local function async(what, ordered, n, to, af, from, close, opts)
+  check.integer(n, 1, what .. ": n")
+  check.chan(to, what .. ": to")
+  check.callable(af, what .. ": af")
+  check.chan(from, what .. ": from")
+  check.boolean_or_nil(close, what .. ": close")
+  check.options(opts, ordered and OPTIONS or UNORDERED_OPTIONS, what)
+  local window = ordered and (opts and opts.window or n) or nil
+  if window then check.integer(window, n, what .. ": window") end
+  return run(what, n, to, af, from, close, window, opts and opts.ex_handler)
+end
+
 ---Runs an asynchronous function over the values of a channel, at most n at a time, with the results in the order of the
 ---values. Source: core.async's pipeline-async, with exact parallelism.
 ---@generic V, T
@@ -40,15 +53,7 @@ local OPTIONS = { window = true, ex_handler = check.kinds.callable }
 ---@param opts? runnel.PipelineOptions
 ---@return runnel.Channel<T> to
 function pipeline.pipeline_async(n, to, af, from, close, opts)
-  check.integer(n, 1, "pipeline_async: n")
-  check.chan(to, "pipeline_async: to")
-  check.callable(af, "pipeline_async: af")
-  check.chan(from, "pipeline_async: from")
-  check.boolean_or_nil(close, "pipeline_async: close")
-  check.options(opts, OPTIONS, "pipeline_async")
-  local window = opts and opts.window or n
-  check.integer(window, n, "pipeline_async: window")
-  return run("pipeline_async", n, to, af, from, close, window, opts and opts.ex_handler)
+  return async("pipeline_async", true, n, to, af, from, close, opts)
 end
 
 ---Like pipeline_async, but puts each result as soon as it is ready, so that a slow job does not delay the others.
@@ -62,17 +67,10 @@ end
 ---@param opts? runnel.PipelineOptions
 ---@return runnel.Channel<T> to
 function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
-  check.integer(n, 1, "pipeline_async_unordered: n")
-  check.chan(to, "pipeline_async_unordered: to")
-  check.callable(af, "pipeline_async_unordered: af")
-  check.chan(from, "pipeline_async_unordered: from")
-  check.boolean_or_nil(close, "pipeline_async_unordered: close")
-  check.options(opts, UNORDERED_OPTIONS, "pipeline_async_unordered")
-  return run("pipeline_async_unordered", n, to, af, from, close, nil, opts and opts.ex_handler)
+  return async("pipeline_async_unordered", false, n, to, af, from, close, opts)
 end
 
--- The two functions below call this as a tail call, so that a failed check blames the line that called them. `most` is
--- how many threads they start at most for a module.
+-- The same for the two functions below. `most` is how many threads they start at most for a module.
 local function transduce(what, most, n, to, xf, from, close, ex_handler)
   check.integer(n, 1, what .. ": n")
   check.chan(to, what .. ": to")

@@ -22,10 +22,10 @@ local pmap = {}
 ---not nil, is put as the result. It may park; an error that it raises ends the pmap
 ---@field timeout? number ms for a job, or for each try of it: one that takes longer is cancelled, with an error for
 ---which rn.is_timeout is true. The handler is not timed
----@field tries? integer how often a job that raises is tried, default once, or 3 times with `retry`. It keeps its place
----in the order and counts as one of the n until the last try has ended; only the error of that one counts
----@field retry? number ms to wait before the second try, default 100; twice as long each further time, up to a minute;
----of that a random part between the half and the whole
+---@field tries? integer how often a job that raises is tried, default once, or 3 times with `backoff`. It keeps its
+---place in the order and counts as one of the n until the last try has ended; only the error of that one counts
+---@field backoff? number ms to wait before the second try, default 100; twice as long each further time, up to a
+---minute; of that a random part between the half and the whole
 
 -- The default window per job: how many results may wait for a slow job before them. With a window of n, a job that
 -- takes 20 times as long as the others, one in a hundred, keeps nine of ten workers idle; with this one few.
@@ -156,7 +156,7 @@ end
 -- ---- the public functions ----
 
 local UNORDERED_OPTIONS = {
-  buffer = true, ex_handler = check.kinds.callable, timeout = check.kinds.ms(0), tries = true, retry = true,
+  buffer = true, ex_handler = check.kinds.callable, timeout = check.kinds.ms(0), tries = true, backoff = true,
 }
 local OPTIONS = { window = true }
 for name, kind in pairs(UNORDERED_OPTIONS) do OPTIONS[name] = kind end
@@ -178,7 +178,7 @@ local function checked(what, ordered, n, f, from, opts)
   opts = opts or {}
   local window = opts.window or (n < math.maxinteger // AHEAD and n * AHEAD or math.maxinteger)
   check.integer(window, n, what .. ": window")
-  local tries, retry = backoff.options(opts, what, opts.retry == nil and 1 or nil)
+  local tries, retry = backoff.options(opts, what, opts.backoff == nil and 1 or nil)
   local out = check.new_chan(opts.buffer, what .. ": buffer")
   local is_list = source ~= from and getmetatable(from) == nil
   return start(what, n, f, source, is_list, out, ordered and window or nil, opts.ex_handler, opts.timeout, tries, retry)

@@ -66,15 +66,15 @@ local function try(caller, timeout, f, ...)
   end
 end
 
-local OPTIONS = { tries = true, retry = true, timeout = check.kinds.ms(0) }
+local OPTIONS = { tries = true, backoff = true, timeout = check.kinds.ms(0) }
 
 ---Calls a function until it succeeds, at most `tries` times, and returns its results; or raises its last error. It
----fails by raising an error, or by returning nil and one. The delay before the second try is `retry` ms, then it
+---fails by raising an error, or by returning nil and one. The delay before the second try is `backoff` ms, then it
 ---doubles each time, up to a minute; a random part between half and all of it is used. Each try runs in a go block of
 ---its own. Cancelling the calling go block ends the running try, or the delay, and starts no other one.
 ---@generic R
 ---@param f fun(...: any): R|any, ...: any
----@param opts? { tries?: integer, retry?: number, timeout?: number } `tries`: default 3. `retry`: default 100.
+---@param opts? { tries?: integer, backoff?: number, timeout?: number } `tries`: default 3. `backoff`: default 100.
 ---`timeout`: ms for a try; one that takes longer is cancelled, and has failed with an error for which rn.is_timeout is
 ---true
 ---@param ... any the arguments of `f`

@@ -11,7 +11,7 @@ local current = require "runnel.internal.world"
 local disks = require "runnel.sim.disk"
 local files = require "runnel.sim.sim_files"
 local handles = require "runnel.sim.handle"
-local remove = require "runnel.sim.remove"
+local remove = require "runnel.internal.remove"
 
 local ops, O = files.ops, files.constants
 local absolute = disks.Disk.absolute

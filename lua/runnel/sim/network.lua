@@ -40,8 +40,6 @@ function network.new_pipe() return handles.new(Pipe) end
 
 function Socket:nodelay() return 0 end -- luacheck: ignore 212
 
-function Socket:set_blocking() return 0 end -- luacheck: ignore 212
-
 -- ---- addresses ----
 
 local function check_address(ip, port)
@@ -255,10 +253,6 @@ function Socket:is_cut()
   local stream = self.stream
   return stream ~= nil and (stream.wire.silent or self.world:cut(stream.host, stream.other.host) ~= nil)
 end
-
-function Socket:is_readable() return self.stream ~= nil end
-
-function Socket:is_writable() return self.stream ~= nil and not self.stream.shut end
 
 function Socket:stopped()
   self.on_read = nil

@@ -1,6 +1,7 @@
 ---Simulated signals: luv's handles that wait for them.
 
 local handles = require "runnel.sim.handle"
+local remove = require "runnel.internal.remove"
 local term = require "runnel.internal.sigterm"
 
 local NUMBERS = { sighup = 1, sigint = 2, sigquit = 3, sigkill = 9, sigusr1 = 10, sigusr2 = 12, sigterm = 15 }
@@ -35,10 +36,7 @@ function Signal:start(signal, on_signal)
 end
 
 function Signal:stop()
-  local list = self.host.signals
-  for i = #list, 1, -1 do
-    if list[i] == self then table.remove(list, i) end
-  end
+  remove(self.host.signals, self)
   return 0
 end
 

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local current = require "runnel.internal.world"
 local disks = require "runnel.sim.disk"
 local handles = require "runnel.sim.handle"
+local remove = require "runnel.internal.remove"
 
 local absolute = disks.Disk.absolute
 
@@ -315,10 +316,7 @@ function Watch:start(path, _, on_change)
 end
 
 function Watch:stop()
-  local list = self.host.disk.watches
-  for i = #list, 1, -1 do
-    if list[i] == self then table.remove(list, i) end
-  end
+  remove(self.host.disk.watches, self)
   self.on_change = nil
   return 0
 end

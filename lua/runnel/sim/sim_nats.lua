@@ -9,7 +9,7 @@ local network = require "runnel.sim.network"
 local new_beats = require "runnel.sim.nats.beats"
 local new_subscription = require "runnel.sim.nats.subscription"
 local protocol = require "runnel.sim.nats.protocol"
-local remove = require "runnel.sim.remove"
+local remove = require "runnel.internal.remove"
 local story = require "runnel.sim.nats.nats_story"
 local timers = require "runnel.sim.timer"
 

@@ -47,7 +47,7 @@ for _, part in ipairs { stories, later } do
   for name, f in pairs(part) do World[name] = f end
 end
 
-local OPTIONS = { faults = true, latency = check.kinds.ms(0), delays = true, rate = true }
+local OPTIONS = { faults = true, latency = check.kinds.ms(0), delays = true, probability = true }
 
 -- ---- hosts ----
 
@@ -373,8 +373,9 @@ function world.new(opts)
     error("sim.world: it is for simulations: call it in the function of sim.run or sim.explore", 3)
   end
   if current.world then error("sim.world: this simulation has a world already", 3) end
-  if opts.rate ~= nil and (type(opts.rate) ~= "number" or not (opts.rate > 0 and opts.rate <= 1)) then
-    error("sim.world: rate: a number above 0 and up to 1 expected, got " .. check.describe(opts.rate), 3)
+  local likely = opts.probability
+  if likely ~= nil and (type(likely) ~= "number" or not (likely > 0 and likely <= 1)) then
+    error("sim.world: probability: a number above 0 and up to 1 expected, got " .. check.describe(likely), 3)
   end
   local self = setmetatable({
     hosts = {}, groups = {}, free = {}, programs = {}, names = {},
@@ -382,7 +383,7 @@ function world.new(opts)
     nats_servers = {}, latencies = {}, cuts = {},
     databases = {}, ran = false,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
-    faults = faults.new(opts.faults, opts.rate, 4),
+    faults = faults.new(opts.faults, opts.probability, 4),
   }, World)
   function self.at_rest(is_over) return at_rest(self, is_over) end
   current.world, current.luv = self, require "runnel.sim.sim_luv"

@@ -127,26 +127,26 @@ local Consumer = {}
 Consumer.__index = Consumer
 
 -- The columns of options with other names.
-local COLUMNS <const> = { max_ack_pending = "max_pending" }
+local COLUMNS <const> = { max_running = "max_pending" }
 
 ---Opens a consumer, and makes it first if it does not exist. Parks.
 ---@param store runnel.store.Store
 ---@param stream string
 ---@param name string
----@param opts { subject?: string, from?: string|integer, max_ack_pending?: integer, usual_pending?: integer,
----ack_wait?: number, tries?: integer } `usual_pending`: of a new one, if there is no max_ack_pending
+---@param opts { subject?: string, from?: string|integer, max_running?: integer, usual_pending?: integer,
+---ack_wait?: number, tries?: integer } `usual_pending`: of a new one, if there is no max_running
 ---@return runnel.store.Consumer? consumer, string? err
 function consumer.open(store, stream, name, opts)
   local ack_wait = opts.ack_wait and math.floor(opts.ack_wait)
   local rows, err = store:attempt("last", OPEN, stream, name, opts.subject, opts.from or "all",
-    opts.max_ack_pending or opts.usual_pending or 1000, ack_wait or 30000, opts.tries, store:time(), stream, name)
+    opts.max_running or opts.usual_pending or 1000, ack_wait or 30000, opts.tries, store:time(), stream, name)
   if not rows then return nil, err end
   local row = rows[1]
   if not row then return nil, problems.no_stream(stream) end
   if not row.name then
     return nil, ("the stream %q is a work queue, and has a consumer already"):format(stream)
   end
-  local wrong = problems.difference(row, { subject = opts.subject, max_ack_pending = opts.max_ack_pending,
+  local wrong = problems.difference(row, { subject = opts.subject, max_running = opts.max_running,
     ack_wait = ack_wait, tries = opts.tries }, COLUMNS)
   if wrong then return nil, ("the consumer %q of %q exists with other settings: %s"):format(name, stream, wrong) end
   return setmetatable({

@@ -1,4 +1,4 @@
----The keeper of a stage's messages (docs/architecture.md, "Queues"): a consumer of a stream in a store. Results and the
+---The keeper of a stage's messages (docs/keepers.md): a consumer of a stream in a store. Results and the
 ---end of their message are one transaction.
 
 local core = require "runnel.core"

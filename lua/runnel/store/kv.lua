@@ -106,11 +106,11 @@ end
 
 -- ---- watching ----
 
-local function change_of(row, pending)
+local function change_of(row, remaining)
   local value, problem
   if row.form then value, problem = values.read(row.form, row.value) end
   return { key = row.key, value = value, problem = problem, revision = row.revision, time = row.made,
-    deleted = row.form == nil, pending = pending }
+    deleted = row.form == nil, remaining = remaining }
 end
 
 -- Puts changes on the channel until it is closed: first `rows`, then those after `at`.
@@ -133,10 +133,10 @@ local function follow(self, out, rows, at)
   end
 end
 
----Returns a channel of values and their changes: first the present values, unless updates_only; with history, all that
----the bucket has. Close it to end it.
+---Returns a channel of values and their changes: first the last one of each key; with `from`, all that the
+---bucket has, or only new ones. Close it to end it.
 ---@param pattern? string a key, or a pattern with * and >; by default all keys
----@param opts? { updates_only?: boolean, history?: boolean }
+---@param opts? { from?: "last"|"all"|"new" }
 ---@return runnel.Channel<table>? changes, string? err
 function Bucket:watch(pattern, opts)
   sign.own(self, "bucket", "watch")
@@ -165,12 +165,12 @@ end
 ---Opens a bucket, and makes it first if it does not exist. Fails if it exists with other settings than the given ones.
 ---@param store runnel.store.Store
 ---@param name string
----@param opts? { history?: integer, ttl?: number, max_value?: integer } history: values to keep of each key (1); ttl:
----ms after which values go. `replicas`, `storage` and `encoding` have no effect
+---@param opts? { history?: integer, max_age?: number, max_value?: integer } history: values to keep of each key (1);
+---max_age: ms after which values go. `replicas`, `storage` and `encoding` have no effect
 ---@return runnel.store.Bucket? bucket, string? err
 function kv.kv(store, name, opts)
   opts = arguments.check(name, opts)
-  local wanted = { history = opts.history, ttl = opts.ttl and math.floor(opts.ttl), max_value = opts.max_value }
+  local wanted = { history = opts.history, ttl = opts.max_age and math.floor(opts.max_age), max_value = opts.max_value }
   local rows, err = store:attempt("last", MAKE, name, wanted.history or 1, wanted.ttl, wanted.max_value, name)
   if not rows then return nil, err end
   local difference = problems.difference(rows[1], wanted)

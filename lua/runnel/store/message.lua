@@ -21,7 +21,7 @@ local message = {}
 ---@field sequence integer its number in the stream
 ---@field time number when it was stored, in ms since 1970
 ---@field deliveries integer how often it was delivered, this time included
----@field pending integer how many messages the stream has after it
+---@field remaining integer how many messages the stream has after it
 ---@field headers? table<string, string>
 ---@field priority integer
 ---@field again "first"|"again"
@@ -34,6 +34,7 @@ local Message = { __name = "stream message", __sign = "m" }
 function Message:__index(key)
   local method = Message[key]
   if method ~= nil then return method end
+  if key == "pending" then error("m.pending is called m.remaining now", 2) end
   if key ~= "value" then return nil end
   if self.problem then internal.raise(self.problem) end
   -- Each reading of a table could change it, so it is decoded once; decoding may raise.
@@ -60,7 +61,7 @@ function message.new(row, of)
   return setmetatable({
     of = of, sequence = row.seq, subject = row.subject, form = row.form, data = row.value, time = row.made,
     headers = headers, problem = problem, deliveries = row.deliveries, priority = row.priority, is_due = true,
-    pending = math.max(0, row.last - row.seq), again = row.deliveries == 1 and "first" or "again",
+    remaining = math.max(0, row.last - row.seq), again = row.deliveries == 1 and "first" or "again",
   }, Message)
 end
 

@@ -252,7 +252,7 @@ local once = {}
 
 ---The options of store:once, for check.options.
 once.OPTIONS = {
-  key = kinds.callable, errors = kinds.boolean, expires = kinds.integer(1), tries = true, retry = true,
+  key = kinds.callable, errors = kinds.boolean, max_age = kinds.ms(1), tries = true, backoff = true,
   timeout = kinds.ms(0), tx = kinds.boolean,
 }
 
@@ -284,10 +284,11 @@ function once.new(store, name, f, opts, tries, pause)
   if first and not (is_same(first.f, f) and is_same(first.key, opts.key)) then return nil end
   store.functions[name] = first or { f = f, key = opts.key }
   local self = {
-    store = store, name = name, f = f, key = opts.key, errors = opts.errors, expires = opts.expires, tx = opts.tx,
+    store = store, name = name, f = f, key = opts.key, errors = opts.errors, tx = opts.tx,
+    expires = opts.max_age and math.floor(opts.max_age),
     memory = memory_of(store, name), prefix = name .. "\0",
   }
-  if tries > 1 or opts.timeout then self.tries = { tries = tries, retry = pause, timeout = opts.timeout } end
+  if tries > 1 or opts.timeout then self.tries = { tries = tries, backoff = pause, timeout = opts.timeout } end
   return function(...) return call_once(self, ...) end
 end
 

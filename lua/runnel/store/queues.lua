@@ -153,16 +153,13 @@ function Queue:ask(ms)
 end
 
 local COUNT <const> = check.kinds.integer(1)
-local MESSAGES <const> = { ack_wait = check.kinds.ms(10), max_ack_pending = COUNT, tries = COUNT }
-local JOBS <const> = { max_jobs = COUNT }
-local COLUMNS <const> = {
-  ack_wait = "ack_wait", max_ack_pending = "max_pending", max_jobs = "max_pending", tries = "tries",
-}
+local MESSAGES <const> = { ack_wait = check.kinds.ms(10), max_running = COUNT, tries = COUNT }
+local JOBS <const> = { max_running = COUNT }
+local COLUMNS <const> = { ack_wait = "ack_wait", max_running = "max_pending", tries = "tries" }
 
 ---Changes settings of the consumer. Programs with the old settings in their code then fail to start: change them as
 ---well.
----@param opts { max_jobs?: integer, ack_wait?: number, max_ack_pending?: integer, tries?: integer } max_jobs of a
----remote stage, the others of other consumers
+---@param opts { max_running?: integer, ack_wait?: number, tries?: integer } of a remote stage only max_running
 ---@return true? ok, string? err
 function Queue:change(opts)
   sign.own(self, "queue", "change")

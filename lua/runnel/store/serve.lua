@@ -75,7 +75,7 @@ function serve.serve(store, name, n, f, opts)
   local consumer, rate
   if ok then
     consumer, err = consumers.open(store, jobs.stream(name), jobs.CONSUMER, {
-      max_ack_pending = opts.max_jobs, usual_pending = 1 << 40,
+      max_running = opts.max_running, usual_pending = 1 << 40,
     })
   end
   if consumer and options.rate then

@@ -23,15 +23,18 @@
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
 local io = io
+local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local everything = require "runnel.internal.living"
 local decimal = require "runnel.internal.decimal"
 local entries = require "runnel.internal.entries"
 local guard = require "runnel.internal.guard"
+local renamed = require "runnel.internal.renamed"
 local limit = require "runnel.workers.job_limit"
 local more = require "runnel.internal.errors.more"
 local short = require "runnel.internal.short"
 local sign = require "runnel.internal.sign"
+local timed_out = require "runnel.internal.timed_out"
 local start = require "runnel.threads.start"
 local internal = core.internal
 
@@ -295,19 +298,38 @@ local SlowReport = { __close = function(report) core.cancel(report.block) end }
 
 -- ---- the pool ----
 
----Closes the pool to new jobs. Waits until its jobs are done and its threads have ended. After 5 s a message on stderr
+---Accepts no more jobs, and waits until its jobs are done and its threads have ended. After 5 s a message on stderr
 ---names the unfinished jobs.
-function Pool:close()
-  sign.own(self, "pool", "close")
+---@param timeout? number ms; jobs that still run then are cancelled; default never
+---@return boolean drained false if jobs were cancelled
+---@return runnel.TimedOut? err
+function Pool:drain(timeout)
+  sign.own(self, "pool", "drain")
+  if timeout ~= nil then check.ms(timeout, 0, "drain: timeout") end
   self.jobs:close()
   local block = self.running > 0 and not is_simulation() and core.go(report_slow, self)
   local _ <close> = block and setmetatable({ block = block }, SlowReport) or nil
-  for _, result in ipairs(self.results) do result:take() end
+  local timer, is_late = timeout and guard.timer(timeout) or nil, false
+  for _, result in ipairs(self.results) do
+    if timer and not is_late then
+      is_late = select(2, core.alts({ result, timer }, { priority = true })) == timer
+      if is_late then
+        self.ended = self.ended or "the pool was drained"
+        for _, thread in ipairs(self.blocks) do core.cancel(thread, "the pool was drained") end
+      end
+    end
+    result:take()
+  end
+  if is_late then return timed_out.of_drain(self.results[1]:name(), timeout --[[@as number]]) end
+  if timer then core.cancel(timer) end
+  return true
 end
+
+renamed.methods(Pool, "pool", { close = "drain" })
 
 limit.mark_later(Pool)
 
-Pool.__close = Pool.close
+function Pool:__close() self:drain() end
 Pool.__name = "pool of threads"
 
 -- When the pool is collected, its threads end.
@@ -341,7 +363,7 @@ end
 ---@param self runnel.Pool
 ---@return { where: string, threads: integer, calls: integer, failed: integer, running: integer, waiting: integer }
 function pools.stats(self)
-  local queued = math.min(self.jobs:stats().count, self.waiting)
+  local queued = math.min(self.jobs:stats().values, self.waiting)
   return { where = self.where, threads = self.running, calls = self.last, failed = self.failed,
     running = self.waiting - queued, waiting = queued }
 end

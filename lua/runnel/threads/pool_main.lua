@@ -3,9 +3,9 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
+local living = require "runnel.internal.living"
 local more = require "runnel.internal.errors.more"
 local sendable = require "runnel.internal.sendable"
-local stuck = require "runnel.internal.errors.stuck"
 local thread_function = require "runnel.threads.thread_function"
 local internal = core.internal
 
@@ -214,7 +214,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
   end
 
   -- All jobs wait forever: they fail, and the next ones begin. A job that keeps waiting ends the thread.
-  function stuck.fail(err)
+  function living.fail_stuck(err)
     local why = "deadlock: the job would wait for ever" .. (err:match "\n.*" or "")
     local some = false
     for worker in pairs(all) do

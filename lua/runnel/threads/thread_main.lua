@@ -5,8 +5,8 @@ local rn = require "runnel"
 local core = require "runnel.core"
 local bytecode = require "runnel.threads.bytecode"
 local guard = require "runnel.internal.guard"
+local living = require "runnel.internal.living"
 local sendable = require "runnel.internal.sendable"
-local stuck = require "runnel.internal.errors.stuck"
 local thread_function = require "runnel.threads.thread_function"
 
 ---@class runnel.ThreadJob what runnel.thread sends to a thread
@@ -73,7 +73,7 @@ return function(job)
   repeat
     ok, err = pcall(rn.alts, { main, stopped })
     local is_deadlock = not ok and type(err) == "string" and err:find("deadlock: ", 1, true)
-  until not (is_deadlock and stuck.fail and stuck.fail(err))
+  until not (is_deadlock and living.fail_stuck and living.fail_stuck(err))
   if not ok then fail(err) end
   if not has_returned then -- the error that has ended it got past xpcall: it was cancelled
     local _, reason = job.control:poll()

@@ -5,6 +5,7 @@ local core = require "runnel.core"
 local forms = require "runnel.tracing.graph_forms"
 local recorder = core.internal.trace
 local check = require "runnel.internal.check"
+local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
 ---@class runnel.tracing.graph
@@ -21,8 +22,8 @@ local graph = {}
 ---@field values? integer of a channel: values in its buffer
 ---@field capacity? integer of a channel: values that it holds; nil for the results of go blocks
 ---@field buffer? string of a channel: the kind of its buffer
----@field puts? integer of a channel: puts that wait
----@field takes? integer of a channel: takes that wait
+---@field puts_waiting? integer of a channel: puts that wait
+---@field takes_waiting? integer of a channel: takes that wait
 ---@field closed? boolean of a channel
 ---@field channel? runnel.Channel<any> of a single channel: the channel
 
@@ -107,13 +108,17 @@ local function sum(list, field)
   return total
 end
 
+-- Names before 1.0.
+local Node = { __index = renamed.fields("node", { puts = "puts_waiting", takes = "takes_waiting" }) }
+
 -- The node of channels that are alike, or of one channel.
 local function channel_node(list, name)
   local first, is_closed = list[1], true
   for _, stats in ipairs(list) do is_closed = is_closed and stats.closed end
-  return { kind = "channel", key = "channel " .. first.id, id = first.id, name = name, values = sum(list, "count"),
-    capacity = sum(list, "capacity"), buffer = first.buffer, puts = sum(list, "puts"), takes = sum(list, "takes"),
-    closed = is_closed, count = #list > 1 and #list or nil, channel = #list == 1 and first.channel or nil }
+  return setmetatable({ kind = "channel", key = "channel " .. first.id, id = first.id, name = name, values = sum(list, "values"),
+    capacity = sum(list, "capacity"), buffer = first.buffer,
+    puts_waiting = sum(list, "puts_waiting"), takes_waiting = sum(list, "takes_waiting"),
+    closed = is_closed, count = #list > 1 and #list or nil, channel = #list == 1 and first.channel or nil }, Node)
 end
 
 -- Adds a node for each channel that has a name, and for each group of channels without one. by_key then has the node of

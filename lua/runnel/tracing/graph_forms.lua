@@ -9,14 +9,14 @@ local forms = {}
 ---@param node runnel.graph.Node
 ---@return boolean
 function forms.is_full(node)
-  return not node.closed and (node.puts or 0) > 0
+  return not node.closed and (node.puts_waiting or 0) > 0
 end
 
 ---Whether a channel has no values, and takes wait.
 ---@param node runnel.graph.Node
 ---@return boolean
 function forms.is_empty(node)
-  return not node.closed and (node.values or 0) == 0 and (node.takes or 0) > 0
+  return not node.closed and (node.values or 0) == 0 and (node.takes_waiting or 0) > 0
 end
 
 local function fill(node)
@@ -33,7 +33,7 @@ local function lines_of(node)
   local parts = {}
   if fill(node) ~= "" then parts[1] = fill(node) end
   for _, what in ipairs { "put", "take" } do
-    local n = node[what .. "s"] or 0
+    local n = node[what .. "s_waiting"] or 0
     if n > 0 then parts[#parts + 1] = ("%d %s%s waiting"):format(n, what, n == 1 and "" or "s") end
   end
   if node.closed then parts[#parts + 1] = "closed" end

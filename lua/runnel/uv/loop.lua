@@ -183,6 +183,15 @@ function loop.close(handle)
   in_next_turn()
 end
 
+---Closes the handle of an object, its field `handle`, if it has one.
+---@param self { handle?: userdata }
+function loop.release(self)
+  local handle = self.handle
+  if not handle then return end
+  self.handle = nil
+  loop.close(handle)
+end
+
 ---Parks until all handles passed to loop.close are closed.
 function loop.settle()
   core.yield() -- lets callbacks run that close a handle because a channel has closed

@@ -7,7 +7,7 @@ local descriptor = require "runnel.uv.descriptor"
 local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
 local spawn = require("runnel.uv.process").spawn
-local spawn_options = require "runnel.uv.spawn_options"
+local spawn_options = require("runnel.uv.spawn").OPTIONS
 local timed_out = require "runnel.internal.timed_out"
 
 local alts_index = core.internal.alts_index
@@ -16,11 +16,10 @@ local PRIORITY = { priority = true }
 local FOREVER_MS = 1 << 40
 
 -- The options that spawn does not have.
-local OWN = { timeout = true, limit = true }
+local OWN = { timeout = true, max = true }
 
-local ALL = { timeout = true, limit = true }
+local ALL = { timeout = true, max = true }
 for name in pairs(spawn_options) do ALL[name] = true end
-ALL.max = nil -- it limits lines, and the output of uv.run is a text
 
 ---The output of a process, and how it ended.
 ---@class runnel.uv.Result
@@ -60,7 +59,7 @@ end
 local function options_for_spawn(options)
   if type(options) ~= "table" then return options end
   check_number(options.timeout, "timeout", "a number of ms")
-  check_number(options.limit, "limit", "a number of bytes")
+  check_number(options.max, "max", "a number of bytes")
   local rest = {}
   for key, value in next, options do
     if not ALL[key] and math.type(key) ~= "integer" then error(check.unknown(key, ALL), 0) end
@@ -116,7 +115,7 @@ local LATE_OUTPUT =
 -- Takes all output of the process until it has ended. Returns its runnel.uv.Status, lists of chunks by "stdout" and
 -- "stderr", and the first error.
 local function gather(p, late, options)
-  local limit, file = options.limit or math.huge, tostring(options[1])
+  local limit, file = options.max or math.huge, tostring(options[1])
   local texts, sizes, problem, status = {}, {}, nil, nil
   local names, ops = { "late" }, { late }
   local function listen(name, ch)
@@ -160,7 +159,7 @@ end
 ---@param options table the command and its arguments, and the options of spawn, with these differences. `stdin`: a
 ---string, a channel, false for none (the default) or a file descriptor. `stdout`, `stderr`: false for none or a file
 ---descriptor; by default the output is in the result; `stderr = "stdout"` sends it where stdout goes. `timeout`: ms
----after which the process is stopped. `limit`: bytes; a process that writes more than this to stdout, or to stderr, is
+---after which the process is stopped. `max`: bytes; a process that writes more than this to stdout, or to stderr, is
 ---stopped.
 ---@return runnel.uv.Result? result nil if there is an error; an exit status other than 0 is not an error
 ---@return any err why the process could not be started, or was stopped; or the error with which the channel for stdin

@@ -32,7 +32,7 @@ local has_ended = false -- the script has ended; go blocks run on
 local Cycle = {} -- the metatable of a value that is collected in each cycle
 local is_watched = false
 
-local function waits(ch) return ch:stats().takes > 0 or nil end
+local function waits(ch) return ch:stats().takes_waiting > 0 or nil end
 
 function Cycle.__gc()
   is_watched = next(open) ~= nil

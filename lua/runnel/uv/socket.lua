@@ -150,14 +150,7 @@ end
 local Listener = {}
 Listener.__index = Listener
 
-local function release(self)
-  local handle = self.handle
-  if not handle then return end
-  self.handle = nil
-  loop.close(handle)
-end
-
-Listener.__gc = release
+Listener.__gc = loop.release
 
 -- The name of a connection for messages: its client's address. A client of a Unix socket has none, and libuv reads
 -- uninitialised memory if asked for it.
@@ -227,11 +220,11 @@ local function start(handle, new_handle, tls, path)
   slot.listener = self
   local ok, err, name = handle:listen(BACKLOG, slot.on_connection)
   if not ok then
-    release(self)
+    loop.release(self)
     return nil, name or err
   end
   core.internal.on_close(self.ch, function()
-    release(self)
+    loop.release(self)
     slot.listener = nil
     if tls then tls:close() end
     repeat

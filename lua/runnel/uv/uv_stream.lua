@@ -14,7 +14,7 @@ local writing = require "runnel.uv.writing"
 local internal = core.internal
 
 local on_close, put_later = internal.on_close, internal.moving.put_later
-local offer, end_writing, release = core.methods.offer, writing.end_writing, writing.release
+local offer, end_writing, release = core.methods.offer, writing.end_writing, loop.release
 
 -- Without the end of the session, the connection may have been cut on the way, and bytes may be missing.
 local CUT = "the connection was cut: it has ended without TLS's close_notify"
@@ -210,8 +210,7 @@ end
 ---Makes the stream read also without takes, because the writer is about to end and must not be blocked. Keeps the last
 ---64 KB of untaken data.
 ---@param what string what the error calls the stream, if something had to be dropped
-function Stream:drain(what)
-  sign.own(self, "conn", "drain")
+function Stream:read_on(what)
   self.drained = what
   if not self.input or not self.slot.paused or not self.handle then return end
   self.held = new_held(what)
@@ -318,7 +317,8 @@ end
 ---@return string? err
 function Stream:suspend()
   local input = self.input
-  if self.held or input and (#input > 0 or input:stats().puts > 0) or self.unread and self.unread:rest() ~= "" then
+  local waits = input and (#input > 0 or input:stats().puts_waiting > 0)
+  if self.held or waits or self.unread and self.unread:rest() ~= "" then
     return "earlier input was not taken, and it was not encrypted"
   end
   if not self.reading then return nil end

@@ -30,7 +30,7 @@ local Writing = {}
 -- report if the reason is an error; it is reported unless a take gets it.
 local function refuse(ch, reason, failed)
   if failed then fail(ch, reason, nil, failed) else ch:close(reason) end
-  while (#ch > 0 or ch:stats().puts > 0) and ch:poll() ~= nil do end
+  while (#ch > 0 or ch:stats().puts_waiting > 0) and ch:poll() ~= nil do end
 end
 
 -- Ends writing: nothing more can be written. `failed` as for refuse.
@@ -38,14 +38,6 @@ local function end_writing(self, reason, failed)
   self.ended = self.ended or reason
   if self.stopped then self.stopped:close() end
   if self.output then refuse(self.output, reason, failed) end
-end
-
--- Closes the handle.
-local function release(self)
-  local handle = self.handle
-  if not handle then return end
-  self.handle = nil
-  loop.close(handle)
 end
 
 -- A process may end before it has read its whole input; its status tells that, so it is not reported as an error.
@@ -101,7 +93,7 @@ function Writing:shutdown()
   if self.output and not self.output:closed() then return self.output:close() end -- write_all calls this at the end
   end_writing(self, "it has been shut down")
   local function done()
-    if self.one_way then release(self) end
+    if self.one_way then loop.release(self) end
   end
   local bytes = self.session and self.session:finish()
   if bytes then self.handle:write(bytes) end
@@ -146,4 +138,4 @@ function Writing:writer(ch)
   return self.output
 end
 
-return { methods = Writing, refuse = refuse, end_writing = end_writing, release = release }
+return { methods = Writing, refuse = refuse, end_writing = end_writing }

@@ -97,7 +97,7 @@ local function execute(made, run, on_event)
   function operations.cancel(op) return rn.cancel(channel(op.ch), op.reason) end
   function operations.look(op)
     local stats = channel(op.ch):stats()
-    return stats.count, stats.puts, stats.takes, stats.closed, stats.put_total, stats.take_total
+    return stats.values, stats.puts_waiting, stats.takes_waiting, stats.closed, stats.put_total, stats.take_total
   end
   local function callback(op, block)
     return function(...)
@@ -195,7 +195,7 @@ local function execute(made, run, on_event)
   for name, ch in pairs(channels) do
     local stats = ch:stats()
     run.channels[name] = {
-      count = stats.count, puts = stats.puts, takes = stats.takes, closed = stats.closed,
+      count = stats.values, puts = stats.puts_waiting, takes = stats.takes_waiting, closed = stats.closed,
       put_total = stats.put_total, take_total = stats.take_total,
     }
   end

@@ -8,7 +8,7 @@ local never = {
     ch:stats]],
   drivers = "rn.driver d:wait d:alive",
   flow = [[flow.batch flow.rate flow.debounce f:start f:pause f:resume f:replace f:workers f:inject f:tap
-    f:connect f:disconnect f:add f:remove f:ping f:done]],
+    f:connect f:disconnect f:add f:remove f:stats f:done]],
   ["go-blocks"] = "rn.go rn.rename rn.on_error rn.ps",
   ["http-server"] = [[http.serve server.port server.url server:close req.method req.path req.query req.target
     req.headers req.address req:pieces req:websocket]],
@@ -35,8 +35,8 @@ local never = {
   remote = "conn:dead remote:close remote:stats worker:done worker:stats worker:stop nats.hand_back",
   scopes = "rn.cancel rn.is_timeout s:go s:cancel",
   sqlite = "sqlite.blob sqlite.version db:query tx:query",
-  store = "store:dead store:once store.db stores.hand_back m.pending",
-  streams = [[m.value m.data m.headers m.subject m.sequence m.time m.deliveries m.pending m:ack m:nak m:term
+  store = "store:dead store:once store.db stores.hand_back m.remaining",
+  streams = [[m.value m.data m.headers m.subject m.sequence m.time m.deliveries m.remaining m:ack m:nak m:term
     m:progress sink:from sink:close stage:done stage:stats stage:stop nats.hand_back]],
   threads = "rn.cores rn.shared_chan",
   time = "rn.timeout rn.now sim.elapsed sim.world sim.choose",
@@ -58,7 +58,7 @@ local NOT_THERE = {
   ["io uv.stdin"] = "hosts have no standard input",
   ["threads rn.thread"] = "threads need real time",
   ["scopes s:thread"] = "threads need real time",
-  ["threads pool:close"] = "pools of threads need real time",
+  ["threads pool:drain"] = "pools of threads need real time",
   ["threads rn.threads"] = "threads need real time",
   ["time sim.run"] = "it is for the main program",
   ["time sim.each_seed"] = "the same",

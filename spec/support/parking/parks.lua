@@ -11,6 +11,10 @@ local core = {
     local ch = rn.timeout(1)
     call(ch.take, ch)
   end,
+  ["channels ch:list"] = function(_, call)
+    local ch = rn.timeout(1)
+    call(ch.list, ch)
+  end,
   ["channels ch:put"] = function(_, call)
     local ch = rn.chan()
     rn.go(ch.take, ch)

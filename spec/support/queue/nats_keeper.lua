@@ -53,7 +53,7 @@ function nats_keeper.with(f)
       local info = assert(jetstream.request(conn, "CONSUMER.INFO.queue.workers"))
       return { waiting = info.num_pending, running = info.num_ack_pending }
     end,
-    results = function() return assert(conn:stream "results"):state().messages end,
+    results = function() return assert(conn:stream "results"):stats().messages end,
     letters = function() return conn:dead("spec"):count() end,
   }
   for _, own in pairs(open) do own:close() end

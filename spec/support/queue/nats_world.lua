@@ -63,7 +63,7 @@ end
 -- What is in a stream: how often there is each value.
 local function contents(conn, stream)
   local messages = nats_world.insist(conn.source, conn, stream)
-  local state, found = nats_world.insist(function() return nats_world.insist(conn.stream, conn, stream):state() end), {}
+  local state, found = nats_world.insist(function() return nats_world.insist(conn.stream, conn, stream):stats() end), {}
   for _ = 1, state.messages do
     local value = nats_world.take(messages).data
     found[value] = (found[value] or 0) + 1

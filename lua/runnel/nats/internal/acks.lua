@@ -43,7 +43,7 @@ function Memory:send_again(conn, ms)
       last = subject
     end
   end
-  if last then conn:request(last, "+ACK", ms, { encoding = "raw" }) end
+  if last then conn:request(last, "+ACK", { timeout = ms, encoding = "raw" }) end
 end
 
 return acks

@@ -38,10 +38,10 @@ end
 function Counts:open()
   if self.bucket then return self.bucket end
   local conn, name, replicas = self.conn, self.name, self.replicas
-  local bucket, err = kv.kv(conn, name, { ttl = KEPT, encoding = "msgpack", replicas = replicas })
+  local bucket, err = kv.kv(conn, name, { max_age = KEPT, encoding = "msgpack", replicas = replicas })
   if not bucket and err:find("num_replicas", 1, true) then -- the stream of the messages has got more replicas
     jetstream.change_stream(conn, "KV_" .. name, { num_replicas = replicas })
-    bucket, err = kv.kv(conn, name, { ttl = KEPT, encoding = "msgpack" })
+    bucket, err = kv.kv(conn, name, { max_age = KEPT, encoding = "msgpack" })
   end
   self.bucket = bucket
   return bucket, err

@@ -2,6 +2,7 @@
 ---messages with retries.
 
 local core = require "runnel.core"
+local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local timed_out = require "runnel.internal.timed_out"
 local keepers = require "runnel.queue.keeper"
@@ -52,7 +53,7 @@ end
 
 -- Asks once. Returns the answer; or nil, the reason, and the code of the server's error or whether to ask again.
 local function ask(conn, subject, text, ms)
-  local message, err = conn:request(subject, text, ms, { encoding = "raw", until_reconnect = true })
+  local message, err = conn:request(subject, text, { timeout = ms, encoding = "raw", until_reconnect = true })
   if not message then
     if conn.has_ended then return nil, "the connection is closed" end
     if timed_out.is_timeout(err) then return nil, SILENT, true end
@@ -144,22 +145,34 @@ local function is_same(wanted, actual)
   return true
 end
 
-local function shown(value)
+-- The server's words for what options set; and those of times, in ns.
+local OPTIONS <const> = {
+  duplicate_window = "duplicates", filter_subject = "subject", max_ack_pending = "max_running", max_deliver = "tries",
+  max_msg_size = "max_message", max_msgs = "max_messages", max_msgs_per_subject = "max_per_subject",
+  num_replicas = "replicas",
+}
+local TIMES <const> = { ack_wait = true, duplicate_window = true, max_age = true }
+
+local function shown(value, name)
   if value == nil then return "not set" end
+  if TIMES[name] and type(value) == "number" then
+    local ms = value / 1e6
+    return decimal.text(math.tointeger(ms) or ms)
+  end
   return type(value) == "table" and table.concat(value, ", ") or tostring(value)
 end
 
 ---Compares settings of a stream or consumer with the requested ones. Returns nil if they are the same.
 ---@param wanted table<string, any> in the server's words
 ---@param actual table<string, any>
----@return string? difference
+---@return string? difference in the words of the options, with times in ms
 function jetstream.difference(wanted, actual)
   local names = {}
   for name in pairs(wanted) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
     if not is_same(wanted[name], actual[name]) then
-      return ("%s is %s, not %s"):format(name, shown(actual[name]), shown(wanted[name]))
+      return ("%s is %s, not %s"):format(OPTIONS[name] or name, shown(actual[name], name), shown(wanted[name], name))
     end
   end
 end
@@ -182,7 +195,8 @@ end
 
 -- The request of one try. An error for a wrong argument is raised again at the program's line.
 local function try(conn, subject, value, ms, opts, level)
-  local ok, message, err = pcall(conn.request, conn, subject, value, ms, opts)
+  opts.timeout = ms
+  local ok, message, err = pcall(conn.request, conn, subject, value, opts)
   if ok then return message, err end
   if type(message) ~= "string" or keepers.is_cancelled(message) then error(message, 0) end
   message = message:gsub("^[^:\n]+:%d+: ", ""):gsub("^request: ", "put: ")

@@ -55,7 +55,7 @@ local function ensure_consumer(conn, name, opts)
   local stream, consumer = names.stream(name), names.CONSUMER
   local expected = {
     durable_name = consumer, ack_policy = "explicit", ack_wait = math.floor(opts.ack_wait * NANOSECONDS),
-    max_deliver = -1, max_ack_pending = opts.max_jobs or -1, max_waiting = 8192,
+    max_deliver = -1, max_ack_pending = opts.max_running or -1, max_waiting = 8192,
   }
   local what = ("the consumer %s of the stream %s"):format(consumer, stream)
   local info, why, code = consumers.ensure(conn, stream, consumer, expected)

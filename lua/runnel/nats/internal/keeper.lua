@@ -1,4 +1,4 @@
----The keeper of a worker's messages (docs/architecture.md, "Queues"): a consumer of a JetStream stream, and a bucket
+---The keeper of a worker's messages (docs/keepers.md): a consumer of a JetStream stream, and a bucket
 ---for the counts of starts.
 
 local dead = require "runnel.nats.dead"

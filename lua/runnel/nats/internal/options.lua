@@ -17,31 +17,39 @@ local function is_count(value)
   return math.type(value) == "integer" and value >= 0 and value <= INT_MAX, "an integer of 0 or more"
 end
 
+local function is_tls(value)
+  return type(value) == "boolean" or type(value) == "table", "true, false or a table of options"
+end
+
 -- The options for libnats, and their types.
 local KNOWN = {
   name = is_string, user = is_string, password = is_string, token = is_string, credentials = is_string,
   credentials_seed = is_string, nkey = is_string, nkey_seed = is_string, inbox_prefix = is_string,
   connect_timeout = is_ms, write_timeout = is_ms, ping_interval = is_ms, pings_out = is_count, reconnect = is_boolean,
   max_reconnects = is_count, reconnect_wait = is_ms, reconnect_buffer = is_count, in_order = is_boolean,
-  no_echo = is_boolean, ignore_discovered = is_boolean, send_asap = is_boolean, tls = is_boolean, tls_ca = is_string,
-  tls_cert = is_string, tls_key = is_string, tls_skip_verify = is_boolean, tls_host = is_string,
-  tls_ciphers = is_string,
+  no_echo = is_boolean, ignore_discovered = is_boolean, send_asap = is_boolean, tls = is_tls,
 }
 
+-- The options of the table `tls`. In the settings they are called "tls: ca" and so on, as in messages.
+local TLS = { ca = is_string, cert = is_string, key = is_string, name = is_string, ciphers = is_string,
+  insecure = is_boolean }
+
+-- Those that are a text in PEM format, or the name of a file with it.
+local PEM = { ca = true, cert = true, key = true }
+
 -- Options that are names of files.
-local FILES = { tls_ca = true, tls_cert = true, tls_key = true, credentials = true, credentials_seed = true,
-  nkey_seed = true }
+local FILES = { credentials = true, credentials_seed = true, nkey_seed = true }
 
 -- Secret options, hidden in messages.
 local SECRET = { password = true, token = true }
 
 -- Options that require another one.
-local NEEDS = { password = "user", tls_key = "tls_cert", tls_cert = "tls_key", credentials_seed = "credentials",
-  nkey = "nkey_seed", nkey_seed = "nkey" }
+local NEEDS = { password = "user", ["tls: key"] = "tls: cert", credentials_seed = "credentials", nkey = "nkey_seed",
+  nkey_seed = "nkey" }
 
 -- Options from environment variables (RUNNEL_NATS_TLS_CA and so on), if the program gives no URL.
-local ENVIRONMENT = { "user", "password", "token", "credentials", "credentials_seed", "nkey", "nkey_seed", "tls_ca",
-  "tls_cert", "tls_key", "tls_host" }
+local ENVIRONMENT = { "user", "password", "token", "credentials", "credentials_seed", "nkey", "nkey_seed", "tls: ca",
+  "tls: cert", "tls: key", "tls: name" }
 local PREFIX <const> = "RUNNEL_NATS_"
 
 -- ---- URLs ----
@@ -138,28 +146,67 @@ end
 
 -- ---- options ----
 
+local function is_pem(value) return value:find("-----BEGIN", 1, true) ~= nil end
+
+local function check_file(path, what, level)
+  local file <close>, why = io.open(path)
+  if not file then error(("%s: %s"):format(what, why), level + 1) end
+  return file:read "a"
+end
+
 -- Sets an option from the program or the environment.
 local function set(settings, key, value, what, level)
-  local ok, expected = KNOWN[key](value)
+  local of_tls = key:match "^tls: (.*)"
+  local ok, expected = (of_tls and TLS[of_tls] or KNOWN[key])(value)
   if not ok then
     error(("%s: %s expected, got %s"):format(what, expected, SECRET[key] and "another" or check.describe(value)),
       level + 1)
   end
-  if FILES[key] then
-    local file <close>, why = io.open(value)
-    if not file then error(("%s: %s"):format(what, why), level + 1) end
-  end
+  if FILES[key] or PEM[of_tls] and not is_pem(value) then check_file(value, what, level + 1) end
   settings[key] = value
+end
+
+-- Sets the option `tls` of the program.
+local function set_tls(settings, opts, level)
+  if type(opts) ~= "table" then return end
+  settings.tls = true
+  for key, value in pairs(opts) do
+    local what = "connect: tls: " .. tostring(key)
+    if not TLS[key] then error("connect: tls: " .. check.unknown(key, TLS), level) end
+    set(settings, "tls: " .. key, value, what, level)
+  end
+end
+
+-- libnats takes files, or texts; certificate and key in the same way.
+local function settle_tls(settings)
+  local ca, cert = settings["tls: ca"], settings["tls: cert"]
+  local key = settings["tls: key"] or cert
+  if ca and is_pem(ca) then settings["tls: ca"], settings["tls: ca text"] = nil, ca end
+  if cert and (is_pem(cert) or is_pem(key)) then
+    settings["tls: cert"], settings["tls: key"] = nil, nil
+    settings["tls: cert text"] = is_pem(cert) and cert or check_file(cert, "connect: tls: cert", 1)
+    settings["tls: key text"] = is_pem(key) and key or check_file(key, "connect: tls: key", 1)
+  else
+    settings["tls: key"] = key
+  end
+  settings.has_certificate = cert ~= nil
+  for key_of in pairs(TLS) do
+    if settings["tls: " .. key_of] ~= nil and settings.tls == nil then settings.tls = true end
+  end
 end
 
 -- Fills in options from the environment that the program has not set. Returns the URL.
 local function read_environment(settings, level)
   for _, key in ipairs(ENVIRONMENT) do
-    local variable = PREFIX .. key:upper()
+    local variable = PREFIX .. key:upper():gsub(": ", "_")
     local value = os.getenv(variable)
     if value and value ~= "" and settings[key] == nil then
       set(settings, key, value, "connect: " .. variable, level + 1)
     end
+  end
+  local old = os.getenv(PREFIX .. "TLS_HOST")
+  if old and old ~= "" then
+    error(("connect: the variable %sTLS_HOST is called %sTLS_NAME now"):format(PREFIX, PREFIX), level)
   end
   local url = os.getenv(PREFIX .. "URL")
   return url ~= "" and url or nil
@@ -183,6 +230,7 @@ function options.read(url, opts, level)
       set(settings, key, value, "connect: " .. key, level)
     end
   end
+  set_tls(settings, opts.tls, level + 1)
   local what = "connect"
   if url == nil then
     url = read_environment(settings, level)
@@ -195,9 +243,7 @@ function options.read(url, opts, level)
       error(("connect: the option %s needs %s as well"):format(key, other), level)
     end
   end
-  for _, key in ipairs { "tls_ca", "tls_cert", "tls_skip_verify", "tls_host", "tls_ciphers" } do
-    if settings[key] and settings.tls == nil then settings.tls = true end
-  end
+  settle_tls(settings)
   -- Without these libnats gives up after 60 attempts, and a stalled network stops the program forever.
   if settings.max_reconnects == nil then settings.max_reconnects = -1 end
   settings.reconnect_wait = settings.reconnect_wait or 2000 -- libnats' default

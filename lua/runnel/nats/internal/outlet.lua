@@ -1,6 +1,7 @@
 ---The messages of a stream as a channel, for sources, buckets and dead letters.
 ---
----A message waits here for a take. Meanwhile a beat extends its ack_wait; so ack_wait counts from the take.
+---A message waits here for a take. Meanwhile a beat extends its ack_wait, and at the take it is extended once more, so
+---that it counts from the take.
 
 local core = require "runnel.core"
 local clock = require "runnel.queue.clock"
@@ -12,18 +13,24 @@ local reader = require "runnel.nats.internal.reader"
 local stream_message = require "runnel.nats.stream_message"
 local values = require "runnel.queue.encodings"
 
-local put_while_open = keepers.put_while_open
+local now, put_while_open = core.now, keepers.put_while_open
 
 local outlet = {}
 
 -- Room for all messages that may come; a channel takes memory only for what is on it.
 local ROOM <const> = 1 << 20
 
+-- The part of ack_wait that a message may have waited here without being extended at the take.
+local SOON <const> = 0.01
+
 -- Puts the messages on the program's channel. Untaken messages go back to the server when it closes.
 local function hand_over(of, out, waiting, wrap)
   for message in waiting do
     if not of.is_closed and put_while_open(out, wrap and wrap(message) or message) then
-      if of.name then stream_message.unbeat(message) end
+      if of.name then
+        stream_message.unbeat(message)
+        if of.acks == "explicit" and now() - message.came > of.ack_ms * SOON then message:progress() end
+      end
       if of.acks == "taken" then stream_message.answer(message, "+ACK") end
       of:ask()
     else
@@ -81,6 +88,7 @@ function outlet.open(opts, what)
     decode = values.encodings[opts.encoding].decode, acks = opts.acks,
     room = function() return opts.batch - #waiting end,
     take = function(message)
+      message.came = now()
       if opts.acks and waits(out, message, (opts.config.max_deliver or -1) > 0, take) then return end
       take(message)
     end,

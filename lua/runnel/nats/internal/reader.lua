@@ -86,7 +86,7 @@ local function forget_requests(self) self.asked, self.oldest = 0, self.nrequests
 function Reader:close(err)
   if self.is_closed then return end
   self.is_closed = true
-  if not (self.acks and self.subscription:drain(patience.drain)) then self.sub:close() end
+  if not (self.acks and self.subscription:begin_drain(patience.drain)) then self.sub:close() end
   self.remove_listener()
   self.silence:over()
   self.wake:offer "closed"

@@ -24,6 +24,7 @@ local json = require "runnel.json"
 local keepers = require "runnel.queue.keeper"
 local lib = require "runnel.nats.internal.lib"
 local queues = require "runnel.queue.queues"
+local remove = require "runnel.internal.remove"
 
 
 local who = {}
@@ -98,12 +99,12 @@ local function listen(conn)
   local ch = conn:subscribe(who.SUBJECT, { encoding = "raw" }, function(data, reply)
     answer(conn, members, data, reply)
   end)
-  local remove = conn:on_event(function(event)
+  local forget = conn:on_event(function(event)
     if event.event ~= "reconnected" then return end
     for _, member in ipairs(members) do guard.started(guard.go(guard.nothing, nil, look, conn, member), who.SUBJECT) end
   end)
   conn.who = { members = members, close = function()
-    remove()
+    forget()
     if ch then ch:close() end
     conn.who = nil
   end }
@@ -125,9 +126,7 @@ function who.add(conn, member, ended)
   local members = all.members
   members[#members + 1] = member
   keepers.on_close(ended, function()
-    for i, other in ipairs(members) do
-      if other == member then table.remove(members, i) break end
-    end
+    remove(members, member)
     close_unused(conn)
   end)
 end

@@ -1,7 +1,7 @@
 ---Beats of a simulated connection to NATS: messages that are sent periodically, as the thread of the C module does.
 
 local core = require "runnel.core"
-local remove = require "runnel.sim.remove"
+local remove = require "runnel.internal.remove"
 local timers = require "runnel.sim.timer"
 
 local now = core.now

@@ -5,7 +5,7 @@ local api = require "runnel.sim.nats.api"
 local consumers = require "runnel.sim.nats.nats_consumer"
 local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
-local remove = require "runnel.sim.remove"
+local remove = require "runnel.internal.remove"
 local streams = require "runnel.sim.nats.nats_stream"
 
 local jetstream = {}

@@ -6,7 +6,7 @@ local jetstream = require "runnel.sim.nats.nats_jetstream"
 local json = require "runnel.json"
 local network = require "runnel.sim.network"
 local protocol = require "runnel.sim.nats.protocol"
-local remove = require "runnel.sim.remove"
+local remove = require "runnel.internal.remove"
 local story = require "runnel.sim.nats.nats_story"
 local timers = require "runnel.sim.timer"
 

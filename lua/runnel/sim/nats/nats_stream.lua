@@ -2,7 +2,7 @@
 
 local json = require "runnel.json"
 local protocol = require "runnel.sim.nats.protocol"
-local remove = require "runnel.sim.remove"
+local remove = require "runnel.internal.remove"
 
 local streams = {}
 

@@ -1,5 +1,5 @@
 /* cache.c: see cache.h. malloc's address is stored before the returned memory. */
-#include "base/cache.h"
+#include "shared/cache.h"
 
 #include <stdint.h>
 #include <stdlib.h>

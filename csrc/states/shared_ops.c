@@ -1,5 +1,5 @@
-/* chan_shared.c: see chan_shared.h. */
-#include "states/chan_shared.h"
+/* shared_ops.c: see shared_ops.h. */
+#include "states/shared_ops.h"
 
 #include <lauxlib.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static PutResult put_now(lua_State *L, Chan *ch, int at, int value) {
   return PUT_DONE;
 }
 
-int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop) {
+int shared_ops_take(lua_State *L, Chan *ch, int at, bool in_loop) {
   Sharing *sharing = ch->sched->sharing;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWaiter op = {.chan = shared_handle_chan(L, ch), .kind = SHARED_TAKE, .drops_reason = in_loop};
@@ -91,7 +91,7 @@ static bool is_error_taken(const Chan *ch) {
   return h->hold.chan && shared_chan_stats(h->hold.chan).reason_taken;
 }
 
-void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name) {
+void shared_ops_set_name(lua_State *L, const Chan *ch, const char *name) {
   shared_chan_set_name(shared_handle_chan(L, ch), name);
 }
 
@@ -105,12 +105,12 @@ static Chan *new_done(lua_State *L, Chan *ch, int at) {
   return done;
 }
 
-static int take(lua_State *L, Chan *ch, int at) { return chan_shared_take(L, ch, at, false); }
+static int take(lua_State *L, Chan *ch, int at) { return shared_ops_take(L, ch, at, false); }
 
 static int wait_for(lua_State *L, Chan *ch, int at, Alt *alt, int alt_at, const Operation *op) {
-  SharedWait *wait = chan_shared_begin(L, ch->sched, 1);
-  chan_shared_add(L, wait, at, alt_at, op->is_put, op);
-  int n = chan_shared_do(L, ch->sched, wait, alt, 0);
+  SharedWait *wait = shared_ops_begin(L, ch->sched, 1);
+  shared_ops_add(L, wait, at, alt_at, op->is_put, op);
+  int n = shared_ops_do(L, ch->sched, wait, alt, 0);
   if (n && (op->is_put ? !lua_toboolean(L, -1) : lua_isnil(L, -n))) ch->flags |= CHAN_CLOSED;
   return n;
 }
@@ -128,14 +128,14 @@ const ChanOps shared_handle_ops = {.put = put_now,
 
 /* ---- waiting ---- */
 
-SharedWait *chan_shared_begin(lua_State *L, Sched *S, uint32_t n) {
+SharedWait *shared_ops_begin(lua_State *L, Sched *S, uint32_t n) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWait *wait = shared_wait_new(S->sharing, n);
   if (!wait) shared_handle_no_memory(L);
   return wait;
 }
 
-void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is_put, const Operation *op) {
+void shared_ops_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is_put, const Operation *op) {
   Chan *ch = (Chan *)lua_touserdata(L, at);
   SharedWaiter *w = &wait->ops[wait->n++];
   *w = (SharedWaiter){.chan = shared_handle_of(ch)->hold.chan,
@@ -152,7 +152,7 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
   luaL_error(L, "the channel has been finalized"); /* seldom covered: a finalizer has kept it */
 }
 
-int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags) {
+int shared_ops_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags) {
   Sharing *sharing = S->sharing;
   SharedResult result;
   SharedOutcome outcome = shared_do(wait->ops, wait->n, wait->order, &wait->alt, &result);
@@ -179,7 +179,7 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   int port = alt_push_port(L, flags, at);
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
   shared_inbox_poll(L, S);               /* the other side may be of this state */
-  if (UNLIKELY(S->observer != NULL) && result.ok) {
+  if (UNLIKELY(S->is_observed) && result.ok) {
     shared_handle_push_part(L, SHARED_HANDLES); /* seldom covered: another thread has just come */
     lua_rawgetp(L, -1, shared);
     Chan *ch = (Chan *)lua_touserdata(L, -1);

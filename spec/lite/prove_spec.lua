@@ -1,0 +1,64 @@
+local rn = require "runnel"
+local operations = require "tests.prove.operations"
+local perform = require "tests.prove.perform"
+local space = require "tests.prove.space"
+
+local PROGRAMS = 150
+
+local function generator(seed)
+  local state = seed
+  return function(n)
+    state = state * 48271 % 2147483647
+    return state // 7 % n + 1
+  end
+end
+
+describe("small programs", function()
+  after_each(function() rn.on_error(nil) end)
+
+  it("do the same in the C core and in lite.lua, in every order", function()
+    local random, schedules = generator(17), 0
+    for i = 1, PROGRAMS do
+      local program = space.sample(random, i)
+      local core, lite = perform.core(program), perform.lite(program)
+      local number, ours, theirs = perform.difference(core, lite)
+      assert.is_nil(number, number and ("%s\n\n%s\n\n%s"):format(space.text(program), ours, theirs))
+      schedules = schedules + #core
+    end
+    assert.is_true(schedules > PROGRAMS * 5, schedules) -- they must be about something
+  end)
+
+  it("differ if one engine has another buffer", function()
+    local made = operations.channels["1"]
+    operations.channels["1"] = function(module) return module.chan(module == rn and 1 or 2) end
+    finally(function() operations.channels["1"] = made end)
+    local program = { kinds = { "1", "0" }, blocks = { { 1, 1 } } } -- put a; put a
+    local number, ours, theirs = perform.difference(perform.core(program), perform.lite(program))
+    assert.equal(1, number)
+    assert.equal("1 put a: true\na: 1 values, 1 puts and 0 takes wait, 1 put, 0 taken", ours:match "(.*)\nb")
+    assert.equal("1 put a: true\n1 put a: true\na: 2 values, 0 puts and 0 takes wait, 2 put, 0 taken",
+      theirs:match "(.*)\nb")
+  end)
+
+  it("are all in units of work, once each", function()
+    local total, unit = space.units()
+    local seen, n = {}, 0
+    for number = 0, total - 1 do
+      local it = unit(number)
+      if it.shape.of == 10 and it.kinds[1] == "0" and it.kinds[2] == "1" then
+        space.each(it, function(program)
+          local text = space.text(program)
+          assert.is_nil(seen[text])
+          seen[text], n = true, n + 1
+        end)
+      end
+    end
+    -- 100 lists of 2 of 10 operations, 3 of them in any order; without the programs that do not use b, of 3 or 4
+    -- operations of which none uses it.
+    local lists = 100 * 101 * 102 // 6
+    local without = 0
+    for i = 1, 10 do without = without + (operations.list[i].name:find "[ tp]b" and 0 or 1) end
+    without = without * without
+    assert.equal(lists - without * (without + 1) * (without + 2) // 6, n)
+  end)
+end)

@@ -1,0 +1,104 @@
+-- Compares the C core with lua/runnel/lite.lua on small programs, each in every order. Run by `make prove` and others:
+--
+--   lua5.4 tests/prove/prove.lua sample SEED PROGRAMS
+--       a random sample of larger programs, and the models; fixed work
+--   lua5.4 tests/prove/prove.lua models SEED PROGRAMS
+--       pipelines and pmap against their models (models.lua)
+--   lua5.4 tests/prove/prove.lua all FILE [SECONDS] [J OF]
+--       everything (space.lua), except the units that FILE lists, which gets those that are done; process J of so many
+--
+-- A difference ends it, with the smallest program that has one, and both stories of the first schedule that differs.
+
+local perform = require "tests.prove.perform"
+local models = require "tests.prove.models"
+local space = require "tests.prove.space"
+
+local programs, schedules = 0, 0
+
+-- The first difference of a program, or nil: which schedule, and what the core and lite do.
+local function compare(program)
+  local on_core, core = pcall(perform.core, program)
+  local on_lite, lite = pcall(perform.lite, program)
+  if not on_core or not on_lite then
+    if on_core == on_lite then error(("both fail: %s\n%s"):format(core, lite), 0) end
+    return 0, on_core and "works" or tostring(core), on_lite and "works" or tostring(lite)
+  end
+  programs, schedules = programs + 1, schedules + #core
+  return perform.difference(core, lite)
+end
+
+local function shrink(program)
+  local best = program
+  repeat
+    local before = best
+    space.each_smaller(before, function(smaller)
+      local ok, difference = pcall(compare, smaller)
+      if best == before and ok and difference then best = smaller end
+    end)
+  until best == before
+  return best
+end
+
+local function indent(text) return "  " .. text:gsub("\n", "\n  ") end
+
+local function check(program)
+  if not compare(program) then return end
+  local smallest = shrink(program)
+  local number, core, lite = compare(smallest)
+  print(("The core and lite.lua differ, in schedule %d of:\n%s\n\nthe core:\n%s\n\nlite.lua:\n%s"):format(number,
+    space.text(smallest), indent(core), indent(lite)))
+  os.exit(false, true)
+end
+
+-- A generator of random numbers that is the same with each version of Lua.
+local function generator(seed)
+  local state = seed * 2654435761 % 2147483647 + 1
+  local function random(n)
+    state = state * 48271 % 2147483647
+    return state // 7 % n + 1
+  end
+  for _ = 1, 10 do random(2) end
+  return random
+end
+
+local function tell(what)
+  print(("%s: %d programs, %d schedules on each engine, no difference; %.0f s of CPU time"):format(what, programs,
+    schedules, os.clock()))
+end
+
+local modes = {}
+
+function modes.models(seed, n)
+  models.check(generator(seed), n)
+  print(("pipelines and pmap do what their models do, in %d programs"):format(n))
+end
+
+function modes.sample(seed, n)
+  local random = generator(seed)
+  for i = 1, n do check(space.sample(random, i)) end
+  tell(("prove, seed %d"):format(seed))
+  modes.models(seed, n // 100)
+end
+
+function modes.all(path, seconds, j, of)
+  local done, count = {}, 0
+  for line in (io.open(path) or io.tmpfile()):lines() do done[tonumber(line)] = true end
+  local total, unit = space.units()
+  local file, deadline = assert(io.open(path, "a")), os.time() + (seconds or 1e9)
+  for number = (j or 1) - 1, total - 1, of or 1 do
+    if os.time() >= deadline then break end
+    if not done[number] then
+      space.each(unit(number), check)
+      done[number] = true
+      file:write(number, "\n")
+      file:flush()
+    end
+  end
+  for _ in pairs(done) do count = count + 1 end
+  tell(("prove: %d of %d units of work are done"):format(count, total))
+end
+
+local arguments = { ... }
+local mode = table.remove(arguments, 1)
+for i, argument in ipairs(arguments) do arguments[i] = math.tointeger(argument) or argument end
+modes[mode](table.unpack(arguments))
