@@ -22,7 +22,6 @@ local timed_out = require "runnel.internal.timed_out"
 
 local lib = core.internal.require "runnel.http.core"
 
-local internal = core.internal
 local cancel, chan = core.cancel, core.chan
 
 -- Bits of the events of a request (csrc/http/server/server.h).
@@ -255,7 +254,7 @@ function server.serve(port, f, opts)
   local settings = read_options(port, opts)
   local context, wrong = read_tls(opts)
   if wrong then return nil, wrong end
-  if internal.is_simulation() and not (current.world and internal.host() > 0) then
+  if current.is_outside() then
     error("serve: a server needs real time, and this is a simulation: make a simulated world (sim.world) and call it "
       .. "on a host of that, or call the function of the server itself", 2)
   end

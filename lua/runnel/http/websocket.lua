@@ -259,7 +259,7 @@ function websocket.websocket(url, opts)
   check.string(url, "a URL", "websocket")
   local settings
   opts, settings = check_options(opts, 3)
-  if is_simulation() and not (current.world and core.internal.host() > 0) then
+  if current.is_outside() then
     error("websocket: a connection needs real time, and this is a simulation (sim.run, runnel --sim): call it on a "
       .. "host of a simulated world (sim.world), outside the simulation, or use channels of your own in its place", 2)
   end

@@ -8,7 +8,7 @@ local sink = require "runnel.nats.sink"
 local source = require "runnel.nats.source"
 local stage_arguments = require "runnel.queue.stage"
 local start_worker = require "runnel.nats.internal.start_worker"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 
 local stage = {}
 

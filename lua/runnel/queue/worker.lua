@@ -17,37 +17,6 @@ local timed_out = require "runnel.internal.timed_out"
 local internal = core.internal
 local now = core.now
 
----Stores the messages of a worker; docs/keepers.md describes the functions.
----@class runnel.queue.Keeper
----@field from string the queue, for errors
----@field open fun(self, taker: runnel.queue.Taker): boolean?, string?
----@field fetch fun(self)
----@field close fun(self)
----@field join fun(self, held: any, message: any): boolean
----@field id fun(self, message: any): string no other message has it, in any queue
----@field done fun(self, message: any, results?: { id: string, value: any }[]): boolean?, any, boolean?
----@field back fun(self, message: any, ms?: number)
----@field drop fun(self, message: any)
----@field extend fun(self, message: any)
----@field limit fun(self, message: any, ms: number, text: string, words: any, count: runnel.queue.Count)
----@field alive fun(self) called periodically while calls have limits, to show that Lua runs
----@field starts fun(self, message: any): runnel.queue.Count?, string?
----@field set_starts fun(self, message: any, count: runnel.queue.Count): boolean, string?, boolean?
----@field note_starts fun(self, message: any, count: runnel.queue.Count)
----@field forget_starts fun(self, message: any)
----@field bury fun(self, letter: runnel.DeadLetter): boolean?, string?, boolean?
----@field watch fun(self, worker: runnel.Worker, ...: any)
-
----The functions that a worker passes to its keeper.
----@class runnel.queue.Taker
----@field n integer how many calls may run at a time
----@field room fun(): integer how many messages may come now
----@field take fun(message: any) is called with each message; must not park
----@field answered fun(message: any) is called when a message has been answered
----@field silent fun(why: string) called when no messages come for now
----@field over fun(reason: any, is_lost: boolean) called when nothing comes any more; `is_lost`: nothing can be answered
----either
-
 ---What a worker does with its messages.
 ---@class runnel.queue.Task
 ---@field what string the function that the program has called, for errors, as in "serve"

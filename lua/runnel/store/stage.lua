@@ -62,7 +62,7 @@ end
 ---@param opts? runnel.queue.StageOptions
 ---@return runnel.Worker? stage, string? err
 function stage.stage(store, from, n, f, to, opts)
-  local read = arguments.read(from, n, f, to, opts, true)
+  local read = arguments.read(from, n, f, to, opts, arguments.OF_STORES)
   opts = read.opts
   local out, problem, rate
   if to then

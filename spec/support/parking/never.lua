@@ -18,6 +18,8 @@ local never = {
   io = [[uv.spawn p.exit p.pid p.stdin p.stdout p.stderr p:close p:stop p:kill uv.lines
     rn.each_line uv.read uv.follow uv.write uv.list uv.watch uv.listen conn:read conn:lines conn:writer
     conn:shutdown conn:close conn:peer conn:address uv.resolve uv.signal uv.ticker]],
+  -- keepers.stage waits for what the keeper's `open` waits for.
+  keepers = "keepers.stage keepers.report keepers.on_close keepers.is_cancelled keepers.error_text",
   json = "json.encode json.decode json.null json.array",
   metrics = "rn.metrics m:text m:answer",
   monitor = "monitor.listen m.url m.port m:close",

@@ -5,6 +5,7 @@ local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local timed_out = require "runnel.internal.timed_out"
+local keepers = require "runnel.queue.keeper"
 local patience = require "runnel.nats.internal.patience"
 
 local jetstream = {}
@@ -197,7 +198,7 @@ local function try(conn, subject, value, ms, opts, level)
   opts.timeout = ms
   local ok, message, err = pcall(conn.request, conn, subject, value, opts)
   if ok then return message, err end
-  if type(message) ~= "string" or core.internal.is_cancelled(message) then error(message, 0) end
+  if type(message) ~= "string" or keepers.is_cancelled(message) then error(message, 0) end
   message = message:gsub("^[^:\n]+:%d+: ", ""):gsub("^request: ", "put: ")
   error(message, level + 1)
 end
