@@ -168,7 +168,7 @@ describe("flow", function()
             state.sum = state.sum + value
           end,
           flush = function(state, put) put(state.sum) end,
-          stop = function() stopped = stopped + 1 end,
+          close = function() stopped = stopped + 1 end,
         },
         save = save,
         "a > sum > save",
@@ -599,7 +599,8 @@ describe("flow: while it runs", function()
       local stats = f:stats()
       assert.same({ "job", "running", 3 }, { stats.flow, stats.state, #stats })
       local b = stats[2]
-      assert.same({ "b", "running", 2, 2, 16, 4, 0 }, { b.stage, b.state, b.busy, b.workers, b.room, b.taken, b.errors })
+      assert.same({ "b", "running", 2, 2 }, { b.stage, b.state, b.busy, b.workers })
+      assert.same({ 16, 4, 0 }, { b.room, b.taken, b.errors })
       assert.equal(4, math.floor(b.rate + 0.5))
       assert.equal("sleep", b.doing)
       assert.matches("flow_spec.lua:%d+", b.where)
@@ -732,7 +733,7 @@ describe("flow: the end", function()
       local stopped = 0
       local f = flow("job", {
         a = { from = { 1, 2 } },
-        b = { buffer = 4, function() error("no", 0) end, stop = function() stopped = stopped + 1 end },
+        b = { buffer = 4, function() error("no", 0) end, close = function() stopped = stopped + 1 end },
         "a > b",
       }):start()
       rn.sleep(10)

@@ -58,7 +58,7 @@ local PLACES = {
     all(rn.pmap(1, store:remote "r", { 1 }))
     worker:stop()
   end },
-  { "store:serve with a limit", function(f)
+  { "store:serve with a timeout", function(f)
     local store <close> = stores.open ":memory:"
     local worker = store:serve("r", 1, f, { timeout = 1000 })
     all(rn.pmap(1, store:remote "r", { 1 }))

@@ -211,7 +211,7 @@ for _, at in ipairs(places) do
         stage:drain()
       end)
       assert.same({ "fine" }, done)
-      assert.same({ ("stage n: a call took longer than the limit of %d ms"):format(limit) }, reports)
+      assert.same({ ("stage n: a call had not ended after %d ms"):format(limit) }, reports)
       assert.same({ 2, "park" }, { dead:list()[1].raises, dead:get(1).value })
     end))
 

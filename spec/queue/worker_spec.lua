@@ -13,7 +13,7 @@ local LEASE <const> = 500
 local function start(keeper, f, opts)
   opts = opts or {}
   return assert(worker.start {
-    kind = "stage", n = opts.n or 1, keeper = keeper, is_paused = false, limit = opts.limit,
+    kind = "stage", n = opts.n or 1, keeper = keeper, is_paused = false, timeout = opts.timeout,
     task = messages.task {
       name = "s", f = f, has_results = keeper.to ~= nil, has_letters = true, ex_handler = opts.ex_handler,
       limits = { starts = opts.starts or 5, tries = opts.tries or 1, retry = 100 },
@@ -224,5 +224,32 @@ describe("a worker of messages", function()
       assert.equal(1, calls)
       assert.equal(0, (select(2, letters_of(queue))))
     end)
+  end)
+end)
+
+describe("a call whose time is over", function()
+  it("keeps its message and its place among the n until it has closed its variables", function()
+    if not stage.is_5_4_3 then return pending "variables cannot wait before Lua 5.4.3" end
+    local began, asked = {}, {}
+    local reports = within(function(store)
+      local keeper, start_time = store:keeper(), sim.elapsed()
+      function keeper:limit() asked[#asked + 1] = "limit " .. sim.elapsed() - start_time end
+      function keeper:extend() asked[#asked + 1] = "extend " .. sim.elapsed() - start_time end
+      local w = start(keeper, function(v)
+        began[#began + 1] = ("%s %s"):format(v, sim.elapsed() - start_time)
+        if v == "next" then return end
+        local _ <close> = setmetatable({}, { __close = function() rn.sleep(120) end })
+        rn.sleep(1e6)
+      end, { timeout = 50 })
+      store:append "slow"
+      store:append "next"
+      rn.sleep(1000)
+      w:stop()
+    end)
+    assert.same({ "slow 0", "next 170" }, began)
+    assert.same({ "limit 0", "extend 50", "limit 50", "extend 100", "limit 100", "extend 150", "limit 150" },
+      table.move(asked, 1, 7, 1, {}))
+    assert.equal(1, #reports)
+    assert.equal("stage s: a call had not ended after 50 ms", tostring(reports[1].err))
   end)
 end)

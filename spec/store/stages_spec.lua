@@ -261,13 +261,13 @@ describe("a stage of a store", function()
       local status = assert(program:wait(), program:output())
       if status ~= 0 then
         ends = ends + 1
-        assert.matches(("^runnel: stage n: a call took longer than the limit of %d ms, and Lua does not come back: "
+        assert.matches(("^runnel: stage n: a call had not ended after %d ms, and Lua does not come back: "
           .. "this process ends\n$"):format(limit), (program:output():gsub("runnel: [^\n]* has blocked [^\n]*\n", "")))
       end
     until status == 0
     assert.equal(2, ends)
     local letter = assert(store:dead("n"):get(1))
-    assert.same({ "loop", 2, ("stage n: a call took longer than the limit of %d ms"):format(limit) },
+    assert.same({ "loop", 2, ("stage n: a call had not ended after %d ms"):format(limit) },
       { letter.value, letter.raises, letter.error })
     assert.equal(1, store:dead("n"):count())
   end)

@@ -197,7 +197,7 @@ local function options_of(log, stage)
       stage.states = stage.states + 1
       return {}
     end
-    function options.stop() stage.states = stage.states - 1 end
+    function options.close() stage.states = stage.states - 1 end
   end
   return options
 end

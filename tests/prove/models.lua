@@ -1,8 +1,9 @@
 ---pipeline_async, ordered or not, pmap and pmap_unordered as single operations: small programs of them, in many orders,
 ---against what their models allow.
 ---
----A program is { what, n, jobs = { kind of job, ... }, handler, fails, takes }: n jobs at a time over the values 1, 2, ...;
----whether there is an ex_handler; whether the source closes with an error; after how many takes the results are closed.
+---A program is { what, n, jobs = { kind of job, ... }, handler, fails, takes }: n jobs at a time over the values 1, 2
+---and so on; whether there is an ex_handler; whether the source closes with an error; after how many takes the results
+---are closed.
 
 local core = require "runnel.core"
 local rn = require "runnel"
@@ -54,7 +55,7 @@ end
 
 -- Unordered: each result once, those of a job in their order; all of them, unless a job has ended a pmap.
 local function fits_any_order(program, run)
-  local all, err, reported = in_order(program)
+  local _, err, reported = in_order(program)
   local can_end_early = program.is_pmap and err and err:find "job" ~= nil
   local left, last, n = {}, {}, 0
   for i = 1, #program.jobs do
@@ -74,7 +75,7 @@ local function fits_any_order(program, run)
   end
   if n > 0 then return n .. " results are lost" end
   if run.err ~= err then return ("it closes with %s, not %s"):format(run.err, err) end
-  if run.reported ~= reported then return ("%d errors are reported, not %d of %d"):format(run.reported, reported, #all) end
+  if run.reported ~= reported then return ("%d errors are reported, not %d"):format(run.reported, reported) end
 end
 
 -- What is wrong with a run, or nil.
@@ -108,7 +109,8 @@ local function perform(program)
     running = running - 1
     if not ok then error(err, 0) end
   end
-  local from, results = rn.chan(), nil
+  local from = rn.chan()
+  local results
   rn.go(function()
     for i = 1, #program.jobs do
       if not from:put(i) then return end

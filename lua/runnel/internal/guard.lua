@@ -51,6 +51,22 @@ local function wait(ms) core.sleep(ms) end
 ---@return runnel.Channel<any> timer closes after that time
 function guard.timer(ms) return hide(guard.go(guard.nothing, nil, wait, ms)) end
 
+---A timer in a `<close>` variable, which ends it. A channel of rn.timeout would keep the program running until it is
+---due.
+---@class runnel.internal.Alarm
+---@field over runnel.Channel<any> closes when the time is over
+---@field private timer runnel.Channel<any>|false
+local Alarm = { __close = function(self)
+  if self.timer then core.cancel(self.timer) end
+end }
+
+---@param ms? number nil, or math.huge: never
+---@return runnel.internal.Alarm
+function guard.alarm(ms)
+  local timer = ms and ms < math.huge and guard.timer(ms)
+  return setmetatable({ over = timer or core.chan(), timer = timer }, Alarm)
+end
+
 -- ---- ending ----
 
 local CLOSED = "the channel that this go block feeds was closed"

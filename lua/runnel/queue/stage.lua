@@ -25,8 +25,8 @@ local stage = {}
 ---minute
 ---@field starts? integer how often a message is started if its process ends each time (5)
 ---@field timeout? number ms that one call may take; storing its result does not count. One that parks is then
----cancelled, and has failed. If Lua has not come back by then, since the call computes, the process says so on
----stderr and ends; by default there is no limit
+---cancelled, and has failed, with an error for which rn.is_timeout is true. If Lua has not come back by then, since the
+---call computes, the process says so on stderr and ends; by default there is no limit
 ---@field rate? integer|{ [1]: integer, [2]: number } how many calls all processes of the stage may start in a second,
 ---or { calls, ms }: that many in any `ms`
 ---@field dead? boolean false: messages that are given up do not become dead letters (conn:dead)

@@ -7,11 +7,11 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local everything = require "runnel.internal.living"
 local guard = require "runnel.internal.guard"
-local limit = require "runnel.queue.limit"
 local patience = require "runnel.queue.patience"
 local report = require "runnel.queue.report"
 local running = require "runnel.queue.running"
 local sign = require "runnel.internal.sign"
+local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 
 local internal = core.internal
@@ -35,7 +35,7 @@ local now = core.now
 ---try has failed. Returns true if it cannot be delivered again
 ---@field silent fun(self, starts: integer): string the error of a message whose process has ended at each start
 ---@field last_words fun(self, call: runnel.queue.Call, late: string): any what the keeper publishes if the process has
----to be ended because a call is over its limit; nil: only the count of the failure
+---to be ended because a call is over its timeout; nil: only the count of the failure
 ---@field value fun(self, call: runnel.queue.Call): any the value of a message, to be shown
 ---@field close? fun(self) the worker has ended
 
@@ -46,7 +46,7 @@ local now = core.now
 ---@field err any why the worker has ended, unless the program has ended it
 ---@field package keeper runnel.queue.Keeper
 ---@field package task runnel.queue.Task
----@field package limit number? ms that a call may take
+---@field package limit runnel.internal.Limit? of the time of a call
 ---@field package rate? { wait: fun(self) } limits how often calls start
 ---@field package held table<any, runnel.queue.Call> the messages that it has, by their ids
 ---@field package waiting runnel.queue.Call[] those that have not started
@@ -275,12 +275,24 @@ function Worker:bury(letter) return self:store(NOT_BURIED, "bury", letter) end
 
 function Worker:__tostring() return ("%s: %s (%d/%d)"):format(self.kind, self.name, self.running.count, self.n) end
 
+-- Tells the keeper periodically that Lua runs. While a call computes Lua does not run, and cannot cancel it: so a
+-- thread of the keeper ends the process then. Returns the go block, to be cancelled at the end.
+local function show_life(keeper, timeout, what)
+  local tick = math.max(5, math.min(timeout / 16, 250))
+  return guard.started(guard.go(guard.nothing, nil, function()
+    while true do
+      keeper:alive()
+      core.sleep(tick)
+    end
+  end), what)
+end
+
 ---@class runnel.queue.WorkerOptions
 ---@field kind string what it is: "worker" or "stage"
 ---@field n integer how many calls may run at a time
 ---@field keeper runnel.queue.Keeper
 ---@field task runnel.queue.Task
----@field limit? number ms that a call may take
+---@field timeout? number ms that a call may take
 ---@field rate? { wait: fun(self) }
 ---@field is_paused boolean
 
@@ -289,9 +301,9 @@ function Worker:__tostring() return ("%s: %s (%d/%d)"):format(self.kind, self.na
 ---@return runnel.Worker? worker, string? err
 function worker.start(opts)
   local self = setmetatable({
-    name = opts.task.name, kind = opts.kind, n = opts.n, keeper = opts.keeper, task = opts.task, limit = opts.limit,
-    rate = opts.rate, is_paused = opts.is_paused, is_open = true, is_over = false, held = {}, waiting = {}, told = {},
-    running = running.new(), ended = core.chan(),
+    name = opts.task.name, kind = opts.kind, n = opts.n, keeper = opts.keeper, task = opts.task,
+    limit = nil, rate = opts.rate, is_paused = opts.is_paused, is_open = true, is_over = false, held = {},
+    waiting = {}, told = {}, running = running.new(), ended = core.chan(),
     counts = { done = 0, failed = 0, given_up = 0, redelivered = 0 },
   }, Worker)
   self.task.worker, self.counts.duplicates = self, self.task.duplicates
@@ -308,8 +320,10 @@ function worker.start(opts)
   }
   if not ok then return nil, err end
   worker.living[self] = true
-  if self.limit then
-    self.alive = limit.watch(self.keeper, self.limit, self.task.what .. " " .. self.name)
+  if opts.timeout then
+    local what = self.task.what .. " " .. self.name
+    self.limit = time_limit.new(what .. ": a call had not ended", opts.timeout)
+    self.alive = show_life(self.keeper, opts.timeout, what)
   end
   self:pump()
   return self

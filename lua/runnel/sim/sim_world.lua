@@ -309,10 +309,9 @@ function World:run(ms)
   local problem
   if not self.failure then
     self.resting = core.chan()
-    local timer = ms and guard.timer(ms)
-    core.alts { self.resting, timer or nil }
+    local alarm <close> = guard.alarm(ms)
+    core.alts { self.resting, alarm.over }
     self.resting = nil
-    if timer and not internal.has_ended(timer) then core.cancel(timer) end
     problem = not self.failure and not ms and stuck(self)
   end
   self.ran = true

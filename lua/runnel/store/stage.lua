@@ -88,7 +88,7 @@ function stage.stage(store, from, n, f, to, opts)
   local has_results = out ~= nil
   read.f = opts.tx and with_tx(keeper, read.f, has_results) or with_steps(read.name, read.f)
   local self, lost = worker.start {
-    kind = "stage", n = n, keeper = keeper, task = arguments.task(read, has_results), limit = options.limit,
+    kind = "stage", n = n, keeper = keeper, task = arguments.task(read, has_results), timeout = options.timeout,
     rate = rate, is_paused = consumer.paused,
   }
   if not self then return nil, "stage: " .. lost end

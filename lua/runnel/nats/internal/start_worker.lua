@@ -34,7 +34,7 @@ function start_worker.start(conn, parts)
   local of = keeper.new(parts.keeper)
   of.conn, of.starts_of = conn, starts_of
   local self, problem = worker.start {
-    kind = parts.kind, n = parts.n, keeper = of, task = parts.task, limit = options.limit, rate = limiter,
+    kind = parts.kind, n = parts.n, keeper = of, task = parts.task, timeout = options.timeout, rate = limiter,
     is_paused = who.is_paused(of.info.config),
   }
   if not self then return nil, problem end
