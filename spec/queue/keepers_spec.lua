@@ -2,7 +2,7 @@
 -- is in keeper_spec.lua.
 
 local keepers = require "runnel.queue.keeper"
-local memory = require "examples.memory_keeper"
+local memory = require "examples.lib.memory_keeper"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
