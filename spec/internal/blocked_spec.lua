@@ -45,15 +45,17 @@ end
 
 describe("a call that blocks the thread in a go block", function()
   it("of os, io or a process is told once for each line, with what waits instead", function()
+    -- A child that waits until the program does, and then for long enough.
+    local wait = process.until_it_sleeps "$PPID" .. "; sleep 0.1"
     local told, out = run({
       "rn.go(function()",
       '  for _ = 1, 2 do os.execute "sleep 0.1" end',
       '  io.open("begun", "w"):close() print(io.read())',
       '  io.open("begun", "w"):close() for line in io.lines() do print(line) end',
-      '  local p = io.popen "sleep 0.4; echo c; exec >&-; sleep 0.4; exit 3"',
+      ("  local p = io.popen(%q)"):format(wait .. "; echo c; exec >&-; sleep 0.05;" .. wait .. "; exit 3"),
       "  print(p:read 'a')",
       "  print(p:close())",
-      '  for line in io.popen("sleep 0.4; echo d"):lines() do print(line) end',
+      ("  for line in io.popen(%q):lines() do print(line) end"):format(wait .. "; echo d"),
       "end)",
     }, "for i in a b; do while [ ! -e begun ]; do sleep 0.01; done; sleep 0.4; rm begun; echo $i; done")
     assert.equal("a\nb\nc\n\nnil\texit\t3\nd\n", out)

@@ -308,7 +308,7 @@ describe("SIGTERM on a host of a simulated world", function()
               rn.sleep(10)
             end
           end },
-          save = { function() end, stop = function() told[#told + 1] = "flow" end },
+          save = { function() end, close = function() told[#told + 1] = "flow" end },
           "count > save",
         })
         f:start()

@@ -252,6 +252,7 @@ local CASES <const> = {
 local OTHER <const> = {
   ["http-server.md header_timeout"] = "the client gets a status",
   ["http-server.md timeout"] = "the client gets a status",
+  ["keepers.md timeout"] = "spec/queue/keepers_spec.lua",
   ["http.md connections"] = "a list of options of libcurl",
   ["nats.md conn:close"] = "returns how many bytes were not sent",
   ["nats.md conn:flush"] = "as conn:request, by the same function",

@@ -671,12 +671,17 @@ function model.run(program, choices)
     m.channels[name] = ch
   end
   for _, block in ipairs(program.blocks) do m:spawn(block.name, block.script) end
-  while true do
-    while m.ready[1] do m:resume(table.remove(m.ready, 1)) end
-    local timer = m.timers[1]
-    if not timer then break end
-    m.now = timer.deadline
+  local function fire_due()
     while m.timers[1] and m.timers[1].deadline <= m.now do table.remove(m.timers, 1).action() end
+  end
+  while true do
+    while m.ready[1] do
+      m:resume(table.remove(m.ready, 1))
+      fire_due() -- a simulation looks at the clock after each resume
+    end
+    if not m.timers[1] then break end
+    m.now = m.timers[1].deadline
+    fire_due()
   end
   m.now = 1e9
   for _, it in ipairs(m.unheard) do -- unhandled errors, reported at the end
