@@ -50,10 +50,10 @@ end
 ---@param timeout? number ms
 ---@return string
 function hosts.insist(host, line, timeout)
-  for _ = 1, 20 do
+  for i = 1, 20 do
     local text = hosts.ask(host, line, timeout)
     if text then return text end
-    rn.sleep(100)
+    rn.sleep(100 * i)
   end
   error("no answer of " .. host, 0)
 end
