@@ -558,6 +558,21 @@ describe("sim.world", function()
       assert.equal("ECONNREFUSED ECONNRESET hello soon", outcomes({ crash = 1 }, { restart = 10 }))
     end)
 
+    it("may end a host before it gets something, before it answers, and when it has answered", function()
+      local seen = {}
+      sim.explore(function()
+        local world, done, text = sim.world { faults = { crash = 1 } }, "not done", nil
+        world:host("server", serve(function()
+          done = "done"
+          return "told"
+        end), { restart = 10 })
+        world:host("client", function() text = ask("server", "hello") end)
+        world:run()
+        seen[done .. ", " .. (text or "not told")] = true
+      end)
+      assert.same({ ["not done, not told"] = true, ["done, not told"] = true, ["done, told"] = true }, seen)
+    end)
+
     it("are an error of the search if they have no place in any run", function()
       local function f()
         local world = sim.world { faults = { reset = 1, crash = 1 } }
