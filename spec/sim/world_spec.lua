@@ -209,6 +209,29 @@ describe("sim.world", function()
         slow = { 1700000000, "2023-11-14 22:13:20" } }, times)
     end)
 
+    it("have clocks that move, while rn.now goes on", function()
+      local times, passed = {}, nil
+      run(function(world)
+        local host = world:host("host", function()
+          local begin = rn.now()
+          for i = 1, 3 do
+            times[i] = os.time()
+            rn.sleep(1000)
+          end
+          passed = rn.now() - begin
+        end)
+        rn.sleep(500)
+        host:move_clock(60000)
+        rn.sleep(1000)
+        host:move_clock(-3600000)
+        assert.matches("world_spec.lua:%d+: move_clock: ms: a number of milliseconds, at least %-1699996",
+          message(function() host:move_clock(-1e13) end))
+        world:run()
+      end)
+      assert.same({ 1700000000, 1700000061, 1699996462 }, times)
+      assert.equal(3000, passed)
+    end)
+
     it("share modules, but for programs that are files: these have modules and globals of their own at each start",
       function()
         local dir <close> = process.directory()
