@@ -40,11 +40,11 @@ return function(it)
       if ok then error("the search has found nothing: " .. tostring(story), 0) end
       local first, rest = story:match "^([^\n]*)\n(.*)$"
       if not first or not first:find(alarm) then error(("it has found, in place of %q: %s"):format(alarm, story), 0) end
-      if not rest:find "%w: " or not rest:find "To replay: sim.explore" then error("it tells no story: " .. story, 0) end
-      local needed = math.tointeger(first:match "schedule (%d+)%)$" or TO_FIND) --[[@as integer]]
+      local is_story = rest:find "%w: " and rest:find "To replay: sim.explore"
+      if not is_story then error("it tells no story: " .. story, 0) end
+      local needed = tonumber(first:match "schedule (%d+)%)$")
       ok, story = search(math.max(OF_TWIN, 2 * needed), function() program(true, holds) end)
       if not ok then error("an alarm for the twin: " .. story, 0) end
-      if os.getenv "PLANTED" then print(name, first:match "schedule.*", story) end
     end)
   end
 end

@@ -214,10 +214,12 @@ function Disk:sync(inode)
   self:sync_names()
 end
 
----A sync of a file has failed. As on Linux, the system takes what was to be written as done: reads get it until a crash,
----and no later sync writes it.
+---A sync of a file has failed. As on Linux, the system takes what was to be written as done: reads get it until a
+---crash, and no later sync writes it.
 ---@param inode runnel.sim.Inode
-function Disk:fail_sync(inode) inode.writes, inode.has_lost = {}, inode.data ~= inode.synced end -- luacheck: ignore 212
+function Disk:fail_sync(inode) -- luacheck: ignore 212
+  inode.writes, inode.has_lost = {}, inode.data ~= inode.synced
+end
 
 ---Writes all changes of names to the disk.
 function Disk:sync_names() self.undo = {} end

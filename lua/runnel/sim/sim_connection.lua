@@ -157,8 +157,8 @@ local function get_data(self, data)
   pump(self)
 end
 
--- Sends data, for which there is room. Here faults may happen. The host may crash before, when what it has done since it
--- got something (a file is synced, a transaction is committed) is not told yet, and after.
+-- Sends data, for which there is room. Here faults may happen. The host may crash before, when what it has done (a file
+-- is synced, a transaction is committed) is not told yet, and after.
 local function send(self, data)
   local world, other, wire = self.world, self.other, self.wire
   world:may_crash(self.host)

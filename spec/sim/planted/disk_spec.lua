@@ -46,8 +46,8 @@ describe("bugs of disks: a search finds", function()
     holds(has_line(text, "one") or not is_told, "the file is %q", text)
   end)
 
-  -- fsyncgate (PostgreSQL, 2018): a sync fails, and is tried again. The second one succeeds, though nothing was written:
-  -- the system took the first one's pages as done. What was to be synced must be written again.
+  -- fsyncgate (PostgreSQL, 2018): a sync fails, and is tried again. The second one succeeds, but writes nothing: the
+  -- system took the first one's pages as done. What was to be synced must be written again.
   planted("a sync that is tried again", "a record that was acknowledged survives a crash", function(rewrites, holds)
     local text, is_told = stores({ eio = 1 }, "one", function(line)
       if not write("/var/log", line .. "\n", { append = true }) then return false end

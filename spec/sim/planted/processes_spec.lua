@@ -22,7 +22,7 @@ describe("bugs of processes and restarts: a search finds", function()
   end
 
   -- Ready too soon: the server listens, and has not read its state yet, since the disk is slow today.
-  planted("a server that listens before it has read its state", "a balance is the one on the disk", function(reads_first, holds)
+  planted("a server that listens before it has read", "a balance is that of the disk", function(reads_first, holds)
     local world = sim.world()
     local bank = world:host("bank", function()
       local balance = 0
@@ -83,7 +83,7 @@ describe("bugs of processes and restarts: a search finds", function()
   end)
 
   -- A crash loop: the program stops at a file that its own crash has left half written, each time it starts.
-  planted("a state that cannot be read after a crash", "the service runs again after a crash", function(is_careful, holds)
+  planted("a state that cannot be read", "the service runs again after a crash", function(is_careful, holds)
     local world = sim.world { faults = { crash = 1, torn = 1 } }
     world:host("server", function()
       local text = read "/var/config"

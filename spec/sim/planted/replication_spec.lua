@@ -179,7 +179,7 @@ describe("bugs of replication: a search finds", function()
 
   -- The stale set (Facebook's memcache, 2013): between a reader's look at the database and its filling of the cache
   -- come an update and its invalidation.
-  planted("a cache that is filled with an old value", "the cache has what the database has", function(has_versions, holds)
+  planted("a cache that is filled with an old value", "the cache is as the database", function(has_versions, holds)
     local world = sim.world { faults = { delay = 1 }, delays = { 50 } }
     local database, version, cached, cached_version = "old", 1, nil, 0
     world:host("cache", function()
