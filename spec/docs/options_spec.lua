@@ -39,7 +39,7 @@ local CALLS = {
   ["rn.trace"] = function(opts) rn.trace("/nowhere/trace.json", opts) end,
   ["flow"] = function() require "runnel.flow" ("f", { a = { nothing, nosuch = true }, "a" }) end,
   ["keepers.stage"] = function(opts)
-    require "runnel.queue.keeper".stage(require "examples.memory_keeper".queue("q"):keeper(), 1, nothing, opts)
+    require "runnel.queue.keeper".stage(require "examples.lib.memory_keeper".queue("q"):keeper(), 1, nothing, opts)
   end,
   ["json.encode"] = function(opts) require("runnel.json").encode(1, opts) end,
   ["monitor.listen"] = function(opts) require("runnel.monitor").listen(0, opts) end,

@@ -518,7 +518,7 @@ describe("the prompt #slow", function()
       term:enter ":doc rn.alt"
       term:expect "\nrn.alt {.*\n%[%d+%]>$"
       term:enter ":doc take"
-      term:expect("\nch:take%(%)\n    [^\n]+\nrn.take%(n, ch, %[buf%]%)\n    [^\n]+\n"
+      term:expect("\nch:take%(%)\n    [^\n]+\n.*\nrn.take%(n, ch, %[buf%]%)\n    [^\n]+\n"
         .. "xf.take%(n%)\n    [^\n]+\n.*%(docs/manual/channels.md#methods%)\n.*\n%[%d+%]>$")
       term:enter ":doc m:tap"
       term:expect "\nm:tap%(ch, %[close%]%)\n    [^>]+\n%[%d+%]>$"

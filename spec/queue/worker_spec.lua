@@ -1,5 +1,5 @@
 -- Workers of messages (lua/runnel/queue/worker.lua), on a keeper in memory, in simulations.
-local memory = require "examples.memory_keeper"
+local memory = require "examples.lib.memory_keeper"
 local memory_place = require "spec.support.queue.memory_place"
 local messages = require "runnel.queue.messages"
 local rn = require "runnel"

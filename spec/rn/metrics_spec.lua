@@ -3,7 +3,7 @@
 local flow = require "runnel.flow"
 local http = require "runnel.http"
 local keepers = require "runnel.queue.keeper"
-local memory = require "examples.memory_keeper"
+local memory = require "examples.lib.memory_keeper"
 local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"

@@ -66,7 +66,7 @@ function keeper.stage(of, n, f, opts)
   local arguments = require "runnel.queue.stage"
   local read = arguments.read(of.from, n, f, nil, opts, arguments.OF_KEEPERS)
   local self, err = require("runnel.queue.worker").start {
-    kind = "stage", n = n, keeper = of, limit = read.worker.limit, is_paused = of.is_paused == true,
+    kind = "stage", n = n, keeper = of, timeout = read.worker.timeout, is_paused = of.is_paused == true,
     task = arguments.task(read, read.opts.results ~= false),
   }
   if not self then return nil, "stage: " .. tostring(err) end

@@ -413,6 +413,9 @@ local function member_ended(m, block, returns, err)
   else
     if block.number == 1 then s.body_error = err end
     if err ~= block.cancelled_with then
+      if s.late then -- the error of the timeout tells what was raised after it, once
+        s.late.message, s.late = ("%s; cancelled, it raised: %s"):format(s.late.message, tostring(err)), nil
+      end
       local is_first = not s.raises -- its report tells of later errors, which have none of their own
       fail_scope(s, err)
       if is_first and not s.cancelled then cancel_all(m, s, err) end
@@ -421,6 +424,9 @@ local function member_ended(m, block, returns, err)
   end
   if s.living == 0 then all_ended(m, s) end
 end
+
+-- How often a scope lets others run at its deadline before it cancels them.
+local ROUNDS = 5
 
 local function add_member(m, s, name, script)
   s.started, s.living = s.started + 1, s.living + 1
@@ -445,8 +451,25 @@ local function timed_out(s)
   local others = s.living - (s.members[1] and 1 or 0)
   local what = others == 1 and "1 go block" or others .. " go blocks"
   if s.members[1] then what = others == 0 and "its body" or "its body and " .. what end
-  local message = ("scope: %s had not ended after %d ms"):format(what, s.ms)
-  return setmetatable({}, { __tostring = function() return message end })
+  local err = { message = ("scope: %s had not ended after %d ms"):format(what, s.ms) }
+  return setmetatable(err, { __tostring = function() return err.message end })
+end
+
+-- Cancels all that live, since the time is up.
+local function time_is_up(m, s)
+  local reason = timed_out(s)
+  s.ms = nil
+  if not s.raises then s.late = reason end
+  fail_scope(s, reason)
+  cancel_all(m, s, reason)
+end
+
+-- The caller resumes at `deadline`, unless the scope has ended before.
+local function wait_until(m, s, deadline)
+  s.caller.timer = m:at(deadline, function()
+    s.caller.timer = nil
+    table.insert(m.ready, { block = s.caller, results = { n = 0 } })
+  end)
 end
 
 -- The caller waits until all have ended, or the time is up.
@@ -459,16 +482,10 @@ local function join(m, s)
   end
   s.caller.alt = nil
   if m.now >= s.deadline then -- the caller was cancelled at the deadline
-    local reason = timed_out(s)
-    s.ms = nil
-    fail_scope(s, reason)
-    cancel_all(m, s, reason)
+    time_is_up(m, s)
     return join(m, s)
   end
-  s.caller.timer = m:at(s.deadline, function()
-    s.caller.timer = nil
-    table.insert(m.ready, { block = s.caller, results = { n = 0 } })
-  end)
+  wait_until(m, s, s.deadline)
 end
 
 -- The caller resumes: its scope has ended, or the time is up, or it was cancelled.
@@ -479,8 +496,12 @@ local function resumed_in_scope(m, s, results)
     tell(s.caller)
   elseif s.over then
     return outcome(s)
+  elseif s.rounds < ROUNDS then -- what is ready at the deadline may still end the scope
+    s.rounds = s.rounds + 1
+    return wait_until(m, s, m.now)
   else
-    reason, s.ms = timed_out(s), nil
+    time_is_up(m, s)
+    return join(m, s)
   end
   fail_scope(s, reason)
   cancel_all(m, s, reason)
@@ -489,7 +510,7 @@ end
 
 function operations.scope(m, block, op)
   about_to_wait(block)
-  local s = { caller = block, members = {}, started = 0, living = 0, ms = op.ms, deadline = op.ms and m.now + op.ms }
+  local s = { caller = block, members = {}, started = 0, living = 0, rounds = 0, ms = op.ms, deadline = op.ms and m.now + op.ms }
   add_member(m, s, op.name, op.script).children = op.children
   block.in_scope = s
   return join(m, s)

@@ -1,7 +1,7 @@
----The keeper in memory of examples/memory_keeper.lua, for specs of keepers and of workers, in simulations: its process
+---The keeper in memory of examples/lib/memory_keeper.lua, for specs of keepers and of workers, in simulations: its process
 ---can be killed.
 
-local memory = require "examples.memory_keeper"
+local memory = require "examples.lib.memory_keeper"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 

@@ -1,7 +1,7 @@
 ---A keeper in memory: a queue of messages for durable stages, which ends with the program. It is written from the page
 ---docs/manual/keepers.md, as an example of a keeper of your own.
 ---
----    local memory = require "examples.memory_keeper"
+---    local memory = require "examples.lib.memory_keeper"
 ---    local orders, invoices = memory.queue "orders", memory.queue "invoices"
 ---    local stage = keepers.stage(orders:keeper(invoices), 8, invoice)
 ---    orders:append({ id = 1 }, { id = "order 1" })
