@@ -217,6 +217,25 @@ describe("a disk of a simulated host", function()
       end
     end)
 
+    it("what a sync that failed was to write, although a later sync succeeds, unless it is written again", function()
+      local seen = {}
+      for seed = 1, 100 do
+        local outcome
+        local text = after_crash(function()
+          local luv = require("runnel.internal.world").luv
+          local fd = luv.fs_open("/var/old", luv.constants.O_WRONLY | luv.constants.O_APPEND, 0)
+          local is_written = fd and luv.fs_write(fd, " lost")
+          local is_synced = fd and luv.fs_fsync(fd)
+          if not is_written or is_synced then return end
+          luv.fs_write(fd, " new")
+          luv.fs_fsync(fd)
+          outcome = read "/var/old"
+        end, "/var/old", { faults = { eio = 1 }, probability = 0.2 }, seed)
+        if outcome then seen[outcome] = text end
+      end
+      assert.same({ ["old lost new"] = "old\0\0\0\0\0 new" }, seen)
+    end)
+
     it("with the fault torn, all, only the data, or a part of that, or nothing", function()
       local seen = {}
       for seed = 1, 50 do

@@ -207,4 +207,46 @@ describe("a process of a simulated host", function()
     end, { leaks = true })
     assert.equal("term", got)
   end)
+
+  it("is the same in each run of a search, whatever the collector finds of the signals of earlier runs", function()
+    local explored = sim.explore(function()
+      local world = sim.world()
+      local host = world:host("host", function()
+        uv.signal("term"):take()
+        rn.go(function()
+          for conn in assert(uv.listen("0.0.0.0", 80)) do conn:close() end
+        end)
+      end)
+      world:host("other", function()
+        rn.sleep(10)
+        host:signal "term"
+      end)
+      world:run(10000)
+    end, { seconds = 60 })
+    assert.is_true(explored.all)
+  end)
+
+  it("ends by a second Ctrl-C if it has not taken the first", function()
+    sim.run(function()
+      local world, ends = sim.world(), {}
+      local function add(name, takes)
+        return world:host(name, function()
+          local int = uv.signal "int"
+          rn.sleep(50)
+          if takes then int:take() end
+          rn.sleep(1000)
+          ends[name] = true
+        end)
+      end
+      local one, two = add("takes", true), add("ignores", false)
+      for _ = 1, 2 do
+        rn.sleep(20)
+        one:signal "int"
+        two:signal "int"
+        rn.sleep(20)
+      end
+      world:run()
+      assert.same({ takes = true }, ends)
+    end)
+  end)
 end)

@@ -209,6 +209,29 @@ describe("sim.world", function()
         slow = { 1700000000, "2023-11-14 22:13:20" } }, times)
     end)
 
+    it("have clocks that move, while rn.now goes on", function()
+      local times, passed = {}, nil
+      run(function(world)
+        local host = world:host("host", function()
+          local begin = rn.now()
+          for i = 1, 3 do
+            times[i] = os.time()
+            rn.sleep(1000)
+          end
+          passed = rn.now() - begin
+        end)
+        rn.sleep(500)
+        host:move_clock(60000)
+        rn.sleep(1000)
+        host:move_clock(-3600000)
+        assert.matches("world_spec.lua:%d+: move_clock: ms: a number of milliseconds, at least %-1699996",
+          message(function() host:move_clock(-1e13) end))
+        world:run()
+      end)
+      assert.same({ 1700000000, 1700000061, 1699996462 }, times)
+      assert.equal(3000, passed)
+    end)
+
     it("share modules, but for programs that are files: these have modules and globals of their own at each start",
       function()
         local dir <close> = process.directory()
@@ -556,6 +579,21 @@ describe("sim.world", function()
 
     it("may end and restart a host between any two messages", function()
       assert.equal("ECONNREFUSED ECONNRESET hello soon", outcomes({ crash = 1 }, { restart = 10 }))
+    end)
+
+    it("may end a host before it gets something, before it answers, and when it has answered", function()
+      local seen = {}
+      sim.explore(function()
+        local world, done, text = sim.world { faults = { crash = 1 } }, "not done", nil
+        world:host("server", serve(function()
+          done = "done"
+          return "told"
+        end), { restart = 10 })
+        world:host("client", function() text = ask("server", "hello") end)
+        world:run()
+        seen[done .. ", " .. (text or "not told")] = true
+      end)
+      assert.same({ ["not done, not told"] = true, ["done, not told"] = true, ["done, told"] = true }, seen)
     end)
 
     it("are an error of the search if they have no place in any run", function()

@@ -29,7 +29,9 @@ local RING = 256
 
 ---@class runnel.search.explore
 ---@field shortening number ms that shortening a failing schedule may take; specs change it
-local explore = { shortening = 2000 }
+---@field most_schedules number after how many a search ends; specs change it, so that their work is the same
+---on each machine
+local explore = { shortening = 2000, most_schedules = math.huge }
 
 ---@class runnel.internal.Search
 ---@field explorer any the core's
@@ -109,20 +111,20 @@ function Search:search(seconds)
     self.deadline = nil
     return is_failure(kind)
   end
-  local left = DEPTH_FIRST
+  local function is_over() return now() >= deadline or runs >= explore.most_schedules end
   while true do
-    for _ = 1, left do
+    for _ = 1, DEPTH_FIRST do
       paths = paths + 1
       if fails "path" then return kind, err, runs end
       long = long or kind == "long"
       if not explorer.backtrack(self.explorer) then return nil, nil, long and runs or paths, not long end
-      if now() >= deadline then return nil, nil, runs, false end
+      if is_over() then return nil, nil, runs, false end
     end
     for i = 1, OTHERS do
       seed = seed + 1
       if fails(nil, RANDOM, seed) then return kind, err, runs end
       if fails(nil, PRIORITIES, seed, i) then return kind, err, runs end
-      if now() >= deadline then return nil, nil, runs, false end
+      if is_over() then return nil, nil, runs, false end
     end
   end
 end

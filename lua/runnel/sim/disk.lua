@@ -16,6 +16,7 @@ local current = require "runnel.internal.world"
 ---@field synced string what is on the disk
 ---@field writes runnel.sim.Write[] those since it was synced
 ---@field is_dirty boolean it is in the list of those that have unsynced data
+---@field has_lost boolean a sync has failed, so that a part of the data reaches the disk only if it is written again
 ---@field changed number when it was written last, ms
 
 ---A write that was not synced.
@@ -61,7 +62,7 @@ end
 local function new_inode(self, path, kind, mode)
   self.last_ino = self.last_ino + 1
   return { kind = kind, path = path, ino = self.last_ino, mode = mode, data = "", synced = "", writes = {},
-    is_dirty = false, changed = 0 }
+    is_dirty = false, has_lost = false, changed = 0 }
 end
 
 ---@param host runnel.sim.Host
@@ -203,8 +204,21 @@ end
 ---Writes a file to the disk, and all changes of names.
 ---@param inode runnel.sim.Inode
 function Disk:sync(inode)
-  inode.synced, inode.writes = inode.data, {}
+  if inode.has_lost then
+    for _, write in ipairs(inode.writes) do inode.synced = after(inode.synced, write) end
+    inode.has_lost = inode.synced ~= inode.data
+  else
+    inode.synced = inode.data
+  end
+  inode.writes = {}
   self:sync_names()
+end
+
+---A sync of a file has failed. As on Linux, the system takes what was to be written as done: reads get it until a
+---crash, and no later sync writes it.
+---@param inode runnel.sim.Inode
+function Disk:fail_sync(inode) -- luacheck: ignore 212
+  inode.writes, inode.has_lost = {}, inode.data ~= inode.synced
 end
 
 ---Writes all changes of names to the disk.
@@ -248,8 +262,8 @@ function Disk:crash()
       way == 2 and " and data is lost" or ", and data in part")
   end
   for _, inode in ipairs(dirty) do
-    inode.data = way == 3 and torn(self, inode) or inode.synced
-    inode.synced, inode.writes = inode.data, {}
+    inode.data = way == 3 and #inode.writes > 0 and torn(self, inode) or inode.synced
+    inode.synced, inode.writes, inode.has_lost = inode.data, {}, false
   end
   for _, inode in ipairs(self.dirty) do inode.is_dirty = false end
   self.dirty, self.undo, self.watches = {}, {}, {}

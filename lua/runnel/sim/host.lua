@@ -262,6 +262,15 @@ function Host:restart()
   start(self, 3)
 end
 
+---Moves its clock, as an administrator or NTP does: os.time and os.date of its programs jump, and rn.now goes on.
+---@param ms number forwards, or back if it is negative
+function Host:move_clock(ms)
+  sign.own(self, "host", "move_clock")
+  check.ms(ms, -(self.world:time() + self.skew) // 1 | 0, "move_clock: ms") -- not before 1970
+  self.skew = self.skew + ms
+  self.world:log(self, nil, "its clock moves by %g ms", ms)
+end
+
 ---Gives the host another address. Names are looked up as the new one from now on; connections stay.
 function Host:move()
   sign.own(self, "host", "move")

@@ -157,9 +157,12 @@ local function get_data(self, data)
   pump(self)
 end
 
--- Sends data, for which there is room. Here faults may happen.
+-- Sends data, for which there is room. Here faults may happen. The host may crash before, when what it has done (a file
+-- is synced, a transaction is committed) is not told yet, and after.
 local function send(self, data)
   local world, other, wire = self.world, self.other, self.wire
+  world:may_crash(self.host)
+  if self.host.born ~= self.born then return end
   local ms = world:time_between(self.host, other.host)
   other.under_way = other.under_way + #data
   local faults = world.faults

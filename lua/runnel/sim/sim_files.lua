@@ -132,7 +132,10 @@ function files.sync(host, fd)
   if not open then return nil, "EBADF" end
   local fault = may_fail(host, AT_SYNC, open.path)
   if fault == "UNSYNCED" then return open.path end
-  if fault then return nil, fault end
+  if fault then
+    host.disk:fail_sync(open.inode)
+    return nil, fault
+  end
   host.world:may_crash(host)
   host.disk:sync(open.inode)
   return open.path

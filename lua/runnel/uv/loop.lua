@@ -51,6 +51,7 @@ loop.sysname = uv.os_uname().sysname ---@type string
 
 -- Whether a handle is of a simulated world.
 local function is_simulated(handle) return type(handle) == "table" end
+loop.is_simulated = is_simulated
 
 ---The world in which what is made now exists; nil: the real one.
 ---@return runnel.sim.World?

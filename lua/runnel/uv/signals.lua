@@ -25,6 +25,7 @@ local signals = {}
 local Catch = {}
 Catch.__index = Catch
 
+-- Those of the real program. Those of a simulated host are in the list of its handles, and no collector ends them.
 local open = setmetatable({}, { __mode = "k" }) ---@type table<runnel.Channel<any>, runnel.uv.Catch>
 ---@type table<runnel.Channel<any>, true?>
 local kept = {} -- luacheck: ignore 241 (it only keeps them alive)
@@ -35,9 +36,12 @@ local is_watched = false
 local function waits(ch) return ch:stats().takes_waiting > 0 or nil end
 
 function Cycle.__gc()
-  is_watched = next(open) ~= nil
+  local is_simulation = core.internal.is_simulation() -- then a finalizer must not change what happens next
+  is_watched = is_simulation or next(open) ~= nil
   if not is_watched then return end
-  for ch in pairs(open) do kept[ch] = waits(ch) end
+  if not is_simulation then
+    for ch in pairs(open) do kept[ch] = waits(ch) end
+  end
   setmetatable({}, Cycle)
 end
 
@@ -54,20 +58,35 @@ end
 
 -- The channel is unreachable.
 function Catch:__gc()
+  if loop.is_simulated(self.handles[1]) then return end -- its host has ended
   if not waits(self.ch) then return self:stop() end
   self.weak.ch, self.weak.catch, open[self.ch], kept[self.ch] = self.ch, self, self, true
   setmetatable(self, Catch) -- for the next time
 end
 
+-- The catches of Ctrl-C of the program to which a handle belongs.
+local function catches_of_int(handle)
+  local list = {}
+  if loop.is_simulated(handle) then
+    for i, signal in ipairs(handle.host.signals) do list[i] = signal.holder end
+  else
+    for _, catch in pairs(open) do list[#list + 1] = catch end
+  end
+  for i = #list, 1, -1 do
+    if not list[i].catches_int then table.remove(list, i) end
+  end
+  return list
+end
+
 -- Ends the program, as Ctrl-C does without runnel.uv, if no take from a channel of this signal has happened since the
 -- last signal.
-local function end_if_ignored()
-  for _, catch in pairs(open) do
-    if catch.catches_int and not catch.ignored then return end
+local function end_if_ignored(handle)
+  local list = catches_of_int(handle)
+  for _, catch in ipairs(list) do
+    if not catch.ignored then return end
   end
-  for _, catch in pairs(open) do
-    if catch.catches_int then catch:stop() end
-  end
+  for _, catch in ipairs(list) do catch:stop() end
+  if loop.is_simulated(handle) then return handle:later(0, handle.host.kill, handle.host) end
   uv.kill(uv.os_getpid(), "sigint")
 end
 
@@ -83,22 +102,25 @@ function signals.catch(ch, wanted)
   weak.catch = catch
   for _, handle in ipairs(handles) do loop.keep(handle, catch) end
   on_close(ch, function() catch:stop() end)
-  open[ch] = catch
-  if not is_watched then Cycle.__gc() end
+  if not loop.is_simulated(handles[1]) then
+    open[ch] = catch
+    if not is_watched then Cycle.__gc() end
+  end
   for i, signal in ipairs(wanted) do
     local is_int = signal.full == "sigint"
     catch.catches_int = catch.catches_int or is_int
-    local ok, err = handles[i]:start(signal.full, function()
+    local handle = handles[i]
+    local ok, err = handle:start(signal.full, function()
       local to = weak.ch
       if not to or loop.over then return end
       local is_ignored = #to > 0
       offer(to, signal.name)
       if not is_int then return end
       weak.catch.ignored = is_ignored
-      if is_ignored then end_if_ignored() end
+      if is_ignored then end_if_ignored(handle) end
     end)
     if not ok then return ch:close(loop.message(err, signal.name)) end
-    if has_ended then handles[i]:unref() end
+    if has_ended then handle:unref() end
   end
 end
 
