@@ -14,7 +14,7 @@ local kv = {}
 
 ---@class runnel.nats.Bucket: runnel.Bucket
 ---@field private conn runnel.nats.Connection
-local Bucket = arguments.class {}
+local Bucket = arguments.class { CHANGED = jetstream.WRONG_SEQUENCE }
 
 local function is_deletion(headers)
   return headers ~= nil and (headers:find "KV%-Operation: *DEL" or headers:find "KV%-Operation: *PURGE") ~= nil

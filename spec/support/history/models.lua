@@ -86,7 +86,7 @@ function message.key(state) return ("%s %s %s"):format(state.is_stored, state.ho
 
 local STEPS <const> = {
   put = function(state, operation)
-    if operation.back and operation.is_duplicate ~= state.is_stored then return NONE end
+    if operation.is_duplicate ~= nil and operation.is_duplicate ~= state.is_stored then return NONE end
     return { state.is_stored and state or { is_stored = true, is_done = false } }
   end,
   take = function(state, operation)

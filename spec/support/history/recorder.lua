@@ -20,8 +20,8 @@ end
 local function write(self, fields)
   local parts = {}
   for name, value in pairs(fields) do parts[#parts + 1] = ("%s=%q"):format(name, value):gsub("\\\n", "\\n") end
-  assert(self.file:write("{", table.concat(parts, ","), "}\n"))
-  assert(self.file:flush())
+  local ok = self.file:write("{", table.concat(parts, ","), "}\n") and self.file:flush()
+  if not ok then os.exit(1, false) end -- such as over a limit for the size of files: what follows would be without a record
 end
 
 ---Records a call, and returns a function for its return, which gets its results.
