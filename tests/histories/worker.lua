@@ -51,7 +51,11 @@ local function pause() rn.sleep(math.random(0, 4)) end
 local KEYS <const> = 6
 local bucket = insist(owner.kv, owner, "bucket")
 
-local function is_condition(err) return tostring(err):find "^the key " ~= nil end
+-- Whether a write has failed because of its condition: then it has done nothing.
+local function is_condition(err)
+  err = tostring(err)
+  return err:find "^the key " ~= nil and not err:find "it may have done this"
+end
 
 -- Calls a method that writes, and records it.
 local function write(process, what, key, value, revision)
