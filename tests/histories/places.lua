@@ -67,7 +67,7 @@ Server.__index = Server
 
 ---@param set table of programs (spec/support/background.lua)
 function places.nats(set)
-  local server = nats_server.start { disk = 100000000 }
+  local server = nats_server.start { disk = 30000000 }
   local self = setmetatable({ is_strict = false, server = server, place = server.url, counts = {}, set = set }, Server)
   local function fault(name, f)
     return function()
@@ -103,7 +103,7 @@ function Server:fill()
   local conn <close> = self:open()
   local filler = assert(conn:stream "filler")
   local sink = assert(conn:sink("filler", { timeout = 2000 }))
-  for _ = 1, 250 do
+  for _ = 1, 80 do
     if not sink:put(("x"):rep(500000)) then break end
   end
   rn.sleep(math.random(20, 300))

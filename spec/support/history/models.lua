@@ -49,20 +49,39 @@ function kv.step(state, operation)
   return holds and written(state, operation) or NONE
 end
 
+-- The revisions that gets have seen with each value, and that no write has returned; in their order.
+local function seen_revisions(operations)
+  local seen, known = {}, {}
+  for _, operation in ipairs(operations) do
+    if operation.new_revision then known[operation.new_revision] = true end
+  end
+  for _, operation in ipairs(operations) do
+    local value, revision = operation.value, operation.seen_revision
+    if operation.what == "get" and value ~= nil then
+      seen[value] = seen[value] or {}
+      if revision and not known[revision] then
+        known[revision] = true
+        table.insert(seen[value], revision)
+      end
+    end
+  end
+  for _, revisions in pairs(seen) do table.sort(revisions) end
+  return seen
+end
+
 ---A key of a bucket: get (value, seen_revision), put, create, update and delete (value, revision; new_revision).
----Makes the search short: gives a write whose revision is unknown the one that a get has seen with its value, and each
----write its rank by that; and those of which nothing was seen are of one class.
+---Makes the search short: gives a write whose revision is unknown one that a get has seen with its value, and each write
+---its rank by that; and those of which nothing was seen are of one class.
 ---@param operations history.Operation[] of one key; values are written once
 ---@return history.Model
 function models.kv(operations)
-  local seen, ranked = {}, {}
-  for _, operation in ipairs(operations) do
-    if operation.what == "get" and operation.value ~= nil then seen[operation.value] = operation.seen_revision or 0 end
-  end
+  local seen, ranked = seen_revisions(operations), {}
   for _, operation in ipairs(operations) do
     local value, has_happened = operation.value, not operation.failed and not operation.refused
     if operation.what ~= "get" and has_happened then
-      if value ~= nil and not operation.new_revision and seen[value] ~= 0 then operation.new_revision = seen[value] end
+      if value ~= nil and not operation.new_revision and seen[value] then
+        operation.new_revision = table.remove(seen[value], 1)
+      end
       if operation.new_revision then
         ranked[#ranked + 1] = operation
       elseif not operation.back and seen[value] == nil then
