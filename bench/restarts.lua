@@ -14,9 +14,9 @@ local AT_ONCE <const>, EVERY <const>, SETTLES <const> = 192, 1000, 350
 ---@return { results: integer, ideal: number, sent: integer, kills: integer } `sent`: messages of the submitter
 local function restarts(server, remote, seconds)
   local last, is_over, results, sent = 0, false, 0, 0
-  local engine = getmetatable(remote.engine).__index
-  local publish = engine.publish
-  function engine.publish(...)
+  local core = getmetatable(remote.conn.core).__index
+  local publish = core.publish
+  function core.publish(...)
     sent = sent + 1
     return publish(...)
   end
@@ -43,7 +43,7 @@ local function restarts(server, remote, seconds)
   local outcome = { results = results - before, ideal = rate * up, sent = sent, kills = kills }
   is_over = true
   taking:take() -- every job has its result
-  engine.publish = publish
+  core.publish = publish
   return outcome
 end
 

@@ -63,7 +63,7 @@ end
 
 -- The number of the server that leads the stream; nil unless the others have caught up.
 local function leader_of(conn)
-  local message = conn:request("$JS.API.STREAM.INFO." .. STREAM, "", 1000)
+  local message = conn:request("$JS.API.STREAM.INFO." .. STREAM, "", { timeout = 1000 })
   local data = message and message.data or ""
   local is_whole = select(2, data:gsub('"current":true', "")) == 2 and not data:find('"offline":true', 1, true)
   return is_whole and tonumber(data:match '"leader":"server(%d)"') or nil

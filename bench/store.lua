@@ -17,8 +17,8 @@ local BACKLOG <const>, PROCESSES <const> = 1000000, 4
 -- Works on the stage until `count` messages are done, and prints the most memory that it has had, in MB.
 local function work(path, count)
   local store <close> = stores.open(path)
-  local stage = assert(store:stage(AT_ONCE, "in", function(v) return v end, "out"))
-  repeat rn.sleep(5) until stage:stats().done >= count or assert(store:stream("out"):state()).last >= count
+  local stage = assert(store:stage("in", AT_ONCE, function(v) return v end, "out"))
+  repeat rn.sleep(5) until stage:stats().done >= count or assert(store:stream("out"):stats()).last >= count
   stage:drain()
   for line in io.lines "/proc/self/status" do
     local kb = line:match "^VmHWM:%s*(%d+)"
@@ -148,7 +148,7 @@ do
   row("a stage of messages of 100 bytes, 128 at a time", n, function()
     local store <close> = filled(n)
     local start, clock = rn.now(), os.clock()
-    local stage = assert(store:stage(AT_ONCE, "in", function(v) return v end, "out"))
+    local stage = assert(store:stage("in", AT_ONCE, function(v) return v end, "out"))
     repeat rn.sleep(5) until stage:stats().done == n
     stage:drain()
     return rn.now() - start, os.clock() - clock
@@ -171,7 +171,7 @@ local store = stores.open(path)
 assert(store:sink "in")
 local opened = rn.now() - start
 start = rn.now()
-local stage = assert(store:stage(1, "in", function(v) return v end, "out"))
+local stage = assert(store:stage("in", 1, function(v) return v end, "out"))
 repeat rn.sleep(1) until stage:stats().done > 0
 print(("a file of %d messages is opened in %.0f ms, the first one is done %.0f ms after that"):format(BACKLOG, opened,
   rn.now() - start))

@@ -6,7 +6,7 @@ const NOT_HERE = [
   [/\brn\.threads?\b|\bshared_chan\b.*\brn\.thread/s, "it needs threads"],
   [/require\s*\(?\s*"runnel\.(nats|http|tls)|\brn\.(metrics|traceparent)\b/, "it needs sockets"],
   [/\brn\.profile\b/, "it needs a timer of processor time"],
-  [/require\s*\(?\s*"runnel\.(sqlite|store)/, "it needs files"],
+  [/require\s*\(?\s*"runnel\.(sqlite|store|queue)/, "it needs files"],
   [/^(?!.*\bsim\.world\b).*require\s*\(?\s*"runnel\.uv/s, "it needs files, sockets or processes"],
   [/require\s*\(?\s*"runnel\.(prompt|driver\.\w+|monitor)|require\s*\(?\s*"luv/, "it needs a library that is not here"],
 ];

@@ -104,7 +104,7 @@ describe("the Makefile", function()
   it("stops at once without Lua or its headers", function()
     local dir <close> = process.directory()
     local pipe <close> = assert(io.popen(("env -u MAKEFLAGS -u MAKELEVEL make LUA=no-lua BUILD='%s' "
-      .. "'%s/obj/base/buffer.o' 2>&1"):format(dir.path, dir.path)))
+      .. "'%s/obj/base/heap.o' 2>&1"):format(dir.path, dir.path)))
     local printed = pipe:read "a"
     assert.matches("The build needs a C compiler", printed)
   end)

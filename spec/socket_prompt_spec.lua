@@ -161,8 +161,8 @@ describe("runnel.prompt", function()
     local id = say(":ps"):match "\n *(%d+)  worker +parked"
     assert.matches("^#%d+ %(worker%), parked\nstack traceback:\n\t%[C%]: in method 'take'\n\t%[2%]:1: in function",
       say(":bt " .. id))
-    assert.equal("", say(":kill " .. id))
-    assert.equal('nil\t"killed at the prompt"\n', say "g:take()")
+    assert.equal("", say(":cancel " .. id))
+    assert.equal('nil\t"cancelled at the prompt"\n', say "g:take()")
     assert.equal("there is no command :nope; :help lists them\n", say ":nope")
     assert.matches("^string.rep%(s, n, %[sep%]%)\n", say ":doc string.rep")
     assert.matches("^6\n%d+%.%d+ ms", say ":time 1 + 5")
@@ -176,7 +176,7 @@ describe("runnel.prompt", function()
     client.conn:write ":watch 10\n"
     client.say(nil, "jobs")
     client.say ""
-    client.conn:write ":trace jobs\n"
+    client.conn:write ":tap jobs\n"
     client.say(nil, "jobs <%- ")
     assert.matches("%d+ put and %d+ taken meanwhile; values shown: %d+\n", client.say "")
     client.say "rn.cancel(g) g, jobs = nil"

@@ -17,9 +17,9 @@ if part == "put" then
   for i = 1, n do list[i] = i end
   for _ in rn.pmap_unordered(AT_ONCE, function() return (assert(sink:put(value))) end, list) do end
 else
-  local stage = assert(owner:stage(AT_ONCE, "in", function(v) return v end, "out"))
+  local stage = assert(owner:stage("in", AT_ONCE, function(v) return v end, "out"))
   repeat rn.sleep(2) until stage:stats().done >= n
 end
 print((rn.now() - start) / 1000, os.clock() - clock)
-assert(assert(owner:stream(part == "put" and "in" or "out"):state()).messages == n, "messages are missing")
+assert(assert(owner:stream(part == "put" and "in" or "out"):stats()).messages == n, "messages are missing")
 owner:drain()

@@ -146,26 +146,6 @@ static int resumed(lua_State *L, int status, lua_KContext ctx) {
   return n;
 }
 
-static inline bool compete(const SharedWaiter *a, const SharedWaiter *b) {
-  return a->chan == b->chan && a->kind == b->kind;
-}
-
-/* Of operations that wait on the same shared channel, the first completes: makes each of them the first with the same
-   probability. A search chooses, and only where that makes a difference; see draw_firsts. */
-static void draw_shared(Sched *S, SharedWaiter *ops, uint32_t n, bool by_index) {
-  const SimRules *rules = S->world.rules && S->world.rules->choose_operation ? S->world.rules : NULL;
-  for (uint32_t i = 0; i < n; i++) {
-    uint32_t drawn = rules ? i : i + random_below(&S->world.random, n - i), same = 0, before = 0;
-    bool differ = by_index || ops[i].kind == SHARED_PUT; /* else these takes return the same port */
-    for (uint32_t j = 0; rules && differ && j < n; j++) *(j < i ? &before : &same) += compete(&ops[i], &ops[j]);
-    uint32_t k = same > 1 && !before ? rules->choose_operation(S, same) : 0;
-    while (k > 0) k -= compete(&ops[i], &ops[++drawn]);
-    SharedWaiter last = ops[i];
-    ops[i] = ops[drawn];
-    ops[drawn] = last;
-  }
-}
-
 /* Enqueues the operations on shared channels, or does one that another thread has made ready and returns its results;
    else 0. First checks the local channels' room: once other threads can complete the alt, nothing may raise. */
 static int wait_shared(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
@@ -181,7 +161,7 @@ static int wait_shared(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
     const AltsOp *op = &a->ops[i];
     if (chan_is_shared(op->ch)) shared_ops_add(L, wait, alts_at(i), alts_at(i), op->is_put, a->op);
   }
-  if (!a->priority) draw_shared(S, wait->ops, shared, a->op->flags & ALT_INDEX);
+  if (!a->priority) shared_ops_draw(S, wait, a->op->flags & ALT_INDEX);
   return shared_ops_do(L, S, wait, alt, a->op->flags);
 }
 

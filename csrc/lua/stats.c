@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/attr.h"
-#include "states/shared_ops.h"
 #include "states/pack.h"
+#include "states/shared_ops.h"
 
 /* The name of the metatable of the tables. */
 #define STATS_TNAME "runnel.stats"

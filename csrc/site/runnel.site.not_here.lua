@@ -2,7 +2,8 @@
 
 local NOT_HERE = {
   ["runnel.http"] = "sockets", ["runnel.nats"] = "sockets", ["runnel.prompt"] = "a terminal",
-  ["runnel.sqlite"] = "files", ["runnel.store"] = "files", ["runnel.tls"] = "sockets",
+  ["runnel.sqlite"] = "files", ["runnel.store"] = "files", ["runnel.queue.keeper"] = "files",
+  ["runnel.tls"] = "sockets",
   ["rn.file"] = "files", ["rn.metrics"] = "sockets", ["rn.traceparent"] = "sockets",
   ["rn.cores"] = "threads", ["rn.thread"] = "threads", ["rn.threads"] = "threads",
   ["rn.profile"] = "timer of processor time",

@@ -4,8 +4,10 @@
 #include <lauxlib.h>
 #include <stdlib.h>
 
+#include "base/random.h"
 #include "channels/alt.h"
 #include "core/observe.h"
+#include "core/sim_rules.h"
 #include "errors/error.h"
 #include "states/shared_inbox.h"
 #include "states/shared_pack.h"
@@ -150,6 +152,25 @@ void shared_ops_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is_
   shared_wait_free(ch->sched->sharing, wait); /* before anything that may raise */
   if (is_there) shared_pack_refuse(L, ch->sched, "put");
   luaL_error(L, "the channel has been finalized"); /* seldom covered: a finalizer has kept it */
+}
+
+static inline bool compete(const SharedWaiter *a, const SharedWaiter *b) {
+  return a->chan == b->chan && a->kind == b->kind;
+}
+
+void shared_ops_draw(Sched *S, SharedWait *wait, bool by_index) {
+  const SimRules *rules = S->world.rules && S->world.rules->choose_operation ? S->world.rules : NULL;
+  SharedWaiter *ops = wait->ops;
+  for (uint32_t i = 0, n = wait->n; i < n; i++) {
+    uint32_t drawn = rules ? i : i + random_below(&S->world.random, n - i), same = 0, before = 0;
+    bool differ = by_index || ops[i].kind == SHARED_PUT; /* else these takes return the same port */
+    for (uint32_t j = 0; rules && differ && j < n; j++) *(j < i ? &before : &same) += compete(&ops[i], &ops[j]);
+    uint32_t k = same > 1 && !before ? rules->choose_operation(S, same) : 0;
+    while (k > 0) k -= compete(&ops[i], &ops[++drawn]);
+    SharedWaiter last = ops[i];
+    ops[i] = ops[drawn];
+    ops[drawn] = last;
+  }
 }
 
 int shared_ops_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags) {

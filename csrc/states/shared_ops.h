@@ -20,6 +20,11 @@ SharedWait *shared_ops_begin(lua_State *L, Sched *S, uint32_t n);
    the handle is at index `alt_at`. If this raises, it frees `wait` first. */
 void shared_ops_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is_put, const Operation *op);
 
+/* Of operations that wait on the same shared channel, the first completes: makes each of them the first with the same
+   probability. A search chooses, and only where that makes a difference. `by_index`: the results name the operation,
+   and not only its channel. (draw_firsts of alts.c does the same for channels of one state.) */
+void shared_ops_draw(Sched *S, SharedWait *wait, bool by_index);
+
 /* Does one of the operations if that can be done at once. Pushes the results of an operation with these flags
    (ALT_SELECT, ALT_INDEX) and returns how many they are. If none can be done, returns 0, and `alt` waits on all of
    them; the caller enqueues it on the handles. `wait` is freed in all cases but that one. Raises if a

@@ -22,7 +22,7 @@ local paths, sums = streams .. "-paths", streams .. "-sums"
 local conn <close> = assert(nats.connect(nil, { name = "checksums " .. what, reconnect_wait = 100 }))
 
 if what == "work" then
-  local stage = assert(conn:stage(number, paths, checksum, sums, { name = "checksum", ack_wait = 1000 }))
+  local stage = assert(conn:stage(paths, number, checksum, sums, { name = "checksum", ack_wait = 1000 }))
   print "ready"
   io.stdout:flush()
   local ok, err = stage:wait()

@@ -23,7 +23,8 @@ local ending = require "runnel.flow.flow_ending"
 local graph = require "runnel.flow.topology"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.flow.flow_living"
-local ping = require "runnel.flow.ping"
+local stats = require "runnel.flow.flow_stats"
+local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 local signals = require "runnel.flow.flow_signals"
 local term = require "runnel.internal.sigterm"
@@ -50,7 +51,7 @@ local TAPPED = 100
 ---@field package reported table<runnel.FlowError, true> the errors of stages that were reported
 ---@field package waits integer how many go blocks are in `wait`
 ---@field package news runnel.Channel<any> closes, and is made anew, when a stage holds
----@field package pinged number|nil when `ping` was called last
+---@field package stats_at number|nil when `stats` was called last
 ---@field package made string|nil the file and line; nil until it is complete
 ---@field number integer|nil names it on the monitor's page, once it was started
 ---@field package forget? fun() SIGTERM does not drain it any more
@@ -410,13 +411,15 @@ function Flow:remove(name)
 end
 
 ---The state of the flow, by stage: a list that prints as a table.
----@return runnel.FlowPing
-function Flow:ping()
-  sign.own(self, "f", "ping")
-  return ping.ping(self)
+---@return runnel.FlowStats
+function Flow:stats()
+  sign.own(self, "f", "stats")
+  return stats.stats(self)
 end
 
-function Flow:__tostring() return tostring(self:ping()) end
+function Flow:__tostring() return tostring(self:stats()) end
+
+renamed.methods(Flow, "f", { ping = "stats" })
 
 -- ---- the module ----
 

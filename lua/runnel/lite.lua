@@ -802,7 +802,7 @@ function M.unblocking_buffer(buffer) return getmetatable(buffer) == BUFFER and b
 ---@param n? integer|runnel.Buffer
 ---@param xf? runnel.Transducer
 ---@param ex_handler? fun(err: any): any
----@return runnel.Channel
+---@return runnel.Channel<any>
 function M.chan(n, xf, ex_handler)
   local kind = type(n)
   if n == nil or n == 0 then return transduced(new_chan("none", 0), xf, ex_handler) end
@@ -821,7 +821,7 @@ end
 ---Makes a channel that gives its first value to every taker.
 ---@param xf? runnel.Transducer
 ---@param ex_handler? fun(err: any): any
----@return runnel.Channel
+---@return runnel.Channel<any>
 function M.promise_chan(xf, ex_handler) return transduced(new_chan("promise", 1), xf, ex_handler) end
 
 ---Whether a value is a channel.
@@ -868,6 +868,18 @@ function chan:take()
   local value, err = take(self)
   if err ~= nil then return value, err end
   return value
+end
+
+---A list of all values until the channel is closed; nil and the error if it was closed with one.
+function chan:list()
+  check_chan(self, "list", "ch:list()")
+  local list = {}
+  while true do
+    local value, err = take(self)
+    if err ~= nil then return nil, err end
+    if value == nil then return list end
+    list[#list + 1] = value
+  end
 end
 
 ---for v in ch do: takes until the channel is closed and has no more.
@@ -964,21 +976,21 @@ function chan:stats()
   check_chan(self, "stats", "ch:stats()")
   local kind, capacity = self.kind, self.capacity
   if self.is_live then kind, capacity = "fixed", 1 end
-  return { name = self.given_name, id = self.id, buffer = kind, capacity = capacity, count = self.count,
-    puts = self.puts and self.puts.n or 0, takes = self.takes and self.takes.n or 0, put_total = self.put_total,
-    take_total = self.take_total, closed = self:closed() }
+  return { name = self.given_name, id = self.id, buffer = kind, capacity = capacity, values = self.count,
+    puts_waiting = self.puts and self.puts.n or 0, takes_waiting = self.takes and self.takes.n or 0,
+    put_total = self.put_total, take_total = self.take_total, closed = self:closed() }
 end
 
 function chan:__len() return self.count end
 
 function chan:__tostring()
   local stats, parts = self:stats(), {}
-  if stats.buffer ~= "none" then parts[1] = ("%d/%d"):format(stats.count, stats.capacity) end
+  if stats.buffer ~= "none" then parts[1] = ("%d/%d"):format(stats.values, stats.capacity) end
   local function waiting(n, what)
     if n > 0 then parts[#parts + 1] = ("%d %s%s waiting"):format(n, what, n == 1 and "" or "s") end
   end
-  waiting(stats.puts, "put")
-  waiting(stats.takes, "take")
+  waiting(stats.puts_waiting, "put")
+  waiting(stats.takes_waiting, "take")
   if self.is_closed then parts[#parts + 1] = "closed" end
   return label(self) .. (parts[1] and " (" .. table.concat(parts, ", ") .. ")" or "")
 end
@@ -1045,7 +1057,7 @@ end
 ---Does exactly one of several operations: a channel to take from, or {channel, value} to put.
 ---@param ops table
 ---@param opts? { priority?: boolean, default?: any, nowait?: boolean }
----@return any value, runnel.Channel port, any err
+---@return any value, runnel.Channel<any> port, any err
 function M.alts(ops, opts)
   local value, port, err = alts(ops, opts)
   if err ~= nil then return value, port, err end
@@ -1056,7 +1068,7 @@ end
 
 ---Starts a go block that calls f(...). Returns its result channel.
 ---@param f fun(...): ...
----@return runnel.Channel
+---@return runnel.Channel<any>
 function M.go(f, ...)
   if type(f) ~= "function" then
     local meta = getmetatable(f)
@@ -1072,7 +1084,7 @@ function M.go(f, ...)
 end
 
 ---Cancels a go block. Returns whether there was something to cancel.
----@param result runnel.Channel
+---@param result runnel.Channel<any>
 ---@param reason any
 ---@return boolean
 function M.cancel(result, reason)
@@ -1100,7 +1112,7 @@ end
 
 ---A channel that closes after ms.
 ---@param ms number
----@return runnel.Channel
+---@return runnel.Channel<any>
 function M.timeout(ms)
   check_ms(ms, "timeout")
   local deadline = M.now() + ms

@@ -8,7 +8,6 @@
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
-local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local remove = require "runnel.internal.remove"
 local sqlite = require "runnel.sqlite"
@@ -230,14 +229,13 @@ function Store:drain(timeout)
   local ms = timeout == nil and 30000 or timeout
   check.ms(ms, 1, "drain: timeout")
   if self.is_closed then return false, "the store is closed" end
-  local over, blocks = guard.timer(ms), {}
+  local alarm <close>, blocks = guard.alarm(ms), {}
   for i, f in ipairs(self.drainers) do blocks[i] = core.go(f, ms) end
   local in_time = true
   for _, block in ipairs(blocks) do
-    local _, port = core.alts({ block, over }, { priority = true })
+    local _, port = core.alts({ block, alarm.over }, { priority = true })
     in_time = in_time and port == block
   end
-  if not core.internal.has_ended(over) then core.cancel(over) end -- a pending timer keeps the program running
   self:close()
   if not in_time then return timed_out.of_drain("the store", ms) end
   return true

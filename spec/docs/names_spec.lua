@@ -65,7 +65,7 @@ describe("the names of the manual", function()
     assert.same(ENDS, verbs)
     local described = {}
     for call in pairs(calls.of_manual()) do
-      local page, object, verb = call:match "^(%S+) (%l+)[.:](%l+)$"
+      local page, verb = call:match "^(%S+) %l+[.:](%l+)$"
       if ENDS[verb] and page ~= "README" then described[call:match " (.*)"] = page end
     end
     for call, page in pairs(described) do
@@ -77,7 +77,7 @@ describe("the names of the manual", function()
   it("have the same arguments of drain and of stop everywhere", function()
     for call, arguments in pairs((promised())) do
       if call:find ":drain$" then assert.equal("([timeout])", arguments, call) end
-      if call:find ":stop$" then assert.is_truthy(arguments == "()" or arguments == "([timeout])", call) end
+      if call:find ":stop$" then assert.is_truthy(arguments == "()" or arguments == "([grace])", call) end
     end
   end)
 

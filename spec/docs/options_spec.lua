@@ -38,6 +38,9 @@ local CALLS = {
   ["rn.profile"] = function(opts) rn.profile(nothing, opts) end,
   ["rn.trace"] = function(opts) rn.trace("/nowhere/trace.json", opts) end,
   ["flow"] = function() require "runnel.flow" ("f", { a = { nothing, nosuch = true }, "a" }) end,
+  ["keepers.stage"] = function(opts)
+    require "runnel.queue.keeper".stage(require "examples.memory_keeper".queue("q"):keeper(), 1, nothing, opts)
+  end,
   ["json.encode"] = function(opts) require("runnel.json").encode(1, opts) end,
   ["monitor.listen"] = function(opts) require("runnel.monitor").listen(0, opts) end,
   ["sim.run"] = function(opts) sim.run(nothing, opts) end,
@@ -146,7 +149,7 @@ add(nats, {
   ["nats.connect"] = function(opts) nats.connect("nats://127.0.0.1:1", opts) end,
   ["tls"] = function(opts) nats.connect("nats://127.0.0.1:1", { tls = opts }) end,
   ["conn:publish"] = function(opts) with_nats(function(conn) conn:publish("a", "b", opts) end) end,
-  ["conn:request"] = function(opts) with_nats(function(conn) conn:request("a", "b", 10, opts) end) end,
+  ["conn:request"] = function(opts) with_nats(function(conn) conn:request("a", "b", opts) end) end,
   ["conn:subscribe"] = function(opts) with_nats(function(conn) conn:subscribe("a", opts) end) end,
   ["m:respond"] = function(opts)
     with_nats(function(conn)
@@ -162,7 +165,7 @@ for name, f in pairs {
   stream = function(owner, opts) owner:stream("a", opts) end,
   source = function(owner, opts) owner:source("a", opts) end,
   sink = function(owner, opts) owner:sink("a", opts) end,
-  stage = function(owner, opts) owner:stage(1, "a", nothing, "b", opts) end,
+  stage = function(owner, opts) owner:stage("a", 1, nothing, "b", opts) end,
   kv = function(owner, opts) owner:kv("a", opts) end,
   remote = function(owner, opts) owner:remote("a", opts) end,
   serve = function(owner, opts) owner:serve("a", 1, nothing, opts) end,

@@ -22,7 +22,7 @@ describe("a flow that runs", function()
   -- The stages by their names, and where they lead.
   local function shape()
     local list = {}
-    for _, row in ipairs(f:ping()) do list[#list + 1] = row.stage .. " " .. table.concat(row.to, " ") end
+    for _, row in ipairs(f:stats()) do list[#list + 1] = row.stage .. " " .. table.concat(row.to, " ") end
     return list
   end
 

@@ -168,7 +168,7 @@ describe("flow", function()
             state.sum = state.sum + value
           end,
           flush = function(state, put) put(state.sum) end,
-          stop = function() stopped = stopped + 1 end,
+          close = function() stopped = stopped + 1 end,
         },
         save = save,
         "a > sum > save",
@@ -273,7 +273,7 @@ describe("flow: errors", function()
       local ok, err = pcall(f.wait, f)
       assert.is_false(ok)
       assert.same({ "b", 2, "two" }, { err.stage, err.value, err.error })
-      assert.equal("held", f:ping()[2].state)
+      assert.equal("held", f:stats()[2].state)
       assert.is_false((pcall(f.wait, f)))
       f:replace("b", function(value) return value * 10 end)
       f:resume "b"
@@ -374,7 +374,7 @@ describe("flow: while it runs", function()
       f:pause "b"
       rn.sleep(1000)
       assert.equal("1 2", text(saved))
-      assert.equal("paused", f:ping()[2].state)
+      assert.equal("paused", f:stats()[2].state)
       f:resume "b"
       f:wait()
       assert.equal("1 2 3 4 5", text(saved))
@@ -440,10 +440,10 @@ describe("flow: while it runs", function()
       rn.sleep(5)
       f:workers("b", 4)
       rn.sleep(20)
-      assert.equal(4, f:ping()[2].n)
+      assert.equal(4, f:stats()[2].workers)
       f:workers("b", 2)
       rn.sleep(15)
-      assert.equal(2, f:ping()[2].n)
+      assert.equal(2, f:stats()[2].workers)
       f:wait()
       assert.equal(text(numbers(12)), text(saved))
     end)
@@ -583,7 +583,7 @@ describe("flow: while it runs", function()
     end)
   end)
 
-  it("ping tells of each stage, and prints as a table", function()
+  it("stats tells of each stage, and prints as a table", function()
     quietly(function()
       local f = flow("job", {
         a = { from = numbers(40) },
@@ -594,19 +594,20 @@ describe("flow: while it runs", function()
         c = function(value) if value == 2 then error("two is bad", 0) end end,
         "a > b > c",
       }):start()
-      f:ping()
+      f:stats()
       rn.sleep(1000)
-      local ping = f:ping()
-      assert.same({ "job", "running", 3 }, { ping.flow, ping.state, #ping })
-      local b = ping[2]
-      assert.same({ "b", "running", 2, 2, 16, 4, 0 }, { b.stage, b.state, b.busy, b.n, b.room, b.taken, b.errors })
+      local stats = f:stats()
+      assert.same({ "job", "running", 3 }, { stats.flow, stats.state, #stats })
+      local b = stats[2]
+      assert.same({ "b", "running", 2, 2 }, { b.stage, b.state, b.busy, b.workers })
+      assert.same({ 16, 4, 0 }, { b.room, b.taken, b.errors })
       assert.equal(4, math.floor(b.rate + 0.5))
       assert.equal("sleep", b.doing)
       assert.matches("flow_spec.lua:%d+", b.where)
       assert.is_true(b.longest > 900)
-      assert.same({ "held", "two is bad" }, { ping[3].state, ping[3].error })
+      assert.same({ "held", "two is bad" }, { stats[3].state, stats[3].error })
       local printed = tostring(f)
-      assert.matches("^job +running +busy +queue +taken +rate/s +errors +to\n", printed)
+      assert.matches("^job +running +busy +waiting +taken +rate/s +errors +to\n", printed)
       assert.matches("\nb +running +2/2 +17/16 +4 .* > c   %(sleep for 999 ms at .*flow_spec.lua:%d+%)\n", printed)
       assert.matches("\nc +held .* %(two is bad%)$", printed)
       f:stop()
@@ -732,7 +733,7 @@ describe("flow: the end", function()
       local stopped = 0
       local f = flow("job", {
         a = { from = { 1, 2 } },
-        b = { buffer = 4, function() error("no", 0) end, stop = function() stopped = stopped + 1 end },
+        b = { buffer = 4, function() error("no", 0) end, close = function() stopped = stopped + 1 end },
         "a > b",
       }):start()
       rn.sleep(10)

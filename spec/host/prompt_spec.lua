@@ -391,14 +391,14 @@ describe("the prompt #slow", function()
       term:expect "\nthere is no go block #99; :ps lists the go blocks\n%[%d+%]>$"
     end)
 
-    it(":kill", function()
+    it(":cancel", function()
       open()
       term:enter "g = rn.go(function() rn.rename 'worker' rn.sleep(1e6) end) h = g"
       term:enter ":ps"
       local id = term:expect("worker +sleeping"):match "\n *(%d+) +worker"
-      term:enter(":kill " .. id)
+      term:enter(":cancel " .. id)
       term:enter "g:take()"
-      term:expect "killed at the prompt.*\n%[%d+%]>$"
+      term:expect "cancelled at the prompt.*\n%[%d+%]>$"
       term:enter ":ps"
       term:expect "\nthere are no go blocks\n%[%d+%]>$"
     end)
@@ -415,8 +415,10 @@ describe("the prompt #slow", function()
     it(":profile", function()
       open()
       term:enter "rn.go(function() rn.rename 'sleeper' while true do rn.sleep(10) end end)"
-      term:enter ":profile 0.2"
-      term:expect "measuring for 0%.2 s.*waited, [^\n]* in all go blocks:\n[^\n]*line 1: sleep\n%[%d+%]>$"
+      term:enter ":profile 200"
+      term:expect "measuring for 200 ms.*waited, [^\n]* in all go blocks:\n[^\n]*line 1: sleep\n%[%d+%]>$"
+      term:enter ":profile 5"
+      term:expect "\n:profile needs a number of ms, from 50: 5000 are 5 s\n%[%d+%]>$"
       term:enter ":profile soon"
       term:expect '\nthe path of a file ending in .html, .folded or .json expected, got "soon"\n%[%d+%]>$'
     end)
@@ -461,11 +463,11 @@ describe("the prompt #slow", function()
       term:expect "\n:watch needs a number of ms, from 10\n%[%d+%]>$"
     end)
 
-    it(":trace", function()
+    it(":tap", function()
       open()
       term:enter "c = rn.chan(rn.sliding_buffer(1)):name 'ticks'"
       term:enter "rn.go(function() for i = 1, 1e9 do rn.sleep(20) c:put { n = i } c:put_async { n = i } end end)"
-      term:enter ":trace c"
+      term:enter ":tap c"
       term:expect "\nticks <%- { n = %d+ }\nticks <%- { n = %d+ }\n"
       term:press "q"
       term:expect "\n%d+ put and 0 taken meanwhile; values shown: %d+\n%[%d+%]>$"
@@ -473,26 +475,32 @@ describe("the prompt #slow", function()
       -- A go block that acts when the spec has seen the trace begin, and made a file.
       term:enter "function await(name) repeat rn.sleep(10) until io.open(name) end"
       term:enter "rn.go(function() await 'full' d:offer 'refused' d:poll() d:offer 'accepted' end)"
-      term:enter ":trace d"
-      term:expect "> :trace d\n[^\n]+any key ends this$"
+      term:enter ":tap d"
+      term:expect "> :tap d\n[^\n]+any key ends this$"
       dir:write("full", "")
       assert.not_matches("refused'?\n", last(4, term:expect "\nfull <%- \"accepted\"$"))
       term:press "q"
       term:expect "\n1 put and 1 taken meanwhile; values shown: 1\n%[%d+%]>$"
       term:enter "e = rn.chan():name 'slow' rn.go(function() await 'slow' e:put 'late' end)"
-      term:enter ":trace e"
-      term:expect "> :trace e\n[^\n]+any key ends this$"
+      term:enter ":tap e"
+      term:expect "> :tap e\n[^\n]+any key ends this$"
       dir:write("slow", "")
       term:expect '\nslow <%- "late"  %(waits%)$'
       term:press "q"
       term:expect "\n0 put and 0 taken meanwhile; values shown: 1\n%[%d+%]>$"
-      term:enter ":trace slow"
+      term:enter ":tap slow"
       term:expect "any key ends this$"
       term:press "q"
-      term:enter ":trace 42"
-      term:expect "\n:trace needs a channel, got 42\n%[%d+%]>$"
-      term:enter ":trace rn.chan("
-      term:expect "\n:trace needs an expression: "
+      term:enter ":tap 42"
+      term:expect "\n:tap needs a channel or a stage, got 42\n%[%d+%]>$"
+      term:enter ":tap rn.chan("
+      term:expect "\n:tap needs an expression: "
+      term:enter ":trace slow"
+      term:expect "\n:trace needs the path of a file that ends in .json, .*; :tap ch shows values\n%[%d+%]>$"
+      term:enter ":kill 1"
+      term:expect "\n:kill is called :cancel now\n%[%d+%]>$"
+      term:enter ":trace recorded.json 10"
+      term:expect "\n%d+ records written to recorded.json\n%[%d+%]>$"
     end)
 
     it(":time, :load, :doc and :help", function()
@@ -522,7 +530,7 @@ describe("the prompt #slow", function()
       term:expect "\nthere is no documentation of xyzzyqwx\n%[%d+%]>$"
       term:enter ":help"
       local screen = term:expect "Ctrl%-D%s+ends%s+the%s+session.\n%[%d+%]>$"
-      for _, name in ipairs { "ps", "chans", "watch", "trace", "bt", "kill", "time", "load", "doc", "help" } do
+      for _, name in ipairs { "ps", "chans", "watch", "trace", "bt", "cancel", "time", "load", "doc", "help" } do
         assert.matches("\n:" .. name .. " ", screen)
       end
       term:enter ":nope"
@@ -650,7 +658,7 @@ describe("a prompt that reads a pipe (-i)", function()
 
   it("has commands, too", function()
     local result = prompt("c = rn.chan(1):name 'jobs'\nrn.go(function() rn.sleep(20) c:put('late') end)\n"
-      .. ":trace c\nq\n:chans\n:watch 10\n")
+      .. ":tap c\nq\n:chans\n:watch 10\n")
     assert.matches("1 +jobs +[01]/1 +fixed", result.out)
     assert.equal(0, result.status)
   end)

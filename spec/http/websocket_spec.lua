@@ -269,7 +269,7 @@ describe("http.websocket", function()
       local conn, err = http.websocket(server.url, { timeout = 20 })
       assert.is_nil(conn)
       assert.is_true(rn.is_timeout(err))
-      assert.match("handshake was not complete within 20 ms", tostring(err))
+      assert.match("handshake was not complete after 20 ms", tostring(err))
     end)
 
     both("fails where no server is", function()

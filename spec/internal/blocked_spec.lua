@@ -16,7 +16,24 @@ local function run(lines, input)
   return told, ran.out
 end
 
+-- What is told of calls with one of these heads: on a busy machine others are slow, too, such as io.popen.
+local function told_of(told, heads)
+  local list = {}
+  for _, text in ipairs(told) do
+    for _, head in ipairs(heads) do
+      if text:find("^runnel: p%.lua:" .. head .. " has blocked") then
+        list[#list + 1] = text
+        break
+      end
+    end
+  end
+  return list
+end
+
 local function assert_told(told, lines)
+  local heads = {}
+  for i, line in ipairs(lines) do heads[i] = line[1] end
+  told = told_of(told, heads)
   assert.equal(#lines, #told, table.concat(told, "\n"))
   for i, line in ipairs(lines) do
     local head, instead = table.unpack(line)
@@ -92,6 +109,7 @@ describe("a call that blocks the thread in a go block", function()
     }
     assert.matches("^false\tbad argument #1 to '[%a.]+' %(string expected, got table%)\n"
       .. "false\tp%.lua:6: bad argument #1 to 'execute' %(string expected, got table%)\na\n\ttrue\texit\t0\n$", out)
+    told = told_of(told, { "4: os%.execute", "8: file:read" })
     assert.equal(2, #told, table.concat(told, "\n"))
     assert.matches("^runnel: p%.lua:4: os%.execute has blocked the thread for 1 s and goes on: no other go block "
       .. "runs%. uv%.run .*; a request to this program's own server %(http://127%.0%.0%.1:%d+/%) cannot be answered "

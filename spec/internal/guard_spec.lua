@@ -58,7 +58,7 @@ local PLACES = {
     all(rn.pmap(1, store:remote "r", { 1 }))
     worker:stop()
   end },
-  { "store:serve with a limit", function(f)
+  { "store:serve with a timeout", function(f)
     local store <close> = stores.open ":memory:"
     local worker = store:serve("r", 1, f, { timeout = 1000 })
     all(rn.pmap(1, store:remote "r", { 1 }))
@@ -73,7 +73,7 @@ local PLACES = {
     store:stream "in"
     store:stream "out"
     store:sink("in"):put(1)
-    local one = store:stage(1, "in", f, "out", { tries = 1 })
+    local one = store:stage("in", 1, f, "out", { tries = 1 })
     rn.sleep(100)
     one:stop()
   end },

@@ -39,13 +39,13 @@ local KINDS <const> = {
   { "a second server", "server()" },
   { "a flow", "flow():start()" },
   { "a flow that a go block waits for", "local f = flow() rn.go(function() f:wait() end)" },
-  { "a stage of a store", "assert(store():stage(1, 'words', function() end, nil, { name = 'a' }))", needs = "store" },
+  { "a stage of a store", "assert(store():stage('words', 1, function() end, nil, { name = 'a' }))", needs = "store" },
   { "a worker of a store", "store():serve('double', 1, function(n) return 2 * n end)", needs = "store" },
   { "a worker on a nats-server", "assert(nats.connect(arg[1])):serve('double', 1, function() end)", needs = "nats" },
   { "a stage on a nats-server", [[
     local conn = assert(nats.connect(arg[1]))
     assert(conn:stream "words")
-    assert(conn:stage(1, "words", function() end, nil, { name = "a" }))
+    assert(conn:stage("words", 1, function() end, nil, { name = "a" }))
   ]], needs = "nats" },
   { "a subscription on a nats-server", [[
     local conn = assert(nats.connect(arg[1]))
@@ -119,7 +119,7 @@ describe("SIGTERM", function()
         local s, conn = store(), assert(nats.connect(arg[1]))
         local up, f = rn.promise_chan(), nil
         conn:on_close(function() say "connection" end)
-        assert(s:stage(1, "words", function(word)
+        assert(s:stage("words", 1, function(word)
           up:put(true)
           rn.sleep(word == "long" and 300 or 1)
           say("stage", word)
@@ -159,7 +159,7 @@ describe("SIGTERM", function()
       local program = up(host[2], [[
         local s, conn = store(), assert(nats.connect(arg[1]))
         server()
-        local one = assert(s:stage(1, "words", function() end, nil, { name = "a" }))
+        local one = assert(s:stage("words", 1, function() end, nil, { name = "a" }))
         rn.go(function() while true do rn.sleep(10) end end)
         say "up"
         say(one:wait())
@@ -184,7 +184,7 @@ describe("SIGTERM", function()
             local rn = require "runnel"
             local s = require("runnel.store").open ":memory:"
             assert(s:stream "words")
-            local one = assert(s:stage(1, "words", function()
+            local one = assert(s:stage("words", 1, function()
               begun:put(true)
               rn.sleep(200)
               print "done"
@@ -205,13 +205,13 @@ describe("SIGTERM", function()
   it("makes a program that has not ended say what it waits for, with its line", function()
     if not has_store then return pending "libsqlite3 is not installed" end
     for _, case in ipairs {
-      { "assert(s:stage(1, 'words', function() say 'up' rn.sleep(1e6) end, nil, { name = 'a' }))",
+      { "assert(s:stage('words', 1, function() say 'up' rn.sleep(1e6) end, nil, { name = 'a' }))",
         { "the end of the stage a at program%d+%.lua:%d+", "%): sleeping at program%d+%.lua:%d+" } },
       { "local one = server(function() say 'up' rn.sleep(1e6) end) rn.go(function() http.get(one.url) end)",
         { "the end of the http server http://127%.0%.0%.1:%d+/ at program%d+%.lua:%d+" } },
       { "local f = flow(function() say 'up' rn.sleep(1e6) end) f:start()",
         { "the end of the flow job at program%d+%.lua:%d+" } },
-      { [[local one = s:stage(1, 'words', function() end, nil, { name = 'a' })
+      { [[local one = s:stage('words', 1, function() end, nil, { name = 'a' })
           rn.go(function() while true do rn.sleep(1000) end end)
           rn.go(function() one:wait() rn.chan():take() end)]], { "%(program%d+%.lua:%d+%): sleeping at" } },
       { "server() say 'up' while true do end", { "no go block has run since then", "SIGQUIT shows where" } },

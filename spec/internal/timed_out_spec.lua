@@ -4,6 +4,7 @@ local nats_server = require "spec.support.queue.nats_server"
 local pages = require "spec.support.docs.pages"
 local process = require "spec.support.process"
 local rn = require "runnel"
+local sim = require "runnel.sim"
 
 local function long() rn.sleep(100000) end
 
@@ -44,6 +45,16 @@ local CASES <const> = {
     local store <close> = require("runnel.store").open(dir .. "/once.db")
     local once = store:once("slow", long, { timeout = 1 })
     return select(2, pcall(once, 1))
+  end },
+  { "a worker of a store", needs = "runnel.store", rows = { "remote.md timeout" }, err = function()
+    local store <close> = require("runnel.store").open ":memory:"
+    local worker <close> = store:serve("slow", 1, long, { timeout = 10 }) -- luacheck: ignore 211
+    return select(2, pcall(store:remote "slow", 1))
+  end },
+  { "a worker over NATS", needs = "nats", rows = {}, err = function(_, url)
+    local conn <close> = assert(require("runnel.nats").connect(url))
+    local worker <close> = conn:serve("slow", 1, long, { timeout = 10 }) -- luacheck: ignore 211
+    return select(2, pcall(conn:remote "slow", 1))
   end },
   { "a statement of SQLite", needs = "runnel.sqlite", rows = { "sqlite.md busy_timeout" }, err = function(dir)
     local sqlite = require "runnel.sqlite"
@@ -146,10 +157,10 @@ local CASES <const> = {
       local server <close> = assert(require("runnel.http").serve(0, long))
       return select(2, require("runnel.http").websocket(server.url:gsub("^http", "ws"), { timeout = 30 }))
     end },
-  { "conn:request", needs = "nats", rows = { "nats.md conn:request" }, err = function(_, url)
+  { "conn:request", needs = "nats", rows = { "nats.md conn:request", "nats.md timeout" }, err = function(_, url)
     local conn <close> = assert(require("runnel.nats").connect(url))
     conn:subscribe "silent"
-    return select(2, conn:request("silent", "a", 1))
+    return select(2, conn:request("silent", "a", { timeout = 1 }))
   end },
   { "conn:drain", needs = "nats", rows = { "nats.md conn:drain" }, err = function(_, url)
     local conn <close> = assert(require("runnel.nats").connect(url))
@@ -189,7 +200,7 @@ local CASES <const> = {
     local store <close> = require("runnel.store").open(dir .. "/stage.db")
     assert(store:stream "a")
     local begun = rn.chan(1)
-    local stage = assert(store:stage(1, "a", function()
+    local stage = assert(store:stage("a", 1, function()
       begun:put(true)
       long()
     end, nil, { name = "slow" }))
@@ -197,12 +208,28 @@ local CASES <const> = {
     begun:take()
     return select(2, stage:drain(1))
   end },
+  { "conn:flush", needs = "runnel.nats", rows = { "nats.md conn:flush" }, err = function()
+    local err
+    sim.run(function()
+      local world = sim.world()
+      world:nats "nats"
+      world:host("here", function()
+        local conn = assert(require("runnel.nats").connect "nats://nats")
+        world:partition("here", "nats")
+        err = select(2, conn:flush(1))
+        world:heal()
+        conn:close()
+      end)
+      world:run(60000)
+    end)
+    return err
+  end },
   { "the timeout of a stage of a store", needs = "runnel.store", rows = {}, err = function()
     local store <close> = require("runnel.store").open ":memory:"
     local failure = rn.chan(1)
     assert(store:stream "a")
     assert(store:sink "a"):put "a"
-    assert(store:stage(1, "a", long, nil, {
+    assert(store:stage("a", 1, long, nil, {
       name = "slow", timeout = 10, tries = 1, ex_handler = function(err) failure:put(err) end,
     }))
     return failure:take()
@@ -211,7 +238,7 @@ local CASES <const> = {
     local store <close> = require("runnel.store").open(dir .. "/drain.db")
     assert(store:stream "a")
     local begun = rn.chan(1)
-    assert(store:stage(1, "a", function()
+    assert(store:stage("a", 1, function()
       begun:put(true)
       rn.sleep(50)
     end, nil, { name = "slow" }))
@@ -227,6 +254,7 @@ local OTHER <const> = {
   ["http-server.md timeout"] = "the client gets a status",
   ["http.md connections"] = "a list of options of libcurl",
   ["nats.md conn:close"] = "returns how many bytes were not sent",
+  ["nats.md conn:flush"] = "as conn:request, by the same function",
   ["nats.md sub:drain"] = "spec/nats/connection_spec.lua",
   ["nats.md connect_timeout"] = "libnats' own error: it tries several addresses",
   ["nats.md write_timeout"] = "a limit for what the library does",

@@ -1,7 +1,7 @@
 -- The engine of workers (runnel.workers.workers). What pmap makes of it is in pmap_spec.lua, flows in spec/flow.
 
 local core = require "runnel.core"
-local limit = require "runnel.workers.job_limit"
+local time_limit = require "runnel.internal.time_limit"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -342,7 +342,7 @@ describe("the engine of workers", function()
     local function cost(n)
       local reads, cancelled = 0, 0
       sim.run(function()
-        local late = limit.new("a job", n, "a spec")
+        local late = time_limit.new("a job had not ended", n)
         for _ = 1, n do
           local fields = { block = rn.go(function()
             local _ <close> = setmetatable({}, { __close = function() cancelled = cancelled + 1 end })

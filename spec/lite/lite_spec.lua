@@ -65,7 +65,7 @@ describe("runnel.lite", function()
           } do
             print(pcall(table.sort, { 2, 1, 3 }, function() wait() end))
           end
-          print(ch:stats().takes, ch:stats().puts, other:stats().puts)
+          print(ch:stats().takes_waiting, ch:stats().puts_waiting, other:stats().puts_waiting)
           rn.go(function() ch:put "is taken" end)
           print(ch:take())
         end)
@@ -86,7 +86,7 @@ describe("runnel.lite", function()
       lite.go(function() for i = 1, 100 do busy:put(i) end end)
       for _ = 1, 100 do
         lite.alts { busy, quiet }
-        assert.equal(0, quiet:stats().takes)
+        assert.equal(0, quiet:stats().takes_waiting)
       end
     end)
   end)

@@ -271,7 +271,7 @@ describe("runnel.monitor", function()
       local store = require("runnel.store").open ":memory:"
       assert(store:stream "words")
       assert(assert(store:sink "words"):put "secret")
-      store:stage(2, "words", function() rn.sleep(1e6) end, nil, { name = "spell" })
+      store:stage("words", 2, function() rn.sleep(1e6) end, nil, { name = "spell" })
       local m = listen(0)
       while not told() do rn.sleep(20) end
       rn.exit(0)]]
@@ -292,7 +292,7 @@ describe("runnel.monitor", function()
       conn:serve("resize", 2, function() end, { drain_on_term = false })
       local store = require("runnel.store").open ":memory:"
       assert(store:stream "words")
-      store:stage(2, "words", function() end, nil, { name = "spell" })
+      store:stage("words", 2, function() end, nil, { name = "spell" })
       local m = listen(0)
       while not told() do rn.sleep(20) end
       rn.exit(0)]]):format(server.url))

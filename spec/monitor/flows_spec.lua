@@ -18,7 +18,7 @@ describe("flows in runnel.monitor", function()
     local new = flow("not started", { a = { from = {} } })
     f:start()
     while not told() do rn.sleep(20) end
-    print("at the end", f:ping().state, f:ping()[1].state, f:ping()[1].error)
+    print("at the end", f:stats().state, f:stats()[1].state, f:stats()[1].error)
     rn.exit(0)
   ]]
 

@@ -215,14 +215,14 @@ describe("a connection to NATS", function()
 
     it("uses the encoding and headers that it is given", function()
       answer("meta", function(message) message:respond(message.headers.Name .. message.data) end)
-      local reply = conn:request("meta", { 1 }, 5000, { encoding = "json", headers = { Name = "x" } })
+      local reply = conn:request("meta", { 1 }, { timeout = 5000, encoding = "json", headers = { Name = "x" } })
       assert.equal("x[1]", reply.data)
     end)
 
     it("ends after its time, and ignores an answer that comes later", function()
       local late
       answer("late", function(message) late = message end)
-      local reply, err = conn:request("late", "", 30)
+      local reply, err = conn:request("late", "", { timeout = 30 })
       assert.is_nil(reply)
       assert.is_true(rn.is_timeout(err))
       assert.matches("^the request had no reply after 30 ms$", tostring(err))
@@ -233,7 +233,7 @@ describe("a connection to NATS", function()
     end)
 
     it("fails at once if nobody subscribes", function()
-      local reply, err = conn:request("nobody", "", 60000)
+      local reply, err = conn:request("nobody", "", { timeout = 60000 })
       assert.is_nil(reply)
       assert.equal('nobody answers requests to "nobody" (no responders)', err)
     end)
@@ -353,7 +353,7 @@ describe("a connection to NATS", function()
           end
         end):take()
       ]]
-      assert.equal("answer", conn:request("computes", "", 30000).data)
+      assert.equal("answer", conn:request("computes", "", { timeout = 30000 }).data)
       assert.is_nil(program:status()) -- it computes
       program:signal "KILL"
     end)
@@ -468,7 +468,7 @@ describe("a connection to NATS", function()
       event_of(events, "disconnected")
       assert.is_true(other:publish("a", "meanwhile"))
       assert.equal("reconnecting", other:stats().status)
-      assert.is_true(rn.is_timeout(select(2, other:request("a", "", 30))))
+      assert.is_true(rn.is_timeout(select(2, other:request("a", "", { timeout = 30 }))))
       victim:start()
       assert.equal(victim.url, event_of(events, "reconnected").url)
       assert.equal("meanwhile", take(ch).data)
@@ -510,8 +510,10 @@ describe("a connection to NATS", function()
         for message in echo do message:respond(message.data) end
       end)
       local function request(subject, opts)
+        opts = opts or {}
+        opts.timeout = 60000
         return rn.go(function()
-          local message, err = other:request(subject, "x", 60000, opts)
+          local message, err = other:request(subject, "x", opts)
           return message and message.data or err
         end)
       end
@@ -686,7 +688,7 @@ describe("a connection to NATS", function()
       program:signal "KILL"
       program:wait()
       assert.is_truthy(patience.wait_until(function()
-        local message, err = conn:request("parent", "", 100)
+        local message, err = conn:request("parent", "", { timeout = 100 })
         return not message and tostring(err):find "no responders"
       end))
       os.execute("kill " .. program:output():match "child (%d+)")
@@ -751,7 +753,10 @@ describe("a connection to NATS", function()
       raises('unknown option "q"', function() conn:subscribe("a", { q = 1 }) end)
       raises("group: a name without spaces", function() conn:subscribe("a", { group = "a b" }) end)
       raises("max_waiting: an integer of at least 1", function() conn:subscribe("a", { max_waiting = 0 }) end)
-      raises("request: a number of milliseconds, at least 1, expected", function() conn:request("a", "x", -1) end)
+      raises("request: timeout: a number of milliseconds, at least 1, expected", function()
+        conn:request("a", "x", { timeout = -1 })
+      end)
+      raises("request: the time is an option now", function() conn:request("a", "x", 100) end)
       raises("request: the subject", function() conn:request("a b", "x") end)
       raises("drain: timeout: a number of milliseconds", function() conn:drain(0) end)
       raises("headers: a table expected", function() conn:publish("a", "x", { headers = "x" }) end)

@@ -183,22 +183,22 @@ describe("a consumer", function()
       local made = rn.go(function()
         local reply
         repeat
-          reply = assert(a:request("$JS.API.STREAM.CREATE." .. name, { name = name, subjects = { name } }, 20000,
-            { encoding = "json" }))
+          reply = assert(a:request("$JS.API.STREAM.CREATE." .. name, { name = name, subjects = { name } },
+            { timeout = 20000, encoding = "json" }))
         until not reply.data.error
         return reply
       end)
       local info
       repeat info = consumers.ensure(b, name, "c", { durable_name = "c", ack_policy = "explicit" }) until info
       assert(made:take())
-      assert(b:request(name, "x", 20000, { encoding = "raw" }))
+      assert(b:request(name, "x", { timeout = 20000, encoding = "raw" }))
       local inbox = b:inbox()
       local sub = b:subscribe(inbox, { encoding = "raw" })
       assert(b:publish(("$JS.API.CONSUMER.MSG.NEXT.%s.c"):format(name), "", { reply = inbox, encoding = "raw" }))
       local message = rn.alts { sub, rn.timeout(20000) }
       assert.equal("x", message and message.data)
       sub:close()
-      assert(a:request("$JS.API.STREAM.DELETE." .. name, "", 20000, { encoding = "raw" }))
+      assert(a:request("$JS.API.STREAM.DELETE." .. name, "", { timeout = 20000, encoding = "raw" }))
     end
   end)
 end)

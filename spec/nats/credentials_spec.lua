@@ -114,7 +114,8 @@ describe("a server that knows its clients", function()
     accepts(server.url, { tls = { ca = server.cert, cert = server.set:write("both.pem", cert .. key) } })
     refuses("^cannot connect to tls://[^ ]+ the server has closed the connection after the TLS handshake; it may "
       .. "demand a certificate of the client %(tls = { cert =, key = }%)$", server.url, { tls = { ca = server.cert } })
-    refuses("certificate", server.url, { tls = { cert = server.cert, key = server.key } }) -- who has signed the server's?
+    -- Who has signed the server's?
+    refuses("certificate", server.url, { tls = { cert = server.cert, key = server.key } })
     refuses("^cannot connect to tls://", server.url, {
       tls = { ca = server.cert, cert = server.cert, key = server.key, name = "another.example" },
     })
@@ -156,7 +157,7 @@ describe("a server that knows its clients", function()
     assert(operator:stream "orders")
     assert(operator:stream "invoices")
     local done = {}
-    local invoices <close> = assert(stages:stage(1, "orders", function(v, m)
+    local invoices <close> = assert(stages:stage("orders", 1, function(v, m)
       if v == "bad" or m.deliveries < 2 then error("no", 0) end
       done[#done + 1] = v
       return v

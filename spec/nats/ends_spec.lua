@@ -130,7 +130,7 @@ describe("a program with connections to NATS", function()
       local rn = require "runnel"
       local function echo(url)
         local conn <close> = assert(require("runnel.nats").connect(url))
-        return assert(conn:request("thread", "hello", 5000)).data
+        return assert(conn:request("thread", "hello", { timeout = 5000 })).data
       end
       local conn <close> = assert(require("runnel.nats").connect(%q))
       local ch = conn:subscribe "thread"
@@ -170,7 +170,7 @@ describe("a program with connections to NATS", function()
         local conn <close> = assert(require("runnel.nats").connect(%q))
         local ch = conn:subscribe "driver"
         rn.go(function() for m in ch do m:respond(m.data) end end)
-        for i = 1, 50 do assert(conn:request("driver", "x", 20000)) end
+        for i = 1, 50 do assert(conn:request("driver", "x", { timeout = 20000 })) end
         print(longest <= 0.01)
       ]]):format(path, driver, server.url))
       assert.same({ out = "true\n", err = "", status = 0 }, process.run(dir.path, limited(LUA)))

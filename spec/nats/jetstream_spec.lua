@@ -11,12 +11,12 @@ local upkeep = require "runnel.nats.internal.upkeep"
 -- A connection whose server answers no request before `from` ms. `times`: when requests were sent.
 local function silent_until(from)
   local conn = { times = {}, has_ended = false }
-  function conn:request(_, _, ms)
+  function conn:request(_, _, opts)
     local start = rn.now()
     self.began = self.began or start
     table.insert(self.times, start - self.began)
     if start - self.began >= from then return { data = '{"name":"s"}' } end
-    rn.sleep(ms)
+    rn.sleep(opts.timeout)
     return nil, timed_out.new "no answer"
   end
   return conn

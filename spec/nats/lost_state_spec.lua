@@ -32,7 +32,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     server:start()
   end
 
-  local function left() return assert(conn:stream "in"):state().messages end
+  local function left() return assert(conn:stream "in"):stats().messages end
 
   local function wait_for(s, done, given_up)
     patience.wait_until(function() return s:stats().done == done and s:stats().given_up == given_up end)
@@ -44,7 +44,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     assert(conn:stream "out")
     local sink = assert(conn:sink "in")
     for _, v in ipairs { 1, 2, 3, 4, 5, "poison" } do assert(sink:put(v)) end
-    local s = assert(conn:stage(2, "in", function(v)
+    local s = assert(conn:stage("in", 2, function(v)
       if v == "poison" then error("no", 0) end
       return v
     end, "out", { tries = 1, ack_wait = 1000 }))
@@ -64,7 +64,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     assert.same({ 10, 2, 2, 5, 0, 0 },
       { stats.done, stats.failed, stats.given_up, stats.duplicates, stats.running, stats.waiting })
     assert.equal(2, #reports)
-    assert.equal(5, assert(conn:stream "out"):state().messages)
+    assert.equal(5, assert(conn:stream "out"):stats().messages)
     assert.equal(1, conn:dead("out"):count())
     local letters = assert(jetstream.stream_info(conn, "runnel-dead-out"))
     assert.equal(jetstream.ns(24 * 60 * 60 * 1000), letters.config.duplicate_window)
@@ -75,7 +75,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     assert(conn:stream "out")
     local s
     stage.report_texts(function()
-      s = assert(conn:stage(2, "in", function() error("no", 0) end, "out", { tries = 2, backoff = 1, ack_wait = 1000 }))
+      s = assert(conn:stage("in", 2, function() error("no", 0) end, "out", { tries = 2, backoff = 1, ack_wait = 1000 }))
       local forget, over = s.keeper.forget_starts, rn.chan()
       function s.keeper.forget_starts(...)
         over:take()
@@ -108,7 +108,7 @@ describe("a stage whose server has lost what was acknowledged", function()
   it("gets nothing again from a work queue that has got messages back which were done", function()
     assert(conn:stream("in", { retention = "workqueue" }))
     local sink, calls, over = assert(conn:sink "in"), 0, rn.chan()
-    local s = assert(conn:stage(2, "in", function()
+    local s = assert(conn:stage("in", 2, function()
       calls = calls + 1
       over:take()
     end, nil, { name = "out", ack_wait = 1000 }))
@@ -145,7 +145,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     server:kill()
     server:bring_back("in", "msgs")
     server:start()
-    local s = assert(conn:stage(2, "in", function() end, nil, { name = "out", ack_wait = 1000 }))
+    local s = assert(conn:stage("in", 2, function() end, nil, { name = "out", ack_wait = 1000 }))
     wait_for(s, 1, 0)
     patience.wait_until(function() return left() == 0 end)
     assert.same({ 1, 0 }, { s:stats().done, left() })
@@ -177,7 +177,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     end
     for _, answer in ipairs { "-NAK", "+ACK" } do
       -- It replies when it knows the answer; so it does before the next request.
-      for _, ack in ipairs { take(1), take(2) } do assert(other:request(ack, answer, 30000)) end
+      for _, ack in ipairs { take(1), take(2) } do assert(other:request(ack, answer, { timeout = 30000 })) end
     end
     take(3) -- its process ends now, and so does the server
     local answers = conn:subscribe "$JS.ACK.in.out.*.5.>"

@@ -74,7 +74,7 @@ describe("after an outage longer than ack_wait", function()
     assert(conns[1]:stream "words")
     local sink = assert(conns[1]:sink "words")
     local stages, is_late = stays("words", "n", function(conn, f)
-      return assert(conn:stage(1, "words", f, nil, { name = "n", ack_wait = ack_wait }))
+      return assert(conn:stage("words", 1, f, nil, { name = "n", ack_wait = ack_wait }))
     end, function() assert(sink:put "a") end)
     for _, s in ipairs(stages) do s:drain() end
     if not is_late then assert.equal(1, stages[1]:stats().done) end

@@ -84,7 +84,7 @@ describe("queues", function()
   it("have stages between streams, and consumers that nobody reads", function()
     assert(conn:stream "orders")
     assert(conn:stream "invoices")
-    local stage <close> = assert(other:stage(1, "orders", function() gate:take() end, "invoices"))
+    local stage <close> = assert(other:stage("orders", 1, function() gate:take() end, "invoices"))
     local sink = assert(conn:sink "orders")
     for i = 1, 4 do assert(sink:put("order " .. i)) end
     assert(conn:source("orders", { name = "audit" })):close()
@@ -110,7 +110,7 @@ describe("queues", function()
   it("count what was delivered again, and do not count it as done", function()
     assert(conn:stream "orders")
     local tries = 0
-    local stage <close> = assert(other:stage(40, "orders", function(v)
+    local stage <close> = assert(other:stage("orders", 40, function(v)
       if v ~= "1" then return gate:take() end
       tries = tries + 1
       if tries < 4 then error "again" end
@@ -187,7 +187,7 @@ describe("queues", function()
       end)
     end
     assert(conn:stream "orders")
-    local stage = assert(other:stage(1, "orders", function() end, nil, { name = "count" }))
+    local stage = assert(other:stage("orders", 1, function() end, nil, { name = "count" }))
     wait_for_request "orders.count"
     assert.equal(1, assert(conn:queue "orders/count"):pause(places.answer()))
     assert(assert(conn:sink "orders"):put "one")

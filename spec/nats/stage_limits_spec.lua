@@ -46,7 +46,7 @@ describe("with limits", function()
       stored("words", 1)
       local there <close> = assert(nats.connect(proxy.url, { encoding = "msgpack" }))
       local calls, over = 0, rn.chan()
-      local s = assert(there:stage(2, "words", function(v)
+      local s = assert(there:stage("words", 2, function(v)
         calls = calls + 1
         if calls == 1 then over:take() end
         return v
@@ -54,7 +54,7 @@ describe("with limits", function()
       assert.is_truthy(patience.wait_until(function() return calls == 1 end))
       proxy:stall()
       assert.is_truthy(patience.wait_until(function()
-        local info = conn:request("$JS.API.CONSUMER.INFO.words.out", "", 5000, { encoding = "raw" })
+        local info = conn:request("$JS.API.CONSUMER.INFO.words.out", "", { timeout = 5000, encoding = "raw" })
         return info and info.data:find '"num_redelivered":1'
       end))
       proxy:flow()
@@ -63,7 +63,7 @@ describe("with limits", function()
       assert.equal(1, calls)
       over:close()
       assert.is_truthy(patience.wait_until(function()
-        local info = conn:request("$JS.API.CONSUMER.INFO.words.out", "", 5000, { encoding = "raw" })
+        local info = conn:request("$JS.API.CONSUMER.INFO.words.out", "", { timeout = 5000, encoding = "raw" })
         return info and info.data:find '"num_ack_pending":0'
       end))
       assert.same({ 1, 1 }, { calls, s:stats().done })
@@ -78,7 +78,7 @@ describe("with limits", function()
       stored("words", table.unpack(values))
       local kept = restarted.start(server, [[
         local running = 0
-        local s = assert(conn:stage(8, "words", function(v)
+        local s = assert(conn:stage("words", 8, function(v)
           running = running + 1
           say("begins", v, running)
           if v == "poison" then
@@ -124,7 +124,7 @@ describe("with limits", function()
       local info = assert(jetstream.stream_info(conn, "words"))
       assert(counts.new(conn, "runnel-stage-n", info):put({ sequence = 1 }, { starts = 3, raises = 0 }))
       local calls, alone, over = 0, nil, rn.chan()
-      local s = assert(conn:stage(4, "words", function(v)
+      local s = assert(conn:stage("words", 4, function(v)
         calls = calls + 1
         if v ~= 1 then return rn.sleep(10) end
         alone = calls
@@ -149,7 +149,7 @@ describe("with limits", function()
         local path = server.set:write("one.lua", ([[
           local rn = require "runnel"
           local conn = assert(require("runnel.nats").connect(arg[1], { encoding = "msgpack" }))
-          assert(conn:stage(1, "words", function(v)
+          assert(conn:stage("words", 1, function(v)
             print "begins"
             io.stdout:flush()
             %s
@@ -179,7 +179,7 @@ describe("with limits", function()
       stored("words", "park", "loop", "fine")
       local limit = math.ceil(300 * patience.factor())
       local kept = restarted.start(server, ([[
-        assert(conn:stage(3, "words", function(v)
+        assert(conn:stage("words", 3, function(v)
           say("begins " .. v)
           if v == "park" then rn.sleep(1e6) end
           if v == "fine" then rn.sleep(50) end
@@ -195,7 +195,7 @@ describe("with limits", function()
         letters[i] = { assert(dead:get(letter.sequence)).value, letter.error, letter.raises }
       end
       table.sort(letters, function(a, b) return a[1] < b[1] end)
-      local late = ("stage n: a call took longer than the limit of %d ms"):format(limit)
+      local late = ("stage n: a call had not ended after %d ms"):format(limit)
       assert.same({ { "loop", late, 2 }, { "park", late, 2 } }, letters)
       assert.matches("ends fine", kept.output())
       assert.is_true(count(kept.output(), "Lua does not come back") >= 2)
@@ -206,7 +206,7 @@ describe("with limits", function()
       stored("words", "a")
       local calls = 0
       local limit = math.ceil(300 * patience.factor()) -- in which the server is paused
-      local s = assert(conn:stage(1, "words", function(v)
+      local s = assert(conn:stage("words", 1, function(v)
         calls = calls + 1
         rn.go(function()
           rn.sleep(limit + 500)

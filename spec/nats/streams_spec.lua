@@ -159,7 +159,7 @@ describe("streams", function()
       assert.equal(n, sink:from(rn.to_chan(next_value), 64):take()) -- many are on their way when the server is killed
       killer:take()
       assert.is_true((sink:put "last"))
-      assert.equal(n + 1, stream:state().messages)
+      assert.equal(n + 1, stream:stats().messages)
     end)
 
     it("stores a value once if the answer of the server is lost, so that it is published again", function()
@@ -170,9 +170,9 @@ describe("streams", function()
       local sink, n, puts = assert(through:sink "orders"), 20, {}
       assert(sink:put "first")
       local request = through.request
-      function through:request(subject, value, ms, opts)
+      function through:request(subject, value, opts)
         assert.is_true(opts.until_reconnect) -- so that it is published again at once after a reconnect
-        return request(self, subject, value, ms, opts)
+        return request(self, subject, value, opts)
       end
       proxy:deafen()
       for i = 1, n do
@@ -181,11 +181,11 @@ describe("streams", function()
           return { ok, is_duplicate }
         end)
       end
-      assert.is_true(patience.wait_until(function() return stream:state().messages == n + 1 end))
+      assert.is_true(patience.wait_until(function() return stream:stats().messages == n + 1 end))
       rn.sleep(100) -- for the answers to be lost
       proxy:flow()
       for i = 1, n do assert.same({ true, true }, (puts[i]:take())) end
-      assert.equal(n + 1, stream:state().messages)
+      assert.equal(n + 1, stream:stats().messages)
     end)
   end)
 
@@ -268,7 +268,7 @@ describe("streams", function()
       local words = assert(conn:sink "words")
       assert(words:put "a")
       local answers = conn:subscribe "$JS.ACK.words.slow.1.>" -- to the first delivery
-      local stage = assert(conn:stage(2, "words", function()
+      local stage = assert(conn:stage("words", 2, function()
         os.execute "sleep 1.5" -- as if it computed
       end, nil, { name = "slow", ack_wait = 1000 }))
       patience.wait_until(function() return stage:stats().done > 0 end)
@@ -296,7 +296,7 @@ describe("streams", function()
           if conn then break end
           rn.sleep(20)
         end
-        local stage = assert(conn:stage(8, "numbers", function(v)
+        local stage = assert(conn:stage("numbers", 8, function(v)
           rn.sleep(30)
           return ("%d"):format(tonumber(v) ^ 2)
         end, "squares", { ack_wait = 300, starts = 1000 }))
@@ -336,7 +336,7 @@ describe("streams", function()
       killer:take()
       for i = 1, n do assert.is_true(seen[("%d"):format(i ^ 2)]) end
       rn.sleep(700) -- for what is repeated late
-      assert.equal(n, assert(squares:state()).messages)
+      assert.equal(n, assert(squares:stats()).messages)
       out:close()
     end)
 
@@ -347,7 +347,7 @@ describe("streams", function()
         local rn = require "runnel"
         local conn = assert(require("runnel.nats").connect(arg[1]))
         local begun = 0
-        local stage = assert(conn:stage(2, "orders", function(v)
+        local stage = assert(conn:stage("orders", 2, function(v)
           begun = begun + 1
           if begun == 2 then print "two" end
           io.stdout:flush()
@@ -380,7 +380,7 @@ describe("streams", function()
         local rn = require "runnel"
         local conn = assert(require("runnel.nats").connect(arg[1]))
         local stage
-        stage = assert(conn:stage(1, "orders", function(v)
+        stage = assert(conn:stage("orders", 1, function(v)
           rn.go(function() stage:drain(5000) end)
           return v
         end, "done"))
@@ -404,14 +404,14 @@ describe("streams", function()
       assert(conn:stream "words")
       local function f() end
       local absent = 'stage: there is no stream "no" (conn:stream makes one)'
-      assert.same({ nil, absent }, { conn:stage(1, "words", f, "no") })
-      assert.same({ nil, absent }, { conn:stage(1, "no", f, "words") })
-      raises("^.*needs the option name", function() conn:stage(1, "words", f) end)
-      raises("^stage: n", function() conn:stage(0, "words", f, "out") end)
-      raises("^stage: f", function() conn:stage(1, "words", nil, "out") end)
-      raises('^stage: the module "no.such" cannot be loaded', function() conn:stage(1, "words", "no.such", "out") end)
+      assert.same({ nil, absent }, { conn:stage("words", 1, f, "no") })
+      assert.same({ nil, absent }, { conn:stage("no", 1, f, "words") })
+      raises("^.*needs the option name", function() conn:stage("words", 1, f) end)
+      raises("^stage: n", function() conn:stage("words", 0, f, "out") end)
+      raises("^stage: f", function() conn:stage("words", 1, nil, "out") end)
+      raises('^stage: the module "no.such" cannot be loaded', function() conn:stage("words", 1, "no.such", "out") end)
       raises("^stage: drain_on_term: true or false expected, got 1", function()
-        conn:stage(1, "words", f, nil, { name = "x", drain_on_term = 1 })
+        conn:stage("words", 1, f, nil, { name = "x", drain_on_term = 1 })
       end)
     end)
   end)

@@ -243,8 +243,8 @@ describe("the prompt in a terminal #slow", function()
       term:expect "> unusual_name$"
       term:type(":clos"):press "Tab"
       term:expect "> unusual_name:close"
-      term:press("C-u"):type(":trace unusual_c"):press "Tab"
-      term:expect "> :trace unusual_channel$"
+      term:press("C-u"):type(":tap unusual_c"):press "Tab"
+      term:expect "> :tap unusual_channel$"
       term:press("C-u"):type(":load some"):press "Tab"
       term:expect "> :load some_file.lua$"
       term:press("C-u"):type(":doc string.form"):press "Tab"
@@ -257,11 +257,11 @@ describe("the prompt in a terminal #slow", function()
       term:expect "\nstring.rep%(s, n, %[sep%]%)\n"
       term:press("C-u"):enter "g = rn.go(function() rn.rename 'worker' unusual_name:take() end)"
       term:expect "%[3%]>"
-      term:at_prompt(":kill "):press "Tab"
-      term:expect "> :kill %d+$"
+      term:at_prompt(":cancel "):press "Tab"
+      term:expect "> :cancel %d+$"
       term:press "Enter"
       term:enter "g:take()"
-      term:expect 'nil +"killed at the prompt"\n'
+      term:expect 'nil +"cancelled at the prompt"\n'
     end)
   end)
 

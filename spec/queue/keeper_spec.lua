@@ -1,96 +1,17 @@
--- What every keeper of messages promises (docs/keepers.md): a stream of
--- JetStream, a queue in a store, and one in memory.
-local memory = require "spec.support.queue.memory_keeper"
-local nats_server = require "spec.support.queue.nats_server"
+-- What every keeper of messages promises (docs/manual/keepers.md): a stream of JetStream, a queue in a store, one in
+-- memory; and one of your own:
+--
+--     make test SPEC=spec/queue/keeper_spec.lua KEEPER=my.module
 local patience = require "spec.support.patience"
 local rn = require "runnel"
-local sim = require "runnel.sim"
-local store_keeper = require "spec.support.queue.store_keeper"
 
--- ---- keepers ----
-
--- Each has `lease`, in ms, and
---   append(value, opts)  to the queue, or with opts.results to the place of results
---   keeper()             a keeper of the queue, as in a process of its own
---   kill(keeper)         its process ends, between any two calls
---   count()              { waiting =, running = }
---   results()            how many results there are;  letters()  how many dead letters
-
-local function in_memory(f)
-  return function()
-    sim.run(function()
-      local store, to = memory.store(500), memory.store(500)
-      f {
-        lease = 500,
-        append = function(value, opts) return (opts and opts.results and to or store):append(value, opts) end,
-        keeper = function() return store:keeper(to) end, kill = function(keeper) keeper:lose() end,
-        count = function() return store:count() end, results = function() return #to.list end,
-        letters = function() return #store.letters end,
-      }
-    end)
-  end
-end
-
-local function in_jetstream(f)
-  return function()
-    local nats, missing = nats_server.library()
-    if not nats then return pending(missing) end
-    local consumers = require "runnel.nats.internal.consumers"
-    local counts = require "runnel.nats.internal.counts"
-    local engine_of = require "runnel.nats.internal.engine"
-    local jetstream = require "runnel.nats.internal.jetstream"
-    local keepers = require "runnel.nats.internal.keeper"
-    local values = require "runnel.nats.internal.values"
-
-    local server <close> = nats_server.start()
-    local function connect() return assert(nats.connect(server.url, { encoding = "msgpack" })) end
-    local conn <close> = connect()
-    assert(conn:stream "queue")
-    assert(conn:stream "results")
-    local sinks = { queue = assert(conn:sink "queue"), results = assert(conn:sink "results") }
-    local lease = math.ceil(600 * patience.factor())
-    local open = {}
-
-    local function keeper()
-      local own = connect()
-      local stream = assert(jetstream.stream_info(own, "queue"))
-      local consumer = consumers.named(own, "queue", "workers", { ack_wait = jetstream.ns(lease) },
-        { ack_policy = "explicit", max_deliver = -1 })
-      local info = assert(consumer:open())
-      local self = keepers.new {
-        engine = engine_of(own), consumer = consumer, info = info, what = "spec", encoding = "msgpack",
-        decode = values.encodings.msgpack.decode, starts_of = counts.new(own, "spec-starts", stream), from = "queue",
-        queue = "queue/workers", sink = assert(own:sink "results"), ids = "queue.", letters = {},
-      }
-      open[self] = own
-      return self
-    end
-
-    f {
-      lease = lease, keeper = keeper,
-      append = function(value, opts)
-        local ok, _, is_duplicate = sinks[opts and opts.results and "results" or "queue"]:put(value,
-          { id = opts and opts.id, headers = opts and opts.headers })
-        return ok, is_duplicate
-      end,
-      kill = function(self) open[self]:close() end,
-      count = function()
-        local info = assert(jetstream.request(conn, "CONSUMER.INFO.queue.workers"))
-        return { waiting = info.num_pending, running = info.num_ack_pending }
-      end,
-      results = function() return assert(conn:stream "results"):state().messages end,
-      letters = function() return conn:dead("spec"):count() end,
-    }
-    for _, own in pairs(open) do own:close() end
-  end
-end
-
-local function in_store(f)
-  return function()
-    if store_keeper.missing then return pending(store_keeper.missing) end
-    store_keeper.with(f)
-  end
-end
+-- What each module needs is on the page.
+local KEEPERS = {
+  ["in memory"] = "spec.support.queue.memory_place", ["in a stream of JetStream"] = "spec.support.queue.nats_keeper",
+  ["in a store"] = "spec.support.queue.store_keeper",
+}
+local own = os.getenv "KEEPER"
+if own then KEEPERS = { ["of " .. own] = own } end
 
 -- ---- a process with a keeper ----
 
@@ -117,9 +38,16 @@ end
 
 local wait_for = patience.wait_for
 
-for name, with in pairs {
-  ["in memory"] = in_memory, ["in a stream of JetStream"] = in_jetstream, ["in a store"] = in_store,
-} do
+for name, module in pairs(KEEPERS) do
+  local place = require(module)
+
+  local function with(f)
+    return function()
+      if place.missing then return pending(place.missing) end
+      place.with(f)
+    end
+  end
+
   describe("a keeper of messages " .. name, function()
     it("delivers each message once, in order, and no more than there is room for", with(function(queue)
       for i = 1, 5 do assert.is_true(queue.append("v" .. i, { headers = { Kind = "k" .. i } })) end
@@ -209,6 +137,33 @@ for name, with in pairs {
       assert.is_true(other.keeper:done(message, { table.unpack(results) }))
       assert.equal(2, queue.results())
       wait_for(function() return queue.count().running == 0 end)
+    end))
+
+    it("stores the results once of a message that is given back while its `done` is cancelled", with(function(queue)
+      for _, wait in ipairs { 0, 0.2, 1 } do -- ms
+        local before = queue.results()
+        queue.append "v"
+        local one = process(queue)
+        local function done(message)
+          return one.keeper:done(message, { { id = one.keeper:id(message) .. ".1", value = "r" } })
+        end
+        local message = one.wait(1)
+        local block = rn.go(done, message)
+        rn.sleep(wait)
+        rn.cancel(block, "the stage stops")
+        one.keeper:back(message)
+        one.keeper:back(message)
+        local function is_ended()
+          local count = queue.count()
+          return count.waiting == 0 and count.running == 0
+        end
+        wait_for(function() return one.messages[2] or is_ended() end)
+        if one.messages[2] then assert.is_true(done(one.messages[2])) end
+        wait_for(is_ended)
+        assert.same({ before + 1, #one.messages }, { queue.results(), one.answered })
+        one.is_closed = true
+        one.keeper:close()
+      end
     end))
 
     it("keeps the count of starts with a message", with(function(queue)

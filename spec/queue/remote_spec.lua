@@ -166,6 +166,9 @@ for _, at in ipairs(places) do
           owner:serve("a", 1, print, { [option] = wrong })
         end)
       end
+      raises('^serve: unknown option "limit"; it is called timeout$', function()
+        owner:serve("a", 1, print, { limit = 50 })
+      end)
     end))
   end)
 end

@@ -17,12 +17,12 @@ for _, at in ipairs(places) do
       local words = stored(owner, "words")
       local _, letters = stored(owner, "letters")
       local out = assert(owner:source "letters")
-      local stage = assert(owner:stage(1, "words", function(word) return word:byte(1, -1) end, "letters"))
+      local stage = assert(owner:stage("words", 1, function(word) return word:byte(1, -1) end, "letters"))
       for _, word in ipairs { "ab", "", "c" } do assert(words:put(word)) end
       for _, letter in ipairs { 97, 98, 99 } do assert.equal(letter, out:take().value) end
       wait_for(function() return stage:stats().done == 3 end)
       assert.is_true(stage:drain(10000))
-      assert.equal(3, letters:state().messages)
+      assert.equal(3, letters:stats().messages)
       assert.same({ done = 3, failed = 0, given_up = 0, redelivered = 0, running = 0, waiting = 0, duplicates = 0 },
         stage:stats())
       assert.is_true(stage:done():closed())
@@ -38,7 +38,7 @@ for _, at in ipairs(places) do
       assert(words:put "ab")
       assert(words:put("cd", { subject = "words.b" }))
       local out = assert(owner:source("letters", { subject = "letters.new" }))
-      local stage = assert(owner:stage(1, "words", string.upper, "letters",
+      local stage = assert(owner:stage("words", 1, string.upper, "letters",
         { subject = "words.b", to_subject = "letters.new" }))
       local m = out:take()
       assert.same({ "CD", "letters.new" }, { m.value, m.subject })
@@ -54,7 +54,7 @@ for _, at in ipairs(places) do
         local stages, calls, over = {}, { 0, 0 }, rn.chan()
         for i = 1, 2 do
           local owner = i == 1 and place.owner or place.open()
-          stages[i] = assert(owner:stage(4, "words", function()
+          stages[i] = assert(owner:stage("words", 4, function()
             calls[i] = calls[i] + 1
             over:take()
           end, "out"))
@@ -70,7 +70,7 @@ for _, at in ipairs(places) do
       stored(place.owner, "words", 1, 2, 3)
       local sums = { 0, 0 }
       for i, name in ipairs { "a", "b" } do
-        assert(place.owner:stage(2, "words", function(v) sums[i] = sums[i] + v end, nil, { name = name }))
+        assert(place.owner:stage("words", 2, function(v) sums[i] = sums[i] + v end, nil, { name = name }))
       end
       wait_for(function() return sums[1] == 6 and sums[2] == 6 end)
     end))
@@ -80,7 +80,7 @@ for _, at in ipairs(places) do
       local words = stored(owner, "words")
       stored(owner, "out")
       local out, calls = assert(owner:source "out"), 0
-      local stage = assert(owner:stage(1, "words", function(word)
+      local stage = assert(owner:stage("words", 1, function(word)
         calls = calls + 1
         error("no " .. word, 0)
       end, "out", {
@@ -93,7 +93,7 @@ for _, at in ipairs(places) do
 
       local reports = rn.chan(1)
       local before = rn.on_error(function(err, _, where) reports:put_async { err, where } end)
-      local strict = assert(owner:stage(1, "words", function() error("no", 0) end, nil, { name = "strict", tries = 1 }))
+      local strict = assert(owner:stage("words", 1, function() error("no", 0) end, nil, { name = "strict", tries = 1 }))
       local report = reports:take()
       rn.on_error(before)
       assert.equal("no", report[1])
@@ -108,7 +108,7 @@ for _, at in ipairs(places) do
       local out = assert(owner:stream("out", { max_messages = 1, discard = "new" }))
       stored(owner, "words", 1, 2)
       local tried = rn.chan(10)
-      local stage = assert(owner:stage(1, "words", function(v)
+      local stage = assert(owner:stage("words", 1, function(v)
         tried:put(v)
         return v
       end, "out"))
@@ -129,7 +129,7 @@ for _, at in ipairs(places) do
       assert(owner:stream("out", { max_message = 200 }))
       local errors = rn.chan(10)
       local before = rn.on_error(function(err) errors:put_async(err) end)
-      local stage = assert(owner:stage(1, "words", function(v)
+      local stage = assert(owner:stage("words", 1, function(v)
         if v == "raises" then error("no", 0) end
         return ("a"):rep(250)
       end, "out", { tries = 1, ex_handler = function(err) error("not " .. err, 0) end }))
@@ -145,7 +145,7 @@ for _, at in ipairs(places) do
     it("that is stopped too slowly cancels its calls, whose messages go to others", within(function(place)
       stored(place.owner, "words", "a")
       local started = rn.chan(1)
-      local stage = assert(place.owner:stage(1, "words", function()
+      local stage = assert(place.owner:stage("words", 1, function()
         started:put(true)
         rn.sleep(1e6)
       end, nil, { name = "slow" }))
@@ -163,7 +163,7 @@ for _, at in ipairs(places) do
       local words = stored(place.owner, "words")
       local done = {}
       local function start()
-        return assert(place.open():stage(2, "words", function(v) done[#done + 1] = v end, nil, { name = "n" }))
+        return assert(place.open():stage("words", 2, function(v) done[#done + 1] = v end, nil, { name = "n" }))
       end
       local first, queue = start(), nil
       wait_for(function() -- the server may learn a little later that it listens
@@ -189,7 +189,7 @@ for _, at in ipairs(places) do
       stored(place.owner, "words", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
       local started, began = {}, rn.now()
       for _ = 1, 2 do
-        assert(place.open():stage(4, "words", function() started[#started + 1] = rn.now() end, nil,
+        assert(place.open():stage("words", 4, function() started[#started + 1] = rn.now() end, nil,
           { name = "paced", rate = { 5, 500 } }))
       end
       wait_for(function() return #started == 12 end)
@@ -202,7 +202,7 @@ for _, at in ipairs(places) do
       stored(place.owner, "words", "park", "fine")
       local done, dead, limit = {}, place.owner:dead "n", math.ceil(100 * patience.factor())
       local reports = reported.report_texts(function()
-        local stage = assert(place.owner:stage(2, "words", function(v)
+        local stage = assert(place.owner:stage("words", 2, function(v)
           if v == "park" then rn.sleep(1e6) end
           done[#done + 1] = v
         end, nil, { name = "n", timeout = limit, tries = 2, backoff = 10 }))
@@ -211,7 +211,7 @@ for _, at in ipairs(places) do
         stage:drain()
       end)
       assert.same({ "fine" }, done)
-      assert.same({ ("stage n: a call took longer than the limit of %d ms"):format(limit) }, reports)
+      assert.same({ ("stage n: a call had not ended after %d ms"):format(limit) }, reports)
       assert.same({ 2, "park" }, { dead:list()[1].raises, dead:get(1).value })
     end))
 
@@ -220,12 +220,12 @@ for _, at in ipairs(places) do
       local mended, others = false, 0
       stored(owner, "words", "a", "b")
       local reports = reported.report_texts(function()
-        local stage = assert(owner:stage(2, "words", function(v, m)
+        local stage = assert(owner:stage("words", 2, function(v, m)
           if not mended then error("no " .. v) end
           assert.equal("words", m.subject)
           return v .. "!"
         end, nil, { name = "n", tries = 1 }))
-        local other = assert(owner:stage(1, "words", function() others = others + 1 end, nil, { name = "other" }))
+        local other = assert(owner:stage("words", 1, function() others = others + 1 end, nil, { name = "other" }))
         local dead = owner:dead "n"
         wait_for(function() return stage:stats().given_up == 2 and others == 2 end)
         local list = assert(dead:list { limit = 1 })
@@ -240,7 +240,7 @@ for _, at in ipairs(places) do
         wait_for(function() return stage:stats().done == 1 end)
         assert.equal(1, dead:drop(2))
         assert.equal(0, dead:count())
-        wait_for(function() return owner:stream("words"):state().messages == 3 end)
+        wait_for(function() return owner:stream("words"):stats().messages == 3 end)
         rn.sleep(50)
         assert.equal(2, others)
         stage:drain()
@@ -256,7 +256,7 @@ for _, at in ipairs(places) do
       assert(sink:put("later", { at = times.later }))
       assert(sink:put "now")
       local calls = {}
-      local stage = assert(place.owner:stage(1, "words", function(v)
+      local stage = assert(place.owner:stage("words", 1, function(v)
         calls[v] = (calls[v] or 0) + 1
         if os.time() * 1000 < times[v] - 1000 then early[#early + 1] = v end -- clocks of seconds
       end, nil, { name = "n" }))
@@ -274,7 +274,7 @@ for _, at in ipairs(places) do
         local plain = assert(place.owner:source "words")
         local seen, since, list = {}, rn.now(), { "now", "soon", "late" }
         for i, value in ipairs(list) do assert(sink:put(value, i > 1 and { delay = 400 * i } or nil)) end
-        local stage = assert(place.owner:stage(4, "words", function(v, m)
+        local stage = assert(place.owner:stage("words", 4, function(v, m)
           seen[v] = (seen[v] or "") .. m.deliveries
           if v == "late" and m.deliveries == 1 then error "fails once" end
         end, nil, { name = "n", backoff = 10 }))
@@ -298,7 +298,7 @@ for _, at in ipairs(places) do
       package.preload["spec.shouts"] = function() return string.upper end
       stored(place.owner, "words", "a")
       stored(place.owner, "out")
-      local stage = assert(place.owner:stage(1, "words", "spec.shouts", "out"))
+      local stage = assert(place.owner:stage("words", 1, "spec.shouts", "out"))
       package.preload["spec.shouts"], package.loaded["spec.shouts"] = nil, nil
       assert.equal("A", assert(take_within(assert(place.owner:source "out"), 20000)).value)
       stage:drain()
@@ -312,7 +312,7 @@ for _, at in ipairs(places) do
         local signal = rn.chan()
         local term = require "runnel.internal.sigterm"
         term.add(signal, "signal", { order = term.SERVERS, name = "", drain = signal.close })
-        local stage = assert(owner:stage(1, "words", function(v)
+        local stage = assert(owner:stage("words", 1, function(v)
           print "called"
           io.stdout:flush()
           signal:take()
@@ -335,17 +335,20 @@ for _, at in ipairs(places) do
       local owner = place.owner
       stored(owner, "words")
       local function f() end
-      raises("^.*needs the option name", function() owner:stage(1, "words", f) end)
-      raises("^stage: n", function() owner:stage(0, "words", f, "out") end)
-      raises("^stage: f", function() owner:stage(1, "words", nil, "out") end)
-      raises('^stage: the module "no.such" cannot be loaded', function() owner:stage(1, "words", "no.such", "out") end)
-      raises("^stage: rate: calls a second", function() owner:stage(1, "words", f, nil, { name = "x", rate = 0 }) end)
+      raises("^.*needs the option name", function() owner:stage("words", 1, f) end)
+      raises("^stage: n", function() owner:stage("words", 0, f, "out") end)
+      raises("^stage: the stream comes first now: call it as stage%(from, n, f, to%)", function()
+        owner:stage(1, "words", f, "out")
+      end)
+      raises("^stage: f", function() owner:stage("words", 1, nil, "out") end)
+      raises('^stage: the module "no.such" cannot be loaded', function() owner:stage("words", 1, "no.such", "out") end)
+      raises("^stage: rate: calls a second", function() owner:stage("words", 1, f, nil, { name = "x", rate = 0 }) end)
       for option, wrong in pairs { timeout = 1, starts = 0, tries = 0, backoff = -1, dead = 1, drain_on_term = 1 } do
         raises(("^stage: %s: .* expected, got "):format(option), function()
-          owner:stage(1, "words", f, nil, { name = "x", [option] = wrong })
+          owner:stage("words", 1, f, nil, { name = "x", [option] = wrong })
         end)
       end
-      raises('^stage: unknown option "x"', function() owner:stage(1, "words", f, "out", { x = 1 }) end)
+      raises('^stage: unknown option "x"', function() owner:stage("words", 1, f, "out", { x = 1 }) end)
       raises("^dead: name", function() owner:dead "a.b" end)
     end))
   end)

@@ -2,15 +2,14 @@
 
 local flow = require "runnel.flow"
 local http = require "runnel.http"
-local memory = require "spec.support.queue.memory_keeper"
-local messages = require "runnel.queue.messages"
+local keepers = require "runnel.queue.keeper"
+local memory = require "examples.memory_keeper"
 local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
 local web = require "spec.support.http.web"
-local worker = require "runnel.queue.worker"
 
 local has_promtool = os.execute "command -v promtool >/dev/null 2>&1"
 
@@ -165,15 +164,11 @@ describe("rn.metrics", function()
   it("has the workers and durable stages", function()
     local reports = stage.reports(function()
       sim.run(function()
-        local store = memory.store(1000)
-        local w = assert(worker.start {
-          kind = "stage", n = 3, keeper = store:keeper(), is_paused = false,
-          task = messages.task {
-            name = "orders", has_results = false, has_letters = true, limits = { starts = 5, tries = 1, retry = 100 },
-            f = function(v) if v == 1 then error("no", 0) else rn.sleep(v * 1000) end end,
-          },
-        })
-        for v = 1, 5 do store:append(v) end
+        local orders = memory.queue "orders"
+        local w = assert(keepers.stage(orders:keeper(), 3, function(v)
+          if v == 1 then error("no", 0) else rn.sleep(v * 1000) end
+        end, { results = false, tries = 1 }))
+        for v = 1, 5 do orders:append(v) end
         rn.sleep(2500)
         local row = rn.metrics().queues.orders
         assert.same({ 1, 1, 1, 3, 3, false },
@@ -309,15 +304,11 @@ describe("rn.metrics", function()
       local text
       sim.run(function()
         rn.metrics()
-        local gate, store = rn.chan(3):name 'a "quoted"\\ name\nin two lines \xe9', memory.store(1000)
+        local gate = rn.chan(3):name 'a "quoted"\\ name\nin two lines \xe9'
         gate:put(1)
         local f = flow("f", { one = { function() gate:take() end, input = true } })
         f:start()
-        local w = assert(worker.start {
-          kind = "stage", n = 3, keeper = store:keeper(), is_paused = false,
-          task = messages.task { name = "q", has_results = false, f = print, has_letters = false,
-            limits = { starts = 5, tries = 1, retry = 100 } },
-        })
+        local w = assert(keepers.stage(memory.queue("q"):keeper(), 3, print, { results = false }))
         text = rn.metrics():text()
         w:stop()
         f:stop()

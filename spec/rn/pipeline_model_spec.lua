@@ -74,7 +74,7 @@ local function outcome(case, i)
     ms, err = ms / 2, "killed"
   elseif case.timeout and ms > case.timeout then
     ms = case.timeout
-    if job.ends == "stubborn" then result = i else err = "late" end
+    err = "late"
     if job.ends == "cleans" then ms = ms + CLEANING end
   elseif job.ends == "raises" then
     err = "no " .. i

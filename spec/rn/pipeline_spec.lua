@@ -232,7 +232,7 @@ for variant, pipeline_async in pairs(variants) do
 
       it("all come through a `to` with a buffer, and to a slow taker", function()
         sim.each_seed(10, function(seed)
-          local job = jobs(function(v) return v % 3 end)
+          local job = jobs(function(v) return 1 + v % 3 end)
           local to = pipeline_async(4, rn.chan(seed % 4 * 5), job.af, rn.to_chan(range(40)))
           local list = {}
           for v in to do

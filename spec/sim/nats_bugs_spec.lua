@@ -139,7 +139,7 @@ describe("in a simulated world with NATS, a search", function()
       local sink = insist(conn.sink, conn, "s")
       if mended then insist(sink.put, sink, "text", { id = "1" }) else conn:publish("s", "text") end
       rn.sleep(10000)
-      n = insist(function() return insist(conn.stream, conn, "s"):state() end).messages
+      n = insist(function() return insist(conn.stream, conn, "s"):stats() end).messages
       conn:drain()
     end)
     world:run()
@@ -160,7 +160,7 @@ describe("in a simulated world with NATS, a search", function()
     world:host("client", function()
       rn.sleep(100)
       local conn = connect()
-      repeat until conn:request("deposit", "1", 1000)
+      repeat until conn:request("deposit", "1", { timeout = 1000 })
       conn:drain()
     end)
     world:run()

@@ -75,7 +75,7 @@ describe("a worker in a simulated world", function()
           return n
         end)
         rn.sleep(60000)
-        left = conn:stream("runnel-jobs-job"):state().messages
+        left = conn:stream("runnel-jobs-job"):stats().messages
         worker:drain()
         over:close()
         conn:close()

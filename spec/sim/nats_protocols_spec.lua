@@ -27,7 +27,7 @@ describe("in a simulated world with NATS, a search", function()
         local conn = connect()
         insist(conn.stream, conn, "from")
         insist(conn.stream, conn, "to")
-        local worker = insist(conn.stage, conn, 1, "from", function(text)
+        local worker = insist(conn.stage, conn, "from", 1, function(text)
           if ms then rn.sleep(ms) end
           return text
         end, "to", { ack_wait = 1000 })
@@ -107,7 +107,7 @@ describe("in a simulated world with NATS, a search", function()
       local left
       for _ = 1, 100 do
         local stream = require("runnel.nats.stream").open(conn, "runnel-jobs-job")
-        local state = stream and stream:state()
+        local state = stream and stream:stats()
         left = state and state.messages
         if left == 0 then return end
         rn.sleep(1000)
@@ -141,7 +141,7 @@ describe("in a simulated world with NATS, a search", function()
   end
 
   local Keeper = nats and getmetatable(require("runnel.nats.internal.keeper").new {}).__index
-  local Engine = nats and getmetatable(require "runnel.nats.internal.engine" { core = {} }).__index
+  local reader = nats and require "runnel.nats.internal.reader"
 
   local function finds_planted(what, pattern, class, name, f, test)
     it("finds, planted in the library, " .. what, function()
@@ -151,7 +151,7 @@ describe("in a simulated world with NATS, a search", function()
 
   finds_planted("an acknowledgement before the results", "the results are: m%d x1 ", Keeper, "done", function(done)
     return function(self, message, results)
-      message.reader.engine:publish(message.ack_subject, "+ACK")
+      message.reader.conn.core:publish(message.ack_subject, "+ACK")
       return done(self, message, results)
     end
   end, function() stages { crash = 1 } end)
@@ -164,7 +164,11 @@ describe("in a simulated world with NATS, a search", function()
     end
   end, function() stages { crash = 1 } end)
 
-  finds_planted("leases that are not extended", "has started 2 times", Engine, "beat", function()
-    return function() return false end
+  finds_planted("leases that are not extended", "has started 2 times", reader, "open", function(open)
+    return function(...)
+      local of, err = open(...)
+      if of then function of.extend() end end
+      return of, err
+    end
   end, function() jobs(nil, 1, 3000) end)
 end)

@@ -95,13 +95,13 @@ end
 
 -- Calls a function of JetStream's API.
 local function api(conn, verb, body)
-  local message, err = conn:request("$JS.API." .. verb, body and json.encode(body) or "", 10000)
+  local message, err = conn:request("$JS.API." .. verb, body and json.encode(body) or "", { timeout = 10000 })
   return message and json.decode(message.data) or err
 end
 
 -- Publishes to a stream, and returns its answer.
 local function store(conn, subject, text, headers)
-  local message, err = conn:request(subject, text, 10000, { headers = headers })
+  local message, err = conn:request(subject, text, { timeout = 10000, headers = headers })
   return message and json.decode(message.data) or err
 end
 
@@ -448,7 +448,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     list = assert(conn:source("s", { name = "me", ack = "taken" }))
     log(list:take().data)
     list:close()
-    log(s:state().messages)
+    log(s:stats().messages)
     local bucket = assert(conn:kv("b", { history = 2 }))
     log(bucket:put("k", "1"), bucket:put("k", "2"), bucket:create("k", "3"), bucket:create("l", "1"))
     log(bucket:update("k", "4", 1))
@@ -478,7 +478,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     double:close()
     conn:stream "from"
     conn:stream "to"
-    local stage_ = assert(conn:stage(1, "from", string.upper, "to"))
+    local stage_ = assert(conn:stage("from", 1, string.upper, "to"))
     assert(conn:sink "from"):put "text"
     local results = conn:source "to"
     log(results:take().data)

@@ -1,5 +1,6 @@
 -- Hosts of a simulated world with connections to its NATS server: names, faults, the end, stories.
 
+local json = require "runnel.json"
 local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local rn = require "runnel"
@@ -47,6 +48,8 @@ describe("runnel.nats in a simulated world", function()
       assert.matches('nats: there is a host "server" already', (select(2, pcall(world.nats, world, "server"))))
       assert.matches("nats: unknown option", (select(2, pcall(world.nats, world, "b", { restarts = 1 }))))
       assert.matches("nats: max_payload", (select(2, pcall(world.nats, world, "b", { max_payload = 0 }))))
+      assert.matches("nats: sync_interval", (select(2, pcall(world.nats, world, "b", { sync_interval = -1 }))))
+      assert.matches("nats: intercept", (select(2, pcall(world.nats, world, "b", { intercept = true }))))
       world:host("b", function() end)
       assert.matches("elect: a host with a NATS server", (select(2, pcall(world.elect, world, "b", 1))))
       assert.matches("elect: ms", (select(2, pcall(world.elect, world, "server", 0))))
@@ -205,13 +208,79 @@ describe("runnel.nats in a simulated world", function()
     assert.matches("serve flaky: a dead letter cannot be stored for now: JetStream has not answered", reports[1])
   end)
 
+  it("loses, delays and refuses the messages that the program's function names", function()
+    local got, answers = {}, nil
+    beside_server(function()
+      local conn <close> = assert(nats.connect "nats://server")
+      local ch = conn:subscribe "a.*"
+      for _, subject in ipairs { "a.late", "a.lost", "a.usual" } do conn:publish(subject, "x") end
+      for i = 1, 2 do got[i] = ch:take().subject end
+      local function ask(subject)
+        local answer, err = conn:request(subject, "", { timeout = 1000 })
+        return answer and answer.data or rn.is_timeout(err)
+      end
+      answers = { ask "refused", ask "lost" }
+      conn:publish("refused", "no answer is asked for")
+      assert(conn:flush())
+    end, { intercept = function(subject, data)
+      if subject == "a.late" then
+        assert.equal("x", data)
+        return 50
+      end
+      if subject:find "lost" then return false end
+      if subject == "refused" then return { code = 503, description = "insufficient resources" } end
+    end })
+    assert.same({ "a.usual", "a.late" }, got)
+    assert.same({ "insufficient resources", 503 },
+      { json.decode(answers[1]).error.description, json.decode(answers[1]).error.code })
+    assert.is_true(answers[2])
+  end)
+
+  -- How many messages a stream has, of 10 that were stored a minute ago and 10 that were stored just now, and the
+  -- number of the next one, after an end of the server, for some seeds: as a set.
+  local function left_after(how, sync_interval)
+    local found = {}
+    for seed = 1, 20 do
+      sim.run(function()
+        local world = sim.world()
+        local server = world:nats("server", { sync_interval = sync_interval })
+        world:host("client", function()
+          local conn <close> = assert(nats.connect("nats://server", { reconnect_wait = 10 }))
+          assert(conn:stream "s")
+          local sink = assert(conn:sink "s")
+          for i = 1, 20 do
+            assert(sink:put(tostring(i)))
+            if i == 10 then rn.sleep(60000) end
+          end
+          server[how](server)
+          server:restart()
+          rn.sleep(1000)
+          local left = conn:stream("s"):stats().messages
+          local _, next_number = assert(sink:put "next")
+          found[("%d messages, then number %d"):format(left, next_number)] = true
+        end)
+        world:run()
+      end, { seed = seed })
+    end
+    return found
+  end
+
+  it("loses in a crash, by a choice, what the server has stored in the last sync_interval, and nothing in a kill",
+    function()
+      local all, half = "10 messages, then number 11", "15 messages, then number 16"
+      local none = "20 messages, then number 21"
+      assert.same({ [all] = true, [half] = true, [none] = true }, left_after("crash", 30000))
+      assert.same({ [none] = true }, left_after("kill", 30000))
+      assert.same({ [none] = true }, left_after "crash")
+    end)
+
   it("does not answer while JetStream has no leader, and stores later", function()
     local ok, elapsed, err = beside_server(function(world)
       local conn <close> = assert(nats.connect "nats://server")
       assert(conn:stream "s")
       local sink = assert(conn:sink "s")
       world:elect("server", 3000)
-      local before, _, err = sim.elapsed(), conn:request("s", "text", 100)
+      local before, _, err = sim.elapsed(), conn:request("s", "text", { timeout = 100 })
       local ok = sink:put "text"
       return ok, sim.elapsed() - before, err
     end)

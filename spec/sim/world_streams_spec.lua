@@ -84,7 +84,7 @@ describe("a store in a simulated world", function()
         seen[i] = number
       end
       expect(n, count(store, "runnel_message"), "messages")
-      expect(n, assert(store:stream "a"):state().messages, "counted messages")
+      expect(n, assert(store:stream "a"):stats().messages, "counted messages")
       seen.over = true
     end
   end
@@ -125,7 +125,7 @@ describe("a store in a simulated world", function()
   local function work(store, seen)
     local sink = assert(store:sink "a")
     for i = 1, 2 do assert(sink:put(i, { id = tostring(i) })) end
-    local stage = assert(store:stage(1, "a", function(v)
+    local stage = assert(store:stage("a", 1, function(v)
       if v == 2 then error("no", 0) end
       return 10 * v
     end, "b", { tries = 1 }))
@@ -152,7 +152,7 @@ describe("a store in a simulated world", function()
         local world, calls = sim.world(), 0
         world:program("work", function()
           local store <close> = stores.open "/var/work.db"
-          local stage = assert(store:stage(2, "a", function(v)
+          local stage = assert(store:stage("a", 2, function(v)
             calls = calls + 1
             rn.sleep(15)
             return v
@@ -219,7 +219,7 @@ describe("a store in a simulated world", function()
         local holder <close> = sqlite.open "/var/work.db"
         local bucket, sink = assert(store:kv "bucket"), assert(store:sink "a")
         for v = 1, 2 do assert(sink:put(v)) end
-        local stage = assert(store:stage(2, "a", slow, "b", { tries = 1 }))
+        local stage = assert(store:stage("a", 2, slow, "b", { tries = 1 }))
         local worker, remote = store:serve("slow", 1, slow), store:remote "slow"
         local page, job = rn.go(store:once("page", slow), 3), rn.go(remote, 4)
         repeat rn.sleep(1) until calls == 4

@@ -25,7 +25,7 @@ describe("a go block that is cancelled", function()
   local METHODS <const> = {
     source = function() return store:source("in", { name = "c" }) end,
     ["source without a name"] = function() return store:source "in" end,
-    stage = function() return store:stage(1, "in", nothing, "out", { name = "x", rate = 100 }) end,
+    stage = function() return store:stage("in", 1, nothing, "out", { name = "x", rate = 100 }) end,
     serve = function() return store:serve("r", 1, nothing, { rate = 100 }) end,
     remote = function() return store:remote "r" end,
     sink = function() return store:sink "in" end,

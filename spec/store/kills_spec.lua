@@ -36,7 +36,7 @@ local PROGRAM <const> = [[
   local rn = require "runnel"
   local store = require("runnel.store").open(arg[1], { busy_timeout = 60000 })
   local tried = {}
-  assert(store:stage(8, "a", function(v)
+  assert(store:stage("a", 8, function(v)
     rn.sleep(math.random() * 10)
     if v % 7 == 0 and not tried[v] then
       tried[v] = true
@@ -44,7 +44,7 @@ local PROGRAM <const> = [[
     end
     return v, -v
   end, "b", { backoff = 1, tries = 1000, starts = 100000 }))
-  local stage = assert(store:stage(4, "b", function(v, _, tx)
+  local stage = assert(store:stage("b", 4, function(v, _, tx)
     tx:exec("insert into effects values (?)", v)
     return { v }
   end, "c", { tx = true, starts = 100000 }))

@@ -34,7 +34,7 @@ describe("rows that another program has written to a store", function()
     assert(store:stream "in")
     assert(store:stream "out")
     f = f or function(v) return v end
-    local self = assert(store:stage(2, "in", f, "out", { name = "n", tries = 2, backoff = 10 }))
+    local self = assert(store:stage("in", 2, f, "out", { name = "n", tries = 2, backoff = 10 }))
     return self, function() return self:stats().done, self:stats().given_up end
   end
 
@@ -126,9 +126,9 @@ describe("rows that another program has written to a store", function()
   it("may be starts of a rate that lie far ahead", function()
     assert(store:stream "in")
     local rated = { name = "n", rate = { 2, 100 } }
-    assert(store:stage(1, "in", print, nil, rated)):stop()
+    assert(store:stage("in", 1, print, nil, rated)):stop()
     store.db:exec "update runnel_rate set at = 9007199254740992"
-    local self = assert(store:stage(2, "in", function() end, nil, rated))
+    local self = assert(store:stage("in", 2, function() end, nil, rated))
     for i = 1, 3 do assert(assert(store:sink "in"):put(i)) end
     wait_for(function() return self:stats().done == 3 end)
   end)
@@ -212,7 +212,7 @@ describe("rows that another program has written to a store", function()
     local _, sink = call(store.sink, store, "in")
     if sink then call(sink.put, sink, "good", { id = "id1" }) end
     if sink then call(sink.put, sink, "good") end
-    local _, self = call(store.stage, store, 2, "in", function(v) return v end, "out",
+    local _, self = call(store.stage, store, "in", 2, function(v) return v end, "out",
       { name = "n", tries = 2, backoff = 10, rate = { 1000, 100 } })
     local _, source = call(store.source, store, "in", { name = "other", ack = "taken" })
     local _, plain = call(store.source, store, "in")

@@ -42,7 +42,7 @@ describe("a stage of a store", function()
     stored("words", "a", "b")
     stored "out"
     local tries = 0
-    local stage = assert(store:stage(2, "words", function(v, m, tx)
+    local stage = assert(store:stage("words", 2, function(v, m, tx)
       assert.is_true(m.sequence > 0)
       tx:exec("insert into effects values (?)", v)
       tries = tries + 1
@@ -61,7 +61,7 @@ describe("a stage of a store", function()
     end)
     stored("orders", 5, 5)
     stored "receipts"
-    local stage = assert(store:stage(1, "orders", function(cents)
+    local stage = assert(store:stage("orders", 1, function(cents)
       local receipt = charge(cents)
       tries = tries + 1
       if tries % 3 ~= 0 then error "the printer is off" end
@@ -72,7 +72,7 @@ describe("a stage of a store", function()
     assert.same({ 2, 6, 0 }, { charged, tries, count "runnel_once" })
     stage:drain()
     local reports = reported.report_texts(function()
-      local strict = assert(store:stage(1, "orders", function(cents)
+      local strict = assert(store:stage("orders", 1, function(cents)
         charge(cents)
         error("no", 0)
       end, nil, { name = "strict", tries = 1 }))
@@ -87,7 +87,7 @@ describe("a stage of a store", function()
   it("stores no results of a message that another process has got meanwhile", function()
     stored("words", "a")
     local out = stored "out"
-    local stage = assert(store:stage(1, "words", function()
+    local stage = assert(store:stage("words", 1, function()
       store.db:exec "update runnel_delivery set holder = 'another'"
       return "too late"
     end, "out"))
@@ -99,7 +99,7 @@ describe("a stage of a store", function()
   it("stores the results of a message that was removed from its stream meanwhile", function()
     stored("words", "a")
     stored "out"
-    local stage = assert(store:stage(1, "words", function()
+    local stage = assert(store:stage("words", 1, function()
       assert.equal(1, store:stream("words"):purge())
       return "done"
     end, "out"))
@@ -115,7 +115,7 @@ describe("a stage of a store", function()
     local reports, done = {}, {}
     local before = rn.on_error(function(err) reports[#reports + 1] = tostring(err) end)
     local sink = assert(store:sink "words")
-    local stage = assert(store:stage(1, "words", function(v) done[#done + 1] = v end, nil, { name = "n" }))
+    local stage = assert(store:stage("words", 1, function(v) done[#done + 1] = v end, nil, { name = "n" }))
     assert(sink:put(1))
     wait_for(function() return #done == 1 end)
     local put
@@ -137,7 +137,7 @@ describe("a stage of a store", function()
     stored("words")
     local sink = assert(store:sink "words")
     local order = {}
-    local stage = assert(store:stage(1, "words", function(v)
+    local stage = assert(store:stage("words", 1, function(v)
       rn.sleep(5)
       order[#order + 1] = v
     end, nil, { name = "n" }))
@@ -152,7 +152,7 @@ describe("a stage of a store", function()
     wait_for(function() return stage:stats().done == 5 end)
     assert.same({ "high", "high, too", "low", "plain", "last" }, order)
     local all = {}
-    local later = assert(store:stage(1, "words", function(v) all[#all + 1] = v end, nil, { name = "later" }))
+    local later = assert(store:stage("words", 1, function(v) all[#all + 1] = v end, nil, { name = "later" }))
     wait_for(function() return later:stats().done == 5 end)
     rn.sleep(50)
     assert.same({ "plain", "low", "high", "high, too", "last" }, all) -- a new stage gets them in their order
@@ -164,13 +164,13 @@ describe("a stage of a store", function()
     local stream = assert(store:stream("jobs", { retention = "workqueue" }))
     local sink = assert(store:sink "jobs")
     for i = 1, 20 do assert(sink:put(i)) end
-    local stage = assert(store:stage(4, "jobs", function() end, nil, { name = "n" }))
+    local stage = assert(store:stage("jobs", 4, function() end, nil, { name = "n" }))
     wait_for(function() return stage:stats().done == 20 end)
-    local state = stream:state()
+    local state = stream:stats()
     assert.same({ 0, 0, 20 }, { state.messages, state.bytes, state.last })
     assert.same({ true, 21, false }, { sink:put "x" })
     assert.same({ nil, 'stage: the stream "jobs" is a work queue, and has a consumer already' },
-      { store:stage(1, "jobs", print, nil, { name = "other" }) })
+      { store:stage("jobs", 1, print, nil, { name = "other" }) })
   end)
 
   it("gets at once the messages of a process that was killed", function()
@@ -179,7 +179,7 @@ describe("a stage of a store", function()
     local program = set:start { os.getenv "LUA" or "lua5.4", set:write("program.lua", [[
       local rn = require "runnel"
       local store = require("runnel.store").open(arg[1])
-      assert(store:stage(1, "words", function()
+      assert(store:stage("words", 1, function()
         print "begun"
         io.stdout:flush()
         rn.sleep(1e6)
@@ -187,7 +187,7 @@ describe("a stage of a store", function()
     ]]), dir.path .. "/work.db" }
     assert.is_true(program:says "begun", program:output())
     local deliveries
-    local stage = assert(store:stage(1, "words", function(_, m) deliveries = m.deliveries end, nil, { name = "n" }))
+    local stage = assert(store:stage("words", 1, function(_, m) deliveries = m.deliveries end, nil, { name = "n" }))
     rn.sleep(300)
     assert.is_nil(deliveries) -- its process lives, and needs no extension
     program:signal "KILL"
@@ -202,7 +202,7 @@ describe("a stage of a store", function()
     local script = set:write("program.lua", [[
       local rn = require "runnel"
       local store = require("runnel.store").open(arg[1])
-      local stage = assert(store:stage(2, "words", function(v)
+      local stage = assert(store:stage("words", 2, function(v)
         if v == "poison" then os.exit(3) end
         rn.sleep(20)
       end, nil, { name = "n", starts = 3 }))
@@ -219,7 +219,7 @@ describe("a stage of a store", function()
     local letter = assert(store:dead("n"):get(1))
     assert.same({ "poison", 3, 0 }, { letter.value, letter.starts, letter.raises })
     assert.equal("stage n: the message was given up: its process ended at each of 3 starts", letter.error)
-    local stage = assert(store:stage(1, "words", function() end, nil, { name = "n", starts = 3 }))
+    local stage = assert(store:stage("words", 1, function() end, nil, { name = "n", starts = 3 }))
     wait_for(function() return assert(store:queue "n").done == 2 end)
     stage:drain()
   end)
@@ -227,7 +227,7 @@ describe("a stage of a store", function()
   it("ends with its store while a call with a limit runs, and the message stays for the next one", function()
     stored("words", "a")
     local began = rn.promise_chan()
-    assert(store:stage(1, "words", function()
+    assert(store:stage("words", 1, function()
       began:put(true)
       rn.sleep(1e6)
     end, nil, { name = "n", timeout = 60000 }))
@@ -236,7 +236,7 @@ describe("a stage of a store", function()
     reported.heard() -- the stage and its call say why they end
     store = stores.open(dir.path .. "/work.db")
     local got = rn.promise_chan()
-    local stage = assert(store:stage(1, "words", function(v) got:put(v) end, nil, { name = "n", timeout = 60000 }))
+    local stage = assert(store:stage("words", 1, function(v) got:put(v) end, nil, { name = "n", timeout = 60000 }))
     assert.equal("a", (got:take()))
     stage:drain()
   end)
@@ -248,7 +248,7 @@ describe("a stage of a store", function()
     local script = set:write("program.lua", ([[
       local rn = require "runnel"
       local store = require("runnel.store").open(arg[1])
-      local stage = assert(store:stage(1, "words", function(v)
+      local stage = assert(store:stage("words", 1, function(v)
         if v == "fine" then return rn.sleep(50) end
         while true do os.execute "sleep 0.05" end -- no other go block runs
       end, nil, { name = "n", timeout = %d, tries = 2, backoff = 1 }))
@@ -261,13 +261,13 @@ describe("a stage of a store", function()
       local status = assert(program:wait(), program:output())
       if status ~= 0 then
         ends = ends + 1
-        assert.matches(("^runnel: stage n: a call took longer than the limit of %d ms, and Lua does not come back: "
+        assert.matches(("^runnel: stage n: a call had not ended after %d ms, and Lua does not come back: "
           .. "this process ends\n$"):format(limit), (program:output():gsub("runnel: [^\n]* has blocked [^\n]*\n", "")))
       end
     until status == 0
     assert.equal(2, ends)
     local letter = assert(store:dead("n"):get(1))
-    assert.same({ "loop", 2, ("stage n: a call took longer than the limit of %d ms"):format(limit) },
+    assert.same({ "loop", 2, ("stage n: a call had not ended after %d ms"):format(limit) },
       { letter.value, letter.raises, letter.error })
     assert.equal(1, store:dead("n"):count())
   end)
@@ -275,7 +275,7 @@ describe("a stage of a store", function()
   it("lets store:drain wait for its calls, and ends when the store is closed", function()
     stored("words", "a", "b")
     local done = 0
-    local stage = assert(store:stage(2, "words", function()
+    local stage = assert(store:stage("words", 2, function()
       rn.sleep(50)
       done = done + 1
     end, nil, { name = "n" }))
@@ -284,7 +284,7 @@ describe("a stage of a store", function()
     assert.same({ 2, true }, { done, stage:done():closed() })
     assert.same({ false, "the store is closed" }, { store:drain() })
     store = stores.open(dir.path .. "/work.db")
-    local other = assert(store:stage(1, "words", rn.sleep, nil, { name = "other" }))
+    local other = assert(store:stage("words", 1, rn.sleep, nil, { name = "other" }))
     store:close()
     assert.same({ nil, "the store is closed" }, { other:wait() })
     local sink_of_closed = "the store is closed"
@@ -298,7 +298,7 @@ describe("a stage of a store", function()
       assert(mine:stream "out")
       for i = 1, 5 do assert(assert(mine:sink "words"):put(i)) end
       local tried = {}
-      local stage = assert(mine:stage(2, "words", function(v)
+      local stage = assert(mine:stage("words", 2, function(v)
         rn.sleep(1000)
         if v == 3 and not tried[v] then
           tried[v] = true
@@ -326,14 +326,14 @@ describe("a stage of a store", function()
     raises("^put: a value other than nil expected", function() store:sink("words"):put(nil) end)
     raises("^put: value: .*function", function() store:sink("words"):put(print) end)
     raises("^stage: tx: true or false expected", function()
-      store:stage(1, "words", print, nil, { name = "n", tx = 1 })
+      store:stage("words", 1, print, nil, { name = "n", tx = 1 })
     end)
   end)
 
   it("is shown and changed by runnel queues with the name of the file", function()
     stored("words", "a")
     local reports = reported.report_texts(function()
-      local stage = assert(store:stage(1, "words", function() error("no", 0) end, nil, { name = "n", tries = 1 }))
+      local stage = assert(store:stage("words", 1, function() error("no", 0) end, nil, { name = "n", tries = 1 }))
       wait_for(function() return stage:stats().given_up == 1 end)
       local set <close> = background.set()
       local function run(...)

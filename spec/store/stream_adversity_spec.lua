@@ -38,7 +38,7 @@ describe("a stream of a store", function()
   -- Makes a stream. Returns its sink, and a function that counts its messages.
   local function stream(name)
     assert(store:stream(name))
-    return assert(store:sink(name)), function() return assert(assert(store:stream(name)):state()).messages end
+    return assert(store:sink(name)), function() return assert(assert(store:stream(name)):stats()).messages end
   end
 
   local function has_reported(pattern)
@@ -69,7 +69,7 @@ describe("a stream of a store", function()
     assert.is_falsy(bucket and ok)
     assert.matches("full", why)
     local calls = {}
-    local stage = assert(store:stage(2, "words", function(v)
+    local stage = assert(store:stage("words", 2, function(v)
       local i = tonumber(v:match "%d+")
       calls[i] = (calls[i] or 0) + 1
       if i == 1 then error(v, 0) end
@@ -121,7 +121,7 @@ describe("a stream of a store", function()
     assert.matches("source: .*work.db: database disk image is malformed", (select(2, words:take())))
     assert.is_true(good > 30 and good < 100, good)
     local done = 0
-    local stage = assert(store:stage(1, "words", function(v, m)
+    local stage = assert(store:stage("words", 1, function(v, m)
       assert(v == ("x"):rep(3000) .. m.sequence)
       done = done + 1
     end, nil, { name = "n", tries = 1 }))
@@ -140,7 +140,7 @@ describe("a stream of a store", function()
     store.db:exec "update runnel_message set value = '[2' where seq = 2"
     store.db:exec "update runnel_value set value = '[2'"
     local sum = 0
-    local stage = assert(store:stage(1, "words", function(v) sum = sum + v[1] end, nil, { name = "n", tries = 1 }))
+    local stage = assert(store:stage("words", 1, function(v) sum = sum + v[1] end, nil, { name = "n", tries = 1 }))
     wait_for(function() return stage:stats().done == 2 and stage:stats().given_up == 1 end)
     assert.equal(4, sum)
     local letter = assert(store:dead("n"):list())[1]
@@ -166,7 +166,7 @@ describe("a stream of a store", function()
     collectgarbage()
     local before = collectgarbage "count"
     local filling, sum = sink:from(numbers, 128), 0
-    local stage = assert(store:stage(128, "words", function(v)
+    local stage = assert(store:stage("words", 128, function(v)
       sum = sum + v
       return v
     end, "out"))
@@ -191,7 +191,7 @@ describe("a stream of a store", function()
     stream "out"
     assert(sink:put(text))
     assert(sink:put { "bad", text })
-    local stage = assert(store:stage(1, "words", function(v)
+    local stage = assert(store:stage("words", 1, function(v)
       if v[1] == "bad" then error("a\0b", 0) end
       return { v, "\0" }
     end, "out", { tries = 1 }))
@@ -228,7 +228,7 @@ describe("a stream of a store", function()
     remote:close()
     worker:drain()
     for i = 1, 2 do assert(sink:put(i)) end
-    local stage = assert(store:stage(1, "words", function(v) return v == 1 and cycle or v end, "out", { tries = 1 }))
+    local stage = assert(store:stage("words", 1, function(v) return v == 1 and cycle or v end, "out", { tries = 1 }))
     wait_for(function() return stage:stats().done == 1 and stage:stats().given_up == 1 end)
     assert.same({ 2, 1 }, { count(), results() })
     local letter = assert(store:dead("out"):get(1))
@@ -250,7 +250,7 @@ describe("a stream of a store", function()
     local remote = store:remote("flaky", { tries = 2, backoff = 1, traceback = false })
     local job = rn.go(pcall, remote, "a")
     assert(sink:put "b")
-    local stage = assert(store:stage(1, "words", function()
+    local stage = assert(store:stage("words", 1, function()
       calls = calls + 1
       error("no", 0)
     end, nil, { name = "n", tries = 1 }))

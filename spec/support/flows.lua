@@ -197,7 +197,7 @@ local function options_of(log, stage)
       stage.states = stage.states + 1
       return {}
     end
-    function options.stop() stage.states = stage.states - 1 end
+    function options.close() stage.states = stage.states - 1 end
   end
   return options
 end
@@ -417,7 +417,7 @@ end
 
 -- Resumes holding stages with another function.
 local function repair(log, f, plan)
-  for _, row in ipairs(f:ping()) do
+  for _, row in ipairs(f:stats()) do
     local stage = row.state == "held" and by_name(plan, row.stage)
     if stage then
       count(log, "holds")

@@ -46,7 +46,7 @@ end
 local function states_of(list)
   local states = {}
   for _, one in ipairs(list) do
-    for _, row in ipairs(one.f:ping()) do states[one.name .. "." .. row.stage] = row.state end
+    for _, row in ipairs(one.f:stats()) do states[one.name .. "." .. row.stage] = row.state end
   end
   return states
 end

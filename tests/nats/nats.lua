@@ -46,7 +46,7 @@ local function round(number)
   for i = 1, 300 do conn:publish("work", { ("x"):rep(i) }, { headers = { Name = "value" } }) end
   for i = 1, 20 do assert(conn:request("service", i).data) end
   for i = 1, 10 do conn:beat("work", "x", 1) conn:unbeat "work" conn:beat("work" .. i, "x", 1) end
-  local asking = rn.go(function() return conn:request("service", "x", 5) end)
+  local asking = rn.go(function() return conn:request("service", "x", { timeout = 5 }) end)
   if number % 2 == 0 then rn.cancel(asking) end
   first:take()
   sub:stats()

@@ -110,7 +110,10 @@ end)
 add("put_async b", function(e, id)
   return show(e.b:put_async(id, function(...) e.say("callback", show(...)) end))
 end)
-add("raise", function(e) error("raised by " .. e.g, 0) end)
+add("raise", function(e)
+  e.catches = false
+  error("raised by " .. e.g, 0)
+end)
 add("take a's done", function(e) return show(e.a:done():take()) end)
 add("loop over b", function(e)
   local taken = "no value"

@@ -18,7 +18,8 @@ local perform = {}
 
 local function state(ch)
   local stats = ch:stats()
-  return ("%d+%d-%d%s"):format(stats.count, stats.puts, stats.takes, stats.closed and " closed" or "")
+  return ("%d values, %d puts and %d takes wait, %d put, %d taken%s"):format(stats.values, stats.puts_waiting,
+    stats.takes_waiting, stats.put_total, stats.take_total, stats.closed and ", closed" or "")
 end
 
 -- Returns the function that is run once for each schedule, and one that ends a run and returns its story.

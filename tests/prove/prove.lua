@@ -1,13 +1,16 @@
 -- Compares the C core with lua/runnel/lite.lua on small programs, each in every order. Run by `make prove` and others:
 --
 --   lua5.4 tests/prove/prove.lua sample SEED PROGRAMS
---       a random sample of larger programs; fixed work
+--       a random sample of larger programs, and the models; fixed work
+--   lua5.4 tests/prove/prove.lua models SEED PROGRAMS
+--       pipelines and pmap against their models (models.lua)
 --   lua5.4 tests/prove/prove.lua all FILE [SECONDS] [J OF]
 --       everything (space.lua), except the units that FILE lists, which gets those that are done; process J of so many
 --
 -- A difference ends it, with the smallest program that has one, and both stories of the first schedule that differs.
 
 local perform = require "tests.prove.perform"
+local models = require "tests.prove.models"
 local space = require "tests.prove.space"
 
 local programs, schedules = 0, 0
@@ -65,10 +68,16 @@ end
 
 local modes = {}
 
+function modes.models(seed, n)
+  models.check(generator(seed), n)
+  print(("pipelines and pmap do what their models do, in %d programs"):format(n))
+end
+
 function modes.sample(seed, n)
   local random = generator(seed)
   for i = 1, n do check(space.sample(random, i)) end
   tell(("prove, seed %d"):format(seed))
+  modes.models(seed, n // 100)
 end
 
 function modes.all(path, seconds, j, of)

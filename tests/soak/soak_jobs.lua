@@ -10,7 +10,7 @@ local rn = require "runnel"
 local nats = require "runnel.nats"
 local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
-local decode = require("runnel.nats.internal.values").encodings.msgpack.decode
+local decode = require("runnel.queue.encodings").encodings.msgpack.decode
 
 local seconds, seed = tonumber(arg[1]) or 60, math.tointeger(tonumber(arg[2])) or 0
 if seed == 0 then seed = os.time() end

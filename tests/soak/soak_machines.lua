@@ -61,7 +61,7 @@ local SERVE = WORK .. [[
 conn:serve("soak", 6, work, { ack_wait = 500, timeout = 1500, replicas = tonumber(arg[2]) }):wait()
 ]]
 local STAGE = WORK .. [[
-assert(conn:stage(6, "in", work, "out", { ack_wait = 700, timeout = 1500, tries = 2, backoff = 50, starts = 8 })):wait()
+assert(conn:stage("in", 6, work, "out", { ack_wait = 700, timeout = 1500, tries = 2, backoff = 50, starts = 8 })):wait()
 ]]
 -- Submits jobs, and says which numbers came back, or failed.
 local SUBMITTER = [[
@@ -258,7 +258,7 @@ local done = patience.wait_until(function()
   return true
 end)
 local is_empty = size > 1 or patience.wait_until(function()
-  local state = input:state()
+  local state = input:stats()
   return state and state.messages == 0
 end)
 if not is_empty then wrong[#wrong + 1] = "WRONG: the work queue still has messages" end

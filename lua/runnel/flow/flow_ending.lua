@@ -10,7 +10,7 @@ local worker = require "runnel.flow.flow_worker"
 local workers = require "runnel.workers.workers"
 local internal = core.internal
 
-local alts, cancel, timeout, yield = core.alts, core.cancel, core.timeout, core.yield
+local alts, cancel, yield = core.alts, core.cancel, core.yield
 
 local ending = {}
 
@@ -127,7 +127,8 @@ function ending.drain(flow, ms)
   ending.begin(flow)
   local is_late = false
   if ms then
-    alts({ flow.over, timeout(ms) }, { priority = true })
+    local alarm <close> = guard.alarm(ms)
+    alts({ flow.over, alarm.over }, { priority = true })
     is_late = not flow.over:closed()
     if is_late then ending.stop(flow) end
   end

@@ -104,7 +104,7 @@ function stage.new(flow, name, spec, is_led)
     is_source = spec.kind == "source" or spec.kind == "from" or is_channel and not is_led,
     is_input = spec.input or false, is_step = spec.kind == "step", is_timed = spec.is_timed ~= nil, outs = {},
     outputs = spec.outputs, feeders = 0,
-    cycle = nil, n = spec.n, init = spec.init, flush = spec.flush, stop = spec.stop, is_dirty = true, quiet = nil,
+    cycle = nil, n = spec.n, init = spec.init, flush = spec.flush, stop = spec.close, is_dirty = true, quiet = nil,
     paused = false, held = nil, closed = false, ended = false, counted = false, errors = 0, timer = false,
   }, Stage)
 end

@@ -6,7 +6,7 @@ local core = require "runnel.core"
 local ending = require "runnel.flow.flow_ending"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.flow.flow_living"
-local ping = require "runnel.flow.ping"
+local stats = require "runnel.flow.flow_stats"
 
 local view = {}
 
@@ -23,13 +23,13 @@ local function row(...)
 end
 
 local function text_of(flow)
-  local rows = ping.look(flow)
+  local rows = stats.look(flow)
   local lines = { row(flow.number, rows.state, rows.flow) }
   for i, one in ipairs(rows) do
     local err = one.error ~= nil and core.internal.error_text(one.error):match "[^\n]*" or nil
     local longest = one.longest and math.floor(one.longest)
-    lines[i + 1] = row(one.stage, one.state, one.busy, one.n, one.queue, one.room, one.taken, one.errors, longest,
-      one.doing, one.where, err, table.concat(one.to, ", "))
+    lines[i + 1] = row(one.stage, one.state, one.busy, one.workers, one.waiting, one.room, one.taken, one.errors,
+      longest, one.doing, one.where, err, table.concat(one.to, ", "))
   end
   return table.concat(lines, "\n")
 end

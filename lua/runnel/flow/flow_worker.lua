@@ -1,7 +1,7 @@
 ---The actions of a stage's worker besides its function: init, flush and stop; and the handling of errors.
 
 local core = require "runnel.core"
-local limit = require "runnel.workers.job_limit"
+local time_limit = require "runnel.internal.time_limit"
 local putting = require "runnel.flow.put"
 local internal = core.internal
 
@@ -50,7 +50,7 @@ end
 ---@param is_step boolean
 ---@return function job a step
 function worker.job_with_calls(stage, f, is_step)
-  local is_later = not is_step and limit.is_later(f)
+  local is_later = not is_step and time_limit.is_later(f)
   local function job(value, put, state, begun, worker_of_job)
     if getmetatable(value) == Call then
       if begun then begun(worker_of_job) end
@@ -61,7 +61,7 @@ function worker.job_with_calls(stage, f, is_step)
     if is_later then return (f(value, nil, begun, worker_of_job)) end
     return (f(value))
   end
-  if is_later then limit.mark_later(job) end
+  if is_later then time_limit.mark_later(job) end
   return job
 end
 

@@ -20,7 +20,7 @@ local raise = core.internal.raise
 ---@field timeout? number ms for a call; one that takes longer is cancelled
 ---@field init? fun(number: integer): any makes the state of each of the n workers
 ---@field flush? fun(state: any, put: runnel.FlowPut) is called for each worker at the end of the input
----@field stop? fun(state: any) is called last for each worker
+---@field close? fun(state: any) is called last for each worker
 ---@field outs? string[] the names of further outputs
 ---@field input? boolean true: values come from `inject`; the stage ends when the flow is drained
 ---@field buffer? integer how many values may wait for the stage, default 16; 0: none
@@ -32,12 +32,12 @@ local spec = {}
 local kinds = check.kinds
 local OPTIONS = {
   step = true, source = true, from = true, n = kinds.integer(1), ordered = kinds.boolean, tries = true, backoff = true,
-  timeout = kinds.ms(0), init = kinds.callable, flush = kinds.callable, stop = kinds.callable, outs = true,
+  timeout = kinds.ms(0), init = kinds.callable, flush = kinds.callable, close = kinds.callable, outs = true,
   input = kinds.boolean, buffer = kinds.integer(0),
 }
 
 -- The options of sources and channels.
-local OF_SOURCE = { source = true, from = true, init = true, stop = true, outs = true }
+local OF_SOURCE = { source = true, from = true, init = true, close = true, outs = true }
 local OF_FROM = { from = true }
 
 local BUFFER = 16
@@ -146,7 +146,7 @@ function spec.stage(name, given)
   if kind == "source" or kind == "from" then check_of_source(what, given, kind) end
   local made = {
     kind = kind == 1 and "function" or kind, ordered = given.ordered ~= false, timeout = given.timeout,
-    init = given.init, flush = given.flush, stop = given.stop, input = given.input, is_timed = spec.timed[given],
+    init = given.init, flush = given.flush, close = given.close, input = given.input, is_timed = spec.timed[given],
     given = given, n = given.n or 1, buffer = given.buffer or BUFFER, outputs = outputs(what, given.outs),
   }
   at_program(function()

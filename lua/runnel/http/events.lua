@@ -47,11 +47,9 @@ end
 
 -- The next piece; nil and an error at the end.
 local function take(pieces, idle)
-  if not idle then return pieces:take() end
-  local timer = guard.timer(idle)
-  local piece, port, err = core.alts({ pieces, timer }, { priority = true })
-  core.cancel(timer)
-  if port == timer then return nil, timed_out.new(("nothing has come for %s ms"):format(decimal.text(idle))) end
+  local alarm <close> = guard.alarm(idle)
+  local piece, port, err = core.alts({ pieces, alarm.over }, { priority = true })
+  if port == alarm.over then return nil, timed_out.new(("nothing has come for %s ms"):format(decimal.text(idle))) end
   return piece, err
 end
 

@@ -7,6 +7,7 @@ local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local responses = require "runnel.http.response"
 local current = require "runnel.internal.world"
+local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 local upload = require "runnel.http.upload"
 
@@ -157,11 +158,10 @@ end
 function fakes.request(url, settings, streams)
   local function ask() return response_of(url, settings, streams, answer(url, settings)) end
   if not settings.timeout then return ask() end
-  local scopes = require "runnel.rn.scope"
-  local ok, response, err = pcall(scopes.scope, ask, { timeout = settings.timeout })
-  if ok then return response, err end
-  if not timed_out.is_timeout(response) then error(response, 0) end
-  return nil, timed_out.new(("%s: no response after %d ms"):format(responses.host(url), settings.timeout))
+  local results, err = time_limit.new(responses.host(url) .. ": no response", settings.timeout):call(nil, ask)
+  if results then return results[1], results[2] end
+  if not timed_out.is_timeout(err) then error(err, 0) end
+  return nil, err
 end
 
 return fakes

@@ -12,17 +12,16 @@ local core = require "runnel.core"
 local everything = require "runnel.internal.living"
 local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
-local decimal = require "runnel.internal.decimal"
 local current = require "runnel.internal.world"
 local guard = require "runnel.internal.guard"
 local request = require "runnel.http.request"
 local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
+local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 
 local lib = core.internal.require "runnel.http.core"
 
-local internal = core.internal
 local cancel, chan = core.cancel, core.chan
 
 -- Bits of the events of a request (csrc/http/server/server.h).
@@ -116,7 +115,7 @@ end
 local REASONS = {
   gone = { "the client has closed the connection" },
   slow = { "the body of the request did not arrive in time", 408 },
-  late = { "the request had no answer after %s ms", 503 },
+  late = { "the request had no answer", 503 },
   too_long = { "the body of the request is longer than the server's limit", 413 },
   wrong = { "the body of the request breaks the rules of HTTP", 400 },
   memory = { "there is no memory for the body of the request" },
@@ -126,7 +125,7 @@ local function reason_of(self, req)
   local why = req.core:why()
   local text, status = table.unpack(REASONS[why])
   req.sent_status = status
-  if why == "late" then return timed_out.new(text:format(decimal.text(self.timeout))) end
+  if why == "late" then return time_limit.error(text, self.timeout) end
   return text
 end
 
@@ -157,9 +156,6 @@ end
 
 -- ---- servers ----
 
--- A timeout would keep the program running until it is due.
-local Timer = { __close = function(self) cancel(self.block) end }
-
 ---Accepts no more connections, closes WebSockets with 1001, and waits until the running requests have been answered and
 ---all connections have closed; then closes the server. Parks.
 ---@param timeout? number ms; default 10000. Requests that still run then are cancelled
@@ -175,8 +171,8 @@ function Server:drain(timeout)
   for _, req in pairs(self.running) do
     if req and req.socket then req.socket:drain() end
   end
-  local timer <close> = setmetatable({ block = guard.timer(timeout) }, Timer)
-  local _, port = core.alts({ self.drained, timer.block }, { priority = true })
+  local alarm <close> = guard.alarm(timeout)
+  local _, port = core.alts({ self.drained, alarm.over }, { priority = true })
   self:close()
   if port ~= self.drained then return timed_out.of_drain("the server " .. self.url, timeout) end
   return true
@@ -258,7 +254,7 @@ function server.serve(port, f, opts)
   local settings = read_options(port, opts)
   local context, wrong = read_tls(opts)
   if wrong then return nil, wrong end
-  if internal.is_simulation() and not (current.world and internal.host() > 0) then
+  if current.is_outside() then
     error("serve: a server needs real time, and this is a simulation: make a simulated world (sim.world) and call it "
       .. "on a host of that, or call the function of the server itself", 2)
   end

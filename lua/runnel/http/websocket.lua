@@ -12,19 +12,17 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local connection = require "runnel.http.websocket.ws_connection"
 local current = require "runnel.internal.world"
-local decimal = require "runnel.internal.decimal"
-local guard = require "runnel.internal.guard"
 local base64 = require "runnel.internal.base64"
 local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.websocket.ws_options"
 local proxies = require "runnel.http.proxy"
 local socket = require "runnel.uv.socket"
+local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 
 local lib = connection.lib
-local take, alts_index = core.internal.moving.take, core.internal.alts_index
+local take = core.internal.moving.take
 local is_simulation = core.internal.is_simulation
-local PRIORITY = { priority = true }
 
 -- The key in a simulation, where nothing is random: that of RFC 6455's example.
 local KEY <const> = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -90,10 +88,8 @@ function Transport:shutdown() self.conn:shutdown() end
 
 function Transport:close() self.conn:close() end
 
--- A handshake in a go block of its own, so that it can be cancelled at any point.
+-- Closes the connection of a handshake that has failed.
 local Attempt = { __close = function(self)
-  core.cancel(self.timer)
-  if self.block then core.cancel(self.block) end
   if self.conn then self.conn:close() end
 end }
 
@@ -219,17 +215,11 @@ end
 
 -- Returns the connection; or nil, an error, and the response if there is one.
 local function open(place, settings, opts)
-  local ms = opts.timeout or TIMEOUT
-  local attempt <close> = setmetatable({ timer = guard.timer(ms) }, Attempt)
-  attempt.block = guard.started(guard.go(guard.nothing, nil, function()
-    return { shake_hands(attempt, place, settings, opts) }
-  end), "http.websocket")
-  local result, i, died = alts_index({ attempt.block, attempt.timer }, PRIORITY)
-  if i == 2 then
-    return nil, timed_out.new(("%s: the handshake was not complete within %s ms"):format(place.authority,
-      decimal.text(ms)))
-  end
+  local limit = time_limit.new(place.authority .. ": the handshake was not complete", opts.timeout or TIMEOUT)
+  local attempt <close> = setmetatable({ conn = nil }, Attempt)
+  local result, died = limit:call(nil, shake_hands, attempt, place, settings, opts)
   if not result then
+    if timed_out.is_timeout(died) then return nil, died end
     local wrong = tostring(died):match "connect: (tls: .*)$" -- uv.connect refuses the option
     error(wrong and "websocket: " .. wrong or died, wrong and 3 or 0)
   end
@@ -269,7 +259,7 @@ function websocket.websocket(url, opts)
   check.string(url, "a URL", "websocket")
   local settings
   opts, settings = check_options(opts, 3)
-  if is_simulation() and not (current.world and core.internal.host() > 0) then
+  if current.is_outside() then
     error("websocket: a connection needs real time, and this is a simulation (sim.run, runnel --sim): call it on a "
       .. "host of a simulated world (sim.world), outside the simulation, or use channels of your own in its place", 2)
   end

@@ -2,7 +2,6 @@
 ---whose argument is wrong.
 
 local core = require "runnel.core"
-local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
 local check = {}
@@ -222,7 +221,7 @@ end
 ---@param known table<string, any> the valid names
 ---@return string
 function check.unknown(key, known)
-  local now = renamed.option(key, known)
+  local now = require "runnel.internal.renamed".option(key, known)
   if now then return ("unknown option %q; it is called %s"):format(tostring(key), now) end
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end

@@ -16,7 +16,7 @@ local guard = {}
 ---@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel<any>, is_reported: boolean, trace: string?)
 
 ---Starts a go block of the library that feeds channels, or that must not die unnoticed. The go block may die from an
----error, by cancellation (`:kill`), or because a user's function called coroutine.yield. Then `give_up(fed, reason,
+---error, by cancellation (`:cancel`), or because a user's function called coroutine.yield. Then `give_up(fed, reason,
 ---block, is_reported, traceback)` is called: it closes the channels that the go block feeds, so that their takers do
 ---not wait forever. `give_up` must not wait. `is_reported`: the reason will be reported as an error of the go block,
 ---unless `give_up` calls `internal.excuse`. If `give_up` raises because memory has run out, the core calls
@@ -50,6 +50,22 @@ local function wait(ms) core.sleep(ms) end
 ---@param ms number
 ---@return runnel.Channel<any> timer closes after that time
 function guard.timer(ms) return hide(guard.go(guard.nothing, nil, wait, ms)) end
+
+---A timer in a `<close>` variable, which ends it. A channel of rn.timeout would keep the program running until it is
+---due.
+---@class runnel.internal.Alarm
+---@field over runnel.Channel<any> closes when the time is over
+---@field private timer runnel.Channel<any>|false
+local Alarm = { __close = function(self)
+  if self.timer then core.cancel(self.timer) end
+end }
+
+---@param ms? number nil, or math.huge: never
+---@return runnel.internal.Alarm
+function guard.alarm(ms)
+  local timer = ms and ms < math.huge and guard.timer(ms)
+  return setmetatable({ over = timer or core.chan(), timer = timer }, Alarm)
+end
 
 -- ---- ending ----
 

@@ -3,7 +3,7 @@
 
 ---@class runnel.internal.living
 ---@field flows? fun(): runnel.Flow[] the running ones
----@field flow_rows? fun(flow: runnel.Flow): runnel.FlowPing
+---@field flow_rows? fun(flow: runnel.Flow): runnel.FlowStats
 ---@field workers? table<runnel.Worker, true>
 ---@field pools? table<integer, runnel.Pool>
 ---@field pool_stats? fun(pool: runnel.Pool): table

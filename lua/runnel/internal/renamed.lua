@@ -5,7 +5,7 @@ local renamed = {}
 
 -- The old names of options; of several new ones, the function knows one.
 local OPTIONS = {
-  limit = { "timeout", "max" }, retry = { "backoff" }, rate = { "probability" },
+  limit = { "timeout", "max" }, retry = { "backoff" }, rate = { "probability" }, stop = { "close" },
   max_ack_pending = { "max_running" }, max_jobs = { "max_running" }, ttl = { "max_age" }, expires = { "max_age" },
   queue = { "group" }, pending = { "max_waiting" }, pending_bytes = { "max_waiting_bytes" },
   updates_only = { 'from = "new"' }, history = { 'from = "all"' },

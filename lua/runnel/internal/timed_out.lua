@@ -12,7 +12,7 @@ local timed_out = {}
 ---@class runnel.TimedOut: string
 ---@field code "timeout"
 ---@field message string what had not ended, and after how long
-local TimedOut = { code = "timeout", __name = "timeout" }
+local TimedOut = { code = "timeout", __name = "timeout error" }
 
 for name, method in pairs(string) do
   TimedOut[name] = function(self, ...) return method(tostring(self), ...) end
@@ -43,6 +43,21 @@ end
 function timed_out.is_timeout(err)
   sign.dot(err, "rn", "is_timeout")
   return getmetatable(err) == TimedOut
+end
+
+---A timeout error as a table without a metatable, which can be sent to another process.
+---@param err any
+---@return { code: "timeout", message: string }? plain nil: it is none
+function timed_out.plain(err)
+  return timed_out.is_timeout(err) and { code = TimedOut.code, message = err.message } or nil
+end
+
+---The timeout error of which such a table was made; another value as it is.
+---@param value any
+---@return any
+function timed_out.of_plain(value)
+  local is_plain = type(value) == "table" and value.code == TimedOut.code and type(value.message) == "string"
+  return is_plain and timed_out.new(value.message) or value
 end
 
 ---The same kind of error as another one, with a text that says more.

@@ -69,6 +69,10 @@ function current.run(seen, f, ...)
   return finish(world, luv, before, awake, ordered.begin(), f(...))
 end
 
+---Whether this runs in a simulation, and not on a host of a simulated world: then nothing outside can be waited for.
+---@return boolean
+function current.is_outside() return internal.is_simulation() and not (current.world and internal.host() > 0) end
+
 ---Makes the random numbers of a library in C those of the simulation, until it ends.
 ---@param seed fun(n?: integer) seeds them; without a number they are random again
 function current.seed(seed)

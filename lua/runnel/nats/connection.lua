@@ -9,6 +9,7 @@ local current = require "runnel.internal.world"
 local decimal = require "runnel.internal.decimal"
 local ending = require "runnel.nats.ending"
 local guard = require "runnel.internal.guard"
+local keepers = require "runnel.queue.keeper"
 local options = require "runnel.nats.internal.options"
 local owners = require "runnel.queue.owners"
 local renamed = require "runnel.internal.renamed"
@@ -16,9 +17,8 @@ local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 
-local internal = core.internal
 
 local connection = {}
 
@@ -228,6 +228,13 @@ end
 local SUBSCRIBE_OPTIONS = { group = true, buffer = true, max_waiting = check.kinds.integer(1),
   max_waiting_bytes = check.kinds.integer(1), encoding = true }
 
+---Is called with what is in each message, and must not park. A message of a stream has a `reply`, the subject for its
+---acknowledgement, and an `age`: the ms since it has arrived. Other messages have a subject (with the status 503, that
+---of the subscription), and perhaps a status; with the end of a request for messages, how many of them are left that
+---were not sent.
+---@alias runnel.nats.Taker fun(data: string, reply?: string, age?: integer, subject?: string, status?: string,
+---left?: string, headers?: table<string, string>)
+
 ---Messages to a subject, as a channel. Subjects may have wildcards: `*` for one part, `>` at the end for any number.
 ---Closing the channel ends the subscription. While the channel is full, the library keeps messages, up to
 ---`max_waiting` of them and `max_waiting_bytes`; further messages are dropped, counted (`sub:stats().dropped`), and
@@ -235,7 +242,7 @@ local SUBSCRIBE_OPTIONS = { group = true, buffer = true, max_waiting = check.kin
 ---@param subject string
 ---@param opts? { group?: string, buffer?: runnel.BufferLike, max_waiting?: integer, max_waiting_bytes?: integer,
 ---encoding?: "raw"|"msgpack"|"json" } with `group`, each message goes to one of the subscriptions with that group
----@param take? runnel.EngineTaker for the library: gets what is in each message; nothing is put on the channel
+---@param take? runnel.nats.Taker for the library: gets what is in each message; nothing is put on the channel
 ---@return runnel.Channel<runnel.nats.Message>? ch nil if the connection is closed
 ---@return runnel.nats.Subscription|string sub_or_err the subscription, or why there is none
 function Conn:subscribe(subject, opts, take)
@@ -257,7 +264,7 @@ function Conn:subscribe(subject, opts, take)
     return nil, err
   end
   local sub = setmetatable({ core = handle, subject = subject, ended = core.chan() }, Subscription)
-  internal.on_close(ch, function()
+  keepers.on_close(ch, function()
     self.subs[sub] = nil
     handle:forget()
     sub.ended:close()
@@ -295,7 +302,7 @@ local function receive_replies(self)
   end
   local handle, err = self.core:subscribe(inbox .. ".*", nil, ch, take, PENDING_MESSAGES, PENDING_BYTES, true)
   if not handle then return nil, err end
-  internal.on_close(ch, function() handle:forget() end)
+  keepers.on_close(ch, function() handle:forget() end)
   self.reply_prefix = inbox .. "."
   return true
 end
@@ -325,21 +332,22 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   return message, why
 end
 
-local REQUEST_OPTIONS = { headers = true, encoding = true, until_reconnect = true }
+local REQUEST_OPTIONS = { headers = true, encoding = true, timeout = check.kinds.ms(1), until_reconnect = true }
 
 ---Sends a message and waits for the first answer.
 ---@param subject string
 ---@param value any
----@param ms? number how long to wait (5000)
----@param opts? { headers?: table, encoding?: "raw"|"msgpack"|"json", until_reconnect?: boolean } until_reconnect: if
----the connection is lost meanwhile, return an error once there is one again, since the answer may be lost
+---@param opts? { timeout?: number, headers?: table, encoding?: "raw"|"msgpack"|"json", until_reconnect?: boolean }
+---timeout: ms to wait for it (5000). until_reconnect: if the connection is lost meanwhile, return an error once there
+---is one again, since the answer may be lost
 ---@return runnel.nats.Message? message
 ---@return any err the reason: rn.is_timeout(err), or a string: no subscription answers, the connection is closed
-function Conn:request(subject, value, ms, opts)
+function Conn:request(subject, value, opts)
   sign.own(self, "conn", "request")
-  if ms ~= nil then check.ms(ms, 1, "request") end
+  if type(opts) == "number" then error("request: the time is an option now: { timeout = ms }", 2) end
   check.options(opts, REQUEST_OPTIONS, "request")
-  local message, err = ask(self, "request", subject, value, ms or REQUEST_MS, opts, encoding_of(self, opts, "request"))
+  local ms = opts and opts.timeout or REQUEST_MS
+  local message, err = ask(self, "request", subject, value, ms, opts, encoding_of(self, opts, "request"))
   if message and message.status == "503" and message.data == "" then
     return nil, ("nobody answers requests to %q (no responders)"):format(subject)
   end
@@ -347,15 +355,15 @@ function Conn:request(subject, value, ms, opts)
 end
 
 ---Waits until the server has received all earlier messages: one round trip.
----@param ms? number how long to wait (5000)
+---@param timeout? number ms (5000)
 ---@return true? ok
 ---@return any err
-function Conn:flush(ms)
+function Conn:flush(timeout)
   sign.own(self, "conn", "flush")
-  if ms ~= nil then check.ms(ms, 1, "flush") end
+  if timeout ~= nil then check.ms(timeout, 1, "flush: timeout") end
   -- The message goes to this connection itself, since any other subject may have subscribers, which do not answer. With
   -- no_echo, the server answers that there is no responder.
-  local message, err = ask(self, "flush", nil, "", ms or REQUEST_MS, nil, "raw")
+  local message, err = ask(self, "flush", nil, "", timeout or REQUEST_MS, nil, "raw")
   return message and true, err
 end
 
@@ -480,7 +488,7 @@ local SIGNATURES = 3
 function connection.connect(url, opts)
   sign.dot(url, "nats", "connect")
   local settings, encoding = options.read(url, opts, 3)
-  if internal.is_simulation() and not (current.world and internal.host() > 0) then
+  if current.is_outside() then
     error("connect: a simulation, whose time is virtual, cannot wait for a server: make a simulated world (sim.world) "
       .. "with one (world:nats), and connect on a host of it", 2)
   end

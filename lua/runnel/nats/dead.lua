@@ -7,7 +7,7 @@ local names = require "runnel.nats.internal.names"
 local patience = require "runnel.nats.internal.patience"
 local outlet = require "runnel.nats.internal.outlet"
 local sign = require "runnel.internal.sign"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 
 local dead = {}
 

@@ -3,12 +3,12 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
+local keepers = require "runnel.queue.keeper"
 local options = require "runnel.nats.internal.options"
 local remove = require "runnel.internal.remove"
 local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.internal.timed_out"
 
-local internal = core.internal
 
 local ending = {}
 
@@ -91,7 +91,7 @@ function Conn:events()
   else
     local attended = self.core:attend(ch)
     table.insert(self.event_channels, ch)
-    internal.on_close(ch, function()
+    keepers.on_close(ch, function()
       if self.has_ended then return end
       self.core:unattend(attended)
       remove(self.event_channels, ch)
@@ -136,7 +136,7 @@ end
 function Conn:__close()
   local sent, left = self:close()
   if sent then return end
-  internal.report(("nats: the connection was closed before %d bytes were sent that the program had published; "
+  keepers.report(("nats: the connection was closed before %d bytes were sent that the program had published; "
     .. "closing it writes for at most write_timeout"):format(left), nil, tostring(self))
 end
 

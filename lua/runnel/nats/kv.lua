@@ -8,7 +8,7 @@ local patience = require "runnel.nats.internal.patience"
 local outlet = require "runnel.nats.internal.outlet"
 local sign = require "runnel.internal.sign"
 local stream = require "runnel.nats.stream"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 
 local kv = {}
 

@@ -9,17 +9,16 @@
 local acks = require "runnel.nats.internal.acks"
 local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
-local guard = require "runnel.internal.guard"
+local keepers = require "runnel.queue.keeper"
 local names = require "runnel.nats.internal.names"
 local patience = require "runnel.nats.internal.patience"
 local remotes = require "runnel.queue.remote"
 local sign = require "runnel.internal.sign"
 local upkeep = require "runnel.nats.internal.upkeep"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 local wire = require "runnel.nats.internal.wire"
 
-local internal = core.internal
-local now, take = core.now, internal.moving.take
+local now = core.now
 local tell_caller = remotes.tell_caller
 
 ---@class runnel.Job
@@ -45,7 +44,7 @@ function Job:__close() self.remote:drop(self) end
 ---@class runnel.Remote
 ---@operator call(any): any
 ---@field private name string
----@field private engine runnel.Engine
+---@field private conn runnel.nats.Connection
 ---@field private encoding string
 ---@field private terms table<boolean, table<boolean, string>> the terms of jobs for messages, by whether the job is
 ---async, and whether it was sent before
@@ -61,7 +60,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private stream runnel.JobStream
 ---@field private base string the subject below which the inbox is
 ---@field private repairing boolean whether it makes the stream again
----@field private events runnel.Channel<{ event: string }> of the connection
+---@field private listeners (fun())[] what ends its functions for the connection's events and end
 ---@field private tidying? runnel.Channel<any> the go block that compares the jobs with the stream after a reconnect
 ---@field private acks runnel.nats.AckMemory by the keys of jobs
 ---@field private asks_at number when to ask the stream next which jobs it has
@@ -87,8 +86,8 @@ function Remote:send(job, again)
   -- The first message matters only by its result. When the job is sent again, the stream's answer shows whether it has
   -- it.
   local answer = again and self.base .. "." .. job.key or nil
-  if job.headers then return self.engine:publish_with(self:subject(job), message, answer, job.headers) end
-  return self.engine:publish(self:subject(job), message, answer)
+  if job.headers then return self.conn.core:publish_with(self:subject(job), message, answer, job.headers) end
+  return self.conn.core:publish(self:subject(job), message, answer)
 end
 
 -- Raises an error of `submit` at the line that called the remote stage.
@@ -96,7 +95,7 @@ local function fail(self, message, ...) error(("remote %s: "):format(self.name) 
 
 -- Starts a job.
 function Remote:submit(value, out, finish)
-  if self.reason ~= nil then fail(self, "%s", internal.error_text(self.reason)) end
+  if self.reason ~= nil then fail(self, "%s", keepers.error_text(self.reason)) end
   if value == nil then fail(self, "a value other than nil expected") end
   local bytes, why = values.encodings[self.encoding].encode(value, "value")
   if not bytes then fail(self, "%s", why) end
@@ -108,7 +107,7 @@ function Remote:submit(value, out, finish)
   }, Job)
   if finish then job.is_async, job.finish = true, finish end
   if contexts.on then job.headers = contexts.add() end
-  local room = self.engine.max_payload - (job.headers and HEADERS or 0) - 300 -- for the first line
+  local room = self.conn.max_payload - (job.headers and HEADERS or 0) - 300 -- for the first line
   if #bytes > room then fail(self, "a value of %d bytes is too large: the server takes up to %d", #bytes, room) end
   self.last = number
   self.jobs[key] = job
@@ -131,7 +130,7 @@ end
 -- A job has ended: removes it from the stream. A server that is killed forgets its most recent removals.
 function Remote:acknowledge(key, ack)
   self.acks:add(ack, now(), key)
-  self.engine:publish(ack, "+ACK")
+  self.conn.core:publish(ack, "+ACK")
 end
 
 -- Called when the job's caller is gone: removes the job from the stream, and makes its worker cancel it, even if the
@@ -140,7 +139,7 @@ function Remote:drop(job)
   if self.jobs[job.key] ~= job then return end
   local subject = self:subject(job)
   self:forget(job)
-  local function cancel() self.engine:publish(names.cancel(self.name), wire.cancel(self.reply, job.key)) end
+  local function cancel() self.conn.core:publish(names.cancel(self.name), wire.cancel(self.reply, job.key)) end
   cancel()
   self:remove(subject, cancel)
 end
@@ -148,15 +147,13 @@ end
 -- ---- the connection ----
 
 -- After a reconnect, sends all jobs again: some may have been lost with the connection.
-local function watch(self, events)
-  local event, err = take(events)
-  while event do
-    if event.event == "reconnected" then
-      self:send_all()
-    end
-    event, err = take(events)
-  end
-  self:close(err) -- unless it is closed already
+local function watch(self)
+  self.listeners = {
+    self.conn:on_event(function(event)
+      if event.event == "reconnected" then self:send_all() end
+    end),
+    self.conn:on_close(function(err) self:close(err or "the connection is closed") end),
+  }
 end
 
 -- ---- what workers and the server send ----
@@ -166,7 +163,7 @@ function Remote:tell(message, key)
   key = key or message
   if self.told[key] then return end
   self.told[key] = true
-  internal.report(("remote %s: %s"):format(self.name, message), nil, "remote " .. self.name)
+  keepers.report(("remote %s: %s"):format(self.name, message), nil, "remote " .. self.name)
 end
 
 -- Handles a worker's message that it cannot read a job.
@@ -206,7 +203,7 @@ function Remote:close(reason)
   sign.own(self, "remote", "close")
   if self.reason ~= nil then return end
   self.reason = reason == nil and "the remote stage is closed" or reason
-  local err = ("remote %s: %s"):format(self.name, internal.error_text(self.reason))
+  local err = ("remote %s: %s"):format(self.name, keepers.error_text(self.reason))
   for _, job in ipairs(self:jobs_where(function() return true end)) do
     if self.jobs[job.key] then
       self:drop(job)
@@ -214,19 +211,19 @@ function Remote:close(reason)
     end
   end
   if self.ticking then core.cancel(self.ticker) end
-  self.events:close()
+  for _, forget in ipairs(self.listeners) do forget() end
   self.inbox:close()
 end
 
 ---Makes a remote stage. Its arguments have been checked.
----@param engine runnel.Engine
+---@param conn runnel.nats.Connection
 ---@param name string
 ---@param stream runnel.JobStream
 ---@param opts { encoding: string, starts: integer, tries: integer, retry: number, traceback: boolean,
 ---has_letters: boolean }
 ---@return runnel.Remote
-local function new(engine, name, stream, opts)
-  local base, terms = engine:inbox(), {}
+local function new(conn, name, stream, opts)
+  local base, terms = conn:inbox(), {}
   for _, is_async in ipairs { false, true } do
     terms[is_async] = {}
     for _, again in ipairs { false, true } do
@@ -237,17 +234,16 @@ local function new(engine, name, stream, opts)
     end
   end
   local self = setmetatable({
-    name = name, engine = engine, encoding = opts.encoding, traceback = opts.traceback, terms = terms,
+    name = name, conn = conn, encoding = opts.encoding, traceback = opts.traceback, terms = terms,
     base = base, reply = base .. ".r", subjects = ("%s.%s."):format(names.jobs(name), base:match "[^.]*$"),
     stream = stream, jobs = {}, last = 0, ticking = false, looks_at = 0, repairing = false, told = {}, reason = nil,
     acks = acks.memory(now()), asks_at = 0, old = {}, removals = {}, removed = {}, removers = 0,
   }, Remote)
-  self.inbox = engine:subscribe(base .. ".>", function(data, answer, _, ...)
-    if answer and data == "{}" then return engine:publish(answer, "") end -- a worker asks whether it is there
+  self.inbox = conn:subscribe(base .. ".>", nil, function(data, answer, _, ...)
+    if answer and data == "{}" then return conn.core:publish(answer, "") end -- a worker asks whether it is there
     self:receive(data, ...)
   end)
-  self.events = engine:events()
-  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), "remote " .. name)
+  watch(self)
   return self
 end
 

@@ -8,7 +8,7 @@ local sink = require "runnel.nats.sink"
 local source = require "runnel.nats.source"
 local stage_arguments = require "runnel.queue.stage"
 local start_worker = require "runnel.nats.internal.start_worker"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 
 local stage = {}
 
@@ -24,20 +24,20 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
 ---number of results, and the stream has to keep ids (option `duplicates` of conn:stream) for longer than a message may
 ---wait for its next try.
 ---
----    local stage = assert(conn:stage(8, "orders", function(order) return invoice(order) end, "invoices"))
+---    local stage = assert(conn:stage("orders", 8, function(order) return invoice(order) end, "invoices"))
 ---
 ---f gets the value and the message. Each result that is not nil is a message of its own. If f raises, it is tried again
 ---later. After the last try, ex_handler decides, or the message is given up and the error reported (rn.on_error).
 ---@param conn runnel.nats.Connection
----@param n integer
 ---@param from string a stream
+---@param n integer
 ---@param f string|fun(value: any, message: runnel.nats.StreamMessage): any ... or the name of a module that returns one
 ---@param to? string a stream; nil: f has no results
 ---@param opts? runnel.queue.StageOptions
 ---@return runnel.Worker? stage, string? err
-function stage.stage(conn, n, from, f, to, opts)
+function stage.stage(conn, from, n, f, to, opts)
   sign.own(conn, "conn", "stage")
-  local read = stage_arguments.read(n, from, f, to, opts)
+  local read = stage_arguments.read(from, n, f, to, opts)
   opts = read.opts
   local name = read.name
   local encoding = opts.encoding or conn.encoding

@@ -1,7 +1,6 @@
 ---conn:remote and conn:serve: remote stages and their workers on a connection to a NATS server.
 
 local require = require
-local engine_of = require "runnel.nats.internal.engine"
 local jetstream = require "runnel.nats.internal.jetstream"
 local job_stream = require "runnel.nats.internal.job_stream"
 local names = require "runnel.nats.internal.names"
@@ -34,7 +33,7 @@ function stages.remote(conn, name, opts)
   local config, why = stream:make()
   why = why or job_stream.stream_difference(conn, name, opts, config)
   if why then error("remote: " .. why, 2) end
-  return require("runnel.nats.remote").new(engine_of(conn), name, stream, terms)
+  return require("runnel.nats.remote").new(conn, name, stream, terms)
 end
 
 ---Starts a worker, which runs the jobs of the remote stages of that name, at most `n` at a time. It runs until
@@ -64,7 +63,7 @@ function stages.serve(conn, name, n, f, opts)
   local worker, problem = start_worker.start(conn, {
     kind = "worker", name = name, n = n, stream = of_stream, bucket = names.bucket(name),
     prefix = names.jobs(name) .. ".", options = options,
-    task = serve.task(engine_of(conn), name, f),
+    task = serve.task(conn, name, f),
     keeper = { consumer = consumer, info = info, what = "serve", queue = name, letters = settings },
   })
   if not worker then error("serve: " .. problem, 2) end

@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
+local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
 -- The server's names of the settings whose name is another one.
@@ -111,15 +112,17 @@ function Stream:delete_consumer(name)
 end
 
 ---The number of its messages, their bytes, and the first and the last sequence number.
----@return { messages: integer, bytes: integer, first: integer, last: integer, consumers: integer }? state, string? err
-function Stream:state()
-  sign.own(self, "stream", "state")
+---@return { messages: integer, bytes: integer, first: integer, last: integer, consumers: integer }? stats, string? err
+function Stream:stats()
+  sign.own(self, "stream", "stats")
   local answer, err = jetstream.stream_info(self.conn, self.name)
   if not answer then return nil, err end
   local state = answer.state
   return { messages = state.messages, bytes = state.bytes, first = state.first_seq, last = state.last_seq,
     consumers = state.consumer_count }
 end
+
+renamed.methods(Stream, "stream", { state = "stats" })
 
 ---Removes all messages, or those of a subject, which may be a pattern. Returns their number.
 ---@param subject? string

@@ -12,7 +12,7 @@ local stream_message = {}
 
 ---The fields of the reader (runnel.nats.internal.reader) that messages use.
 ---@class runnel.nats.MessageOwner
----@field engine runnel.Engine
+---@field conn runnel.nats.Connection
 ---@field name? string of the consumer, if messages are acknowledged
 ---@field consumer_id? string its name at the server
 ---@field ack_start? string what the subjects for acknowledgements begin with, once it is known
@@ -38,7 +38,7 @@ local stream_message = {}
 ---@field private order integer the consumer's number of the delivery
 ---@field private order_at integer where that is in the subject
 ---@field private rest_at integer where the rest begins
----@field private beat any of the engine, while the lease is extended
+---@field private beat any of conn.core:beat, while the lease is extended
 ---@field private came? number when it has come, for one that waits for a take
 ---@field private newer? runnel.nats.StreamMessage another delivery of it
 local Message = { __name = "stream message", __sign = "m" }
@@ -75,6 +75,13 @@ function stream_message.final_subject(self)
   return sub(ack, 1, self.order_at - 1) .. "0" .. sub(ack, self.rest_at)
 end
 
+---Ends the extension of its lease.
+---@param self runnel.nats.StreamMessage
+function stream_message.unbeat(self)
+  if self.beat then self.reader.conn.core:unbeat(self.beat) end
+  self.beat = false
+end
+
 ---Answers the delivery, once; false if it was already answered, or the connection is closed.
 ---@param self runnel.nats.StreamMessage
 ---@param text? string in the server's words; nil: another program acknowledges it
@@ -83,8 +90,7 @@ function stream_message.answer(self, text)
   local of = self.reader
   if self.is_answered or not of.name then return false end
   self.is_answered = true
-  of.engine:unbeat(self.beat)
-  self.beat = false
+  stream_message.unbeat(self)
   if self.newer then stream_message.answer(self.newer, text) end
   local ok = true
   if text then
@@ -93,7 +99,7 @@ function stream_message.answer(self, text)
       subject = stream_message.final_subject(self)
       of.memory:add(subject, of.heard)
     end
-    ok = of.engine:publish(subject, text) == true
+    ok = of.conn.core:publish(subject, text) == true
   end
   if of.answered then of.answered(self) end
   return ok
@@ -140,7 +146,7 @@ end
 function Message:progress()
   sign.own(self, "m", "progress")
   if self.is_answered or self.reader.acks ~= "explicit" then return false end
-  return self.reader.engine:publish(self.ack_subject, "+WPI") == true
+  return self.reader.conn.core:publish(self.ack_subject, "+WPI") == true
 end
 
 local START = "^(%$JS%.ACK%.[^.]+%.([^.]+)%.)%d+%.%d+%.%d+%.%d+%.%d+$"

@@ -33,10 +33,9 @@ local LIST = {
   { "chans", "", "list the channels: their values, waiting puts and takes, puts and takes so far" },
   { "watch", "[ms]", "show both, every 500 ms or at the given interval, until a key is pressed: the newest first, with "
     .. "one line and a count for those that are alike" },
-  { "trace", "ch", "show the values that are put on a channel, at most ten a second, until a key is pressed" },
-  { "trace-file", "F [ms]", "record what go blocks and channels do, for the given ms or until a key is pressed, and "
-    .. "write it to a file for Perfetto's viewer or speedscope" },
-  { "profile", "[s] [F]", "measure for 5 seconds, or the given number, where the time goes: what runs, and what go "
+  { "trace", "F [ms]", "record what go blocks and channels do, for the given ms or until a key is pressed, and "
+    .. "write it to a file, ending in .json, for Perfetto's viewer or speedscope" },
+  { "profile", "[ms] [F]", "measure for 5000 ms, or the given number, where the time goes: what runs, and what go "
     .. "blocks wait for; F: a file for all of it, ending in .html (a flame graph), .folded or .json (speedscope)" },
   { "leaks", "", "collect garbage, and list the go blocks that were collected while they waited" },
   { "graph", "[form]", "show who puts on which channel and who takes from it, counted from the first :graph on, and "
@@ -44,12 +43,12 @@ local LIST = {
   { "flow", "[f]", "show what each stage of a flow does; without f, of the flow that was shown or started last" },
   { "pause", "[stage]", "pause a stage of that flow, or all" },
   { "resume", "[stage]", "end the pause of a stage, or of all: values that were held are tried again" },
-  { "tap", "stage", "show the values that a stage puts, or on STAGE.OUTPUT, at most ten a second, until a key is "
-    .. "pressed" },
+  { "tap", "ch", "show the values that are put on a channel, or that a stage of that flow puts (STAGE or "
+    .. "STAGE.OUTPUT), at most ten a second, until a key is pressed" },
   { "queues", "[conn]", "show the queues of a NATS server or a store, and who works on them: of a connection or a "
     .. "store, of a URL, or of all that the program has open" },
   { "bt", "ID", "show the traceback of a go block" },
-  { "kill", "ID", "cancel a go block" },
+  { "cancel", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },
   { "load", "file", "run a file" },
   { "save", "file", "write the chunks of this session to a file, as a script; :save flow [file] writes the flow of "
@@ -62,6 +61,9 @@ local LIST = {
 }
 
 local ALIASES = { q = "quit", exit = "quit", h = "help" }
+
+-- Names before 1.0.
+local RENAMED = { kill = "cancel", ["trace-file"] = "trace" }
 local WORDS = { help = "help", exit = "quit", quit = "quit" }
 for word, name in pairs { help = "help", exit = "quit", quit = "quit" } do WORDS[word .. "()"] = name end
 
@@ -160,14 +162,14 @@ end
 local function find_channel(ui, rest)
   local named = rest:find "^#%d+$" and named_channel(ui, rest)
   if named then return named end
-  local ok, ch = evaluate(ui, rest, "trace")
+  local ok, ch = evaluate(ui, rest, "tap")
   if not ok then return nil end
   if ch == nil then ch = named_channel(ui, rest) end
-  if not rn.is_chan(ch) then fail(":trace needs a channel, got %s", pretty.value(ch, pretty.style(60))) end
+  if not rn.is_chan(ch) then fail(":tap needs a channel or a stage, got %s", pretty.value(ch, pretty.style(60))) end
   return ch
 end
 
-function command.trace(ui, rest)
+local function tap_channel(ui, rest)
   local ch = find_channel(ui, rest)
   if not ch then return end
   local shown, last = 0, nil
@@ -193,11 +195,13 @@ function command.trace(ui, rest)
     stats.take_total - before.take_total, shown, closed and "; it is closed" or ""))
 end
 
-command["trace-file"] = function(ui, rest)
+function command.trace(ui, rest)
   local path, text = rest:match "^(.-)%s+(%d+)$"
   path = path or rest
   local ms = tonumber(text)
-  if path == "" then fail ":trace-file needs the path of a file, and optionally a number of ms" end
+  if not path:find "%.json$" then
+    fail ":trace needs the path of a file that ends in .json, and optionally a number of ms; :tap ch shows values"
+  end
   rn.trace(path)
   if ms then
     call(ui, function() rn.sleep(ms) end)
@@ -213,16 +217,16 @@ end
 
 function command.profile(ui, rest)
   local text, path = rest:match "^(%d*%.?%d*)%s*(.-)$"
-  local seconds = text == "" and 5 or tonumber(text)
-  if not seconds or not (seconds > 0 and seconds < math.huge) then fail ":profile needs a number of seconds" end
+  local ms = text == "" and 5000 or tonumber(text)
+  if not ms or not (ms >= 50 and ms < math.huge) then fail ":profile needs a number of ms, from 50: 5000 are 5 s" end
   if path ~= "" then
     local _, wrong = recorder.check_path(path)
     if wrong then fail("%s", wrong) end
   end
-  ui.print(("measuring for %g s"):format(seconds))
+  ui.print(("measuring for %g ms"):format(ms))
   local ok, profile = call(ui, function()
     recorder.begin()
-    recorder.pause(seconds * 1000)
+    recorder.pause(ms)
     return recorder.finish()
   end)
   if not ok then return end
@@ -306,7 +310,7 @@ local function with_flow(ui, name, f)
   local flow = current_flow(ui, name)
   local ok, text = call(ui, function()
     f(flow)
-    return tostring(flow:ping())
+    return tostring(flow:stats())
   end)
   if ok then ui.print(text) end
 end
@@ -331,9 +335,15 @@ function command.resume(ui, rest)
   with_flow(ui, "resume", function(flow) flow:resume(stage_of(rest)) end)
 end
 
-function command.tap(ui, rest)
-  local flow = current_flow(ui, "tap")
-  if rest == "" then fail ":tap needs a stage, as in :tap parse or :tap parse.error" end
+-- Whether a text names a stage of a flow, or one of its outputs.
+local function is_stage(flow, text)
+  for _, stage in ipairs(flow and flow.stages or {}) do
+    if text == stage.name or text:find(stage.name .. ".", 1, true) == 1 then return true end
+  end
+  return false
+end
+
+local function tap_stage(ui, flow, rest)
   local ok, tap = call(ui, function() return flow:tap(rest, 1) end)
   if not ok then return end
   ui.print "values as they are put, at most ten a second; any key ends this"
@@ -345,6 +355,13 @@ function command.tap(ui, rest)
   tap:close()
 end
 
+function command.tap(ui, rest)
+  if rest == "" then fail ":tap needs a channel or a stage, as in :tap jobs, :tap #7 or :tap parse.error" end
+  local flow = commands.flow(ui)
+  if is_stage(flow, rest) then return tap_stage(ui, flow, rest) end
+  return tap_channel(ui, rest)
+end
+
 function command.bt(ui, rest)
   local entry = find_block(rest, "bt")
   local co = core.internal.coroutine_of(entry.result)
@@ -352,9 +369,9 @@ function command.bt(ui, rest)
   if co then ui.print(debug.traceback(co)) end
 end
 
-function command.kill(_, rest)
-  local entry = find_block(rest, "kill")
-  rn.cancel(entry.result, "killed at the prompt")
+function command.cancel(_, rest)
+  local entry = find_block(rest, "cancel")
+  rn.cancel(entry.result, "cancelled at the prompt")
 end
 
 function command.time(ui, rest)
@@ -510,6 +527,10 @@ function Commands:run(line)
   local name, rest = parse(self, line)
   if not name then return nil end
   local f = command[name]
+  if not f and RENAMED[name] then
+    self.ui.complain((":%s is called :%s now"):format(name, RENAMED[name]))
+    return true
+  end
   if not f then
     local nearest = hint.nearest(name, commands.names())
     self.ui.complain(("there is no command :%s; %s"):format(name, nearest and ("did you mean :%s?"):format(nearest)

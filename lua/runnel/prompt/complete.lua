@@ -48,9 +48,9 @@ local argument = {}
 local function blocks(_, add)
   for _, entry in ipairs(rn.ps()) do add(tostring(entry.id), ("%d (%s)"):format(entry.id, entry.name)) end
 end
-argument.bt, argument.kill = blocks, blocks
+argument.bt, argument.cancel = blocks, blocks
 
-function argument.trace(ui, add)
+local function channels(ui, add)
   for _, ch in ipairs(ui.channels()) do
     local stats = ch:stats()
     if stats.name and stats.name:find "^[A-Za-z_][A-Za-z0-9_]*$" then add(stats.name) else add("#" .. stats.id) end
@@ -69,6 +69,7 @@ end
 argument.pause, argument.resume = stages, stages
 
 function argument.tap(ui, add)
+  channels(ui, add)
   stages(ui, add)
   for _, stage in ipairs(stages_of(ui)) do
     for _, output in ipairs(stage.outputs) do add(stage.name .. "." .. output) end
@@ -81,7 +82,7 @@ local function files(ui, add, start)
     add(dir .. name, name)
   end
 end
-argument.load, argument.save = files, files
+argument.load, argument.save, argument.trace = files, files, files
 
 function argument.doc(_, add)
   for _, name in ipairs(doc.names()) do add(name) end
@@ -93,7 +94,7 @@ function argument.set(_, add)
 end
 
 -- Commands that take an expression.
-local EXPRESSION = { trace = true, time = true, flow = true }
+local EXPRESSION = { tap = true, time = true, flow = true }
 
 -- ---- Lua ----
 

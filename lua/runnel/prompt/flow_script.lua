@@ -213,7 +213,7 @@ function Script:stage(stage)
   option("tries", spec.tries ~= 1 and tostring(spec.tries) or nil)
   option("backoff", spec.tries ~= 1 and number_text(spec.backoff) or nil)
   option("timeout", spec.timeout and number_text(spec.timeout) or nil)
-  for _, name in ipairs { "init", "flush", "stop" } do
+  for _, name in ipairs { "init", "flush", "close" } do
     option(name, spec[name] and self:expression(spec[name]) or nil)
   end
   option("outs", further_outputs(spec))

@@ -12,10 +12,10 @@ local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local hand_back = require "runnel.queue.hand_back"
-local limit = require "runnel.queue.limit"
 local patience = require "runnel.queue.patience"
 local remove = require "runnel.internal.remove"
 local running = require "runnel.queue.running"
+local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 
 local internal = core.internal
@@ -32,7 +32,7 @@ local call = {}
 ---@class runnel.queue.Count
 ---@field starts integer
 ---@field raises integer how many of the starts ended with an error
----@field error? string the last one, if the process had to be ended
+---@field error? string|table the last one, if the process had to be ended, as timed_out.plain gives it
 
 ---A message of a worker. The task adds what it needs.
 ---@class runnel.queue.Call
@@ -114,7 +114,8 @@ local function failed(self, err, trace)
   if count.raises >= self.limits.tries then
     -- If this answer is lost, the message comes again: it is then given up with the same error.
     if not give_up(self, err, trace) and self.is_counted then
-      count.error = internal.error_text(err):sub(1, LONGEST_ERROR)
+      local short = timed_out.with_text(err, internal.error_text(err):sub(1, LONGEST_ERROR))
+      count.error = timed_out.plain(short) or short
       set_count(self, count)
     end
     return
@@ -158,7 +159,7 @@ local function may_start(self)
   self.count = count
   local limits, silent = self.limits, count.starts - count.raises
   if count.raises >= limits.tries then
-    give_up(self, count.error)
+    give_up(self, timed_out.of_plain(count.error))
     return false
   elseif silent >= limits.starts then
     give_up(self, worker.task:silent(silent))
@@ -178,16 +179,29 @@ local function may_start(self)
   return true
 end
 
--- Calls the function, for at most the limit, with guard.try.
+-- Calls the function with guard.try, and with the time limit.
 local function try(self)
-  local worker, task, ms = self.worker, self.worker.task, self.worker.limit
+  local limit, task = self.worker.limit, self.worker.task
   self.is_started = true
-  if not ms then return guard.try(task.run, task, self) end
-  local where = task.what .. " " .. worker.name
-  local late, count = limit.text(where, ms), self.count or { starts = 1, raises = 0 }
-  worker.keeper:limit(self.message, ms, limit.text("runnel: " .. where, ms), task:last_words(self, late),
-    { starts = count.starts, raises = count.raises + 1, error = late })
-  return limit.call(ms, timed_out.new(late), task.run, task, self)
+  if not limit then return guard.try(task.run, task, self) end
+  local keeper, message, late = self.worker.keeper, self.message, limit:error()
+  local count, words = self.count or { starts = 1, raises = 0 }, task:last_words(self, late)
+  count = { starts = count.starts, raises = count.raises + 1, error = timed_out.plain(late) }
+
+  -- Until the time is over once more the keeper keeps the message for this worker; and if Lua does not run until then,
+  -- the keeper ends the process.
+  local function set_limit() keeper:limit(message, limit.ms, "runnel: " .. late.message, words, count) end
+
+  local function renew() -- the call was cancelled, and closes its variables
+    keeper:extend(message)
+    set_limit()
+  end
+
+  set_limit()
+  local results, err, dropped = limit:call(renew, guard.try, task.run, task, self)
+  if results then return table.unpack(results, 1, results.n) end
+  if dropped and not dropped[1] then time_limit.raised(err, dropped[2]) end
+  return false, err, dropped and dropped[3]
 end
 
 -- Stores the results of the function, for as long as that takes.

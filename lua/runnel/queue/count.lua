@@ -2,6 +2,7 @@
 
 local json = require "runnel.json"
 local short = require "runnel.internal.short"
+local timed_out = require "runnel.internal.timed_out"
 
 local count = {}
 
@@ -9,7 +10,8 @@ local count = {}
 ---@return string json
 function count.text(of)
   local err = of.error
-  return assert(json.encode { starts = of.starts, raises = of.raises, error = err and short.utf8(err) })
+  if type(err) == "table" then err.message = short.utf8(err.message) elseif err then err = short.utf8(err) end
+  return assert(json.encode { starts = of.starts, raises = of.raises, error = err })
 end
 
 ---A value as a count.
@@ -19,7 +21,9 @@ function count.valid(value)
   if type(value) ~= "table" then return nil end
   local starts, raises = math.tointeger(value.starts), math.tointeger(value.raises)
   if not starts or not raises or raises < 0 or starts < raises then return nil end
-  return { starts = starts, raises = raises, error = type(value.error) == "string" and value.error or nil }
+  local err = value.error
+  if type(err) ~= "string" and not timed_out.is_timeout(timed_out.of_plain(err)) then err = nil end
+  return { starts = starts, raises = raises, error = err }
 end
 
 ---@param text any

@@ -27,13 +27,24 @@ local jobs = {}
 ---@field protected send_failure fun(self, job: runnel.queue.Job, outcome: table) sends an outcome that is an error
 local Task = {}
 
+-- Collects the values of a channel in an outcome.
+local function collect(out, outcome)
+  local result, err = take(out)
+  while result ~= nil do
+    outcome.n = outcome.n + 1
+    outcome[outcome.n] = result
+    result, err = take(out)
+  end
+  outcome.failed, outcome.err = err ~= nil, err
+end
+
 -- Called when the go block of the function has died; the submitter gets the error.
 local function function_died(out, why, block)
   pcall(internal.excuse, block, why)
   guard.close(out, why)
 end
 
--- Calls the function with a channel, and collects the values put on it.
+-- Calls the function with a channel, and collects the values put on it until it is closed.
 local function run_async(f, value)
   local out <close> = chan(1)
   local failure
@@ -43,19 +54,16 @@ local function run_async(f, value)
     failure = { err = err, trace = trace }
     out:close()
   end)
-  -- if the job is cancelled, so is the function
   local closing <close> = setmetatable({}, { __close = function() core.cancel(caller) end }) -- luacheck: ignore 211
   local outcome = { n = 0 }
-  while true do
-    local result, err = take(out)
-    if result == nil then
-      outcome.failed, outcome.err = err ~= nil, err
-      if failure then outcome.failed, outcome.err, outcome.traceback = true, failure.err, failure.trace end
-      return outcome
-    end
-    outcome.n = outcome.n + 1
-    outcome[outcome.n] = result
+  local ok, why = pcall(collect, out, outcome)
+  if not ok then -- the job is cancelled, and so is the function; it may raise another error
+    core.cancel(caller, why)
+    pcall(internal.join, caller)
+    error(failure and failure.err or why, 0)
   end
+  if failure then outcome.failed, outcome.err, outcome.traceback = true, failure.err, failure.trace end
+  return outcome
 end
 
 function Task:run(job)

@@ -25,7 +25,7 @@ function Task:read(message)
   if not headers then return { limits = self.limits } end
   local whose = headers["Runnel-For"]
   if whose and whose ~= self.name then -- another stage gave it up; it is a replay
-    self.worker.keeper:done(message)
+    self.worker.keeper:drop(message)
     return nil
   end
   local delay = not message.is_due and clock.wait_of(headers)

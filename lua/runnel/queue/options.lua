@@ -4,7 +4,7 @@ local check = require "runnel.internal.check"
 
 ---@class runnel.queue.Options
 ---@field rate? { [1]: integer, [2]: number } calls, ms
----@field limit? number ms that one call may take
+---@field timeout? number ms that one call may take
 ---@field drains boolean SIGTERM drains the worker
 
 local options = {}
@@ -34,7 +34,7 @@ options.KINDS = { timeout = check.kinds.ms(10), rate = check_rate, drain_on_term
 ---@return runnel.queue.Options
 function options.read(opts)
   local rate = opts.rate ~= nil and { rate_of(opts.rate) } or nil
-  return { rate = rate, limit = opts.timeout, drains = opts.drain_on_term ~= false }
+  return { rate = rate, timeout = opts.timeout, drains = opts.drain_on_term ~= false }
 end
 
 return options

@@ -63,8 +63,9 @@ end
 ---500 if the first worker gives none. What the first worker of a stage gives holds for all: another value is an error
 ---@field max_running? integer how many jobs all workers may have together; no limit by default. As for ack_wait, the
 ---first worker's value holds
----@field timeout? number ms that one job may take. One that parks is then cancelled, and has failed. If Lua has not
----come back by then, since the job computes, the process says so on stderr and ends; by default there is no limit
+---@field timeout? number ms that one job may take. One that parks is then cancelled, and has failed, with an error for
+---which rn.is_timeout is true. If Lua has not come back by then, since the job computes, the process says so on stderr
+---and ends; by default there is no limit
 ---@field rate? integer|{ [1]: integer, [2]: number } how many jobs all workers of the stage may start in a second, or
 ---{ jobs, ms }: that many in any `ms`
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the worker drains first

@@ -4,6 +4,7 @@
 ---the cause. Two times, because one end may have a cause outside.
 
 local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
 
 local chan, alts = core.chan, core.alts
 
@@ -39,7 +40,8 @@ function Running:wait(at_most, ms)
   local ch = chan()
   local forget <close> = setmetatable({}, { __close = function() self.waits[ch] = nil end }) -- luacheck: ignore 211
   self.waits[ch] = at_most
-  local _, port = alts { ch, ms and core.timeout(ms) or nil }
+  local alarm <close> = guard.alarm(ms)
+  local _, port = alts { ch, alarm.over }
   return port == ch
 end
 

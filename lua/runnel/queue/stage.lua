@@ -25,8 +25,8 @@ local stage = {}
 ---minute
 ---@field starts? integer how often a message is started if its process ends each time (5)
 ---@field timeout? number ms that one call may take; storing its result does not count. One that parks is then
----cancelled, and has failed. If Lua has not come back by then, since the call computes, the process says so on stderr and
----ends; by default there is no limit
+---cancelled, and has failed, with an error for which rn.is_timeout is true. If Lua has not come back by then, since the
+---call computes, the process says so on stderr and ends; by default there is no limit
 ---@field rate? integer|{ [1]: integer, [2]: number } how many calls all processes of the stage may start in a second,
 ---or { calls, ms }: that many in any `ms`
 ---@field dead? boolean false: messages that are given up do not become dead letters (conn:dead)
@@ -46,8 +46,15 @@ for _, more in ipairs { options.KINDS, source.CONSUMER } do
   for name, kind in pairs(more) do OPTIONS[name] = kind end
 end
 
-local OPTIONS_OF_STORES <const> = { tx = kinds.boolean }
-for name, kind in pairs(OPTIONS) do OPTIONS_OF_STORES[name] = kind end
+---Those of store:stage.
+stage.OF_STORES = { tx = kinds.boolean }
+for name, kind in pairs(OPTIONS) do stage.OF_STORES[name] = kind end
+
+---Those of keepers.stage.
+stage.OF_KEEPERS = { results = kinds.boolean, timeout = options.KINDS.timeout, drain_on_term = kinds.boolean }
+for _, name in ipairs { "name", "tries", "backoff", "starts", "dead", "ex_handler" } do
+  stage.OF_KEEPERS[name] = OPTIONS[name]
+end
 
 ---A stage, as the program asks for it.
 ---@class runnel.queue.Stage
@@ -57,24 +64,28 @@ for name, kind in pairs(OPTIONS) do OPTIONS_OF_STORES[name] = kind end
 ---@field worker runnel.queue.Options
 ---@field limits runnel.queue.Limits
 
----Checks the arguments of conn:stage and store:stage. An error is at the line that has called the caller.
----@param n any
+---Checks the arguments of conn:stage, store:stage and keepers.stage. An error is at the line that has called the
+---caller.
 ---@param from any
+---@param n any
 ---@param f any
 ---@param to any
 ---@param opts any
----@param of_store? boolean it is a stage of a store
+---@param known? table<string, any> the options that it has; by default those of conn:stage
 ---@return runnel.queue.Stage
-function stage.read(n, from, f, to, opts, of_store)
+function stage.read(from, n, f, to, opts, known)
   local level <const> = 4
-  check.integer(n, 1, "stage: n", level)
+  if type(from) == "number" then
+    error("stage: the stream comes first now: call it as stage(from, n, f, to)", 3)
+  end
   names.check(from, "stage: from", level)
+  check.integer(n, 1, "stage: n", level)
   f = served(f, "stage", level)
   check.callable(f, "stage: f", level)
   if to ~= nil then names.check(to, "stage: to", level) end
-  check.options(opts, of_store and OPTIONS_OF_STORES or OPTIONS, "stage", level)
+  check.options(opts, known or OPTIONS, "stage", level)
   opts = opts or {}
-  local name = opts.name or to
+  local name = opts.name or to or known == stage.OF_KEEPERS and from or nil
   if name == nil then error("stage: a stage without a stream of results needs the option name", 3) end
   names.check(name, "stage: name", level)
   local tries, retry = backoff.options({ tries = opts.tries, backoff = opts.backoff or 1000 }, "stage", 5, level + 1)

@@ -7,46 +7,15 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local everything = require "runnel.internal.living"
 local guard = require "runnel.internal.guard"
-local limit = require "runnel.queue.limit"
 local patience = require "runnel.queue.patience"
 local report = require "runnel.queue.report"
 local running = require "runnel.queue.running"
 local sign = require "runnel.internal.sign"
+local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 
 local internal = core.internal
 local now = core.now
-
----Stores the messages of a worker; docs/keepers.md describes the functions.
----@class runnel.queue.Keeper
----@field from string the queue, for errors
----@field open fun(self, taker: runnel.queue.Taker): boolean?, string?
----@field fetch fun(self)
----@field close fun(self)
----@field join fun(self, held: any, message: any): boolean
----@field id fun(self, message: any): string no other message has it, in any queue
----@field done fun(self, message: any, results?: { id: string, value: any }[]): boolean?, any, boolean?
----@field back fun(self, message: any, ms?: number)
----@field drop fun(self, message: any)
----@field extend fun(self, message: any)
----@field limit fun(self, message: any, ms: number, text: string, words: any, count: runnel.queue.Count)
----@field alive fun(self) called periodically while calls have limits, to show that Lua runs
----@field starts fun(self, message: any): runnel.queue.Count?, string?
----@field set_starts fun(self, message: any, count: runnel.queue.Count): boolean, string?, boolean?
----@field note_starts fun(self, message: any, count: runnel.queue.Count)
----@field forget_starts fun(self, message: any)
----@field bury fun(self, letter: runnel.DeadLetter): boolean?, string?, boolean?
----@field watch fun(self, worker: runnel.Worker, ...: any)
-
----The functions that a worker passes to its keeper.
----@class runnel.queue.Taker
----@field n integer how many calls may run at a time
----@field room fun(): integer how many messages may come now
----@field take fun(message: any) is called with each message; must not park
----@field answered fun(message: any) is called when a message has been answered
----@field silent fun(why: string) called when no messages come for now
----@field over fun(reason: any, is_lost: boolean) called when nothing comes any more; `is_lost`: nothing can be answered
----either
 
 ---What a worker does with its messages.
 ---@class runnel.queue.Task
@@ -66,7 +35,7 @@ local now = core.now
 ---try has failed. Returns true if it cannot be delivered again
 ---@field silent fun(self, starts: integer): string the error of a message whose process has ended at each start
 ---@field last_words fun(self, call: runnel.queue.Call, late: string): any what the keeper publishes if the process has
----to be ended because a call is over its limit; nil: only the count of the failure
+---to be ended because a call is over its timeout; nil: only the count of the failure
 ---@field value fun(self, call: runnel.queue.Call): any the value of a message, to be shown
 ---@field close? fun(self) the worker has ended
 
@@ -77,7 +46,7 @@ local now = core.now
 ---@field err any why the worker has ended, unless the program has ended it
 ---@field package keeper runnel.queue.Keeper
 ---@field package task runnel.queue.Task
----@field package limit number? ms that a call may take
+---@field package limit runnel.internal.Limit? of the time of a call
 ---@field package rate? { wait: fun(self) } limits how often calls start
 ---@field package held table<any, runnel.queue.Call> the messages that it has, by their ids
 ---@field package waiting runnel.queue.Call[] those that have not started
@@ -306,12 +275,24 @@ function Worker:bury(letter) return self:store(NOT_BURIED, "bury", letter) end
 
 function Worker:__tostring() return ("%s: %s (%d/%d)"):format(self.kind, self.name, self.running.count, self.n) end
 
+-- Tells the keeper periodically that Lua runs. While a call computes Lua does not run, and cannot cancel it: so a
+-- thread of the keeper ends the process then. Returns the go block, to be cancelled at the end.
+local function show_life(keeper, timeout, what)
+  local tick = math.max(5, math.min(timeout / 16, 250))
+  return guard.started(guard.go(guard.nothing, nil, function()
+    while true do
+      keeper:alive()
+      core.sleep(tick)
+    end
+  end), what)
+end
+
 ---@class runnel.queue.WorkerOptions
 ---@field kind string what it is: "worker" or "stage"
 ---@field n integer how many calls may run at a time
 ---@field keeper runnel.queue.Keeper
 ---@field task runnel.queue.Task
----@field limit? number ms that a call may take
+---@field timeout? number ms that a call may take
 ---@field rate? { wait: fun(self) }
 ---@field is_paused boolean
 
@@ -320,9 +301,9 @@ function Worker:__tostring() return ("%s: %s (%d/%d)"):format(self.kind, self.na
 ---@return runnel.Worker? worker, string? err
 function worker.start(opts)
   local self = setmetatable({
-    name = opts.task.name, kind = opts.kind, n = opts.n, keeper = opts.keeper, task = opts.task, limit = opts.limit,
-    rate = opts.rate, is_paused = opts.is_paused, is_open = true, is_over = false, held = {}, waiting = {}, told = {},
-    running = running.new(), ended = core.chan(),
+    name = opts.task.name, kind = opts.kind, n = opts.n, keeper = opts.keeper, task = opts.task,
+    limit = nil, rate = opts.rate, is_paused = opts.is_paused, is_open = true, is_over = false, held = {},
+    waiting = {}, told = {}, running = running.new(), ended = core.chan(),
     counts = { done = 0, failed = 0, given_up = 0, redelivered = 0 },
   }, Worker)
   self.task.worker, self.counts.duplicates = self, self.task.duplicates
@@ -339,8 +320,10 @@ function worker.start(opts)
   }
   if not ok then return nil, err end
   worker.living[self] = true
-  if self.limit then
-    self.alive = limit.watch(self.keeper, self.limit, self.task.what .. " " .. self.name)
+  if opts.timeout then
+    local what = self.task.what .. " " .. self.name
+    self.limit = time_limit.new(what .. ": a call had not ended", opts.timeout)
+    self.alive = show_life(self.keeper, opts.timeout, what)
   end
   self:pump()
   return self

@@ -2,6 +2,7 @@
 ---their contents, the states of a puzzle.
 
 local core = require "runnel.core"
+local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local pmap = require "runnel.rn.pmap"
@@ -30,8 +31,6 @@ function Queue:remove()
   return value
 end
 
-local OPTIONS = { buffer = true, ex_handler = true, backoff = true, timeout = true, tries = true }
-
 ---Calls f(value, add) with each value, `n` calls at a time, and puts the results as they become ready. `add(value)`
 ---adds a value, unless an equal one was added before; it returns whether it was new. The result channel closes when all
 ---calls have ended: then no value can be added any more.
@@ -48,7 +47,7 @@ function frontier.frontier(n, f, values, opts)
   check.table(values, "frontier: values")
   local hole = ends.hole_of(values)
   if hole then error(("frontier: values: element %d is nil, although the list goes on"):format(hole), 2) end
-  check.options(opts, OPTIONS, "frontier")
+  check.options(opts, pmap.UNORDERED_OPTIONS, "frontier")
   opts = opts or {}
   local todo = core.chan(setmetatable({ first = 1, last = 0 }, Queue)):name "values of a frontier"
   local seen, open = {}, 0
@@ -68,17 +67,20 @@ function frontier.frontier(n, f, values, opts)
     if open == 0 then todo:close() end
   end }
 
-  local tries = (opts.tries or opts.backoff) and { tries = opts.tries, backoff = opts.backoff, timeout = opts.timeout }
+  local has_tries, tries, pause = opts.tries or opts.backoff, backoff.options(opts, "frontier")
+  local out = check.new_chan(opts.buffer, "frontier: buffer")
   local function job(value)
     local _ <close> = setmetatable({}, Done)
-    if tries then return retry.retry(f, tries, value, add) end
+    if has_tries then return retry.call("frontier", tries, pause, opts.timeout, f, value, add) end
     return f(value, add)
   end
 
   for i = 1, #values do add(values[i]) end
   if open == 0 then todo:close() end
-  local timeout = not tries and opts.timeout or nil
-  return pmap.pmap_unordered(n, job, todo, { buffer = opts.buffer, ex_handler = opts.ex_handler, timeout = timeout })
+  return pmap.start {
+    what = "frontier", n = n, f = job, from = todo, out = out, ex_handler = opts.ex_handler,
+    timeout = not has_tries and opts.timeout or nil, tries = 1, retry = 0,
+  }
 end
 
 return frontier

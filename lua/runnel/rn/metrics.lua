@@ -53,7 +53,7 @@ Metrics.__sign = "m"
 ---@field workers integer
 ---@field busy integer workers that have a value
 ---@field waiting integer values that wait for the stage
----@field state string as f:ping() tells it
+---@field state string as f:stats() tells it
 
 ---@class runnel.WorkerMetrics
 ---@field done integer messages so far: a counter, as are the next three
@@ -198,7 +198,7 @@ local function read_flows()
     for i, seen in ipairs(living.flow_rows(flow)) do
       local stage = name_in(active.stages, fold(seen.stage))
       local row, source, both = row_of(stages, stage, STAGE), flow.stages[i], name .. "\0" .. stage
-      row.workers, row.busy, row.waiting = row.workers + seen.n, row.busy + seen.busy, row.waiting + seen.queue
+      row.workers, row.busy, row.waiting = row.workers + seen.workers, row.busy + seen.busy, row.waiting + seen.waiting
       row.state = seen.state
       count(row, "taken", "stage ", both, source, seen.taken)
       count(row, "errors", "stage ", both, source, seen.errors)

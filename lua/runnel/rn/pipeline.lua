@@ -35,7 +35,10 @@ local function async(what, ordered, n, to, af, from, close, opts)
   check.options(opts, ordered and OPTIONS or UNORDERED_OPTIONS, what)
   local window = ordered and (opts and opts.window or n) or nil
   if window then check.integer(window, n, what .. ": window") end
-  return run(what, n, to, af, from, close, window, opts and opts.ex_handler)
+  return run {
+    what = what, n = n, to = to, af = af, from = from, close = close, window = window,
+    ex_handler = opts and opts.ex_handler,
+  }
 end
 
 ---Runs an asynchronous function over the values of a channel, at most n at a time, with the results in the order of the
@@ -78,13 +81,15 @@ local function transduce(what, most, n, to, xf, from, close, ex_handler)
   check.chan(from, what .. ": from")
   check.boolean_or_nil(close, what .. ": close")
   check.callable_or_nil(ex_handler, what .. ": ex_handler")
+  local spec = { what = what, n = n, to = to, from = from, close = close, window = n, ex_handler = ex_handler }
   if type(xf) == "string" then
     local k = math.min(n, most)
     local module_job, at_end = require "runnel.threads.module_job" (what, k, xf, ex_handler)
     if not module_job then error(("%s: %s"):format(what, at_end), 2) end
-    return run(what, n, to, module_job, from, close, n, ex_handler, at_end)
+    spec.af, spec.at_end = module_job, at_end
+    return run(spec)
   end
-  local function job(value, result)
+  function spec.af(value, result)
     local out = chan(1, xf, ex_handler)
     out:put(value)
     out:close()
@@ -93,7 +98,7 @@ local function transduce(what, most, n, to, xf, from, close, ex_handler)
     end
     result:close()
   end
-  return run(what, n, to, job, from, close, n, ex_handler)
+  return run(spec)
 end
 
 ---Sends each value of a channel through a transducer of its own. With the name of a module that returns the transducer,

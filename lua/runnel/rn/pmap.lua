@@ -37,9 +37,25 @@ local CLOSED = "the result channel of this pmap was closed"
 -- The main function of a worker: only its jobs. (It is here so that a traceback names pmap.)
 local function work(worker, run) run(worker) end
 
--- Starts a pmap; `what` is the name of the function that the program called.
-local function start(what, n, f, from, never_waits, out, window, ex_handler, timeout, tries, retry)
-  local source = core.is_chan(from) and from or nil
+---@class runnel.internal.PmapSpec
+---@field what string the function that the program called
+---@field n integer
+---@field f function
+---@field from runnel.Channel<any>|fun(): any
+---@field never_waits? boolean `from` is an iterator that never waits
+---@field out runnel.Channel<any> gets the results, and is closed
+---@field window? integer nil: not in order
+---@field ex_handler? function
+---@field timeout? number
+---@field tries integer
+---@field retry number
+
+---Starts a pmap, for functions that have checked their arguments.
+---@param spec runnel.internal.PmapSpec
+---@return runnel.Channel<any> out
+function pmap.start(spec)
+  local out, ex_handler = spec.out, spec.ex_handler
+  local source = core.is_chan(spec.from) and spec.from or nil
   local pool
   local over = false -- `out` is closed
   local reason -- the error for closing `out`
@@ -135,9 +151,10 @@ local function start(what, n, f, from, never_waits, out, window, ex_handler, tim
   end
 
   pool = workers.new {
-    what = what, n = n, lazy = true, job = f, timed = "pmap: a job", from = from, never_waits = never_waits, to = out,
-    closes = out, window = window, tries = tries, retry = retry, timeout = timeout, main = work, emit = guard.nothing,
-    failed = failed, lost = lost, ended = ended,
+    what = spec.what, timed = spec.what .. ": a job", n = spec.n, lazy = true, job = spec.f, from = spec.from,
+    never_waits = spec.never_waits, to = out, closes = out, window = spec.window, tries = spec.tries,
+    retry = spec.retry, timeout = spec.timeout, main = work, emit = guard.nothing, failed = failed, lost = lost,
+    ended = ended,
   }
 
   -- Called when the result channel is closed.
@@ -155,11 +172,12 @@ end
 
 -- ---- the public functions ----
 
-local UNORDERED_OPTIONS = {
+---The options of pmap_unordered, for check.options.
+pmap.UNORDERED_OPTIONS = {
   buffer = true, ex_handler = check.kinds.callable, timeout = check.kinds.ms(0), tries = true, backoff = true,
 }
 local OPTIONS = { window = true }
-for name, kind in pairs(UNORDERED_OPTIONS) do OPTIONS[name] = kind end
+for name, kind in pairs(pmap.UNORDERED_OPTIONS) do OPTIONS[name] = kind end
 
 -- Called by the public functions as a tail call, so that a failed check blames the line that called the public
 -- function.
@@ -174,14 +192,17 @@ local function checked(what, ordered, n, f, from, opts)
       error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what, got), 2)
     end
   end
-  check.options(opts, ordered and OPTIONS or UNORDERED_OPTIONS, what)
+  check.options(opts, ordered and OPTIONS or pmap.UNORDERED_OPTIONS, what)
   opts = opts or {}
   local window = opts.window or (n < math.maxinteger // AHEAD and n * AHEAD or math.maxinteger)
   check.integer(window, n, what .. ": window")
   local tries, retry = backoff.options(opts, what, opts.backoff == nil and 1 or nil)
   local out = check.new_chan(opts.buffer, what .. ": buffer")
-  local is_list = source ~= from and getmetatable(from) == nil
-  return start(what, n, f, source, is_list, out, ordered and window or nil, opts.ex_handler, opts.timeout, tries, retry)
+  return pmap.start {
+    what = what, n = n, f = f, from = source, never_waits = source ~= from and getmetatable(from) == nil, out = out,
+    window = ordered and window or nil, ex_handler = opts.ex_handler, timeout = opts.timeout, tries = tries,
+    retry = retry,
+  }
 end
 
 ---Calls a function with each value of a channel, at most n calls at a time, and gives the results in the order of the

@@ -3,66 +3,32 @@
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
-local decimal = require "runnel.internal.decimal"
-local guard = require "runnel.internal.guard"
-local timed_out = require "runnel.internal.timed_out"
-local internal = core.internal
+local time_limit = require "runnel.internal.time_limit"
 
-local alts, cancel, sleep = internal.moving.alts, core.cancel, core.sleep
-local PRIORITY = { priority = true }
+local sleep = core.sleep
 
 ---@class runnel.retry
 local retry = {}
 
 local NO_ERROR = "a try raised nil, called coroutine.yield, or had its coroutine closed"
 
--- The guard of a try's go block (internal.guarded), which keeps its results.
-local Try = {}
-Try.__index = Try
-
-function Try:returned(...)
-  local result, err = ...
-  if result == nil and err ~= nil then error(err, 0) end
-  self.results = table.pack(...)
-end
-
-function Try.__close() end
-
--- Cleans up a try at any end of the go block that waits for it.
-local Leftover = {}
-
-function Leftover:__close()
-  cancel(self.block)
-  if self.timer then cancel(self.timer) end
-end
-
--- Makes one try, in a go block of its own, since the time limit must be able to end it wherever it waits. Returns its
--- results; or nil and its error. `caller` is nil outside any go block.
-local function try(caller, timeout, f, ...)
-  local self, late = setmetatable({ results = false }, Try), nil
-  local block = core.go(internal.guarded, self, f, ...)
-  local timer = timeout and guard.timer(timeout) or nil
-  local leftover <close> = setmetatable({ block = block, timer = timer }, Leftover) -- luacheck: ignore 211
-  local ops = { block, timer }
-  while true do
-    local ok, value, i, err = pcall(alts, ops, PRIORITY)
-    if not ok then
-      -- The caller was cancelled, whatever the try does about it; or, outside any go block, there is a deadlock.
-      cancel(block, value)
-      repeat local has_ended = pcall(internal.join, block) until has_ended or not caller
-      error(value, 0)
-    elseif i == 2 then
-      late = timed_out.new(("retry: a try had not ended after %s ms"):format(decimal.text(timeout)))
-      cancel(block, late)
-      ops = { block }
-    elseif self.results then
-      return self.results
-    elseif late and err ~= late then
-      late.message = ("%s; cancelled, it raised: %s"):format(late.message, tostring(err))
-      return nil, late
-    else
-      return nil, err == nil and NO_ERROR or err
-    end
+---Calls a function until it succeeds, for `retry`, and for functions with its options.
+---@param what string the function that the program called, for the error of the timeout
+---@param tries integer
+---@param first number ms before the second try
+---@param timeout? number
+---@param f function
+---@param ... any its arguments
+---@return any ... its results
+function retry.call(what, tries, first, timeout, f, ...)
+  local limit = time_limit.new(what .. ": a try had not ended", timeout)
+  for tried = 1, tries do
+    local results, err, dropped = limit:call(nil, f, ...)
+    local got = results or dropped or {}
+    if got[1] == nil and got[2] ~= nil then err = dropped and time_limit.raised(err, got[2]) or got[2] end
+    if results and err == nil then return table.unpack(results, 1, results.n) end
+    if tried == tries then error(err == nil and NO_ERROR or err, 0) end
+    sleep(backoff.pause(first, tried))
   end
 end
 
@@ -76,7 +42,7 @@ local OPTIONS = { tries = true, backoff = true, timeout = check.kinds.ms(0) }
 ---@param f fun(...: any): R|any, ...: any
 ---@param opts? { tries?: integer, backoff?: number, timeout?: number } `tries`: default 3. `backoff`: default 100.
 ---`timeout`: ms for a try; one that takes longer is cancelled, and has failed with an error for which rn.is_timeout is
----true
+---true, also if it returns something then
 ---@param ... any the arguments of `f`
 ---@return R|any result
 ---@return any ...
@@ -84,15 +50,9 @@ function retry.retry(f, opts, ...)
   check.callable(f, "retry: f")
   check.options(opts, OPTIONS, "retry")
   opts = opts or {}
-  local timeout = opts.timeout
   local tries, first = backoff.options(opts, "retry")
-  local caller = internal.self "retry" -- raises where parking is impossible
-  for tried = 1, tries do
-    local results, err = try(caller, timeout, f, ...)
-    if results then return table.unpack(results, 1, results.n) end
-    if tried == tries then error(err, 0) end
-    sleep(backoff.pause(first, tried))
-  end
+  core.internal.self "retry" -- raises where parking is impossible
+  return retry.call("retry", tries, first, opts.timeout, f, ...)
 end
 
 return retry

@@ -13,10 +13,10 @@
 local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
-local decimal = require "runnel.internal.decimal"
 local living = require "runnel.internal.living"
 local more = require "runnel.internal.errors.more"
 local sign = require "runnel.internal.sign"
+local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 local internal = core.internal
 
@@ -42,6 +42,8 @@ local UNCOUNTED = "not enough memory: a go block of the scope ended before its g
 ---@field package cancelled boolean the scope has been cancelled
 ---@field package reason any the reason of that
 ---@field package raises boolean rn.scope will raise that reason
+---@field package late runnel.TimedOut|false the error of the timeout, when the time is over, until it says what a
+---cancelled go block has raised
 ---@field package results table|false what the body has returned
 ---@field package body_error any what the body has raised
 ---@field package others runnel.internal.Others|false errors of go blocks that came after the reason that it raises
@@ -90,6 +92,11 @@ local function go_block_failed(s, result, err)
   if internal.is_cancellation(result, err) then return end
   if s.raises then
     if err == NO_ERROR then return end
+    if s.late and s.reason == s.late then
+      time_limit.raised(s.late, err)
+      s.late = false
+      return internal.excuse(result, err)
+    end
     s.others = s.others or more.others "another go block of the scope"
     s.others:add(err)
     return internal.excuse(result, err)
@@ -185,14 +192,14 @@ local function wait(s)
     if left > 0 or not s.cancelled then -- else the caller was cancelled just when the time was up
       s.sleeps = true
       sleep(max(0, left))
+      time_limit.settle(sleep, s)
       s.sleeps = false
     end
     if s.over then return end
-    local text = "scope: %s had not ended after %s ms"
-    local reason = timed_out.new(text:format(list_living(s), decimal.text(s.timeout)))
+    s.late = time_limit.error(("scope: %s had not ended"):format(list_living(s)), s.timeout)
     s.timeout = false
-    fail(s, reason)
-    cancel_all(s, reason)
+    fail(s, s.late)
+    cancel_all(s, s.late)
   end
   s.idle = s.idle or core.chan()
   if not s.over then internal.join(s.idle) end -- a finalizer may have ended them
@@ -284,7 +291,7 @@ function scopes.scope(f, opts)
   local s <close> = setmetatable({
     members = {}, started = 0, living = 0, over = false, caller = caller, idle = false, sleeps = false,
     timeout = timeout or false, began = timeout and now() or 0, cancelled = false, reason = nil, raises = false,
-    results = false, body_error = nil, others = false,
+    results = false, body_error = nil, late = false, others = false,
   }, Scope)
   bodies[s] = f
   start(s, BodyGuard, f, s)

@@ -34,6 +34,7 @@ local internal = core.internal
 ---@field disk runnel.sim.Disk
 ---@field subscriptions integer channels with messages of NATS that are open
 ---@field ended_at? number when it crashed or was ended last
+---@field lost_power? boolean that was a crash of the machine
 ---@field locks table<string, table<string, runnel.sim.Locks>> those of stores, by file and text
 local Host = {}
 Host.__index = Host
@@ -151,6 +152,7 @@ function Host:close_all()
   for _, handle in ipairs(table.move(self.handles, 1, #self.handles, 1, {})) do
     if not handle.closing then handle:close() end
   end
+  self.lost_power = false
   self.alive, self.born, self.ended_at = false, self.born + 1, core.now()
 end
 
@@ -192,6 +194,7 @@ end
 function Host:crash()
   sign.own(self, "host", "crash")
   if not self.alive then return end
+  self.lost_power = true
   local told = self.world:log(self, nil, "crashes")
   if told then told.kind = "crash" end
   local children = children_of(self)

@@ -8,9 +8,9 @@ local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
 local current = require "runnel.internal.world"
-local decimal = require "runnel.internal.decimal"
+local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
-local timed_out = require "runnel.internal.timed_out"
+local time_limit = require "runnel.internal.time_limit"
 local upgrades = require "runnel.sim.upgrade"
 
 local internal = core.internal
@@ -96,6 +96,10 @@ local function call(self, exchange)
   end
   local ok, status, headers, body = guard.call(WHAT, self.handler, req)
   if not ok then status, headers, body = 500, nil, nil end
+  if exchange.is_late then
+    if core.is_chan(body) then ends.drop(body) end
+    return
+  end
   exchange.status, exchange.headers, exchange.body = status, with_type(headers, body), body
 end
 
@@ -116,23 +120,21 @@ local function first_line(input)
 end
 
 -- Runs f in the go block of a request, and waits until it ends, the client goes away (`input` gets something), or the
--- time is up; but a WebSocket may take as long as it likes. Returns whether it has ended.
+-- time is up; but a WebSocket may take as long as it likes. Returns whether it has ended, and whether the time is up.
 local function wait_for(self, req, input, f, ...)
   local block = guard.started(guard.go(guard.nothing, nil, f, self, ...), "http.serve")
   local ending <close> = setmetatable({ block = block, reason = "the client has closed the connection" }, Ending)
   self.running[block] = req
-  local late = self.timeout > 0 and guard.timer(self.timeout) or core.chan()
-  local _, which = alts({ block, late, input }, PRIORITY)
-  if which == 2 and req.is_upgraded then
+  local alarm <close> = guard.alarm(self.timeout > 0 and self.timeout or nil)
+  local _, which = alts({ block, alarm.over, input }, PRIORITY)
+  if which == 2 then time_limit.settle(core.sleep) end
+  if which == 2 and (req.is_upgraded or internal.has_ended(block)) then
     which = 1
     take(block)
   end
   self.running[block] = nil
-  if self.timeout > 0 and not internal.has_ended(late) then core.cancel(late) end
-  if which == 2 then
-    ending.reason = timed_out.new(("the request had no answer after %s ms"):format(decimal.text(self.timeout)))
-  end
-  return which == 1
+  if which == 2 then ending.reason = time_limit.error("the request had no answer", self.timeout) end
+  return which == 1, which == 2
 end
 
 -- Calls the program's function for a request that may become a WebSocket.
@@ -158,7 +160,12 @@ local function serve(self, conn)
   if upgrades.begins(line) then return serve_upgrade(self, conn, line, rest) end
   local id = math.tointeger(tonumber(line:match "#(%d+)$"))
   local exchange = id and current.world.exchanges[id]
-  if not exchange or not wait_for(self, exchange.req, input, call, exchange) then return end
+  if not exchange then return end
+  local _, is_late = wait_for(self, exchange.req, input, call, exchange)
+  if is_late then
+    local body = "503: the answer took too long" -- as the real server says it
+    exchange.is_late, exchange.status, exchange.headers, exchange.body = true, 503, with_type(nil, body), body
+  end
   if exchange.status then conn:write(message(tostring(exchange.status), exchange.body, id)) end
 end
 

@@ -99,13 +99,18 @@ function World:program(name, f)
   self.programs[name] = f
 end
 
-local NATS_OPTIONS = { restart = check.kinds.ms(0), max_payload = check.kinds.integer(1) }
+local NATS_OPTIONS = { restart = check.kinds.ms(0), max_payload = check.kinds.integer(1),
+  sync_interval = check.kinds.ms(0), intercept = check.kinds.callable }
 
----Adds a host on which a NATS server with JetStream runs: nats.connect(name) on other hosts connects to it. After a
----crash it has the streams that are files, but perhaps not the acknowledgements of the last 100 ms.
+---Adds a host on which a NATS server with JetStream runs: nats.connect(name) on other hosts connects to it. After its
+---end it has the streams that are files, but perhaps not the acknowledgements of the last 100 ms.
 ---@param name string
----@param opts? { restart?: number, max_payload?: integer } `restart`: as for World:host. `max_payload`: bytes of a
----message, default 1048576
+---@param opts? { restart?: number, max_payload?: integer, sync_interval?: number, intercept?: fun(subject: string,
+---data: string): nil|false|number|table } `restart`: as for World:host. `max_payload`: bytes of a message, default
+---1048576. `sync_interval`: by a choice, a crash loses what it has stored in the last so many ms, as a power cut;
+---default 0. `intercept`: is called with each message that comes, and must not park. It returns nil: the message goes
+---its way; false: it is lost; a number: it goes on after so many ms, and others may overtake it; or a table, the error
+---that JetStream answers, as { code = 503, description = "insufficient resources" }
 ---@return runnel.sim.Host host
 function World:nats(name, opts)
   sign.own(self, "world", "nats")
@@ -115,8 +120,9 @@ function World:nats(name, opts)
   if self.by_name[name] then error(("nats: there is a host %q already"):format(name), 2) end
   local max_payload = opts.max_payload or 1 << 20
   local servers = require "runnel.sim.nats.nats_server"
-  local kept = servers.disk(self)
-  local host = self:host(name, function() servers.start(self, kept, max_payload) end, { restart = opts.restart })
+  local kept = servers.disk(self, opts.sync_interval or 0)
+  local function start() servers.start(self, kept, max_payload, opts.intercept) end
+  local host = self:host(name, start, { restart = opts.restart })
   self.nats_servers[host] = kept
   return host
 end
@@ -303,10 +309,9 @@ function World:run(ms)
   local problem
   if not self.failure then
     self.resting = core.chan()
-    local timer = ms and guard.timer(ms)
-    core.alts { self.resting, timer or nil }
+    local alarm <close> = guard.alarm(ms)
+    core.alts { self.resting, alarm.over }
     self.resting = nil
-    if timer and not internal.has_ended(timer) then core.cancel(timer) end
     problem = not self.failure and not ms and stuck(self)
   end
   self.ran = true

@@ -153,32 +153,42 @@ local function result_of(result, err)
   return result
 end
 
--- Calls the function in its scope, and keeps the result. Returns the entry.
-local function compute(self, scope, inner, key, step, ...)
+-- Calls a function, as often as the options say.
+local function often(self, f, ...)
+  local tries = self.tries
+  if not tries then return f(self, ...) end
+  return retry.call("once " .. self.name, tries.n, tries.pause, tries.timeout, f, self, ...)
+end
+
+-- Calls the function in its scope. Returns whether there were steps, and the result.
+local function try(self, inner, ...)
   local call <close> = steps.enter(inner)
-  local db = self.store.db
-  if self.tx then
-    local arguments = table.pack(...)
-    local n = arguments.n + 1
-    return (db:transaction(function(tx)
-      arguments[n] = tx
-      return keep(self, tx, scope, key, step, false, result_of(self.f(table.unpack(arguments, 1, n))))
-    end))
-  end
   local result = result_of(self.f(...))
-  return keep(self, db, scope, key, step, false, result, call.number > 0 and inner or nil)
+  return call.number > 0, result
 end
 
--- Like compute, with the number of tries in the options.
-local function compute_often(self, ...)
-  if not self.tries then return compute(self, ...) end
-  return (retry.retry(compute, self.tries, self, ...))
+-- The same in a transaction, in which it also keeps the result. Returns the entry.
+local function try_in_transaction(self, scope, inner, key, step, ...)
+  local call <close> = steps.enter(inner) -- luacheck: ignore 211
+  local arguments = table.pack(...)
+  local n = arguments.n + 1
+  return (self.store.db:transaction(function(tx)
+    arguments[n] = tx
+    return keep(self, tx, scope, key, step, false, result_of(self.f(table.unpack(arguments, 1, n))))
+  end))
 end
 
--- Like compute_often; stores the error if the options say so.
+-- Calls the function, and keeps the result. Returns the entry.
+local function compute(self, scope, inner, key, step, ...)
+  if self.tx then return (often(self, try_in_transaction, scope, inner, key, step, ...)) end
+  local has_steps, result = often(self, try, inner, ...)
+  return keep(self, self.store.db, scope, key, step, false, result, has_steps and inner or nil)
+end
+
+-- Like compute; stores the error if the options say so.
 local function compute_or_fail(self, scope, inner, key, step, ...)
-  if not self.errors then return compute_often(self, scope, inner, key, step, ...) end
-  local ok, entry = pcall(compute_often, self, scope, inner, key, step, ...)
+  if not self.errors then return compute(self, scope, inner, key, step, ...) end
+  local ok, entry = pcall(compute, self, scope, inner, key, step, ...)
   if ok then return entry end
   if is_cancelled(entry) then error(entry, 0) end
   local err = values.encode(entry, "the error") and entry or tostring(entry)
@@ -284,10 +294,11 @@ function once.new(store, name, f, opts, tries, pause)
   if first and not (is_same(first.f, f) and is_same(first.key, opts.key)) then return nil end
   store.functions[name] = first or { f = f, key = opts.key }
   local self = {
-    store = store, name = name, f = f, key = opts.key, errors = opts.errors, expires = opts.max_age and math.floor(opts.max_age), tx = opts.tx,
+    store = store, name = name, f = f, key = opts.key, errors = opts.errors, tx = opts.tx,
+    expires = opts.max_age and math.floor(opts.max_age),
     memory = memory_of(store, name), prefix = name .. "\0",
   }
-  if tries > 1 or opts.timeout then self.tries = { tries = tries, backoff = pause, timeout = opts.timeout } end
+  if tries > 1 or opts.timeout then self.tries = { n = tries, pause = pause, timeout = opts.timeout } end
   return function(...) return call_once(self, ...) end
 end
 

@@ -85,7 +85,7 @@ function serve.serve(store, name, n, f, opts)
   if not consumer then error("serve: " .. err, 2) end
   local keeper = keepers.new { consumer = consumer, from = jobs.stream(name), what = "serve", cancels = true }
   local self, lost = worker.start {
-    kind = "worker", n = n, keeper = keeper, limit = options.limit, rate = rate, is_paused = consumer.paused,
+    kind = "worker", n = n, keeper = keeper, timeout = options.timeout, rate = rate, is_paused = consumer.paused,
     task = setmetatable({ store = store, name = name, f = f, label = ("%s:%d"):format(process()) }, class),
   }
   if not self then error("serve: " .. lost, 2) end

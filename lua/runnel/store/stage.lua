@@ -49,20 +49,20 @@ end
 ---each message has its results once, whenever a process is killed. But f may be called again for a message whose
 ---results were not stored.
 ---
----    local stage = assert(store:stage(8, "orders", function(order) return invoice(order) end, "invoices"))
+---    local stage = assert(store:stage("orders", 8, function(order) return invoice(order) end, "invoices"))
 ---
 ---f gets the value and the message. Each result that is not nil is a message of its own. If f raises, it is tried again
 ---later. After the last try, ex_handler decides, or the message is given up and the error reported (rn.on_error).
 ---@param store runnel.store.Store
----@param n integer
 ---@param from string a stream
+---@param n integer
 ---@param f string|fun(value: any, message: runnel.store.Message, tx?: runnel.sqlite.Transaction): any ... or the name
 ---of a module that returns one
 ---@param to? string a stream; nil: f has no results
 ---@param opts? runnel.queue.StageOptions
 ---@return runnel.Worker? stage, string? err
-function stage.stage(store, n, from, f, to, opts)
-  local read = arguments.read(n, from, f, to, opts, true)
+function stage.stage(store, from, n, f, to, opts)
+  local read = arguments.read(from, n, f, to, opts, arguments.OF_STORES)
   opts = read.opts
   local out, problem, rate
   if to then
@@ -88,7 +88,7 @@ function stage.stage(store, n, from, f, to, opts)
   local has_results = out ~= nil
   read.f = opts.tx and with_tx(keeper, read.f, has_results) or with_steps(read.name, read.f)
   local self, lost = worker.start {
-    kind = "stage", n = n, keeper = keeper, task = arguments.task(read, has_results), limit = options.limit,
+    kind = "stage", n = n, keeper = keeper, task = arguments.task(read, has_results), timeout = options.timeout,
     rate = rate, is_paused = consumer.paused,
   }
   if not self then return nil, "stage: " .. lost end

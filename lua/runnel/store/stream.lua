@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
 local problems = require "runnel.store.problems"
+local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
 local stream = {}
@@ -145,9 +146,9 @@ delete from runnel_consumer where stream = ? and name = ? returning name]], of, 
 end
 
 ---The number of its messages, their bytes, and the first and the last sequence number.
----@return { messages: integer, bytes: integer, first: integer, last: integer, consumers: integer }? state, string? err
-function Stream:state()
-  sign.own(self, "stream", "state")
+---@return { messages: integer, bytes: integer, first: integer, last: integer, consumers: integer }? stats, string? err
+function Stream:stats()
+  sign.own(self, "stream", "stats")
   local rows, err = self.store:attempt("rows", [[
 select messages, bytes, last, (select min(seq) from runnel_message where stream = ?1) as first,
   (select count(*) from runnel_consumer where stream = ?1) as consumers from runnel_stream where name = ?1]], self.name)
@@ -157,6 +158,8 @@ select messages, bytes, last, (select min(seq) from runnel_message where stream 
   row.first = row.first or row.last > 0 and row.last + 1 or 0
   return row
 end
+
+renamed.methods(Stream, "stream", { state = "stats" })
 
 ---Removes all messages, or those of a subject, which may be a pattern. Returns their number.
 ---@param subject? string

@@ -1,12 +1,14 @@
 ---Values as they are kept in the tables of a store, and in memory.
 ---
 ---In a table: as JSON where that gives the same value back, else as MessagePack; `form` says which. A response of
----runnel.http, which has methods, is kept as its fields, and its form ends with "http response".
+---runnel.http and a timeout error, which have methods, are kept as their fields, and their forms end with the names of
+---their classes.
 
 local require = require
 local internal = require("runnel.core").internal
 local json = require "runnel.json"
 local sqlite = require "runnel.sqlite"
+local timed_out = require "runnel.internal.timed_out"
 
 local values = {}
 
@@ -28,6 +30,9 @@ local CLASSES = {
   ["http response"] = function(fields)
     if math.type(fields.status) ~= "integer" or type(fields.headers) ~= "table" then return nil end
     return require("runnel.http.response").new(fields.status, fields.headers, fields.body, fields.url)
+  end,
+  ["timeout error"] = function(fields)
+    return type(fields.message) == "string" and timed_out.new(fields.message) or nil
   end,
 }
 
@@ -113,8 +118,10 @@ end
 ---@return runnel.store.Entry
 function values.entry(form, data)
   form = tostring(form)
-  local encoding, class = form:match "^(.-) ?(http response)$"
-  encoding = encoding or form
+  local encoding, class = form, nil
+  for name in pairs(CLASSES) do
+    if form:sub(-#name - 1) == " " .. name then encoding, class = form:sub(1, -#name - 2), name end
+  end
   local read = READERS[encoding]
   if not read then damaged(("its form %q is unknown"):format(form)) end
   if encoding ~= "nil" then expect_bytes(data) end

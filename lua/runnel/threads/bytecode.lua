@@ -19,7 +19,8 @@ local MODULES = {
   "runnel.internal.entries", "runnel.internal.exit",
   "runnel.internal.guard", "runnel.workers.pipeline_jobs", "runnel.internal.living", "runnel.internal.metrics_text",
   "runnel.internal.pacer", "runnel.internal.remove", "runnel.internal.renamed", "runnel.internal.sendable",
-  "runnel.internal.short", "runnel.internal.sign", "runnel.internal.timed_out", "runnel.internal.trace_context",
+  "runnel.internal.short", "runnel.internal.sign", "runnel.internal.time_limit",
+  "runnel.internal.timed_out", "runnel.internal.trace_context",
   "runnel.internal.transduce",
   "runnel.internal.errors.deadlock", "runnel.internal.errors.more", "runnel.internal.errors.reports",
   "runnel.profile.first", "runnel.profile.namers", "runnel.profile.profile_recorder",
@@ -33,7 +34,7 @@ local MODULES = {
   "runnel.tracing.trace_events", "runnel.tracing.trace_parts",
   "runnel.workers.workers", "runnel.workers.at_once", "runnel.workers.early",
   "runnel.workers.failure", "runnel.workers.in_turn", "runnel.workers.calls",
-  "runnel.workers.job_limit", "runnel.workers.taking",
+  "runnel.workers.taking",
 }
 
 local threads = 0 -- how many this state has started

@@ -30,7 +30,7 @@ local decimal = require "runnel.internal.decimal"
 local entries = require "runnel.internal.entries"
 local guard = require "runnel.internal.guard"
 local renamed = require "runnel.internal.renamed"
-local limit = require "runnel.workers.job_limit"
+local time_limit = require "runnel.internal.time_limit"
 local more = require "runnel.internal.errors.more"
 local short = require "runnel.internal.short"
 local sign = require "runnel.internal.sign"
@@ -309,10 +309,10 @@ function Pool:drain(timeout)
   self.jobs:close()
   local block = self.running > 0 and not is_simulation() and core.go(report_slow, self)
   local _ <close> = block and setmetatable({ block = block }, SlowReport) or nil
-  local timer, is_late = timeout and guard.timer(timeout) or nil, false
+  local alarm <close>, is_late = guard.alarm(timeout), false
   for _, result in ipairs(self.results) do
-    if timer and not is_late then
-      is_late = select(2, core.alts({ result, timer }, { priority = true })) == timer
+    if timeout and not is_late then
+      is_late = select(2, core.alts({ result, alarm.over }, { priority = true })) == alarm.over
       if is_late then
         self.ended = self.ended or "the pool was drained"
         for _, thread in ipairs(self.blocks) do core.cancel(thread, "the pool was drained") end
@@ -321,13 +321,12 @@ function Pool:drain(timeout)
     result:take()
   end
   if is_late then return timed_out.of_drain(self.results[1]:name(), timeout --[[@as number]]) end
-  if timer then core.cancel(timer) end
   return true
 end
 
 renamed.methods(Pool, "pool", { close = "drain" })
 
-limit.mark_later(Pool)
+time_limit.mark_later(Pool)
 
 function Pool:__close() self:drain() end
 Pool.__name = "pool of threads"

@@ -115,8 +115,8 @@ local Node = { __index = renamed.fields("node", { puts = "puts_waiting", takes =
 local function channel_node(list, name)
   local first, is_closed = list[1], true
   for _, stats in ipairs(list) do is_closed = is_closed and stats.closed end
-  return setmetatable({ kind = "channel", key = "channel " .. first.id, id = first.id, name = name, values = sum(list, "values"),
-    capacity = sum(list, "capacity"), buffer = first.buffer,
+  return setmetatable({ kind = "channel", key = "channel " .. first.id, id = first.id, name = name,
+    values = sum(list, "values"), capacity = sum(list, "capacity"), buffer = first.buffer,
     puts_waiting = sum(list, "puts_waiting"), takes_waiting = sum(list, "takes_waiting"),
     closed = is_closed, count = #list > 1 and #list or nil, channel = #list == 1 and first.channel or nil }, Node)
 end

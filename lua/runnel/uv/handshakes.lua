@@ -21,7 +21,8 @@ local Handshakes = {}
 Handshakes.__index = Handshakes
 
 local function shake(self, conn, done)
-  local ready, err = connection.secure(conn, self.context, self.ms and core.timeout(self.ms))
+  local alarm <close> = guard.alarm(self.ms)
+  local ready, err = connection.secure(conn, self.context, self.ms and alarm.over)
   self.running[conn] = nil
   self.count = self.count - 1
   done(ready ~= nil, self.count == MOST - 1)

@@ -5,17 +5,14 @@ local check = require "runnel.internal.check"
 local descriptor = require "runnel.uv.descriptor"
 local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
-local spawn_program = require "runnel.uv.spawn"
+local starting = require "runnel.uv.spawn"
 local stream = require "runnel.uv.uv_stream"
 
 local internal = core.internal
 local uv, find = loop.uv, string.find
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 
--- Those of uv.spawn, most of which uv.run has, too.
-local OPTIONS = {
-  stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true, max = true,
-}
+local OPTIONS = starting.OPTIONS
 local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- The default time from SIGTERM to SIGKILL.
@@ -319,7 +316,7 @@ local function stop(self, ms)
   begin_grace(self, ms)
   if not self.handle then wait_for_group(self) end
   for name, end_ in pairs(self.streams) do
-    if name == "stdin" then end_:close() else end_:drain(name) end
+    if name == "stdin" then end_:close() else end_:read_on(name) end
   end
 end
 
@@ -358,7 +355,7 @@ Process.__close = Process.close
 local function start(self, file, for_luv, searches)
   local exit = self.exit
   local handle, pid, err
-  handle, pid, err = spawn_program(file, for_luv, function(code, signal)
+  handle, pid, err = starting.program(file, for_luv, function(code, signal)
     loop.close(handle)
     local status = { code = signal == 0 and code or 128 + signal, signal = signal ~= 0 and signal or nil }
     local process = running[exit]
@@ -448,6 +445,6 @@ local function spawn(options, ...)
 end
 
 ---@class runnel.uv.process
-local process = { spawn = spawn, OPTIONS = OPTIONS }
+local process = { spawn = spawn }
 
 return process

@@ -4,21 +4,21 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local descriptor = require "runnel.uv.descriptor"
-local loop = require "runnel.uv.loop"
+local guard = require "runnel.internal.guard"
 local sign = require "runnel.internal.sign"
-local processes = require "runnel.uv.process"
+local spawn = require("runnel.uv.process").spawn
+local spawn_options = require("runnel.uv.spawn").OPTIONS
 local timed_out = require "runnel.internal.timed_out"
 
 local alts_index = core.internal.alts_index
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 local PRIORITY = { priority = true }
-local FOREVER_MS = 1 << 40
 
 -- The options that spawn does not have.
 local OWN = { timeout = true, max = true }
 
 local ALL = { timeout = true, max = true }
-for name in pairs(processes.OPTIONS) do ALL[name] = true end
+for name in pairs(spawn_options) do ALL[name] = true end
 
 ---The output of a process, and how it ended.
 ---@class runnel.uv.Result
@@ -73,26 +73,9 @@ local function options_for_spawn(options)
 end
 
 local function start(options)
-  local process = processes.spawn(options_for_spawn(options))
+  local process = spawn(options_for_spawn(options))
   process:end_by "sigterm"
   return process
-end
-
--- ---- the time limit ----
-
-local Alarm = { __close = function(self)
-  self.timer:stop()
-  loop.close(self.timer)
-end }
-
--- Returns a channel that gets a value after `ms`, and an object that stops the timer when it is closed. The timer is
--- luv's because that can be stopped; rn.run would wait for an rn.timeout.
-local function set_alarm(ms, command)
-  local ch = core.chan(1)
-  if not ms or ms == math.huge then return ch, nil end
-  local timer = loop.made(loop.uv.new_timer(), "uv.run", command)
-  timer:start(math.ceil(math.min(ms, FOREVER_MS)), 0, function() ch:offer(true) end)
-  return ch, setmetatable({ timer = timer }, Alarm)
 end
 
 ---@class runnel.uv.run
@@ -138,6 +121,7 @@ local function gather(p, late, options)
     if name == "late" then
       local text = status and LATE_OUTPUT or "%s: it has not ended within %s ms"
       fail(timed_out.new(text:format(file, decimal.text(options.timeout))))
+      ops[i] = core.chan() -- it is over only once
     elseif texts[name] and value ~= nil then
       local text = texts[name]
       text[#text + 1] = value:sub(1, math.max(0, math.min(#value, limit - sizes[name])) // 1)
@@ -174,9 +158,8 @@ function run.run(options, ...)
   end
   local p <close> = process
   if p.streams.stdin then p.streams.stdin.tells_source_error = true end
-  local late, alarm = set_alarm(options.timeout, tostring(options[1]))
-  local _ <close> = alarm
-  local status, texts, problem = gather(p, late, options)
+  local alarm <close> = guard.alarm(options.timeout)
+  local status, texts, problem = gather(p, alarm.over, options)
   p:leave()
   if not status then return nil, problem end
   local result = { code = status.code, signal = status.signal }

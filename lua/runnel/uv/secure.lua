@@ -22,11 +22,6 @@ end
 
 secure.flush = flush
 
--- A timeout would keep the program running until it is due.
-local Timer = { __close = function(self)
-  if self.block then core.cancel(self.block) end
-end }
-
 -- Reads until the handshake is complete or has failed. Then stops reading, and puts the result on the channel.
 local function shake(handle, session, answers)
   local function step(err, chunk, is_first)
@@ -57,10 +52,10 @@ end
 ---@return boolean? ended the other end will send nothing more
 ---@return boolean? is_late it has taken too long
 function secure.handshake(handle, session, late)
-  local timer <close> = setmetatable({ block = not late and guard.timer(HANDSHAKE_MS) or nil }, Timer)
+  local alarm <close> = guard.alarm(not late and HANDSHAKE_MS or nil)
   local answers = chan(1)
   shake(handle, session, answers)
-  local answer = alts_index({ answers, late or timer.block }, PRIORITY)
+  local answer = alts_index({ answers, late or alarm.over }, PRIORITY)
   if not answer then return "ETIMEDOUT: the TLS handshake has not ended in time", nil, nil, true end
   return answer.why, answer.text, answer.ended
 end

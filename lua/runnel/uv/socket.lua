@@ -129,7 +129,8 @@ function socket.connect(host, port, opts)
     context, problem = connection.context("client", tls, "connect")
     if not context then return nil, problem end
   end
-  local late = ms and core.timeout(ms) or chan()
+  local alarm <close> = guard.alarm(ms)
+  local late = alarm.over
   local conn, err
   if port then conn, err = connect_tcp(host, port, late) else conn, err = connect_unix(host, late) end
   if not conn then

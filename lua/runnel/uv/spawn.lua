@@ -30,6 +30,13 @@ local function by_luv(file, options, on_exit)
   return uv.spawn("/bin/sh", setmetatable({ args = args }, { __index = options }), on_exit)
 end
 
+local starting = {}
+
+---The names of the options of uv.spawn, most of which uv.run has, too.
+starting.OPTIONS = {
+  stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true, max = true,
+}
+
 ---As luv's spawn; stdio has only descriptors.
 ---@param file string
 ---@param options table
@@ -38,7 +45,7 @@ end
 ---@return userdata? handle
 ---@return integer|string pid or the error
 ---@return string? err its name
-return function(file, options, on_exit, searches)
+function starting.program(file, options, on_exit, searches)
   if not start or searches or current.luv then return by_luv(file, options, on_exit) end
   local child, pid, fd = start(file, options.args, options.env, options.cwd, options.stdio, options.detached)
   if not child and pid then return nil, pid end
@@ -58,3 +65,5 @@ return function(file, options, on_exit, searches)
   end)
   return handle, pid
 end
+
+return starting

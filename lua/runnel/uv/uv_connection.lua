@@ -1,8 +1,8 @@
 ---Connections of sockets: streams with addresses, which may have TLS.
 
 local require = require
-local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
 local loop = require "runnel.uv.loop"
 local secure = require "runnel.uv.secure"
 local sign = require "runnel.internal.sign"
@@ -137,8 +137,8 @@ function Connection:start_tls(tls, opts)
   if self.session then error("start_tls: the connection has TLS already", 2) end
   if not self.handle then return false, self.ended end
   if context then err = self:suspend() end
-  local conn
-  if context and not err then conn, err = connection.secure(self, context, ms and core.timeout(ms)) end
+  local alarm <close>, conn = guard.alarm(ms), nil
+  if context and not err then conn, err = connection.secure(self, context, ms and alarm.over) end
   if conn then return true end
   self:close(err)
   return false, err

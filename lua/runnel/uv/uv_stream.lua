@@ -210,8 +210,7 @@ end
 ---Makes the stream read also without takes, because the writer is about to end and must not be blocked. Keeps the last
 ---64 KB of untaken data.
 ---@param what string what the error calls the stream, if something had to be dropped
-function Stream:drain(what)
-  sign.own(self, "conn", "drain")
+function Stream:read_on(what)
   self.drained = what
   if not self.input or not self.slot.paused or not self.handle then return end
   self.held = new_held(what)
@@ -318,7 +317,8 @@ end
 ---@return string? err
 function Stream:suspend()
   local input = self.input
-  if self.held or input and (#input > 0 or input:stats().puts_waiting > 0) or self.unread and self.unread:rest() ~= "" then
+  local waits = input and (#input > 0 or input:stats().puts_waiting > 0)
+  if self.held or waits or self.unread and self.unread:rest() ~= "" then
     return "earlier input was not taken, and it was not encrypted"
   end
   if not self.reading then return nil end

@@ -1,11 +1,11 @@
 ---Workers that take and put at the same time, any number of them; also a source.
 
 local core = require "runnel.core"
-local jobs = require "runnel.workers.calls"
+local calls = require "runnel.workers.calls"
 local taking = require "runnel.workers.taking"
 
 local phase_of = core.internal.worker.phase
-local call_job, raise_if_nil, send_results = jobs.call, jobs.raise_if_nil, jobs.send_results
+local call_job, raise_if_nil, send_results = calls.call, calls.raise_if_nil, calls.send_results
 
 ---Works until the worker is to end, or the pool gets an order.
 ---@param worker runnel.internal.Worker
@@ -17,7 +17,7 @@ return function(worker)
   local puts = worker.next == "put"
   worker.at = nil
   if puts then worker.next = nil
-  elseif worker.next then result, output = jobs.call_again(worker, value)
+  elseif worker.next then result, output = calls.call_again(worker, value)
   elseif is_source then result, output = call_job(worker) end
   if puts or result ~= nil or output then send_results(worker, result, output) end
   result, output = nil, nil

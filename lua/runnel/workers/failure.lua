@@ -2,23 +2,18 @@
 ---or ends.
 
 local core = require "runnel.core"
-local jobs = require "runnel.workers.calls"
+local calls = require "runnel.workers.calls"
+local time_limit = require "runnel.internal.time_limit"
 local internal = core.internal
 
 local excuse, is_cancellation = internal.excuse, internal.is_cancellation
 
-local at_rest = jobs.at_rest
+local at_rest = calls.at_rest
 
 local failure = {}
 
 -- The phases in which a failure counts; for others the worker's activity counts.
 local PHASES = { send = "job", turn = "job", pause = "job", idle = "take", gate = "take" }
-
--- The error of a late job that raised `err` after it was cancelled.
-local function late_error(late, err)
-  if err ~= late then late.message = ("%s; cancelled, it raised: %s"):format(late.message, tostring(err)) end
-  return late
-end
 
 ---The beginning of a worker's next go block that repeats the last action.
 ---@param phase string
@@ -33,13 +28,13 @@ local function what_next(worker, one, is_cancelled)
   local late, phase, err, pool = worker.late, one.phase, one.err, worker.pool
   if late then
     if one.block then excuse(one.block, err) end
-    one.err, one.block, one.cancelled, worker.late = late_error(late, err), false, false, false
+    one.err, one.block, one.cancelled, worker.late = time_limit.raised(late, err), false, false, false
   end
   if worker.dropped then
     if one.block and pool.lost and pool.lost(one) then excuse(one.block, err) end
     return nil
   end
-  if err == jobs.FINISHED and (pool.is_source or phase == "take") then return "end" end
+  if err == calls.FINISHED and (pool.is_source or phase == "take") then return "end" end
   if phase == "job" and one.tries < pool.tries and (late or not is_cancelled) then
     worker.tried = one.tries
     return "pause"

@@ -2,18 +2,42 @@
 ---that the results leave in the order of the values. In order they also put one at a time: the worker with the next
 ---result puts it, and then the results that wait behind it.
 ---
----A worker that has taken a value calls another one to take the next, before it calls the job, which may wait.
+---What a worker does (its state's `at`), and what leads on:
+---
+---    idle  waits on `calls`. A call, that it may take  -> take. It is retired, or the input has ended -> leaves `work`
+---    take  is the taker: waits for a value. A value: it calls the next worker to take, before its job, which may wait
+---          -> job. The input has ended, or the pool is paused or changes -> leaves `work`
+---    job   its function runs (`at` is nil). It returns -> put
+---    put   not in order: puts its results -> idle. In order: if its turn has come it puts its results, and those that
+---          wait behind it; else it leaves its results to the worker whose turn comes first -> idle
+---
+---What holds whenever one of them waits:
+---
+--- 1. There is at most one taker, and at most one call under way. While there is either, nobody else is called.
+--- 2. If there is neither, and a value may be taken, somebody is about to call call_next: whatever makes this true does
+---    so. That is a worker that has taken a value, has put results, has died or left (workers.lua: died, leave), and a
+---    pool that gets early values or more workers, or is resumed.
+--- 3. In order, each job has a number, from 1 to `started`. The results up to `delivered` have left. The job
+---    `delivered + 1` runs, or its worker is putting: so only one worker puts. Results of later jobs are in `results`,
+---    where NOTHING stands for none.
+--- 4. In order, at most `window` jobs are between: nobody takes when `started - delivered` has reached that.
+---
+---When the input ends, taking.end_input makes all workers look at the pool again: those that are idle leave, the others
+---after their job. A worker that dies at that moment has perhaps not told all of them, so workers.lua: died tells them
+---again. Its own job goes on in its next go block; if failure.decide ends the worker instead, its number is never
+---delivered, and no result after it is put.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local jobs = require "runnel.workers.calls"
+local calls_of = require "runnel.workers.calls"
 local taking = require "runnel.workers.taking"
 local internal = core.internal
 
 local chan, offer, poll = core.chan, core.methods.offer, core.methods.poll
 local take, put, hide = internal.moving.take, internal.moving.put, internal.trace.hide
-local call_job, raise_if_nil, send_results = jobs.call, jobs.raise_if_nil, jobs.send_results
-local NOTHING, PARCEL = jobs.NOTHING, jobs.PARCEL
+local call, call_again, raise_if_nil = calls_of.call, calls_of.call_again, calls_of.raise_if_nil
+local send_results, parcel_of = calls_of.send_results, calls_of.parcel
+local NOTHING, PARCEL = calls_of.NOTHING, calls_of.PARCEL
 
 local in_turn = {}
 
@@ -34,13 +58,20 @@ local in_turn = {}
 function in_turn.new(pool, window, first)
   local keeps_order, most = window ~= nil, window or math.huge
   local list, from, emit = pool.workers, pool.from, pool.emit
-  -- The taking worker; the worker called to take (true: the first idle one); how many are idle, and where they wait.
-  local taker, called, idle, calls = first, false, 0, hide(chan(1))
-  -- In order: how many jobs were started; of how many the results have left; the results that wait, by the number of
-  -- their job, and their parcels; where steps and their go blocks wait that put before their turn, and whether any ever
-  -- did.
-  local started, delivered, results, parcels, turns, has_turns = 0, 0, {}, {}, {}, false
 
+  -- Who takes.
+  local taker = first -- the worker that waits for a value
+  local called = false -- true: a call waits in `calls`; a worker: this new one is to take, and has not begun
+  local calls, idle = hide(chan(1)), 0 -- where idle workers wait for a call; how many do
+
+  -- In order, by the numbers of the jobs.
+  local started, delivered = 0, 0 -- how many have begun; of how many the results have left
+  local results, parcels = {}, {} -- what waits for its turn: a result, NOTHING, or PARCEL and in `parcels` the list
+  local turns, has_turns = {}, false -- where jobs wait that put before their turn; whether any ever did
+
+  -- ---- who takes ----
+
+  -- Lets a worker take the next value.
   local function call_next()
     if taker or called or started - delivered >= most or pool.finishing and pool.early:count() == 0 then return end
     if idle > 0 then
@@ -50,6 +81,8 @@ function in_turn.new(pool, window, first)
       called = pool:add_worker()
     end
   end
+
+  -- ---- the order ----
 
   local function number()
     if not keeps_order then return nil end
@@ -67,30 +100,48 @@ function in_turn.new(pool, window, first)
     worker.at = at
   end
 
+  -- The turn of a job has come: lets it put, if it waits for that.
+  local function wake_turn(seq)
+    if not turns[seq] then return end
+    turns[seq]:close()
+    turns[seq] = nil
+  end
+
+  -- ---- a worker ----
+
+  -- A go block of a worker has died. It is neither idle, nor called, nor the taker any more; the caller calls the next
+  -- one, if the input has not ended. Perhaps another worker was called, too, which does no harm: the second one to come
+  -- waits again.
   local function died(worker, at)
     if at == "idle" then idle = idle - 1 end
-    called = false -- perhaps another worker was called, which does no harm
+    called = false
     if taker == worker then taker = nil end
   end
 
   local function work(worker)
+    -- The job that it has, of which `hand` tells others: its value, its number, and once it has ended its results.
     local value, seq, result, output = worker.value, worker.seq, worker.result, worker.output
     local at
-    local get_value = pool.by_exchange and worker.exchange or guard.nothing
-    local puts = worker.next == "put"
     worker.hand = function() return at, value, seq, result, output end
+
+    local get_value = pool.by_exchange and worker.exchange or guard.nothing
     if taker == worker then taker = nil end
-    if worker.next then seq = seq or number() end
-    if puts then worker.next = nil
-    elseif worker.next then result, output = jobs.call_again(worker, value) end
+
+    -- What the go block before this one has left: results to put, or a job to be called again.
+    local again = worker.next
+    if again then seq = seq or number() end
+    if again == "put" then worker.next = nil
+    elseif again then result, output = call_again(worker, value) end
     worker.at = nil
-    local has_value = puts or value ~= nil
+    local has_job = again == "put" or value ~= nil
+
     while true do
-      if not has_value then
+      if not has_job then
+        -- idle -> take. Nothing may run between the look at the pool and the wait: the worker would miss a nudge
+        -- (workers.lua). So it polls first, since only a take that can complete lets others run.
         while taker or called and called ~= worker or started - delivered >= most do
           if worker.retired or pool.finishing and taking.is_over(worker) then return end
           at, idle = "idle", idle + 1
-          -- Nothing may run before it waits: it would miss a nudge. Only a take that can complete lets others run.
           if poll(calls) or take(calls) then called = false end
           idle = idle - 1
         end
@@ -102,6 +153,8 @@ function in_turn.new(pool, window, first)
         end
         taker = nil
         if value == nil then break end
+
+        -- take -> job. It calls the next worker as call_next does; the usual case is here, as a call costs.
         at = nil
         started = started + 1
         if keeps_order then seq = started end
@@ -118,24 +171,33 @@ function in_turn.new(pool, window, first)
         elseif worker.dropped then
           break
         else
-          result, output = call_job(worker, value)
+          result, output = call(worker, value)
         end
       end
-      has_value = false
+
+      -- job -> put
+      has_job = false
       at = "put"
       if not keeps_order then
         if worker.dropped then break end
         send_results(worker, result, output)
-      elseif seq == delivered + 1 then
+      elseif seq ~= delivered + 1 then
+        -- Leaves its results to the worker whose turn comes before it.
+        if output then
+          results[seq], parcels[seq] = PARCEL, result == PARCEL and output or parcel_of(result, output)
+        else
+          if result == nil then result = NOTHING end
+          results[seq] = result
+        end
+      else
+        -- Puts its results, and those that wait behind them. It takes them over one by one, so that `hand` tells of
+        -- those that it has.
         repeat
           local to = worker.to
           if output then send_results(worker, result, output)
           elseif result ~= nil and not (to and put(to, result)) then emit(result, nil, worker) end
           delivered, value, seq = seq, nil, seq + 1
-          if has_turns and turns[seq] then
-            turns[seq]:close()
-            turns[seq] = nil
-          end
+          if has_turns then wake_turn(seq) end
           result, output = results[seq], nil
           if result == nil then break end
           if not (taker or called) then call_next() end
@@ -143,11 +205,6 @@ function in_turn.new(pool, window, first)
           if result == NOTHING then result = nil
           elseif result == PARCEL then output, parcels[seq] = parcels[seq], nil end
         until false
-      elseif output then
-        results[seq], parcels[seq] = PARCEL, result == PARCEL and output or jobs.parcel(result, output)
-      else
-        if result == nil then result = NOTHING end
-        results[seq] = result
       end
       value, seq, result, output = nil, nil, nil, nil
     end

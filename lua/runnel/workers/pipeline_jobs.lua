@@ -56,18 +56,23 @@ end
 ---@field partner? runnel.Channel<true> unordered: where its partner waits; closed when the worker ends
 ---@field delivered? runnel.Channel<true> unordered: where it waits for its partner
 
+---@class runnel.internal.PipelineSpec
+---@field what string the function that the program has called
+---@field n integer jobs at a time
+---@field to runnel.Channel<any>
+---@field af function
+---@field from runnel.Channel<any>
+---@field close? boolean false: leave `to` open at the end
+---@field window? integer ordered: how many jobs may have undelivered results; nil: the pipeline is unordered
+---@field ex_handler? fun(err: any): any
+---@field at_end? fun() called when all is done
+
 ---Runs a pipeline.
----@param what string the function that the program has called
----@param n integer jobs at a time
----@param to runnel.Channel<any>
----@param af function
----@param from runnel.Channel<any>
----@param close? boolean false: leave `to` open at the end
----@param window? integer ordered: how many jobs may have undelivered results; nil: the pipeline is unordered
----@param ex_handler? fun(err: any): any
----@param at_end? fun() called when all is done
+---@param spec runnel.internal.PipelineSpec
 ---@return runnel.Channel<any> to
-return function(what, n, to, af, from, close, window, ex_handler, at_end)
+return function(spec)
+  local what, n, to, af, from = spec.what, spec.n, spec.to, spec.af, spec.from
+  local window, ex_handler = spec.window, spec.ex_handler
   local next_value, put = ends.source(from), ends.sink(to, "a pipeline")
   local deliver_values = ends.mover(to, "a pipeline")
   local is_wide = window ~= nil and window > n -- then the jobs are as many as the workers that have one
@@ -75,13 +80,13 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   local takeover = window and chan() -- where idle workers wait to become the feeder
   local feeder -- the worker that takes the next value
   local workers, count, idle = {}, 0, 0 -- the workers; their number; how many wait, or are about to
-  local closes = close ~= false and to -- the channel that closes even if memory runs out
+  local closes = spec.close ~= false and to -- the channel that closes even if memory runs out
   local deliverer = queue and { closes, to = to, result = false }
   local jobs = deadlock.jobs(af, queue and { [deliverer] = true } or workers, queue)
   local over, reason = false, nil -- whether the input has ended; the error for closing `to`
 
   local function close_to()
-    if at_end then at_end() end
+    if spec.at_end then spec.at_end() end
     guard.close(closes, reason)
   end
 

@@ -11,24 +11,23 @@
 ---`taking.next_value`, which handles all special cases. Workers that must take one at a time (in order, or from an
 ---iterator that may wait) do not put by `exchange`.
 ---
----This file has the pool and its methods. workers/ has `at_once` and `in_turn`, the loops of workers; `jobs`,
----the processing of a value; `taking`, the take; `early`, values before the input; `limit`, the time limit; `failure`,
----the handling of an error.
+---This file has the pool and its methods. workers/ has `at_once` and `in_turn`, the loops of workers; `calls`,
+---the processing of a value; `taking`, the take; `early`, values before the input; `failure`, the handling of an error.
 
 local core = require "runnel.core"
 local early = require "runnel.workers.early"
 local failure = require "runnel.workers.failure"
 local guard = require "runnel.internal.guard"
 local in_turn = require "runnel.workers.in_turn"
-local jobs = require "runnel.workers.calls"
-local limit = require "runnel.workers.job_limit"
+local calls = require "runnel.workers.calls"
+local time_limit = require "runnel.internal.time_limit"
 local taking = require "runnel.workers.taking"
 local work_at_once = require "runnel.workers.at_once"
 local internal = core.internal
 
 local chan, cancel, go, take = core.chan, core.cancel, guard.go, internal.moving.take
 local hide, withdraw, of_worker = internal.trace.hide, internal.withdraw_take, internal.worker
-local at_rest = jobs.at_rest
+local at_rest = calls.at_rest
 local phase_of, set_off = of_worker.phase, of_worker.set_off
 
 ---@class runnel.internal.WorkersSpec
@@ -106,7 +105,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field early runnel.internal.Early
 ---@field order runnel.internal.Order|nil if only one worker at a time takes
 ---@field limit runnel.internal.Limit|nil
----@field begins_later boolean the time of a job is limited, and begins later than its call (limit.is_later)
+---@field begins_later boolean the time of a job is limited, and begins later than its call (time_limit.is_later)
 ---@field got integer how many values were taken, but by exchange
 ---@field by_exchange boolean values are taken by exchange: from a channel, or an iterator that never waits
 ---@field keeps boolean what a step puts leaves when it returns
@@ -114,7 +113,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 local Pool = {}
 Pool.__index = Pool
 
-local workers = { FINISHED = jobs.FINISHED }
+local workers = { FINISHED = calls.FINISHED }
 
 -- Whether only one of n workers takes at a time.
 local function needs_order(pool, n)
@@ -132,8 +131,8 @@ function workers.new(spec)
     job = spec.job, is_step = spec.is_step or false, is_source = spec.from == nil, is_channel = core.is_chan(spec.from),
     by_exchange = spec.never_waits or core.is_chan(spec.from), tries = spec.tries or 1, retry = spec.retry,
     main = spec.main, emit = spec.emit, failed = spec.failed, lost = spec.lost, done = spec.done, ended = spec.ended,
-    limit = spec.timeout and limit.new(spec.timed, spec.timeout) or nil,
-    begins_later = spec.timeout ~= nil and limit.is_later(spec.job),
+    limit = spec.timeout and time_limit.new(spec.timed .. " had not ended", spec.timeout) or nil,
+    begins_later = spec.timeout ~= nil and time_limit.is_later(spec.job),
     keeps = spec.timeout ~= nil or spec.tries ~= nil and spec.tries > 1, numbers = 0, newest = nil,
     paused = false, finishing = false, gate = nil, early = early.new(), got = 0, order = nil, renews_put = false,
   }, Pool)
@@ -267,8 +266,8 @@ function Pool:renew_put(worker)
   if not (self.is_step or self.is_source) and worker.put then return end
   local call = {}
   worker.put = of_worker.put(worker.exchange, function(value, output, is_helper, is_older)
-    if is_helper then jobs.expect_helper(worker, call, is_older) end
-    jobs.put(worker, call, value, output, is_helper)
+    if is_helper then calls.expect_helper(worker, call, is_older) end
+    calls.put(worker, call, value, output, is_helper)
   end)
   worker.call = call
   put_on(worker)
@@ -400,7 +399,7 @@ end
 ---@param f function
 ---@param step? boolean
 function Pool:replace(f, step)
-  self.job, self.is_step, self.begins_later = f, step or false, self.limit ~= nil and limit.is_later(f)
+  self.job, self.is_step, self.begins_later = f, step or false, self.limit ~= nil and time_limit.is_later(f)
   for _, worker in ipairs(self.workers) do work_with(worker) end
 end
 

@@ -109,12 +109,13 @@ describe("the documents say of channels", function()
     assert.same({ 1, 2 }, got)
   end)
 
-  claim("A table: `name`, `id`, `buffer` (its kind), `capacity`, `count`, `puts` and `takes` (waiting), `put_total`, "
-    .. "`take_total`, `closed`", function()
+  claim("A table: `name`, `id`, `buffer` (its kind), `capacity`, `values` (in the buffer), `puts_waiting` and "
+    .. "`takes_waiting`, `put_total` and `take_total` (so far), `closed`", function()
     local fields = {}
     for name in pairs(rn.chan(1):name("x"):stats()) do fields[#fields + 1] = name end
     table.sort(fields)
-    assert.equal("buffer capacity closed count id name put_total puts take_total takes", table.concat(fields, " "))
+    local expected = "buffer capacity closed id name put_total puts_waiting take_total takes_waiting values"
+    assert.equal(expected, table.concat(fields, " "))
   end)
 
   claim("A channel that closes when `ch` is closed, even if `ch` still holds values", function()

@@ -41,7 +41,7 @@ local LIMITS <const> = {
     "patience = 5000 " },
   { "The state waits for them for a second", "csrc/lua/state/lua_thread.c", "PATIENCE = 1000 * CLOCK_MS" },
   { "The first picture has at most 256 KB", "csrc/monitor/server.c", "FIRST_BYTES = 256 * 1024," },
-  { "`pending` | integer (messages) | 65536 |", "lua/runnel/nats/connection.lua", "= 65536, 64 * 1024 * 1024\n" },
+  { "`max_waiting` | integer (messages) | 65536 |", "lua/runnel/nats/connection.lua", "= 65536, 64 * 1024 * 1024\n" },
   { "`reconnect_buffer` | integer (bytes) | 8 MB |", "csrc/nats/connect.c", "RECONNECT_BUFFER = 8 * 1024 * 1024 " },
 }
 

@@ -50,7 +50,7 @@ describe("the documents say of processes", function()
     assert.is_nil(result)
     assert.is_true(rn.is_timeout(err))
     assert.equal(15, more.signal)
-    result, err, more = uv.run { "sh", "-c", "echo 12345; exec sleep 60", limit = 3 }
+    result, err, more = uv.run { "sh", "-c", "echo 12345; exec sleep 60", max = 3 }
     assert.is_nil(result)
     assert.is_string(tostring(err))
     assert.equal("table", type(more))

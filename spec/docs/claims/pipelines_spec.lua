@@ -84,7 +84,7 @@ describe("the documents say of pipelines", function()
         rn.sleep(tries == 2 and 1 or 1000)
         return v
       end)
-      local results = rn.pmap(1, call, { 1, 2, 3 }, { tries = 3, retry = 10, timeout = 100 })
+      local results = rn.pmap(1, call, { 1, 2, 3 }, { tries = 3, backoff = 10, timeout = 100 })
       local list = rn.into({}, results):take()
       assert.same({ 1, 2, 3 }, list)
       assert.is_true(most() <= 3) -- two tries did not get to the end of counted

@@ -127,7 +127,7 @@ describe("the documents say of recordings and numbers", function()
     for i = 1, 300 do list[i] = rn.chan(1):name("claims " .. i) end
     for i = 1, 300 do list[i]:put(i) end
     local channels = rn.metrics().channels
-    assert.same({ 300, 300, 300 }, { channels["claims #"].channels, channels["claims #"].puts,
+    assert.same({ 300, 300, 300 }, { channels["claims #"].channels, channels["claims #"].put_total,
       channels["claims #"].values })
     rn.metrics(false)
   end)
@@ -207,6 +207,30 @@ describe("the documents say of recordings and numbers", function()
     assert.equal("4bf92f3577b34da6a3ce929d0e0e4736", given)
     assert.matches("^" .. ("%x"):rep(32) .. "$", new)
     assert.not_equal(given, new)
+  end)
+end)
+
+describe("docs/install.md", function()
+  -- How the page calls what scripts/setup does.
+  local NAMES <const> = { cc = "a C compiler", headers = "its headers", lua = "Lua", libssl = "OpenSSL",
+    certificates = "", wslay = "libwslay", dot = "graphviz", copas = "Copas", luasocket = "LuaSocket",
+    fennel = "Fennel", websockets = "Python's websockets", openssl = "the openssl command",
+    ["lua5.1"] = "Lua 5.1 to 5.3", ["lua5.2"] = "Lua 5.1 to 5.3", ["lua5.3"] = "Lua 5.1 to 5.3", luajit = "LuaJIT" }
+
+  it("names all that make demo and make test install", function()
+    local text = pages.read "docs/install.md":match "## What the commands install\n\n(.-)\n\n":gsub("%s+", " ")
+    local setup, count = pages.read "scripts/setup", 0
+    local lists = { setup:match '\nrun="([^"]*)"', (setup:match '\ntest="([^"]*)"'), (setup:match "\ndemo%)[^\n]*"),
+      (setup:match "\ntest%)[^\n]*") }
+    for _, list in ipairs(lists) do
+      for name in (list:match 'optional="([^"]*)"' or list):gmatch "%f[%w$][%w.-]+" do
+        if not list:find("$" .. name, 1, true) then
+          assert.is_truthy(text:find(NAMES[name] or name, 1, true), name)
+          count = count + 1
+        end
+      end
+    end
+    assert.is_true(count > 20, count)
   end)
 end)
 

@@ -94,7 +94,7 @@ describe("the documents say of the store", function()
       local f = store:once("f", function()
         calls = calls + 1
         return calls
-      end, { expires = 1000 })
+      end, { max_age = 1000 })
       assert.equal(1, f(1))
       rn.sleep(900)
       assert.equal(1, f(1))
@@ -119,20 +119,20 @@ describe("the documents say of the store", function()
     end)
   end)
 
-  claim("for at most `ms` (30000), and closes the file", function()
+  claim("for at most `timeout` (30000), and closes the file", function()
     sim.run(function()
       local store = stores.open ":memory:"
       assert(store:stream "orders")
       assert(store:sink "orders"):put "a"
       local begun = rn.chan(1)
-      assert(store:stage(1, "orders", function()
+      assert(store:stage("orders", 1, function()
         begun:put(true)
         rn.sleep(1000000)
       end, nil, { name = "f" }))
       begun:take()
       local began = sim.elapsed()
       local ok, err = store:drain()
-      assert.is_nil(ok)
+      assert.is_false(ok)
       assert.is_true(rn.is_timeout(err))
       local ms = sim.elapsed() - began
       assert.is_true(ms >= 30000 and ms < 30100, ms)
@@ -176,7 +176,7 @@ describe("the documents say of streams in a store", function()
       assert.same({ true, 1, false }, { sink:put("a", { id = "1" }) })
       assert.same({ true, 1, true }, { sink:put("a", { id = "1" }) })
       assert.same({ true, 2, false }, { sink:put "b" })
-      assert.equal(2, store:stream("orders"):state().messages)
+      assert.equal(2, store:stream("orders"):stats().messages)
     end)
   end)
 
@@ -212,7 +212,7 @@ describe("the documents say of streams in a store", function()
     end)
   end)
 
-  claim("`max_ack_pending` | integer (messages) | 1000 | how many messages may be unacknowledged", function()
+  claim("`max_running` | integer (messages) | 1000 | how many messages may be unacknowledged", function()
     with_store(function(store)
       assert(store:stream "orders")
       local sink, list = assert(store:sink "orders"), {}
@@ -243,14 +243,15 @@ describe("the documents say of streams in a store", function()
     end)
   end)
 
-  claim("the message is tried again after `retry` ms (1000; at least half of that, doubled each time, up to a minute)",
+  claim("the message is tried again after `backoff` ms (1000; at least half of that, doubled each time, up to a "
+    .. "minute)",
     function()
       with_store(function(store)
         assert(store:stream "orders")
         assert(store:sink "orders"):put "a"
         local before = rn.on_error(function() end)
         local times = {}
-        local stage = assert(store:stage(1, "orders", function()
+        local stage = assert(store:stage("orders", 1, function()
           times[#times + 1] = sim.elapsed()
           error "no"
         end, nil, { name = "f", tries = 10 }))
@@ -271,7 +272,7 @@ describe("the documents say of streams in a store", function()
       assert(store:stream "results")
       assert(store:sink "orders"):put "a"
       local tries = 0
-      local stage = assert(store:stage(1, "orders", function()
+      local stage = assert(store:stage("orders", 1, function()
         tries = tries + 1
         error("no", 0)
       end, "results", { ex_handler = function(err, value) return value .. ": " .. err end }))
@@ -289,7 +290,7 @@ describe("the documents say of streams in a store", function()
       assert(store:sink "orders"):put "a"
       local reported
       local before = rn.on_error(function(err) reported = tostring(err) end)
-      local stage = assert(store:stage(1, "orders", function() error("no", 0) end, nil, { name = "f", tries = 2 }))
+      local stage = assert(store:stage("orders", 1, function() error("no", 0) end, nil, { name = "f", tries = 2 }))
       rn.sleep(60000)
       rn.on_error(before)
       assert.matches("no", reported)
@@ -304,7 +305,7 @@ describe("the documents say of streams in a store", function()
     with_store(function(store)
       assert(store:stream "orders")
       local sink = assert(store:sink "orders")
-      local source = assert(store:source("orders", { name = "a", max_ack_pending = 1 }))
+      local source = assert(store:source("orders", { name = "a", max_running = 1 }))
       sink:put "first"
       local m = source:take() -- is not done while the others are put
       for i, priority in ipairs { 0, 1, 9, 5 } do sink:put("v" .. i, { priority = priority }) end
@@ -339,7 +340,7 @@ describe("the documents say of streams in a store", function()
         local last
         for i = 1, 3 do last = sink:put("v" .. i) end
         assert.equal(discard == "old", last)
-        local state = store:stream(discard):state()
+        local state = store:stream(discard):stats()
         assert.same({ 2, discard == "old" and 2 or 1 }, { state.messages, state.first })
       end
     end)
@@ -359,7 +360,7 @@ describe("the documents say of streams in a store", function()
       bucket:delete "k"
       assert.is_nil((bucket:get "k"))
       assert.same({}, bucket:keys())
-      local history = bucket:watch(nil, { history = true })
+      local history = bucket:watch(nil, { from = "all" })
       assert.is_true(history:take().deleted) -- the only one that is kept
       history:close()
       for _, n in ipairs { 0, 65 } do
@@ -376,7 +377,7 @@ describe("the documents say of streams in a store", function()
       for i = 1, 120 do list[i] = "v" .. i end
       sink:from(rn.to_chan(list)):take()
       local before = rn.on_error(function() end)
-      local stage = assert(store:stage(8, "orders", function() error "no" end, nil, { name = "f", tries = 1 }))
+      local stage = assert(store:stage("orders", 8, function() error "no" end, nil, { name = "f", tries = 1 }))
       rn.sleep(10000)
       rn.on_error(before)
       local dead = store:dead "f"

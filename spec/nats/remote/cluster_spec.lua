@@ -27,7 +27,7 @@ describe("remote jobs in a cluster #slow", function()
       n = n + 1
       assert.equal(n * n, v)
       if n == 1000 then
-        local info = assert(conn:request("$JS.API.STREAM.INFO.runnel-jobs-square", "", 5000))
+        local info = assert(conn:request("$JS.API.STREAM.INFO.runnel-jobs-square", "", { timeout = 5000 }))
         local leader = info.data:match '"leader":"server(%d)"'
         cluster.servers[tonumber(leader)]:kill()
       end

@@ -45,7 +45,7 @@ describe("bad input for remote stages", function()
 
   it("is a stream with other settings", each_test(function(_, conn)
     assert(conn:request("$JS.API.STREAM.CREATE.runnel-jobs-x",
-      '{"name":"runnel-jobs-x","subjects":["runnel.jobs.x.>"],"retention":"limits"}', 5000))
+      '{"name":"runnel-jobs-x","subjects":["runnel.jobs.x.>"],"retention":"limits"}'))
     local at = "^%S*remote/input_spec.lua:%d+: "
     assert.matches(at .. "remote: the stream runnel%-jobs%-x: retention is limits, expected work",
       message(function() conn:remote "x" end))
@@ -68,7 +68,7 @@ describe("bad input for remote stages", function()
         message(function() conn:serve(name, 1, print) end))
     end
     -- Another stream has the subject.
-    assert(conn:request("$JS.API.STREAM.CREATE.other", '{"name":"other","subjects":["runnel.jobs.y.>"]}', 5000))
+    assert(conn:request("$JS.API.STREAM.CREATE.other", '{"name":"other","subjects":["runnel.jobs.y.>"]}'))
     assert.matches("remote: the stream runnel%-jobs%-y: subjects overlap with an existing stream",
       message(function() conn:remote "y" end))
   end))
@@ -108,7 +108,7 @@ describe("bad input for remote stages", function()
     local w = start_workers(server, 1, "slow", 1)[1]
     local results = rn.pmap(3, conn:remote "slow", { 200, 201, 202 })
     assert(w:says "begins 200")
-    assert(conn:request("$JS.API.STREAM.DELETE.runnel-jobs-slow", "", 5000))
+    assert(conn:request("$JS.API.STREAM.DELETE.runnel-jobs-slow", "", { timeout = 5000 }))
     assert.same({ 200, 201, 202 }, stage.drain(results))
   end))
 

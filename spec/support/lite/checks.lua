@@ -33,7 +33,7 @@ in_simulation("buffers", function()
     local ch = rn.chan(buffer[2] and buffer[2]())
     for i = 1, 4 do say(buffer[1], "offer", ch:offer(i)) end
     local stats = ch:stats()
-    say(stats.buffer, stats.count, stats.capacity, tostring(ch:name(buffer[1])))
+    say(stats.buffer, stats.values, stats.capacity, tostring(ch:name(buffer[1])))
     ch:close "the end"
     say(ch:offer(5))
     for _ = 1, 4 do say(ch:poll()) end

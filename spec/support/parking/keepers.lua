@@ -16,7 +16,7 @@ end
 local function stream_of(conn) return assert(conn:stream("s", { subjects = { "s" } })) end
 
 local METHODS = {
-  stream = { "s" }, kv = { "b" }, sink = { "s" }, source = { "s" }, stage = { 1, "s", print, nil, { name = "name" } },
+  stream = { "s" }, kv = { "b" }, sink = { "s" }, source = { "s" }, stage = { "s", 1, print, nil, { name = "name" } },
   remote = { "name" }, serve = { "name", 1, tostring }, queues = { 10 }, queue = { "name" },
 }
 -- The pages on which the manual has them.
@@ -38,7 +38,7 @@ end
 -- ---- streams ----
 
 for name, arguments in pairs {
-  change = { { max_messages = 10 } }, delete_consumer = { "name" }, state = {}, purge = {}, delete = {},
+  change = { { max_messages = 10 } }, delete_consumer = { "name" }, stats = {}, purge = {}, delete = {},
 } do
   add("streams stream:" .. name, function(conn, call)
     local stream = stream_of(conn)
@@ -56,7 +56,7 @@ for _, name in ipairs { "drain", "wait" } do
   add("streams stage:" .. name, function(conn, call)
     stream_of(conn)
     local begun = rn.chan(1)
-    local stage = assert(conn:stage(1, "s", function()
+    local stage = assert(conn:stage("s", 1, function()
       begun:put(true)
       rn.sleep(20)
     end, nil, { name = "name" }))
@@ -112,7 +112,7 @@ end
 local function with_letter(conn, f)
   stream_of(conn)
   assert(conn:sink "s":put "value")
-  local _ <close> = assert(conn:stage(1, "s", function() error "no" end, nil, { name = "name", tries = 1 }))
+  local _ <close> = assert(conn:stage("s", 1, function() error "no" end, nil, { name = "name", tries = 1 }))
   local dead, n = assert(conn:dead "name"), 0
   for _ = 1, 500 do
     n = dead:count()
@@ -136,7 +136,7 @@ end
 for name, arguments in pairs { pause = { 10 }, resume = { 10 }, change = { { tries = 3 } }, delete = {} } do
   add("queues queue:" .. name, function(conn, call)
     stream_of(conn)
-    local stage <close> = assert(conn:stage(1, "s", tostring, nil, { name = "name" }))
+    local stage <close> = assert(conn:stage("s", 1, tostring, nil, { name = "name" }))
     local queue = assert(conn:queue "name")
     if name == "delete" then stage:stop() end
     call(queue[name], queue, table.unpack(arguments, 1, 5))

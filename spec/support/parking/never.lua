@@ -8,7 +8,7 @@ local never = {
     ch:stats]],
   drivers = "rn.driver d:wait d:alive",
   flow = [[flow.batch flow.rate flow.debounce f:start f:pause f:resume f:replace f:workers f:inject f:tap
-    f:connect f:disconnect f:add f:remove f:ping f:done]],
+    f:connect f:disconnect f:add f:remove f:stats f:done]],
   ["go-blocks"] = "rn.go rn.rename rn.on_error rn.ps",
   ["http-server"] = [[http.serve server.port server.url server:close req.method req.path req.query req.target
     req.headers req.address req:pieces req:websocket]],
@@ -18,6 +18,8 @@ local never = {
   io = [[uv.spawn p.exit p.pid p.stdin p.stdout p.stderr p:close p:stop p:kill uv.lines
     rn.each_line uv.read uv.follow uv.write uv.list uv.watch uv.listen conn:read conn:lines conn:writer
     conn:shutdown conn:close conn:peer conn:address uv.resolve uv.signal uv.ticker]],
+  -- keepers.stage waits for what the keeper's `open` waits for.
+  keepers = "keepers.stage keepers.report keepers.on_close keepers.is_cancelled keepers.error_text",
   json = "json.encode json.decode json.null json.array",
   metrics = "rn.metrics m:text m:answer",
   monitor = "monitor.listen m.url m.port m:close",

@@ -21,6 +21,11 @@ local core = {
     call(ch.put, ch, 1)
   end,
   ["go-blocks rn.yield"] = function(_, call) call(rn.yield) end,
+  ["keepers keepers.put_while_open"] = function(_, call)
+    local ch = rn.chan()
+    rn.go(ch.take, ch)
+    call(require "runnel.queue.keeper".put_while_open, ch, 1)
+  end,
   ["pipelines rn.retry"] = function(_, call) call(rn.retry, rn.sleep, nil, 1) end,
   ["profile rn.profile"] = function(_, call) call(rn.profile, function() rn.sleep(1) end) end,
   ["scopes rn.scope"] = function(_, call) call(rn.scope, function(scope) scope:go(rn.sleep, 1) end) end,

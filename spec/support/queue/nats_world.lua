@@ -1,13 +1,15 @@
 ---Programs over NATS in a simulated world, for specs that search them.
 
 local guard = require "runnel.internal.guard"
-local nats_server = require "spec.support.queue.nats_server"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 
-local nats, missing = nats_server.library()
+local is_built, nats = pcall(require, "runnel.nats")
 
-local nats_world = { nats = nats, missing = missing }
+local nats_world = {
+  nats = is_built and nats or nil,
+  missing = not is_built and "runnel.nats is not built, because libnats was missing" or nil,
+}
 
 -- How long a program waits for what must come, ms.
 local DEADLINE <const> = 120000
@@ -21,7 +23,8 @@ function nats_world.insist(f, ...)
   end
 end
 
-function nats_world.connect() return nats_world.insist(nats.connect, "nats://nats") end
+---@param opts? table of nats.connect
+function nats_world.connect(opts) return nats_world.insist(require("runnel.nats").connect, "nats://nats", opts) end
 
 ---Takes a value that must come.
 function nats_world.take(ch)
@@ -60,7 +63,7 @@ end
 -- What is in a stream: how often there is each value.
 local function contents(conn, stream)
   local messages = nats_world.insist(conn.source, conn, stream)
-  local state, found = nats_world.insist(function() return nats_world.insist(conn.stream, conn, stream):state() end), {}
+  local state, found = nats_world.insist(function() return nats_world.insist(conn.stream, conn, stream):stats() end), {}
   for _ = 1, state.messages do
     local value = nats_world.take(messages).data
     found[value] = (found[value] or 0) + 1
@@ -123,6 +126,109 @@ end
 ---Raises an error unless these are the results of two messages that were worked on, each once.
 function nats_world.check_once(result)
   if result ~= "m1 x1, m2 x1" then error("the results are: " .. result, 0) end
+end
+
+-- ---- a server, workers and submitters for one function ----
+
+-- How connections are made: they try again soon, so that they are back before messages are lost with their leases.
+local SOON <const> = { reconnect_wait = 50 }
+
+-- A host "nats" with a server, and a function that runs on a host "program".
+local Place = {}
+Place.__index = Place
+
+---A connection of the program.
+function Place:connect()
+  local conn = nats_world.connect(SOON)
+  self.conns[#self.conns + 1] = conn
+  return conn
+end
+
+---Runs f(conn) on a host of its own, and again when that starts again. Returns what it returns, and the host.
+---@param name string of the host
+---@param f fun(conn: runnel.nats.Connection): any
+function Place:on_host(name, f)
+  local results = rn.chan(10)
+  local host = self.world:host(name, function() results:put(f(nats_world.connect(SOON)) or true) end)
+  return results:take(), host
+end
+
+---A worker of the remote stage "job", on a host of its own.
+---@param n integer
+---@param f function
+---@param opts? { host?: string, name?: string } and options of conn:serve
+---@return runnel.Worker worker
+---@return runnel.sim.Host host
+function Place:worker(n, f, opts)
+  local options = {}
+  for key, value in pairs(opts or {}) do options[key] = value end
+  self.nworkers = self.nworkers + 1
+  local host, name = options.host or "worker" .. self.nworkers, options.name or "job"
+  options.host, options.name = nil, nil
+  return self:on_host(host, function(conn) return conn:serve(name, n, f, options) end)
+end
+
+---The remote stage "job", and its connection.
+---@param opts? table of conn:remote, and `name`
+---@return runnel.Remote remote
+---@return runnel.nats.Connection conn
+function Place:remote(opts)
+  local options = { traceback = false }
+  for key, value in pairs(opts or {}) do options[key] = value end
+  local conn, name = self:connect(), options.name or "job"
+  options.name = nil
+  return conn:remote(name, options), conn
+end
+
+---Resets a connection: what is on its way is lost.
+---@param conn runnel.nats.Connection
+function Place:reset(conn) -- luacheck: no self
+  local socket = conn.core.socket
+  if socket and socket.stream then socket.stream:break_both(0) end
+end
+
+-- The server's stream of the jobs.
+local function stream_of(self)
+  for _, stream in ipairs(self.world.nats_servers[self.server].streams) do
+    if stream.name == "runnel-jobs-job" then return stream end
+  end
+end
+
+---How many jobs the server has.
+---@return integer
+function Place:count() return stream_of(self).count end
+
+---The requests for jobs that wait at the server: for how many jobs each one still is.
+---@return integer[]
+function Place:requests()
+  local list = {}
+  for _, consumer in ipairs(stream_of(self).consumers) do
+    for _, pull in ipairs(consumer.pulls) do list[#list + 1] = pull.left end
+  end
+  return list
+end
+
+---Runs f(place) on a host of a simulated world, beside a NATS server that never fails by itself. `place.intercept` may
+---be set as the option of World:nats.
+---@param f fun(place: table)
+---@param opts? table of World:nats
+---@param settings? table of sim.run
+---@param faults? table<string, integer>
+function nats_world.program(f, opts, settings, faults)
+  sim.run(function()
+    local place = setmetatable({ world = sim.world { faults = faults }, conns = {}, nworkers = 0 }, Place)
+    local options = { intercept = function(...) return place.intercept and place.intercept(...) end }
+    for key, value in pairs(opts or {}) do options[key] = value end
+    place.server = place.world:nats("nats", options)
+    place.world:host("program", function()
+      f(place)
+      for _, conn in ipairs(place.conns) do conn:close() end
+      for _, host in ipairs(place.world.hosts) do
+        if host.name ~= "program" then host:kill() end
+      end
+    end)
+    place.world:run()
+  end, settings)
 end
 
 return nats_world

@@ -156,7 +156,7 @@ end
 
 ---The number of messages in a stage's stream.
 function remote_workers.jobs_left(conn, name)
-  local message = assert(conn:request("$JS.API.STREAM.INFO.runnel-jobs-" .. name, "", 5000))
+  local message = assert(conn:request("$JS.API.STREAM.INFO.runnel-jobs-" .. name, "", { timeout = 5000 }))
   return math.tointeger(tonumber(message.data:match '"messages":(%d+)'))
 end
 

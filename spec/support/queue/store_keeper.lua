@@ -43,7 +43,7 @@ function store_keeper.with(f)
       local queue = assert(store:queue "workers")
       return { waiting = queue.waiting, running = queue.running }
     end,
-    results = function() return results:state().messages end,
+    results = function() return results:stats().messages end,
     letters = function() return store:dead("spec"):count() end,
   }
   for _, own in pairs(open) do own:close() end

@@ -179,7 +179,7 @@ end
 local KEPT = {
   stream = function(_, stream) return stream end,
   sink = function(conn) return assert(conn:sink "s") end,
-  stage = function(conn) return assert(conn:stage(1, "s", tostring, nil, { name = "name" })) end,
+  stage = function(conn) return assert(conn:stage("s", 1, tostring, nil, { name = "name" })) end,
   bucket = function(conn) return assert(conn:kv "b") end,
   m = function(conn)
     assert(conn:sink "s":put "value")
@@ -188,11 +188,11 @@ local KEPT = {
   remote = function(conn) return assert(conn:remote "name") end,
   worker = function(conn) return assert(conn:serve("name", 1, tostring)) end,
   dead = function(conn)
-    assert(conn:stage(1, "s", tostring, nil, { name = "name" })):stop()
+    assert(conn:stage("s", 1, tostring, nil, { name = "name" })):stop()
     return conn:dead "name"
   end,
   queue = function(conn)
-    assert(conn:stage(1, "s", tostring, nil, { name = "name" })):stop()
+    assert(conn:stage("s", 1, tostring, nil, { name = "name" })):stop()
     return assert(conn:queue "name")
   end,
 }

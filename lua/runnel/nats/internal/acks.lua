@@ -31,19 +31,19 @@ end
 function Memory:of(key) return self.recent[key] or self.older[key] end
 
 ---Repeats all acknowledgements without a key, waits until the server has them, for at most `ms`, and forgets them.
----@param engine runnel.Engine
+---@param conn runnel.nats.Connection
 ---@param ms number
-function Memory:send_again(engine, ms)
+function Memory:send_again(conn, ms)
   local last
   local older, recent = self.older, self.recent
   self.older, self.recent = {}, {}
   for _, list in ipairs { older, recent } do
     for _, subject in ipairs(list) do
-      engine:publish(subject, "+ACK")
+      conn.core:publish(subject, "+ACK")
       last = subject
     end
   end
-  if last then engine:request(last, "+ACK", ms) end
+  if last then conn:request(last, "+ACK", { timeout = ms, encoding = "raw" }) end
 end
 
 return acks

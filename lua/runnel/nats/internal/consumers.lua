@@ -35,8 +35,8 @@ end
 -- (Otherwise the connection may be lost, or a cluster may have no leader.)
 local function is_mute(conn, verb, info)
   for _ = 1, 2 do
-    local answer, err = conn:request("$JS.API.CONSUMER.MSG.NEXT." .. verb, REFUSED, patience.consumer_answer,
-      { encoding = "raw", until_reconnect = true })
+    local answer, err = conn:request("$JS.API.CONSUMER.MSG.NEXT." .. verb, REFUSED,
+      { timeout = patience.consumer_answer, encoding = "raw", until_reconnect = true })
     if answer or not timed_out.is_timeout(err) then return false end
     local now = jetstream.request(conn, "CONSUMER.INFO." .. verb)
     if not now or now.created ~= info.created or not is_unused(now) then return false end

@@ -5,7 +5,7 @@
 local jetstream = require "runnel.nats.internal.jetstream"
 local kv = require "runnel.nats.kv"
 local shared = require "runnel.queue.count"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 
 local find = string.find
 

@@ -5,6 +5,7 @@ local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local timed_out = require "runnel.internal.timed_out"
+local keepers = require "runnel.queue.keeper"
 local patience = require "runnel.nats.internal.patience"
 
 local jetstream = {}
@@ -56,7 +57,7 @@ end
 
 -- Asks once. Returns the answer; or nil, the reason, and the code of the server's error or whether to ask again.
 local function ask(conn, subject, text, ms)
-  local message, err = conn:request(subject, text, ms, { encoding = "raw", until_reconnect = true })
+  local message, err = conn:request(subject, text, { timeout = ms, encoding = "raw", until_reconnect = true })
   if not message then
     if conn.has_ended then return nil, "the connection is closed" end
     if timed_out.is_timeout(err) then return nil, SILENT, true end
@@ -198,9 +199,10 @@ end
 
 -- The request of one try. An error for a wrong argument is raised again at the program's line.
 local function try(conn, subject, value, ms, opts, level)
-  local ok, message, err = pcall(conn.request, conn, subject, value, ms, opts)
+  opts.timeout = ms
+  local ok, message, err = pcall(conn.request, conn, subject, value, opts)
   if ok then return message, err end
-  if type(message) ~= "string" or core.internal.is_cancelled(message) then error(message, 0) end
+  if type(message) ~= "string" or keepers.is_cancelled(message) then error(message, 0) end
   message = message:gsub("^[^:\n]+:%d+: ", ""):gsub("^request: ", "put: ")
   error(message, level + 1)
 end

@@ -13,7 +13,7 @@ local who = require "runnel.nats.internal.who"
 local answer = stream_message.answer
 
 ---@class runnel.nats.KeeperOptions
----@field engine runnel.Engine
+---@field conn runnel.nats.Connection
 ---@field consumer runnel.nats.Consumer which has been opened
 ---@field info table what the server says about it
 ---@field what string for errors, as in "stage"
@@ -37,7 +37,7 @@ Keeper.__index = Keeper
 function Keeper:open(taker)
   self.firsts = firsts.new(self.info.delivered)
   local of, err = reader.open({
-    engine = self.engine, consumer = self.consumer, what = self.what, batch = taker.n, is_worker = true,
+    conn = self.conn, consumer = self.consumer, what = self.what, batch = taker.n, is_worker = true,
     acks = "explicit", encoding = self.encoding, decode = self.decode, room = taker.room, answered = taker.answered,
     take = function(message)
       message.again = self.firsts:look(message.sequence, message.order)
@@ -46,7 +46,7 @@ function Keeper:open(taker)
     end,
     failing = taker.silent,
     renewed = function(info) self.firsts:begin(info.delivered) end,
-    ended = function(reason) taker.over(reason, self.engine:end_reason() ~= nil) end,
+    ended = function(reason) taker.over(reason, self.conn.end_reason ~= nil) end,
   }, self.info)
   if not of then return nil, err end
   self.reader = of
@@ -86,10 +86,10 @@ function Keeper:limit(message, ms, text, words, count)
   local subject, bytes
   if words then subject, bytes = words.subject, words.bytes
   else subject, bytes = self.starts_of:as_message(message, count) end
-  self.engine:limit(message.beat, ms, text, subject, bytes)
+  if message.beat then self.conn.core:limit(message.beat, ms, text, subject, bytes) end
 end
 
-function Keeper:alive() self.engine:alive() end
+function Keeper:alive() self.conn.core:alive() end
 
 -- ---- counts ----
 
@@ -97,7 +97,7 @@ function Keeper:starts(message) return self.starts_of:get(message) end
 
 function Keeper:set_starts(message, count) return self.starts_of:put(message, count) end
 
-function Keeper:note_starts(message, count) self.engine:publish(self.starts_of:as_message(message, count)) end
+function Keeper:note_starts(message, count) self.conn.core:publish(self.starts_of:as_message(message, count)) end
 
 function Keeper:forget_starts(message) self.starts_of:forget(message) end
 
@@ -105,11 +105,11 @@ function Keeper:forget_starts(message) self.starts_of:forget(message) end
 
 function Keeper:bury(letter)
   letter.worker, letter.from, letter.encoding = lib.label(), self.from, letter.encoding or self.encoding
-  return dead.store(self.engine.conn, letter, self.letters)
+  return dead.store(self.conn, letter, self.letters)
 end
 
 function Keeper:watch(worker, drain_on_term)
-  local conn = self.engine.conn
+  local conn = self.conn
   draining.add(conn, worker, drain_on_term)
   who.add(conn, {
     queue = self.queue, stream = self.consumer.stream, consumer = self.consumer.name,

@@ -2,7 +2,7 @@
 
 local io, os = io, os
 local check = require "runnel.internal.check"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 
 local options = {}
 

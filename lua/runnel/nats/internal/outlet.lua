@@ -6,15 +6,14 @@
 local core = require "runnel.core"
 local clock = require "runnel.queue.clock"
 local consumers = require "runnel.nats.internal.consumers"
-local engine_of = require "runnel.nats.internal.engine"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
+local keepers = require "runnel.queue.keeper"
 local reader = require "runnel.nats.internal.reader"
 local stream_message = require "runnel.nats.stream_message"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 
-local internal, now = core.internal, core.now
-local put_while_open = internal.moving.put_while_open
+local now, put_while_open = core.now, keepers.put_while_open
 
 local outlet = {}
 
@@ -29,8 +28,7 @@ local function hand_over(of, out, waiting, wrap)
   for message in waiting do
     if not of.is_closed and put_while_open(out, wrap and wrap(message) or message) then
       if of.name then
-        of.engine:unbeat(message.beat)
-        message.beat = false
+        stream_message.unbeat(message)
         if of.acks == "explicit" and now() - message.came > of.ack_ms * SOON then message:progress() end
       end
       if of.acks == "taken" then stream_message.answer(message, "+ACK") end
@@ -86,7 +84,7 @@ function outlet.open(opts, what)
   local waiting, out = core.chan(ROOM), core.chan():name(("%s %s"):format(what, opts.stream))
   local function take(message) waiting:offer(message) end
   local of, problem = reader.open({
-    engine = engine_of(opts.conn), consumer = consumer, what = "source", batch = opts.batch, encoding = opts.encoding,
+    conn = opts.conn, consumer = consumer, what = "source", batch = opts.batch, encoding = opts.encoding,
     decode = values.encodings[opts.encoding].decode, acks = opts.acks,
     room = function() return opts.batch - #waiting end,
     take = function(message)
@@ -98,11 +96,11 @@ function outlet.open(opts, what)
     over = function() waiting:close() end,
     failing = function(why)
       local where = ("%s %s"):format(what, opts.stream)
-      internal.report(("%s: no messages for now: %s"):format(where, why), nil, where)
+      keepers.report(("%s: no messages for now: %s"):format(where, why), nil, where)
     end,
   }, info)
   if not of then return nil, ("%s: %s"):format(what, problem) end
-  internal.on_close(out, function() of:close() end)
+  keepers.on_close(out, function() of:close() end)
   guard.started(guard.go(function(_, reason) of:close(reason) end, nil, hand_over, of, out, waiting, opts.wrap), what)
   of:ask()
   return out, info

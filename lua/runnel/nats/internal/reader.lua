@@ -12,19 +12,19 @@ local core = require "runnel.core"
 local acks = require "runnel.nats.internal.acks"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
+local keepers = require "runnel.queue.keeper"
 local patience = require "runnel.nats.internal.patience"
 local settling = require "runnel.nats.internal.settling"
 local silence = require "runnel.nats.internal.silence"
 local stream_message = require "runnel.nats.stream_message"
 
-local internal = core.internal
 local now = core.now
 
 local reader = {}
 
 ---What a reader is made of.
 ---@class runnel.nats.ReaderOptions
----@field engine runnel.Engine
+---@field conn runnel.nats.Connection
 ---@field consumer runnel.nats.Consumer which has been opened
 ---@field what string the start of its errors, as in "source"
 ---@field batch integer how many messages may be under way; asks again when there is room for half of them
@@ -62,7 +62,7 @@ local function send(self, room)
   local time = now()
   if self.asked == 0 then self.heard = time end
   self.nrequests, self.asked, self.asked_at = self.nrequests + 1, self.asked + room, time
-  self.engine:publish(("$JS.API.CONSUMER.MSG.NEXT.%s.%s"):format(self.consumer.stream, self.consumer.id),
+  self.conn.core:publish(("$JS.API.CONSUMER.MSG.NEXT.%s.%s"):format(self.consumer.stream, self.consumer.id),
     ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}')
       :format(room, jetstream.ns(patience.request), jetstream.ns(patience.reader_heartbeat)),
     self.inbox .. "." .. self.nrequests)
@@ -129,7 +129,7 @@ local function look_after(self, since, why)
   elseif info then
     if self.renewed and self.name and not is_same then self.renewed(info) end
     expect(self)
-    if is_same then self.memory:send_again(self.engine, patience.look) end
+    if is_same then self.memory:send_again(self.conn, patience.look) end
     forget_requests(self)
     if why then self.silence:goes_on(since, why) end
   elseif code == jetstream.NO_CONSUMER then
@@ -236,7 +236,7 @@ local function arrive(self, data, ack, age, subject, headers)
   elseif self.is_worker and age > self.ack_ms then
     return self:ask() -- Lua was busy for so long that the server has redelivered it
   else
-    if age > self.beat_ms then self.engine:publish(ack, "+WPI") end
+    if age > self.beat_ms then self.conn.core:publish(ack, "+WPI") end
     self:extend(message)
   end
   self.take(message)
@@ -253,8 +253,8 @@ end
 ---Extends the lease of a message from now on, until it is answered, even if it had a limit.
 ---@param message runnel.nats.StreamMessage
 function Reader:extend(message)
-  self.engine:unbeat(message.beat)
-  message.beat = self.engine:beat(message.ack_subject, "+WPI", self.beat_ms, self.back)
+  stream_message.unbeat(message)
+  message.beat = self.conn.core:beat(message.ack_subject, "+WPI", self.beat_ms, self.back) or false
 end
 
 -- ---- opening ----
@@ -270,7 +270,7 @@ end
 
 -- Called when nothing comes any more.
 local function over(self)
-  self:close(self.engine:end_reason())
+  self:close(self.conn.end_reason)
   if self.tidying then core.cancel(self.tidying, "the source is closed") end
   if self.over then self.over() end
 end
@@ -280,24 +280,24 @@ end
 ---@param info table
 ---@return runnel.nats.Reader? reader, string? err
 function reader.open(self, info)
-  local engine, consumer = self.engine, self.consumer
+  local conn, consumer = self.conn, self.consumer
   self.asked, self.nrequests, self.oldest, self.heard, self.asked_at, self.order = 0, 0, 0, now(), 0, 0
   self.idle = self.heard
   self.memory, self.name = acks.memory(self.heard), consumer.name
   self.silence = silence.new {
-    conn = engine.conn, what = self.what, stream = consumer.stream, consumer = consumer.name,
+    conn = conn, what = self.what, stream = consumer.stream, consumer = consumer.name,
     tell = self.failing,
   }
   self.ack_ms = consumer.ack_ms
   self.beat_ms = math.max(1, (self.ack_ms or 30000) / 3)
   self.back = settling.back(self.ack_ms or 30000)
   self.settling = settling.new(self.ack_ms)
-  self.inbox, self.wake = engine:inbox(), core.chan(1)
+  self.inbox, self.wake = conn:inbox(), core.chan(1)
   expect(setmetatable(self, Reader))
-  local sub, subscription = engine:subscribe(self.inbox .. ".*", function(...) receive(self, ...) end)
+  local sub, subscription = conn:subscribe(self.inbox .. ".*", nil, function(...) receive(self, ...) end)
   if not sub then return nil, subscription end
   self.sub, self.subscription = sub, subscription
-  self.remove_listener = engine:on_event(function(event)
+  self.remove_listener = conn:on_event(function(event)
     self.settling:hear(event)
     if event.event == "reconnected" then
       forget_requests(self)
@@ -306,7 +306,7 @@ function reader.open(self, info)
     end
   end)
   local before
-  before = internal.on_close(sub, function()
+  before = keepers.on_close(sub, function()
     if before then before() end
     over(self)
   end)

@@ -8,13 +8,13 @@ local names = require "runnel.nats.internal.names"
 local patience = require "runnel.queue.patience"
 local stream_message = require "runnel.nats.stream_message"
 local submitters = require "runnel.nats.internal.submitters"
-local values = require "runnel.nats.internal.values"
+local values = require "runnel.queue.encodings"
 local wire = require "runnel.nats.internal.wire"
 
 local answer, final_subject = stream_message.answer, stream_message.final_subject
 
 ---@class runnel.nats.JobTask: runnel.queue.JobTask
----@field private engine runnel.Engine
+---@field private conn runnel.nats.Connection
 ---@field private submitters runnel.Submitters
 ---@field private cancellations runnel.Channel<any> of the subscription to them
 local Task = {}
@@ -34,7 +34,7 @@ local function refuse(self, message, version, reply)
       .. "same version of runnel in the workers and in the programs with conn:remote")
       :format(version, wire.VERSION), "version " .. version)
   end
-  if reply then self.engine:publish(reply, wire.refusal(version, "0", self.label)) end
+  if reply then self.conn.core:publish(reply, wire.refusal(version, "0", self.label)) end
   message:nak(patience.given_back)
 end
 
@@ -89,7 +89,7 @@ end
 
 -- The message to the submitter with an outcome; nil and the reason if a result cannot be sent.
 local function result_of(self, job, outcome)
-  local room = self.engine.max_payload
+  local room = self.conn.max_payload
   local bytes, why = wire.result(job, final_subject(job.message), outcome)
   if not bytes then return nil, ("serve %s: %s"):format(self.name, why) end
   if #bytes <= room then return bytes end
@@ -98,7 +98,7 @@ end
 
 -- Sends an outcome. The submitter answers the message.
 local function send(self, job, bytes)
-  self.engine:publish(job.reply, bytes)
+  self.conn.core:publish(job.reply, bytes)
   answer(job.message)
 end
 
@@ -112,7 +112,7 @@ end
 local function failure_of(self, job, outcome)
   local bytes, why = result_of(self, job, outcome)
   if bytes then return bytes end
-  why = why:sub(1, self.engine.max_payload - HEAD)
+  why = why:sub(1, self.conn.max_payload - HEAD)
   return (result_of(self, job, { n = 0, failed = true, err = why }))
 end
 
@@ -132,16 +132,15 @@ end
 
 local serve, class = {}, jobs.class(Task)
 
----@param engine runnel.Engine
+---@param conn runnel.nats.Connection
 ---@param name string
 ---@param f function
----@param who? string identifies the worker; by default its host and process
 ---@return runnel.nats.JobTask
-function serve.task(engine, name, f, who)
+function serve.task(conn, name, f)
   local self = setmetatable({
-    engine = engine, name = name, f = f, label = who or lib.label(), submitters = submitters.new(engine),
+    conn = conn, name = name, f = f, label = lib.label(), submitters = submitters.new(conn),
   }, class)
-  self.cancellations = engine:subscribe(names.cancel(name), function(data) cancel(self, data) end)
+  self.cancellations = conn:subscribe(names.cancel(name), nil, function(data) cancel(self, data) end)
   return self
 end
 

@@ -1,14 +1,13 @@
 ---Starts the worker of conn:serve or conn:stage, on a consumer of a stream.
 
 local counts = require "runnel.nats.internal.counts"
-local engine_of = require "runnel.nats.internal.engine"
 local keeper = require "runnel.nats.internal.keeper"
 local rate = require "runnel.nats.internal.rate"
 local who = require "runnel.nats.internal.who"
 local worker = require "runnel.queue.worker"
 
 ---@class runnel.nats.WorkerParts
----@field keeper runnel.nats.KeeperOptions without the engine and the counts
+---@field keeper runnel.nats.KeeperOptions without the connection and the counts
 ---@field kind "worker"|"stage"
 ---@field name string of the remote or the durable stage
 ---@field n integer how many calls may run at a time
@@ -33,9 +32,9 @@ function start_worker.start(conn, parts)
     if not limiter then return nil, "rate: " .. err end
   end
   local of = keeper.new(parts.keeper)
-  of.engine, of.starts_of = engine_of(conn), starts_of
+  of.conn, of.starts_of = conn, starts_of
   local self, problem = worker.start {
-    kind = parts.kind, n = parts.n, keeper = of, task = parts.task, limit = options.limit, rate = limiter,
+    kind = parts.kind, n = parts.n, keeper = of, task = parts.task, timeout = options.timeout, rate = limiter,
     is_paused = who.is_paused(of.info.config),
   }
   if not self then return nil, problem end

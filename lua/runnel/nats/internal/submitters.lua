@@ -20,7 +20,7 @@ local MANY <const> = 100
 ---@field inbox? runnel.Channel<any> of the subscription to the answer
 
 ---@class runnel.Submitters
----@field private engine runnel.Engine
+---@field private conn runnel.nats.Connection
 ---@field private base string the subject below which the answers come
 ---@field private known table<string, runnel.Submitter> by the subject where it gets results
 ---@field private count integer how many there have been
@@ -50,7 +50,7 @@ local function new_submitter(self, time)
   clean(self, time)
   self.count = self.count + 1
   local submitter = { is_gone = false, subject = self.base .. ".g." .. self.count }
-  submitter.inbox = self.engine:subscribe(submitter.subject, function(_, _, _, _, status)
+  submitter.inbox = self.conn:subscribe(submitter.subject, nil, function(_, _, _, _, status)
     submitter.is_gone, submitter.asked_at = status == "503", nil
   end)
   return submitter
@@ -73,7 +73,7 @@ function Submitters:has_gone(reply, how, answers)
   local is_silent = answers and time - (submitter.asked_at or time) > patience.submitter_silent
   submitter.looked_at, submitter.is_gone = time, how == "delivered again" and (submitter.is_gone or is_silent)
   submitter.asked_at = submitter.asked_at or time
-  self.engine:publish(reply, "{}", submitter.subject)
+  self.conn.core:publish(reply, "{}", submitter.subject)
   return submitter.is_gone
 end
 
@@ -92,11 +92,11 @@ end
 
 local submitters = {}
 
----@param engine runnel.Engine
+---@param conn runnel.nats.Connection
 ---@return runnel.Submitters
-function submitters.new(engine)
-  local self = setmetatable({ engine = engine, base = engine:inbox(), known = {}, count = 0 }, Submitters)
-  self.remove_listener = engine:on_event(function(event)
+function submitters.new(conn)
+  local self = setmetatable({ conn = conn, base = conn:inbox(), known = {}, count = 0 }, Submitters)
+  self.remove_listener = conn:on_event(function(event)
     if event.event ~= "reconnected" then return end
     for _, submitter in pairs(self.known) do submitter.asked_at = nil end -- the answers may be lost
   end)

@@ -1,7 +1,7 @@
 ---Ends requests of a connection that cannot get an answer: lost with the connection, or refused by the server. Reports
 ---missing permissions.
 
-local internal = require("runnel.core").internal
+local keepers = require "runnel.queue.keeper"
 
 local unanswered = {}
 
@@ -40,7 +40,7 @@ local function end_refused_requests(self, event)
   local kind = subject:match "^[^.]*%.?[^.]*%.?[^.]*"
   if is_for_request or not is_own(subject) or self.told[kind] then return end
   self.told[kind] = true
-  internal.report("nats: " .. message, nil, tostring(self))
+  keepers.report("nats: " .. message, nil, tostring(self))
 end
 
 ---Called with each event.

@@ -109,7 +109,7 @@ local function tidy(self)
   local function acknowledge(key, subject)
     tidied[subject] = true
     local ack = self.acks:of(key)
-    if ack then self.engine:publish(ack, "+ACK") end
+    if ack then self.conn.core:publish(ack, "+ACK") end
   end
   local function remove(_, subject)
     if tidied[subject] then self:remove(subject) end

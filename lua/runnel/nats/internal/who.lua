@@ -21,11 +21,11 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
+local keepers = require "runnel.queue.keeper"
 local lib = require "runnel.nats.internal.lib"
 local queues = require "runnel.queue.queues"
 local remove = require "runnel.internal.remove"
 
-local internal = core.internal
 
 local who = {}
 
@@ -125,7 +125,7 @@ function who.add(conn, member, ended)
   local all = conn.who or listen(conn)
   local members = all.members
   members[#members + 1] = member
-  internal.on_close(ended, function()
+  keepers.on_close(ended, function()
     remove(members, member)
     close_unused(conn)
   end)

@@ -17,9 +17,9 @@
 ---as in "v12,v5,e40,t300". A worker that cannot read a job publishes a refusal: first the version of the job, whose
 ---sender reads that, then its own.
 
-local core = require "runnel.core"
-local internal = core.internal
-local encodings = require("runnel.nats.internal.values").encodings
+local keepers = require "runnel.queue.keeper"
+local timed_out = require "runnel.internal.timed_out"
+local encodings = require("runnel.queue.encodings").encodings
 
 local wire = {}
 
@@ -124,7 +124,8 @@ end
 -- Packs the error, or else its text.
 local function pack_error(codec, err)
   if err == nil then err = "nil" end
-  return codec.encode(err, "error") or codec.encode(internal.error_text(err), "error") or "an error that cannot be sent"
+  return codec.encode(timed_out.plain(err) or err, "error") or codec.encode(keepers.error_text(err), "error")
+    or "an error that cannot be sent"
 end
 
 ---Packs an outcome; nil and the reason if a result cannot be packed.
@@ -195,7 +196,7 @@ local function unpack_results(codec, data, at, sizes)
         outcome.n = outcome.n + 1
         outcome[outcome.n] = value
       else
-        outcome.failed, outcome.err = true, value
+        outcome.failed, outcome.err = true, timed_out.of_plain(value)
       end
     end
   end

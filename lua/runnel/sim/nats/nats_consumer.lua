@@ -362,6 +362,19 @@ function Consumer:may_forget(time) return self.saved ~= nil and time - self.chan
 ---Brings the state back that was written for sure.
 function Consumer:forget() self.state = copy(self.saved) end
 
+---Whether it has delivered messages that the stream has lost, whose numbers are given to new ones.
+---@return boolean
+function Consumer:is_ahead() return self.state.next > self.stream.last + 1 end
+
+---It will deliver what is stored with these numbers.
+function Consumer:step_back()
+  local state, last = self.state, self.stream.last
+  state.next, state.floor_seq = math.min(state.next, last + 1), math.min(state.floor_seq, last)
+  for seq in pairs(state.pending) do
+    if seq > last then state.pending[seq], state.npending = nil, state.npending - 1 end
+  end
+end
+
 ---The server has started again.
 function Consumer:recover()
   self.pulls, self.due, self.is_due, self.saved, self.saved_at = {}, {}, {}, nil, -math.huge

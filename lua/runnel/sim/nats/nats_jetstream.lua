@@ -74,7 +74,7 @@ local function by_name(a, b) return a.name < b.name end
 ---@param config table completed
 ---@return runnel.sim.Stream
 function Server:add_stream(config)
-  local stream = streams.new(config, self:timestamp(self.clock()), self.clock)
+  local stream = streams.new(config, self:timestamp(self.clock()), self.clock, self.kept.sync_interval)
   table.insert(self.streams, stream)
   table.sort(self.streams, by_name)
   return stream
@@ -205,17 +205,32 @@ end
 
 -- ---- after an end ----
 
+-- Which part of the last messages a power cut may lose.
+local PARTS <const> = { 0, 0.5, 1 }
+
+-- By a choice, the machine had not written the last messages of a stream.
+local function lose(self, stream, since)
+  local n = stream:stored_since(since)
+  local lost = n > 0 and math.ceil(n * PARTS[self.world.faults:way(#PARTS)]) or 0
+  if lost == 0 then return end
+  self.world:log(self.host, nil, "has lost the last %d messages of %s", lost, stream.name)
+  stream:lose(lost)
+end
+
 ---The server starts again. By a choice, it had not written the last acknowledgements when it was ended, nor that it
----removed messages for them.
+---removed messages for them; and its machine, when it crashed, not what was stored in the last `sync_interval`.
 function Server:recover()
   local ended_at, faults = self.world:time(self.host.ended_at), self.world.faults
+  local unsynced = self.host.lost_power and self.kept.sync_interval or 0
+  local since = ended_at - math.max(streams.WRITTEN, unsynced)
   for i = #self.streams, 1, -1 do
     if self.streams[i].config.storage == "memory" then table.remove(self.streams, i) end
   end
   for _, stream in ipairs(self.streams) do
-    if stream:may_forget(ended_at) and faults:way(2) == 2 then
+    if unsynced > 0 then lose(self, stream, ended_at - unsynced) end
+    if stream:may_forget(since) and faults:way(2) == 2 then
       self.world:log(self.host, nil, "has not written that it has removed the last messages of %s", stream.name)
-      stream:forget(ended_at)
+      stream:forget(since)
     end
     for i = #stream.consumers, 1, -1 do
       local consumer = stream.consumers[i]
@@ -226,6 +241,11 @@ function Server:recover()
           self.world:log(self.host, nil, "has not written the last acknowledgements of %s/%s", stream.name,
             consumer.name)
           consumer:forget()
+        end
+        if consumer:is_ahead() then
+          if faults:way(2) == 1 then consumer:step_back() else
+            self.world:log(self.host, nil, "will not deliver the next messages of %s to %s", stream.name, consumer.name)
+          end
         end
         consumer:recover()
       end

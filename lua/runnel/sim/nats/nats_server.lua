@@ -34,6 +34,7 @@ local SILENCE <const> = 240000
 ---@field exact table<string, table[]> subscriptions by subject
 ---@field wild table[] those to patterns
 ---@field max_payload integer bytes
+---@field intercept? fun(subject: string, data: string): nil|false|number|table the option of World:nats
 local Server = {}
 Server.__index = Server
 for name, method in pairs(jetstream.methods) do Server[name] = method end
@@ -108,14 +109,29 @@ end
 
 -- ---- what clients send ----
 
-local function publish(self, client, words, headers, body)
-  local subject, reply = words:match "^(%S+) ?(%S*)$"
-  if reply == "" then reply = nil end
+local function go_on(self, client, subject, reply, headers, body)
   local is_taken
   if subject:sub(1, 4) == "$JS." then is_taken = self:to_jetstream(subject, reply, body)
   else is_taken = self:to_stream(subject, reply, headers, body) end
   is_taken = self:send(subject, subject, reply, headers, body, client.is_quiet and client or nil) or is_taken
   if not is_taken and reply then self:send(reply, reply, nil, protocol.status "503", "") end
+end
+
+-- A message has come: it goes its way, unless the program's function says otherwise.
+local function publish(self, client, words, headers, body)
+  local subject, reply = words:match "^(%S+) ?(%S*)$"
+  if reply == "" then reply = nil end
+  local what = self.intercept and self.intercept(subject, body)
+  if what == nil then return go_on(self, client, subject, reply, headers, body) end
+  if type(what) == "table" and reply then
+    self:send(reply, reply, nil, nil, assert(json.encode { error = what }))
+  elseif type(what) == "number" then
+    self.world:later(what, self.host, function()
+      go_on(self, client, subject, reply, headers, body)
+      self:flush()
+      self:plan()
+    end)
+  end
 end
 
 local function unsubscribe(self, sub)
@@ -198,21 +214,24 @@ end
 
 ---What a server keeps from one start to the next one.
 ---@param world runnel.sim.World
+---@param sync_interval number ms
 ---@return table kept
-function servers.disk(world)
-  return { world = world, streams = {}, names = 0, led_at = 0 }
+function servers.disk(world, sync_interval)
+  return { world = world, streams = {}, names = 0, led_at = 0, sync_interval = sync_interval }
 end
 
 ---Starts the server of the host that runs.
 ---@param world runnel.sim.World
 ---@param kept table of `disk`
 ---@param max_payload integer
+---@param intercept? function
 ---@return runnel.sim.NatsServer
-function servers.start(world, kept, max_payload)
+function servers.start(world, kept, max_payload, intercept)
   local host = world:here()
   local self = setmetatable({
     world = world, host = host, kept = kept, clients = {}, exact = {}, wild = {}, streams = kept.streams,
-    max_payload = max_payload, clock = function() return world:time() end, timer = timers.new_timer(),
+    max_payload = max_payload, intercept = intercept,
+    clock = function() return world:time() end, timer = timers.new_timer(),
   }, Server)
   if host.ended_at then self:recover() end
   local listener = network.new_tcp()

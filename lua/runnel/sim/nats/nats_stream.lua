@@ -32,6 +32,7 @@ local streams = {}
 ---@field stored_at? number when a message was stored last
 ---@field removed { time: number, message: runnel.sim.StreamMessage }[] what was acknowledged lately: a server that is
 ---killed may forget that
+---@field remembers number for how many ms that is kept
 local Stream = {}
 Stream.__index = Stream
 
@@ -148,27 +149,52 @@ function Stream:finished(seq, by)
   end
   local now = self.clock()
   self:remove(message)
-  while self.removed[1] and now - self.removed[1].time > streams.WRITTEN do table.remove(self.removed, 1) end
+  while self.removed[1] and now - self.removed[1].time > self.remembers do table.remove(self.removed, 1) end
   self.removed[#self.removed + 1] = { time = now, message = message }
 end
 
 ---After how many ms at most the server has written what was acknowledged.
 streams.WRITTEN = 100
 
----Whether it removed messages so shortly before a time that the server may not have written it.
----@param time number
+---Whether it removed messages after a time, which the server may not have written.
+---@param since number
 ---@return boolean
-function Stream:may_forget(time)
+function Stream:may_forget(since)
   local latest = self.removed[#self.removed]
-  return latest ~= nil and time - latest.time < streams.WRITTEN
+  return latest ~= nil and latest.time > since
 end
 
----Brings the messages back that were removed so shortly before a time.
----@param time number
-function Stream:forget(time)
+---Brings the messages back that were removed after a time.
+---@param since number
+function Stream:forget(since)
   for _, removal in ipairs(self.removed) do
-    if time - removal.time < streams.WRITTEN then put_back(self, removal.message) end
+    if removal.time > since and removal.message.seq <= self.last then put_back(self, removal.message) end
   end
+end
+
+---How many of the last messages were stored after a time, those that were removed included.
+---@param since number
+---@return integer
+function Stream:stored_since(since)
+  local removed, n = {}, 0
+  for _, removal in ipairs(self.removed) do removed[removal.message.seq] = removal.message end
+  for seq = self.last, 1, -1 do
+    local message = self.messages[seq] or removed[seq]
+    if not message or message.time <= since then break end
+    n = n + 1
+  end
+  return n
+end
+
+---Loses the last messages, whose numbers are given to the next ones.
+---@param n integer
+function Stream:lose(n)
+  for _ = 1, n do
+    local message = self.messages[self.last]
+    if message then self:remove(message) end
+    self.last = self.last - 1
+  end
+  self.first = math.min(self.first, self.last + 1)
 end
 
 ---Removes all messages before a number, or of a subject.
@@ -295,11 +321,13 @@ end
 ---@param config table completed
 ---@param created string
 ---@param clock fun(): number ms since 1970
+---@param sync_interval number ms
 ---@return runnel.sim.Stream
-function streams.new(config, created, clock)
+function streams.new(config, created, clock, sync_interval)
   local self = setmetatable({
     name = config.name, created = created, clock = clock, messages = {}, by_subject = {}, first = 0, last = 0,
     count = 0, bytes = 0, ids = {}, consumers = {}, removed = {},
+    remembers = math.max(streams.WRITTEN, sync_interval),
   }, Stream)
   self:configure(config)
   return self

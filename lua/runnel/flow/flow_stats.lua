@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local everything = require "runnel.internal.living"
+local renamed = require "runnel.internal.renamed"
 local short = require "runnel.internal.short"
 local width = require "runnel.internal.width"
 local internal = core.internal
@@ -9,15 +10,15 @@ local internal = core.internal
 local now = core.now
 
 ---The state of a stage.
----@class runnel.FlowStagePing
+---@class runnel.FlowStageStats
 ---@field stage string
 ---@field state string "new", "running", "paused", "held", "draining" or "ended"
 ---@field busy integer how many workers have a value
----@field n integer how many workers there are
----@field queue integer how many values wait for it
+---@field workers integer how many workers there are
+---@field waiting integer how many values wait for it
 ---@field room integer how many may, before puts wait
 ---@field taken integer how many it has taken
----@field rate number|nil values a second since the last ping, or since the start
+---@field rate number|nil values a second since the last call, or since the start
 ---@field errors integer
 ---@field longest number|nil ms for which the oldest call has waited where it waits now
 ---@field where string|nil the line where it waits
@@ -25,15 +26,18 @@ local now = core.now
 ---@field error any the error that it holds
 ---@field to string[] where its outputs lead, as "> save", ".error > bad"
 
----What Flow:ping returns: a list of stages.
----@class runnel.FlowPing
+---What Flow:stats returns: a list of stages.
+---@class runnel.FlowStats
 ---@field flow string its name
 ---@field state string
 ---@field left integer how many values were not done with when it was stopped
-local Ping = {}
-Ping.__index = Ping
+local Stats = {}
+Stats.__index = Stats
 
-local ping = {}
+-- Names before 1.0.
+local Row = { __index = renamed.fields("f:stats()[i]", { n = "workers", queue = "waiting" }) }
+
+local stats = {}
 
 local WAITS = { take = true, idle = true, gate = true, ["end"] = true }
 local LONG = 100 -- ms: shorter calls are not mentioned when the table is printed
@@ -72,37 +76,38 @@ local function row_of(flow, stage)
   local input = stage.owns_input and stage.input:stats()
   local taken = stage.pool:taken()
   local row = {
-    stage = stage.name, state = state_of(flow, stage), busy = 0, n = #stage.pool.workers,
-    queue = stage.pool:queued() + (input and input.values + input.puts_waiting or 0), room = input and input.capacity or 0,
+    stage = stage.name, state = state_of(flow, stage), busy = 0, workers = #stage.pool.workers,
+    waiting = stage.pool:queued() + (input and input.values + input.puts_waiting or 0),
+    room = input and input.capacity or 0,
     taken = taken, rate = nil, errors = stage.errors, longest = nil, where = nil, doing = nil,
     error = stage.held and stage.held.error, to = ways(stage),
   }
   look_at_workers(stage, row)
-  return row
+  return setmetatable(row, Row)
 end
 
 ---The state of a flow, without rates.
 ---@param flow runnel.Flow
----@return runnel.FlowPing
-function ping.look(flow)
-  local rows = setmetatable({ flow = flow.name, state = flow.state, left = #flow.left }, Ping)
+---@return runnel.FlowStats
+function stats.look(flow)
+  local rows = setmetatable({ flow = flow.name, state = flow.state, left = #flow.left }, Stats)
   for i, stage in ipairs(flow.stages) do rows[i] = row_of(flow, stage) end
   return rows
 end
 
 ---The state of a flow, with the rates since the last call.
 ---@param flow runnel.Flow
----@return runnel.FlowPing
-function ping.ping(flow)
+---@return runnel.FlowStats
+function stats.stats(flow)
   local time = now()
-  local elapsed = flow.pinged and time - flow.pinged
-  local rows = ping.look(flow)
+  local elapsed = flow.stats_at and time - flow.stats_at
+  local rows = stats.look(flow)
   for i, stage in ipairs(flow.stages) do
     local row = rows[i]
     if elapsed and elapsed > 0 then row.rate = (row.taken - (stage.taken_before or 0)) / elapsed * 1000 end
     stage.taken_before = row.taken
   end
-  if flow.state ~= "new" then flow.pinged = time end
+  if flow.state ~= "new" then flow.stats_at = time end
   return rows
 end
 
@@ -116,12 +121,12 @@ end
 
 local RIGHT = { [3] = true, [4] = true, [5] = true, [6] = true, [7] = true }
 
-function Ping:__tostring()
-  local lines = { { self.flow, self.state, "busy", "queue", "taken", "rate/s", "errors", "to" } }
+function Stats:__tostring()
+  local lines = { { self.flow, self.state, "busy", "waiting", "taken", "rate/s", "errors", "to" } }
   for _, row in ipairs(self) do
     local note = remark(row)
     lines[#lines + 1] = {
-      row.stage, row.state, ("%d/%d"):format(row.busy, row.n), ("%d/%d"):format(row.queue, row.room),
+      row.stage, row.state, ("%d/%d"):format(row.busy, row.workers), ("%d/%d"):format(row.waiting, row.room),
       tostring(row.taken), row.rate and ("%.0f"):format(row.rate) or "-", tostring(row.errors),
       table.concat(row.to, ", ") .. (note and (row.to[1] and "   " or "") .. "(" .. note .. ")" or ""),
     }
@@ -129,6 +134,6 @@ function Ping:__tostring()
   return table.concat(width.columns(lines, RIGHT), "\n")
 end
 
-everything.flow_rows = ping.look
+everything.flow_rows = stats.look
 
-return ping
+return stats
