@@ -60,10 +60,10 @@ describe("a message that is stored under a condition", function()
   local function code_of(...)
     local answers, code = { ... }, nil
     local conn = { inbox = function() return "inbox.1" end }
-    function conn:request(_, _, ms)
+    function conn:request(_, _, opts)
       local answer = table.remove(answers, 1)
       if answer ~= "" then return { data = answer } end
-      rn.sleep(ms)
+      rn.sleep(opts.timeout)
       return nil, timed_out.new "no answer"
     end
     sim.run(function()
@@ -73,7 +73,7 @@ describe("a message that is stored under a condition", function()
     return code
   end
   local WRONG <const> = '{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}'
-  local BUSY <const> = '{"error":{"code":503,"err_code":10008,"description":"jetstream system temporarily unavailable"}}'
+  local BUSY <const> = '{"error":{"code":503,"err_code":10008,"description":"temporarily unavailable"}}'
 
   it("has failed because of it, unless an earlier try had no answer: then nobody knows", function()
     assert.equal(jetstream.WRONG_SEQUENCE, code_of(WRONG))

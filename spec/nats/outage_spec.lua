@@ -92,8 +92,8 @@ describe("after an outage longer than ack_wait", function()
   end)
 end)
 
--- The server forgets the ids of messages that were replaced when it starts again, so it takes the second try for another
--- write. Data of the server is lost on the way, in a proxy.
+-- The server forgets the ids of messages that were replaced when it starts again, so it takes the second try for
+-- another write. Data of the server is lost on the way, in a proxy.
 describe("a write into a bucket that was done and then replaced, and whose answer was lost in an outage,", function()
   if not nats_server.has_proxy then return pending "luv is not installed" end
   local UNCERTAIN <const> = "has revision 3; .* it may have done this before that revision$"

@@ -306,7 +306,8 @@ describe("random histories", function()
         if (a.what == "get") == (b.what == "get") then a[field], b[field] = b[field], a[field] end
       end
       for _, operation in ipairs(operations) do -- what cannot be recorded
-        if operation.what ~= "get" and operation.what ~= "delete" and operation.value == nil then operation.value = 0 end
+        local has_value = operation.what ~= "get" and operation.what ~= "delete"
+        if has_value and operation.value == nil then operation.value = 0 end
         if operation.what == "delete" then operation.value = nil end
       end
       local model = models.kv(operations)
@@ -324,7 +325,8 @@ describe("random histories", function()
       for _, operation in ipairs(operations) do last = math.max(last, operation.back) end
       operations[#operations + 1] = { process = "end", what = "put", call = last + 1, back = last + 2, value = -1,
         new_revision = 10000 }
-      local read = { process = "end", what = "get", call = last + 5, back = last + 6, value = -1, seen_revision = 10000 }
+      local read = { process = "end", what = "get", call = last + 5, back = last + 6, value = -1,
+        seen_revision = 10000 }
       operations[#operations + 1] = read
       assert.is_true(check_kv(operations))
       f(operations, read, last)

@@ -360,7 +360,7 @@ for _, at in ipairs(places) do
       assert.matches("not found", select(3, bucket:get "a"))
     end))
 
-    it("creates a value where another program deletes the key once more, just before it is stored", within(function(place)
+    it("creates a value where another program deletes the key just before it is stored", within(function(place)
       local bucket, other = assert(place.owner:kv "settings"), assert(place.open():kv "settings")
       assert.equal(1, bucket:put("colour", "red"))
       assert.equal(2, bucket:delete "colour")

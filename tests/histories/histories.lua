@@ -1,8 +1,8 @@
--- Processes use the buckets, streams and results of a store, or of a nats-server, while they are killed and stopped, the
--- disk is full, the clock is set, and the server is killed or stopped. Each records its calls and returns. Then the
--- history of each key, message and result must be right: linearizable by a model of it (spec/support/history), so that it
--- could have come from one process that does one thing after the other. Last, faults are planted in the processes, which
--- must be found.
+-- Processes use the buckets, streams and results of a store, or of a nats-server, while they are killed and stopped,
+-- the disk is full, the clock is set, and the server is killed or stopped. Each records its calls and returns. Then the
+-- history of each key, message and result must be right: linearizable by a model of it (spec/support/history), so that
+-- it could have come from one process that does one thing after the other. Last, faults are planted in the processes,
+-- which must be found.
 --
 --   lua5.4 tests/histories/histories.lua [ROUNDS] [SEED] [PLACE]     PLACE: store or nats; by default both
 
@@ -107,7 +107,7 @@ local function finish(place, owner, path)
     end
     assert(not is_over(), "the work queue does not become empty")
   end
-  local left = assert(assert(owner:stream "log"):state()).messages
+  local left = assert(assert(owner:stream "log"):stats()).messages
   local source = left > 0 and assert(owner:source "log")
   for i = 1, left do
     local m = source:take()

@@ -1,6 +1,6 @@
----Where the processes of tests/histories/histories.lua work: a file of a store, or a nats-server. And what disturbs them
----there. Both have the same methods: prepare() makes the streams and the bucket, and open() opens them for the end.
----`faults` are functions, each of which does harm for some time, and counts that.
+---Where the processes of tests/histories/histories.lua work: a file of a store, or a nats-server. And what disturbs
+---them there. Both have the same methods: prepare() makes the streams and the bucket, and open() opens them for the
+---end. `faults` are functions, each of which does harm for some time, and counts that.
 
 local json = require "runnel.json"
 local nats_server = require "spec.support.queue.nats_server"
@@ -44,7 +44,7 @@ function places.store(dir)
 end
 
 ---Whether the work queue has no more messages.
-function Store.is_idle(owner) return assert(assert(owner:stream "work"):state()).messages == 0 end
+function Store.is_idle(owner) return assert(assert(owner:stream "work"):stats()).messages == 0 end
 
 function Store:open()
   return require("runnel.store").open(self.place, { busy_timeout = 60000 })
@@ -93,7 +93,7 @@ end
 
 ---Whether the work queue delivers no more messages. (A server that was killed may keep some that are done.)
 function Server.is_idle(owner)
-  local answer = owner:request("$JS.API.CONSUMER.INFO.work.work", "", 5000, { encoding = "raw" })
+  local answer = owner:request("$JS.API.CONSUMER.INFO.work.work", "", { timeout = 5000, encoding = "raw" })
   local info = answer and json.decode(answer.data)
   return info and info.num_pending == 0 and info.num_ack_pending == 0
 end

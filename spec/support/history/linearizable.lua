@@ -1,12 +1,12 @@
 ---Whether a history is linearizable: whether its operations can be put into an order that a model allows, in which each
 ---operation comes after those that had returned before its call. Wing and Gong's search, with Lowe's memory: a set of
----operations and the state after them is visited once. A set that has used up more operations of unknown outcome, and is
----otherwise the same, is not visited, since it can do nothing more.
+---operations and the state after them is visited once. A set that has used up more operations of unknown outcome, and
+---is otherwise the same, is not visited, since it can do nothing more.
 ---
 ---    local ok, why = linearizable(operations, model)
 ---
----An operation has a call and a return, in ms of one clock. Without a return nobody knows its outcome, since its process
----was killed, for example: it may happen at any time after its call, or never.
+---An operation has a call and a return, in ms of one clock. Without a return nobody knows its outcome, since its
+---process was killed, for example: it may happen at any time after its call, or never.
 
 ---@class history.Operation
 ---@field process string
@@ -18,8 +18,8 @@
 
 ---@class history.Model
 ---@field first any the state at the beginning
----@field step fun(state: any, operation: history.Operation): any[]? the states that the operation may lead to; nil or an
----empty list: it is not possible in this state. States are never changed
+---@field step fun(state: any, operation: history.Operation): any[]? the states that the operation may lead to; nil or
+---an empty list: it is not possible in this state. States are never changed
 ---@field key fun(state: any): string equal for equal states
 
 -- How many states the search visits at most.
@@ -143,7 +143,8 @@ end
 
 -- ---- what to say ----
 
-local HIDDEN <const> = { process = true, what = true, call = true, back = true, number = true, class = true, rank = true }
+local HIDDEN <const> = { process = true, what = true, call = true, back = true, number = true, class = true,
+  rank = true }
 
 local function shown(operation)
   local names, parts = {}, {}

@@ -69,9 +69,9 @@ local function seen_revisions(operations)
   return seen
 end
 
----A key of a bucket: get (value, seen_revision), put, create, update and delete (value, revision; new_revision).
----Makes the search short: gives a write whose revision is unknown one that a get has seen with its value, and each write
----its rank by that; and those of which nothing was seen are of one class.
+---A key of a bucket: get (value, seen_revision), put, create, update and delete (value, revision; new_revision). Makes
+---the search short: gives a write whose revision is unknown one that a get has seen with its value, and each write its
+---rank by that; and those of which nothing was seen are of one class.
 ---@param operations history.Operation[] of one key; values are written once
 ---@return history.Model
 function models.kv(operations)
@@ -97,8 +97,8 @@ end
 
 -- ---- a message of a work queue ----
 
--- Put (is_duplicate), taken by a process, acknowledged by it, and then never taken again. `left`: its process was killed
--- after it has taken the message, and perhaps acknowledged it (`was_acked`). `gone`: the queue does not have it.
+-- Put (is_duplicate), taken by a process, acknowledged by it, and then never taken again. `left`: its process was
+-- killed after it has taken the message, and perhaps acknowledged it (`was_acked`). `gone`: the queue does not have it.
 local message = { first = { is_stored = false, is_done = false } }
 
 function message.key(state) return ("%s %s %s"):format(state.is_stored, state.holder, state.is_done) end

@@ -1,5 +1,6 @@
----Records what a process does, in a file of its own: a line for each call before it, and one for each return after it. So
----a process that is killed leaves calls without a return. Times are rn.now(), which all processes of a machine share.
+---Records what a process does, in a file of its own: a line for each call before it, and one for each return after it.
+---So a process that is killed leaves calls without a return. Times are rn.now(), which all processes of a machine
+---share.
 
 local rn = require "runnel"
 
@@ -21,7 +22,7 @@ local function write(self, fields)
   local parts = {}
   for name, value in pairs(fields) do parts[#parts + 1] = ("%s=%q"):format(name, value):gsub("\\\n", "\\n") end
   local ok = self.file:write("{", table.concat(parts, ","), "}\n") and self.file:flush()
-  if not ok then os.exit(1, false) end -- such as over a limit for the size of files: what follows would be without a record
+  if not ok then os.exit(1, false) end -- the file is too large, perhaps: nothing is done without a record
 end
 
 ---Records a call, and returns a function for its return, which gets its results.

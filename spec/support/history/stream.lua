@@ -1,6 +1,6 @@
----What a stream promises, as a whole: puts with an id are stored once, what a put has confirmed is there, the numbers are
----in the order of the puts, and a source without a name reads all messages in their order. The order is known, by the
----numbers, so there is nothing to search.
+---What a stream promises, as a whole: puts with an id are stored once, what a put has confirmed is there, the numbers
+---are in the order of the puts, and a source without a name reads all messages in their order. The order is known, by
+---the numbers, so there is nothing to search.
 
 ---@class history.Stored a message of the stream at the end
 ---@field sequence integer

@@ -1,6 +1,6 @@
----A clock that can be set for programs that a spec starts: a library that is put before the system's functions. The clock
----is ahead by as many seconds as a file says: the one that SKEW names in the environment, or `skew` in the directory of
----the program.
+---A clock that can be set for programs that a spec starts: a library that is put before the system's functions. The
+---clock is ahead by as many seconds as a file says: the one that SKEW names in the environment, or `skew` in the
+---directory of the program.
 
 local process = require "spec.support.process"
 local shell = require "spec.support.shell"
