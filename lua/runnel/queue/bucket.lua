@@ -15,8 +15,9 @@ local bucket = {}
 ---@field protected value_of fun(self, last: table): any, string? the value of what `last` has returned; or nil and why
 ---it cannot be read
 ---@field protected write fun(self, what: string, key: string, value: any, revision?: integer): integer?, string?, any
----stores a value, or with nil a deletion, if the key still has the revision; 0: if it has none; nil: in any case. Returns
----the new revision, or nil, the reason, and a code. Raises at the line that has called the caller, the method `what`
+---stores a value, or with nil a deletion, if the key still has the revision; 0: if it has none; nil: in any case.
+---Returns the new revision, or nil, the reason, and a code. Raises at the line that has called the caller, the method
+---`what`
 ---@field protected CHANGED any the code that says that the key has another revision, so nothing was stored
 local Bucket = {}
 
@@ -82,7 +83,7 @@ function Bucket:create(key, value)
     if last and not last.deleted then
       return nil, ("the key %q has a value, of revision %d"):format(key, last.revision)
     end
-    -- Another program may have deleted the key once more since, or made a value and deleted it: then there is none still.
+    -- Another program may have deleted the key once more since, or made a value and deleted it: there is none still.
     local revision, why, code = self:write("create", key, value, last and last.revision or 0)
     if revision or code ~= self.CHANGED then return revision, why end
   end

@@ -18,8 +18,8 @@ jetstream.FULL = 10077
 ---Replaces such a code: the stream has not confirmed the message in time. Its server may be away, or the disk full.
 jetstream.UNKNOWN = 0
 
----Replaces WRONG_SEQUENCE, if an earlier try to store the message had no answer: it may have been stored, and replaced by
----another message since. A server that starts again forgets the ids of messages that were replaced.
+---Replaces WRONG_SEQUENCE, if an earlier try to store the message had no answer: it may have been stored, and replaced
+---by another message since. A server that starts again forgets the ids of messages that were replaced.
 jetstream.UNCERTAIN = -1
 
 ---Nanoseconds, JetStream's unit of durations.
