@@ -15,8 +15,8 @@ THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
 RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
-CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts differences embed fuzz gc host model nats-memory \
-         nats-races httpd-memory httpd-races prove proxies sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
+CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts differences embed fuzz gc histories \
+         host model nats-memory nats-races httpd-memory httpd-races prove proxies sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
          shared-races soak soak-machines specs-long spin threads \
          tls-memory tls-races valgrind websocket
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
@@ -152,6 +152,12 @@ run-soak-machines: programs
 	$(LUA) tests/soak/soak_machines.lua $(if $(LONG),800,20) $(or $(SEED),0) 1
 	$(if $(LONG),$(LUA) tests/soak/soak_machines.lua 800 $(or $(SEED),0) 3)
 	$(LUA) tests/soak/soak_jobs.lua $(if $(LONG),300,10) $(or $(SEED),0)
+
+check-histories: ## processes on a store and a nats-server are killed, stopped and disturbed: their histories are linearizable; LONG=1: an hour; SEED=n
+check-histories: NEEDED = cluster
+check-histories: BUILT  = $(if $(SEED),SEED=$(SEED))
+run-histories: programs
+	$(LUA) tests/histories/histories.lua $(if $(LONG),260,1) $(or $(SEED),$(COMMIT_SEED))
 
 # Random and table-driven programs on the C API.
 CAPI_TESTS = $(patsubst tests/capi/%.c,$(BUILD)/capi/%,$(wildcard tests/capi/*.c))
@@ -394,8 +400,8 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
-              check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-api check-host \
-              check-embed check-install check-static check-analyzer
+              check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories \
+              check-api check-host check-embed check-install check-static check-analyzer
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)

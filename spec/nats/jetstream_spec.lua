@@ -55,6 +55,34 @@ describe("a request to JetStream", function()
   end)
 end)
 
+describe("a message that is stored under a condition", function()
+  -- The code of storing it, where each try has one of these answers.
+  local function code_of(...)
+    local answers, code = { ... }, nil
+    local conn = { inbox = function() return "inbox.1" end }
+    function conn:request(_, _, opts)
+      local answer = table.remove(answers, 1)
+      if answer ~= "" then return { data = answer } end
+      rn.sleep(opts.timeout)
+      return nil, timed_out.new "no answer"
+    end
+    sim.run(function()
+      code = select(3, jetstream.store(conn, "s", "v", { timeout = 30000, stream = "s", level = 1 }))
+    end)
+    assert.equal(0, #answers)
+    return code
+  end
+  local WRONG <const> = '{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}'
+  local BUSY <const> = '{"error":{"code":503,"err_code":10008,"description":"temporarily unavailable"}}'
+
+  it("has failed because of it, unless an earlier try had no answer: then nobody knows", function()
+    assert.equal(jetstream.WRONG_SEQUENCE, code_of(WRONG))
+    assert.equal(jetstream.WRONG_SEQUENCE, code_of(BUSY, WRONG))
+    assert.equal(jetstream.UNCERTAIN, code_of("", WRONG))
+    assert.equal(jetstream.UNCERTAIN, code_of("", BUSY, WRONG))
+  end)
+end)
+
 -- Times, from its start, at which a remote stage sends its only job again. `answer(n)` is the stream's answer to the
 -- n-th time, if any.
 local function times_sent(count, answer)

@@ -360,6 +360,23 @@ for _, at in ipairs(places) do
       assert.matches("not found", select(3, bucket:get "a"))
     end))
 
+    it("creates a value where another program deletes the key just before it is stored", within(function(place)
+      local bucket, other = assert(place.owner:kv "settings"), assert(place.open():kv "settings")
+      assert.equal(1, bucket:put("colour", "red"))
+      assert.equal(2, bucket:delete "colour")
+      local last, looks = bucket.last, 0
+      function bucket:last(key)
+        looks = looks + 1
+        local found, err = last(self, key)
+        if looks == 1 then assert.equal(3, other:delete "colour") end
+        if looks == 2 then assert(other:put("colour", "blue") and other:delete "colour") end
+        return found, err
+      end
+      assert.equal(6, bucket:create("colour", "green"))
+      assert.equal(3, looks)
+      assert.same({ "green", 6 }, { other:get "colour" })
+    end))
+
     it("lets one of many updates of one revision win", within(function(place)
       local bucket = assert(place.owner:kv "counter")
       assert(bucket:put("n", 0))

@@ -2,45 +2,7 @@
 
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
-local shell = require "spec.support.shell"
-
--- Put before the system's functions: the clock is ahead by as many seconds as the file `skew` says.
-local LIBRARY <const> = [[
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
-static long skew(void) {
-  char text[32] = {0};
-  int file = open("skew", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  ssize_t n = read(file, text, sizeof text - 1);
-  close(file);
-  return n > 0 ? atol(text) : 0;
-}
-int clock_gettime(clockid_t id, struct timespec *t) {
-  int result = (int)syscall(SYS_clock_gettime, id, t);
-  if (id == CLOCK_REALTIME) t->tv_sec += skew();
-  return result;
-}
-int gettimeofday(struct timeval *t, void *zone) {
-  struct timespec s;
-  (void)zone;
-  clock_gettime(CLOCK_REALTIME, &s);
-  t->tv_sec = s.tv_sec;
-  t->tv_usec = s.tv_nsec / 1000;
-  return 0;
-}
-time_t time(time_t *at) {
-  struct timespec s;
-  clock_gettime(CLOCK_REALTIME, &s);
-  if (at) *at = s.tv_sec;
-  return s.tv_sec;
-}
-]]
+local skew = require "spec.support.queue.skew"
 
 -- What both programs begin with.
 local BEGIN <const> = [[
@@ -153,15 +115,11 @@ check("retry", true)
 
 describe("the times of a store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
-  local is_linux = shell.run("uname"):find "Linux" and io.open "/proc/sys/kernel/random/boot_id"
-  local has_skew = is_linux and not os.getenv "LD_PRELOAD" and not os.getenv "ASAN_OPTIONS"
   local dir
 
   setup(function()
     dir = process.directory()
-    if not has_skew then return end
-    dir:write("skew.c", LIBRARY)
-    assert.equal(0, process.run(dir.path, "cc -shared -fPIC -o skew.so skew.c -ldl").status)
+    if skew.works then assert(skew.build(dir.path)) end
   end)
   teardown(function() dir:remove() end)
   before_each(function()
@@ -171,7 +129,7 @@ describe("the times of a store", function()
 
   -- A test that needs another clock.
   local function with_skew(name, f)
-    it(name, has_skew and f or function() pending "no library can be put before the system's here" end)
+    it(name, skew.works and f or function() pending "no library can be put before the system's here" end)
   end
 
   -- Runs a program; what it says of the times has to be right.

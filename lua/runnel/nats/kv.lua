@@ -14,7 +14,7 @@ local kv = {}
 
 ---@class runnel.nats.Bucket: runnel.Bucket
 ---@field private conn runnel.nats.Connection
-local Bucket = arguments.class {}
+local Bucket = arguments.class { CHANGED = jetstream.WRONG_SEQUENCE }
 
 local function is_deletion(headers)
   return headers ~= nil and (headers:find "KV%-Operation: *DEL" or headers:find "KV%-Operation: *PURGE") ~= nil
@@ -55,9 +55,12 @@ function Bucket:write(_, key, value, revision)
     timeout = patience.kv_write, encoding = encoding, headers = headers, stream = self.stream, level = 4,
   })
   if sequence then return sequence end
-  if code == jetstream.WRONG_SEQUENCE then
-    err = ("the key %q has revision %s"):format(key, tostring(err):match "%d+$" or "unknown")
-    if err:find "revision 0$" then err = ("the key %q has no value"):format(key) end
+  if code == jetstream.WRONG_SEQUENCE or code == jetstream.UNCERTAIN then
+    local last = tostring(err):match "%d+$" or "unknown"
+    err = last == "0" and ("the key %q has no value"):format(key) or ("the key %q has revision %s"):format(key, last)
+    if code == jetstream.UNCERTAIN then
+      err = err .. "; the server had not answered at first, so it may have done this before that revision"
+    end
   end
   return nil, err --[[@as string]], code
 end

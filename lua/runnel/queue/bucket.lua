@@ -14,9 +14,11 @@ local bucket = {}
 ---key, or its deletion; nil if there is none; nil and the reason if the request fails
 ---@field protected value_of fun(self, last: table): any, string? the value of what `last` has returned; or nil and why
 ---it cannot be read
----@field protected write fun(self, what: string, key: string, value: any, revision?: integer): integer?, string? stores
----a value, or with nil a deletion, if the key still has the revision; 0: if it has none; nil: in any case. Returns the
----new revision, or nil and the reason. Raises at the line that has called the caller, the method `what`
+---@field protected write fun(self, what: string, key: string, value: any, revision?: integer): integer?, string?, any
+---stores a value, or with nil a deletion, if the key still has the revision; 0: if it has none; nil: in any case.
+---Returns the new revision, or nil, the reason, and a code. Raises at the line that has called the caller, the method
+---`what`
+---@field protected CHANGED any the code that says that the key has another revision, so nothing was stored
 local Bucket = {}
 
 -- Checks a key. An error is at the line that has called the caller.
@@ -75,13 +77,16 @@ function Bucket:create(key, value)
   sign.own(self, "bucket", "create")
   check_key(key, "create")
   check.value(value, "create")
-  local last, err = self:last(key)
-  if err then return nil, err end
-  if last and not last.deleted then
-    return nil, ("the key %q has a value, of revision %d"):format(key, last.revision)
+  while true do
+    local last, err = self:last(key)
+    if err then return nil, err end
+    if last and not last.deleted then
+      return nil, ("the key %q has a value, of revision %d"):format(key, last.revision)
+    end
+    -- Another program may have deleted the key once more since, or made a value and deleted it: there is none still.
+    local revision, why, code = self:write("create", key, value, last and last.revision or 0)
+    if revision or code ~= self.CHANGED then return revision, why end
   end
-  local revision, why = self:write("create", key, value, last and last.revision or 0)
-  return revision, why
 end
 
 ---Deletes the value of a key; with a revision, only if the key still has it.

@@ -43,7 +43,7 @@ local EACH <const>, PRESENT <const> = CHANGES:format "", CHANGES:format(NO_NEWER
 ---@class runnel.store.Bucket: runnel.Bucket
 ---@field private store runnel.store.Store
 ---@field private max_value? integer
-local Bucket = arguments.class {}
+local Bucket = arguments.class { CHANGED = true }
 
 -- ---- values ----
 
@@ -74,8 +74,8 @@ function Bucket:write(what, key, value, revision)
   end
   local last, problem = self:last(key)
   if problem then return nil, problem end
-  if not last then return nil, ("the key %q has no value"):format(key) end
-  return nil, ("the key %q has revision %d"):format(key, last.revision)
+  if not last then return nil, ("the key %q has no value"):format(key), self.CHANGED end
+  return nil, ("the key %q has revision %d"):format(key, last.revision), self.CHANGED
 end
 
 ---The keys that have a value.

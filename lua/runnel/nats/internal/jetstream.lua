@@ -18,6 +18,10 @@ jetstream.FULL = 10077
 ---Replaces such a code: the stream has not confirmed the message in time. Its server may be away, or the disk full.
 jetstream.UNKNOWN = 0
 
+---Replaces WRONG_SEQUENCE, if an earlier try to store the message had no answer: it may have been stored, and replaced
+---by another message since. A server that starts again forgets the ids of messages that were replaced.
+jetstream.UNCERTAIN = -1
+
 ---Nanoseconds, JetStream's unit of durations.
 ---@param ms number
 ---@return integer
@@ -238,7 +242,7 @@ function jetstream.store(conn, subject, value, opts)
   local headers = { ["Nats-Msg-Id"] = opts.id or new_id(conn), ["Nats-Expected-Stream"] = opts.stream }
   for name, text in pairs(opts.headers or {}) do headers[name] = text end
   local with = { headers = headers, encoding = opts.encoding, until_reconnect = true }
-  local deadline, wait = core.now() + opts.timeout, patience.store_first
+  local deadline, wait, is_uncertain = core.now() + opts.timeout, patience.store_first, false
   while true do
     local left = deadline - core.now()
     local message, err = try(conn, subject, value, math.max(1, math.min(wait, left)), with, opts.level)
@@ -249,8 +253,10 @@ function jetstream.store(conn, subject, value, opts)
       if not answer then return nil, ("%q is not a subject of a stream"):format(subject) end
       if not answer.error then return answer.seq, answer.duplicate or false end
       err, code = answer.error.description, answer.error.err_code
+      if code == jetstream.WRONG_SEQUENCE and is_uncertain then code = jetstream.UNCERTAIN end
       if not PASSING[code] then return nil, err, code end
     end
+    is_uncertain = is_uncertain or not message
     if conn.has_ended then return nil, "the connection is closed" end
     if deadline - core.now() <= patience.ask_again then
       return nil, timed_out.new(("the stream %q has not answered within %d ms; it may have the message (%s)")

@@ -1,0 +1,125 @@
+---Where the processes of tests/histories/histories.lua work: a file of a store, or a nats-server. And what disturbs
+---them there. Both have the same methods: prepare() makes the streams and the bucket, and open() opens them for the
+---end. `faults` are functions, each of which does harm for some time, and counts that.
+
+local json = require "runnel.json"
+local nats_server = require "spec.support.queue.nats_server"
+local rn = require "runnel"
+
+local places = {}
+
+local function make_all(owner)
+  assert(owner:stream "log")
+  assert(owner:stream("work", { retention = "workqueue" }))
+  assert(owner:kv "bucket")
+end
+
+-- ---- a store ----
+
+local Store = {}
+Store.__index = Store
+
+-- How large the disk is that becomes full, in MB: more than the processes write.
+local DISK <const> = 64
+
+-- A small disk of its own, if this process may have one.
+local function mount(dir)
+  return os.execute(("mount -t tmpfs -o size=%dm none '%s' 2>/dev/null"):format(DISK, dir)) == true
+end
+
+---@param dir string
+function places.store(dir)
+  local self = setmetatable({ is_strict = true, dir = dir .. "/store", counts = {}, faults = {} }, Store)
+  assert(os.execute(("mkdir '%s'"):format(self.dir)))
+  self.place = self.dir .. "/work.db"
+  self.has_disk = mount(self.dir)
+  if not self.has_disk then return self end
+  self.faults[1] = function()
+    self.counts.full_disks = (self.counts.full_disks or 0) + 1
+    os.execute(("cat /dev/zero >'%s/filler' 2>/dev/null"):format(self.dir))
+    rn.sleep(math.random(20, 300))
+    os.remove(self.dir .. "/filler")
+  end
+  return self
+end
+
+---Whether the work queue has no more messages.
+function Store.is_idle(owner) return assert(assert(owner:stream "work"):stats()).messages == 0 end
+
+function Store:open()
+  return require("runnel.store").open(self.place, { busy_timeout = 60000 })
+end
+
+function Store:prepare()
+  local store <close> = self:open()
+  make_all(store)
+end
+
+function Store:close()
+  if self.has_disk then os.execute(("umount '%s'"):format(self.dir)) end
+end
+Store.__close = Store.close
+
+-- ---- a server ----
+
+local Server = {}
+Server.__index = Server
+
+---@param set table of programs (spec/support/background.lua)
+function places.nats(set)
+  local server = nats_server.start { disk = 30000000 }
+  local self = setmetatable({ is_strict = false, server = server, place = server.url, counts = {}, set = set }, Server)
+  local function fault(name, f)
+    return function()
+      self.counts[name] = (self.counts[name] or 0) + 1
+      f()
+    end
+  end
+  self.faults = {
+    fault("killed_servers", function()
+      server:kill()
+      rn.sleep(math.random(0, 300))
+      server:start()
+    end),
+    fault("stopped_servers", function()
+      server:pause()
+      rn.sleep(math.random(20, 1500))
+      server:resume()
+    end),
+    fault("full_disks", function() self:fill() end),
+  }
+  return self
+end
+
+---Whether the work queue delivers no more messages. (A server that was killed may keep some that are done.)
+function Server.is_idle(owner)
+  local answer = owner:request("$JS.API.CONSUMER.INFO.work.work", "", { timeout = 5000, encoding = "raw" })
+  local info = answer and json.decode(answer.data)
+  return info and info.num_pending == 0 and info.num_ack_pending == 0
+end
+
+-- Fills the server's disk, and makes room again.
+function Server:fill()
+  local conn <close> = self:open()
+  local filler = assert(conn:stream "filler")
+  local sink = assert(conn:sink("filler", { timeout = 2000 }))
+  for _ = 1, 80 do
+    if not sink:put(("x"):rep(500000)) then break end
+  end
+  rn.sleep(math.random(20, 300))
+  while not filler:purge() do rn.sleep(50) end
+end
+
+function Server:open()
+  return assert(require("runnel.nats").connect(self.place, { reconnect_wait = 50, encoding = "msgpack" }))
+end
+
+function Server:prepare()
+  local conn <close> = self:open()
+  make_all(conn)
+end
+
+function Server:close() self.server:close() end
+Server.__close = Server.close
+
+return places

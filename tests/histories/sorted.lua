@@ -1,0 +1,138 @@
+---Sorts what processes have recorded by the objects that it is about, and checks each of them.
+
+local linearizable = require "spec.support.history.linearizable"
+local models = require "spec.support.history.models"
+local recorder = require "spec.support.history.recorder"
+local stream = require "spec.support.history.stream"
+
+---@class history.Sorted
+---@field keys table<string, history.Operation[]> of the bucket
+---@field messages table<string, history.Operation[]> of the work queue, by their ids
+---@field results table<string, history.Operation[]> of once, by their keys
+---@field puts history.Operation[] into the stream "log"
+---@field readers table<string, table[]> of that stream
+---@field count integer
+local Sorted = {}
+Sorted.__index = Sorted
+
+local function add(lists, name, operation)
+  lists[name] = lists[name] or {}
+  table.insert(lists[name], operation)
+end
+
+-- A call of once that has called the function has the value that this returned.
+local function add_result(self, operation, by_number)
+  if operation.what == "begin" then by_number[operation.of].computed = operation.computed end
+  add(self.results, operation.key, operation)
+end
+
+local function add_one(self, operation, by_number)
+  local what = operation.what
+  by_number[operation.number] = operation
+  if what == "call" or what == "begin" then
+    add_result(self, operation, by_number)
+  elseif what == "read" then
+    add(self.readers, operation.process, operation)
+  elseif what == "put to log" then
+    table.insert(self.puts, operation)
+  elseif operation.key then
+    add(self.keys, operation.key, operation)
+  else
+    add(self.messages, operation.id, operation)
+  end
+end
+
+---@param paths string[] the logs of all processes
+---@return history.Sorted
+local function read(paths)
+  local self = setmetatable({ keys = {}, messages = {}, results = {}, puts = {}, readers = {}, count = 0 }, Sorted)
+  for _, path in ipairs(paths) do
+    local by_number = {}
+    for _, operation in ipairs(recorder.read(path)) do
+      self.count = self.count + 1
+      add_one(self, operation, by_number)
+    end
+  end
+  return self
+end
+
+-- A process that was killed before its acknowledgement was stored has left the message, and perhaps acknowledged it.
+local function with_ends(operations)
+  local acks, all = {}, {}
+  for _, operation in ipairs(operations) do
+    if operation.what == "ack" then acks[operation.process] = operation end
+    if operation.what ~= "ack" or operation.back then all[#all + 1] = operation end
+  end
+  for _, operation in ipairs(operations) do
+    local ack = acks[operation.process]
+    if operation.what == "take" and not (ack and ack.back) then
+      all[#all + 1] = { process = operation.process, what = "left", call = operation.call, was_acked = ack ~= nil }
+    end
+  end
+  return all
+end
+
+local function check_all(lists, what, model_of, problems)
+  for name, operations in pairs(lists) do
+    local ok, why = linearizable(operations, model_of(operations))
+    if not ok then problems[#problems + 1] = ("%s %s: %s"):format(what, name, why) end
+  end
+end
+
+-- The shortest time of a write over NATS that has been tried twice, in ms.
+local TWICE <const> = 50
+
+-- Over NATS a write without a condition that was tried again may happen twice (docs/manual/streams.md).
+local function with_repeats(operations)
+  local all = table.move(operations, 1, #operations, 1, {})
+  for _, operation in ipairs(operations) do
+    local has_condition = operation.revision or operation.what ~= "put" and operation.what ~= "delete"
+    if not has_condition and (operation.back or math.huge) - operation.call >= TWICE then
+      all[#all + 1] = { process = operation.process, what = operation.what, value = operation.value,
+        call = operation.call }
+    end
+  end
+  return all
+end
+
+-- Over NATS a message may come again after its acknowledgement (docs/machines.md): each that was put has been done.
+local function check_done(self)
+  local problems = {}
+  for id, operations in pairs(self.messages) do
+    local is_put, is_done = false, false
+    for _, operation in ipairs(operations) do
+      is_put = is_put or operation.what == "put" and operation.back ~= nil
+      is_done = is_done or operation.what == "ack"
+    end
+    if is_put and not is_done then problems[#problems + 1] = ("message %s was put, and not done"):format(id) end
+  end
+  return problems
+end
+
+---Returns what is wrong.
+---@param log { sequence: integer, value: any }[] what the stream "log" has at the end
+---@param at number the time of the end, when the work queue is empty
+---@param is_strict boolean messages never come again after their acknowledgement, and writes never happen twice
+---@return string[] problems, string[] lost messages of a work queue over NATS that were put, and not done
+function Sorted:check(log, at, is_strict)
+  local ids, by_value = {}, {}
+  for _, put in ipairs(self.puts) do by_value[put.value] = put.id end
+  for i, message in ipairs(log) do
+    ids[i] = { sequence = message.sequence, value = message.value, id = by_value[message.value] or "?" }
+  end
+  local problems = stream(self.puts, ids, self.readers)
+  local keys = {}
+  for key, operations in pairs(self.keys) do keys[key] = is_strict and operations or with_repeats(operations) end
+  check_all(keys, "the key", models.kv, problems)
+  check_all(self.results, "the result", models.once, problems)
+  if not is_strict then return problems, check_done(self) end
+  local messages = {}
+  for id, operations in pairs(self.messages) do
+    messages[id] = with_ends(operations)
+    table.insert(messages[id], { process = "end", what = "gone", call = at, back = at })
+  end
+  check_all(messages, "the message", models.message, problems)
+  return problems, {}
+end
+
+return read
