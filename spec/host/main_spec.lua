@@ -491,7 +491,6 @@ describe("runnel, the executable", function()
         ['uv.spawn "sleep" (made at script.lua:9)'] = true,
         ['uv.signal "usr1" (made at script.lua:11)'] = true,
         ['uv.spawn "sleep" (made at script.lua:15)'] = true,
-        ['uv.run "sleep" (made at script.lua:15)'] = true,
         ["a handle of luv: timer"] = true,
       }, listed)
     end)

@@ -150,7 +150,8 @@ local function run(kind, fault, disturbances)
   counts.operations, counts.lives = sorted.count, #processes.logs - 1
   for name, n in pairs(place.counts) do counts[name] = n end
   local problems, lost = sorted:check(log, rn.now(), place.is_strict)
-  -- A server that was killed may forget that a killed process had a message: it is told, and no failure.
+  -- Where a server was killed, some messages of a work queue are sometimes not done: the cause is not known. They are
+  -- told, and no failure.
   if counts.killed_servers then
     counts.messages_not_done = #lost
   else
