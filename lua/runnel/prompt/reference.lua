@@ -193,7 +193,8 @@ p:unsub(topic, ch) | (pub) removes a channel from a topic
 p:unsub_all([topic]) | (pub) removes all channels, of one topic or of all
 p:kill([signal]) | (process) sends a signal, "term" by default: true, or false and the error
 p:close() | (process) stops it: sends SIGTERM, and SIGKILL after grace ms; reads its output to the end
-p:stop([grace]) | (process) does the same, SIGKILL after grace ms; waits until it has ended, and returns what p.exit gives
+p:stop([grace]) | (process) does the same, SIGKILL after grace ms; waits until it has ended, and returns what
+    p.exit gives
 p.stdin, p.stdout, p.stderr | (process) channels of strings
 p.exit | (process) a promise of { code =, signal = }
 conn:read() | (connection) a channel of what comes in, as strings of any size

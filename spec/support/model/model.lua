@@ -510,7 +510,9 @@ end
 
 function operations.scope(m, block, op)
   about_to_wait(block)
-  local s = { caller = block, members = {}, started = 0, living = 0, rounds = 0, ms = op.ms, deadline = op.ms and m.now + op.ms }
+  local s = {
+    caller = block, members = {}, started = 0, living = 0, rounds = 0, ms = op.ms, deadline = op.ms and m.now + op.ms,
+  }
   add_member(m, s, op.name, op.script).children = op.children
   block.in_scope = s
   return join(m, s)

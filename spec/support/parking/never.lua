@@ -45,7 +45,8 @@ local never = {
   transducers = [[xf.completing xf.map xf.map_indexed xf.filter xf.remove xf.keep xf.mapcat xf.cat xf.take
     xf.take_while xf.drop xf.drop_while xf.take_nth xf.dedupe xf.distinct xf.interpose xf.partition_all
     xf.partition_by xf.comp rn.reduced rn.is_reduced]],
-  worlds = [[sim.world world:host world:program world:nats world:elect host:crash host:restart host:kill host:move_clock host:signal
+  worlds = [[sim.world world:host world:program world:nats world:elect host:crash host:restart host:kill
+    host:move_clock host:signal
     host:put host:get host:move world:partition world:heal world:latency]],
   websocket = "req:websocket conn:read conn:writer conn:close conn.protocol conn.code conn.reason",
 }

@@ -1,5 +1,5 @@
----The keeper in memory of examples/lib/memory_keeper.lua, for specs of keepers and of workers, in simulations: its process
----can be killed.
+---The keeper in memory of examples/lib/memory_keeper.lua, for specs of keepers and of workers, in simulations: its
+---process can be killed.
 
 local memory = require "examples.lib.memory_keeper"
 local rn = require "runnel"
