@@ -57,8 +57,8 @@ describe("docs/performance.md", function()
     says("([%d.]+) times as long in Tarantool as here, ([%d.]+) times in core.async,",
       message[3] / message[1], message[4] / message[1])
     says("([%d.]+) times in luv and ([%d.]+) times in cqueues", message[5] / message[1], message[6] / message[1])
-    says("trees of go blocks %(([%d.]+) times%), pipelines %(([%d.]+) times%)",
-      to_go "skynet, a go block (ns)", to_go "pipeline of 8, a job (ns)")
+    says("trees of go blocks %(([%d.]+) times%), timers of which none is shared %(([%d.]+) times%)",
+      to_go "skynet, a go block (ns)", to_go "the same, none shared (ns each)")
     says("which are copied %(([%d.]+) to ([%d.]+) times%)",
       row("unbuffered, a message")[3], row("buffer of 100, a message")[3])
     local least, most = extremes "CPU time"
