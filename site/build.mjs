@@ -45,7 +45,8 @@ const git = (...args) => {
 // ---- which pages there are, in their order ----
 
 const markdown = (folder) => readdirSync(folder).filter((f) => f.endsWith(".md")).sort().map((f) => path.posix.join(folder, f));
-const manual = [...readFileSync("docs/manual/README.md", "utf8").matchAll(/^\| \[[^\]]*\]\(([\w-]+\.md)\)/gm)].map((m) => `docs/manual/${m[1]}`);
+const inManual = readFileSync("docs/manual/README.md", "utf8").matchAll(/^\| \[[^\]]*\]\(([\w-]+\.md)\)/gm);
+const manual = [...new Set([...inManual].map((m) => `docs/manual/${m[1]}`))]; // other tables name some of them again
 const FIRST = ["docs/tutorial.md", "docs/why.md", "docs/recipes.md", "docs/flow.md", "docs/testing.md", "docs/from-go.md", "docs/from-core-async.md"];
 const LAST = ["docs/guarantees.md", "docs/machines.md", "docs/deploy.md", "docs/performance.md", "docs/embedding.md", "docs/sandboxes.md", "docs/architecture.md", "docs/where.md", "docs/keepers.md",
   "docs/costs.md", "docs/rejected.md", "CONTRIBUTING.md", "CHANGELOG.md"];
