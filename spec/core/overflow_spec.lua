@@ -35,7 +35,13 @@ describe("a stack overflow", function()
 
   for place, overflow in pairs(PLACES) do
     it("in " .. place .. " is called one #heavy", function()
-      for _ = 1, TRIES do assert.matches("stack overflow", overflow()) end
+      for _ = 1, TRIES do
+        -- Lua drops a finalizer for which the stack has no room. The state crashes at its end if that was the one of a
+        -- handle of a shared channel, so there is none here that could be collected.
+        collectgarbage()
+        collectgarbage()
+        assert.matches("stack overflow", overflow())
+      end
     end)
   end
 end)
