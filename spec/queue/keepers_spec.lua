@@ -3,6 +3,7 @@
 
 local keepers = require "runnel.queue.keeper"
 local memory = require "examples.lib.memory_keeper"
+local memory_place = require "spec.support.queue.memory_place"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -10,12 +11,6 @@ local stage = require "spec.support.stage"
 -- Runs f(orders, invoices), two queues in memory, in a simulation. Returns what was reported.
 local function within(f)
   return stage.report_texts(function() sim.run(f, nil, memory.queue "orders", memory.queue "invoices") end)
-end
-
-local function values(queue)
-  local list = {}
-  for i = 1, queue.last do list[i] = queue.entries[i].value end
-  return list
 end
 
 describe("a stage on a keeper of the program's own", function()
@@ -31,7 +26,7 @@ describe("a stage on a keeper of the program's own", function()
       end))
       for _, v in ipairs { "a", "b", "c" } do orders:append(v) end
       rn.sleep(1000)
-      assert.same({ "a1", "and", "b2", "and", "c3", "and" }, values(invoices))
+      assert.same({ "a1", "and", "b2", "and", "c3", "and" }, memory_place.values(invoices))
       assert.same({ waiting = 0, running = 0 }, orders:count())
       assert.equal("stage: orders (0/2)", tostring(w))
       assert.is_true(w:drain())
@@ -69,7 +64,7 @@ describe("a stage on a keeper of the program's own", function()
       end }))
       rn.sleep(1000)
       assert.equal(1, invoices.last)
-      assert.matches("^stage orders: a call had not ended .*50 ms$", values(invoices)[1])
+      assert.matches("^stage orders: a call had not ended .*50 ms$", memory_place.values(invoices)[1])
       assert.same({}, orders.letters)
       w:stop()
     end))

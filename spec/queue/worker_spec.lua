@@ -26,12 +26,6 @@ local function within(f)
   return stage.reports(function() sim.run(f, nil, memory.queue "queue", memory.queue "results") end)
 end
 
-local function values(queue)
-  local list = {}
-  for i = 1, queue.last do list[i] = queue.entries[i].value end
-  return list
-end
-
 -- The dead letters, and how many there are.
 local function letters_of(queue)
   local list = {}
@@ -138,7 +132,7 @@ describe("a worker of messages", function()
       launch()
       rn.sleep(60000)
       over = true
-      local list = values(results)
+      local list = memory_place.values(results)
       table.sort(list)
       assert.equal(40, #list)
       for i = 1, 40 do assert.equal(i, list[i]) end
@@ -198,7 +192,7 @@ describe("a worker of messages", function()
         return v
       end, { tries = 3 })
       rn.sleep(5000)
-      assert.same({ "v" }, values(results))
+      assert.same({ "v" }, memory_place.values(results))
       assert.same({ 1, 2, 0 }, { w:stats().done, w:stats().failed, w:stats().given_up })
       assert.is_nil(entry.count)
     end)

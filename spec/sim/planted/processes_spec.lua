@@ -14,6 +14,17 @@ describe("bugs of processes and restarts: a search finds", function()
   after_each(uv_stage.close)
   local planted = planting(it)
 
+  -- A client that asks until it gets an answer, ten times.
+  local function client_that_tries(world, holds)
+    world:host("client", function()
+      for _ = 1, 10 do
+        if ask("server", "hello", 1000) then return end
+        rn.sleep(1000)
+      end
+      holds(false, "it does not answer")
+    end)
+  end
+
   -- Saves a text, so that a crash leaves the old one or the new one.
   local function save(path, text)
     write(path .. ".new", text, { sync = true })
@@ -72,13 +83,7 @@ describe("bugs of processes and restarts: a search finds", function()
       rn.go(function() for conn in lock do conn:close() end end)
       answer(function(line) return line end)
     end, { restart = 10 })
-    world:host("client", function()
-      for _ = 1, 10 do
-        if ask("server", "hello", 1000) then return end
-        rn.sleep(1000)
-      end
-      holds(false, "it does not answer")
-    end)
+    client_that_tries(world, holds)
     world:run()
   end)
 
@@ -94,13 +99,7 @@ describe("bugs of processes and restarts: a search finds", function()
       end
       answer(function(line) return line end)
     end, { restart = 10 })
-    world:host("client", function()
-      for _ = 1, 10 do
-        if ask("server", "hello", 1000) then return end
-        rn.sleep(1000)
-      end
-      holds(false, "it does not answer")
-    end)
+    client_that_tries(world, holds)
     world:run()
   end)
 

@@ -10,6 +10,15 @@ local memory_place = {}
 local function never() rn.chan():take() end
 local function nothing() end
 
+---The values of the messages that were ever stored in a queue, in their order.
+---@param queue table
+---@return any[]
+function memory_place.values(queue)
+  local list = {}
+  for i = 1, queue.last do list[i] = queue.entries[i].value end
+  return list
+end
+
 ---The process of a keeper is killed: the keeper has no effect any more, and its messages go to others after the lease.
 ---@param keeper table
 ---@param lease number ms
