@@ -96,8 +96,7 @@ local function with_repeats(operations)
 end
 
 -- Over NATS a message may come again after its acknowledgement (docs/machines.md): each that was put has been done.
-local function check_done(self)
-  local problems = {}
+local function check_done(self, problems)
   for id, operations in pairs(self.messages) do
     local is_put, is_done = false, false
     for _, operation in ipairs(operations) do
@@ -106,14 +105,13 @@ local function check_done(self)
     end
     if is_put and not is_done then problems[#problems + 1] = ("message %s was put, and not done"):format(id) end
   end
-  return problems
 end
 
 ---Returns what is wrong.
 ---@param log { sequence: integer, value: any }[] what the stream "log" has at the end
 ---@param at number the time of the end, when the work queue is empty
 ---@param is_strict boolean messages never come again after their acknowledgement, and writes never happen twice
----@return string[] problems, string[] lost messages of a work queue over NATS that were put, and not done
+---@return string[] problems
 function Sorted:check(log, at, is_strict)
   local ids, by_value = {}, {}
   for _, put in ipairs(self.puts) do by_value[put.value] = put.id end
@@ -125,14 +123,17 @@ function Sorted:check(log, at, is_strict)
   for key, operations in pairs(self.keys) do keys[key] = is_strict and operations or with_repeats(operations) end
   check_all(keys, "the key", models.kv, problems)
   check_all(self.results, "the result", models.once, problems)
-  if not is_strict then return problems, check_done(self) end
+  if not is_strict then
+    check_done(self, problems)
+    return problems
+  end
   local messages = {}
   for id, operations in pairs(self.messages) do
     messages[id] = with_ends(operations)
     table.insert(messages[id], { process = "end", what = "gone", call = at, back = at })
   end
   check_all(messages, "the message", models.message, problems)
-  return problems, {}
+  return problems
 end
 
 return read
