@@ -153,11 +153,11 @@ run-soak-machines: programs
 	$(if $(LONG),$(LUA) tests/soak/soak_machines.lua 800 $(or $(SEED),0) 3)
 	$(LUA) tests/soak/soak_jobs.lua $(if $(LONG),300,10) $(or $(SEED),0)
 
-check-histories: ## processes on a store and a nats-server are killed, stopped and disturbed: their histories are linearizable; LONG=1: an hour; SEED=n
+check-histories: ## processes on a store, a nats-server and three are killed, stopped and disturbed: their histories are linearizable; ROUNDS=n, or 60m, as with LONG=1; SEED=n
 check-histories: NEEDED = cluster
-check-histories: BUILT  = $(if $(SEED),SEED=$(SEED))
+check-histories: BUILT  = $(if $(SEED),SEED=$(SEED)) $(if $(ROUNDS),ROUNDS=$(ROUNDS))
 run-histories: programs
-	$(LUA) tests/histories/histories.lua $(if $(LONG),260,1) $(or $(SEED),$(COMMIT_SEED))
+	$(LUA) tests/histories/histories.lua $(or $(ROUNDS),$(if $(LONG),60m,1)) $(or $(SEED),$(COMMIT_SEED))
 
 check-crashes: ## a machine crashes while a store works: each disk that this may leave is right; CRASHES=n, LONG=1: ten million; SEED=n
 check-crashes: NEEDED = sqlite

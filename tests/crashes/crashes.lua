@@ -1,6 +1,6 @@
 -- Crashes of a machine while a store works, simulated below the real SQLite: what it writes is recorded, and each disk
--- that a crash may leave is opened again. The database must be one that a mere kill of the process might have left, since
--- the last call that has returned (of which nothing may be missing), and that is checked itself.
+-- that a crash may leave is opened again. The database must be one that a kill of the process might have left since the
+-- last call that has returned; and these are checked: nothing is done by half, and what was promised is there.
 --
 --   lua5.4 tests/crashes/crashes.lua [CRASHES] [SEED] [ROUNDS]     CRASHES: how many different ones
 
@@ -165,12 +165,13 @@ end
 
 local COVERED <const> = [[
 %d different crashes of a store, of %d that were tried, in %d s, seed %d
-  of %d records: the store works as usual; without a sync at each commit; the disk is full, or a sync fails, at %d times
-  their writes: %d of the database, %d of its log, %d of its journal, each in parts of at most 512 bytes; %d changes of
-    sizes, %d files made, %d deleted; %d syncs, %d that fail, %d of the directory; %d promises
-  at %d places, which are before each sync and after each promise: at %d of them, all ways of losing parts of what is not
-    synced; at the others all ways of losing whole writes, if they are few; what is written in order, in the other order,
-    all but one part, only one part; and random ones
+  of %d records: the store works as usual; without a sync at each commit; the disk is full, or a sync fails, at %d
+    moments
+  their writes: %d of the database, %d of its log, %d of its journal, each in parts of at most 512 bytes;
+    %d changes of sizes, %d files made, %d deleted; %d syncs, %d that fail, %d of the directory; %d promises
+  at %d places, which are before each sync and after each promise: at %d of them, all ways of losing parts of
+    what is not synced; at the others all ways of losing whole writes, if they are few; what is written in order, in
+    the other order, all but one part, only one part; and random ones
   of the parts: %d lost, %d kept, %d with random bytes
   the databases that were left: one of %d states, each checked and, for the first record, used by a store]]
 

@@ -4,6 +4,7 @@ local linearizable = require "spec.support.history.linearizable"
 local models = require "spec.support.history.models"
 local recorder = require "spec.support.history.recorder"
 local stream = require "spec.support.history.stream"
+local watch = require "spec.support.history.watch"
 
 ---@class history.Sorted
 ---@field keys table<string, history.Operation[]> of the bucket
@@ -11,6 +12,7 @@ local stream = require "spec.support.history.stream"
 ---@field results table<string, history.Operation[]> of once, by their keys
 ---@field puts history.Operation[] into the stream "log"
 ---@field readers table<string, table[]> of that stream
+---@field watchers table<string, history.Change[]> of the bucket "watched"
 ---@field count integer
 local Sorted = {}
 Sorted.__index = Sorted
@@ -33,6 +35,9 @@ local function add_one(self, operation, by_number)
     add_result(self, operation, by_number)
   elseif what == "read" then
     add(self.readers, operation.process, operation)
+  elseif what == "watch" then
+    add(self.watchers, operation.process, operation)
+    self.watchers[operation.process].is_all = operation.is_all
   elseif what == "put to log" then
     table.insert(self.puts, operation)
   elseif operation.key then
@@ -45,7 +50,8 @@ end
 ---@param paths string[] the logs of all processes
 ---@return history.Sorted
 local function read(paths)
-  local self = setmetatable({ keys = {}, messages = {}, results = {}, puts = {}, readers = {}, count = 0 }, Sorted)
+  local self = setmetatable({ keys = {}, messages = {}, results = {}, puts = {}, readers = {}, watchers = {},
+    count = 0 }, Sorted)
   for _, path in ipairs(paths) do
     local by_number = {}
     for _, operation in ipairs(recorder.read(path)) do
@@ -107,6 +113,18 @@ local function check_done(self, problems)
   end
 end
 
+-- How many values the bucket "watched" has of a key; worker.lua makes it.
+local WATCHED <const> = 20
+
+-- The puts into the bucket "watched", whose keys begin with w.
+local function watched_puts(self)
+  local puts = {}
+  for key, operations in pairs(self.keys) do
+    if key:find "^w" then table.move(operations, 1, #operations, #puts + 1, puts) end
+  end
+  return puts
+end
+
 ---Returns what is wrong.
 ---@param log { sequence: integer, value: any }[] what the stream "log" has at the end
 ---@param at number the time of the end, when the work queue is empty
@@ -119,6 +137,8 @@ function Sorted:check(log, at, is_strict)
     ids[i] = { sequence = message.sequence, value = message.value, id = by_value[message.value] or "?" }
   end
   local problems = stream(self.puts, ids, self.readers)
+  local of_watches = watch(watched_puts(self), self.watchers, WATCHED)
+  table.move(of_watches, 1, #of_watches, #problems + 1, problems)
   local keys = {}
   for key, operations in pairs(self.keys) do keys[key] = is_strict and operations or with_repeats(operations) end
   check_all(keys, "the key", models.kv, problems)
