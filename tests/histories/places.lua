@@ -1,6 +1,6 @@
 ---Where the processes of tests/histories/histories.lua work: a file of a store, a nats-server, or three. And what
----disturbs them there. All have the same methods: prepare() makes the streams and the bucket, and open() opens them for the
----end. `faults` are functions, each of which does harm for some time, and counts that.
+---disturbs them there. All have the same methods: prepare() makes the streams and the bucket, and open() opens them for
+---the end. `faults` are functions, each of which does harm for some time, and counts that.
 
 local json = require "runnel.json"
 local nats_server = require "spec.support.queue.nats_server"
@@ -31,7 +31,9 @@ end
 
 ---@param set table of programs (spec/support/background.lua)
 function places.store(set)
-  local self = setmetatable({ is_strict = true, has_conditions = true, dir = set.dir .. "/store", counts = {}, faults = {} }, Store)
+  local self = setmetatable({
+    is_strict = true, has_conditions = true, dir = set.dir .. "/store", counts = {}, faults = {},
+  }, Store)
   assert(os.execute(("mkdir '%s'"):format(self.dir)))
   self.place = self.dir .. "/work.db"
   self.has_disk = mount(self.dir)
@@ -70,8 +72,9 @@ Server.__index = Server
 ---@param set table of programs (spec/support/background.lua)
 function places.nats(set)
   local server = nats_server.start { disk = 30000000 }
-  local self = setmetatable({ is_strict = false, has_conditions = true, server = server, place = server.url, counts = {},
-    set = set }, Server)
+  local self = setmetatable({
+    is_strict = false, has_conditions = true, server = server, place = server.url, counts = {}, set = set,
+  }, Server)
   local function fault(name, f)
     return function()
       self.counts[name] = (self.counts[name] or 0) + 1
