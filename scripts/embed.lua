@@ -1,7 +1,7 @@
 -- lua embed.lua [--bare|--compiled] ARRAY HEADER FILE...: prints a C file with the Lua modules in it, as an array of
 -- Module with the name ARRAY (csrc/librunnel/modules.h). HEADER is what the C file includes. A FILE below lua/ is the
--- module that `require` would find there; one elsewhere is a module by its own name. With --bare the modules have no comments.
--- With --compiled they are bytecode, of the Lua that runs this, with all that messages and tracebacks need.
+-- module that `require` would find there; one elsewhere is a module by its own name. With --bare the modules have no
+-- comments. With --compiled they are bytecode, of the Lua that runs this, with all that messages and tracebacks need.
 -- lua embed.lua --text FILE...: prints the modules without comments, each as the byte 1, its name, a line feed and its
 -- code.
 local bare = (arg[1] == "--bare" or arg[1] == "--text") and require "scripts.bare_lua"
