@@ -69,13 +69,13 @@ static bool add_string(Encoder *e, const char *text, size_t n) {
     for (; text < end; text++) {
       c = (unsigned char)*text;
       if (c < 32 || c == '"' || c == '\\' || c == 127) break;
-      *to++ = (char)c;
+      *to++ = *text;
       all |= c;
     }
     e->n = (size_t)(to - e->text);
     if (text == end) break;
     const char *known = c ? strchr(escaped, c) : NULL;
-    char escape[] = {'\\', known ? names[known - escaped] : 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+    char escape[] = {'\\', (char)(known ? names[known - escaped] : 'u'), '0', '0', hex[c >> 4], hex[c & 15]};
     add(e, escape, known ? 2 : 6);
   }
   e->text[e->n++] = '"';
