@@ -391,7 +391,7 @@ C_FILES   = $(wildcard csrc/*/*.c csrc/*/*/*.c scripts/*.c tests/*.c tests/*/*.c
 LUA_TREES = $(wildcard lua csrc/site spec examples bench scripts tests)
 
 # Releases of clang-format differ in some lines, so only one release checks them.
-FORMATTED    = $(C_FILES) $(wildcard csrc/*/*.h csrc/*/*/*.h tests/*.h examples/embed/*.c)
+FORMATTED    = $(C_FILES) $(wildcard csrc/*/*.h csrc/*/*/*.h tests/*.h tests/*/*.h examples/embed/*.c)
 CLANG_FORMAT = 14
 lint-format:
 	@if clang-format --version | grep -q 'version $(CLANG_FORMAT)\.'; then clang-format --dry-run --Werror $(FORMATTED); \
