@@ -199,7 +199,7 @@ bool reduce_backtrack(Explore *e) {
   return false;
 }
 
-void reduce_close(Reduce *r) {
+void reduce_close(lua_State *L, Reduce *r) {
   drop_places(r, 0);
   for (size_t i = 0; i < r->places_size; i++) {
     free(r->places[i].tried);
@@ -215,7 +215,7 @@ void reduce_close(Reduce *r) {
   map_free(&r->known);
   map_free(&r->last);
   footprint_close(&r->run);
-  variables_close(&r->variables);
+  variables_close(L, &r->variables);
 }
 
 /* ---- what the core tells ---- */

@@ -84,7 +84,7 @@ void reduce_choose(Reduce *r, const World *w, Link *link);
 bool reduce_backtrack(Explore *e);
 
 /* Frees all memory. */
-void reduce_close(Reduce *r);
+void reduce_close(lua_State *L, Reduce *r);
 
 /* ---- races.c ---- */
 

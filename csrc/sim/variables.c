@@ -1,4 +1,5 @@
-/* variables.c: see variables.h. The registry has, at the address of Variables, a table `kept`: of item i, from 0, the
+/* variables.c: see variables.h. The registry has, at the address of Variables.known, a list of the values that are left
+   out; and in a run, at the address of Variables, a table `kept`: of item i, from 0, the
    table or the function whose upvalue it is at 2 i + 1, and at 2 i + 2 what it was: its value, or a copy of the table. At
    0 it has a list: the values that a walk has found and has not looked into. */
 #include "sim/variables.h"
@@ -131,8 +132,8 @@ static bool is_done(lua_State *L, const Walk *w, const void *id) {
   uint64_t key = (uint64_t)(uintptr_t)id;
   if (w->purpose == LEAVE_OUT) {
     MapEntry *entry = (MapEntry *)checked(L, map_add(&v->known, key));
-    bool was_there = entry->mark == 1;
-    entry->mark = 1;
+    bool was_there = entry->mark == v->walk;
+    entry->mark = v->walk;
     return was_there;
   }
   if (map_find(&v->known, key)) return true;
@@ -186,11 +187,13 @@ static void walk(lua_State *L, Walk *w) {
     lua_rawgeti(L, w->work, w->n);
     lua_pushnil(L);
     lua_rawseti(L, w->work, w->n--);
-    if (is_done(L, w, lua_topointer(L, -1))) {
-    } else if (lua_istable(L, -1)) {
-      look_into_table(L, w);
-    } else {
-      look_into_function(L, w);
+    if (!is_done(L, w, lua_topointer(L, -1))) {
+      if (lua_istable(L, -1)) look_into_table(L, w);
+      else look_into_function(L, w);
+      if (w->purpose == LEAVE_OUT) { /* what it has left out stays: no other value may get its address */
+        lua_pushvalue(L, -1);
+        lua_rawseti(L, w->kept, ++w->v->nknown);
+      }
     }
     lua_pop(L, 1);
   }
@@ -200,6 +203,7 @@ static void walk(lua_State *L, Walk *w) {
 
 void variables_open(lua_State *L, Variables *v) {
   int top = lua_gettop(L);
+  v->nknown = 0;
   variables_begin(L, v);
   Walk w = begin_walk(L, v, LEAVE_OUT);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
@@ -214,8 +218,9 @@ void variables_open(lua_State *L, Variables *v) {
     }
   }
   walk(L, &w);
+  lua_pushvalue(L, w.kept);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &v->known);
   lua_settop(L, top);
-  variables_end(L, v);
 }
 
 void variables_begin(lua_State *L, Variables *v) {
@@ -233,7 +238,10 @@ void variables_end(lua_State *L, Variables *v) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, v);
 }
 
-void variables_close(Variables *v) {
+void variables_close(lua_State *L, Variables *v) {
+  variables_end(L, v);
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &v->known);
   for (size_t i = 0; i < v->size; i++) free(v->items[i].owners);
   free(v->items);
   map_free(&v->seen);

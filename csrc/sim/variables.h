@@ -27,6 +27,7 @@ typedef struct Variables {
   size_t n, size;
   Map seen;         /* in this run: from an id to the number of an item, from 1; marked with the last walk */
   Map known;        /* the ids that are left out */
+  lua_Integer nknown; /* how many values are kept alive for that */
   uint32_t walk;    /* the number of the last walk */
   bool has_starter; /* an item has one */
   bool is_unsure;   /* the last walk has met a coroutine, into which it does not look */
@@ -49,6 +50,6 @@ void variables_spawn(lua_State *L, Variables *v, Sched *S, Go *go);
 void variables_check(lua_State *L, Variables *v, Footprint *f);
 
 /* Frees all memory. */
-void variables_close(Variables *v);
+void variables_close(lua_State *L, Variables *v);
 
 #endif

@@ -35,7 +35,7 @@ static void add_choice(Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of
 static int explore_gc(lua_State *L) {
   Explorer *e = check_explorer(L);
   explore_close(&e->explore);
-  reduce_close(&e->reduce);
+  reduce_close(L, &e->reduce);
   story_clear(&e->story);
   return 0;
 }
