@@ -1,13 +1,16 @@
 /* races.c: the races of a run: see reduce.h. Steps are numbered from 1 in clocks and in lists, so 0 is none. */
 #include "sim/reduce.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 bool races_has(const Reduce *r, const Place *place, uint64_t turn) {
   if (place->turn == turn) return true;
   for (size_t i = 0; i < place->ntried; i++) {
     if (place->tried[i].turn == turn) return true;
   }
   for (size_t i = 0; i < place->nothers; i++) {
-    if (place->others[i] == turn) return true;
+    if (place->others[i].turns[0] == turn) return true;
   }
   for (uint32_t i = 0; i < place->sleep.n; i++) {
     if (r->sleepers[place->sleep.first + i].turn == turn) return true;
@@ -15,10 +18,17 @@ bool races_has(const Reduce *r, const Place *place, uint64_t turn) {
   return false;
 }
 
-void races_try(Reduce *r, Place *place, uint64_t turn) {
-  if (races_has(r, place, turn)) return;
-  if (!footprint_room(&r->run, &place->others, &place->others_size, place->nothers + 1, sizeof turn)) return;
-  place->others[place->nothers++] = turn;
+void races_try(Reduce *r, Place *place, const uint64_t *turns, uint32_t n) {
+  if (races_has(r, place, turns[0])) return;
+  Other other = {(uint64_t *)malloc(n * sizeof *turns), n};
+  bool has_room = footprint_room(&r->run, &place->others, &place->others_size, place->nothers + 1, sizeof other);
+  if (!other.turns || !has_room) {
+    free(other.turns);    /* uncovered: only when memory runs out */
+    r->run.failed = true; /* uncovered: see above */
+    return;               /* uncovered: see above */
+  }
+  memcpy(other.turns, turns, n * sizeof *turns);
+  place->others[place->nothers++] = other;
 }
 
 static bool is_among(const Footprint *f, Span span, uint32_t n, uint32_t number) {
@@ -33,33 +43,41 @@ static uint32_t *clock_of(const Reduce *r, size_t number) {
   return r->clocks + (number - r->clocked - 1) * r->run.nblocks;
 }
 
-/* Steps e and j race: notes at the place of e who begins an order in which j comes first. That is an initial of j and of
-   the steps between that do not need e: a go block whose first step among these needs no other of them. */
+/* Steps e and j race: notes at the place of e an order in which j comes first: the steps between that j needs, and j. None
+   of them needs e. Nothing is noted if an initial of an equivalent order was tried there, or sleeps: a go block whose
+   first step, among all between that do not need e, needs no other of them. */
 static void reverse(Reduce *r, uint32_t e, uint32_t j) {
-  const Footprint *f = &r->run;
+  Footprint *f = &r->run;
   const Step *first = &f->steps[e - 1];
   Place *place = &r->places[e - 1];
-  uint32_t last = f->steps[j - 1].go, initial = UINT32_MAX;
-  bool was_ready = is_among(f, first->queue, first->next, last);
+  const uint32_t *of_j = clock_of(r, j);
+  uint32_t last = f->steps[j - 1].go;
+  bool was_ready = is_among(f, first->queue, first->next, last), can_begin = false;
   if (!was_ready && is_among(f, first->woken, first->woken.n, last)) return; /* no race: j needs e */
+  if (!footprint_room(f, &r->order_now, &r->order_size, j - e, sizeof *r->order_now)) return;
+  r->norder = 0;
   for (size_t i = 0; i < f->nblocks; i++) r->begins[i] = 0;
   for (uint32_t i = e + 1; i <= j; i++) {
     const uint32_t *clock = clock_of(r, i);
     uint32_t go = f->steps[i - 1].go;
-    if (r->begins[go] || (i < j && clock[first->go] >= e)) continue;
-    bool is_initial = is_among(f, first->queue, first->next, go);
+    uint64_t turn = f->blocks[go].turn;
+    if (i < j && clock[first->go] >= e) continue;
+    bool is_initial = !r->begins[go] && is_among(f, first->queue, first->next, go);
     for (size_t k = 0; k < f->nblocks && is_initial; k++) is_initial = !r->begins[k] || clock[k] < r->begins[k];
-    r->begins[go] = i;
-    if (!is_initial) continue;
-    if (races_has(r, place, f->blocks[go].turn)) return;
-    if (initial == UINT32_MAX) initial = go;
+    if (!r->begins[go]) r->begins[go] = i;
+    if (is_initial && races_has(r, place, turn)) return;
+    if (i < j && of_j[go] < i) continue;
+    if (r->norder == 0) can_begin = is_initial;
+    r->order_now[r->norder++] = turn;
   }
-  if (initial != UINT32_MAX) {
-    races_try(r, place, f->blocks[initial].turn);
+  if (can_begin) {
+    races_try(r, place, r->order_now, (uint32_t)r->norder);
     return;
   }
   /* One that has just let the others run could not be next there (lua/turn.h): tries all that could. */
-  for (uint32_t i = 0; i < first->next; i++) races_try(r, place, f->blocks[f->words[first->queue.first + i]].turn);
+  for (uint32_t i = 0; i < first->next; i++) {
+    races_try(r, place, &f->blocks[f->words[first->queue.first + i]].turn, 1);
+  }
 }
 
 /* Notes that step `number`, if not 0, comes before the step with this clock. */

@@ -12,7 +12,8 @@ static void drop_places(Reduce *r, size_t k) {
   while (r->nplaces > k) {
     Place *place = &r->places[--r->nplaces];
     while (place->ntried) free(place->tried[--place->ntried].objects);
-    place->nothers = place->ntouched = 0;
+    while (place->nothers) free(place->others[--place->nothers].turns);
+    place->ntouched = 0;
   }
 }
 
@@ -65,6 +66,14 @@ static bool sleeps(const Reduce *r, const Place *place, uint64_t turn) {
   return false;
 }
 
+/* Which of the `next` ready go blocks has this turn, from 0 on; or UINT32_MAX. */
+static uint32_t find_turn(const Footprint *f, const Step *s, uint64_t turn) {
+  for (uint32_t i = 0; i < s->next; i++) {
+    if (f->blocks[f->words[s->queue.first + i]].turn == turn) return i;
+  }
+  return UINT32_MAX;
+}
+
 static uint64_t turn_at(const Footprint *f, const Step *s, uint32_t i) {
   return f->blocks[f->words[s->queue.first + i]].turn;
 }
@@ -87,6 +96,9 @@ uint32_t reduce_next(Reduce *r, const Sched *S, uint32_t next, uint32_t made) {
   if (!r->is_path || f->n <= r->nplaces) return 0;
   add_place(r);
   if (f->failed) return UINT32_MAX; /* uncovered: see above */
+  size_t k = f->n - 1 - r->from;
+  uint32_t wanted = k < r->order.n ? find_turn(f, s, r->order.turns[k]) : UINT32_MAX;
+  if (wanted != UINT32_MAX && !sleeps(r, &r->places[f->n - 1], r->order.turns[k])) return wanted;
   for (uint32_t i = 0; i < next; i++) {
     if (!sleeps(r, &r->places[f->n - 1], turn_at(f, s, i))) return i;
   }
@@ -106,9 +118,7 @@ static void try_left(Reduce *r) {
   const Step *s = &f->steps[f->n - 1];
   for (uint32_t i = 0; i < r->left.n; i++) {
     uint64_t turn = f->blocks[f->words[r->left.first + i]].turn;
-    for (uint32_t k = 0; k < s->next; k++) {
-      if (turn_at(f, s, k) == turn) races_try(r, &r->places[f->n - 1], turn);
-    }
+    if (find_turn(f, s, turn) != UINT32_MAX) races_try(r, &r->places[f->n - 1], &turn, 1);
   }
 }
 
@@ -166,15 +176,12 @@ static bool set_path(Explore *e, size_t n, size_t place, Choice choice) {
 
 /* Whether another go block must be tried at a place: makes it the next one. */
 static bool try_other(Reduce *r, Place *place, const Step *s, uint32_t *at) {
-  while (place->nothers) {
-    uint64_t turn = place->others[--place->nothers];
-    for (*at = 0; *at < s->next; ++*at) {
-      if (turn_at(&r->run, s, *at) != turn) continue;
-      place->turn = turn;
-      return true;
-    }
-  }
-  return false;
+  if (!place->nothers) return false;
+  free(r->order.turns);
+  r->order = place->others[--place->nothers];
+  place->turn = r->order.turns[0];
+  *at = find_turn(&r->run, s, place->turn);
+  return *at != UINT32_MAX;
 }
 
 bool reduce_backtrack(Explore *e) {
@@ -188,6 +195,7 @@ bool reduce_backtrack(Explore *e) {
       Choice choice = e->made.items[i];
       if (++choice.chosen >= choice.of >> 2) continue;
       keep_touched(r, place, s);
+      r->order.n = 0;
       return set_path(e, i, k, choice);
     }
     end = s->made;
@@ -206,11 +214,13 @@ void reduce_close(lua_State *L, Reduce *r) {
     free(r->places[i].others);
     free(r->places[i].touched);
   }
+  free(r->order.turns);
   free(r->places);
   free(r->sleepers);
   free(r->clocks);
   free(r->before);
   free(r->begins);
+  free(r->order_now);
   free(r->names);
   map_free(&r->known);
   map_free(&r->last);

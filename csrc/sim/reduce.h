@@ -25,13 +25,19 @@ typedef struct Tried {
   uint32_t n;
 } Tried;
 
+/* An order that must be tried at a place: the turns of the go blocks that run next, and then any. */
+typedef struct Other {
+  uint64_t *turns; /* the place frees them */
+  uint32_t n;
+} Other;
+
 /* The place of a step in the run that was last. */
 typedef struct Place {
   uint64_t turn; /* the go block that runs there */
   Span sleep;    /* in Reduce.sleepers: those that sleep there */
   Tried *tried;  /* those that ran there before */
   size_t ntried, tried_size;
-  uint64_t *others; /* those that must be tried there */
+  Other *others; /* what must be tried there */
   size_t nothers, others_size;
   uint64_t *touched; /* what its step has touched under its other choices */
   size_t ntouched, touched_size;
@@ -45,6 +51,7 @@ typedef struct Reduce {
   Tried *sleepers;
   size_t nsleepers, sleepers_size;
   size_t from;    /* the first place where that run differs from the one before */
+  Other order;    /* what it tries from there on */
   bool is_on;     /* the run is followed; */
   bool is_path;   /* and it is one of the search. Else its order is another strategy's */
   bool is_asleep; /* it was given up, since it is equivalent to one that was run */
@@ -61,6 +68,8 @@ typedef struct Reduce {
   size_t nbefore, before_size;
   uint32_t *begins; /* for each go block, its first step in an order */
   size_t begins_size;
+  uint64_t *order_now; /* an order that is looked for */
+  size_t norder, order_size;
   uint64_t *names; /* for each step, and then each go block, what is the same in equivalent runs */
   size_t names_size;
 } Reduce;
@@ -91,8 +100,8 @@ void reduce_close(lua_State *L, Reduce *r);
 /* Whether this go block was tried at the place, is tried there now, must be tried, or sleeps. */
 bool races_has(const Reduce *r, const Place *place, uint64_t turn);
 
-/* Adds a go block to those that must be tried at a place, unless races_has it. */
-void races_try(Reduce *r, Place *place, uint64_t turn);
+/* Adds what must be tried at a place, unless races_has the first of the go blocks. */
+void races_try(Reduce *r, Place *place, const uint64_t *turns, uint32_t n);
 
 /* Looks for the races of the run's steps from r->from on, and notes what must be tried for each. There is a step. */
 void races_find(Reduce *r);
