@@ -178,7 +178,8 @@ static bool set_path(Explore *e, size_t n, size_t place, Choice choice) {
 static bool try_other(Reduce *r, Place *place, const Step *s, uint32_t *at) {
   if (!place->nothers) return false;
   free(r->order.turns);
-  r->order = place->others[--place->nothers];
+  r->order = place->others[0]; /* the oldest: fewer runs end asleep so */
+  memmove(place->others, place->others + 1, --place->nothers * sizeof r->order);
   place->turn = r->order.turns[0];
   *at = find_turn(&r->run, s, place->turn);
   return *at != UINT32_MAX;
