@@ -118,6 +118,10 @@ void footprint_end(Footprint *f, const World *w) {
     footprint_touch(f, block->turn);
     for (uint32_t k = 0; k < block->waits.n; k++) footprint_touch(f, f->waits[block->waits.first + k]);
   }
+  s->done = s->objects.n;
+  Block *block = &f->blocks[s->go];
+  for (uint32_t k = 0; k < block->ntried; k++) footprint_touch(f, block->tried[k]);
+  block->ntried = 0;
   f->is_open = false;
 }
 

@@ -35,7 +35,8 @@ typedef struct Step {
   bool rests;    /* before it, nothing was ready */
   Span queue;    /* in `words`: the ready go blocks, in the order of the run queue */
   Span woken;    /* in `words`: the go blocks that have become ready in it */
-  Span objects;  /* in `objects`: what it has touched */
+  Span objects;  /* in `objects`: what it has touched, */
+  uint32_t done; /* of these, so many; the others when it was tried elsewhere (sim/reduce.h) */
   uint64_t born; /* objects from this one on have not existed before it */
 } Step;
 
@@ -43,6 +44,8 @@ typedef struct Step {
 typedef struct Block {
   uint64_t turn; /* the object that is its turn */
   Span waits;    /* in `waits`: the channels on which it has waited last */
+  const uint64_t *tried; /* what its next step has touched when it was tried before it was woken from sleep; or NULL */
+  uint32_t ntried;       /* how many these are */
 } Block;
 
 typedef struct Footprint {

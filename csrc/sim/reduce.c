@@ -74,6 +74,21 @@ static uint32_t find_turn(const Footprint *f, const Step *s, uint64_t turn) {
   return UINT32_MAX;
 }
 
+/* The step before the k-th place, from 0, has ended: what slept before it, and depends on it, wakes. */
+static void wake(Reduce *r, size_t k) {
+  Footprint *f = &r->run;
+  const Place *last = &r->places[k - 1];
+  const Step *s = &f->steps[k - 1];
+  for (size_t i = 0; i < last->sleep.n + last->ntried; i++) {
+    const Tried *tried = i < last->sleep.n ? &r->sleepers[last->sleep.first + i] : &last->tried[i - last->sleep.n];
+    if (tried->turn == last->turn || !depends(f, s, tried)) continue;
+    const MapEntry *entry = map_find(&f->numbers, tried->turn);
+    if (!entry) continue;
+    f->blocks[entry->value - 1].tried = tried->objects;
+    f->blocks[entry->value - 1].ntried = tried->n;
+  }
+}
+
 static uint64_t turn_at(const Footprint *f, const Step *s, uint32_t i) {
   return f->blocks[f->words[s->queue.first + i]].turn;
 }
@@ -93,7 +108,9 @@ uint32_t reduce_next(Reduce *r, const Sched *S, uint32_t next, uint32_t made) {
   Footprint *f = &r->run;
   const Step *s = footprint_next(f, S, next, made);
   if (!s) return UINT32_MAX; /* uncovered: only when memory runs out */
-  if (!r->is_path || f->n <= r->nplaces) return 0;
+  if (!r->is_path) return 0;
+  if (f->n > 1) wake(r, f->n - 1);
+  if (f->n <= r->nplaces) return 0;
   add_place(r);
   if (f->failed) return UINT32_MAX; /* uncovered: see above */
   size_t k = f->n - 1 - r->from;
@@ -125,7 +142,9 @@ static void try_left(Reduce *r) {
 bool reduce_end(lua_State *L, const Explore *e, bool is_whole) {
   Reduce *r = e->reduce;
   Footprint *f = &r->run;
-  r->is_on = f->is_open = false;
+  r->is_on = false;
+  if (f->is_open) f->steps[f->n - 1].done = f->steps[f->n - 1].objects.n;
+  f->is_open = false;
   variables_end(L, &r->variables);
   f->failed |= r->variables.failed;
   if (f->failed || f->n == 0) return !f->failed;

@@ -5,7 +5,9 @@
    each other (sim/footprint.h). After each run the search looks for races: two steps that depend on each other, and that
    nothing else puts in this order. For each of them it notes, at the place of the first one, a go block that begins the
    other order. A go block that was tried at a place sleeps at the places that follow, until a step depends on what it
-   would do: until then each order with it is equivalent to one that was run.
+   would do: until then each order with it is equivalent to one that was run. Then it may do less than when it was tried:
+   it waits, and does not do what follows. It counts as if it had touched the same, or races with it would be missed (the
+   order of what depends on each other must not shrink so: property 7 there).
 
    Each run has a key, which is the same for equivalent runs: for each object the order of the steps that have touched
    it. After a complete search, a run in any order must have a known key, or go blocks share what the search cannot

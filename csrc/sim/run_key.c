@@ -41,7 +41,7 @@ uint64_t run_key(Reduce *r, const Explore *e) {
     uint64_t *turn = &turns[s->go];
     *turn = mix(*turn ? *turn : name_of(f, steps, f->blocks[s->go].turn), 1);
     steps[i] = name_step(f, e, i, *turn);
-    for (uint32_t k = 0; k < s->objects.n; k++) {
+    for (uint32_t k = 0; k < s->done; k++) {
       MapEntry *entry = map_add(&r->last, f->objects[s->objects.first + k]);
       if (entry) entry->value = mix(entry->value, steps[i]);
       else f->failed = true; /* uncovered: only when memory runs out */
