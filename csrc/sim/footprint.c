@@ -109,6 +109,16 @@ static void note_woken(Footprint *f, const World *w, Step *s) {
 
 /* ---- steps ---- */
 
+void footprint_finish(Footprint *f) {
+  if (!f->is_open || f->failed) return;
+  Step *s = &f->steps[f->n - 1];
+  Block *block = &f->blocks[s->go];
+  s->done = s->objects.n;
+  for (uint32_t k = 0; k < block->ntried; k++) footprint_touch(f, block->tried[k]);
+  block->ntried = 0;
+  f->is_open = false;
+}
+
 void footprint_end(Footprint *f, const World *w) {
   if (!f->is_open || f->failed) return;
   Step *s = &f->steps[f->n - 1];
@@ -118,11 +128,7 @@ void footprint_end(Footprint *f, const World *w) {
     footprint_touch(f, block->turn);
     for (uint32_t k = 0; k < block->waits.n; k++) footprint_touch(f, f->waits[block->waits.first + k]);
   }
-  s->done = s->objects.n;
-  Block *block = &f->blocks[s->go];
-  for (uint32_t k = 0; k < block->ntried; k++) footprint_touch(f, block->tried[k]);
-  block->ntried = 0;
-  f->is_open = false;
+  footprint_finish(f);
 }
 
 const Step *footprint_next(Footprint *f, const Sched *S, uint32_t next, uint32_t made) {

@@ -89,7 +89,8 @@ static inline bool footprint_is_born_in(const Step *s, uint64_t object) {
 /* The step that has not ended yet, if there is one, touches an object. */
 void footprint_touch(Footprint *f, uint64_t object);
 
-/* Ends the last step. */
+/* Ends the last step; the first one when the run has ended, and nobody knows what is ready. */
+void footprint_finish(Footprint *f);
 void footprint_end(Footprint *f, const World *w);
 
 /* Ends the last step and adds the next one. `next` of the ready go blocks, from the first on, may be chosen. Returns NULL

@@ -143,8 +143,7 @@ bool reduce_end(lua_State *L, const Explore *e, bool is_whole) {
   Reduce *r = e->reduce;
   Footprint *f = &r->run;
   r->is_on = false;
-  if (f->is_open) f->steps[f->n - 1].done = f->steps[f->n - 1].objects.n;
-  f->is_open = false;
+  footprint_finish(f);
   variables_end(L, &r->variables);
   f->failed |= r->variables.failed;
   if (f->failed || f->n == 0) return !f->failed;
