@@ -137,7 +137,7 @@ local function check_explore(opts)
   end
   if opts.share and opts.timers then
     error('sim.explore: share = "channels" and timers = "any" exclude each other: a timer that may fire at any time '
-      .. "depends on every step", 4)
+      .. "depends on every step", 3)
   end
   return opts, seconds, steps
 end
