@@ -42,8 +42,8 @@ typedef struct Step {
 
 /* A go block of a run. */
 typedef struct Block {
-  uint64_t turn; /* the object that is its turn */
-  Span waits;    /* in `waits`: the channels on which it has waited last */
+  uint64_t turn;         /* the object that is its turn */
+  Span waits;            /* in `waits`: the channels on which it has waited last */
   const uint64_t *tried; /* what its next step has touched when it was tried before it was woken from sleep; or NULL */
   uint32_t ntried;       /* how many these are */
 } Block;
@@ -82,9 +82,7 @@ uint64_t footprint_channel(const World *w, const Chan *ch);
 uint64_t footprint_turn(const World *w, const Go *go);
 
 /* Whether the object has not existed before the step. */
-static inline bool footprint_is_born_in(const Step *s, uint64_t object) {
-  return !(object >> 63) && object >= s->born;
-}
+static inline bool footprint_is_born_in(const Step *s, uint64_t object) { return !(object >> 63) && object >= s->born; }
 
 /* The step that has not ended yet, if there is one, touches an object. */
 void footprint_touch(Footprint *f, uint64_t object);

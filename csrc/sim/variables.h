@@ -25,14 +25,14 @@ typedef struct Watched {
 typedef struct Variables {
   Watched *items;
   size_t n, size;
-  Map seen;         /* in this run: from an id to the number of an item, from 1; marked with the last walk */
-  Map known;        /* the ids that are left out */
+  Map seen;           /* in this run: from an id to the number of an item, from 1; marked with the last walk */
+  Map known;          /* the ids that are left out */
   lua_Integer nknown; /* how many values are kept alive for that */
-  uint32_t walk;    /* the number of the last walk */
-  bool has_starter; /* an item has one */
-  bool is_unsure;   /* the last walk has met a coroutine, into which it does not look */
-  bool failed;      /* memory has run out in this run */
-  size_t written;   /* how often a shared one was written, in all runs */
+  uint32_t walk;      /* the number of the last walk */
+  bool has_starter;   /* an item has one */
+  bool is_unsure;     /* the last walk has met a coroutine, into which it does not look */
+  bool failed;        /* memory has run out in this run */
+  size_t written;     /* how often a shared one was written, in all runs */
 } Variables;
 
 /* Finds what is left out. May raise. */

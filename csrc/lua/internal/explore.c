@@ -243,21 +243,10 @@ static int lua_note(lua_State *L) {
 
 void lua_explore_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"backtrack", lua_backtrack},
-      {"choose", lua_choose},
-      {"event", lua_event},
-      {"is_alone", lua_is_alone},
-      {"is_known", lua_is_known},
-      {"made", lua_made},
-      {"new", lua_new},
-      {"note", lua_note},
-      {"repeat_last", lua_repeat_last},
-      {"run", lua_run},
-      {"script", lua_script},
-      {"share", lua_share},
-      {"shared", lua_shared},
-      {"record", lua_record},
-      {NULL, NULL},
+      {"backtrack", lua_backtrack},     {"choose", lua_choose}, {"event", lua_event},   {"is_alone", lua_is_alone},
+      {"is_known", lua_is_known},       {"made", lua_made},     {"new", lua_new},       {"note", lua_note},
+      {"repeat_last", lua_repeat_last}, {"run", lua_run},       {"script", lua_script}, {"share", lua_share},
+      {"shared", lua_shared},           {"record", lua_record}, {NULL, NULL},
   };
   luaL_newmetatable(L, EXPLORE_TNAME);
   lua_pushcfunction(L, explore_gc);
