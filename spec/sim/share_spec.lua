@@ -23,9 +23,12 @@ local function pairs_of(n, messages)
     for p = 1, n do
       local ch, got = rn.chan(), {}
       rn.go(function() for i = 1, messages do ch:put(i) end end)
-      ends[p] = rn.go(function() for i = 1, messages do got[i] = ch:take() end end)
+      ends[p] = rn.go(function()
+        for i = 1, messages do got[i] = ch:take() end
+        return #got
+      end)
     end
-    for p = 1, n do ends[p]:take() end
+    for p = 1, n do assert(ends[p]:take() == messages) end
   end
 end
 
@@ -220,6 +223,7 @@ describe("sim.explore with share = \"channels\"", function()
             list[i] = i
             rn.yield()
           end
+          return #list
         end)
       end
     end)

@@ -20,8 +20,8 @@ end
 
 -- ---- what go blocks do ----
 
--- Each makes an operation of a program: a text, and a function of the program's channels and go blocks, that returns its
--- results.
+-- Each makes an operation of a program: a text, and a function of the program's channels and go blocks, that returns
+-- its results.
 local KINDS = {}
 
 local function channel(random, shape) return random(#shape.buffers) end
