@@ -670,7 +670,11 @@ end
 -- * Ready go blocks run one at a time, first come, first served, each until it waits or ends. [runnel]
 -- * A go block that calls coroutine.yield ends with an error. [runnel]
 local HOW = { [park_on] = true, [park_alts] = true, [sleep] = true, [wake_without_result] = true }
-local function run(go)
+local function run_next()
+  local ready = world.ready
+  local go = ready.first
+  for _ = 2, world.choose_ready and ready.n > 1 and world.choose_ready(ready.n) or 1 do go = go.next end
+  remove(go)
   if go.callback then return call_back(go.callback, go.ch, go.value, go.err) end
   local arguments = go.arguments
   local ok, how, a, b, c, d
@@ -695,13 +699,10 @@ end
 function run_until(is_over, is_awaited)
   while not is_over() do
     look()
-    local ready, timer, untaken = world.ready, first_timer(), world.untaken[1]
+    local timer, untaken = first_timer(), world.untaken[1]
     if is_over() then return true end
-    if ready.n > 0 then
-      local go = ready.first
-      for _ = 2, world.choose_ready and ready.n > 1 and world.choose_ready(ready.n) or 1 do go = go.next end
-      remove(go)
-      run(go)
+    if world.ready.n > 0 then
+      run_next()
     elseif timer then
       local till = untaken and untaken.deadline < timer.deadline and untaken.deadline or timer.deadline
       if world.time then world.time = till else host.sleep(till - M.now()) end
@@ -1132,10 +1133,11 @@ function M.yield()
     return
   end
   local n = world.ready.n
-  run_until(function()
+  look()
+  while n > 0 and world.ready.n > 0 do
     n = n - 1
-    return n < 0
-  end)
+    run_next()
+  end
 end
 
 ---Sets the handler of errors, f(err, traceback, where), and returns the previous one.
