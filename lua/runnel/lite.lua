@@ -671,8 +671,7 @@ end
 -- * A go block that calls coroutine.yield ends with an error. [runnel]
 local HOW = { [park_on] = true, [park_alts] = true, [sleep] = true, [wake_without_result] = true }
 local function run_next()
-  local ready = world.ready
-  local go = ready.first
+  local ready, go = world.ready, world.ready.first
   for _ = 2, world.choose_ready and ready.n > 1 and world.choose_ready(ready.n) or 1 do go = go.next end
   remove(go)
   if go.callback then return call_back(go.callback, go.ch, go.value, go.err) end
@@ -683,7 +682,8 @@ local function run_next()
   else ok, how, a, b, c, d = co_resume(go.co) end
   current = nil
   if co_status(go.co) == "dead" then
-    if ok then return end_block(go, true, how, how == nil and a or nil) end
+    if how ~= nil then a = nil end -- an error counts only after nil
+    if ok then return end_block(go, true, how, a) end
   elseif HOW[how] then
     return how(go, a, b, c, d)
   else
@@ -1149,6 +1149,11 @@ function M.on_error(f)
   return previous
 end
 
+local function check_outside(what)
+  if inside then raise("%s: cannot be called inside %s", what, inside) end
+  if current then raise("%s: cannot be called inside a go block, where the scheduler is already running", what) end
+end
+
 -- Runs f as a go block until it has ended. Returns whether it has not raised, and a list of its results, or its error.
 local function run_main(what, f, ...)
   local results
@@ -1175,6 +1180,7 @@ end
 ---set.
 ---@param f? fun(...): ...
 function M.run(f, ...)
+  check_outside "run"
   if f == nil then
     run_until(function() return false end)
     return
@@ -1191,6 +1197,7 @@ M.sim = {}
 
 -- Runs f in a world of its own, with virtual time. Returns what run_main does, and how much time has passed.
 local function simulate(what, f, choose_ready, choose_any)
+  check_outside(what)
   local outer = world
   world = new_world()
   world.time, world.choose_ready, world.choose = 0, choose_ready, choose_any

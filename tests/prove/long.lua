@@ -6,7 +6,9 @@
 
 local core = require "runnel.core"
 local lite = require "runnel.lite"
+local plain = require "tests.prove.plain"
 local rn = require "runnel"
+local transforms = require "tests.prove.transforms"
 
 local explorer = core.internal.explore
 
@@ -16,105 +18,17 @@ local long = {}
 
 -- ---- channels ----
 
--- Transducers: each gets the module and the inner reducing function, and returns a function of (acc, value), and one
--- that completes, if any.
-local transducers = {}
-function transducers.twice(_, rf)
-  return function(acc, value) return rf(rf(acc, value), value) end
-end
-function transducers.many(_, rf)
-  return function(acc, value)
-    for i = 1, 40 do acc = rf(acc, tostring(value) .. "/" .. i) end
-    return acc
-  end
-end
-function transducers.some(_, rf)
-  local n = 0
-  return function(acc, value)
-    n = n + 1
-    return n % 2 == 0 and rf(acc, value) or acc
-  end
-end
-function transducers.late(_, rf)
-  local kept
-  return function(acc, value)
-    local before = kept
-    kept = value
-    return before ~= nil and rf(acc, before) or acc
-  end, function(acc)
-    if kept ~= nil then acc = rf(acc, kept) end
-    return rf(rf(acc, "the end"))
-  end
-end
-function transducers.raising(_, rf)
-  local n = 0
-  return function(acc, value)
-    n = n + 1
-    if n % 3 == 0 then error("no " .. tostring(value), 0) end
-    acc = rf(acc, value)
-    if n % 4 == 0 then error("late " .. tostring(value), 0) end
-    return acc
-  end, function() error("no end", 0) end
-end
-function transducers.wrong(_, rf)
-  local n = 0
-  return function(acc, value)
-    n = n + 1
-    return n % 3 == 0 and 17 or n % 5 == 0 and {} or rf(acc, value)
-  end
-end
-function transducers.ending(module, rf)
-  local n = 0
-  return function(acc, value)
-    n = n + 1
-    acc = rf(acc, value)
-    return n < 4 and acc or module.reduced(acc)
-  end
-end
-function transducers.producing_nil(_, rf)
-  return function(acc) return rf(acc, nil) end
-end
-function transducers.using_its_channel(_, rf, get)
-  return function(acc, value)
-    if value == false then return acc end
-    get():offer(1)
-    return rf(acc, value)
-  end
-end
-function transducers.closing_its_channel(_, rf, get)
-  local n = 0
-  return function(acc, value)
-    n = n + 1
-    if n == 3 then get():close "closed by its transducer" end
-    return rf(acc, value)
-  end
-end
-
-local handlers = {
-  value = function(err) return "instead of " .. tostring(err) end,
-  nothing = function() end,
-  raising = function(err) error("worse than " .. tostring(err), 0) end,
-}
-
-local function list_of(t)
-  local list = {}
-  for name in pairs(t) do list[#list + 1] = name end
-  table.sort(list)
-  return list
-end
-long.TRANSDUCERS, long.HANDLERS = list_of(transducers), list_of(handlers)
-
 local function make(module, it)
   local ch
   local xf = it.transducer and function(rf)
-    local step, complete = transducers[it.transducer](module, rf, function() return ch end)
+    local step, complete = transforms.transducers[it.transducer](module, rf, function() return ch end)
     return function(...)
       if select("#", ...) == 0 then return rf() end
       if select("#", ...) == 1 then return (complete or rf)(...) end
       return step(...)
     end
   end or nil
-  local handler = handlers[it.handler or ""]
+  local handler = transforms.handlers[it.handler or ""]
   if it.kind == "promise" then ch = module.promise_chan(xf, handler)
   elseif it.kind == "none" then ch = module.chan()
   elseif it.kind == "fixed" then ch = module.chan(it.limit, xf, handler)
@@ -123,12 +37,6 @@ local function make(module, it)
 end
 
 -- ---- operations ----
-
--- An error without the line of the program, the numbers of channels, and what a deadlock lists, which differ.
-local function plain(err)
-  local text = tostring(err):gsub("(deadlock: %a+) [^\n]- for ever.*", "%1"):gsub("chan: #%d+", "a channel")
-  return (text:gsub("table: 0x%x+", "a table"):gsub("[^ ]+%.lua:%d+: ", ""))
-end
 
 -- Values as text; a channel by its name.
 local function show(e, ...)

@@ -1,8 +1,17 @@
 ---The long programs (long.lua): random ones; as text; and smaller ones.
 
 local long = require "tests.prove.long"
+local transforms = require "tests.prove.transforms"
 
 local long_space = {}
+
+local function list_of(t)
+  local list = {}
+  for name in pairs(t) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+local TRANSDUCERS, HANDLERS = list_of(transforms.transducers), list_of(transforms.handlers)
 
 local LIMITS = { 1, 1, 2, 3, 4, 7, 8, 9, 16, 17, 33, 129, 200 }
 local KINDS = { "none", "none", "fixed", "fixed", "fixed", "dropping", "sliding", "promise" }
@@ -25,8 +34,8 @@ function long_space.make(random, is_outside)
   for i = 1, random(4) do
     local it = { kind = KINDS[random(#KINDS)], limit = LIMITS[random(#LIMITS)] }
     if it.kind ~= "none" and random(3) == 1 then
-      it.transducer = long.TRANSDUCERS[random(#long.TRANSDUCERS)]
-      it.handler = long.HANDLERS[random(5)]
+      it.transducer = TRANSDUCERS[random(#TRANSDUCERS)]
+      it.handler = HANDLERS[random(5)]
     end
     program.channels[i] = it
   end

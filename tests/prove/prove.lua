@@ -1,7 +1,7 @@
 -- Compares the C core with lua/runnel/lite.lua on small programs, each in every order. Run by `make prove` and others:
 --
 --   lua5.4 tests/prove/prove.lua first SEED
---       long programs, and each pair of operations
+--       particular programs, long ones, and each pair of operations
 --   lua5.4 tests/prove/prove.lua sample SEED PROGRAMS
 --       a random sample of larger programs, and the models; fixed work
 --   lua5.4 tests/prove/prove.lua long SEED PROGRAMS
@@ -13,6 +13,7 @@
 --
 -- A difference ends it, with the smallest program that has one, and both stories of the first schedule that differs.
 
+local particular = require "tests.prove.particular"
 local perform = require "tests.prove.perform"
 local long = require "tests.prove.long"
 local long_space = require "tests.prove.long_space"
@@ -89,9 +90,14 @@ end
 
 function modes.first(seed)
   local random = generator(seed)
+  local problem, n = particular.check()
+  if problem then
+    print(problem)
+    os.exit(false, true)
+  end
   for _ = 1, 500 do check_long(random) end
   space.each_pair(random, check)
-  tell(("prove, long programs and each pair of operations, seed %d"):format(seed))
+  tell(("prove, %d particular programs, long ones, and each pair of operations, seed %d"):format(n, seed))
 end
 
 function modes.long(seed, n)

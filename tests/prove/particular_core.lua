@@ -1,0 +1,263 @@
+---Particular programs about what lite.lua does not have: f(is), where is(got, expected) checks a value. Real time,
+---drivers, steps, and coroutines that others close.
+
+local plain = require "tests.prove.plain"
+local rn = require "runnel"
+local sim = require "runnel.sim"
+
+local only = {}
+
+-- In real time: the driver is asked to wait, and its events complete operations.
+function only.a_driver(is)
+  local events, waits, alive, polls = {}, {}, 0, 0 -- polls come by the clock
+  local previous = rn.driver {
+    alive = function()
+      alive = alive + 1
+      return #events > 0
+    end,
+    wait = function(_, ms)
+      if ms == 0 then
+        polls = polls + 1
+        return
+      end
+      waits[#waits + 1] = ms == nil and "for ever" or ms > 0 and ms <= 50 and "some" or ms
+      local event = table.remove(events, 1)
+      if event then event() end
+    end,
+  }
+  local ch = rn.chan()
+  events = { function() end, function() ch:put_async "event" end }
+  is(ch:take(), "event")
+  is(table.concat(waits, ","), "for ever,for ever")
+  is(alive > 1, true)
+  waits, events = {}, { function() end, function() error("of the driver", 0) end }
+  is(select(2, pcall(ch.take, ch)), "of the driver")
+  is(ch:stats().takes_waiting, 0)
+  is(plain(select(2, pcall(ch.take, ch))), "deadlock: take")
+  waits, events = {}, { function() end }
+  local began = rn.now()
+  rn.sleep(30)
+  is(rn.now() - began >= 30, true)
+  is(waits[1], "some")
+  waits, events = {}, { function() rn.go(function() ch:put "started" end) end }
+  is(ch:take(), "started")
+  is(#waits, 1)
+  local reported = 0
+  rn.on_error(function() reported = reported + 1 end)
+  waits, events = {}, { function() ch:put_async "both" error("late", 0) end }
+  is(ch:take(), "both")
+  is(reported, 1)
+  rn.on_error(nil)
+  waits, events = {}, { function() end, function() end }
+  rn.run()
+  is(#waits, 2)
+  waits, events, polls = {}, { function() end }, 0
+  is(rn.step(), math.huge)
+  is(#waits, 0)
+  is(polls, 1)
+  events = {}
+  is(rn.step(), nil)
+  rn.driver(previous)
+end
+
+-- A busy run queue does not starve the driver, timers, and other go blocks.
+function only.a_busy_run_queue(is)
+  local polls, stop, n = 0, false, 0
+  local previous = rn.driver {
+    alive = function() return false end,
+    wait = function(_, ms) polls = polls + (ms == 0 and 1 or 0) end,
+  }
+  local began = rn.now()
+  for _ = 1, 3 do
+    rn.go(function()
+      while not stop do
+        n = n + 1
+        rn.yield()
+      end
+    end)
+  end
+  rn.sleep(20)
+  local took = rn.now() - began
+  stop = true
+  is(took >= 20, true)
+  is(polls >= 1, true)
+  is(polls <= took + 2, true)
+  is(n > 10, true)
+  local slow = 0
+  for _ = 1, 40 do
+    rn.go(function()
+      local till = rn.now() + 2
+      while rn.now() < till do end
+      slow = slow + 1
+    end)
+  end
+  rn.sleep(5)
+  is(slow <= 22, true)
+  rn.driver(previous)
+  rn.run()
+  is(slow, 40)
+end
+
+function only.steps(is)
+  local ran = {}
+  for i = 1, 5 do
+    rn.go(function()
+      ran[#ran + 1] = i
+      rn.yield()
+      ran[#ran + 1] = i + 10
+    end)
+  end
+  is(rn.step(0), 0)
+  is(#ran, 0)
+  is(rn.step(2), 0)
+  is(table.concat(ran, " "), "1 2")
+  is(rn.step(3), 0)
+  is(table.concat(ran, " "), "1 2 3 4 5")
+  rn.yield()
+  is(table.concat(ran, " "), "1 2 3 4 5 11 12 13 14 15")
+  is(rn.step(1), nil)
+  local victims = {}
+  for i = 1, 4 do
+    victims[i] = rn.go(function()
+      rn.yield()
+      ran[#ran + 1] = "victim " .. i
+    end)
+  end
+  rn.step(4)
+  rn.go(function() ran[#ran + 1] = "after" end)
+  rn.cancel(victims[2])
+  rn.yield()
+  is(#ran, 14)
+  rn.run()
+  local sleeper = rn.go(function() rn.sleep(5000) end)
+  local next_ms = rn.step()
+  is(next_ms > 1000 and next_ms <= 5000, true)
+  rn.timeout(60)
+  next_ms = rn.step()
+  is(next_ms >= 0 and next_ms <= 61, true)
+  rn.cancel(sleeper)
+  rn.run()
+  is(rn.step(), nil)
+  is(pcall(rn.step, -1), false)
+  local inside
+  rn.go(function() inside = { pcall(rn.step) } end)
+  rn.run()
+  is(inside[1], false)
+  is(inside[2]:find "go block" ~= nil, true)
+  local began, turns = rn.now(), 0
+  local busy = rn.go(function()
+    while true do
+      turns = turns + 1
+      rn.yield()
+    end
+  end)
+  is(rn.step(), 0)
+  is(rn.now() - began < 1000 and turns > 1, true)
+  rn.cancel(busy)
+  rn.run()
+end
+
+-- Coroutines of go blocks that other code closes or resumes: the go block ends, and its operation is withdrawn.
+function only.others_close_coroutines(is)
+  for _, where in ipairs { "take", "put", "sleep", "alts", "ready", "yield" } do
+    for _, meddle in ipairs { "close", "resume", "wrap" } do
+      sim.run(function()
+        local ch, co, closed = rn.chan(), nil, nil
+        rn.on_error(function() end)
+        local go = rn.go(function()
+          co = coroutine.running()
+          local _ <close> = setmetatable({}, { __close = function(_, err) closed = tostring(err) end })
+          if where == "take" then ch:take()
+          elseif where == "put" then ch:put(1)
+          elseif where == "sleep" then rn.sleep(10)
+          elseif where == "alts" then rn.alts { ch, { rn.chan(), 1 } }
+          elseif where == "ready" then ch:take()
+          else rn.yield() end
+          return "goes on"
+        end)
+        rn.yield()
+        if where == "ready" then ch:put "a value" end
+        if meddle == "close" then
+          coroutine.close(co)
+          is(closed, "nil")
+          is(coroutine.status(co), "dead")
+        else
+          pcall(coroutine.resume, co)
+        end
+        is(ch:stats().takes_waiting + ch:stats().puts_waiting, 0)
+        local value, err = go:take()
+        is(value, nil)
+        is(err:match "closed or resumed by other code" ~= nil, true)
+        is(closed ~= nil, true)
+        is(rn.now(), 0)
+        is(rn.cancel(go), false)
+        rn.sleep(20)
+        is(ch:offer(1), nil)
+        rn.on_error(nil)
+      end)
+    end
+  end
+end
+
+-- Variables that are closed may wait, whatever has ended the go block: by what it ends, its variables with their errors
+-- in the order in which they are closed, and its result.
+local ENDINGS = {
+  { "return", { "b nil", "a nil" }, "result nil" },
+  { "error", { "b raised", "a raised" }, "nil raised" },
+  { "cancel", { "b cancelled", "a cancelled" }, "nil cancelled" },
+  { "yield", { "b yielded", "a yielded" }, "nil yielded" },
+  { "nested error", { "c of inner", "b of inner", "a of inner" }, "nil of inner" },
+  { "raising variable", { "b raised", "a raised by b" }, "nil raised by b" },
+}
+function only.variables_wait(is)
+  for _, case in ipairs(ENDINGS) do
+    local ending, variables, result = table.unpack(case)
+    sim.run(function()
+      local log, ch = {}, rn.chan()
+      local function say(text) log[#log + 1] = text:gsub("a go block called coroutine.yield.*", "yielded") end
+      rn.on_error(function(err) say("report " .. plain(err)) end)
+      local function variable(name)
+        return setmetatable({}, { __close = function(_, err)
+          say(name .. " " .. plain(err))
+          local ok, why = pcall(rn.sleep, 5)
+          say(name .. " slept " .. tostring(ok) .. " " .. plain(why))
+          say(name .. " took " .. tostring(ch:take()))
+          if ending == "raising variable" and name == "b" then error("raised by b", 0) end
+        end })
+      end
+      local function inner()
+        local _ <close> = variable "c"
+        if ending == "nested error" then error("of inner", 0) end
+      end
+      local go = rn.go(function()
+        local _ <close> = variable "a"
+        local _ <close> = variable "b"
+        if ending == "nested error" then inner() end
+        if ending == "error" or ending == "raising variable" then error("raised", 0) end
+        if ending == "cancel" then rn.sleep(1000) end
+        if ending == "yield" then coroutine.yield() end
+        return "result"
+      end)
+      rn.yield()
+      if ending == "cancel" then rn.cancel(go, "cancelled") end
+      for i = 1, 3 do
+        rn.sleep(10)
+        say("offer " .. tostring(ch:offer(i)) .. " " .. tostring(go:closed()))
+      end
+      local value, err = go:take()
+      say(tostring(value) .. " " .. plain(err))
+      rn.on_error(nil)
+      local expected = {}
+      for i = 1, 3 do
+        local name = variables[i] and variables[i]:sub(1, 1)
+        if name then table.move({ variables[i], name .. " slept true nil" }, 1, 2, #expected + 1, expected) end
+        expected[#expected + 1] = name and "offer true false" or "offer nil true"
+        if name then expected[#expected + 1] = ("%s took %d"):format(name, i) end
+      end
+      expected[#expected + 1] = result
+      is(table.concat(log, "; "), table.concat(expected, "; "))
+    end)
+  end
+end
+
+return only
