@@ -133,6 +133,12 @@ function faults.of(path)
     end
     last_line, last_code = line, not is_left_out and body or nil
   end
+  local seen = {}
+  for _, fault in ipairs(list) do
+    local key = faults.key(fault)
+    seen[key] = (seen[key] or 0) + 1
+    if seen[key] > 1 then fault.copy = seen[key] end
+  end
   return list
 end
 
@@ -150,10 +156,12 @@ function faults.choose(list, count, random)
   return chosen
 end
 
----What stays the same as the sources around it change: the file, the function, and both texts.
+---What stays the same as the sources around it change: the file, the function, and both texts; and a number, if the
+---function has the line more than once.
 function faults.key(fault)
   local function short(text) return (text:gsub("%s+", " "):gsub("^ ", "")) end
-  return ("%s %s: %s -> %s"):format(fault.file, fault.where, short(fault.before), short(fault.after))
+  local key = ("%s %s: %s -> %s"):format(fault.file, fault.where, short(fault.before), short(fault.after))
+  return fault.copy and ("%s (%d)"):format(key, fault.copy) or key
 end
 
 ---The text of the file with the fault in it.

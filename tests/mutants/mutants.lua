@@ -169,12 +169,14 @@ function modes.run()
   local _, chosen = choose()
   local known, folder = done(), ("%s/fault%d"):format(build, j)
   flags = read(build .. "/flags"):gsub("\n", " ")
-  for i = j, #chosen, of do
+  for i = (j - 1) % of + 1, #chosen, of do
     local fault = chosen[i]
     local key = faults.key(fault)
     local before = known[key]
     local again = os.getenv "AGAIN" and before and (before.name == "none" or before.name == "specs")
-    if not before or again then
+    local only = os.getenv "ONLY" -- runs the faults whose keys contain this, also again
+    if only then before, again = not key:find(only, 1, true), true end
+    if only and not before or not only and (not before or again) then
       local began = os.time()
       local name, how, said = try(folder, fault)
       known[key] = { name = name, how = how }

@@ -157,6 +157,57 @@ function only.steps(is)
   rn.run()
 end
 
+-- Operations that wait need no memory: what they use is kept for the next one.
+function only.memory(is)
+  local ch, other, ops, many = rn.chan(), rn.chan(), {}, {}
+  ops[1], ops[2] = ch, other
+  for i = 1, 50 do many[i] = i == 30 and ch or rn.chan() end
+  local puts = { { ch, 1 } }
+  local function bytes(n, f)
+    for _ = 1, 20 do f() end
+    collectgarbage()
+    collectgarbage "stop"
+    local before = collectgarbage "count"
+    for _ = 1, n do f() end
+    local used = (collectgarbage "count" - before) * 1024 / n
+    collectgarbage "restart"
+    return used
+  end
+  local partner -- what the other go block does
+  local function wait_for_it() partner() end
+  local function both(f, theirs)
+    partner = theirs
+    return function()
+      rn.go(wait_for_it)
+      f()
+    end
+  end
+  local function nothing() end
+  local function put() ch:put(1) end
+  local function take() return ch:take() end
+  for _, where in ipairs { "outside", "inside" } do
+    local function measure()
+      local one = bytes(200, function()
+        rn.go(nothing)
+        rn.yield()
+      end) + 250 -- a go block, and some of its stack
+      is(bytes(200, both(take, put)) < one, true)
+      is(bytes(200, both(put, take)) < one, true)
+      is(bytes(200, both(function() rn.alts(ops) end, put)) < one, true)
+      is(bytes(200, both(function() rn.alts(many) end, put)) < one, true)
+      is(bytes(200, both(function() rn.alts(puts) end, take)) < one, true)
+      is(bytes(200, both(take, function() rn.alts(puts) end)) < one, true)
+      is(bytes(200, both(put, function() rn.alts(ops) end)) < one, true)
+      is(bytes(200, both(put, function() rn.alts(many) end)) < one + 1500, true)
+      is(bytes(200, function() rn.yield() end) < 10, true)
+      if where == "inside" then is(bytes(200, function() rn.sleep(1) end) < 10, true) end
+      is(bytes(200, function() pcall(rn.alts, many, { nowait = true }) end) < 200, true)
+    end
+    if where == "inside" then sim.run(measure) else measure() end
+  end
+  sim.run(function() is(bytes(1000, function() rn.timeout(20):take() end) < 300, true) end)
+end
+
 -- Coroutines of go blocks that other code closes or resumes: the go block ends, and its operation is withdrawn.
 function only.others_close_coroutines(is)
   for _, where in ipairs { "take", "put", "sleep", "alts", "ready", "yield" } do
